@@ -347,6 +347,8 @@ def test_one_attribute_of_a_condition_with_more_parts_takes_no_branch_away(diagn
     (declared,) = [one for one in plan if one["kind"] == "annotation"]
     assert declared["change"].startswith("Declare the attribute a torch.jit.Final[int]")
     assert declared["unlocks"] == "relu+mul joins 1 group of this run"
+    (edit,) = declared["edits"]
+    assert edit["after"].split("\n")[1] == "    a: torch.jit.Final[int]"
 
 
 @pytest.mark.torch

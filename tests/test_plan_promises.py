@@ -10,6 +10,7 @@ import pytest
 from running import python_apart
 
 import fusiondoc
+from fusiondoc.errors import ModelFailed
 from fusiondoc.model.change_plan import PlannedChange
 from fusiondoc.model.report import Report
 
@@ -448,3 +449,24 @@ def test_a_cast_takes_the_tensor_of_which_it_read_the_dtype() -> None:
     (change,) = [one for one in report.plan if one.change == "Write to() with operators that fuse"]
     assert (change.operators, change.groups) == (2, 0)
     assert change.unlocks == "to+square joins 1 group of this run (together with 2)"
+
+
+@pytest.mark.torch
+def test_an_update_that_torchscript_refuses_with_gradients_is_written_out_of_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``self.q(x).mul_(self.scale).view(...)``, which eager mode runs. No further pass would come after the
+    error, so that nothing is advised about passes."""
+    monkeypatch.chdir(tmp_path)
+    name, folder = "graphormer_attention", "promise_programs_14"
+    with pytest.raises(ModelFailed):
+        diagnosed(name, backward=True, folder=folder)
+    (capture,) = Path(".fusiondoc").glob(f"*{name}")
+    plan = fusiondoc.parse(str(capture)).plan
+    assert plan[0].codes == ("FD905",) and not any("FD103" in one.codes for one in plan)
+    (edit,) = plan[0].edits
+    assert "self.q(x).mul(self.scale)" in edit.after
+    copy = tmp_path / "changed.py"
+    copy.write_text((BENCHMARKS / folder / f"{name}.py").read_text().replace(edit.before, edit.after))
+    after = fusiondoc.diagnose(str(copy), fuser="nnc", runs=5, backward=True)
+    assert after.groups and not any(one.code == "FD905" for one in after.findings)

@@ -58,8 +58,7 @@ def own_attribute(file: ParsedFile, node: ast.AST) -> tuple[ast.ClassDef, str] |
         return None
     assigned = [one for one in walk(owner) if name in _set_by(one)]
     function = file.function_of(assigned[0]) if len(assigned) == 1 else None
-    value = getattr(assigned[0], "value", None) if assigned else None
-    if function is None or function.name != "__init__" or not _is_plain(value):
+    if function is None or function.name != "__init__" or not _is_plain(_value_of(assigned[0], name)):
         return None
     return owner, name
 
@@ -77,12 +76,28 @@ def _is_plain(value: ast.AST | None) -> bool:
 
 def _set_by(node: ast.AST) -> list[str]:
     """The attributes of ``self`` that a statement assigns."""
-    targets: list[ast.expr] = []
-    if isinstance(node, ast.Assign):
-        targets = node.targets
-    elif isinstance(node, ast.AnnAssign):
-        targets = [node.target]
-    return [name for name in map(of_self, targets) if name is not None]
+    return [name for name in map(of_self, _targets(node)) if name is not None]
+
+
+def _targets(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, (ast.AnnAssign, ast.AugAssign)):
+        return [node.target]
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return [part for one in targets for part in (one.elts if isinstance(one, _SEVERAL) else [one])]
+
+
+_SEVERAL = (ast.Tuple, ast.List)
+
+
+def _value_of(statement: ast.AST, name: str) -> ast.AST | None:
+    """What an attribute of ``self`` is set to; None where that is a part of something."""
+    value: ast.AST | None = getattr(statement, "value", None)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    if not any(isinstance(one, _SEVERAL) for one in targets):
+        return value
+    names = list(map(of_self, _targets(statement)))
+    both = len(targets) == 1 and isinstance(value, _SEVERAL) and len(value.elts) == len(names)
+    return value.elts[names.index(name)] if both and isinstance(value, _SEVERAL) else None
 
 
 def _is_constant(file: ParsedFile, owner: ast.ClassDef, name: str) -> bool:
@@ -146,5 +161,12 @@ REWRITE = Rewrite(
         _example(f"    dim: Final[int]\n{_INIT}"),
         _example(_INIT.replace("= dim", "= make(dim)")),  # who knows what it is
         _example(f"{_INIT}    def other(self):\n        self.dim = 3\n"),
+        _example(f"{_INIT}    def other(self):\n        self.dim += 1\n"),
+        _example(f"{_INIT}    def other(self):\n        self.dim, self.n = 3, 4\n"),
+        _example(
+            _INIT.replace("self.dim = dim", "self.dim, self.n = dim, 2"), '    __constants__ = ["dim"]\n\n'
+        ),
+        _example(_INIT.replace("self.dim = dim", "self.dim, self.n = make(dim), 2")),
+        _example(_INIT.replace("self.dim = dim", "self.dim, self.n = dim")),
     ),
 )

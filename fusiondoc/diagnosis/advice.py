@@ -252,7 +252,7 @@ def _in_place(row: Unfused, run: RunFacts) -> str | Remedy:
         return nothing(f"Nothing: {fuser_title(run.fuser or '')} does not take {plain} either.")
     if row.op in operators.WITH_FLAG and in_torch(row.source):
         return Remedy(
-            "Set inplace=False where the module is made;",
+            "Set inplace=False where the module is made, or in the call of the function;",
             "or from outside, before torch.jit.script: for m in [m for m in model.modules() if"
             " hasattr(m, 'inplace')]: m.inplace = False",
         )

@@ -19,9 +19,13 @@ from fusiondoc.model.code_kinds import Family
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.remedies import AS_REQUESTED, Setting
 from fusiondoc.model.report import Finding, Report
+from fusiondoc.model.source import Source
 
 _OF_RUNS = ("FD101", "FD102", "FD103", "FD104", "FD901")
 """What kept a run without a group from having any."""
+
+
+_OF_FEW_RUNS = ("FD101", "FD103")
 
 
 def blocking_steps(report: Report, context: Context) -> Iterable[Step]:
@@ -30,17 +34,23 @@ def blocking_steps(report: Report, context: Context) -> Iterable[Step]:
     fault = context.fault
     if fault is not None:
         yield from _around_the_fuser(fault)
-    for finding in report.findings:
-        if finding.code in seen or not _blocks(finding, report):
+    for finding in _blocking(report, fault):
+        if finding.code in seen:
             continue
-        if finding.code == "FD309" and fault is not None and fault.ways:
-            continue  # its ways around come first
         seen.add(finding.code)
         yield step_of(finding, report, context)
     switched_off = [row for row in report.unfused if row.reason.code == "FD104"]
     if switched_off and "FD104" not in seen and not context.switches.fuser_off_in_run:
         operators = sum(row.count for row in switched_off)
         yield Step(_ANY_FUSER, f"{operators} operators that a fuser takes")
+
+
+def _blocking(report: Report, fault: FuserFault | None) -> Iterable[Finding]:
+    """Without those that something before them answers: no further pass comes after an error, and the ways
+    around a fuser's error are steps of their own."""
+    ended = any(one.code == "FD905" and one.severity == "error" for one in report.findings)
+    left_out = [*(_OF_FEW_RUNS if ended else ()), *(["FD309"] if fault is not None and fault.ways else ())]
+    return (one for one in report.findings if one.code not in left_out and _blocks(one, report))
 
 
 _ANY_FUSER = Change(
@@ -130,6 +140,30 @@ def step_of(finding: Finding, report: Report, context: Context) -> Step:
         finding.time.could_save_ms if finding.time is not None else None,
         finding.saves_bytes,
     )
+
+
+_IN_PLACE = (ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE)
+
+
+def with_lines_repaired(steps: Iterable[Step], suggested: Iterable[Change], report: Report) -> Iterable[Step]:
+    """The steps, and of an operator in place that ended the program how its line is written out of place.
+
+    Args:
+        suggested: changes of rows of the report, at their lines.
+    """
+    at_lines: dict[str, Change] = {}
+    for one in suggested:
+        if one.kind in _IN_PLACE and one.lines:
+            sources = map(Source.parse, report.unfused[one.rows[0]].users_lines)
+            at_lines.update((source.at_line, one) for source in sources if source is not None)
+    for step in steps:
+        own = at_lines.get(step.change.where[0]) if step.change.where else None
+        if own is None or step.change.codes != ("FD905",):
+            yield step
+            continue
+        title = f"{own.title}: TorchScript refuses it while gradients are recorded"
+        change = replace(step.change, title=title, where=own.where, lines=own.lines)
+        yield replace(step, change=change, ops=(report.unfused[own.rows[0]].op,))
 
 
 def _step(finding: Finding, report: Report, context: Context) -> tuple[str, Setting]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from shlex import quote
 
-from fusiondoc.changes import read_numbers
+from fusiondoc.changes import final_attributes, read_numbers
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.line_edits import line_edits, shown_lines
 from fusiondoc.changes.line_rewrites import UNITS, changes_at
@@ -165,7 +165,7 @@ def lines_written(kind: ChangeKind, line: Line, name: str) -> Change | None:
     Args:
         name: of the file, in the report.
     """
-    units = [unit for unit in (*UNITS, read_numbers.REWRITE) if unit.kind is kind]
+    units = [unit for unit in (*UNITS, read_numbers.REWRITE, final_attributes.REWRITE) if unit.kind is kind]
     for made in changes_at(line, units):
         lines = line_edits(line.file, name, made.edits, line.number) if made.sure else ()
         if lines:

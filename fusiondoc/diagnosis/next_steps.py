@@ -13,7 +13,12 @@ from dataclasses import replace
 
 from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.casts import with_tensors_cast_to
-from fusiondoc.diagnosis.changes_for_findings import blocking_steps, faster_products, later_steps
+from fusiondoc.diagnosis.changes_for_findings import (
+    blocking_steps,
+    faster_products,
+    later_steps,
+    with_lines_repaired,
+)
 from fusiondoc.diagnosis.gains import MOST, MOST_TRIED, PlansFor, Rated, best, tried
 from fusiondoc.diagnosis.groups_kept_apart import prints_between_groups, with_numbers
 from fusiondoc.diagnosis.joined_changes import joined
@@ -42,6 +47,7 @@ def with_plan(report: Report, context: Context, of_rows: SuggestedChanges | None
     if of_rows is not None:  # of both, if both have something to change
         rows, run = of_rows.report, of_rows.run
         suggested = of_rows.at_lines()
+        blocking = list(with_lines_repaired(blocking, suggested, rows))
         refuted = _rows_refuted(suggested, rows, proofs)
         found = joined((one for one in suggested if not proofs.refutes(one, rows)), rows, run)
         changes = _changes(found, rows, run, context, proofs)[: MOST - bool(changes)] + changes

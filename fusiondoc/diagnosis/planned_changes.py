@@ -87,12 +87,13 @@ def planned_step(step: Step, report: Report, context: Context) -> PlannedChange:
     """The step in words."""
     one = step.change
     command = command_of(report, context, one.setting) if step.command is None else step.command
+    before, after = _lines(one)
     return PlannedChange(
         change=one.title,
         kind=one.kind,
         where=one.where[0] if one.where else None,
-        before=one.before,
-        after=one.after,
+        before=before,
+        after=after,
         unlocks=step.brings,
         gain_ms=step.milliseconds,
         gain_bytes=step.bytes,

@@ -171,6 +171,7 @@ def _recorded_error(report: Report, context: Context, error: Failure) -> Iterabl
     yield finding(
         "FD905",
         f"The program failed{_WHEN.get(error.stage, '')}: {_last_error(error)}{_without_fuser(fault)}",
+        source=_line_refused(error.message),
         remedy=_out_of_place(report, error.message)
         or _of_program(error.hint, _whose(report, context, failing_line(error.message))),
     )
@@ -179,15 +180,22 @@ def _recorded_error(report: Report, context: Context, error: Failure) -> Iterabl
 _MOST_LINES = 3
 
 
+def _line_refused(message: str) -> str | None:
+    """The user's line with an operator in place that TorchScript refuses; None of another error."""
+    error = changed_result(message)
+    lines = error.lines if error is not None else ()
+    return next((line for line in lines if not in_package(line)), None)
+
+
 def _out_of_place(report: Report, message: str) -> Remedy | None:
     """Of an error that an operator in place makes in TorchScript alone: to write it out of place."""
     error = changed_result(message)
     if error is None:
         return None
-    users = [line for line in error.lines if not in_package(line)]
-    if users:
+    line = _line_refused(message)
+    if line is not None:
         return Remedy(
-            f"Write {from_package(users[0])} out of place (y = y + x, inplace=False);",
+            f"Write {from_package(line)} out of place (y = y + x, inplace=False);",
             "it changes the result of a differentiable graph, which TorchScript refuses while gradients are"
             " recorded, and eager mode does not.",
         )
