@@ -9,7 +9,8 @@ from fusiondoc.diagnosis.promoted_types import is_promoted
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.shared_memory import ReadBeside, hands_on
 from fusiondoc.model.report import ProgramNode, Report, Unfused
-from fusiondoc.operators import CONTROL_FLOW, ELEMENTWISE, VIEWS, is_in_place
+from fusiondoc.operators import CONTROL_FLOW, ELEMENTWISE, VIEWS, is_in_place, plain_name
+from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 _Node = tuple[Graph[ProgramNode], int]
 """A plan and a node index."""
@@ -121,6 +122,34 @@ class RowsInPlans:
         alone = any(one.op in reductions for one in makers)
         return alone or any(not reductions.isdisjoint(self._ops_of(one)[1:]) for one in makers)
 
+    def follows_product(self, row: Unfused, products: AbstractSet[str]) -> bool:
+        """Whether the operator takes what is computed, element by element, of such a product of two
+        matrices on the CPU."""
+        return any(self._follows_product(*node, products) for node in self._nodes_of(row))
+
+    def _follows_product(self, graph: Graph[ProgramNode], index: int, products: AbstractSet[str]) -> bool:
+        todo, seen = list(graph.before[index]), {index}
+        while todo:
+            maker = todo.pop()
+            if maker in seen:
+                continue
+            seen.add(maker)
+            node = graph.nodes[maker]
+            region = self._programs.get(node.program or "")
+            makers = region.nodes if node.kind == "region" and region is not None else (node,)
+            if any(self._is_product_of_matrices(one, products) for one in makers):
+                return True
+            if all(one.kind == "group" or _is_elementwise(one) for one in makers):
+                todo += graph.before[maker]
+        return False
+
+    def _is_product_of_matrices(self, node: ProgramNode, products: AbstractSet[str]) -> bool:
+        if not products.isdisjoint(self._ops_of(node)):
+            return True
+        made = [one for one in map(parse_type, node.outputs) if isinstance(one, TensorType)]
+        of_two = all(one.sizes is None or len(one.sizes) == 2 for one in made)
+        return node.op in products and of_two and all(one.device in (None, "cpu") for one in made)
+
     def _ops_of(self, node: ProgramNode) -> tuple[str, ...]:
         """The operators of a group; of another node none."""
         group = self._groups.get(node.group or "")
@@ -130,6 +159,10 @@ class RowsInPlans:
         if id(graph) not in self._read_beside:
             self._read_beside[id(graph)] = ReadBeside(graph)
         return self._read_beside[id(graph)]
+
+
+def _is_elementwise(node: ProgramNode) -> bool:
+    return f"aten::{plain_name(node.op)}" in ELEMENTWISE
 
 
 def _may_come_from_outside(graph: Graph[ProgramNode], node: int) -> bool:

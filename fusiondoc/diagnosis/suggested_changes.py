@@ -158,6 +158,13 @@ class SuggestedChanges:
             return False
         return self._plans.takes_reduction(row, reductions, known=by_text)
 
+    def would_take_wrong_size(self, row: Unfused) -> bool:
+        """Whether the operator would be in a group in training of which the fuser computes a size wrongly:
+        that of a product of matrices, which it takes for a broadcast where a gradient reads only the size of
+        what follows."""
+        products = facts_of(self.run.fuser).operators.sized_by_broadcast
+        return bool(self.run.gradients and products) and self._plans.follows_product(row, products)
+
     def _must_stay_in_place(self, one: Change, row: Unfused) -> bool:
         """Whether the change takes an update away that the caller or another name sees, that the fuser needs
         or that keeps an element type."""
@@ -177,6 +184,8 @@ class SuggestedChanges:
         if one.kind is ChangeKind.MOVE and one.sure:
             return one if self._plans.before_one_tensor(row) else None
         if self._must_stay_in_place(one, row):
+            return None
+        if one.kind in _OUT_OF_PLACE and self.would_take_wrong_size(row):
             return None
         if one.kind in _OUT_OF_PLACE and is_in_place(row.op) and self._may_be_read_beside(row):
             return replace(one, conditional=True, note=joined_notes(one.note, ONE_NAME))

@@ -190,10 +190,18 @@ def with_evaluator() -> str:
     return titles(lambda fuser: fuser.limits.evaluator_without_llvm)
 
 
-def how_to_leave_out() -> str:
-    """``nvFuser: --knob skip_node_kind=OPERATOR``: how operators are kept out of groups."""
-    known = [fuser for fuser in FUSERS.values() if fuser.switches.knob_to_leave_out is not None]
-    return ", ".join(f"{fuser.title}: --knob {fuser.switches.knob_to_leave_out}" for fuser in known)
+def how_to_leave_out(fuser: str | None) -> str:
+    """``--knob skip_node_kind=OPERATOR``: how operators are kept out of the groups of a fuser.
+
+    Where the fuser is not known, or has no such setting: how in each that has a knob, with its name.
+    """
+    switches = facts_of(fuser).switches
+    if switches.knob_to_leave_out is not None:
+        return f"--knob {switches.knob_to_leave_out}"
+    if switches.variable_to_leave_out is not None:
+        return f"{switches.variable_to_leave_out}=OPERATOR in the environment"
+    known = [other for other in FUSERS.values() if other.switches.knob_to_leave_out is not None]
+    return ", ".join(f"{other.title}: --knob {other.switches.knob_to_leave_out}" for other in known)
 
 
 def choices() -> tuple[str, ...]:

@@ -28,6 +28,8 @@ class FuserSwitches:
     """The knob with its value that makes a single operator a group."""
     knob_to_leave_out: str | None = None
     """The knob that keeps operators out of its groups, with a word for them."""
+    variable_to_leave_out: str | None = None
+    """The environment variable that does, where there is no knob."""
     off_by_variable: tuple[str, str] | None = None
     """A variable and its value with which the pass does nothing, whatever a program switches on."""
     off_by_call: str | None = None

@@ -56,6 +56,9 @@ class TakenOperators:
     """Operators whose `dim` has to be a constant of the graph."""
     sized_reductions: frozenset[str] = frozenset()
     """Reductions whose size it computes alone where nothing else of the result is read."""
+    sized_by_broadcast: frozenset[str] = frozenset()
+    """Operators whose result it takes for as large as their inputs broadcast, where a gradient reads only
+    the size of what a group computes of it."""
     casts_by_constants: bool = False
     """Whether it takes aten::to only where all arguments are constants."""
     expressions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

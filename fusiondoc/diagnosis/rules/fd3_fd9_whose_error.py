@@ -6,6 +6,7 @@ is at fault: FD309 names the group. From a log alone nobody can tell, and the fi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from fusiondoc.captures.ending import Ended
@@ -20,13 +21,13 @@ from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import (
     remedy_for_lost,
 )
 from fusiondoc.diagnosis.rules.groups_in_words import describe
-from fusiondoc.fusers import compiles_python, fuser_title, how_to_leave_out
+from fusiondoc.fusers import compiles_python, facts_of, fuser_title, how_to_leave_out
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.remedies import Remedy, Setting
 from fusiondoc.model.report import Fallback, Finding, Group, Report
 from fusiondoc.model.source import from_package
-from fusiondoc.operators import is_in_place
+from fusiondoc.operators import is_in_place, plain_name
 from fusiondoc.parsers.lines.error_texts import changed_result, failing_line, is_of_fuser
 from fusiondoc.parsers.observed import LoggedError
 
@@ -59,12 +60,19 @@ def _fuser_at_fault(report: Report, context: Context, fault: FuserFault) -> Find
         parts.append(_about(group, line if group.id in _read(report, line) else None))
     if alone is not None:
         parts.append(_alone(alone))
+    sized = _sized_by_broadcast(text, group, report.fuser.effective)
+    if sized:
+        names = " and ".join(sized)
+        parts.append(
+            f"{_fuser(report)} takes the result of {names} for as large as its inputs broadcast, where a"
+            " gradient reads only the size of what follows, as that of a sum does"
+        )
     return finding(
         "FD309",
         ". ".join(parts),
         source=group.first_line if group else None,
         evidence=group.evidence[:1] if group is not None else (),
-        remedy=_ways_around(fault),
+        remedy=_ways_around(fault, report.fuser.effective, sized),
     )
 
 
@@ -113,8 +121,23 @@ def _alone(alone: FailingGroup) -> str:
     return text
 
 
-def _ways_around(fault: FuserFault) -> Remedy | str:
-    """What was run and seen to work, best first; else what did not help."""
+_SIZES_DIFFER = re.compile(r"The size of tensor a \(\d+\) must match the size of tensor b \(\d+\)")
+
+
+def _sized_by_broadcast(error: str, group: Group | None, fuser: str | None) -> Sequence[str]:
+    """The operators of the group whose size the fuser computed wrongly, if that is the error."""
+    if group is None or _SIZES_DIFFER.search(error) is None:
+        return ()
+    wrong = facts_of(fuser).operators.sized_by_broadcast
+    return [op for op in dict.fromkeys(group.ops) if op in wrong]
+
+
+def _ways_around(fault: FuserFault, fuser: str | None, sized: Sequence[str]) -> Remedy | str:
+    """What was run and seen to work, best first; else what did not help.
+
+    Args:
+        sized: operators of the group whose size the fuser computed wrongly.
+    """
     if fault.ways:
         worked = "; ".join(f"{way.change} ({_kept(way)})" for way in fault.ways)
         right = ", with the results of eager" if fault.held_against_eager else ""
@@ -125,8 +148,15 @@ def _ways_around(fault: FuserFault) -> Remedy | str:
             f"None of these helped: {', '.join(tried)}.",
             'Turn the fuser off around the block: with torch.jit.fuser("none"), or run with --fuser none.',
         )
+    variable = facts_of(fuser).switches.variable_to_leave_out
+    if sized and variable is not None:
+        names = ":".join(map(plain_name, sized))
+        return Remedy(
+            f"Keep {' and '.join(sized)} out of groups: {variable}={names} in the environment;",
+            'or turn the fuser off around the block: with torch.jit.fuser("none").',
+        )
     return (
-        f"Take an operator of the group out of groups ({how_to_leave_out()}), choose"
+        f"Take an operator of the group out of groups ({how_to_leave_out(fuser)}), choose"
         " another fuser (--fuser), or turn it off around the block (--fuser none)."
     )
 

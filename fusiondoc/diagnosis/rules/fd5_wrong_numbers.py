@@ -48,7 +48,9 @@ def _of_wrong_numbers(
         f" {_passes(wrong, rows)}",
         source=first_user_source(only),
         severity="warning" if all(row.by == "statistics" for row in wrong) else None,
-        remedy=_OF_COMPILER if compiles_python(report.frontend) else _remedy(before, only, len(groups)),
+        remedy=_OF_COMPILER
+        if compiles_python(report.frontend)
+        else _remedy(before, only, len(groups), report.fuser.effective),
     )
 
 
@@ -87,7 +89,7 @@ def _before_fusion(report: Report, wrong: Sequence[Verification], phase: str) ->
     return any(row.iteration in profiling for row in wrong)
 
 
-def _remedy(before: bool, only: Group | None, groups: int) -> str:
+def _remedy(before: bool, only: Group | None, groups: int, fuser: str | None) -> str:
     if before:
         return (
             "A pass that only profiles, without any group, differs already, so it is not the fusion: compare"
@@ -96,12 +98,12 @@ def _remedy(before: bool, only: Group | None, groups: int) -> str:
     if only is not None:
         return (
             f"Group {describe(only)} makes it: take an operator out of it"
-            f" ({how_to_leave_out()}), or use another fuser (--fuser), and report it to torch."
+            f" ({how_to_leave_out(fuser)}), or use another fuser (--fuser), and report it to torch."
         )
     if groups:
         return (
             "Passes before the fusion agree: find the group by taking operators out of fusion"
-            f" ({how_to_leave_out()}), or use another fuser (--fuser)."
+            f" ({how_to_leave_out(fuser)}), or use another fuser (--fuser)."
         )
     return "Compare with --fuser none, to see whether the fuser is involved."
 

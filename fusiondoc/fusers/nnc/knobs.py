@@ -10,6 +10,7 @@ from fusiondoc.fusers.fuser_switches import FuserSwitches
 from fusiondoc.fusers.knob_rows import FuserCatalogue, FuserDump, Knob, Variable, knob, span, variables
 
 _PASS = "torch/csrc/jit/passes/tensorexpr_fuser.cpp"
+_DONT_FUSE = "PYTORCH_TENSOREXPR_DONT_FUSE"
 _KERNEL = "torch/csrc/jit/tensorexpr/kernel.cpp"
 _EXECUTOR = "torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp"
 _FUSER_INTERFACE = "torch/csrc/jit/codegen/fuser/interface.cpp"
@@ -153,7 +154,7 @@ VARIABLES: tuple[Variable, ...] = (
             "torch/csrc/jit/passes/tensorexpr_fuser.cpp",
         ),
         (
-            "PYTORCH_TENSOREXPR_DONT_FUSE",
+            _DONT_FUSE,
             "clamp:mul:add",
             "",
             "Operators that NNC leaves out, without 'aten::'.",
@@ -218,6 +219,7 @@ SWITCHES = FuserSwitches(
     refusal_log=">>tensorexpr_fuser",
     off_by_variable=("PYTORCH_TENSOREXPR", "0"),  # read before any switch (passes/tensorexpr_fuser.cpp)
     off_by_call="torch._C._jit_set_texpr_fuser_enabled(False)",
+    variable_to_leave_out=_DONT_FUSE,
     device_knobs={
         "cpu": {"fuse_on_cpu": "on", "nnc_must_use_llvm": "off"},
         "cuda": {"fuse_on_gpu": "on"},
