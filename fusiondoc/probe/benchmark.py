@@ -234,7 +234,8 @@ class Bench:
         arguments = copy.deepcopy(given)
         try:
             gradients = torch.enable_grad() if self._training else torch.no_grad()
-            with gradients, around() if around is not None else unfused(torch):
+            fusion = around() if around is not None else unfused(torch)
+            with gradients, fusion:
                 outputs = tensors_in(torch, model(*arguments))
                 if self._training and any(output.requires_grad for output in outputs):
                     backward_from_ones(torch, outputs)
