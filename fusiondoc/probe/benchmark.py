@@ -170,7 +170,8 @@ class Bench:
     def _compile(self, built: Built, steps: Steps, after_each_step: Callable[[], object]) -> list[float]:
         """The warm-up in which the variant is compiled. The steps that count run without any hook."""
         recorded = built.recorded if self._is_recorded else None
-        with recorded(self._records) if recorded is not None else contextlib.nullcontext():
+        recording = recorded(self._records) if recorded is not None else contextlib.nullcontext()
+        with recording:
             return steps.warm_up(built, after_each_step)
 
     def _steps_of_round(self, steady: float, sizes: int) -> int:
