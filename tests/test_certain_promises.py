@@ -136,3 +136,35 @@ def test_a_fallback_with_its_parameters_in_another_order_is_no_group_more(tmp_pa
     rows = [line for line in done.stdout.splitlines() if line.startswith("JUDGE ")]
     groups = [row.partition('"forward": {"groups": ')[2].partition(",")[0] for row in rows]
     assert groups == ["6", "7"], done
+
+
+BETWEEN_CALLS = """\
+import torch
+
+
+def layer(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    s = torch.cumsum(x, 0)
+    {s}
+    s = s.relu()
+    m = torch.cumsum(s, 1)
+    return torch.cumsum(torch.cat([x, m], 1), 1)
+
+
+def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return layer(x, y) + torch.flip(layer(y, x), [0])
+
+
+inputs = (torch.randn(4, 8), torch.randn(4, 8))
+"""
+"""NNC makes one group of the two ``cat``, which share nothing. With ``s = s / 2.0`` there is a group between
+them that takes the first for itself, and the second is in none."""
+
+
+def test_a_new_group_between_neighbours_that_were_merged_has_no_number(tmp_path: Path) -> None:
+    before = diagnosed(BETWEEN_CALLS.format(s="s /= 2.0"), tmp_path / "before.py")
+    merged = [[op for op in group.ops if op == "aten::cat"] for group in before.groups]
+    assert merged.count(["aten::cat", "aten::cat"]) == 1
+    change = next(one for one in before.plan if one.edits)
+    assert (change.operators, change.groups) == (0, None)
+    after = diagnosed(BETWEEN_CALLS.format(s="s = s / 2.0"), tmp_path / "after.py")
+    assert [row.op for row in after.unfused if row.op == "aten::cat"] == ["aten::cat"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.taken_apart import taken_apart
@@ -110,6 +111,82 @@ def _made_otherwise(plan: PlanOfRun, unchanged: Sequence[Sequence[int]]) -> Iter
     for index in inside:
         if len(home[index]) > 1:
             yield index
+
+
+def may_stand_between(plan: PlanOfRun, groups: Sequence[Sequence[int]]) -> bool:
+    """Whether a new group may have stood between two parts of a group of the run that share nothing. The
+    fuser tries to join each group with the one before it, and moves what the later one needs up with it: a
+    group between the two would have been tried first.
+
+    Args:
+        groups: of the plan with its groups taken apart, with the changes.
+    """
+    new = [
+        part
+        for members in groups
+        if len(members) > 1 and not _holds_of_run(plan, members)
+        for part in _parts(plan.graph, members)
+    ]
+    if not new:
+        return False
+    every: dict[int, list[int]] = {}
+    for index, origin in enumerate(plan.origin):
+        every.setdefault(origin, []).append(index)
+    for mine in every.values():
+        parts = _parts(plan.graph, mine)
+        if len(parts) > 1 and _stands_between(plan.graph, parts, new):
+            return True
+    return False
+
+
+def _holds_of_run(plan: PlanOfRun, members: Sequence[int]) -> bool:
+    return any(plan.whole.nodes[plan.origin[index]].kind == "group" for index in members)
+
+
+def _stands_between(
+    graph: PlanGraph, parts: Sequence[AbstractSet[int]], groups: Iterable[AbstractSet[int]]
+) -> bool:
+    """Whether one of these groups leads to some of the parts and not to others, or leads to none and stands
+    between the first part and what takes the result of one."""
+    start = min(min(part) for part in parts)
+    end = max(_first_taker(graph, part) for part in parts)
+    makers = [_makers_of(graph, part) for part in parts]
+    for group in groups:
+        if any(graph.inside[index] != graph.inside[start] for index in group):
+            continue
+        led_to = [not group.isdisjoint(one) for one in makers]
+        if any(led_to) and not all(led_to):
+            return True
+        if not any(led_to) and any(start < index < end for index in group):
+            return True
+    return False
+
+
+def _makers_of(graph: PlanGraph, nodes: Iterable[int]) -> set[int]:
+    """All nodes from which a way leads to some."""
+    found: set[int] = set()
+    todo = list(nodes)
+    while todo:
+        before = set(graph.before[todo.pop()]) - found
+        found |= before
+        todo += before
+    return found
+
+
+def _parts(graph: PlanGraph, nodes: Sequence[int]) -> list[set[int]]:
+    """Those of some nodes, in the order of the plan, that edges connect."""
+    parts: list[set[int]] = []
+    for node in nodes:
+        beside = [part for part in parts if not part.isdisjoint(graph.before[node])]
+        parts = [part for part in parts if part not in beside]
+        parts.append({node}.union(*beside))
+    return parts
+
+
+def _first_taker(graph: PlanGraph, part: AbstractSet[int]) -> int:
+    """The first node that takes a result of a part; one past the last where none does."""
+    takers = (taker for node in part for taker in graph.after[node] if taker not in part)
+    return min(takers, default=len(graph.nodes))
 
 
 def _by_block(stops: Iterable[tuple[int, int | None]]) -> Mapping[int | None, Sequence[int]]:

@@ -12,7 +12,14 @@ from typing import NamedTuple
 from fusiondoc.changes.recipes import CHUNKED
 from fusiondoc.diagnosis.kept_out import is_lost_outside
 from fusiondoc.diagnosis.operator_in_plan import NOTHING_TO_GAIN
-from fusiondoc.diagnosis.plan_graphs import PlanGraph, PlanOfRun, made_otherwise, plan_of, plan_taken_apart
+from fusiondoc.diagnosis.plan_graphs import (
+    PlanGraph,
+    PlanOfRun,
+    made_otherwise,
+    may_stand_between,
+    plan_of,
+    plan_taken_apart,
+)
 from fusiondoc.diagnosis.shown_operators import dimensions_of
 from fusiondoc.fusers import facts_of, taken_by, taken_by_default
 from fusiondoc.graph.shared_memory import order_of
@@ -162,13 +169,15 @@ class Plans:
         was, comes = (self._inside(apart, groups, changed) for groups in (before, after))
         times = min(self._times[row] for row in plan.changes(changed))
         more = [index for index in comes.operators if index not in was.operators]
-        operators = len(more) + self._beside(apart, more, changed)
+        lost = was.operators.difference(comes.operators)
+        operators = len(more) - len(lost) + self._beside(apart, more, changed)
         unknown = made_otherwise(apart, before)
         sure = not any(
             not unknown.isdisjoint(apart.origin[index] for index in members)
             for members in after
             if not changed.isdisjoint(apart.rows[index] for index in members)
         )
+        sure = sure and not may_stand_between(apart, after)
         return Brought(operators * times, (comes.groups - was.groups) * times, sure)
 
     def _inside(self, plan: PlanOfRun, groups: Sequence[Sequence[int]], changed: AbstractSet[int]) -> _Inside:
