@@ -9,6 +9,7 @@ import pytest
 from running import python_apart
 
 import fusiondoc
+from fusiondoc.diagnosis.unlocked import Plans
 from fusiondoc.model.change_plan import PlannedChange
 from fusiondoc.model.report import Report
 
@@ -168,3 +169,32 @@ def test_a_new_group_between_neighbours_that_were_merged_has_no_number(tmp_path:
     assert (change.operators, change.groups) == (0, None)
     after = diagnosed(BETWEEN_CALLS.format(s="s = s / 2.0"), tmp_path / "after.py")
     assert [row.op for row in after.unfused if row.op == "aten::cat"] == ["aten::cat"]
+
+
+BOTH_SIDES = """\
+import torch
+
+
+def model(xs: list[torch.Tensor]) -> torch.Tensor:
+    total = torch.zeros_like(xs[0])
+    for x in xs:
+        if x.dim() == 2:
+            total += x.exp()
+        else:
+            total += x.sigmoid()
+    return total
+
+
+inputs = ([torch.randn(4, 8), torch.randn(4, 8)],)
+"""
+
+
+def test_updates_of_one_tensor_on_both_sides_of_a_branch_are_not_promised_as_one_group(
+    tmp_path: Path,
+) -> None:
+    """A plan does not show on which side of a branch a node stands."""
+    report = diagnosed(BOTH_SIDES, tmp_path / "sides.py")
+    rows = {row.index: position for position, row in enumerate(report.unfused)}
+    changed = {rows[row.index] for row in report.unfused if row.op == "aten::add_"}
+    groups = Plans(report, "nnc", None).with_changes(changed)
+    assert all(not group.sure or group.ops.count("aten::add_") < 2 for group in groups)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from fusiondoc.graph import Graph, graph_of
@@ -99,11 +99,66 @@ def made_otherwise(plan: PlanOfRun, unchanged: Sequence[Sequence[int]]) -> froze
     return frozenset(_made_otherwise(plan, unchanged))
 
 
+_REGION = "prim::DifferentiableGraph"
+"""As a group, where what ends it goes: no wonder that it joins others."""
+
+
+def parted_by_order(
+    plan: PlanOfRun, groups: Sequence[Sequence[int]], unmerged: Sequence[Sequence[int]]
+) -> int:
+    """How many more these are, as parts of a group of the run stand in several of which none waits for
+    another. In which order these groups follow each other, and so which are merged, is not known: a plan has
+    the order after the pass.
+
+    Args:
+        unmerged: the groups before neighbours are merged.
+    """
+    home, before = _homes(groups), _homes(unmerged)
+    found = 0
+    for nodes in _parts_of_groups(plan):
+        number = len({home[node] for node in nodes if node in home})
+        parts = {before[node] for node in nodes if node in before}
+        if number > 1 and not any(_reaches(plan, unmerged[one], parts - {one}, before) for one in parts):
+            found += number - 1
+    return found
+
+
+def _homes(groups: Sequence[Sequence[int]]) -> dict[int, int]:
+    """Node -> its group."""
+    return {node: number for number, members in enumerate(groups) for node in members}
+
+
+def _parts_of_groups(plan: PlanOfRun) -> Collection[Sequence[int]]:
+    """The nodes of each group of the run."""
+    found: dict[int, list[int]] = {}
+    for node, origin in enumerate(plan.origin):
+        if plan.whole.nodes[origin].kind == "group":
+            found.setdefault(origin, []).append(node)
+    return found.values()
+
+
+def _reaches(plan: PlanOfRun, start: Sequence[int], ends: Container[int], home: Mapping[int, int]) -> bool:
+    """Whether something that a group makes goes to one of other groups, also through further groups."""
+    of_groups: dict[int, list[int]] = {}
+    for node, number in home.items():
+        of_groups.setdefault(number, []).append(node)
+    todo, seen = list(start), set(start)
+    while todo:
+        for one in plan.graph.after[todo.pop()]:
+            if home.get(one) in ends:
+                return True
+            for other in of_groups[home[one]] if one in home else (one,):
+                if other not in seen:
+                    seen.add(other)
+                    todo.append(other)
+    return False
+
+
 def _made_otherwise(plan: PlanOfRun, unchanged: Sequence[Sequence[int]]) -> Iterator[int]:
     home: dict[int, set[int]] = {}
     for number, members in enumerate(unchanged):
         origins = {plan.origin[node] for node in members}
-        if len(origins) > 1:
+        if len(origins) > 1 and not any(plan.whole.nodes[one].op == _REGION for one in origins):
             yield from origins
         for origin in origins:
             home.setdefault(origin, set()).add(number)

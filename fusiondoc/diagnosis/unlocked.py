@@ -17,6 +17,7 @@ from fusiondoc.diagnosis.plan_graphs import (
     PlanOfRun,
     made_otherwise,
     may_stand_between,
+    parted_by_order,
     plan_of,
     plan_taken_apart,
 )
@@ -165,7 +166,7 @@ class Plans:
             apart = plan_taken_apart(plan, self._groups)
             self._unchanged[id(plan)] = apart, self._joined(apart, frozenset())
         apart, before = self._unchanged[id(plan)]
-        after = self._joined(apart, changed)
+        after, unmerged = self._joined(apart, changed), self._joined(apart, changed, merges=False)
         was, comes = (self._inside(apart, groups, changed) for groups in (before, after))
         times = min(self._times[row] for row in plan.changes(changed))
         more = [index for index in comes.operators if index not in was.operators]
@@ -178,7 +179,8 @@ class Plans:
             if not changed.isdisjoint(apart.rows[index] for index in members)
         )
         sure = sure and not may_stand_between(apart, after)
-        return Brought(operators * times, (comes.groups - was.groups) * times, sure)
+        more_groups = comes.groups - was.groups - parted_by_order(apart, after, unmerged)
+        return Brought(operators * times, more_groups * times, sure)
 
     def _inside(self, plan: PlanOfRun, groups: Sequence[Sequence[int]], changed: AbstractSet[int]) -> _Inside:
         found, number = list[int](), 0
@@ -193,12 +195,14 @@ class Plans:
                 )
         return _Inside(frozenset(found), number)
 
-    def _joined(self, plan: PlanOfRun, changed: AbstractSet[int]) -> list[list[int]]:
-        """The groups of a plan, if operators of these rows could be in groups."""
+    def _joined(self, plan: PlanOfRun, changed: AbstractSet[int], merges: bool = True) -> list[list[int]]:
+        """The groups of a plan, if operators of these rows could be in groups; without ``merges`` before
+        neighbours are merged."""
         free = [self._free(node, row, changed) for node, row in zip(plan.graph.nodes, plan.rows)]
         self._keep_views_that_must_stay(plan.graph, free)
         self._keep_views_of_gradients(plan.graph, free)
-        return would_fuse(plan.graph, free, self._limits(plan, free, changed))
+        limits = self._limits(plan, free, changed)
+        return would_fuse(plan.graph, free, limits if merges else replace(limits, merges_neighbours=False))
 
     def _with_groups_that_exist(self, found: Sequence[WouldBeGroup]) -> list[WouldBeGroup]:
         """The groups, so that together they take in no more of the run's than it has.
@@ -232,7 +236,7 @@ class Plans:
         return Limits(
             inside,
             alone={index for index in every if self._is_alone(nodes[index])},
-            pulled_in={index for index in every if self._is_pulled_in(nodes[index])},
+            pulled_in={index for index in every if self._is_pulled_in(plan.graph, index)},
             apart=self._apart(plan),
             takes=order.takes,
             waits=waits,
@@ -361,7 +365,11 @@ class Plans:
         not show which side of a branch ran, but some of what ran has types, or plans of its own."""
         nodes = plan.graph.nodes
         around = plan.graph.inside[members[0]]
-        if not self._gradients or around is None or nodes[around].op != _BRANCH:
+        if around is None or nodes[around].op != _BRANCH:
+            return True
+        if not _is_on_one_side(plan.graph, members):
+            return False  # updates of one tensor, which may stand on both sides
+        if not self._gradients:
             return True
         todo, seen = list(members), set(members)
         while todo:
@@ -393,7 +401,12 @@ class Plans:
         joined = [index for index in members if plan.rows[index] in changed & self._joins]
         return sum(plan.graph.nodes[index].op not in IN_PLACE_ASSIGNS for index in joined)
 
-    def _is_pulled_in(self, node: ProgramNode) -> bool:
+    def _is_pulled_in(self, graph: PlanGraph, index: int) -> bool:
+        """Whether it begins no group. A part of a group that several take was pulled in all the same: of
+        several results the first counts alone (``canMerge``)."""
+        node = graph.nodes[index]
+        if node.kind == "group" and len(graph.after[index]) > 1:
+            return False
         return node.op in self._facts.operators.pulled_in or self._is_idle_cast(node)
 
     def _is_idle_cast(self, node: ProgramNode) -> bool:
@@ -423,6 +436,20 @@ class Plans:
         if ops not in self._many:
             self._many[ops] = not ELEMENTWISE.issuperset(ops)
         return self._many[ops]
+
+
+def _is_on_one_side(graph: PlanGraph, members: Sequence[int]) -> bool:
+    """Whether tensors connect these nodes of a branch in it, as none goes from one side to the other."""
+    block = graph.inside[members[0]]
+    left, todo, seen = set(members), list(members[:1]), set(members[:1])
+    while todo and left:
+        node = todo.pop()
+        left.discard(node)
+        for one in (*graph.before[node], *graph.after[node]):
+            if one not in seen and graph.inside[one] == block:
+                seen.add(one)
+                todo.append(one)
+    return not left
 
 
 def _has_type(text: str) -> bool:

@@ -70,7 +70,7 @@ def would_fuse(graph: Graph[AnyNode], free: Sequence[bool], limits: Limits) -> l
         first, last = _in_one_block(maker, taker, limits.inside)
         if first != last:
             joinable = takes and (first, last) == (maker, taker) and not limits.apart(maker, taker)
-            blocks[limits.inside[last]].connect(first, last, joinable)
+            blocks[limits.inside[last]].connect(first, last, takes, joinable)
     found: list[list[int]] = []
     for block in blocks.values():
         found += block.joined(limits.merges_neighbours)
@@ -126,6 +126,8 @@ class _Block:
         self._needs: dict[int, set[int]] = {}
         """Group -> what has to run before it."""
         self._needed_by: dict[int, set[int]] = {}
+        self._taken_by: dict[int, set[int]] = {}
+        """Group -> what takes its result; more may need to wait for it."""
         self._apart: dict[int, set[int]] = {}
         """Group -> what it needs, and is not joined with."""
         self._may_take_more: set[int] = set()
@@ -143,16 +145,18 @@ class _Block:
         if free:
             self._free.add(node)
             self._may_take_more.add(node)
-        for edges in (self._needs, self._needed_by, self._apart):
+        for edges in (self._needs, self._needed_by, self._taken_by, self._apart):
             edges[node] = set()
 
-    def connect(self, maker: int, taker: int, joinable: bool) -> None:
-        """A node needs another one; ``joinable``: both may be in one group. What a loop hands to its next
-        step comes from behind, and is not waited for."""
+    def connect(self, maker: int, taker: int, takes: bool, joinable: bool) -> None:
+        """A node needs another one; ``takes``: its result; ``joinable``: both may be in one group. What a
+        loop hands to its next step comes from behind, and is not waited for."""
         if self._position[maker] > self._position[taker]:
             return
         self._needs[taker].add(maker)
         self._needed_by[maker].add(taker)
+        if takes:
+            self._taken_by[maker].add(taker)
         if not joinable:
             self._apart[taker].add(maker)
 
@@ -265,7 +269,7 @@ class _Block:
     def _may_join(self, maker: int, group: int) -> bool:
         if maker not in self._free or maker in self._apart[group]:
             return False
-        if self._is_pulled_in(maker) and len(self._needed_by[maker]) > 1:
+        if self._is_pulled_in(maker) and len(self._taken_by[maker]) > 1:
             return False
         return not (maker in self._with_alone and group in self._with_alone)
 
@@ -324,3 +328,9 @@ class _Block:
             if other in self._apart[one]:
                 self._apart[one].add(joined)
         self._apart[joined] |= self._apart.pop(other)
+        self._taken_by[joined] |= self._taken_by.pop(other)
+        self._taken_by[joined].difference_update((other, joined))
+        for one in self._needs[joined]:
+            if other in self._taken_by[one]:
+                self._taken_by[one].discard(other)
+                self._taken_by[one].add(joined)
