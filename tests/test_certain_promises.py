@@ -198,3 +198,12 @@ def test_updates_of_one_tensor_on_both_sides_of_a_branch_are_not_promised_as_one
     changed = {rows[row.index] for row in report.unfused if row.op == "aten::add_"}
     groups = Plans(report, "nnc", None).with_changes(changed)
     assert all(not group.sure or group.ops.count("aten::add_") < 2 for group in groups)
+
+
+def test_what_several_differentiable_graphs_take_is_not_promised_to_one() -> None:
+    """``mask`` goes to three: with ``mask = mask * logits_mask`` another one takes ``exp`` than before."""
+    pytest.importorskip("torch")
+    path = BENCHMARKS / "promise_programs_9" / "supcon_loss.py"
+    plan = fusiondoc.diagnose(str(path), fuser="nnc", runs=3, backward=True).plan
+    change = next(one for one in plan if "mask * logits_mask" in one.change)
+    assert (change.operators, change.groups) == (0, None)

@@ -89,6 +89,7 @@ class _Inside(NamedTuple):
 
 
 _BRANCH = "prim::If"
+_REGION = "prim::DifferentiableGraph"
 _TAKES_LIST = "aten::cat"
 _COMPUTES_NOTHING = NOTHING_TO_GAIN | PERMUTATIONS
 
@@ -388,7 +389,7 @@ class Plans:
         """Whether no change brings a reduction into it that makes groups of the run one. Where each of these
         may be joined with what reads the same tensors first, other groups and fewer operators come than the
         edges show: 2 of 2 such changes, torch 2.1.2."""
-        if not self._may_have_run(plan, members):
+        if not self._may_have_run(plan, members) or _is_of_several_regions(plan.graph, members):
             return False
         if joined < 2 or not self._facts.limits.joins_readers:
             return True
@@ -436,6 +437,17 @@ class Plans:
         if ops not in self._many:
             self._many[ops] = not ELEMENTWISE.issuperset(ops)
         return self._many[ops]
+
+
+def _is_of_several_regions(graph: PlanGraph, members: Sequence[int]) -> bool:
+    """Whether a member that a differentiable graph in the group takes goes to further ones too: which of
+    these takes what stands beside them is not known."""
+    regions = {index for index in members if graph.nodes[index].op == _REGION}
+    for index in set(members) - regions:
+        takers = {taker for taker in graph.after[index] if graph.nodes[taker].op == _REGION}
+        if not takers.isdisjoint(regions) and not takers <= regions:
+            return True
+    return False
 
 
 def _is_on_one_side(graph: PlanGraph, members: Sequence[int]) -> bool:
