@@ -176,7 +176,7 @@ MUTATIONS: Sequence[Mutation] = (
     *_of(
         "certain_promises",
         "diagnosis/unlocked.py",
-        ("if not self._may_have_run(plan, members):", "if not members:"),
+        ("if not self._may_have_run(plan, members) or", "if"),
     ),
     *_of(
         "graph",

@@ -135,8 +135,8 @@ def tried(rated: Sequence[Rated], plans_for: PlansFor) -> list[Rated]:
 
 
 def _tried(one: Rated, others: Sequence[Rated], plans_for: PlansFor) -> Rated:
-    if not one.groups or not one.is_known:
-        return one
+    if not one.groups or not one.is_known or not one.change.rows:
+        return one  # a print is in no row, and its plan shows already what goes with it
     changes = [one.change, *(other.change for other in others)]
     brought = plans_for(changes).brought_by(frozenset(row for change in changes for row in change.rows))
     if brought is None:
