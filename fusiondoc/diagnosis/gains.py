@@ -3,7 +3,7 @@ where a profile has the bandwidth, bytes where the types are known, operators el
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -80,10 +80,10 @@ class Rated:
 
     @property
     def more_groups(self) -> int | None:
-        """By how many groups the run has more with it; one that takes in two of the run makes them fewer."""
+        """By how many groups the run has more with it; None where it makes none."""
         if self.instead is not None:
             return self.instead.groups
-        return sum(1 - group.joined for group in self.groups) if self.groups else None
+        return _more_groups(self.groups) if self.groups else None
 
     def milliseconds(self, report: Report) -> float | None:
         """Of a step: moving the bytes at the measured bandwidth, without it by the profile of the rows; None
@@ -127,6 +127,11 @@ def best(
         together = left  # no promise counts on what is not shown
 
 
+def _more_groups(groups: Iterable[WouldBeGroup]) -> int:
+    """By how many groups the run has more with these; one that takes in two of the run makes them fewer."""
+    return sum(1 - group.joined for group in groups)
+
+
 def tried(rated: Sequence[Rated], plans_for: PlansFor) -> list[Rated]:
     """The changes, each tried where the groups of the run are taken apart: a change may part one of them, as
     a fuser makes one of neighbours that share no tensor, and what the change brings may have to run between
@@ -142,7 +147,7 @@ def _tried(one: Rated, others: Sequence[Rated], plans_for: PlansFor) -> Rated:
     if brought is None:
         return one
     groups = {id(group): group for each in (one, *others) for group in each.groups}
-    more = sum(1 - group.joined for group in groups.values())
+    more = _more_groups(groups.values())
     if brought.sure and brought.operators >= one.gain.operators and brought.groups <= more:
         return one
     return replace(one, instead=replace(brought, sure=brought.sure and not others))

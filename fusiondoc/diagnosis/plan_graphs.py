@@ -7,7 +7,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from collections.abc import Set as AbstractSet
 
 from fusiondoc.graph import Graph, graph_of
-from fusiondoc.graph.taken_apart import taken_apart
+from fusiondoc.graph.taken_apart import connected, taken_apart
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Group, Program, ProgramNode
 
@@ -180,15 +180,12 @@ def may_stand_between(plan: PlanOfRun, groups: Sequence[Sequence[int]]) -> bool:
         part
         for members in groups
         if len(members) > 1 and not _holds_of_run(plan, members)
-        for part in _parts(plan.graph, members)
+        for part in connected(members, plan.graph.before)
     ]
     if not new:
         return False
-    every: dict[int, list[int]] = {}
-    for index, origin in enumerate(plan.origin):
-        every.setdefault(origin, []).append(index)
-    for mine in every.values():
-        parts = _parts(plan.graph, mine)
+    for nodes in _parts_of_groups(plan):
+        parts = connected(nodes, plan.graph.before)
         if len(parts) > 1 and _stands_between(plan.graph, parts, new):
             return True
     return False
@@ -226,16 +223,6 @@ def _makers_of(graph: PlanGraph, nodes: Iterable[int]) -> set[int]:
         found |= before
         todo += before
     return found
-
-
-def _parts(graph: PlanGraph, nodes: Sequence[int]) -> list[set[int]]:
-    """Those of some nodes, in the order of the plan, that edges connect."""
-    parts: list[set[int]] = []
-    for node in nodes:
-        beside = [part for part in parts if not part.isdisjoint(graph.before[node])]
-        parts = [part for part in parts if part not in beside]
-        parts.append({node}.union(*beside))
-    return parts
 
 
 def _first_taker(graph: PlanGraph, part: AbstractSet[int]) -> int:

@@ -64,25 +64,27 @@ class _Body:
     def __init__(self, group: Group) -> None:
         wiring = _without_lists([one.op == _LIST for one in group.nodes], group.wiring)
         ops = [one.op for one in group.nodes if one.op != _LIST]
-        order = [index for part in reversed(_parts(wiring)) for index in part]
+        parts = sorted(map(sorted, connected(range(len(ops)), wiring.takes)))
+        order = [index for part in reversed(parts) for index in part]
         number = {index: at for at, index in enumerate(order)}
         self.ops = [ops[index] for index in order]
         self.takes = [[number.get(one, one) for one in wiring.takes[index]] for index in order]
         self.makes = [number.get(one, one) for one in wiring.makes]
 
 
-def _parts(wiring: Wiring) -> list[list[int]]:
-    """The operators of a group that tensors in it connect."""
-    part_of: list[list[int]] = []
-    for index, taken in enumerate(wiring.takes):
-        mine = [index]
-        for other in {id(part_of[one]): part_of[one] for one in taken if one >= 0}.values():
-            mine += other
-        for one in mine[1:]:
-            part_of[one] = mine
-        part_of.append(mine)
-    parts = {id(part): part for part in part_of}
-    return sorted(map(sorted, parts.values()))
+def connected(nodes: Iterable[int], takes: Sequence[Iterable[int]]) -> list[set[int]]:
+    """Some nodes in parts that share no tensor.
+
+    Args:
+        nodes: each after those of them whose results it takes.
+        takes: for each node those whose results it takes; what is none of the nodes connects nothing.
+    """
+    parts: list[set[int]] = []
+    for node in nodes:
+        beside = [part for part in parts if not part.isdisjoint(takes[node])]
+        parts = [part for part in parts if part not in beside]
+        parts.append({node}.union(*beside))
+    return parts
 
 
 def _without_lists(lists: Sequence[bool], wiring: Wiring) -> Wiring:
