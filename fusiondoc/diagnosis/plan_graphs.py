@@ -12,6 +12,8 @@ from fusiondoc.model import dataclass
 from fusiondoc.model.report import Group, Program, ProgramNode
 
 PlanGraph = Graph[ProgramNode]
+REGION = "prim::DifferentiableGraph"
+"""A node with it is a group where what ends the differentiable graph goes, and may join others then."""
 
 
 @dataclass(frozen=True)
@@ -99,10 +101,6 @@ def made_otherwise(plan: PlanOfRun, unchanged: Sequence[Sequence[int]]) -> froze
     return frozenset(_made_otherwise(plan, unchanged))
 
 
-_REGION = "prim::DifferentiableGraph"
-"""As a group, where what ends it goes: no wonder that it joins others."""
-
-
 def parted_by_order(
     plan: PlanOfRun, groups: Sequence[Sequence[int]], unmerged: Sequence[Sequence[int]]
 ) -> int:
@@ -158,7 +156,7 @@ def _made_otherwise(plan: PlanOfRun, unchanged: Sequence[Sequence[int]]) -> Iter
     home: dict[int, set[int]] = {}
     for number, members in enumerate(unchanged):
         origins = {plan.origin[node] for node in members}
-        if len(origins) > 1 and not any(plan.whole.nodes[one].op == _REGION for one in origins):
+        if len(origins) > 1 and not any(plan.whole.nodes[one].op == REGION for one in origins):
             yield from origins
         for origin in origins:
             home.setdefault(origin, set()).add(number)

@@ -13,6 +13,7 @@ from fusiondoc.changes.recipes import CHUNKED
 from fusiondoc.diagnosis.kept_out import is_lost_outside
 from fusiondoc.diagnosis.operator_in_plan import NOTHING_TO_GAIN
 from fusiondoc.diagnosis.plan_graphs import (
+    REGION,
     PlanGraph,
     PlanOfRun,
     made_otherwise,
@@ -89,7 +90,6 @@ class _Inside(NamedTuple):
 
 
 _BRANCH = "prim::If"
-_REGION = "prim::DifferentiableGraph"
 _TAKES_LIST = "aten::cat"
 _COMPUTES_NOTHING = NOTHING_TO_GAIN | PERMUTATIONS
 
@@ -132,8 +132,9 @@ class Plans:
         self._times = {at: max(1, report.unfused[at].count // number) for at, number in nodes.items()}
         """Row -> how often its nodes stand in plans that are equal to those of the report."""
         self._groups = {group.id: group for group in report.groups}
-        self._unchanged: dict[int, tuple[PlanOfRun, list[list[int]]]] = {}
-        """By the identity of a plan: the plan with its groups taken apart, and the groups that it gives."""
+        self._unchanged: dict[int, tuple[PlanOfRun, list[list[int]], frozenset[int]]] = {}
+        """By the identity of a plan: the plan with its groups taken apart, the groups that it gives, and the
+        nodes of the plan of which these are not those of the run."""
         self._ops_of_groups = {group.id: group.ops for group in report.groups}
         self._inputs_of_groups = {group.id: group.inputs for group in report.groups}
         self._instances = _instances(report, self._plans)
@@ -165,15 +166,15 @@ class Plans:
     def _brought(self, plan: PlanOfRun, changed: AbstractSet[int]) -> Brought:
         if id(plan) not in self._unchanged:
             apart = plan_taken_apart(plan, self._groups)
-            self._unchanged[id(plan)] = apart, self._joined(apart, frozenset())
-        apart, before = self._unchanged[id(plan)]
+            before = self._joined(apart, frozenset())
+            self._unchanged[id(plan)] = apart, before, made_otherwise(apart, before)
+        apart, before, unknown = self._unchanged[id(plan)]
         after, unmerged = self._joined(apart, changed), self._joined(apart, changed, merges=False)
         was, comes = (self._inside(apart, groups, changed) for groups in (before, after))
         times = min(self._times[row] for row in plan.changes(changed))
         more = [index for index in comes.operators if index not in was.operators]
         lost = was.operators.difference(comes.operators)
         operators = len(more) - len(lost) + self._beside(apart, more, changed)
-        unknown = made_otherwise(apart, before)
         sure = not any(
             not unknown.isdisjoint(apart.origin[index] for index in members)
             for members in after
@@ -368,20 +369,12 @@ class Plans:
         around = plan.graph.inside[members[0]]
         if around is None or nodes[around].op != _BRANCH:
             return True
-        if not _is_on_one_side(plan.graph, members):
-            return False  # updates of one tensor, which may stand on both sides
+        if not _connected_in_block(plan.graph, members[:1]).issuperset(members):
+            return False  # updates of one tensor, which may stand on both sides: no tensor goes between these
         if not self._gradients:
             return True
-        todo, seen = list(members), set(members)
-        while todo:
-            node = todo.pop()
-            if nodes[node].kind in ("group", "region") or any(map(_has_type, nodes[node].outputs)):
-                return True
-            for one in (*plan.graph.before[node], *plan.graph.after[node]):
-                if one not in seen and plan.graph.inside[one] == around:
-                    seen.add(one)
-                    todo.append(one)
-        return False
+        beside = (nodes[index] for index in _connected_in_block(plan.graph, members))
+        return any(one.kind in ("group", "region") or any(map(_has_type, one.outputs)) for one in beside)
 
     def _is_sure(
         self, plan: PlanOfRun, members: Sequence[int], changed: AbstractSet[int], joined: int
@@ -442,26 +435,25 @@ class Plans:
 def _is_of_several_regions(graph: PlanGraph, members: Sequence[int]) -> bool:
     """Whether a member that a differentiable graph in the group takes goes to further ones too: which of
     these takes what stands beside them is not known."""
-    regions = {index for index in members if graph.nodes[index].op == _REGION}
+    regions = {index for index in members if graph.nodes[index].op == REGION}
     for index in set(members) - regions:
-        takers = {taker for taker in graph.after[index] if graph.nodes[taker].op == _REGION}
+        takers = {taker for taker in graph.after[index] if graph.nodes[taker].op == REGION}
         if not takers.isdisjoint(regions) and not takers <= regions:
             return True
     return False
 
 
-def _is_on_one_side(graph: PlanGraph, members: Sequence[int]) -> bool:
-    """Whether tensors connect these nodes of a branch in it, as none goes from one side to the other."""
-    block = graph.inside[members[0]]
-    left, todo, seen = set(members), list(members[:1]), set(members[:1])
-    while todo and left:
+def _connected_in_block(graph: PlanGraph, nodes: Sequence[int]) -> set[int]:
+    """Some nodes of a block, and those of it that tensors connect with them."""
+    block = graph.inside[nodes[0]]
+    todo, seen = list(nodes), set(nodes)
+    while todo:
         node = todo.pop()
-        left.discard(node)
         for one in (*graph.before[node], *graph.after[node]):
             if one not in seen and graph.inside[one] == block:
                 seen.add(one)
                 todo.append(one)
-    return not left
+    return seen
 
 
 def _has_type(text: str) -> bool:
