@@ -1,6 +1,8 @@
-"""Writes the bytecode of the tests with pytest's assertions where pytest (9) looks for it; imports no test.
+"""Writes the bytecode of the tests with pytest's assertions where pytest (9) looks
+for it; imports no test.
 
-Collecting them does the same in twice the time. Where pytest keeps it otherwise, each worker makes its own.
+Collecting them does the same in twice the time. Where pytest keeps it otherwise,
+each worker makes its own.
 """
 
 from pathlib import Path
@@ -14,7 +16,10 @@ class Writes:
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         state = session.config.stash[rewrite.assertstate_key]
-        for path in (Path("tests/conftest.py"), *sorted(Path("tests").glob("test_*.py"))):
+        for path in (
+            Path("tests/conftest.py"),
+            *sorted(Path("tests").glob("test_*.py")),
+        ):
             pyc = rewrite.get_cache_dir(path) / f"{path.stem}{rewrite.PYC_TAIL}"
             pyc.parent.mkdir(exist_ok=True)
             digest, code = rewrite._rewrite_test(path.absolute(), session.config)
@@ -22,4 +27,6 @@ class Writes:
         pytest.exit("written", 0)
 
 
-pytest.main(["--quiet", "--noconftest", "-p", "no:cacheprovider", "tests"], [Writes()])
+pytest.main(
+    ["--quiet", "--noconftest", "-p", "no:cacheprovider", "tests"], [Writes()]
+)

@@ -2,9 +2,9 @@
 
     python benchmarks/bench_against_itself.py [TARGET] [TIMES]
 
-TARGET is examples/bias_gelu.py and TIMES 30 unless given. Each time two processes run TARGET eagerly and take
-rounds in turns. Prints each ratio with its interval, and how many hold 1. On a loaded machine it should be 28
-of 30 at least.
+TARGET is examples/bias_gelu.py and TIMES 30 unless given. Each time two processes
+run TARGET eagerly and take rounds in turns. Prints each ratio with its interval,
+and how many hold 1. On a loaded machine it should be 28 of 30 at least.
 """
 
 from __future__ import annotations
@@ -35,11 +35,18 @@ def main() -> None:
     times = int(sys.argv[2]) if len(sys.argv) > 2 else 30
     same = 0
     for number in range(times):
-        request = BenchRequest(parse_target(target), (Path(sys.executable),), variants=("eager", "eager"))
+        request = BenchRequest(
+            parse_target(target),
+            (Path(sys.executable),),
+            variants=("eager", "eager"),
+        )
         ratio = run_bench(request, quiet).variants[1].phases[0].ratio
         assert ratio is not None
         same += not ratio.differs
-        print(f"{number + 1}: {ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})", flush=True)
+        print(
+            f"{number + 1}: {ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})",
+            flush=True,
+        )
     print(f"no difference: {same} of {times}")
 
 

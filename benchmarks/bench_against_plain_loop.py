@@ -1,12 +1,16 @@
-"""The loop of ``fusiondoc bench`` against one of ten lines written by hand, in one process and in turns.
+"""The loop of ``fusiondoc bench`` against one of ten lines written by hand, in one
+process and in turns.
 
-    python benchmarks/bench_against_plain_loop.py [--seconds 140] [--processes 2] [--json FILE] [BLOCK ...]
+    python benchmarks/bench_against_plain_loop.py [--seconds 140] [--processes 2]
+    [--json FILE] [BLOCK ...]
 
-The blocks are those of the nvFuser tutorial (fusiondoc/suites/timed_programs.py: composite, primitive,
-rms_norm), forward and backward, 64x128x1024 float32 on a GPU and small on a CPU. Each variant that this torch
-has is made twice in a process of its own: as bench makes it, and by hand. Five times, bench's loop and the
-plain one run about 0.12 s each, twice, in the order one, other, other, one. ``torch.utils.benchmark`` times
-the plain step once at the end. ``--seconds`` starts no process after so long. Needs torch alone.
+The blocks are those of the nvFuser tutorial (fusiondoc/suites/timed_programs.py:
+composite, primitive, rms_norm), forward and backward, 64x128x1024 float32 on a GPU
+and small on a CPU. Each variant that this torch has is made twice in a process of
+its own: as bench makes it, and by hand. Five times, bench's loop and the plain one
+run about 0.12 s each, twice, in the order one, other, other, one.
+``torch.utils.benchmark`` times the plain step once at the end. ``--seconds`` starts
+no process after so long. Needs torch alone.
 """
 
 from __future__ import annotations
@@ -40,7 +44,9 @@ def synchronise() -> None:
         torch.cuda.synchronize()
 
 
-def plain(model: Callable[..., Any], inputs: tuple[Any, ...], ones: Any, steps: int) -> float:
+def plain(
+    model: Callable[..., Any], inputs: tuple[Any, ...], ones: Any, steps: int
+) -> float:
     """Seconds that ``steps`` steps take: the loop written by hand."""
     synchronise()
     began = time.perf_counter()
@@ -53,7 +59,8 @@ def plain(model: Callable[..., Any], inputs: tuple[Any, ...], ones: Any, steps: 
 
 
 def by_hand(variant: str, block: Callable[..., Any]) -> Callable[..., Any]:
-    """The variant as its documentation has it; fusers are those that ``build`` has switched on."""
+    """The variant as its documentation has it; fusers are those that ``build`` has
+    switched on."""
     if variant in ("nvfuser", "nnc", "none"):
         return torch.jit.script(block)  # type: ignore[no-any-return]
     if variant == "aot":
@@ -67,7 +74,9 @@ def tensors(block: str) -> tuple[Any, ...]:
     sizes = (64, 128, 1024) if GPU else (4, 32, 256)
     device = "cuda" if GPU else "cpu"
     shapes = [sizes, sizes, *[sizes[2:]] * BLOCKS[block]]
-    return tuple(torch.randn(*shape, device=device, requires_grad=True) for shape in shapes)
+    return tuple(
+        torch.randn(*shape, device=device, requires_grad=True) for shape in shapes
+    )
 
 
 def measure(name: str, variant: str) -> Iterator[dict[str, Any]]:
@@ -92,14 +101,19 @@ def measure(name: str, variant: str) -> Iterator[dict[str, Any]]:
     bench(), mine()
     for _ in range(REPETITIONS):
         first, second, third, fourth = bench(), mine(), mine(), bench()
-        yield {"bench": 2 * number / (first + fourth), "plain": 2 * number / (second + third)}
+        yield {
+            "bench": 2 * number / (first + fourth),
+            "plain": 2 * number / (second + third),
+        }
 
     def step() -> None:
         model(*inputs).backward(ones)
         for one in inputs:
             one.grad = None
 
-    timer = Timer("step()", globals={"step": step}, num_threads=torch.get_num_threads())
+    timer = Timer(
+        "step()", globals={"step": step}, num_threads=torch.get_num_threads()
+    )
     yield {"timer": 1 / timer.timeit(number).mean}
 
 
@@ -113,8 +127,16 @@ def in_a_process(name: str, variant: str) -> list[dict[str, Any]]:
         try:
             rows = list(measure(name, variant))
         except Exception as error:
-            cause = error.__cause__ if isinstance(error, UserError) and error.__cause__ else error
-            why = str(cause).strip().split("\n")[0 if isinstance(cause, Refused) else -1]
+            cause = (
+                error.__cause__
+                if isinstance(error, UserError) and error.__cause__
+                else error
+            )
+            why = (
+                str(cause)
+                .strip()
+                .split("\n")[0 if isinstance(cause, Refused) else -1]
+            )
             rows = [{"why": f"{type(cause).__name__}: {why}"[:200]}]
         with os.fdopen(writing, "w") as file:
             json.dump(rows, file)
@@ -127,21 +149,30 @@ def in_a_process(name: str, variant: str) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("blocks", nargs="*", metavar="BLOCK", help=", ".join(BLOCKS))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "blocks", nargs="*", metavar="BLOCK", help=", ".join(BLOCKS)
+    )
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--variant", action="append", choices=VARIANTS)
     parser.add_argument("--json")
     asked = parser.parse_args()
     began = time.monotonic()
-    print(f"torch {torch.__version__}, Python {sys.version.split()[0]}, {'GPU' if GPU else 'CPU'}")
+    print(
+        f"torch {torch.__version__}, Python {sys.version.split()[0]}, {'GPU' if GPU else 'CPU'}"
+    )
     done: dict[tuple[str, str], list[list[dict[str, Any]]]] = {}
     failed: set[tuple[str, str]] = set()
     for number in range(asked.processes):
         for block in asked.blocks or BLOCKS:
             for variant in asked.variant or VARIANTS:
-                if (block, variant) in failed or time.monotonic() - began > asked.seconds:
+                if (
+                    block,
+                    variant,
+                ) in failed or time.monotonic() - began > asked.seconds:
                     continue
                 rows = in_a_process(block, variant)
                 done.setdefault((block, variant), []).append(rows)
@@ -151,7 +182,10 @@ def main() -> None:
                     continue
                 turns, timer = rows[:-1], rows[-1]["timer"]
                 ratios = [row["bench"] / row["plain"] for row in turns]
-                middle = [statistics.median(row[way] for row in turns) for way in ("bench", "plain")]
+                middle = [
+                    statistics.median(row[way] for row in turns)
+                    for way in ("bench", "plain")
+                ]
                 print(
                     f"{block:10} {variant:9} process {number + 1}: bench {middle[0]:7.0f}"
                     f" plain {middle[1]:7.0f} timer {timer:7.0f} steps/s,"
@@ -160,7 +194,10 @@ def main() -> None:
                     flush=True,
                 )
     if asked.json:
-        content = [{"block": a, "variant": b, "processes": rows} for (a, b), rows in done.items()]
+        content = [
+            {"block": a, "variant": b, "processes": rows}
+            for (a, b), rows in done.items()
+        ]
         told = {"torch": torch.__version__, "python": sys.version, "rows": content}
         Path(asked.json).write_text(json.dumps(told, indent=1), encoding="utf-8")
 

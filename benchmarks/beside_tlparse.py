@@ -1,10 +1,12 @@
-"""What tlparse and fusiondoc answer of the same traces: the recordings of the tests, counted.
+"""What tlparse and fusiondoc answer of the same traces: the recordings of the
+tests, counted.
 
     $ python -m venv tl && tl/bin/pip install tlparse
     $ python benchmarks/beside_tlparse.py --tlparse tl/bin/tlparse
 
-Of tlparse the files that it writes are counted, of fusiondoc the rows of its JSON; with "+ log" it gets the
-log of the same run (TORCH_LOGS) beside the trace, which tlparse does not read.
+Of tlparse the files that it writes are counted, of fusiondoc the rows of its JSON;
+with "+ log" it gets the log of the same run (TORCH_LOGS) beside the trace, which
+tlparse does not read.
 """
 
 from __future__ import annotations
@@ -35,15 +37,22 @@ _HEAD = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--tlparse", required=True, type=Path, help="its binary")
     tlparse = parser.parse_args().tlparse.resolve()
     print("| " + " | ".join(_HEAD) + " |")
     print("|---" + "|--:" * (len(_HEAD) - 1) + "|")
-    for folder in sorted(path.parent for path in FIXTURES.glob("*/*/dedicated*.log.xz")):
+    for folder in sorted(
+        path.parent for path in FIXTURES.glob("*/*/dedicated*.log.xz")
+    ):
         with tempfile.TemporaryDirectory() as name:
             row = _row(folder, Path(name), tlparse)
-        print("| " + " | ".join([f"{folder.parent.name} {folder.name}", *row]) + " |", flush=True)
+        print(
+            "| " + " | ".join([f"{folder.parent.name} {folder.name}", *row]) + " |",
+            flush=True,
+        )
 
 
 def _row(recorded: Path, folder: Path, tlparse: Path) -> list[str]:
@@ -52,7 +61,9 @@ def _row(recorded: Path, folder: Path, tlparse: Path) -> list[str]:
         made.mkdir()
         for packed in recorded.glob("*log.xz"):
             if made is both or packed.name.startswith("dedicated"):
-                (made / packed.stem).write_bytes(lzma.decompress(packed.read_bytes()))
+                (made / packed.stem).write_bytes(
+                    lzma.decompress(packed.read_bytes())
+                )
     (file,) = trace.iterdir()
     words = [str(tlparse), str(file), "-o", str(folder / "tl"), "--no-browser"]
     subprocess.run(words, capture_output=True, check=True)
@@ -69,8 +80,18 @@ def _row(recorded: Path, folder: Path, tlparse: Path) -> list[str]:
 
 
 def _report(folder: Path) -> dict[str, Any]:
-    words = [sys.executable, "-m", "fusiondoc", "parse", str(folder), "--format", "json"]
-    report: dict[str, Any] = json.loads(subprocess.run(words, capture_output=True, check=False).stdout)
+    words = [
+        sys.executable,
+        "-m",
+        "fusiondoc",
+        "parse",
+        str(folder),
+        "--format",
+        "json",
+    ]
+    report: dict[str, Any] = json.loads(
+        subprocess.run(words, capture_output=True, check=False).stdout
+    )
     return report
 
 
@@ -90,7 +111,10 @@ def _of_tlparse(folder: Path) -> Iterator[str]:
         for name, frames in stacks.items()
         if frames
     }
-    maps = [bool(one.get("cppCodeToPost")) for one in _objects(folder, "*node_mappings*.json")]
+    maps = [
+        bool(one.get("cppCodeToPost"))
+        for one in _objects(folder, "*node_mappings*.json")
+    ]
     yield str(len(kernels))
     yield str(len(kernels & with_lines))
     yield f"{sum(maps)} of {len(maps)}"

@@ -1,9 +1,11 @@
-"""What ``fusiondoc parse`` says of two ranks of which one fails: real runs under torch's launcher, over gloo.
+"""What ``fusiondoc parse`` says of two ranks of which one fails: real runs under
+torch's launcher, over gloo.
 
     python benchmarks/failing_ranks.py [FOLDER]
 
-Rank 1 raises an error, is killed, or crashes. Each run is read as torch's launcher prints it with
-``--tee 3``, as it prints it without, as the folder of a file for each rank, and as the file of rank 1 alone.
+Rank 1 raises an error, is killed, or crashes. Each run is read as torch's launcher
+prints it with ``--tee 3``, as it prints it without, as the folder of a file for
+each rank, and as the file of rank 1 alone.
 """
 
 from __future__ import annotations
@@ -45,7 +47,14 @@ def launch(folder: Path, how: str) -> dict[str, Path]:
     """The logs of a run, by how they were recorded."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "train.py").write_text(PROGRAM)
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", "--tee=3"]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node=2",
+        "--standalone",
+        "--tee=3",
+    ]
     level = ">partition:tensorexpr_fuser:profiling_graph_executor_impl"
     done = subprocess.run(
         [*command, "--log-dir=files", "train.py", how],
@@ -56,7 +65,9 @@ def launch(folder: Path, how: str) -> dict[str, Path]:
         check=False,
     )
     (folder / "tee.log").write_bytes(done.stdout)
-    (folder / "plain.log").write_bytes(re.sub(rb"(?m)^\[default\d\]:", b"", done.stdout))
+    (folder / "plain.log").write_bytes(
+        re.sub(rb"(?m)^\[default\d\]:", b"", done.stdout)
+    )
     (one,) = folder.glob("files/*/attempt_0/1/stderr.log")
     return {
         "--tee 3": folder / "tee.log",
@@ -67,7 +78,8 @@ def launch(folder: Path, how: str) -> dict[str, Path]:
 
 
 def main() -> None:
-    """Print a line for each finding of an error, and how each run would be compared."""
+    """Print a line for each finding of an error, and how each run would be
+    compared."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())
     for how in ("raise", "SIGKILL", "SIGSEGV", "well"):
         for name, log in launch(folder / how, how).items():
@@ -80,11 +92,21 @@ def main() -> None:
                 "--fail-on=error",
             ]
             read = subprocess.run(
-                [*command, "--format=json"], cwd=folder / how, stdout=subprocess.PIPE, check=False
+                [*command, "--format=json"],
+                cwd=folder / how,
+                stdout=subprocess.PIPE,
+                check=False,
             )
-            said = subprocess.run([*command, "-q"], cwd=folder / how, stdout=subprocess.PIPE, check=False)
+            said = subprocess.run(
+                [*command, "-q"],
+                cwd=folder / how,
+                stdout=subprocess.PIPE,
+                check=False,
+            )
             report = json.loads(read.stdout)
-            print(f"{how}, {name}: status {read.returncode}: {' '.join(said.stdout.decode().split())}")
+            print(
+                f"{how}, {name}: status {read.returncode}: {' '.join(said.stdout.decode().split())}"
+            )
             for found in report["findings"]:
                 if found["severity"] == "error":
                     print(

@@ -1,10 +1,12 @@
-"""What ``fusiondoc check`` says of programs that switch their fuser off, form by form.
+"""What ``fusiondoc check`` says of programs that switch their fuser off, form by
+form.
 
     python benchmarks/gate_switched_off.py
 
-Needs a torch in this interpreter; each form is a program that is run under NNC and held against what it fuses
-without the switch. Prints the exit status (1 is red), whether FD104 names the cause, and whether the line of
-the call is in what is printed. The last three forms are none, so that a gate that is always red shows.
+Needs a torch in this interpreter; each form is a program that is run under NNC and
+held against what it fuses without the switch. Prints the exit status (1 is red),
+whether FD104 names the cause, and whether the line of the call is in what is
+printed. The last three forms are none, so that a gate that is always red shows.
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ inputs = (torch.rand(4, 8), torch.rand(4, 8))
 """
 
 
-def script(before: str = "pass", around: str = "if True:", after: str = "pass") -> str:
+def script(
+    before: str = "pass", around: str = "if True:", after: str = "pass"
+) -> str:
     return SCRIPT.format(before=before, around=around, after=after)
 
 
@@ -96,14 +100,19 @@ FORMS = (
 )  # fmt: skip
 PARTS_OF_A_CALL = ("_C.", "jit.fuser", "optimized_execution", "environ")
 EXPECTED = (
-    ("groups", "groups:\n- [add, relu, mul]\nnumber_of_groups: 1\nmax_fallbacks: 0\nnot_fused: []\n"),
+    (
+        "groups",
+        "groups:\n- [add, relu, mul]\nnumber_of_groups: 1\nmax_fallbacks: 0\nnot_fused: []\n",
+    ),
     ("absence", "max_fallbacks: 0\nnot_fused: [add, relu, mul]\n"),
 )
 
 
 def main() -> None:
     """Print a row for each form."""
-    print("form | status (groups expected) | status (absence expected) | FD104 | line of the call")
+    print(
+        "form | status (groups expected) | status (absence expected) | FD104 | line of the call"
+    )
     for name, text, options in FORMS:
         with tempfile.TemporaryDirectory() as folder:
             statuses, said = [], ""
@@ -130,7 +139,14 @@ def main() -> None:
                 statuses.append(str(done.returncode))
                 said += done.stdout
             rows = enumerate(text.split("\n"), 1)
-            call = next((n for n, row in rows if any(part in row for part in PARTS_OF_A_CALL)), 0)
+            call = next(
+                (
+                    n
+                    for n, row in rows
+                    if any(part in row for part in PARTS_OF_A_CALL)
+                ),
+                0,
+            )
             named, placed = "FD104" in said, f"program.py:{call}" in said
             print(
                 f"{name} | {' | '.join(statuses)} | {'yes' if named else 'no'} | {'yes' if placed else 'no'}"

@@ -1,9 +1,10 @@
-"""Runs one program under a fuser and prints, as JSON, the groups that torch's own graph API finds.
+"""Runs one program under a fuser and prints, as JSON, the groups that torch's own
+graph API finds.
 
     python groups_oracle.py nnc|nvfuser PROGRAM.py inference|backward [--trace]
 
-The program names ``model``, a function or a module, and ``inputs``, a tuple. nnc runs on the CPU, nvfuser on
-the GPU. The JIT log goes to stderr meanwhile.
+The program names ``model``, a function or a module, and ``inputs``, a tuple. nnc
+runs on the CPU, nvfuser on the GPU. The JIT log goes to stderr meanwhile.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def load(path: str):
 
 
 def moved(value, device: str, gradients: bool):
-    """Inputs on the device; floating tensors record gradients if they are wanted."""
+    """Inputs on the device; floating tensors record gradients if they are
+    wanted."""
     if isinstance(value, torch.Tensor):
         value = value.detach().clone().to(device)
         return value.requires_grad_(gradients and value.is_floating_point())
@@ -72,7 +74,10 @@ def type_of(kind) -> str:
     facts = list(map(str, kind.sizes()))
     if facts and kind.strides() is not None:  # unknown strides are not printed
         facts.append(f"strides={kind.strides()}")
-    facts += [f"requires_grad={int(kind.requires_grad())}", f"device={kind.device()}"]
+    facts += [
+        f"requires_grad={int(kind.requires_grad())}",
+        f"device={kind.device()}",
+    ]
     return f"{kind.scalarType()}({', '.join(facts)})"
 
 
@@ -81,20 +86,28 @@ def groups_of(graph, kind: str):
     found = []
     for node in graph.findAllNodes(kind, True):
         body = node.g("Subgraph")
-        operators = [inner.kind() for inner in body.nodes() if inner.kind() != "prim::Constant"]
-        found.append([operators, [type_of(value.type()) for value in body.inputs()]])
+        operators = [
+            inner.kind()
+            for inner in body.nodes()
+            if inner.kind() != "prim::Constant"
+        ]
+        found.append(
+            [operators, [type_of(value.type()) for value in body.inputs()]]
+        )
     return found
 
 
 class Listed:
-    """The plans that torch lists of an executor, of its differentiable graphs and of their gradients."""
+    """The plans that torch lists of an executor, of its differentiable graphs and
+    of their gradients."""
 
     def __init__(self) -> None:
         self.plans = []
         """(phase, graph)."""
         self.gradients_missing = False
-        """torch raises for the gradients of a graph if one of them has no plan yet (optimized_plan_ INTERNAL
-        ASSERT FAILED, profiling_graph_executor_impl.cpp): none of that graph is listed."""
+        """torch raises for the gradients of a graph if one of them has no plan yet
+        (optimized_plan_ INTERNAL ASSERT FAILED, profiling_graph_executor_impl.cpp):
+        none of that graph is listed."""
 
     def add(self, state, phase: str) -> None:
         """Add the plans of an executor."""
@@ -132,20 +145,29 @@ def main() -> None:
     if isinstance(model, torch.jit.ScriptFunction | torch.jit.ScriptModule):
         program = model
     elif options.trace:
-        program = torch.jit.trace(model, moved(module.inputs, device, backward), check_trace=False)
+        program = torch.jit.trace(
+            model, moved(module.inputs, device, backward), check_trace=False
+        )
     else:
         program = torch.jit.script(model)
     with torch.set_grad_enabled(backward):
         for _ in range(PASSES):
             out = program(*moved(module.inputs, device, backward))
-            losses = [part.float().sum() for part in tensors_of(out) if part.requires_grad]
+            losses = [
+                part.float().sum() for part in tensors_of(out) if part.requires_grad
+            ]
             if backward and losses:
                 sum(losses).backward()
     owner = getattr(program, "_c", program)
     listed = Listed()
     listed.add(owner.get_debug_state(), "forward")
-    plans = [[phase, groups_of(graph, KINDS[options.fuser])] for phase, graph in listed.plans]
-    print(json.dumps({"plans": plans, "gradients_missing": listed.gradients_missing}))
+    plans = [
+        [phase, groups_of(graph, KINDS[options.fuser])]
+        for phase, graph in listed.plans
+    ]
+    print(
+        json.dumps({"plans": plans, "gradients_missing": listed.gradients_missing})
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""``fusiondoc history`` over many runs: lines of 40 models, each with one loss; time and memory by format.
+"""``fusiondoc history`` over many runs: lines of 40 models, each with one loss;
+time and memory by format.
 
 python benchmarks/history_lines.py --runs 10000 --runs 100000
 """
@@ -28,10 +29,16 @@ FORMATS = ("text", "markdown", "html", "json")
 
 
 def lines(count: int) -> Iterator[RunLine]:
-    """Runs of 40 models in turn. In the second half of the runs of each model one group is gone."""
+    """Runs of 40 models in turn. In the second half of the runs of each model one
+    group is gone."""
     begin = datetime(2026, 1, 1, tzinfo=timezone.utc)
     groups = tuple(
-        GroupLine("forward", ("aten::mul",) * (number + 1) + ("aten::add",), (f"model.py:{number}",), 1)
+        GroupLine(
+            "forward",
+            ("aten::mul",) * (number + 1) + ("aten::add",),
+            (f"model.py:{number}",),
+            1,
+        )
         for number in range(GROUPS)
     )
     for number in range(count):
@@ -39,13 +46,17 @@ def lines(count: int) -> Iterator[RunLine]:
         yield RunLine(
             schema=SCHEMA,
             model=f"models/block{number % MODELS}.py",
-            date=(begin + timedelta(seconds=60 * number)).isoformat(timespec="seconds"),
+            date=(begin + timedelta(seconds=60 * number)).isoformat(
+                timespec="seconds"
+            ),
             commit=f"{number // MODELS:012x}",
             status=HOLDS,
             groups=groups[:-1] if is_late else groups,
             coverage=0.8 if is_late else 0.9,
             ms=5.0 + number % 7 / 100,
-            outside=(OutsideLine("forward", "aten::add", "FD201", 1),) if is_late else (),
+            outside=(OutsideLine("forward", "aten::add", "FD201", 1),)
+            if is_late
+            else (),
         )
 
 
@@ -68,7 +79,16 @@ def main() -> None:
 
 
 def _measure(file: Path, format_: str) -> None:
-    command = [sys.executable, "-m", "fusiondoc", "history", "--from", str(file), "--format", format_]
+    command = [
+        sys.executable,
+        "-m",
+        "fusiondoc",
+        "history",
+        "--from",
+        str(file),
+        "--format",
+        format_,
+    ]
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)

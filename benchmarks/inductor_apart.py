@@ -1,10 +1,11 @@
-"""Programs in which two nodes of Inductor stay apart on a GPU, and each with the change that the cause names.
+"""Programs in which two nodes of Inductor stay apart on a GPU, and each with the
+change that the cause names.
 
     python benchmarks/inductor_apart.py NAME apart|one [--device cuda]
 
-Those of ``tests/apart_programs.py``, which any device has, and those that need a GPU. The name of a case
-begins with the code of its cause; a cause can have several. ``apart`` is compiled to two nodes or more,
-``one`` to one.
+Those of ``tests/apart_programs.py``, which any device has, and those that need a
+GPU. The name of a case begins with the code of its cause; a cause can have several.
+``apart`` is compiled to two nodes or more, ``one`` to one.
 """
 
 from __future__ import annotations
@@ -102,7 +103,9 @@ class FD268_two_transposes(Case):
     one_options: ClassVar[Any] = {"triton.tiling_prevents_pointwise_fusion": False}
 
     def inputs(device):
-        return torch.randn(128, 128, 128, device=device), torch.randn(128, 128, 128, device=device)
+        return torch.randn(128, 128, 128, device=device), torch.randn(
+            128, 128, 128, device=device
+        )
 
     def apart(x, y):
         return x.permute(0, 2, 1) + y, x.permute(2, 1, 0) * y
@@ -132,10 +135,16 @@ class FD269_no_epilogue(Case):
     """Let templates take in what follows."""
 
     apart_options: ClassVar[Any] = {**_TRITON_ALONE, "epilogue_fusion": False}
-    one_options: ClassVar[Any] = {**_TRITON_ALONE, "benchmark_epilogue_fusion": False}
+    one_options: ClassVar[Any] = {
+        **_TRITON_ALONE,
+        "benchmark_epilogue_fusion": False,
+    }
 
     def inputs(device):
-        return tuple(torch.randn(256, 256, device=device, dtype=torch.float16) for _ in range(2))
+        return tuple(
+            torch.randn(256, 256, device=device, dtype=torch.float16)
+            for _ in range(2)
+        )
 
     def apart(x, y):
         return torch.relu(x @ y)
@@ -171,7 +180,10 @@ class FD270_kernel_of_the_program(Case):
 class FD272_scalar_of_the_host(Case):
     """Move the tensor to the device before."""
 
-    apart_options: ClassVar[Any] = {"cpp.vec_isa_ok": True, "cpp_cache_precompile_headers": False}
+    apart_options: ClassVar[Any] = {
+        "cpp.vec_isa_ok": True,
+        "cpp_cache_precompile_headers": False,
+    }
 
     def inputs(device):
         return torch.randn(64, device=device), torch.randn(64)
@@ -201,13 +213,16 @@ class FD272_scalar_for_both(FD272_scalar_of_the_host):
 
 
 class FD275_two_transposes(Case):
-    """Fuse without a benchmark. One loop cannot read both in the order of their memory."""
+    """Fuse without a benchmark. One loop cannot read both in the order of their
+    memory."""
 
     one_options: ClassVar[Any] = {"triton.tiling_prevents_pointwise_fusion": False}
     apart_options: ClassVar[Any] = {**one_options, "benchmark_fusion": True}
 
     def inputs(device):
-        return torch.randn(512, 512, 512, device=device), torch.randn(512, 512, 512, device=device)
+        return torch.randn(512, 512, 512, device=device), torch.randn(
+            512, 512, 512, device=device
+        )
 
     def apart(x, y):
         return x.permute(0, 2, 1) + y, x.permute(2, 1, 0) * y
@@ -246,7 +261,11 @@ OF_GPUS = {case.__name__: case for case in Case.__subclasses__()}
 for _case in list(OF_GPUS.values()):
     OF_GPUS.update({one.__name__: one for one in _case.__subclasses__()})
 _OF_THE_CPU_ALONE = ("FD263", "FD279")
-OF_ANY = {name: case for name, case in apart_programs.CASES.items() if name not in _OF_THE_CPU_ALONE}
+OF_ANY = {
+    name: case
+    for name, case in apart_programs.CASES.items()
+    if name not in _OF_THE_CPU_ALONE
+}
 CASES: dict[str, Any] = {**OF_GPUS, **OF_ANY}
 
 

@@ -1,10 +1,13 @@
-"""What fusiondoc's watch of Inductor adds to a compile, and where the time of a run with --no-run goes.
+"""What fusiondoc's watch of Inductor adds to a compile, and where the time of a run
+with --no-run goes.
 
-    python benchmarks/inductor_hooks.py [--layers 1] [--backward] [--runs 3] [--kernels]
+    python benchmarks/inductor_hooks.py [--layers 1] [--backward] [--runs 3]
+    [--kernels]
 
-Each run is a process of its own that compiles a transformer block with caches off: once with the watch, once
-without. Seconds are those of the processor, of which other programs on the machine take none. ``--kernels``
-compiles the kernels too; else they are generated alone.
+Each run is a process of its own that compiles a transformer block with caches off:
+once with the watch, once without. Seconds are those of the processor, of which
+other programs on the machine take none. ``--kernels`` compiles the kernels too;
+else they are generated alone.
 """
 
 from __future__ import annotations
@@ -24,8 +27,18 @@ STAGES = ("import torch", "import the compiler", "compile", "of it hooks")
 
 def measure(arguments: argparse.Namespace, watched: bool) -> dict[str, float]:
     """Seconds by stage, of one process."""
-    command = [sys.executable, __file__, "--child", "--layers", str(arguments.layers)]
-    command += ["--backward"] * arguments.backward + ["--kernels"] * arguments.kernels + ["--watch"] * watched
+    command = [
+        sys.executable,
+        __file__,
+        "--child",
+        "--layers",
+        str(arguments.layers),
+    ]
+    command += (
+        ["--backward"] * arguments.backward
+        + ["--kernels"] * arguments.kernels
+        + ["--watch"] * watched
+    )
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     seconds: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return seconds
@@ -57,15 +70,23 @@ def child(arguments: argparse.Namespace) -> dict[str, float]:
 
     torch._inductor.config.force_disable_caches = True
     torch._inductor.config.compile_threads = 1
-    layer = nn.TransformerEncoderLayer(64, 4, 256, dropout=0.0, batch_first=True, norm_first=True)
-    model = nn.TransformerEncoder(layer, arguments.layers, enable_nested_tensor=False)
+    layer = nn.TransformerEncoderLayer(
+        64, 4, 256, dropout=0.0, batch_first=True, norm_first=True
+    )
+    model = nn.TransformerEncoder(
+        layer, arguments.layers, enable_nested_tensor=False
+    )
     x = torch.randn(8, 32, 64)
     with tempfile.TemporaryDirectory() as folder:
         watch = InductorWatch(torch, Records(str(Path(folder) / "records.jsonl")))
         if arguments.watch:
             watch.start()
         began = time.process_time()
-        with contextlib.nullcontext() if arguments.kernels else without_kernels(torch):
+        with (
+            contextlib.nullcontext()
+            if arguments.kernels
+            else without_kernels(torch)
+        ):
             output = torch.compile(model)(x)
             if arguments.backward:
                 output.sum().backward()
@@ -76,7 +97,9 @@ def child(arguments: argparse.Namespace) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--layers", type=int, default=1)
     parser.add_argument("--backward", action="store_true")
     parser.add_argument("--kernels", action="store_true")
@@ -91,9 +114,14 @@ def main() -> None:
     for _ in range(arguments.runs):
         for watched, found in runs.items():
             found.append(measure(arguments, watched))
-    print(f"{'stage':22}{'without':>10}{'watched':>10}   seconds of the processor, median")
+    print(
+        f"{'stage':22}{'without':>10}{'watched':>10}   seconds of the processor, median"
+    )
     for name in STAGES:
-        without, watched = (statistics.median(run[name] for run in runs[way]) for way in (False, True))
+        without, watched = (
+            statistics.median(run[name] for run in runs[way])
+            for way in (False, True)
+        )
         print(f"{name:22}{without:10.2f}{watched:10.3f}")
     compiled = statistics.median(run["compile"] for run in runs[True])
     hooks = statistics.median(run["of it hooks"] for run in runs[True])

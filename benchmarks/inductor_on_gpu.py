@@ -1,12 +1,14 @@
-"""Reports of torch.compile against torch itself, on programs and on causes of boundaries.
+"""Reports of torch.compile against torch itself, on programs and on causes of
+boundaries.
 
-    PYTHONPATH=. python benchmarks/inductor_on_gpu.py FOLDER [-j 6] [--only TEXT] [--device cuda]
-    PYTHONPATH=. python benchmarks/inductor_on_gpu.py FOLDER --all --only compile_ --device cpu --generate
+    PYTHONPATH=. python benchmarks/inductor_on_gpu.py FOLDER [-j 6] [--only TEXT]
+    [--device cuda] PYTHONPATH=. python benchmarks/inductor_on_gpu.py FOLDER --all
+    --only compile_ --device cpu --generate
 
-Programs of ``promise_programs`` (``--all``: all of them, and those of ``compile_programs``, some with dynamic
-shapes too), inference and with gradients. ``fusiondoc
-diagnose --fuser inductor`` reports on each; another process compiles it without fusiondoc
-(``inductor_oracle.py``). The oracles, of each run:
+Programs of ``promise_programs`` (``--all``: all of them, and those of
+``compile_programs``, some with dynamic shapes too), inference and with gradients.
+``fusiondoc diagnose --fuser inductor`` reports on each; another process compiles it
+without fusiondoc (``inductor_oracle.py``). The oracles, of each run:
 
   nodes     Scheduler.nodes: the groups and calls of each graph, in its order
   code      the kernels that the generated code defines, and how often it calls each
@@ -16,12 +18,12 @@ diagnose --fuser inductor`` reports on each; another process compiles it without
 
 and of each case of ``inductor_apart.py``:
 
-  cause     the report of the first program has the cause; with the change that it names, torch's scheduler
-            has one node
+  cause     the report of the first program has the cause; with the change that it
+            names, torch's scheduler has one node
 
-Results go to FOLDER/results.jsonl as they come, and to FOLDER/results.md at the end. What takes longer than
---limit seconds is stopped, and nothing begins after --budget seconds; both count as not held. Exits 1 if
-anything differs.
+Results go to FOLDER/results.jsonl as they come, and to FOLDER/results.md at the
+end. What takes longer than --limit seconds is stopped, and nothing begins after
+--budget seconds; both count as not held. Exits 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -93,7 +95,11 @@ class Processes:
         self._limit = limit
         self._end = time.monotonic() + budget
         self.generate = generate
-        self._env = {**os.environ, "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "4"}
+        self._env = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "TORCHINDUCTOR_COMPILE_THREADS": "4",
+        }
         self._env["PYTHONPATH"] = os.pathsep.join(
             filter(None, (str(HERE.parent), os.environ.get("PYTHONPATH")))
         )
@@ -119,11 +125,15 @@ class Processes:
         try:
             output, errors = child.communicate(timeout=left)
         except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)  # with the processes that compile for it
+            os.killpg(
+                child.pid, signal.SIGKILL
+            )  # with the processes that compile for it
             child.communicate()
             raise Failed(f"stopped after {left:.0f} s") from None
         if child.returncode != 0:
-            last = (errors.strip() or output.strip() or "no output").splitlines()[-4:]
+            last = (errors.strip() or output.strip() or "no output").splitlines()[
+                -4:
+            ]
             raise Failed(f"status {child.returncode}: {' '.join(last)[:500]}")
         return output
 
@@ -136,7 +146,13 @@ class Processes:
     def report(self, *arguments: object, folder: Path) -> Json:
         """Of fusiondoc."""
         file = folder / "report.json"
-        options = ["--fuser", "inductor", "--output", file, *(["--no-run"] if self.generate else [])]
+        options = [
+            "--fuser",
+            "inductor",
+            "--output",
+            file,
+            *(["--no-run"] if self.generate else []),
+        ]
         self.run(["-m", "fusiondoc", "diagnose", *options, *arguments], folder)
         found: Json = json.loads(file.read_text("utf-8"))
         return found
@@ -152,14 +168,24 @@ def differ(what: str, ours: Counter[Any], theirs: Counter[Any]) -> str:
 
 def nodes(report: Json, oracle: Json) -> str:
     """Groups and calls of each graph against the nodes of its scheduler."""
-    ours = [[node["kind"] == "group" for node in program["nodes"]] for program in report["programs"]]
+    ours = [
+        [node["kind"] == "group" for node in program["nodes"]]
+        for program in report["programs"]
+    ]
     theirs = [
-        [node["class"] != CALL for node in graph["nodes"] if node["class"] not in NOT_A_NODE]
+        [
+            node["class"] != CALL
+            for node in graph["nodes"]
+            if node["class"] not in NOT_A_NODE
+        ]
         for graph in oracle["graphs"]
     ]
     if sorted(ours) == sorted(theirs):
         return EQUAL
-    counts = [(len(graph), sum(graph)) for graph in ours], [(len(graph), sum(graph)) for graph in theirs]
+    counts = (
+        [(len(graph), sum(graph)) for graph in ours],
+        [(len(graph), sum(graph)) for graph in theirs],
+    )
     return f"differ: (nodes, groups) by graph {counts[0]} in the report, {counts[1]} in the scheduler"
 
 
@@ -170,7 +196,10 @@ def code(report: Json, oracle: Json) -> str:
         return f"differ: kernels {ours} in the report, {sorted(oracle['defined'])} defined"
     theirs = Counter(oracle["calls"])
     called = Counter(
-        {name: called_as(name, count, theirs[name]) for name, count in instances_of(report).items()}
+        {
+            name: called_as(name, count, theirs[name])
+            for name, count in instances_of(report).items()
+        }
     )
     if called == theirs:
         return EQUAL
@@ -178,7 +207,8 @@ def code(report: Json, oracle: Json) -> str:
 
 
 def instances_of(report: Json, backward: bool = True) -> Counter[str]:
-    """Name of a kernel -> groups that it computes in a run of each graph, or of each forward graph."""
+    """Name of a kernel -> groups that it computes in a run of each graph, or of
+    each forward graph."""
     names = {kernel["id"]: kernel["name"] for kernel in report["kernels"]}
     found: Counter[str] = Counter()
     for group in report["groups"]:
@@ -190,8 +220,9 @@ def instances_of(report: Json, backward: bool = True) -> Counter[str]:
 
 
 def called_as(name: str, instances: int, calls: int) -> int:
-    """How often a kernel is called by its groups. A C++ function holds the loops of several, the same number
-    in each call: so its groups must be a multiple of torch's calls."""
+    """How often a kernel is called by its groups. A C++ function holds the loops of
+    several, the same number in each call: so its groups must be a multiple of
+    torch's calls."""
     is_multiple = name.startswith("cpp_") and calls > 0 and instances % calls == 0
     return calls if is_multiple else instances
 
@@ -222,9 +253,19 @@ def launches(report: Json, oracle: Json) -> str:
         return NO_DEVICE
     # With dynamic shapes torch compiles a gradient that is never run.
     called = instances_of(report, oracle["backward"])
-    ours = Counter({name: count for name, count in called.items() if name.startswith("triton_")})
+    ours = Counter(
+        {
+            name: count
+            for name, count in called.items()
+            if name.startswith("triton_")
+        }
+    )
     theirs = Counter(
-        {name: count for name, count in oracle["launched"].items() if name.startswith("triton_")}
+        {
+            name: count
+            for name, count in oracle["launched"].items()
+            if name.startswith("triton_")
+        }
     )
     if ours == theirs:
         return EQUAL
@@ -251,32 +292,57 @@ ORACLES: dict[str, Callable[[Json, Json], str]] = {
 
 def operators(report: Json) -> int:
     return sum(
-        account["in_groups"] + account["in_calls"] + account["views"] + account["dead"]
+        account["in_groups"]
+        + account["in_calls"]
+        + account["views"]
+        + account["dead"]
         for account in (graph["accounts"] for graph in report["compiled"]["graphs"])
         if account is not None
     )
 
 
 def of_program(
-    processes: Processes, path: Path, mode: str, on: str, options: Sequence[str], folder: Path
+    processes: Processes,
+    path: Path,
+    mode: str,
+    on: str,
+    options: Sequence[str],
+    folder: Path,
 ) -> Row:
     """Both sides, and each oracle."""
     row: Row = {"what": named(path, mode, options), "kind": "program"}
     try:
-        oracle = processes.oracle(path, mode, "--device", on, *options, folder=folder)
+        oracle = processes.oracle(
+            path, mode, "--device", on, *options, folder=folder
+        )
     except Failed as failed:
         return {**row, "oracle": str(failed)}
     (folder / "oracle.json").write_text(json.dumps(oracle), "utf-8")
-    asked = [path, "--device", on, *options, *(["--backward"] if mode == "backward" else [])]
+    asked = [
+        path,
+        "--device",
+        on,
+        *options,
+        *(["--backward"] if mode == "backward" else []),
+    ]
     try:
         report = processes.report(*asked, folder=folder)
     except Failed as failed:
         return {**row, "report": str(failed)}
     row.update({name: compare(report, oracle) for name, compare in ORACLES.items()})
-    causes = Counter((boundary["cause"] or {}).get("code", "none") for boundary in report["boundaries"])
-    row.update(graphs=len(oracle["graphs"]), operators=operators(report), boundaries=dict(causes))
+    causes = Counter(
+        (boundary["cause"] or {}).get("code", "none")
+        for boundary in report["boundaries"]
+    )
+    row.update(
+        graphs=len(oracle["graphs"]),
+        operators=operators(report),
+        boundaries=dict(causes),
+    )
     row["other launches"] = sum(
-        count for name, count in (oracle["launched"] or {}).items() if not name.startswith("triton_")
+        count
+        for name, count in (oracle["launched"] or {}).items()
+        if not name.startswith("triton_")
     )
     return row
 
@@ -286,7 +352,11 @@ def of_program(
 
 def real_nodes(graphs: Sequence[Json]) -> int:
     """Of a list of graphs, those that do something."""
-    return sum(node["class"] not in NOT_A_NODE for graph in graphs for node in graph["nodes"])
+    return sum(
+        node["class"] not in NOT_A_NODE
+        for graph in graphs
+        for node in graph["nodes"]
+    )
 
 
 def of_case(processes: Processes, name: str, on: str, folder: Path) -> Row:
@@ -296,14 +366,22 @@ def of_case(processes: Processes, name: str, on: str, folder: Path) -> Row:
     try:
         graphs = processes.oracle(name, "both", "--device", on, folder=folder)
         before, after = (real_nodes(graphs[which]) for which in ("apart", "one"))
-        row["nodes"] = EQUAL if before > 1 == after else f"differ: {before}, then {after}"
-        report = processes.report(APART, "--script", "--", name, "apart", "--device", on, folder=folder)
+        row["nodes"] = (
+            EQUAL if before > 1 == after else f"differ: {before}, then {after}"
+        )
+        report = processes.report(
+            APART, "--script", "--", name, "apart", "--device", on, folder=folder
+        )
     except Failed as failed:
         return {**row, "report": str(failed)}
     found = [boundary["cause"] or {} for boundary in report["boundaries"]]
     codes = sorted({cause.get("code", "none") for cause in found})
-    row["cause"] = EQUAL if wanted in codes else f"differ: {', '.join(codes) or 'no boundary'}"
-    row["texts"] = sorted({cause.get("text", "") for cause in found if cause.get("code") == wanted})
+    row["cause"] = (
+        EQUAL if wanted in codes else f"differ: {', '.join(codes) or 'no boundary'}"
+    )
+    row["texts"] = sorted(
+        {cause.get("text", "") for cause in found if cause.get("code") == wanted}
+    )
     row["found"] = codes
     return row
 
@@ -315,14 +393,21 @@ VERDICTS = (*ORACLES, "cause", "oracle", "report")
 
 def differing(row: Row) -> Row:
     """The verdicts of a row that are not as they should be."""
-    return {name: row[name] for name in VERDICTS if name in row and row[name] not in (EQUAL, NO_DEVICE)}
+    return {
+        name: row[name]
+        for name in VERDICTS
+        if name in row and row[name] not in (EQUAL, NO_DEVICE)
+    }
 
 
 def table(rows: Sequence[Row], seconds: float) -> str:
     """As Markdown."""
     names = list(ORACLES)
     lines = [f"# Reports of torch.compile against torch, {seconds:.0f} s", ""]
-    lines += [f"| run | graphs | operators | {' | '.join(names)} |", "|---|--:|--:|" + "---|" * len(names)]
+    lines += [
+        f"| run | graphs | operators | {' | '.join(names)} |",
+        "|---|--:|--:|" + "---|" * len(names),
+    ]
     for row in rows:
         if row["kind"] == "program":
             cells = [row["what"], row.get("graphs", ""), row.get("operators", "")]
@@ -331,21 +416,36 @@ def table(rows: Sequence[Row], seconds: float) -> str:
     lines += ["", "| case | nodes | cause | causes found |", "|---|---|---|---|"]
     for row in rows:
         if row["kind"] == "cause":
-            cells = [row["what"], row.get("nodes", ""), row.get("cause", ""), ", ".join(row.get("found", ()))]
+            cells = [
+                row["what"],
+                row.get("nodes", ""),
+                row.get("cause", ""),
+                ", ".join(row.get("found", ())),
+            ]
             lines.append(f"| {' | '.join(map(str, cells))} |")
     lines += ["", "## What differs", ""]
     lines += [
-        f"- {row['what']}, {name}: {verdict}" for row in rows for name, verdict in differing(row).items()
+        f"- {row['what']}, {name}: {verdict}"
+        for row in rows
+        for name, verdict in differing(row).items()
     ]
     return "\n".join([*lines, "", summary(rows), ""])
 
 
 def summary(rows: Sequence[Row]) -> str:
     """In one sentence."""
-    programs = [row for row in rows if row["kind"] == "program" and "oracle" not in row]
+    programs = [
+        row for row in rows if row["kind"] == "program" and "oracle" not in row
+    ]
     equal = [row for row in programs if not differing(row)]
-    causes = {row["what"].partition("_")[0] for row in rows if row["kind"] == "cause"}
-    shown = {row["what"].partition("_")[0] for row in rows if row["kind"] == "cause" and not differing(row)}
+    causes = {
+        row["what"].partition("_")[0] for row in rows if row["kind"] == "cause"
+    }
+    shown = {
+        row["what"].partition("_")[0]
+        for row in rows
+        if row["kind"] == "cause" and not differing(row)
+    }
     counted = sum(row.get("operators", 0) for row in programs)
     return (
         f"{len(equal)} of {len(programs)} runs equal by every oracle, {counted} operators; {len(shown)} of"
@@ -353,7 +453,9 @@ def summary(rows: Sequence[Row]) -> str:
     )
 
 
-def work(processes: Processes, on: str, every: bool) -> Iterator[tuple[str, Callable[[Path], Row]]]:
+def work(
+    processes: Processes, on: str, every: bool
+) -> Iterator[tuple[str, Callable[[Path], Row]]]:
     """Names of runs, and what runs each in a folder."""
     sys.path.insert(0, str(HERE))
     import inductor_apart
@@ -361,13 +463,18 @@ def work(processes: Processes, on: str, every: bool) -> Iterator[tuple[str, Call
     for name in inductor_apart.CASES:
         yield name, partial(of_case, processes, name, on)
     for path, mode, options in programs(every):
-        yield named(path, mode, options), partial(of_program, processes, path, mode, on, options)
+        yield (
+            named(path, mode, options),
+            partial(of_program, processes, path, mode, on, options),
+        )
 
 
 def named(path: Path, mode: str, options: Sequence[str]) -> str:
     """What the run of a program is called."""
     before = "compile_" if path.parent.name == "compile_programs" else ""
-    return " ".join([f"{before}{path.stem}", mode, *(option.strip("-") for option in options)])
+    return " ".join(
+        [f"{before}{path.stem}", mode, *(option.strip("-") for option in options)]
+    )
 
 
 def programs(every: bool) -> Iterator[tuple[Path, str, tuple[str, ...]]]:
@@ -376,7 +483,9 @@ def programs(every: bool) -> Iterator[tuple[Path, str, tuple[str, ...]]]:
         if every or path.stem in SOME:
             yield from ((path, mode, ()) for mode in MODES)
     for path in sorted((HERE / "compile_programs").glob("*.py")) if every else ():
-        yield from ((path, mode, ()) for mode in MODES if (path.stem, mode) not in WITHOUT)
+        yield from (
+            (path, mode, ()) for mode in MODES if (path.stem, mode) not in WITHOUT
+        )
         if path.stem in DYNAMIC:
             yield from ((path, mode, ("--dynamic",)) for mode in MODES)
 
@@ -393,22 +502,35 @@ def timed(root: Path, name: str, run: Callable[[Path], Row]) -> Row:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("folder", type=Path, help="a new one")
     parser.add_argument("-j", type=int, default=6)
-    parser.add_argument("--only", default="", help="parts of the names of runs: FD263,FD272")
+    parser.add_argument(
+        "--only", default="", help="parts of the names of runs: FD263,FD272"
+    )
     parser.add_argument("--all", action="store_true", help="all programs")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--limit", type=float, default=60, help="seconds of a process")
+    parser.add_argument(
+        "--limit", type=float, default=60, help="seconds of a process"
+    )
     parser.add_argument("--budget", type=float, default=440, help="seconds of all")
-    parser.add_argument("--generate", action="store_true", help="compile no kernels (C++): without a GPU")
+    parser.add_argument(
+        "--generate",
+        action="store_true",
+        help="compile no kernels (C++): without a GPU",
+    )
     given = parser.parse_args()
     given.folder.mkdir(parents=True)
     root = given.folder.resolve()
     processes = Processes(given.limit, given.budget, given.generate)
     began = time.monotonic()
     rows = []
-    with ThreadPoolExecutor(given.j) as pool, (root / "results.jsonl").open("w", encoding="utf-8") as file:
+    with (
+        ThreadPoolExecutor(given.j) as pool,
+        (root / "results.jsonl").open("w", encoding="utf-8") as file,
+    ):
         parts = given.only.split(",")
         every = work(processes, given.device, given.all)
         chosen = [one for one in every if any(part in one[0] for part in parts)]
@@ -417,7 +539,10 @@ def main() -> int:
             rows.append(row)
             file.write(json.dumps(row) + "\n")
             file.flush()
-            print(f"{row['what']}: {differing(row) or EQUAL}, {row['seconds']} s", flush=True)
+            print(
+                f"{row['what']}: {differing(row) or EQUAL}, {row['seconds']} s",
+                flush=True,
+            )
     rows.sort(key=lambda row: str(row["what"]))
     (root / "results.md").write_text(table(rows, time.monotonic() - began), "utf-8")
     print(summary(rows))

@@ -1,18 +1,20 @@
-"""A repository of small models with a file of expectations, for ``fusiondoc check`` without a target.
+"""A repository of small models with a file of expectations, for ``fusiondoc check``
+without a target.
 
-python benchmarks/many_models.py make FOLDER [--models 40]
-    writes models/model_NN.py (a block of a ResNet-18 with an activation of its own each), blocks.py, which
+python benchmarks/many_models.py make FOLDER [--models 40] writes models/model_NN.py
+    (a block of a ResNet-18 with an activation of its own each), blocks.py, which
     they import, and fusions.yaml.
 
-python benchmarks/many_models.py time FOLDER [--workers 2] [--separate N]
-    times a check of each of the first N models by itself, then all models at once: without a cache, with one
-    that is empty, with one after a change of one model, and with one when nothing changed; the last two with
-    --changed-since too. Wall time.
+python benchmarks/many_models.py time FOLDER [--workers 2] [--separate N] times a
+    check of each of the first N models by itself, then all models at once: without
+    a cache, with one that is empty, with one after a change of one model, and with
+    one when nothing changed; the last two with --changed-since too. Wall time.
 
-python benchmarks/many_models.py changes FOLDER
-    makes 60 changes, half of them harmless, one at a time and each to one model, checks all models at once,
-    and counts what was caught, missed, or reported without cause. The first dozen is checked by the cache
-    alone, the others with --changed-since. --first and --changes make a part of them.
+python benchmarks/many_models.py changes FOLDER makes 60 changes, half of them
+    harmless, one at a time and each to one model, checks all models at once, and
+    counts what was caught, missed, or reported without cause. The first dozen is
+    checked by the cache alone, the others with --changed-since. --first and
+    --changes make a part of them.
 """
 
 from __future__ import annotations
@@ -108,11 +110,17 @@ def make(folder: Path, models: int) -> None:
     for number in range(models):
         text = MODEL.format(channels=16, tail=TAILS[number % len(TAILS)])
         (folder / "models" / f"model_{number:02}.py").write_text(text)
-        sections.append(SECTION.format(number=number, ops=OPERATORS[number % len(OPERATORS)]))
+        sections.append(
+            SECTION.format(number=number, ops=OPERATORS[number % len(OPERATORS)])
+        )
     (folder / "fusions.yaml").write_text(ALL + "".join(sections))
     (folder / ".gitignore").write_text(".fusiondoc/\n__pycache__/\ncheck.json\n")
     author = ("-c", "user.name=benchmark", "-c", "user.email=benchmark@example.com")
-    for arguments in (("init", "-q"), ("add", "-A"), (*author, "commit", "-qm", "models")):
+    for arguments in (
+        ("init", "-q"),
+        ("add", "-A"),
+        (*author, "commit", "-qm", "models"),
+    ):
         subprocess.run(["git", *arguments], cwd=folder, check=True)
 
 
@@ -130,7 +138,14 @@ def run(folder: Path, *arguments: str) -> Took:
     began = time.perf_counter()
     command = [sys.executable, "-m", "fusiondoc", *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     wall = time.perf_counter() - began
     return Took(done.returncode, wall, done.stdout + done.stderr)
 
@@ -145,22 +160,34 @@ def show_times(folder: Path, workers: int, separate: int) -> None:
     alone = []
     for path in models[:separate]:
         target = path.relative_to(folder).as_posix()
-        took = run(folder, "check", target, "--fuser", "nnc", "--expect", "fusions.yaml")
+        took = run(
+            folder, "check", target, "--fuser", "nnc", "--expect", "fusions.yaml"
+        )
         alone.append(took)
         print(f"{target} by itself: {took}", flush=True)
     if alone:
         total = sum(took.wall for took in alone) / len(alone) * len(models)
-        print(f"{len(models)} by themselves, from the mean of {len(alone)}: {total:.0f} s")
+        print(
+            f"{len(models)} by themselves, from the mean of {len(alone)}: {total:.0f} s"
+        )
     print("all, no cache:", run(folder, *every, "--no-cache"), flush=True)
     print("all, empty cache:", run(folder, *every), flush=True)
     text = models[0].read_text()
     models[0].write_text(text + "\n# changed\n")
     print("all, one model changed:", run(folder, *every), flush=True)
     models[0].write_text(text + "\n# changed again\n")
-    print("all, one model changed, --changed-since HEAD:", run(folder, *every, *_SINCE), flush=True)
+    print(
+        "all, one model changed, --changed-since HEAD:",
+        run(folder, *every, *_SINCE),
+        flush=True,
+    )
     models[0].write_text(text)
     print("all, nothing changed:", run(folder, *every), flush=True)
-    print("all, nothing changed, --changed-since HEAD:", run(folder, *every, *_SINCE), flush=True)
+    print(
+        "all, nothing changed, --changed-since HEAD:",
+        run(folder, *every, *_SINCE),
+        flush=True,
+    )
 
 
 class Change(NamedTuple):
@@ -197,26 +224,55 @@ def _renamed(text: str) -> str:
 
 
 CHANGES = (
-    Change("a comment above the class", False, _replaced("class Model", "# one more line\nclass Model")),
-    Change("cumsum before the tail", True, _replaced(_FIRST, "        y = torch.cumsum(self.block(x), 1)\n")),
+    Change(
+        "a comment above the class",
+        False,
+        _replaced("class Model", "# one more line\nclass Model"),
+    ),
+    Change(
+        "cumsum before the tail",
+        True,
+        _replaced(_FIRST, "        y = torch.cumsum(self.block(x), 1)\n"),
+    ),
     Change("another local name", False, _renamed),
-    Change("the tail taken out", True, _replaced(_RETURN, "        return self.block(x)")),
+    Change(
+        "the tail taken out",
+        True,
+        _replaced(_RETURN, "        return self.block(x)"),
+    ),
     Change("another seed", False, _replaced("manual_seed(0)", "manual_seed(7)")),
     Change(
-        "cumsum behind the tail", True, _replaced(_RETURN, "        y = y.cumsum(0)\n        return y.relu()")
+        "cumsum behind the tail",
+        True,
+        _replaced(_RETURN, "        y = y.cumsum(0)\n        return y.relu()"),
     ),
     Change("a larger input", False, _replaced("16, 16),)", "24, 24),)")),
     Change("the fuser switched off", True, _replaced("torch.manual_seed(0)", _OFF)),
     Change("an unused helper", False, _replaced("class Model", _HELPER)),
-    Change("a printed value", True, _replaced(_FIRST, _FIRST + "        print(float(y.sum()))\n")),
+    Change(
+        "a printed value",
+        True,
+        _replaced(_FIRST, _FIRST + "        print(float(y.sum()))\n"),
+    ),
     Change("blank lines", False, lambda text: text.replace("\n\n\n", "\n\n\n\n")),
-    Change("an integer detour", True, _replaced(_FIRST, _FIRST + "        y = y.long().cumsum(0).float()\n")),
+    Change(
+        "an integer detour",
+        True,
+        _replaced(_FIRST, _FIRST + "        y = y.long().cumsum(0).float()\n"),
+    ),
 )
 
 
 def count_changes(folder: Path, workers: int, numbers: range) -> None:
-    """Make the changes one after the other, and count what the check of all models says of each."""
-    counts = {"caught": 0, "missed": 0, "false alarm": 0, "rightly quiet": 0, "wrong model": 0}
+    """Make the changes one after the other, and count what the check of all models
+    says of each."""
+    counts = {
+        "caught": 0,
+        "missed": 0,
+        "false alarm": 0,
+        "rightly quiet": 0,
+        "wrong model": 0,
+    }
     models = sorted((folder / "models").glob("model_*.py"))
     report = folder / "check.json"
     if numbers[0] < len(CHANGES):
@@ -227,14 +283,31 @@ def count_changes(folder: Path, workers: int, numbers: range) -> None:
         path = models[index * 7 % len(models)]
         text = path.read_text()
         path.write_text(change.make(text))
-        every = ("check", "--expect", "fusions.yaml", "-j", str(workers), "-o", str(report), "-f", "json")
+        every = (
+            "check",
+            "--expect",
+            "fusions.yaml",
+            "-j",
+            str(workers),
+            "-o",
+            str(report),
+            "-f",
+            "json",
+        )
         took = run(folder, *every, *(_SINCE if index >= len(CHANGES) else ()))
         path.write_text(text)
         rows = json.loads(report.read_text())["models"]
-        lost = [row["section"] for row in rows if row["outcome"] not in ("holds", "unchanged")]
+        lost = [
+            row["section"]
+            for row in rows
+            if row["outcome"] not in ("holds", "unchanged")
+        ]
         word = _judged(change.loses, lost, path.stem)
         counts[word] += 1
-        print(f"{index + 1:2} {change.name} in {path.stem}: {word}, {took}", flush=True)
+        print(
+            f"{index + 1:2} {change.name} in {path.stem}: {word}, {took}",
+            flush=True,
+        )
     print(json.dumps(counts))
 
 
@@ -254,7 +327,9 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--separate", type=int, default=3)
     parser.add_argument("--changes", type=int, default=60)
-    parser.add_argument("--first", type=int, default=0, help="begin with this change, from 0")
+    parser.add_argument(
+        "--first", type=int, default=0, help="begin with this change, from 0"
+    )
     arguments = parser.parse_args()
     arguments.folder = arguments.folder.resolve()
     if arguments.what == "make":
@@ -264,7 +339,11 @@ def main() -> None:
         show_times(arguments.folder, arguments.workers, arguments.separate)
     else:
         first = arguments.first
-        count_changes(arguments.folder, arguments.workers, range(first, first + arguments.changes))
+        count_changes(
+            arguments.folder,
+            arguments.workers,
+            range(first, first + arguments.changes),
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""How fast secrets and names are looked for in logs: ``python benchmarks/masking_speed.py [ROUNDS]``.
+"""How fast secrets and names are looked for in logs: ``python
+benchmarks/masking_speed.py [ROUNDS]``.
 
-The text is all logs under ``fixtures/``, unpacked. Prints the best of the rounds, in megabytes a second: for
-``mask`` by parts of half a megabyte, as ``bundle`` reads a log; for all that ``bundle`` does to a text, with
-the rules of detect-secrets and without; and microseconds a line for lines one by one, as a report has them.
+The text is all logs under ``fixtures/``, unpacked. Prints the best of the rounds,
+in megabytes a second: for ``mask`` by parts of half a megabyte, as ``bundle`` reads
+a log; for all that ``bundle`` does to a text, with the rules of detect-secrets and
+without; and microseconds a line for lines one by one, as a report has them.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ def text_of_logs() -> str:
     """All of them in one."""
     parts = []
     for path in sorted(FIXTURES.glob("**/*.log*")):
-        parts += [chunk.decode("utf-8", "replace") for chunk in read_chunks(LogInput(path.name, path))]
+        parts += [
+            chunk.decode("utf-8", "replace")
+            for chunk in read_chunks(LogInput(path.name, path))
+        ]
     return "".join(parts)
 
 
@@ -52,9 +57,13 @@ def main() -> None:
     ways["bundle"] = lambda part: own.text(part, Counter())
     if more is not None:
         both = names_in([], [], more)
-        ways["bundle, with detect-secrets"] = lambda part: both.text(part, Counter())
+        ways["bundle, with detect-secrets"] = lambda part: both.text(
+            part, Counter()
+        )
     for name, way in ways.items():
-        seconds = best(lambda way=way: [way(part) for part in parts] and None, rounds)  # type: ignore[misc]
+        seconds = best(
+            lambda way=way: [way(part) for part in parts] and None, rounds
+        )  # type: ignore[misc]
         print(f"{name}: {megabytes / seconds:.1f} MB/s of {megabytes:.1f} MB")
     seconds = best(lambda: [mask(line) for line in lines] and None, rounds)
     print(f"a line: {seconds / len(lines) * 1e6:.2f} us")

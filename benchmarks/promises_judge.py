@@ -1,8 +1,10 @@
-"""Values, groups and operators of programs, by torch alone; ``promises.py`` runs it in a child process.
+"""Values, groups and operators of programs, by torch alone; ``promises.py`` runs it
+in a child process.
 
     python promises_judge.py nnc|nvfuser 0|1 PROGRAM [CHANGED ...]
 
-The first program is the original: each other is compared with it, in eager mode. A line of JSON a program.
+The first program is the original: each other is compared with it, in eager mode. A
+line of JSON a program.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ PREFIX = re.compile(r"^\[\w+ [\w.]+:\d+\] ")
 HEADER = re.compile(r"^[A-Z]\w* Graph *: *$")
 SECTION = re.compile(r"^with (prim::[A-Za-z]+)_\d+ = graph\(")
 PARAMETER = re.compile(r"^(?:graph\(|with .* = graph\(| +)(%[^ ]+) :")
-NUMBER = re.compile(r"%\d+$")  # of a value without a name: the same value has others elsewhere
+NUMBER = re.compile(
+    r"%\d+$"
+)  # of a value without a name: the same value has others elsewhere
 NODE = re.compile(r"^ +(%.*?) = (\w+::\w+)")
 TENSOR = re.compile(
     r": (Tensor|Float|Double|Half|BFloat16|Long|Int|Short|Char|Byte|Bool|ComplexFloat|ComplexDouble)\b"
@@ -35,14 +39,49 @@ TENSOR = re.compile(
 NO_WORK = [  # views, what makes a tensor of constants, and elements of lists
     f"aten::{name}"
     for name in (
-        *("zeros", "ones", "full", "empty", "zeros_like", "ones_like", "full_like", "empty_like"),
-        *("view", "reshape", "t", "transpose", "permute", "expand", "expand_as", "unsqueeze", "squeeze"),
-        *("slice", "select", "detach", "flatten", "chunk", "split", "narrow", "size", "unbind", "alias"),
+        *(
+            "zeros",
+            "ones",
+            "full",
+            "empty",
+            "zeros_like",
+            "ones_like",
+            "full_like",
+            "empty_like",
+        ),
+        *(
+            "view",
+            "reshape",
+            "t",
+            "transpose",
+            "permute",
+            "expand",
+            "expand_as",
+            "unsqueeze",
+            "squeeze",
+        ),
+        *(
+            "slice",
+            "select",
+            "detach",
+            "flatten",
+            "chunk",
+            "split",
+            "narrow",
+            "size",
+            "unbind",
+            "alias",
+        ),
         "__getitem__",
     )
 ]
 OWN_EXECUTOR = ("prim::DifferentiableGraph", "prim::Fallback")
-TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 2e-2, torch.float32: 1e-4, torch.float64: 1e-8}
+TOLERANCE = {
+    torch.float16: 1e-2,
+    torch.bfloat16: 2e-2,
+    torch.float32: 1e-4,
+    torch.float64: 1e-8,
+}
 WARM_RUNS = 4  # two profiled, then the optimised plan, then one more
 
 
@@ -58,7 +97,8 @@ Names = tuple[str, ...]
 
 
 def load(path: str, device: str) -> tuple[Any, tuple[Any, ...]]:
-    """``model`` and ``inputs`` of a program, with the same random numbers every time."""
+    """``model`` and ``inputs`` of a program, with the same random numbers every
+    time."""
     torch.manual_seed(0)
     names = runpy.run_path(path)
     inputs = names["inputs"]() if callable(names["inputs"]) else names["inputs"]
@@ -71,15 +111,17 @@ def load(path: str, device: str) -> tuple[Any, tuple[Any, ...]]:
 
 
 def moved(value: Any, device: str) -> Any:
-    """The same with all its tensors on a device, those in lists too (the state of an optimiser). Leaves that
-    require a gradient stay leaves."""
+    """The same with all its tensors on a device, those in lists too (the state of
+    an optimiser). Leaves that require a gradient stay leaves."""
     if isinstance(value, torch.Tensor):
         return value.detach().to(device).requires_grad_(value.requires_grad)
     if isinstance(value, dict):
         return {key: moved(part, device) for key, part in value.items()}
     if isinstance(value, (tuple, list)):
         parts = [moved(part, device) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+        return (
+            type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+        )
     return value
 
 
@@ -96,8 +138,9 @@ def tensors(value: Any) -> list[torch.Tensor]:
 def eager_results(path: str, device: str, backward: bool) -> list[torch.Tensor]:
     """What a program computes in eager mode.
 
-    Where random numbers decide, those of a module in evaluation: an operator and the same in place may draw
-    others from one seed (dropout on a GPU does). Of a function only the shapes are left to compare.
+    Where random numbers decide, those of a module in evaluation: an operator and
+    the same in place may draw others from one seed (dropout on a GPU does). Of a
+    function only the shapes are left to compare.
     """
     one, other = (run(*load(path, device), backward, seed=seed) for seed in (1, 2))
     if difference(one, other) is None:
@@ -117,15 +160,18 @@ def run(
 ) -> list[torch.Tensor]:
     """One pass: outputs, arguments as they are afterwards, buffers, and gradients.
 
-    As ``fusiondoc diagnose`` runs a model: without a backward pass, gradients are recorded only where an
-    input asks for them.
+    As ``fusiondoc diagnose`` runs a model: without a backward pass, gradients are
+    recorded only where an input asks for them.
 
-    Args:
-        printed: what torch prints goes there, in the forward and in the backward pass.
+    Args: printed: what torch prints goes there, in the forward and in the backward
+        pass.
     """
     torch.manual_seed(seed)
     given = [copy_of(value) for value in inputs]
-    passed = [value.clone() if isinstance(value, torch.Tensor) else value for value in given]
+    passed = [
+        value.clone() if isinstance(value, torch.Tensor) else value
+        for value in given
+    ]
     recorded = backward or any(value.requires_grad for value in tensors(passed))
     with printed_to(printed[0]), torch.set_grad_enabled(recorded):
         outputs = tensors(model(*passed))
@@ -133,8 +179,14 @@ def run(
     module = isinstance(model, torch.nn.Module)
     if module:
         results += list(model.buffers())
-    sources = [value for value in given if isinstance(value, torch.Tensor) and value.requires_grad]
-    sources += [one for one in model.parameters() if one.requires_grad] if module else []
+    sources = [
+        value
+        for value in given
+        if isinstance(value, torch.Tensor) and value.requires_grad
+    ]
+    sources += (
+        [one for one in model.parameters() if one.requires_grad] if module else []
+    )
     if backward:
         loss = [value.float().sum() for value in outputs if value.requires_grad]
         if loss and sources:
@@ -151,13 +203,16 @@ def copy_of(value: Any) -> Any:
 
 
 def difference(one: list[torch.Tensor], other: list[torch.Tensor]) -> str | None:
-    """How the results of two programs differ beyond the tolerance of their dtype."""
+    """How the results of two programs differ beyond the tolerance of their
+    dtype."""
     if len(one) != len(other):
         return f"{len(one)} results, and {len(other)} changed"
     for index, (a, b) in enumerate(zip(one, other)):
         tolerance = TOLERANCE.get(a.dtype, 0.0)
         try:
-            torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance / 10, equal_nan=True)
+            torch.testing.assert_close(
+                a, b, rtol=tolerance, atol=tolerance / 10, equal_nan=True
+            )
         except AssertionError as error:
             return f"result {index} differs: " + " ".join(str(error).split())[:200]
     return None
@@ -165,7 +220,8 @@ def difference(one: list[torch.Tensor], other: list[torch.Tensor]) -> str | None
 
 @contextlib.contextmanager
 def printed_to(lines: list[str]) -> Iterator[None]:
-    """Append the lines that torch prints of its graph executors meanwhile, without their prefix."""
+    """Append the lines that torch prints of its graph executors meanwhile, without
+    their prefix."""
     torch._C._jit_set_logging_option(EXECUTOR)
     kept = os.dup(2)
     with tempfile.TemporaryFile() as file:
@@ -181,18 +237,26 @@ def printed_to(lines: list[str]) -> Iterator[None]:
 
 
 def count(lines: list[str]) -> dict[str, Any]:
-    """Groups, and operators with a tensor as their result, inside groups and outside, of all plans.
+    """Groups, and operators with a tensor as their result, inside groups and
+    outside, of all plans.
 
-    A plan is printed once, when its executor has made it: "Optimized Graph", the plan, and below it a section
-    for each graph in it (profiling_graph_executor_impl.cpp, 2.13). Those of differentiable graphs are plans
-    of their own. Where the guard of a group fails, its operators get a plan of their own for other types:
-    that is no group more. With differentiable graphs it may be that of another layer: there are as many as
-    graphs with these operators in the outer plan, or, where torch changed these, with parameters of these
-    names (a fallback, as in the first step of a loop whose state has no gradient yet, can have them in
-    another order). The debug state of the executors has the plans as objects, but not of gradients where one
-    of them never ran (it asserts that).
+    A plan is printed once, when its executor has made it: "Optimized Graph", the
+    plan, and below it a section for each graph in it
+    (profiling_graph_executor_impl.cpp, 2.13). Those of differentiable graphs are
+    plans of their own. Where the guard of a group fails, its operators get a plan
+    of their own for other types: that is no group more. With differentiable graphs
+    it may be that of another layer: there are as many as graphs with these
+    operators in the outer plan, or, where torch changed these, with parameters of
+    these names (a fallback, as in the first step of a loop whose state has no
+    gradient yet, can have them in another order). The debug state of the executors
+    has the plans as objects, but not of gradients where one of them never ran (it
+    asserts that).
     """
-    found: dict[str, Any] = {"groups": 0, "inside": 0, "outside": collections.Counter()}
+    found: dict[str, Any] = {
+        "groups": 0,
+        "inside": 0,
+        "outside": collections.Counter(),
+    }
     bodies: dict[tuple[str, ...], set[str]] = {}
     seen: collections.Counter[tuple[Names, Names]] = collections.Counter()
     expected: collections.Counter[tuple[Names, Names]] = collections.Counter()
@@ -201,18 +265,27 @@ def count(lines: list[str]) -> dict[str, Any]:
     for sections in plans(lines):
         inner = [one for one in sections if one.name == OWN_EXECUTOR[0]]
         if not regions:  # those of fallbacks are in it too
-            expected.update((tuple(sorted(one.parameters)), operators_of(one.nodes)) for one in inner)
+            expected.update(
+                (tuple(sorted(one.parameters)), operators_of(one.nodes))
+                for one in inner
+            )
             of_names.update(tuple(sorted(one.parameters)) for one in inner)
         regions = regions or bool(inner)
         own = [one for one in sections if not one.name.startswith(OWN_EXECUTOR)]
         nodes = [(one.name, node) for one in own for node in one.nodes]
         operators = operators_of([node for _, node in nodes])
         others = bodies.get(operators)
-        if not regions and others is not None and types_of([node for _, node in nodes]) not in others:
+        if (
+            not regions
+            and others is not None
+            and types_of([node for _, node in nodes]) not in others
+        ):
             continue
         parameters = tuple(sorted(sections[0].parameters))
         seen[parameters, operators] += 1
-        if seen[parameters, operators] > max(1, expected[parameters, operators] or of_names[parameters]):
+        if seen[parameters, operators] > max(
+            1, expected[parameters, operators] or of_names[parameters]
+        ):
             continue
         for name, node in nodes:
             if node.kind in GROUPS:
@@ -223,12 +296,16 @@ def count(lines: list[str]) -> dict[str, Any]:
                 found["outside"][node.kind] += 1
         for one in own:
             if one.name in GROUPS:
-                bodies.setdefault(operators_of(one.nodes), set()).add(types_of(one.nodes))
+                bodies.setdefault(operators_of(one.nodes), set()).add(
+                    types_of(one.nodes)
+                )
     return found
 
 
 def operators_of(nodes: list[Node]) -> tuple[str, ...]:
-    return tuple(sorted(node.kind + node.source for node in nodes if node.kind not in GROUPS))
+    return tuple(
+        sorted(node.kind + node.source for node in nodes if node.kind not in GROUPS)
+    )
 
 
 def types_of(nodes: list[Node]) -> str:
@@ -253,13 +330,19 @@ def plans(lines: list[str]) -> Iterator[list[Section]]:
         if HEADER.match(line):
             if sections:
                 yield sections
-            sections = [Section("", [], [])] if line.startswith("Optimized Graph") else []
+            sections = (
+                [Section("", [], [])] if line.startswith("Optimized Graph") else []
+            )
         elif section is not None and sections:
             sections.append(Section(section[1], [], []))
         if node is not None and sections:
             kind = re.sub(r"_\d+$", "", node[2])
-            if kind in GROUPS or (kind.startswith("aten::") and TENSOR.search(node[1])):
-                found = Node(kind, node[1].partition(" : ")[2], line.rpartition(" # ")[2])
+            if kind in GROUPS or (
+                kind.startswith("aten::") and TENSOR.search(node[1])
+            ):
+                found = Node(
+                    kind, node[1].partition(" : ")[2], line.rpartition(" # ")[2]
+                )
                 sections[-1].nodes.append(found)
         elif sections and (parameter := PARAMETER.match(line)):
             sections[-1].parameters.append(NUMBER.sub("%", parameter[1]))
@@ -268,7 +351,8 @@ def plans(lines: list[str]) -> Iterator[list[Section]]:
 
 
 def lines_of(scripted: Any, path: str) -> dict[str, list[str]]:
-    """By line of the program, the operators that stand there, also in functions that it calls."""
+    """By line of the program, the operators that stand there, also in functions
+    that it calls."""
     found: dict[str, set[str]] = collections.defaultdict(set)
     seen: set[str] = set()
     if isinstance(scripted, torch.jit.ScriptModule):
@@ -280,8 +364,11 @@ def lines_of(scripted: Any, path: str) -> dict[str, list[str]]:
     return {line: sorted(ops) for line, ops in found.items()}
 
 
-def walk_calls(block: Any, owner: Any, path: str, found: dict[str, set[str]], seen: set[str]) -> set[str]:
-    """Operators of a graph before inlining; of each line of the program into ``found``."""
+def walk_calls(
+    block: Any, owner: Any, path: str, found: dict[str, set[str]], seen: set[str]
+) -> set[str]:
+    """Operators of a graph before inlining; of each line of the program into
+    ``found``."""
     operators: set[str] = set()
     for node in block.nodes():
         ops = {node.kind()} if node.kind().startswith("aten::") else set()
@@ -301,7 +388,9 @@ def walk_calls(block: Any, owner: Any, path: str, found: dict[str, set[str]], se
     return operators
 
 
-def of_function(node: Any, path: str, found: dict[str, set[str]], seen: set[str]) -> set[str]:
+def of_function(
+    node: Any, path: str, found: dict[str, set[str]], seen: set[str]
+) -> set[str]:
     name = node.inputsAt(0).node().s("name")
     for full in (str(node.inputsAt(0).type()), name):
         function = torch.jit._state._python_cu.find_function(full)
@@ -311,14 +400,17 @@ def of_function(node: Any, path: str, found: dict[str, set[str]], seen: set[str]
 
 
 def module_of(value: Any, owner: Any) -> Any:
-    """The submodule that a value of a graph is, by the attributes that lead to it."""
+    """The submodule that a value of a graph is, by the attributes that lead to
+    it."""
     if value.node().kind() != "prim::GetAttr":
         return owner
     parent = module_of(value.node().inputsAt(0), owner)
     return getattr(parent, value.node().s("name"), None)
 
 
-def measure(path: str, expected: list[torch.Tensor] | None, fuser: str, backward: bool) -> tuple[Any, Any]:
+def measure(
+    path: str, expected: list[torch.Tensor] | None, fuser: str, backward: bool
+) -> tuple[Any, Any]:
     """The row of a program, and its results in eager mode."""
     device = "cuda" if fuser == "nvfuser" else "cpu"
     results = eager_results(path, device, backward)
@@ -344,13 +436,17 @@ def main() -> None:
     expected = None
     with torch.jit.fuser("fuser1" if fuser == "nnc" else "fuser2"):
         torch._C._jit_override_can_fuse_on_cpu(True)
-        torch._C._jit_set_te_must_use_llvm_cpu(False)  # a build without LLVM interprets its kernels
+        torch._C._jit_set_te_must_use_llvm_cpu(
+            False
+        )  # a build without LLVM interprets its kernels
         for path in paths:
             try:
                 row, results = measure(path, expected, fuser, backward == "1")
                 expected = results if expected is None else expected
             except Exception as error:
-                text = str(error).strip()[-300:]  # TorchScript's own error comes last
+                text = str(error).strip()[
+                    -300:
+                ]  # TorchScript's own error comes last
                 row = {"path": path, "error": f"{type(error).__name__}: {text}"}
             print("JUDGE " + json.dumps(row), flush=True)
 

@@ -1,12 +1,14 @@
-"""Tries every recipe of fusiondoc/changes/recipes.py on this machine and prints what it changes.
+"""Tries every recipe of fusiondoc/changes/recipes.py on this machine and prints
+what it changes.
 
     python benchmarks/recipes.py nvfuser        # torch 1.12 to 2.1 with CUDA
     python benchmarks/recipes.py nnc            # on the CPU
     python benchmarks/recipes.py nnc --json     # as tests/test_recipes.py reads it
 
-Needs torch and fusiondoc only. For each recipe: eager outputs and gradients of both ways to write it, in
-several dtypes; the operators of its scripted graph; and a small program around it under the fuser, before and
-after: its groups, the operators in them, and the largest difference of the fused result from eager.
+Needs torch and fusiondoc only. For each recipe: eager outputs and gradients of both
+ways to write it, in several dtypes; the operators of its scripted graph; and a
+small program around it under the fuser, before and after: its groups, the operators
+in them, and the largest difference of the fused result from eager.
 """
 
 from __future__ import annotations
@@ -32,8 +34,18 @@ from fusiondoc.changes.recipes import RECIPES, Recipe
 from fusiondoc.operators import VIEWS
 
 KINDS = {"nvfuser": "prim::CudaFusionGroup", "nnc": "prim::TensorExprGroup"}
-DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
-NO_WORK = {"aten::chunk", "aten::size", "aten::dim", "prim::dtype", "prim::device"} | VIEWS
+DTYPES = {
+    "float64": torch.float64,
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+}
+NO_WORK = {
+    "aten::chunk",
+    "aten::size",
+    "aten::dim",
+    "prim::dtype",
+    "prim::device",
+} | VIEWS
 RUNS = 4
 
 
@@ -42,11 +54,12 @@ class Outcome:
     name: str
     replaces: list[str]
     difference: dict[str, float] = field(default_factory=dict)
-    """dtype -> largest difference of outputs, over the largest output and in units of the dtype's epsilon; of
-    the dtypes that eager has on this device."""
+    """dtype -> largest difference of outputs, over the largest output and in units
+    of the dtype's epsilon; of the dtypes that eager has on this device."""
     gradient: dict[str, float] = field(default_factory=dict)
     operators: list[str] = field(default_factory=list)
-    """Of the scripted ``after`` that have a tensor as output; views are left out."""
+    """Of the scripted ``after`` that have a tensor as output; views are left
+    out."""
     groups: list[int] = field(default_factory=list)
     """Before and after."""
     fused: list[int] = field(default_factory=list)
@@ -63,17 +76,26 @@ def main() -> None:
     warnings.simplefilter("ignore")
     use(asked.fuser)
     with tempfile.TemporaryDirectory() as folder:
-        outcomes = [tried(recipe, i, asked.fuser, Path(folder)) for i, recipe in enumerate(RECIPES)]
+        outcomes = [
+            tried(recipe, i, asked.fuser, Path(folder))
+            for i, recipe in enumerate(RECIPES)
+        ]
     if asked.json:
         print(json.dumps([asdict(one) for one in outcomes]))
         return
-    print(f"torch {torch.__version__}, {asked.fuser}: operators in groups and groups, before and after")
+    print(
+        f"torch {torch.__version__}, {asked.fuser}: operators in groups and groups, before and after"
+    )
     for one in outcomes:
         if one.problem:
             print(f"{one.name:60} {one.problem}")
             continue
-        groups, fused = (" -> ".join(map(str, pair)) for pair in (one.groups, one.fused))
-        print(f"{one.name:60} {fused} in {groups}, difference {one.fused_difference:.1e} from eager")
+        groups, fused = (
+            " -> ".join(map(str, pair)) for pair in (one.groups, one.fused)
+        )
+        print(
+            f"{one.name:60} {fused} in {groups}, difference {one.fused_difference:.1e} from eager"
+        )
 
 
 def use(fuser: str) -> None:
@@ -93,7 +115,9 @@ def tried(recipe: Recipe, index: int, fuser: str, folder: Path) -> Outcome:
         made = module_of(recipe, index, folder)
         for name, dtype in DTYPES.items():
             try:
-                output, gradient = differences(made, inputs_of(recipe, dtype, device))
+                output, gradient = differences(
+                    made, inputs_of(recipe, dtype, device)
+                )
             except RuntimeError as error:
                 if "not implemented for" not in str(error):
                     raise
@@ -117,7 +141,9 @@ def names_of(recipe: Recipe) -> dict[str, str]:
     return dict(text.split("=", 1) for text in recipe.inputs.split())
 
 
-def inputs_of(recipe: Recipe, dtype: torch.dtype, device: str) -> list[torch.Tensor]:
+def inputs_of(
+    recipe: Recipe, dtype: torch.dtype, device: str
+) -> list[torch.Tensor]:
     torch.manual_seed(0)
     made = []
     for text in names_of(recipe).values():
@@ -133,7 +159,8 @@ def inputs_of(recipe: Recipe, dtype: torch.dtype, device: str) -> list[torch.Ten
 
 
 def module_of(recipe: Recipe, index: int, folder: Path) -> ModuleType:
-    """A file with ``before`` and ``after``, alone and between operators that fuse."""
+    """A file with ``before`` and ``after``, alone and between operators that
+    fuse."""
     names = list(names_of(recipe))
     arguments, first = ", ".join(names), names[0]
     lines = ["import torch", "import torch.nn.functional as F", "", recipe.helper]
@@ -142,7 +169,10 @@ def module_of(recipe: Recipe, index: int, folder: Path) -> ModuleType:
     probe = load("\n".join(lines), f"recipe_{index}_alone", folder)
     result = probe.after(*inputs_of(recipe, torch.float32, "cpu"))
     for which, text in (("before", recipe.before), ("after", recipe.after)):
-        lines += [f"def program_{which}({arguments}):", f"    {first} = torch.sigmoid({first} * 1.5)"]
+        lines += [
+            f"def program_{which}({arguments}):",
+            f"    {first} = torch.sigmoid({first} * 1.5)",
+        ]
         lines += [f"    made = {text}"]
         value = "made[0]" if isinstance(result, tuple) else "made"
         if isinstance(result, torch.Tensor) and result.dtype == torch.bool:
@@ -161,16 +191,22 @@ def load(text: str, name: str, folder: Path) -> ModuleType:
     return module
 
 
-def differences(made: ModuleType, values: list[torch.Tensor]) -> tuple[float, float | None]:
+def differences(
+    made: ModuleType, values: list[torch.Tensor]
+) -> tuple[float, float | None]:
     found: list[tuple[list[torch.Tensor], list[torch.Tensor]]] = []
     for function in (made.before, made.after):
-        own = [v.detach().clone().requires_grad_(v.is_floating_point()) for v in values]
+        own = [
+            v.detach().clone().requires_grad_(v.is_floating_point()) for v in values
+        ]
         result = function(*own)
         outputs = list(result) if isinstance(result, tuple) else [result]
         gradients = []
         if outputs[0].requires_grad:
             torch.manual_seed(1)
-            total = sum((o * torch.rand_like(o)).sum() for o in outputs if o.requires_grad)
+            total = sum(
+                (o * torch.rand_like(o)).sum() for o in outputs if o.requires_grad
+            )
             try:
                 total.backward()
             except RuntimeError as error:  # floor_divide has no derivative
@@ -179,11 +215,17 @@ def differences(made: ModuleType, values: list[torch.Tensor]) -> tuple[float, fl
             gradients = (
                 []
                 if all(v.grad is None for v in own)
-                else [torch.zeros_like(v) if v.grad is None else v.grad for v in own if v.requires_grad]
+                else [
+                    torch.zeros_like(v) if v.grad is None else v.grad
+                    for v in own
+                    if v.requires_grad
+                ]
             )
         found.append((outputs, gradients))
     (before, grad_before), (after, grad_after) = found
-    return apart(before, after), apart(grad_before, grad_after) if grad_before and grad_after else None
+    return apart(before, after), apart(
+        grad_before, grad_after
+    ) if grad_before and grad_after else None
 
 
 def apart(before: list[torch.Tensor], after: list[torch.Tensor]) -> float:
@@ -194,12 +236,15 @@ def apart(before: list[torch.Tensor], after: list[torch.Tensor]) -> float:
         a64, b64 = a.detach().double(), b.detach().double()
         unit = torch.finfo(a.dtype).eps if a.is_floating_point() else 1.0
         scale = max(1.0, float(a64.abs().max()))
-        worst = max(worst, float((a64 - b64).abs().nan_to_num(1e30).max()) / scale / unit)
+        worst = max(
+            worst, float((a64 - b64).abs().nan_to_num(1e30).max()) / scale / unit
+        )
     return worst
 
 
 def operators_of(scripted: Any) -> list[str]:
-    """Tensor operators that are no views, as the optimiser leaves them: chunk is a prim::ConstantChunk."""
+    """Tensor operators that are no views, as the optimiser leaves them: chunk is a
+    prim::ConstantChunk."""
     graph = scripted.inlined_graph.copy()
     torch._C._jit_pass_constant_propagation(graph)
     torch._C._jit_pass_canonicalize_graph_fuser_ops(graph)
@@ -207,9 +252,15 @@ def operators_of(scripted: Any) -> list[str]:
     for node in every_node(graph):
         kind = node.kind()
         tensors = any("Tensor" in str(out.type()) for out in node.outputs())
-        if tensors and kind not in NO_WORK and not kind.startswith(("prim::List", "prim::Tuple", "prim::If")):
+        if (
+            tensors
+            and kind not in NO_WORK
+            and not kind.startswith(("prim::List", "prim::Tuple", "prim::If"))
+        ):
             found.add(kind)
-    return sorted(found - {"prim::Constant", "prim::unchecked_cast", "prim::RaiseException"})
+    return sorted(
+        found - {"prim::Constant", "prim::unchecked_cast", "prim::RaiseException"}
+    )
 
 
 def every_node(block: Any) -> list[Any]:
@@ -231,8 +282,16 @@ def under_fuser(
         expected = function(*[v.clone() for v in values])
     graph = torch.jit.last_executed_optimized_graph()
     groups = graph.findAllNodes(kind, True)
-    fused = sum(node.kind() != "prim::Constant" for group in groups for node in group.g("Subgraph").nodes())
-    return len(groups), fused, float((result.double() - expected.double()).abs().max())
+    fused = sum(
+        node.kind() != "prim::Constant"
+        for group in groups
+        for node in group.g("Subgraph").nodes()
+    )
+    return (
+        len(groups),
+        fused,
+        float((result.double() - expected.double()).abs().max()),
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""Logs of any size, each hard on reading in one way: many of one thing, or one thing that is very large.
+"""Logs of any size, each hard on reading in one way: many of one thing, or one
+thing that is very large.
 
-Every line has the form that torch prints (the recordings under ``fixtures/`` hold such lines); only how many
-there are, and how long they are, no model is likely to reach. ``CASES`` names them.
+Every line has the form that torch prints (the recordings under ``fixtures/`` hold
+such lines); only how many there are, and how long they are, no model is likely to
+reach. ``CASES`` names them.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ def _prefixed(prefix: str, lines: Iterator[str]) -> str:
 
 
 def _body(source: int, number: int = 1) -> Lines:
-    """A group of two operators. To nvFuser's cache, groups of other numbers are others, those of other
-    source lines are not."""
+    """A group of two operators. To nvFuser's cache, groups of other numbers are
+    others, those of other source lines are not."""
     yield f"graph(%0 : {_T},"
     yield f"      %1 : {_T}):"
     yield f"  %2 : int = prim::Constant[value={number}]()"
@@ -39,7 +41,8 @@ def _body(source: int, number: int = 1) -> Lines:
 
 
 def _plan(groups: int, first: int = 0, equal: bool = False) -> Lines:
-    """A plan whose groups follow each other; ``equal`` but for their source lines."""
+    """A plan whose groups follow each other; ``equal`` but for their source
+    lines."""
     yield f"graph(%x.1 : {_T},"
     yield f"      %v0 : {_T}):"
     for i in range(groups):
@@ -60,8 +63,8 @@ def _kernel(name: str, source: int, lines: int) -> Lines:
 
 
 def caches(size: int) -> Lines:
-    """A model with ``size`` groups under nvFuser: each has a cache, which is made, run and compiles a
-    kernel."""
+    """A model with ``size`` groups under nvFuser: each has a cache, which is made,
+    run and compiles a kernel."""
     yield _PASS + "Before Compilation: \n"
     yield _prefixed(_PASS, _plan(size))
     for i in range(size):
@@ -84,8 +87,8 @@ def plain_caches(size: int) -> Lines:
 
 
 def equal_caches(size: int) -> Lines:
-    """As ``caches``, but the groups differ in their source lines only: each kernel may be that of any of
-    them."""
+    """As ``caches``, but the groups differ in their source lines only: each kernel
+    may be that of any of them."""
     yield _PASS + "Before Compilation: \n"
     yield _prefixed(_PASS, _plan(size, equal=True))
     for i in range(size):
@@ -148,7 +151,8 @@ def nested_sections(size: int) -> Lines:
 
 
 def unfused(size: int) -> Lines:
-    """A plan of ``size`` operators in no group, each of a source line of its own."""
+    """A plan of ``size`` operators in no group, each of a source line of its
+    own."""
     yield _PASS + "Before Compilation: \n"
 
     def graph() -> Lines:
@@ -161,7 +165,8 @@ def unfused(size: int) -> Lines:
 
 
 def never_profiled(size: int) -> Lines:
-    """A plan of ``size`` operators, of which every third has no types: code that did not run."""
+    """A plan of ``size`` operators, of which every third has no types: code that
+    did not run."""
     yield _PASS + "Before Compilation: \n"
 
     def graph() -> Lines:
@@ -177,8 +182,8 @@ def never_profiled(size: int) -> Lines:
 
 
 def with_gradients(size: int) -> Lines:
-    """A plan of ``size`` operators that record gradients, in a row, of which torch made no differentiable
-    graph: how large that would be is asked for each."""
+    """A plan of ``size`` operators that record gradients, in a row, of which torch
+    made no differentiable graph: how large that would be is asked for each."""
     yield _PASS + "Before Compilation: \n"
     recorded = _T.replace("requires_grad=0", "requires_grad=1")
 
@@ -197,7 +202,10 @@ _NNC = "[DEBUG tensorexpr_fuser.cpp:%d] "
 def nnc_rejections(size: int) -> Lines:
     """NNC says of ``size`` nodes why it takes none of them."""
     for i in range(size):
-        yield _NNC % 650 + f"Considering node:%v{i} : {_T} = aten::erfinv(%x) # model.py:{i + 1}:8\n"
+        yield (
+            _NNC % 650
+            + f"Considering node:%v{i} : {_T} = aten::erfinv(%x) # model.py:{i + 1}:8\n"
+        )
         yield _NNC % 1144 + "Failed cond tensorexpr::isSupported(node)\n"
 
 
@@ -223,7 +231,8 @@ def _one_node(megabytes: float, attribute: Callable[[int], str]) -> Lines:
 
 
 def long_line(size: int) -> Lines:
-    """One node with a line of ``size`` hundredths of a megabyte: as many outputs and inputs."""
+    """One node with a line of ``size`` hundredths of a megabyte: as many outputs
+    and inputs."""
     count = size * 10_000 // 60
     yield _PASS + "Before Compilation: \n"
 
@@ -240,12 +249,16 @@ def long_line(size: int) -> Lines:
 
 def long_string(size: int) -> Lines:
     """A string attribute of ``size`` hundredths of a megabyte."""
-    return _one_node(size / 100, lambda count: '"' + 'ab\\"c, d=' * (count // 9) + '"')
+    return _one_node(
+        size / 100, lambda count: '"' + 'ab\\"c, d=' * (count // 9) + '"'
+    )
 
 
 def many_brackets(size: int) -> Lines:
     """Brackets in brackets, ``size`` hundredths of a megabyte of them."""
-    return _one_node(size / 100, lambda count: "[" * (count // 2) + "]" * (count // 2))
+    return _one_node(
+        size / 100, lambda count: "[" * (count // 2) + "]" * (count // 2)
+    )
 
 
 def big_graph(size: int) -> Lines:
@@ -263,7 +276,8 @@ def big_graph(size: int) -> Lines:
 
 
 def launches(size: int) -> Lines:
-    """A kernel that runs ``size`` times, with its arguments, which differ every time."""
+    """A kernel that runs ``size`` times, with its arguments, which differ every
+    time."""
     yield from _kernel("kernel1", 1, 3)
     for i in range(size):
         yield "Arguments for kernel1:\nInputs:\n"
@@ -276,7 +290,8 @@ def launches(size: int) -> Lines:
 
 
 def service(size: int) -> Lines:
-    """``size`` lines of a service's own log, in which a plan stands every hundred thousand lines."""
+    """``size`` lines of a service's own log, in which a plan stands every hundred
+    thousand lines."""
     for i in range(size):
         if i % 100_000 == 0:
             yield from _plan(2)
@@ -328,7 +343,8 @@ def model_of_groups(size: int) -> Lines:
 
 
 def _chain(size: int, node: Callable[[int], Lines], grad: int = 0) -> Lines:
-    """A plan of ``size`` parts, of which each takes ``%v`` and makes the next one, and a last group."""
+    """A plan of ``size`` parts, of which each takes ``%v`` and makes the next one,
+    and a last group."""
     text = _T.replace("requires_grad=0", f"requires_grad={grad}")
     yield _PASS + "Before Compilation: \n"
 
@@ -355,7 +371,8 @@ def _calls(*names: str) -> Callable[[int], Lines]:
 
 
 def branches(size: int) -> Lines:
-    """``size`` branches in a row: the result of each is one of its own, or that of the one before."""
+    """``size`` branches in a row: the result of each is one of its own, or that of
+    the one before."""
 
     def node(i: int) -> Lines:
         yield f"  %v{i + 1} : {_T} = prim::If(%b) # model.py:{i + 1}:8"
@@ -389,7 +406,8 @@ def in_place(size: int) -> Lines:
 
 
 def in_place_between_others(size: int) -> Lines:
-    """``size`` operators, every second one in place and every other one not known to any fuser."""
+    """``size`` operators, every second one in place and every other one not known
+    to any fuser."""
     return _chain(size, _calls("relu_", "erfinv"))
 
 
@@ -404,9 +422,13 @@ def others_between_operators(size: int) -> Lines:
 
 
 def _of_nodes(nodes: Lines, recorded: bool = False) -> Lines:
-    """A plan of these nodes, which may take ``%x``, an operator's result, and the flag ``%b``."""
+    """A plan of these nodes, which may take ``%x``, an operator's result, and the
+    flag ``%b``."""
     yield _PASS + "Before Compilation: \n"
-    head = (f"graph(%v : {_T}, %b : bool):", f"  %x : {_T} = aten::sigmoid(%v) # model.py:1:8")
+    head = (
+        f"graph(%v : {_T}, %b : bool):",
+        f"  %x : {_T} = aten::sigmoid(%v) # model.py:1:8",
+    )
     text = _prefixed(_PASS, chain(head, nodes, ("  return (%x)",)))
     yield text.replace("requires_grad=0", "requires_grad=1") if recorded else text
 
@@ -422,7 +444,12 @@ def readers_of_a_list(size: int, recorded: bool = False) -> Lines:
 
     def nodes() -> Lines:
         yield from (_op(f"y{i}", "aten::relu", "%x") for i in range(size))
-        yield _op("l0", "prim::ListConstruct", ", ".join(f"%y{i}" for i in range(size)), "Tensor[]")
+        yield _op(
+            "l0",
+            "prim::ListConstruct",
+            ", ".join(f"%y{i}" for i in range(size)),
+            "Tensor[]",
+        )
         yield from (_op(f"z{i}", "aten::mul", "%l0") for i in range(size))
 
     return _of_nodes(nodes(), recorded)
@@ -437,8 +464,15 @@ def list_of_groups(size: int) -> Lines:
     """One list of the results of ``size`` groups."""
 
     def nodes() -> Lines:
-        yield from (f"  %y{i} : {_T} = prim::CudaFusionGroup_{i}(%x)" for i in range(size))
-        yield _op("l0", "prim::ListConstruct", ", ".join(f"%y{i}" for i in range(size)), "Tensor[]")
+        yield from (
+            f"  %y{i} : {_T} = prim::CudaFusionGroup_{i}(%x)" for i in range(size)
+        )
+        yield _op(
+            "l0",
+            "prim::ListConstruct",
+            ", ".join(f"%y{i}" for i in range(size)),
+            "Tensor[]",
+        )
         yield _op("z0", "aten::cat", "%l0")
 
     def groups() -> Lines:
@@ -452,21 +486,30 @@ def list_of_groups(size: int) -> Lines:
 
 
 def lists_in_lists(size: int) -> Lines:
-    """``size`` lists, each of the one before and a tensor, and as many operators that read one each."""
+    """``size`` lists, each of the one before and a tensor, and as many operators
+    that read one each."""
 
     def nodes() -> Lines:
         for i in range(size):
             yield _op(f"y{i}", "aten::relu", "%x")
-            yield _op(f"l{i}", "prim::ListConstruct", f"%l{i - 1}, %y{i}" if i else "%y0", "Tensor[]")
+            yield _op(
+                f"l{i}",
+                "prim::ListConstruct",
+                f"%l{i - 1}, %y{i}" if i else "%y0",
+                "Tensor[]",
+            )
             yield _op(f"z{i}", "aten::cat", f"%l{i}")
 
     return _of_nodes(nodes())
 
 
 def readers_of_a_value(size: int, recorded: bool = False) -> Lines:
-    """``size`` operators that read one value; every other one is not known to any fuser."""
+    """``size`` operators that read one value; every other one is not known to any
+    fuser."""
     kinds = ("aten::tanh", "aten::erfinv")
-    return _of_nodes((_op(f"y{i}", kinds[i % 2], "%x") for i in range(size)), recorded)
+    return _of_nodes(
+        (_op(f"y{i}", kinds[i % 2], "%x") for i in range(size)), recorded
+    )
 
 
 def recorded_readers_of_a_value(size: int) -> Lines:
@@ -486,14 +529,16 @@ def prints_beside_readers(size: int) -> Lines:
 
 
 def second_ways(size: int) -> Lines:
-    """``size`` times an operator, one that reads it and is not fused, and one that reads it and one of those
-    behind it."""
+    """``size`` times an operator, one that reads it and is not fused, and one that
+    reads it and one of those behind it."""
 
     def nodes() -> Lines:
         for i in range(size):
             yield _op(f"y{i}", "aten::relu", f"%z{i - 1}" if i else "%x")
             yield _op(f"e{i}", "aten::erfinv", f"%y{i}")
-            yield _op(f"z{i}", "aten::mul", f"%y{i}, %{f'e{i - 2}' if i > 2 else 'x'}")
+            yield _op(
+                f"z{i}", "aten::mul", f"%y{i}, %{f'e{i - 2}' if i > 2 else 'x'}"
+            )
 
     return _of_nodes(nodes())
 
@@ -533,7 +578,8 @@ class Case:
     goal: str = ""
     """What the largest size is meant to take, at rest."""
     compare: bool = False
-    """The report is compared with that of a log whose every second line of source is another one."""
+    """The report is compared with that of a log whose every second line of source
+    is another one."""
 
     @property
     def name(self) -> str:
@@ -541,45 +587,168 @@ class Case:
 
 
 CASES = (
-    Case("nvFuser caches of different groups", caches, (500, 1000, 10_000), 24, "10 s"),
+    Case(
+        "nvFuser caches of different groups",
+        caches,
+        (500, 1000, 10_000),
+        24,
+        "10 s",
+    ),
     Case("the same without plans", plain_caches, (500, 1000, 10_000), 24, "10 s"),
-    Case("nvFuser caches of groups that share a graph", equal_caches, (500, 1000, 10_000), 24, "10 s"),
-    Case("nvFuser caches of one group", one_group_many_caches, (500, 1000, 10_000), 24, "10 s"),
+    Case(
+        "nvFuser caches of groups that share a graph",
+        equal_caches,
+        (500, 1000, 10_000),
+        24,
+        "10 s",
+    ),
+    Case(
+        "nvFuser caches of one group",
+        one_group_many_caches,
+        (500, 1000, 10_000),
+        24,
+        "10 s",
+    ),
     Case("reports of ptxas, one kernel", ptxas_one, (8000, 16_000), 60, "100 MB"),
-    Case("reports of ptxas, as many kernels", ptxas_many, (4000, 8000), 40, "100 MB"),
+    Case(
+        "reports of ptxas, as many kernels", ptxas_many, (4000, 8000), 40, "100 MB"
+    ),
     Case("sections nested in sections", nested_sections, (2000, 20_000), 100),
     Case("operators in no group", unfused, (8000, 16_000), 25),
-    Case("operators in no group, a third never profiled", never_profiled, (8000, 16_000), 200),
-    Case("operators in no group that record gradients", with_gradients, (2000, 4000), 50),
+    Case(
+        "operators in no group, a third never profiled",
+        never_profiled,
+        (8000, 16_000),
+        200,
+    ),
+    Case(
+        "operators in no group that record gradients",
+        with_gradients,
+        (2000, 4000),
+        50,
+    ),
     Case("rejections of NNC", nnc_rejections, (20_000, 40_000), 25),
-    Case("compare, operators in no group", unfused, (8000, 16_000), 25, compare=True),
-    Case("compare, rejections of NNC", nnc_rejections, (10_000, 20_000, 40_000), 25, compare=True),
-    Case("compare, operators and views", views_between_operators, (2000, 4000), 50, compare=True),
-    Case("compare, operators between others", others_between_operators, (2000, 4000), 50, compare=True),
-    Case("compare, a list of the results of groups", list_of_groups, (2000, 4000), 50, compare=True),
-    Case("compare, groups of a model", model_of_groups, (400, 800, 1600), 10, compare=True),
-    Case("one node, hundredths of a megabyte", long_line, (50, 100, 1000), 4, "150 MB, 5 s"),
-    Case("nodes of one graph, half of them in no group", big_graph, (50_000, 100_000), 50, "150 MB, 5 s"),
-    Case("a string attribute, hundredths of a megabyte", long_string, (50, 100, 500), 4, "150 MB"),
-    Case("brackets in brackets, hundredths of a megabyte", many_brackets, (50, 100, 500), 4, "150 MB"),
-    Case("launches with arguments of their own", launches, (40_000, 80_000), 100, "150 MB"),
+    Case(
+        "compare, operators in no group", unfused, (8000, 16_000), 25, compare=True
+    ),
+    Case(
+        "compare, rejections of NNC",
+        nnc_rejections,
+        (10_000, 20_000, 40_000),
+        25,
+        compare=True,
+    ),
+    Case(
+        "compare, operators and views",
+        views_between_operators,
+        (2000, 4000),
+        50,
+        compare=True,
+    ),
+    Case(
+        "compare, operators between others",
+        others_between_operators,
+        (2000, 4000),
+        50,
+        compare=True,
+    ),
+    Case(
+        "compare, a list of the results of groups",
+        list_of_groups,
+        (2000, 4000),
+        50,
+        compare=True,
+    ),
+    Case(
+        "compare, groups of a model",
+        model_of_groups,
+        (400, 800, 1600),
+        10,
+        compare=True,
+    ),
+    Case(
+        "one node, hundredths of a megabyte",
+        long_line,
+        (50, 100, 1000),
+        4,
+        "150 MB, 5 s",
+    ),
+    Case(
+        "nodes of one graph, half of them in no group",
+        big_graph,
+        (50_000, 100_000),
+        50,
+        "150 MB, 5 s",
+    ),
+    Case(
+        "a string attribute, hundredths of a megabyte",
+        long_string,
+        (50, 100, 500),
+        4,
+        "150 MB",
+    ),
+    Case(
+        "brackets in brackets, hundredths of a megabyte",
+        many_brackets,
+        (50, 100, 500),
+        4,
+        "150 MB",
+    ),
+    Case(
+        "launches with arguments of their own",
+        launches,
+        (40_000, 80_000),
+        100,
+        "150 MB",
+    ),
     Case("output of the program around plans", service, (500_000, 1_000_000), 2000),
     Case("ranks, all different", many_ranks, (128, 256, 512), 3, "150 MB"),
     Case("partitions of oneDNN Graph", onednn, (16_000, 32_000), 40, "150 MB"),
-    Case("different rejections of nvFuser", rejections, (125_000, 250_000, 500_000), 30, "200 MB"),
+    Case(
+        "different rejections of nvFuser",
+        rejections,
+        (125_000, 250_000, 500_000),
+        30,
+        "200 MB",
+    ),
     Case("branches in a row", branches, (1500, 3000), 200),
     Case("copies beside a group", copies, (1500, 3000), 200),
     Case("views of views", views, (1500, 3000), 40),
     Case("operators in place", in_place, (1500, 3000), 160),
-    Case("operators in place between others", in_place_between_others, (1500, 3000), 200),
-    Case("readers of one list of as many tensors", readers_of_a_list, (2000, 4000), 50),
+    Case(
+        "operators in place between others",
+        in_place_between_others,
+        (1500, 3000),
+        200,
+    ),
+    Case(
+        "readers of one list of as many tensors",
+        readers_of_a_list,
+        (2000, 4000),
+        50,
+    ),
     Case("the same with gradients", recorded_readers_of_a_list, (2000, 4000), 50),
     Case("lists in lists", lists_in_lists, (1000, 2000, 4000), 50),
     Case("readers of one value", readers_of_a_value, (4000, 8000), 100),
     Case("the same with gradients", recorded_readers_of_a_value, (4000, 8000), 200),
-    Case("prints beside readers of one value", prints_beside_readers, (4000, 8000), 100),
+    Case(
+        "prints beside readers of one value",
+        prints_beside_readers,
+        (4000, 8000),
+        100,
+    ),
     Case("second ways around operators", second_ways, (2000, 4000), 100),
-    Case("views of views, each read by an operator", views_that_are_read, (2000, 4000), 100),
+    Case(
+        "views of views, each read by an operator",
+        views_that_are_read,
+        (2000, 4000),
+        100,
+    ),
     Case("branches on one value", branches_on_a_value, (2000, 4000), 60),
-    Case("groups of a model, ten times as many nodes", model_of_groups, (1000, 2000), 5),
+    Case(
+        "groups of a model, ten times as many nodes",
+        model_of_groups,
+        (1000, 2000),
+        5,
+    ),
 )

@@ -1,12 +1,13 @@
-"""Many reports, made by varying real ones (fixtures/golden), surveyed by each engine: the same answer, the
-time beside it, and with a worker killed in the middle.
+"""Many reports, made by varying real ones (fixtures/golden), surveyed by each
+engine: the same answer, the time beside it, and with a worker killed in the middle.
 
-    python benchmarks/survey_fleet.py --reports 10000                     # the local engine
-    pip install 'distributed' 'ray'
-    python benchmarks/survey_fleet.py --reports 10000 --engine local --engine dask --engine ray --kill
+    python benchmarks/survey_fleet.py --reports 10000                     # the
+    local engine pip install 'distributed' 'ray' python benchmarks/survey_fleet.py
+    --reports 10000 --engine local --engine dask --engine ray --kill
 
-Of the reports, groups are missing from one torch release on, some kernels are slow, some files are copies,
-some are damaged; ``make`` says which. Clusters are started here, two workers each, and stopped at the end.
+Of the reports, groups are missing from one torch release on, some kernels are slow,
+some files are copies, some are damaged; ``make`` says which. Clusters are started
+here, two workers each, and stopped at the end.
 """
 
 from __future__ import annotations
@@ -43,10 +44,12 @@ WORKERS = 2
 
 
 def make(folder: Path, count: int) -> None:
-    """Reports of ``count`` runs: of every 100, two are copies, one is damaged and one is no report; of every
-    third model the last group is gone in torch 2.1.2, and one run of 199 has slow kernels."""
+    """Reports of ``count`` runs: of every 100, two are copies, one is damaged and
+    one is no report; of every third model the last group is gone in torch 2.1.2,
+    and one run of 199 has slow kernels."""
     real = [
-        json.loads(one.read_text("utf-8")) for one in sorted((ROOT / "fixtures" / "golden").glob("*.json"))
+        json.loads(one.read_text("utf-8"))
+        for one in sorted((ROOT / "fixtures" / "golden").glob("*.json"))
     ]
     choose = random.Random(20261122)
     for number in range(count):
@@ -56,7 +59,9 @@ def make(folder: Path, count: int) -> None:
         day = number * 300 // count
         torch = TORCH[min(day // 100, 2)]
         text = json.dumps(base)
-        text = _PLACE.sub(lambda found, by=model: f"{found[1]}{int(found[2]) + by}", text)
+        text = _PLACE.sub(
+            lambda found, by=model: f"{found[1]}{int(found[2]) + by}", text
+        )
         data: dict[str, Any] = json.loads(text)
         data["environment"] = {
             "torch": torch,
@@ -64,7 +69,9 @@ def make(folder: Path, count: int) -> None:
             "gpu": choose.choice(GPUS),
             "driver": DRIVERS[min((day + choose.randrange(40)) // 110, 2)],
         }
-        when = time.strftime("%Y%m%d-%H%M%S", time.gmtime(1735689600 + day * 86400 + number % 86400))
+        when = time.strftime(
+            "%Y%m%d-%H%M%S", time.gmtime(1735689600 + day * 86400 + number % 86400)
+        )
         data["target"] = {
             "name": f"models/block{model}.py",
             "options": {},
@@ -74,7 +81,9 @@ def make(folder: Path, count: int) -> None:
         for kernel in data["kernels"]:
             if kernel["ms"] is not None:
                 factor = slow * choose.uniform(0.97, 1.03)
-                kernel["ms"] = {name: value * factor for name, value in kernel["ms"].items()}
+                kernel["ms"] = {
+                    name: value * factor for name, value in kernel["ms"].items()
+                }
         if torch == TORCH[2] and model % 3 == 0 and len(data["groups"]) > 1:
             data["groups"] = data["groups"][:-1]
         written = json.dumps(data)
@@ -91,7 +100,8 @@ def make(folder: Path, count: int) -> None:
 
 @contextlib.contextmanager
 def cluster(name: str) -> Iterator[str | None]:
-    """The address of a cluster of that kind with two workers; None for the local engine."""
+    """The address of a cluster of that kind with two workers; None for the local
+    engine."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     beside = Path(sys.executable).parent
     if name == "local":
@@ -99,14 +109,34 @@ def cluster(name: str) -> Iterator[str | None]:
     elif name == "dask":
         address = "tcp://127.0.0.1:18786"
         commands = [
-            [str(beside / "dask"), "scheduler", "--port", "18786", "--no-dashboard", "--host", "127.0.0.1"]
+            [
+                str(beside / "dask"),
+                "scheduler",
+                "--port",
+                "18786",
+                "--no-dashboard",
+                "--host",
+                "127.0.0.1",
+            ]
         ]
-        worker = [str(beside / "dask"), "worker", address, "--nworkers", str(WORKERS), "--nthreads", "1"]
+        worker = [
+            str(beside / "dask"),
+            "worker",
+            address,
+            "--nworkers",
+            str(WORKERS),
+            "--nthreads",
+            "1",
+        ]
         commands.append([*worker, "--no-dashboard"])
         with tempfile.TemporaryDirectory() as folder:
             started = [
                 subprocess.Popen(
-                    one, env=environment, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                    one,
+                    env=environment,
+                    cwd=folder,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
                 )
                 for one in commands
             ]
@@ -146,9 +176,17 @@ def workers_of(name: str) -> list[int]:
             parent = int((place / "stat").read_text().rpartition(")")[2].split()[1])
             if name == "ray" and line.startswith(b"ray::read_chunk"):
                 found.append(int(place.name))
-            if name == "dask" and b"multiprocessing" in line and b"spawn_main" in line:
+            if (
+                name == "dask"
+                and b"multiprocessing" in line
+                and b"spawn_main" in line
+            ):
                 found.append(int(place.name))
-            if name == "local" and parent == os.getpid() and b"survey_fleet" in line:
+            if (
+                name == "local"
+                and parent == os.getpid()
+                and b"survey_fleet" in line
+            ):
                 found.append(int(place.name))
     return sorted(found)
 
@@ -171,18 +209,27 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--reports", type=int, default=10_000)
-    parser.add_argument("--engine", action="append", choices=("local", "dask", "ray"))
     parser.add_argument(
-        "--kill", action="store_true", help="each engine once more, a worker killed in the middle"
+        "--engine", action="append", choices=("local", "dask", "ray")
     )
-    parser.add_argument("--folder", type=Path, help="where the reports are made, or are already")
+    parser.add_argument(
+        "--kill",
+        action="store_true",
+        help="each engine once more, a worker killed in the middle",
+    )
+    parser.add_argument(
+        "--folder", type=Path, help="where the reports are made, or are already"
+    )
     asked = parser.parse_args()
     folder = asked.folder or Path(tempfile.mkdtemp(prefix="survey-fleet-"))
     if not any(folder.glob("node*")):
         folder.mkdir(exist_ok=True)
         make(folder, asked.reports)
     size = sum(one.stat().st_size for one in folder.rglob("*.json"))
-    print(f"{sum(1 for _ in folder.rglob('*.json')):,} files, {size / 1e6:.0f} MB in {folder}", flush=True)
+    print(
+        f"{sum(1 for _ in folder.rglob('*.json')):,} files, {size / 1e6:.0f} MB in {folder}",
+        flush=True,
+    )
     first: Any = None
     for name in asked.engine or ["local"]:
         with cluster(name) as address:
@@ -191,12 +238,22 @@ def main() -> None:
                 killed: list[int] = []
                 if kill:
                     assert took is not None
-                    threading.Thread(target=kill_one, args=(name, took * 0.4, killed), daemon=True).start()
+                    threading.Thread(
+                        target=kill_one,
+                        args=(name, took * 0.4, killed),
+                        daemon=True,
+                    ).start()
                 told = "" if kill is False else ", a worker killed"
                 workers = WORKERS if name == "local" else None
-                found = survey([str(folder)], engine=name, address=address, workers=workers)
+                found = survey(
+                    [str(folder)], engine=name, address=address, workers=workers
+                )
                 took = found.work.seconds
-                answer = {key: value for key, value in plain(found).items() if key != "work"}
+                answer = {
+                    key: value
+                    for key, value in plain(found).items()
+                    if key != "work"
+                }
                 first = answer if first is None else first
                 said = (
                     "the first answer"

@@ -1,12 +1,14 @@
-"""A fleet with known losses and harmless changes, and what ``fusiondoc survey`` says of it: how many of its
-rows are right, how many losses it misses, and how far its dates are off.
+"""A fleet with known losses and harmless changes, and what ``fusiondoc survey``
+says of it: how many of its rows are right, how many losses it misses, and how far
+its dates are off.
 
     python benchmarks/survey_losses.py --seed 1 --seed 2 --seed 3
 
-A year of runs of many models on twelve machines (three GPUs; drivers, torch and fusiondoc are upgraded
-machine by machine or all at once), each model with a commit a week that moves its lines. ``LOSSES`` and
-``HARMLESS`` name what happens to each model; every other model has only noise (a run in a hundred fails, in
-another one a group is missing). The command line is run as a user runs it, over files.
+A year of runs of many models on twelve machines (three GPUs; drivers, torch and
+fusiondoc are upgraded machine by machine or all at once), each model with a commit
+a week that moves its lines. ``LOSSES`` and ``HARMLESS`` name what happens to each
+model; every other model has only noise (a run in a hundred fails, in another one a
+group is missing). The command line is run as a user runs it, over files.
 """
 
 from __future__ import annotations
@@ -75,7 +77,8 @@ class Layer:
 
 @dataclass
 class Run:
-    """What a run is; the changes of a model write on it before its report is made."""
+    """What a run is; the changes of a model write on it before its report is
+    made."""
 
     model: int
     day: int
@@ -110,7 +113,8 @@ class Loss:
     by: tuple[str, ...]
     """Any of these is a right cause."""
     share: float
-    """Of the runs of the model after it, those that are without the groups: as the dice fell."""
+    """Of the runs of the model after it, those that are without the groups: as the
+    dice fell."""
     slack: int = 0
     """Days that it takes: a date in this stretch is right."""
 
@@ -130,11 +134,13 @@ class Fleet:
 
 Change = Callable[[Run, random.Random], None]
 Plan = Callable[[Fleet, str, "dict[str, Any]"], "list[Change]"]
-"""What happens to a model: may write to its calendar, adds what must be found, returns what changes its
-runs."""
+"""What happens to a model: may write to its calendar, adds what must be found,
+returns what changes its runs."""
 
 
-def _lose(*names: str, when: Callable[[Run, random.Random], bool], part: float = 1.0) -> Change:
+def _lose(
+    *names: str, when: Callable[[Run, random.Random], bool], part: float = 1.0
+) -> Change:
     def change(run: Run, dice: random.Random) -> None:
         if when(run, dice):
             run.lost.update(dict.fromkeys(names, part))
@@ -142,7 +148,9 @@ def _lose(*names: str, when: Callable[[Run, random.Random], bool], part: float =
     return change
 
 
-def _by_torch(names: tuple[str, ...], staged: int = 0, early: int = 90, late: int = 260) -> Plan:
+def _by_torch(
+    names: tuple[str, ...], staged: int = 0, early: int = 90, late: int = 260
+) -> Plan:
     def plan(fleet: Fleet, model: str, calendar: dict[str, Any]) -> list[Change]:
         day = fleet.coming(early, late)
         calendar["torch"] = [(max(2, day // 3), 0), (day, staged)]
@@ -154,7 +162,9 @@ def _by_torch(names: tuple[str, ...], staged: int = 0, early: int = 90, late: in
 
 def _by_driver(names: tuple[str, ...]) -> Plan:
     def plan(fleet: Fleet, model: str, calendar: dict[str, Any]) -> list[Change]:
-        fleet.losses.append(Loss(model, names, fleet.driver_days[1][0], ("driver",), 1.0, 8))
+        fleet.losses.append(
+            Loss(model, names, fleet.driver_days[1][0], ("driver",), 1.0, 8)
+        )
         return [_lose(*names, when=lambda run, _: run.driver == DRIVERS[2])]
 
     return plan
@@ -171,7 +181,8 @@ def _from_day(
     only: Callable[[Run], bool] = lambda run: True,
     of_all: float = 1.0,
 ) -> Plan:
-    """From a day on, which is also that of a commit: in a share of the runs, in a share of the instances."""
+    """From a day on, which is also that of a commit: in a share of the runs, in a
+    share of the instances."""
 
     def plan(fleet: Fleet, model: str, calendar: dict[str, Any]) -> list[Change]:
         day = fleet.coming(early, late)
@@ -192,7 +203,9 @@ def _together(fleet: Fleet, model: str, calendar: dict[str, Any]) -> list[Change
     day = fleet.coming()
     calendar["torch"] = [(20, 0), (day, 0)]
     calendar["driver"] = [(10, 0), (day, 0)]
-    fleet.losses.append(Loss(model, ("norm",), day, ("torch", "driver", "cuda"), 1.0, 3))
+    fleet.losses.append(
+        Loss(model, ("norm",), day, ("torch", "driver", "cuda"), 1.0, 3)
+    )
     return [_lose("norm", when=lambda run, _: run.torch == 2)]
 
 
@@ -208,7 +221,9 @@ def _by_setting(fleet: Fleet, model: str, calendar: dict[str, Any]) -> list[Chan
     return [change]
 
 
-def _by_fusiondoc(fleet: Fleet, model: str, calendar: dict[str, Any]) -> list[Change]:
+def _by_fusiondoc(
+    fleet: Fleet, model: str, calendar: dict[str, Any]
+) -> list[Change]:
     day = calendar["fusiondoc"]
     fleet.losses.append(Loss(model, ("gate",), day, ("fusiondoc",), 1.0, 3))
     return [_lose("gate", when=lambda run, _: run.fusiondoc == FUSIONDOC[1])]
@@ -229,7 +244,9 @@ def _new_gpu(fleet: Fleet, model: str, calendar: dict[str, Any]) -> list[Change]
 def _shrinks(fleet: Fleet, model: str, calendar: dict[str, Any]) -> list[Change]:
     day = fleet.coming()
     calendar["commits"].append(day)
-    fleet.losses.append(Loss(model, ("mlp",), day, ("commit", "lines", "date"), 1.0))
+    fleet.losses.append(
+        Loss(model, ("mlp",), day, ("commit", "lines", "date"), 1.0)
+    )
 
     def change(run: Run, dice: random.Random) -> None:
         if run.day >= day:
@@ -238,10 +255,14 @@ def _shrinks(fleet: Fleet, model: str, calendar: dict[str, Any]) -> list[Change]
     return [change]
 
 
-def _added_then_lost(fleet: Fleet, model: str, calendar: dict[str, Any]) -> list[Change]:
+def _added_then_lost(
+    fleet: Fleet, model: str, calendar: dict[str, Any]
+) -> list[Change]:
     first, day = fleet.coming(60, 110), fleet.coming(200, 280)
     calendar["commits"] += [first, day]
-    fleet.losses.append(Loss(model, ("gate",), day, ("commit", "lines", "date"), 1.0))
+    fleet.losses.append(
+        Loss(model, ("gate",), day, ("commit", "lines", "date"), 1.0)
+    )
     return [_lose("gate", when=lambda run, _: run.day < first or run.day >= day)]
 
 
@@ -253,7 +274,10 @@ def _several(*plans: Plan) -> Plan:
 
 
 def _harmless(
-    change: Callable[[Run, random.Random, int], None], early: int = 90, late: int = 270, commit: bool = True
+    change: Callable[[Run, random.Random, int], None],
+    early: int = 90,
+    late: int = 270,
+    commit: bool = True,
 ) -> Plan:
     """A change from a day on, of which nothing is lost."""
 
@@ -332,7 +356,10 @@ LOSSES: tuple[tuple[str, Plan], ...] = (
     ("torch, at once, two groups", _by_torch(("norm", "gate"))),
     ("torch, early in the history", _by_torch(("mlp",), early=30, late=40)),
     ("torch, late in the history", _by_torch(("mlp",), early=325, late=335)),
-    ("torch, machine by machine over six weeks", _by_torch(("mlp", "norm"), staged=42)),
+    (
+        "torch, machine by machine over six weeks",
+        _by_torch(("mlp", "norm"), staged=42),
+    ),
     ("torch, a backward group", _by_torch(("grad_mlp",))),
     ("torch and driver on one day", _together),
     ("driver, machine by machine", _by_driver(("norm",))),
@@ -365,7 +392,10 @@ LOSSES: tuple[tuple[str, Plan], ...] = (
     ("added, later lost", _added_then_lost),
     (
         "two losses of one model",
-        _several(_by_torch(("norm",), early=80, late=120), _from_day(("gate",), early=220, late=280)),
+        _several(
+            _by_torch(("norm",), early=80, late=120),
+            _from_day(("gate",), early=220, late=280),
+        ),
     ),
 )
 HARMLESS: tuple[tuple[str, Plan], ...] = (
@@ -397,12 +427,18 @@ FEW = ("few runs",)
 
 
 def layers_of(dice: random.Random) -> list[Layer]:
-    """Groups of a program: each has operators that no other one has in that order."""
+    """Groups of a program: each has operators that no other one has in that
+    order."""
     names = ["norm", "mlp", "gate", "block", "head"]
-    found = [Layer(name, dice.sample(OPERATORS, dice.randrange(4, 8))) for name in names]
+    found = [
+        Layer(name, dice.sample(OPERATORS, dice.randrange(4, 8))) for name in names
+    ]
     found[3].instances = 4
     found += [
-        Layer(f"grad_{one.name}", [*one.ops[::-1], f"{one.name}_backward"], "backward") for one in found[:3]
+        Layer(
+            f"grad_{one.name}", [*one.ops[::-1], f"{one.name}_backward"], "backward"
+        )
+        for one in found[:3]
     ]
     return found
 
@@ -410,36 +446,57 @@ def layers_of(dice: random.Random) -> list[Layer]:
 class Commits:
     """The lines of a program by day: each commit puts some in or takes some out."""
 
-    def __init__(self, days: list[int], dice: random.Random, layers: list[Layer]) -> None:
+    def __init__(
+        self, days: list[int], dice: random.Random, layers: list[Layer]
+    ) -> None:
         self.days = sorted({0, *days})
         self._starts: list[list[int]] = []
         starts = [20 + 30 * index for index in range(len(layers))]
         for _ in self.days:
             at, more = dice.randrange(len(starts)), dice.choice((0, 0, 1, 2, 5, -1))
-            starts = [one + more if index >= at else one for index, one in enumerate(starts)]
+            starts = [
+                one + more if index >= at else one
+                for index, one in enumerate(starts)
+            ]
             self._starts.append(starts)
         self.names = [f"{dice.getrandbits(40):010x}" for _ in self.days]
 
     def at(self, day: int) -> tuple[str, list[int]]:
-        nth = max(index for index, first in enumerate(self.days) if first <= day or not index)
+        nth = max(
+            index
+            for index, first in enumerate(self.days)
+            if first <= day or not index
+        )
         return self.names[nth], self._starts[nth]
 
 
 def _nodes(run: Run, layer: Layer, start: int) -> list[dict[str, Any]]:
-    file = f"/srv/node{run.machine}/project/" + ("network.py" if run.renamed else "model.py")
+    file = f"/srv/node{run.machine}/project/" + (
+        "network.py" if run.renamed else "model.py"
+    )
     nodes = []
     for index, op in enumerate(layer.ops):
         if layer.name in run.rewritten and index == 1:
             op = "hardswish"
         if layer.phase == "backward":
-            nodes.append({"op": f"aten::{op}", "source": f"<string>:{30 + index}:8", "user_source": None})
+            nodes.append(
+                {
+                    "op": f"aten::{op}",
+                    "source": f"<string>:{30 + index}:8",
+                    "user_source": None,
+                }
+            )
             continue
         place = f"{file}:{start + run.shift + index}"
-        nodes.append({"op": f"aten::{op}", "source": f"{place}:12", "user_source": place})
+        nodes.append(
+            {"op": f"aten::{op}", "source": f"{place}:12", "user_source": place}
+        )
     return nodes
 
 
-def _group(number: int, phase: str, nodes: list[dict[str, Any]], count: int, name: str) -> dict[str, Any]:
+def _group(
+    number: int, phase: str, nodes: list[dict[str, Any]], count: int, name: str
+) -> dict[str, Any]:
     return {
         "id": f"G{number}",
         "kind": "CudaFusionGroup",
@@ -453,12 +510,27 @@ def _group(number: int, phase: str, nodes: list[dict[str, Any]], count: int, nam
     }
 
 
-def _outside(node: dict[str, Any], phase: str, count: int, code: str = "FD230") -> dict[str, Any]:
-    reason = {"code": code, "text": "the fuser does not take it here", "stated": False}
-    return {**node, "phase": phase, "count": count, "ran": True, "reason": reason, "bytes_moved": 4096}
+def _outside(
+    node: dict[str, Any], phase: str, count: int, code: str = "FD230"
+) -> dict[str, Any]:
+    reason = {
+        "code": code,
+        "text": "the fuser does not take it here",
+        "stated": False,
+    }
+    return {
+        **node,
+        "phase": phase,
+        "count": count,
+        "ran": True,
+        "reason": reason,
+        "bytes_moved": 4096,
+    }
 
 
-def report_of(run: Run, layers: list[Layer], starts: list[int], dice: random.Random) -> dict[str, Any]:
+def report_of(
+    run: Run, layers: list[Layer], starts: list[int], dice: random.Random
+) -> dict[str, Any]:
     """As ``diagnose --output`` writes it, with the parts that a survey reads."""
     groups: list[tuple[Layer, list[dict[str, Any]], int]] = []
     unfused: list[dict[str, Any]] = []
@@ -473,7 +545,9 @@ def report_of(run: Run, layers: list[Layer], starts: list[int], dice: random.Ran
         kept = nodes
         if layer.name in run.shrunk:
             kept = nodes[: len(nodes) // 2]
-            unfused += [_outside(node, layer.phase, count) for node in nodes[len(kept) :]]
+            unfused += [
+                _outside(node, layer.phase, count) for node in nodes[len(kept) :]
+            ]
         if gone:
             unfused += [_outside(node, layer.phase, gone) for node in nodes]
         if count > gone:
@@ -482,10 +556,16 @@ def report_of(run: Run, layers: list[Layer], starts: list[int], dice: random.Ran
                 parts = [kept[:2], kept[2:]]
             groups += [(layer, part, count - gone) for part in parts]
     if run.merged is not None and not run.failed:
-        first, second = ([one for one in groups if one[0].name == name] for name in run.merged)
+        first, second = (
+            [one for one in groups if one[0].name == name] for name in run.merged
+        )
         if first and second:
             groups = [one for one in groups if one[0].name not in run.merged]
-            extra = {"op": "aten::lerp", "source": first[0][1][0]["source"], "user_source": None}
+            extra = {
+                "op": "aten::lerp",
+                "source": first[0][1][0]["source"],
+                "user_source": None,
+            }
             groups.append((first[0][0], [*first[0][1], *second[0][1], extra], 1))
     view = {
         "op": "aten::linear",
@@ -495,7 +575,13 @@ def report_of(run: Run, layers: list[Layer], starts: list[int], dice: random.Ran
     unfused.append(_outside(view, "forward", 2, "FD225"))
     dice.shuffle(groups)
     made = [
-        _group(number, layer.phase, nodes, count, f"prim::CudaFusionGroup_{dice.randrange(100)}")
+        _group(
+            number,
+            layer.phase,
+            nodes,
+            count,
+            f"prim::CudaFusionGroup_{dice.randrange(100)}",
+        )
         for number, (layer, nodes, count) in enumerate(groups, 1)
     ]
     torch, cuda = TORCH[run.torch]
@@ -507,7 +593,12 @@ def report_of(run: Run, layers: list[Layer], starts: list[int], dice: random.Ran
         "target": {
             "name": f"/srv/node{run.machine}/project/model{run.model:02}.py",
             "model": f"project/model{run.model:02}.py",
-            "options": {"fuser": "auto", "runs": 5, "backward": run.backward, **run.options},
+            "options": {
+                "fuser": "auto",
+                "runs": 5,
+                "backward": run.backward,
+                **run.options,
+            },
             "capture": f".fusiondoc/{moment}-model{run.model:02}",
         },
         "environment": {
@@ -524,7 +615,11 @@ def report_of(run: Run, layers: list[Layer], starts: list[int], dice: random.Ran
         "unfused": unfused,
         "fallbacks": [],
         "kernels": [
-            {"id": one["kernels"][0], "name": f"kernel{dice.randrange(100)}", "ms": {"median": 0.05}}
+            {
+                "id": one["kernels"][0],
+                "name": f"kernel{dice.randrange(100)}",
+                "ms": {"median": 0.05},
+            }
             for one in made
         ],
         "findings": [failure] if run.failed else [],
@@ -532,27 +627,42 @@ def report_of(run: Run, layers: list[Layer], starts: list[int], dice: random.Ran
 
 
 def _stage(day: int, days: list[tuple[int, int]], machine: int) -> int:
-    """How many upgrades a machine has had: each begins on a day and takes some days, machine by machine."""
+    """How many upgrades a machine has had: each begins on a day and takes some
+    days, machine by machine."""
     return sum(day >= first + over * machine // 11 for first, over in days)
 
 
-def make(folder: Path, runs: int, models: int, seed: int, names: tuple[str, ...] | None = None) -> list[Loss]:
-    """Writes the fleet, and says what must be found. ``names``: only these of the plans."""
+def make(
+    folder: Path,
+    runs: int,
+    models: int,
+    seed: int,
+    names: tuple[str, ...] | None = None,
+) -> list[Loss]:
+    """Writes the fleet, and says what must be found. ``names``: only these of the
+    plans."""
     dice = random.Random(seed)
     fleet = Fleet(dice, models)
     start = dice.randrange(120, 200)
     fleet.driver_days = [(dice.randrange(20, 40), 30), (start, 40)]
-    wanted = [one for one in (*LOSSES, *HARMLESS) if names is None or one[0] in names]
+    wanted = [
+        one for one in (*LOSSES, *HARMLESS) if names is None or one[0] in names
+    ]
     few = sum(name.startswith(FEW) for name, _ in wanted[:models])
     each = (runs - 12 * few) // (models - few)
     number = 0
     shares: dict[int, list[bool]] = {}
     for model in range(models):
-        name, plan = wanted[model] if model < len(wanted) else ("", _harmless(_set()))
+        name, plan = (
+            wanted[model] if model < len(wanted) else ("", _harmless(_set()))
+        )
         own = random.Random(f"{seed}/{model}")
         layers = layers_of(own)
         calendar: dict[str, Any] = {
-            "torch": [(own.randrange(25, 80), own.choice((0, 30))), (own.randrange(200, 330), 30)],
+            "torch": [
+                (own.randrange(25, 80), own.choice((0, 30))),
+                (own.randrange(200, 330), 30),
+            ],
             "driver": fleet.driver_days,
             "fusiondoc": own.randrange(100, 260),
             "commits": list(range(own.randrange(3, 10), DAYS, 7)),
@@ -577,13 +687,20 @@ def make(folder: Path, runs: int, models: int, seed: int, names: tuple[str, ...]
             )
             for change in changes:
                 change(run, own)
-            if own.random() < 0.01:  # noise: a run fails, or one group is missing in it
+            if (
+                own.random() < 0.01
+            ):  # noise: a run fails, or one group is missing in it
                 run.failed = True
             elif own.random() < 0.01:
                 run.lost[own.choice(layers).name] = 1.0
             for index, loss in enumerate(fleet.losses):
-                if loss.model == f"model{model:02}.py" and run.day >= loss.day + loss.slack:
-                    lacking = loss.groups[0] in run.lost or loss.groups[0] in run.shrunk
+                if (
+                    loss.model == f"model{model:02}.py"
+                    and run.day >= loss.day + loss.slack
+                ):
+                    lacking = (
+                        loss.groups[0] in run.lost or loss.groups[0] in run.shrunk
+                    )
                     shares.setdefault(index, []).append(lacking)
             text = json.dumps(report_of(run, layers, starts, own))
             place = folder / f"node{machine}" / f"run-{number:06}.json"
@@ -593,7 +710,9 @@ def make(folder: Path, runs: int, models: int, seed: int, names: tuple[str, ...]
                 (place.parent / f"copy-{number:06}.json").write_text(text, "utf-8")
             number += 1
     return [
-        replace(loss, share=sum(shares[index]) / len(shares[index])) if index in shares else loss
+        replace(loss, share=sum(shares[index]) / len(shares[index]))
+        if index in shares
+        else loss
         for index, loss in enumerate(fleet.losses)
     ]
 
@@ -618,45 +737,69 @@ class Score:
         return self.right / self.rows if self.rows else 1.0
 
 
-def score(found: dict[str, Any], losses: list[Loss], seed: int, models: int) -> Score:
-    """Rows held against what is known. A second row of a loss is wrong, as is one of another cause."""
+def score(
+    found: dict[str, Any], losses: list[Loss], seed: int, models: int
+) -> Score:
+    """Rows held against what is known. A second row of a loss is wrong, as is one
+    of another cause."""
     by_model = {}
     for model in range(models):
         layers = layers_of(random.Random(f"{seed}/{model}"))
-        by_model[f"model{model:02}.py"] = {one.name: set(one.ops) | {one.ops[0]} for one in layers}
-    ops_of = {one["id"]: tuple(op.rpartition("::")[2] for op in one["ops"]) for one in found["groups"]}
+        by_model[f"model{model:02}.py"] = {
+            one.name: set(one.ops) | {one.ops[0]} for one in layers
+        }
+    ops_of = {
+        one["id"]: tuple(op.rpartition("::")[2] for op in one["ops"])
+        for one in found["groups"]
+    }
     left = list(losses)
     result = Score(len(found["gone"]), 0, 0, 0, [], [], [], 0, [])
     for row in found["gone"]:
         ids = row.get("groups") or [row["group"]]
         model = str(row["model"]).rpartition("/")[2]
         names = {_name_of(ops_of[one], seed, model) for one in ids}
-        fitting = [one for one in losses if one.model == model and names & set(one.groups)]
+        fitting = [
+            one for one in losses if one.model == model and names & set(one.groups)
+        ]
         told = json.dumps(
-            {key: row.get(key) for key in ("model", "by", "date", "last", "since", "share_before")}
+            {
+                key: row.get(key)
+                for key in ("model", "by", "date", "last", "since", "share_before")
+            }
         )
         if not fitting:
             result.false += 1
             result.false_rows.append(f"{told} {sorted(names)}")
             continue
         day = _day(row)
-        loss = min(fitting, key=lambda one: (one not in left, abs((day or 0) - one.day)))
+        loss = min(
+            fitting, key=lambda one: (one not in left, abs((day or 0) - one.day))
+        )
         if loss not in left:
             result.twice += 1
             result.false_rows.append(f"again: {told} {sorted(names)}")
             continue
         left.remove(loss)
         result.right += 1
-        # A program that runs tell by its lines alone is named as "program of" a day.
-        causes = {row["by"], *(one.partition(" ")[0].lower() for one in row.get("together", ()))}
+        # A program that runs tell by its lines alone is named as "program of" a
+        # day.
+        causes = {
+            row["by"],
+            *(one.partition(" ")[0].lower() for one in row.get("together", ())),
+        }
         if "program" in causes:
             causes.add("lines")
         if not causes & set(loss.by) or not set(loss.groups) <= names:
             result.wrong_cause.append(f"{told} {sorted(names)}, is {loss}")
         if day is not None:
-            first, last = (_number(row.get(name)) for name in ("date_from", "date_to"))
+            first, last = (
+                _number(row.get(name)) for name in ("date_from", "date_to")
+            )
             if first is not None and last is not None:
-                result.within += first - 1 <= loss.day <= last or 0 <= first - loss.day <= loss.slack
+                result.within += (
+                    first - 1 <= loss.day <= last
+                    or 0 <= first - loss.day <= loss.slack
+                )
             off = day - loss.day
             result.days_off.append(max(0, off - loss.slack) if off > 0 else off)
     result.missed = [one for one in left if one.share > LEAST_SHARE]
@@ -664,9 +807,15 @@ def score(found: dict[str, Any], losses: list[Loss], seed: int, models: int) -> 
 
 
 def _name_of(ops: tuple[str, ...], seed: int, model: str) -> str:
-    """The layer of a group, by its operators: also of parts and of those with others."""
+    """The layer of a group, by its operators: also of parts and of those with
+    others."""
     layers = layers_of(random.Random(f"{seed}/{int(model[5:7])}"))
-    best = max(layers, key=lambda one: 2 * len(set(one.ops) & set(ops)) - len(set(one.ops) | set(ops)))
+    best = max(
+        layers,
+        key=lambda one: (
+            2 * len(set(one.ops) & set(ops)) - len(set(one.ops) | set(ops))
+        ),
+    )
     return best.name
 
 
@@ -676,7 +825,11 @@ def _day(row: dict[str, Any]) -> int | None:
 
 
 def _number(text: str | None) -> int | None:
-    return (datetime.date.fromisoformat(text[:10]) - FIRST_DAY).days if text is not None else None
+    return (
+        (datetime.date.fromisoformat(text[:10]) - FIRST_DAY).days
+        if text is not None
+        else None
+    )
 
 
 def main() -> None:
@@ -687,9 +840,13 @@ def main() -> None:
     parser.add_argument("--models", type=int, default=50)
     parser.add_argument("--seed", type=int, action="append")
     parser.add_argument(
-        "--rows", action="store_true", help="print the rows that are wrong, and what is missed"
+        "--rows",
+        action="store_true",
+        help="print the rows that are wrong, and what is missed",
     )
-    parser.add_argument("--text", action="store_true", help="print what the command line shows")
+    parser.add_argument(
+        "--text", action="store_true", help="print what the command line shows"
+    )
     asked = parser.parse_args()
     for seed in asked.seed or [1, 2, 3]:
         with tempfile.TemporaryDirectory(prefix="survey-losses-") as name:
@@ -698,15 +855,31 @@ def main() -> None:
             command = [sys.executable, "-m", "fusiondoc", "survey", name]
             began = time.perf_counter()
             done = subprocess.run(
-                [*command, "--format", "json"], cwd=ROOT, capture_output=True, text=True, check=True
+                [*command, "--format", "json"],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=True,
             )
             took = time.perf_counter() - began
             if asked.text:
-                print(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+                print(
+                    subprocess.run(
+                        command,
+                        cwd=ROOT,
+                        capture_output=True,
+                        text=True,
+                        check=True,
+                    ).stdout
+                )
         found = json.loads(done.stdout)
         made = score(found, losses, seed, asked.models)
         off = sorted(map(abs, made.days_off))
-        dates = f"{off[len(off) // 2]} days in the median, {off[-1]} at most" if off else "no dates"
+        dates = (
+            f"{off[len(off) // 2]} days in the median, {off[-1]} at most"
+            if off
+            else "no dates"
+        )
         large = [one for one in losses if one.share > LEAST_SHARE]
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
         print(

@@ -1,8 +1,8 @@
 """A doctor for operator fusion in TorchScript and torch.compile.
 
-``parse``, ``diagnose``, ``compare``, ``bench``, ``render``, ``survey`` and ``capture`` are those of
-:mod:`fusiondoc.api`, which is imported when one of them is used: the command line, which is in
-:mod:`fusiondoc.cli`, starts without it.
+``parse``, ``diagnose``, ``compare``, ``bench``, ``render``, ``survey`` and
+``capture`` are those of :mod:`fusiondoc.api`, which is imported when one of them is
+used: the command line, which is in :mod:`fusiondoc.cli`, starts without it.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,5 +1,5 @@
-"""``fusiondoc`` and ``python -m fusiondoc``: where the process starts. What it does is in
-``cli/__init__.py``.
+"""``fusiondoc`` and ``python -m fusiondoc``: where the process starts. What it does
+is in ``cli/__init__.py``.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from typing import Any, NoReturn
 
 def main() -> None:
     """Run the command line and exit with the status of the contract."""
-    # A report is very many objects that stay and form no cycles: at every 700 allocations, as is usual, the
-    # collector takes a tenth of the time of a long log.
+    # A report is very many objects that stay and form no cycles: at every 700
+    # allocations, as is usual, the collector takes a tenth of the time of a long
+    # log.
     gc.set_threshold(50_000, 20, 20)
     if sys.argv[1:] == ["--version"] and sys.stdout is not None:
         from fusiondoc.version import __version__
 
-        # As click words it, without importing click. Where nothing can be written, the command line says so.
+        # As click words it, without importing click. Where nothing can be written,
+        # the command line says so.
         with contextlib.suppress(OSError):
             print(f"fusiondoc, version {__version__}", flush=True)
             return
@@ -38,8 +40,9 @@ def main() -> None:
 
 
 def _interrupts_end_at_once() -> Any:
-    """While the command line is imported nothing has to be put away, and an exception would show where the
-    import was; what was there before, or None if nothing is changed."""
+    """While the command line is imported nothing has to be put away, and an
+    exception would show where the import was; what was there before, or None if
+    nothing is changed."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         return None  # ignored (nohup), or somebody else's
     with contextlib.suppress(ValueError):  # not in the main thread

@@ -1,8 +1,9 @@
-"""Sequences aligned: lines of two source files, rows that may be pairs, operators of groups.
+"""Sequences aligned: lines of two source files, rows that may be pairs, operators
+of groups.
 
-A log names lines but does not hold the file, so lines are compared by what is on them: a set of (operator,
-column). Both files are read from top to bottom, as a text diff does it, so lines that moved together find
-each other however far they moved.
+A log names lines but does not hold the file, so lines are compared by what is on
+them: a set of (operator, column). Both files are read from top to bottom, as a text
+diff does it, so lines that moved together find each other however far they moved.
 """
 
 from __future__ import annotations
@@ -24,19 +25,23 @@ _FEW_CELLS = 40_000
 """Size up to which line numbers decide between equal lines."""
 
 _EQUAL = 3.0
-"""Score of an equal line; a line that is only alike scores 1.1 at most (``_likeness``)."""
+"""Score of an equal line; a line that is only alike scores 1.1 at most
+(``_likeness``)."""
 
 _SAME_NUMBER = 0.001
 
 
 def align(
-    a: Sequence[Marks], b: Sequence[Marks], numbers: tuple[Sequence[int], Sequence[int]] | None = None
+    a: Sequence[Marks],
+    b: Sequence[Marks],
+    numbers: tuple[Sequence[int], Sequence[int]] | None = None,
 ) -> Pairs:
-    """Pairs of indices into ``a`` and ``b``, rising in ``a``: equal lines first, then lines that share an
-    operator. Lines that are out of order were moved past others: of these only equal lines are paired.
+    """Pairs of indices into ``a`` and ``b``, rising in ``a``: equal lines first,
+    then lines that share an operator. Lines that are out of order were moved past
+    others: of these only equal lines are paired.
 
-    Args:
-        numbers: the line numbers of both sides; of several equal lines those with the same number are paired.
+    Args: numbers: the line numbers of both sides; of several equal lines those with
+        the same number are paired.
     """
     if list(a) == list(b):
         return [(n, n) for n in range(len(a))]
@@ -44,8 +49,8 @@ def align(
 
 
 def _with_moved(a: Sequence[Marks], b: Sequence[Marks], pairs: Pairs) -> Pairs:
-    """Add the pairs of equal lines that were moved past others. A line that has an equal line on the other
-    side is not paired with a line that is merely alike."""
+    """Add the pairs of equal lines that were moved past others. A line that has an
+    equal line on the other side is not paired with a line that is merely alike."""
     equal = [(i, j) for i, j in pairs if a[i] == b[j]]
     used_a, used_b = {i for i, _ in equal}, {j for _, j in equal}
     waiting: dict[Marks, list[int]] = defaultdict(list)
@@ -63,7 +68,9 @@ def _with_moved(a: Sequence[Marks], b: Sequence[Marks], pairs: Pairs) -> Pairs:
 
 
 def _in_order(
-    a: Sequence[Marks], b: Sequence[Marks], numbers: tuple[Sequence[int], Sequence[int]] | None
+    a: Sequence[Marks],
+    b: Sequence[Marks],
+    numbers: tuple[Sequence[int], Sequence[int]] | None,
 ) -> Pairs:
     """The pairs that rise in both."""
     if numbers is not None and len(a) * len(b) <= _FEW_CELLS:
@@ -71,18 +78,31 @@ def _in_order(
 
         def alike(i: int, j: int) -> float:
             likeness = _EQUAL if a[i] == b[j] else _likeness(a[i], b[j])
-            return likeness + _SAME_NUMBER if likeness and at_a[i] == at_b[j] else likeness
+            return (
+                likeness + _SAME_NUMBER
+                if likeness and at_a[i] == at_b[j]
+                else likeness
+            )
 
         return _best(range(len(a)), range(len(b)), alike)
     pairs: Pairs = []
-    for a_from, a_to, b_from, b_to in _gaps(_equal(a, b, 0, len(a), 0, len(b)), len(a), len(b), pairs):
+    for a_from, a_to, b_from, b_to in _gaps(
+        _equal(a, b, 0, len(a), 0, len(b)), len(a), len(b), pairs
+    ):
         if (a_to - a_from) * (b_to - b_from) <= _MOST_CELLS:
-            pairs += _best(range(a_from, a_to), range(b_from, b_to), lambda i, j: _likeness(a[i], b[j]))
+            pairs += _best(
+                range(a_from, a_to),
+                range(b_from, b_to),
+                lambda i, j: _likeness(a[i], b[j]),
+            )
     return sorted(pairs)
 
 
-def _gaps(equal: Pairs, a_end: int, b_end: int, kept: Pairs) -> list[tuple[int, int, int, int]]:
-    """The gaps between equal lines: start and end in ``a`` and ``b``. Appends the equal lines to ``kept``."""
+def _gaps(
+    equal: Pairs, a_end: int, b_end: int, kept: Pairs
+) -> list[tuple[int, int, int, int]]:
+    """The gaps between equal lines: start and end in ``a`` and ``b``. Appends the
+    equal lines to ``kept``."""
     gaps = []
     a_from = b_from = 0
     for i, j in [*equal, (a_end, b_end)]:
@@ -93,9 +113,17 @@ def _gaps(equal: Pairs, a_end: int, b_end: int, kept: Pairs) -> list[tuple[int, 
     return gaps
 
 
-def _equal(a: Sequence[Marks], b: Sequence[Marks], a_from: int, a_to: int, b_from: int, b_to: int) -> Pairs:
-    """Equal lines in the same order: common start and end, then a longest common subsequence of what lies
-    between; where that is too large, between lines (or runs of lines) that are alone of their kind."""
+def _equal(
+    a: Sequence[Marks],
+    b: Sequence[Marks],
+    a_from: int,
+    a_to: int,
+    b_from: int,
+    b_to: int,
+) -> Pairs:
+    """Equal lines in the same order: common start and end, then a longest common
+    subsequence of what lies between; where that is too large, between lines (or
+    runs of lines) that are alone of their kind."""
     head: Pairs = []
     while a_from < a_to and b_from < b_to and a[a_from] == b[b_from]:
         head.append((a_from, b_from))
@@ -107,14 +135,23 @@ def _equal(a: Sequence[Marks], b: Sequence[Marks], a_from: int, a_to: int, b_fro
     middle: Pairs = []
     if a_from < a_to and b_from < b_to:
         if (a_to - a_from) * (b_to - b_from) <= _MOST_CELLS:
-            middle = _best(range(a_from, a_to), range(b_from, b_to), lambda i, j: float(a[i] == b[j]))
+            middle = _best(
+                range(a_from, a_to),
+                range(b_from, b_to),
+                lambda i, j: float(a[i] == b[j]),
+            )
         else:
             middle = _between_anchors(a, b, a_from, a_to, b_from, b_to)
     return head + middle + tail[::-1]
 
 
 def _between_anchors(
-    a: Sequence[Marks], b: Sequence[Marks], a_from: int, a_to: int, b_from: int, b_to: int
+    a: Sequence[Marks],
+    b: Sequence[Marks],
+    a_from: int,
+    a_to: int,
+    b_from: int,
+    b_to: int,
 ) -> Pairs:
     anchors: Pairs = []
     for length in _RUNS:
@@ -123,7 +160,8 @@ def _between_anchors(
             break
     found: Pairs = []
     for i, j in [*anchors, (a_to, b_to)]:
-        # Without an anchor the range would stay as large as it is: then its lines are left unaligned.
+        # Without an anchor the range would stay as large as it is: then its lines
+        # are left unaligned.
         if anchors:
             found += _equal(a, b, a_from, i, b_from, j)
         if i < a_to:
@@ -133,24 +171,35 @@ def _between_anchors(
 
 
 _RUNS = (1, 4, 8, 16)
-"""Lines in a row that make an anchor: many programs repeat their lines, fewer repeat many in a row."""
+"""Lines in a row that make an anchor: many programs repeat their lines, fewer
+repeat many in a row."""
 
 
 def _unique(
-    a: Sequence[Marks], b: Sequence[Marks], of_a: tuple[int, int], of_b: tuple[int, int], length: int
+    a: Sequence[Marks],
+    b: Sequence[Marks],
+    of_a: tuple[int, int],
+    of_b: tuple[int, int],
+    length: int,
 ) -> Pairs:
-    """Pairs of indices at which a run of ``length`` lines begins that each side holds exactly once."""
+    """Pairs of indices at which a run of ``length`` lines begins that each side
+    holds exactly once."""
     runs = [
         {i: tuple(side[i : i + length]) for i in range(start, end - length + 1)}
         for side, (start, end) in ((a, of_a), (b, of_b))
     ]
     often = [Counter(side.values()) for side in runs]
     where = {run: j for j, run in runs[1].items()}
-    return [(i, where[run]) for i, run in runs[0].items() if often[0][run] == 1 and often[1].get(run) == 1]
+    return [
+        (i, where[run])
+        for i, run in runs[0].items()
+        if often[0][run] == 1 and often[1].get(run) == 1
+    ]
 
 
 def _rising(pairs: Pairs) -> Pairs:
-    """The longest subsequence of ``pairs`` (sorted by the first index) that rises in the second index too."""
+    """The longest subsequence of ``pairs`` (sorted by the first index) that rises
+    in the second index too."""
     ends: list[int] = []
     last: list[int] = []
     before: list[int] = []
@@ -171,7 +220,8 @@ def _rising(pairs: Pairs) -> Pairs:
 
 
 def _likeness(x: Marks, y: Marks) -> float:
-    """Share of the operators that both lines have; a little more where the columns agree too."""
+    """Share of the operators that both lines have; a little more where the columns
+    agree too."""
     ops_x, ops_y = {op for op, _ in x}, {op for op, _ in y}
     common = len(ops_x & ops_y)
     if not common:
@@ -180,7 +230,8 @@ def _likeness(x: Marks, y: Marks) -> float:
 
 
 def _best(rows: range, columns: range, alike: Callable[[int, int], float]) -> Pairs:
-    """The pairs of highest total likeness that rise in both, by dynamic programming."""
+    """The pairs of highest total likeness that rise in both, by dynamic
+    programming."""
     table = [[0.0] * (len(columns) + 1)]
     for i in rows:
         above = table[-1]
@@ -214,15 +265,19 @@ def pair_equal(
 ) -> list[tuple[T, T]]:
     """Take the members with equal keys out of both lists, as pairs.
 
-    Args:
-        key: None for a member that has no key and is never paired.
-        content: of several members with the same key those of equal content are paired first, then in order.
+    Args: key: None for a member that has no key and is never paired. content: of
+        several members with the same key those of equal content are paired first,
+        then in order.
     """
     found: list[tuple[T, T]] = []
     if content is not None:
         inner = content
         found += pair_equal(
-            a, b, lambda member: None if key(member) is None else (key(member), inner(member))
+            a,
+            b,
+            lambda member: (
+                None if key(member) is None else (key(member), inner(member))
+            ),
         )
     waiting: dict[Hashable, list[T]] = defaultdict(list)
     for member in b:
@@ -248,10 +303,14 @@ def pair_equal(
 
 
 def greedy(scored: Iterable[tuple[float, int, int]]) -> Iterator[tuple[int, int]]:
-    """Pairs of indices by falling score, each index used once; equal scores by distance of the indices."""
+    """Pairs of indices by falling score, each index used once; equal scores by
+    distance of the indices."""
     used_a: set[int] = set()
     used_b: set[int] = set()
-    for _, i, j in sorted(scored, key=lambda row: (-round(row[0], 9), abs(row[1] - row[2]), row[1], row[2])):
+    for _, i, j in sorted(
+        scored,
+        key=lambda row: (-round(row[0], 9), abs(row[1] - row[2]), row[1], row[2]),
+    ):
         if i not in used_a and j not in used_b:
             used_a.add(i)
             used_b.add(j)
@@ -259,9 +318,13 @@ def greedy(scored: Iterable[tuple[float, int, int]]) -> Iterator[tuple[int, int]
 
 
 def candidates(
-    a: Sequence[T], b: Sequence[T], keys: Callable[[T], Iterable[Hashable]], most: int
+    a: Sequence[T],
+    b: Sequence[T],
+    keys: Callable[[T], Iterable[Hashable]],
+    most: int,
 ) -> list[tuple[int, int]]:
-    """Pairs of indices of members that share a key, rare keys first; ``most`` bounds how many pairs."""
+    """Pairs of indices of members that share a key, rare keys first; ``most``
+    bounds how many pairs."""
     posts: tuple[dict[Hashable, list[int]], dict[Hashable, list[int]]] = (
         defaultdict(list),
         defaultdict(list),
@@ -277,10 +340,13 @@ def candidates(
         if len(found) + len(left) * len(right) <= most:
             found.update(((i, j), None) for i in left for j in right)
         else:
-            # Too many: pair each member only with those at about the same relative position.
+            # Too many: pair each member only with those at about the same relative
+            # position.
             for number, i in enumerate(left):
                 at = number * len(right) // len(left)
-                found.update(((i, j), None) for j in right[max(0, at - _NEAR) : at + _NEAR])
+                found.update(
+                    ((i, j), None) for j in right[max(0, at - _NEAR) : at + _NEAR]
+                )
     return list(found)
 
 
@@ -292,12 +358,14 @@ _MOST_COMPARED = 4_000_000
 
 
 def common(a: Sequence[str], b: Sequence[str]) -> int:
-    """How many operators two lists share in any order: no common subsequence is longer."""
+    """How many operators two lists share in any order: no common subsequence is
+    longer."""
     return sum((Counter(a) & Counter(b)).values())
 
 
 def longest_common(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
-    """Pairs of indices (into a, into b) of a longest common subsequence, in order."""
+    """Pairs of indices (into a, into b) of a longest common subsequence, in
+    order."""
     start = 0
     while start < min(len(a), len(b)) and a[start] == b[start]:
         start += 1

@@ -1,9 +1,10 @@
-"""The public API: what the commands do, from Python. ``import fusiondoc`` has all of it.
+"""The public API: what the commands do, from Python. ``import fusiondoc`` has all
+of it.
 
 Nothing here prints or ends the process. What is wrong is raised as a
-:class:`fusiondoc.errors.FusiondocError`: ``UsageError`` (no such file, format, fuser), ``ModelFailed`` (the
-model itself raised), ``CannotRun`` (this machine or this torch cannot do it); each has ``message`` and
-``hint``, the next step.
+:class:`fusiondoc.errors.FusiondocError`: ``UsageError`` (no such file, format,
+fuser), ``ModelFailed`` (the model itself raised), ``CannotRun`` (this machine or
+this torch cannot do it); each has ``message`` and ``hint``, the next step.
 """
 
 from __future__ import annotations
@@ -18,8 +19,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.model_identity import check_model_name
-from fusiondoc.captures.python_options import checked_options, input_texts, knob_texts
-from fusiondoc.captures.request import RunRequest, TargetSpec, parse_module, parse_target
+from fusiondoc.captures.python_options import (
+    checked_options,
+    input_texts,
+    knob_texts,
+)
+from fusiondoc.captures.request import (
+    RunRequest,
+    TargetSpec,
+    parse_module,
+    parse_target,
+)
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.comparison import Comparison
 from fusiondoc.comparison.compare_reports import compare as compare_reports
@@ -36,14 +46,28 @@ from fusiondoc.workflows.survey import survey
 if TYPE_CHECKING:
     from fusiondoc.workflows.run import FollowUps
 
-__all__ = ["Bench", "Comparison", "LiveRun", "Report", "bench", "capture", "compare", "diagnose", "parse"]
+__all__ = [
+    "Bench",
+    "Comparison",
+    "LiveRun",
+    "Report",
+    "bench",
+    "capture",
+    "compare",
+    "diagnose",
+    "parse",
+]
 __all__ += ["render", "survey"]
 
 Shown = Report | Comparison | Bench
-Log = Union[str, "os.PathLike[str]", Capture, LiveRun]  # a path, or what was captured
+Log = Union[
+    str, "os.PathLike[str]", Capture, LiveRun
+]  # a path, or what was captured
 
 
-def parse(logs: Log | Sequence[Log] | None = None, *, peak: float | None = None) -> Report:
+def parse(
+    logs: Log | Sequence[Log] | None = None, *, peak: float | None = None
+) -> Report:
     """The report of saved logs or of a capture; needs neither torch nor a GPU.
 
     Args:
@@ -63,10 +87,15 @@ def parse(logs: Log | Sequence[Log] | None = None, *, peak: float | None = None)
     """
     if logs is None:
         return _shown(report_from((), peak))
-    several: list[Any] = [logs] if isinstance(logs, (str, os.PathLike, Capture, LiveRun)) else list(logs)
+    several: list[Any] = (
+        [logs]
+        if isinstance(logs, (str, os.PathLike, Capture, LiveRun))
+        else list(logs)
+    )
     if not several:
         raise UsageError(
-            "the list of logs is empty", "Name at least one log, or none for the newest capture."
+            "the list of logs is empty",
+            "Name at least one log, or none for the newest capture.",
         )
     if len(several) == 1 and isinstance(several[0], Capture):
         return _shown(report_of(several[0], peak))
@@ -107,13 +136,15 @@ def diagnose(
     keep: bool = False,
     model_name: str | None = None,
 ) -> Report:
-    """Run a model under a fuser in a process of its own, and report what fused, what did not and why.
+    """Run a model under a fuser in a process of its own, and report what fused,
+    what did not and why.
 
-    A target (``FILE.py``, ``FILE.py:NAME``, ``package.module:NAME`` or an archive ``FILE.pt``) runs exactly
-    as ``fusiondoc diagnose`` runs it. A function, an ``nn.Module`` or a scripted module of this process is
-    handed to the child: pickled, where all its code can be imported by name, else scripted here and saved as
-    an archive (a lambda, a bound method or another callable is traced). This process keeps its own fuser
-    state.
+    A target (``FILE.py``, ``FILE.py:NAME``, ``package.module:NAME`` or an archive
+    ``FILE.pt``) runs exactly as ``fusiondoc diagnose`` runs it. A function, an
+    ``nn.Module`` or a scripted module of this process is handed to the child:
+    pickled, where all its code can be imported by name, else scripted here and
+    saved as an archive (a lambda, a bound method or another callable is traced).
+    This process keeps its own fuser state.
 
     Args:
         what: the target, or the model itself.
@@ -151,7 +182,8 @@ def diagnose(
         CannotRun: this torch or machine cannot do it.
         KeyboardInterrupt: the user interrupted; the child was stopped.
     """
-    # Here: reading logs goes on where there is nothing of what starts processes (POSIX).
+    # Here: reading logs goes on where there is nothing of what starts processes
+    # (POSIX).
     from fusiondoc.runner.interpreter import find_python
     from fusiondoc.workflows.run import FollowUps, silent
 
@@ -179,7 +211,11 @@ def diagnose(
         },
         Offer.PYTHON,
     )
-    interpreter = python if isinstance(python, str) and python else Path(python or sys.executable)
+    interpreter = (
+        python
+        if isinstance(python, str) and python
+        else Path(python or sys.executable)
+    )
     request = RunRequest(
         target=TargetSpec("", "file"),
         python=find_python(interpreter),
@@ -188,7 +224,12 @@ def diagnose(
     )
     notify_user = notify or silent
     run = _Run(
-        CaptureStore(Path(folder) if folder is not None else None, name=name, keep=keep, notify=notify_user),
+        CaptureStore(
+            Path(folder) if folder is not None else None,
+            name=name,
+            keep=keep,
+            notify=notify_user,
+        ),
         FollowUps(rerun, timing=time),
         peak,
         notify_user,
@@ -212,14 +253,24 @@ class _Run(NamedTuple):
     notify: Callable[[str], None]
 
 
-def _diagnose_target(text: str, inputs: Any, request: RunRequest, run: _Run) -> Report:
+def _diagnose_target(
+    text: str, inputs: Any, request: RunRequest, run: _Run
+) -> Report:
     from fusiondoc.workflows.run import diagnose_target
 
     texts = input_texts(inputs)
-    as_module = request.script and not text.endswith(".py") and not Path(text).exists()
+    as_module = (
+        request.script and not text.endswith(".py") and not Path(text).exists()
+    )
     target = parse_module(text) if as_module else parse_target(text)
     request = replace(request, target=target, inputs=texts)
-    done = diagnose_target(request, run.store, follow_ups=run.follow_ups, peak=run.peak, notify=run.notify)
+    done = diagnose_target(
+        request,
+        run.store,
+        follow_ups=run.follow_ups,
+        peak=run.peak,
+        notify=run.notify,
+    )
     if done.interrupted:
         raise KeyboardInterrupt
     if done.failed is not None:
@@ -228,7 +279,11 @@ def _diagnose_target(text: str, inputs: Any, request: RunRequest, run: _Run) -> 
 
 
 def _diagnose_model(
-    model: Callable[..., Any], inputs: Any, request: RunRequest, run: _Run, by_name: bool
+    model: Callable[..., Any],
+    inputs: Any,
+    request: RunRequest,
+    run: _Run,
+    by_name: bool,
 ) -> Report:
     from fusiondoc.workflows.run_model import name_of, run_model, shapes_of, slug_of
 
@@ -255,7 +310,9 @@ def _diagnose_model(
     return _shown(done.report)
 
 
-def compare(a: Log | Report, b: Log | Report, *, slower_than: float = 0.1) -> Comparison:
+def compare(
+    a: Log | Report, b: Log | Report, *, slower_than: float = 0.1
+) -> Comparison:
     """What changed from ``a`` to ``b``: groups, reasons, kernels, speed.
 
     Args:
@@ -267,9 +324,17 @@ def compare(a: Log | Report, b: Log | Report, *, slower_than: float = 0.1) -> Co
         UsageError: there is no such thing, or it cannot be read.
     """
     if not 0 <= slower_than < float("inf"):
-        raise UsageError(f"slower_than={slower_than}: a share is needed", "For example: 0.1 for 10 %.")
+        raise UsageError(
+            f"slower_than={slower_than}: a share is needed",
+            "For example: 0.1 for 10 %.",
+        )
     comparison = compare_reports(_side(a), _side(b), slower_than)
-    return ShownComparison(**{field.name: getattr(comparison, field.name) for field in fields(Comparison)})
+    return ShownComparison(
+        **{
+            field.name: getattr(comparison, field.name)
+            for field in fields(Comparison)
+        }
+    )
 
 
 def bench(
@@ -291,22 +356,21 @@ def bench(
     processes: int | None = None,
     timeout: float = 600.0,
 ) -> Bench:
-    """Time a target in every variant, on the same inputs, as ``fusiondoc bench`` does.
+    """Time a target in every variant, on the same inputs, as ``fusiondoc bench``
+    does.
 
-    Args:
-        target: FILE.py, FILE.py:NAME, package.module:NAME or an archive.
+    Args: target: FILE.py, FILE.py:NAME, package.module:NAME or an archive.
         variants: the variants to time beside eager, such as ``["none", "aot"]``.
-        inputs: the texts of ``--input``, instead of the file's own.
-        shapes: the texts of ``--shapes``: sets of sizes, each combination a shape.
-        pythons: interpreters, each with all variants; by default this one.
-        forward, backward: the phases that are timed: forward alone, forward and backward together.
-        random_sizes: give every step other sizes, near those of each shape.
-        trace: trace for TorchScript instead of scripting.
-        eval: put a module into eval mode first.
-        device, seed, knobs: as in ``diagnose``, for every variant.
-        rounds: of each variant in each phase and shape.
-        processes: that share the rounds; None chooses.
-        timeout: seconds for a warm-up, and for every round.
+        inputs: the texts of ``--input``, instead of the file's own. shapes: the
+        texts of ``--shapes``: sets of sizes, each combination a shape. pythons:
+        interpreters, each with all variants; by default this one. forward,
+        backward: the phases that are timed: forward alone, forward and backward
+        together. random_sizes: give every step other sizes, near those of each
+        shape. trace: trace for TorchScript instead of scripting. eval: put a module
+        into eval mode first. device, seed, knobs: as in ``diagnose``, for every
+        variant. rounds: of each variant in each phase and shape. processes: that
+        share the rounds; None chooses. timeout: seconds for a warm-up, and for
+        every round.
 
     Raises:
         UsageError: wrong arguments.
@@ -336,7 +400,9 @@ def bench(
     return run_bench(request, silent)
 
 
-def render(what: Shown, format: str = "text", *, width: int = 80, colour: bool = False) -> str:
+def render(
+    what: Shown, format: str = "text", *, width: int = 80, colour: bool = False
+) -> str:
     """A report, a comparison or a bench as text.
 
     Args:
@@ -369,21 +435,25 @@ def capture(
     keep: bool = False,
     model_name: str | None = None,
 ) -> ShownRun:
-    """Record what the fusers of this process print, from entering a ``with`` block to leaving it.
+    """Record what the fusers of this process print, from entering a ``with`` block
+    to leaving it.
 
         with fusiondoc.capture() as run:
             for _ in range(3):
                 model(x)
         print(run.report)
 
-    It changes nothing of how the program runs. A group appears in the second or third call of a model, and a
-    model that has run before keeps its plan: the first three calls belong in the block.
+    It changes nothing of how the program runs. A group appears in the second or
+    third call of a model, and a model that has run before keeps its plan: the first
+    three calls belong in the block.
 
-    File descriptors 1 and 2 go to a file of the capture meanwhile, in true order. What the program prints
-    through Python's streams is shown as usual too; what compiled code and child processes print is in the
-    file only (``run.log``). The JIT log level is set for the block. All of it is put back on every way out:
-    the end, an exception, ``sys.exit``, Ctrl-C. Of dumps that a fuser reads once, ``run.notes`` states
-    what to set before the start. What AOTAutograd compiles and the block scripts is in the report by name.
+    File descriptors 1 and 2 go to a file of the capture meanwhile, in true order.
+    What the program prints through Python's streams is shown as usual too; what
+    compiled code and child processes print is in the file only (``run.log``). The
+    JIT log level is set for the block. All of it is put back on every way out: the
+    end, an exception, ``sys.exit``, Ctrl-C. Of dumps that a fuser reads once,
+    ``run.notes`` states what to set before the start. What AOTAutograd compiles and
+    the block scripts is in the report by name.
 
     Args:
         folder: captures are in its ``.fusiondoc/``, by default of the current one (the newest 20 stay); where
@@ -395,16 +465,24 @@ def capture(
         model_name: which model this is, for ``survey``; by default the project, file and function of the
             block.
 
-    Raises:
-        UsageError: (on entering) another capture of this process runs; a name is unknown.
-        CannotRun: (on entering) there is no torch.
+    Raises: UsageError: (on entering) another capture of this process runs; a name
+        is unknown. CannotRun: (on entering) there is no torch.
     """
-    return ShownRun(Path(folder) if folder else None, fuser, tuple(dumps), log_limit, name, keep, model_name)
+    return ShownRun(
+        Path(folder) if folder else None,
+        fuser,
+        tuple(dumps),
+        log_limit,
+        name,
+        keep,
+        model_name,
+    )
 
 
 @dataclass(frozen=True, repr=False)
 class ShownReport(Report):
-    """A report that shows itself: as text when it is printed, as a small table in a notebook."""
+    """A report that shows itself: as text when it is printed, as a small table in a
+    notebook."""
 
     def __str__(self) -> str:
         return render(self)
@@ -432,7 +510,9 @@ class ShownComparison(Comparison):
 
     def __repr__(self) -> str:
         changed = "nothing changed" if self.same else "changed"
-        return f"<fusiondoc comparison of {self.a.name} with {self.b.name}: {changed}>"
+        return (
+            f"<fusiondoc comparison of {self.a.name} with {self.b.name}: {changed}>"
+        )
 
     def _repr_html_(self) -> str:
         from fusiondoc.reports.fragments import comparison_fragment
@@ -444,7 +524,8 @@ class ShownComparison(Comparison):
 
 
 class ShownRun(LiveRun):
-    """A capture whose report shows itself; it shows the report too, with the notes."""
+    """A capture whose report shows itself; it shows the report too, with the
+    notes."""
 
     def __enter__(self) -> ShownRun:
         super().__enter__()
@@ -461,7 +542,9 @@ class ShownRun(LiveRun):
     def __str__(self) -> str:
         if not self.ended:
             return repr(self)
-        return render(self.report) + "".join(f"note: {note}\n" for note in self.notes)
+        return render(self.report) + "".join(
+            f"note: {note}\n" for note in self.notes
+        )
 
     def _repr_html_(self) -> str | None:
         from fusiondoc.reports.fragments import report_fragment
@@ -473,7 +556,9 @@ class ShownRun(LiveRun):
 
 
 def _shown(report: Report) -> Report:
-    return ShownReport(**{field.name: getattr(report, field.name) for field in fields(Report)})
+    return ShownReport(
+        **{field.name: getattr(report, field.name) for field in fields(Report)}
+    )
 
 
 def _path(log: Log) -> str:

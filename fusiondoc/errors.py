@@ -1,4 +1,5 @@
-"""The errors that a user can act on, each with its exit status. ``cli.main`` alone prints them."""
+"""The errors that a user can act on, each with its exit status. ``cli.main`` alone
+prints them."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ WRONG_USAGE = 2
 MODEL_FAILED = 3
 CANNOT_RUN = 4
 OWN_FAULT = 70
-"""A fault of fusiondoc's own (EX_SOFTWARE of sysexits.h): never 1, which CI reads as findings."""
+"""A fault of fusiondoc's own (EX_SOFTWARE of sysexits.h): never 1, which CI reads
+as findings."""
 INTERRUPTED = 130
 
 
@@ -26,18 +28,24 @@ class FusiondocError(Exception):
 
     exit_code = WRONG_USAGE
 
-    def __init__(self, message: str, hint: str | None = None, output: str = "") -> None:
+    def __init__(
+        self, message: str, hint: str | None = None, output: str = ""
+    ) -> None:
         """``output``: of the user's program: its traceback, or its last lines."""
         self.message = f"{message}\n{output}" if output else message
         super().__init__(self.message)
         self.hint = hint
-        self.in_one_line = (_line_of_failure(output) or message.partition("\n")[0])[:200]
-        """What failed: the line of the output that names it, else the first line of the message."""
+        self.in_one_line = (_line_of_failure(output) or message.partition("\n")[0])[
+            :200
+        ]
+        """What failed: the line of the output that names it, else the first line of
+        the message."""
 
 
 def _line_of_failure(output: str) -> str | None:
-    """The line of a program's output that names the failure: of a traceback that of the compiler's error,
-    else that of the exception; without a traceback the last line. None of an empty output."""
+    """The line of a program's output that names the failure: of a traceback that of
+    the compiler's error, else that of the exception; without a traceback the last
+    line. None of an empty output."""
     lines = [line.rstrip() for line in output.split("\n") if line.strip()]
     exception_lines = _of_exception(lines)
     compiler = (line for line in exception_lines if _OF_COMPILER.search(line))
@@ -46,40 +54,52 @@ def _line_of_failure(output: str) -> str | None:
     return lines[-1].strip() if lines else None
 
 
-_TRACEBACK = re.compile(r"Traceback (?:of TorchScript.*)?\(most recent call last\):")
+_TRACEBACK = re.compile(
+    r"Traceback (?:of TorchScript.*)?\(most recent call last\):"
+)
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception)(?:: |$)")
 _FRAME = "<--- HERE"
 """TorchScript marks the failing position in the source lines of a frame so."""
 _TRACED_FRAME = re.compile(r"\S.{0,1000}\(\d+\): \S+\Z")
-"""A frame of a traced function: Python's stack as it was then, ``model.py(390): forward``."""
+"""A frame of a traced function: Python's stack as it was then, ``model.py(390):
+forward``."""
 _OF_COMPILER = re.compile(r"\(\d+\): error: |\bnvrtc: error: ")
-"""The compiler's error line of a kernel that NVRTC rejects. The kernel source stands before or
-behind it, as the fuser prints its message."""
+"""The compiler's error line of a kernel that NVRTC rejects. The kernel source
+stands before or behind it, as the fuser prints its message."""
 
 
 def _of_exception(lines: Sequence[str]) -> Sequence[str]:
-    """The lines of the exception's own text: those after the last traceback, or all where no line of the
-    user's code is involved. Empty for an output without an exception."""
+    """The lines of the exception's own text: those after the last traceback, or all
+    where no line of the user's code is involved. Empty for an output without an
+    exception."""
     heads = [number for number, line in enumerate(lines) if _TRACEBACK.match(line)]
     if not heads:
         return lines if lines and _EXCEPTION.match(lines[0]) else []
     below = list(dropwhile(_TRACED_FRAME.match, lines[heads[-1] + 1 :]))
     marks = [number for number, line in enumerate(below) if line.endswith(_FRAME)]
-    return list(dropwhile(lambda line: line[0].isspace(), below[marks[-1] + 1 :] if marks else below))
+    return list(
+        dropwhile(
+            lambda line: line[0].isspace(),
+            below[marks[-1] + 1 :] if marks else below,
+        )
+    )
 
 
 class UsageError(FusiondocError):
-    """An unknown file, option, knob or dump name, or input that cannot be read (status 2)."""
+    """An unknown file, option, knob or dump name, or input that cannot be read
+    (status 2)."""
 
 
 class NotFound(UsageError):
     """An argument names nothing that exists: no log, file or capture.
 
-    Args:
-        explained: the hint names a meaning of this very argument, not only the kinds of arguments allowed.
+    Args: explained: the hint names a meaning of this very argument, not only the
+        kinds of arguments allowed.
     """
 
-    def __init__(self, message: str, hint: str | None = None, explained: bool = False) -> None:
+    def __init__(
+        self, message: str, hint: str | None = None, explained: bool = False
+    ) -> None:
         super().__init__(message, hint)
         self.explained = explained
 
@@ -91,24 +111,34 @@ class ModelFailed(FusiondocError):
 
 
 class CannotRun(FusiondocError):
-    """This machine or this torch cannot do it; the hint names a machine or torch that can (status 4)."""
+    """This machine or this torch cannot do it; the hint names a machine or torch
+    that can (status 4)."""
 
     exit_code = CANNOT_RUN
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A sentence that names the nearest known words, or the known words when none is near."""
+    """A sentence that names the nearest known words, or the known words when none
+    is near."""
     names = sorted(set(known))
     return nearest(word, names) or "Known: " + ", ".join(names) + "."
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """A sentence that names the nearest known words; None when none is near."""
-    from difflib import get_close_matches  # only here: every start would wait for it
+    from difflib import (
+        get_close_matches,
+    )  # only here: every start would wait for it
 
     names = sorted(set(known))
-    with_zeros = word.replace("O", "0")  # a code with the letter in the place of the digit
-    near = [with_zeros] if with_zeros in names else get_close_matches(word, names, n=3, cutoff=0.6)
+    with_zeros = word.replace(
+        "O", "0"
+    )  # a code with the letter in the place of the digit
+    near = (
+        [with_zeros]
+        if with_zeros in names
+        else get_close_matches(word, names, n=3, cutoff=0.6)
+    )
     if not near:
         return None
     return "Did you mean " + " or ".join(f"'{name}'" for name in near) + "?"

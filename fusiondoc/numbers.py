@@ -1,10 +1,11 @@
 """Numbers in what others wrote: logs, records, traces, versions, names of files.
 
-Nothing else makes a number of such text (tests/test_numbers.py): ``int`` and ``float`` take more than can be
-counted with. ``int`` raises for more than 4300 digits from Python 3.11 on, takes the square of their number
-in time before that, and takes the digits of every script. ``float`` takes ``nan`` and ``1e200``, whose
-products overflow. Here a number that is out of bounds is not known, as any other text is: None, and never an
-exception.
+Nothing else makes a number of such text (tests/test_numbers.py): ``int`` and
+``float`` take more than can be counted with. ``int`` raises for more than 4300
+digits from Python 3.11 on, takes the square of their number in time before that,
+and takes the digits of every script. ``float`` takes ``nan`` and ``1e200``, whose
+products overflow. Here a number that is out of bounds is not known, as any other
+text is: None, and never an exception.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ from collections.abc import Iterable
 
 BITS_64 = 1 << 64
 LARGEST = 1 << 63
-"""Whole numbers are smaller: sizes and counts of torch have 64 bits and a sign (``int64_t``)."""
+"""Whole numbers are smaller: sizes and counts of torch have 64 bits and a sign
+(``int64_t``)."""
 
 _MOST_DIGITS = 20
 """Of a number of 64 bits."""
 
 MOST_FIGURE = 1e15
 LEAST_FIGURE = 1e-15
-"""What was measured lies between them, or is 0: 1e15 ms are 31,000 years. So no product or ratio of a few
-figures overflows."""
+"""What was measured lies between them, or is 0: 1e15 ms are 31,000 years. So no
+product or ratio of a few figures overflows."""
 
 _MOST_TEXT = 40
 _FIGURE = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
@@ -61,41 +63,55 @@ def all_whole(texts: Iterable[str | bytes]) -> tuple[int, ...] | None:
 
 
 def pair_of(found: re.Match[str] | None) -> tuple[int, int] | None:
-    """The two numbers that a pattern found, such as a version's; None if it found none."""
+    """The two numbers that a pattern found, such as a version's; None if it found
+    none."""
     numbers = all_whole(found.groups()[:2]) if found is not None else None
-    return (numbers[0], numbers[1]) if numbers is not None and len(numbers) == 2 else None
+    return (
+        (numbers[0], numbers[1])
+        if numbers is not None and len(numbers) == 2
+        else None
+    )
 
 
 def version_pair(text: str) -> tuple[int, int] | None:
-    """(2, 1) of "2.1", "2.1.2+cu121" or "2.1.0a0+git1234"; None if it is no version."""
+    """(2, 1) of "2.1", "2.1.2+cu121" or "2.1.0a0+git1234"; None if it is no
+    version."""
     return pair_of(re.match(r"\s*v?(\d+)\.(\d+)(?![\d])", text))
 
 
 def figure(text: str | bytes) -> float | None:
     """What was measured, as C++ and Python print it (``0.25``, ``1.5e-05``).
 
-    Returns:
-        None for any other text (``inf`` and ``nan`` of a launch too short for the timer), and for a number
-        that is not between LEAST_FIGURE and MOST_FIGURE.
+    Returns: None for any other text (``inf`` and ``nan`` of a launch too short for
+        the timer), and for a number that is not between LEAST_FIGURE and
+        MOST_FIGURE.
     """
     written = text if isinstance(text, str) else text.decode("ascii", "replace")
     if len(written) > _MOST_TEXT or _FIGURE.match(written) is None:
         return None
     value = float(written)
-    return value if value == 0 or LEAST_FIGURE <= abs(value) <= MOST_FIGURE else None
+    return (
+        value if value == 0 or LEAST_FIGURE <= abs(value) <= MOST_FIGURE else None
+    )
 
 
 def is_figure(value: float) -> bool:
-    """Whether a number of a JSON file is one to count with: finite, a whole one of 64 bits.
+    """Whether a number of a JSON file is one to count with: finite, a whole one of
+    64 bits.
 
-    Python's ``json`` reads ``1e400``, ``Infinity`` and whole numbers of any length, which no report has and
-    which overflow in a division.
+    Python's ``json`` reads ``1e400``, ``Infinity`` and whole numbers of any length,
+    which no report has and which overflow in a division.
     """
-    return -LARGEST <= value < LARGEST if isinstance(value, int) else math.isfinite(value)
+    return (
+        -LARGEST <= value < LARGEST
+        if isinstance(value, int)
+        else math.isfinite(value)
+    )
 
 
 def as_count(value: float) -> int | None:
-    """A product or sum of figures as a whole number, such as bytes; None where it is too large for one."""
+    """A product or sum of figures as a whole number, such as bytes; None where it
+    is too large for one."""
     return round(value) if abs(value) < LARGEST else None
 
 
@@ -103,8 +119,8 @@ _DIGITS = re.compile(r"([0-9]+)")
 
 
 def in_natural_order(text: str) -> list[tuple[int, str]]:
-    """A key to sort names by: ``kernel10`` comes after ``kernel9``. A number may have any length: of two, the
-    one with more digits is the larger."""
+    """A key to sort names by: ``kernel10`` comes after ``kernel9``. A number may
+    have any length: of two, the one with more digits is the larger."""
     key = []
     for place, part in enumerate(_DIGITS.split(text)):
         digits = part.lstrip("0") if place % 2 else ""

@@ -1,5 +1,5 @@
-"""The fixture ``fusion``: a run of what a test gave, its report, and what its assertions take for an
-expected group."""
+"""The fixture ``fusion``: a run of what a test gave, its report, and what its
+assertions take for an expected group."""
 
 from __future__ import annotations
 
@@ -37,10 +37,9 @@ def run_in_child(
 ) -> Report:
     """Run ``fn`` and return the report.
 
-    Args:
-        place: the folder for captures of this test, called when something has to be written.
-        test: how messages name the test.
-        options: those that ``Offer.TESTS`` has.
+    Args: place: the folder for captures of this test, called when something has to
+        be written. test: how messages name the test. options: those that
+        ``Offer.TESTS`` has.
 
     Raises:
         FusiondocError: what ``fusiondoc diagnose`` would end with.
@@ -50,36 +49,47 @@ def run_in_child(
         target=TargetSpec(f"{test} ({name_of(fn)})", "file"),
         python=Path(sys.executable),
         cwd=Path.cwd(),
-        **checked_options({"fuser": fuser, "backward": backward, "runs": runs}, Offer.PYTHON),
+        **checked_options(
+            {"fuser": fuser, "backward": backward, "runs": runs}, Offer.PYTHON
+        ),
         **checked_options(options, Offer.TESTS),
     )
-    return run_model(fn, [inputs], request, numbered_folder(place(), slug_of(fn))).report
+    return run_model(
+        fn, [inputs], request, numbered_folder(place(), slug_of(fn))
+    ).report
 
 
 class Fusion:
-    """Runs functions and modules under a fuser, each in a process of its own, so that the fuser state of the
-    test process stays as it is.
+    """Runs functions and modules under a fuser, each in a process of its own, so
+    that the fuser state of the test process stays as it is.
 
-    ``fn`` may be a function, an ``nn.Module`` or what ``torch.jit.script`` and ``torch.jit.trace`` give,
-    defined anywhere, also in the test. It is scripted in the test process, where it is compiled and not run;
-    a lambda, a bound method, a builtin, a ``functools.partial`` or another object with ``__call__``, which
-    TorchScript cannot script, is traced with the inputs. ``trace=True`` traces anything.
+    ``fn`` may be a function, an ``nn.Module`` or what ``torch.jit.script`` and
+    ``torch.jit.trace`` give, defined anywhere, also in the test. It is scripted in
+    the test process, where it is compiled and not run; a lambda, a bound method, a
+    builtin, a ``functools.partial`` or another object with ``__call__``, which
+    TorchScript cannot script, is traced with the inputs. ``trace=True`` traces
+    anything.
 
-    ``fuser`` None is ``--fusion-fuser``, else ``fusion_fuser`` of the ini file, else "auto". ``options`` are
-    those of ``fusiondoc diagnose``: ``trace``, ``knobs`` (a dict), ``dumps`` (a list), ``seed``, ``timeout``
-    (seconds), ``verify``, ``no_freeze``, ``freeze``, and of torch.compile ``mode``, ``dynamic``,
-    ``no_run``.
+    ``fuser`` None is ``--fusion-fuser``, else ``fusion_fuser`` of the ini file,
+    else "auto". ``options`` are those of ``fusiondoc diagnose``: ``trace``,
+    ``knobs`` (a dict), ``dumps`` (a list), ``seed``, ``timeout`` (seconds),
+    ``verify``, ``no_freeze``, ``freeze``, and of torch.compile ``mode``,
+    ``dynamic``, ``no_run``.
 
-    Both methods skip the test where the fuser cannot work, unless ``required``, and raise
-    ``fusiondoc.errors.ModelFailed`` with the model's own traceback where ``fn`` cannot be compiled or fails,
-    and ``UsageError`` for wrong arguments.
+    Both methods skip the test where the fuser cannot work, unless ``required``, and
+    raise ``fusiondoc.errors.ModelFailed`` with the model's own traceback where
+    ``fn`` cannot be compiled or fails, and ``UsageError`` for wrong arguments.
     """
 
     def __init__(
-        self, test: str, folder: Callable[[], Path], fuser: str = "auto", required: bool = False
+        self,
+        test: str,
+        folder: Callable[[], Path],
+        fuser: str = "auto",
+        required: bool = False,
     ) -> None:
-        """``test`` is how messages name the test; ``folder`` gives the folder for its captures; ``required``:
-        a test whose fuser cannot work here fails."""
+        """``test`` is how messages name the test; ``folder`` gives the folder for
+        its captures; ``required``: a test whose fuser cannot work here fails."""
         self._test = test
         self._folder = folder
         self._fuser = fuser
@@ -94,13 +104,21 @@ class Fusion:
         runs: int = 5,
         **options: Any,
     ) -> Report:
-        """The report of ``runs`` passes (forward, and backward if requested) of ``fn(*inputs)``."""
+        """The report of ``runs`` passes (forward, and backward if requested) of
+        ``fn(*inputs)``."""
         __tracebackhide__ = True
         from fusiondoc.testing import run_in_child
 
         try:
             return run_in_child(
-                fn, inputs, self._folder, self._test, fuser or self._fuser, backward, runs, options
+                fn,
+                inputs,
+                self._folder,
+                self._test,
+                fuser or self._fuser,
+                backward,
+                runs,
+                options,
             )
         except CannotRun as error:
             if self._required:
@@ -124,7 +142,8 @@ class Fusion:
         runs: int = 5,
         **options: Any,
     ) -> Report:
-        """Run ``fn`` and raise AssertionError unless the groups are there; returns the report.
+        """Run ``fn`` and raise AssertionError unless the groups are there; returns
+        the report.
 
         Args:
             groups: each a list of operators in order (``["aten::add", "relu"]``), or a mapping with the keys
@@ -137,12 +156,17 @@ class Fusion:
         __tracebackhide__ = True
         from fusiondoc.testing import broken, expected
 
-        others = {"number_of_groups": number_of_groups, "min_coverage": min_coverage}
+        others = {
+            "number_of_groups": number_of_groups,
+            "min_coverage": min_coverage,
+        }
         try:
             section = expected(groups, phase, no_fallback, others)
         except FusiondocError as error:
             raise _with_hint(error) from None
-        report = self.diagnose(fn, *inputs, backward=backward, fuser=fuser, runs=runs, **options)
+        report = self.diagnose(
+            fn, *inputs, backward=backward, fuser=fuser, runs=runs, **options
+        )
         message = broken(section, report)
         if message is not None:
             raise AssertionError(message)
@@ -151,7 +175,9 @@ class Fusion:
 
 def _with_hint(error: FusiondocError) -> FusiondocError:
     """The same, with the hint in the text that pytest prints."""
-    return type(error)(f"{error.message}\n{error.hint}" if error.hint else error.message)
+    return type(error)(
+        f"{error.message}\n{error.hint}" if error.hint else error.message
+    )
 
 
 _NAME = "assert_fused"
@@ -159,7 +185,10 @@ _HINT = "A group is a list of operators, such as ['aten::add', 'relu'], or has t
 
 
 def expected(
-    groups: Sequence[Any] | None, phase: str | None, no_fallback: bool, others: Mapping[str, Any]
+    groups: Sequence[Any] | None,
+    phase: str | None,
+    no_fallback: bool,
+    others: Mapping[str, Any],
 ) -> Section:
     """The expectations of a call of ``assert_fused``.
 
@@ -177,12 +206,16 @@ def expected(
         whole.setdefault("number_of_groups", {"at_least": 1})
     if no_fallback:
         whole["max_fallbacks"] = 0
-    # One group a line, after the line of the rest, so that a line number tells the group.
+    # One group a line, after the line of the rest, so that a line number tells the
+    # group.
     lines = ["# " + _NAME] if not whole else []
     lines += [f"{key}: {_json(value)}" for key, value in whole.items()]
     before = len(lines) + 1
     if groups and _is_list(groups):
-        lines += ["groups:", *(f"- {_json(_with_phase(group, phase))}" for group in groups)]
+        lines += [
+            "groups:",
+            *(f"- {_json(_with_phase(group, phase))}" for group in groups),
+        ]
     elif groups is not None:
         lines.append(f"groups: {_json(groups)}")
 
@@ -191,20 +224,30 @@ def expected(
         return f"{_NAME}, group {number}" if number > 0 else _NAME
 
     try:
-        return loads("\n".join(lines), _NAME, position_in_words=in_words).sections[0]
+        return loads("\n".join(lines), _NAME, position_in_words=in_words).sections[
+            0
+        ]
     except UsageError as error:
         raise UsageError(error.message, _HINT) from None
 
 
 def broken(section: Section, report: Report) -> str | None:
-    """What does not hold, a line each as ``fusiondoc check`` says it, and where the whole report is; None if
-    all holds."""
+    """What does not hold, a line each as ``fusiondoc check`` says it, and where the
+    whole report is; None if all holds."""
     lines = [outcome.text for outcome in hold(section, report) if not outcome.holds]
     if not lines:
         return None
     torch = report.environment.get("torch")
-    under = f"under {report.fuser.effective or 'no fuser'}" + (f", torch {torch}" if torch else "")
-    return "\n".join([*lines, under, f"the whole report: fusiondoc parse {report.target.capture}"])
+    under = f"under {report.fuser.effective or 'no fuser'}" + (
+        f", torch {torch}" if torch else ""
+    )
+    return "\n".join(
+        [
+            *lines,
+            under,
+            f"the whole report: fusiondoc parse {report.target.capture}",
+        ]
+    )
 
 
 def _with_phase(group: Any, phase: str | None) -> Any:
@@ -226,21 +269,26 @@ def _json(value: Any) -> str:
         if isinstance(other, (set, frozenset)):
             return sorted(other, key=str)
         raise UsageError(
-            f"{_NAME}: {other!r} is of type {type(other).__name__}, which it cannot compare", _HINT
+            f"{_NAME}: {other!r} is of type {type(other).__name__}, which it cannot compare",
+            _HINT,
         )
 
     return json.dumps(value, default=plain)
 
 
 def folder_name(nodeid: str) -> str:
-    """A name for the folder of a test, readable and different for each: ``test_a.py-test_fused-1c291ca3``."""
-    readable = re.sub(r"[^A-Za-z0-9_.]+", "-", nodeid.rpartition("/")[2]).strip("-.")[:80]
+    """A name for the folder of a test, readable and different for each:
+    ``test_a.py-test_fused-1c291ca3``."""
+    readable = re.sub(r"[^A-Za-z0-9_.]+", "-", nodeid.rpartition("/")[2]).strip(
+        "-."
+    )[:80]
     return f"{readable}-{zlib.crc32(nodeid.encode('utf-8', 'replace')):08x}"
 
 
 def numbered_folder(folder: Path, slug: str) -> Path:
-    """A new folder ``1-name``, ``2-name`` ... for each run: the model is written into it before the run, and
-    the run puts its capture there too, so the two stay together.
+    """A new folder ``1-name``, ``2-name`` ... for each run: the model is written
+    into it before the run, and the run puts its capture there too, so the two stay
+    together.
 
     Raises:
         UsageError: it cannot be written.

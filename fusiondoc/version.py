@@ -1,5 +1,5 @@
-"""The version of fusiondoc, and when this process loaded it; imported before anything else, and imports
-nothing of it.
+"""The version of fusiondoc, and when this process loaded it; imported before
+anything else, and imports nothing of it.
 
 Alone in a file, so that ``fusiondoc --version`` imports nothing else.
 """
@@ -9,15 +9,17 @@ import time
 __version__ = "0.1.0"
 
 LOADED = (time.process_time(), time.perf_counter())
-"""CPU seconds that this process had used when the package was imported, and when that was."""
+"""CPU seconds that this process had used when the package was imported, and when
+that was."""
 
 
 def seconds_since_start() -> float:
     """Seconds since Python was started in this process.
 
-    The kernel's start time of the process would be too early: ``sh -c 'make && fusiondoc ...'`` runs its last
-    command in the shell's own process, which is as old as all that ran before. So the time until the package
-    was imported is taken from the CPU time of the process, which Python's start is made of.
+    The kernel's start time of the process would be too early: ``sh -c 'make &&
+    fusiondoc ...'`` runs its last command in the shell's own process, which is as
+    old as all that ran before. So the time until the package was imported is taken
+    from the CPU time of the process, which Python's start is made of.
     """
     cpu, loaded = LOADED
     return cpu + time.perf_counter() - loaded

@@ -1,6 +1,6 @@
-"""Files written whole or not at all, so that a full disk or a signal never leaves half of a report; files of
-others opened if they are regular files, and read within a bound; and pipes that the user names opened without
-waiting for ever."""
+"""Files written whole or not at all, so that a full disk or a signal never leaves
+half of a report; files of others opened if they are regular files, and read within
+a bound; and pipes that the user names opened without waiting for ever."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ _OF_THE_KERNEL = ("/proc/", "/sys/")
 
 
 def open_regular(path: Path, buffering: int = -1) -> IO[bytes]:
-    """Open a regular file for reading. Use it for every file that somebody else may have named or created:
-    in a capture, a folder of logs or reports, a project. It neither waits (a pipe) nor reads
-    without end (a device, ``/proc/kmsg``), even if such a file replaces the regular file meanwhile.
+    """Open a regular file for reading. Use it for every file that somebody else may
+    have named or created: in a capture, a folder of logs or reports, a project. It
+    neither waits (a pipe) nor reads without end (a device, ``/proc/kmsg``), even if
+    such a file replaces the regular file meanwhile.
 
     Raises:
         OSError: it cannot be read, or is no regular file.
     """
-    must_be_regular(path.stat(), path)  # before: to open a device can be more than to read it
+    must_be_regular(
+        path.stat(), path
+    )  # before: to open a device can be more than to read it
     handle = os.open(path, _READ)
     try:
         must_be_regular(os.fstat(handle), path)
@@ -41,7 +44,12 @@ def open_regular(path: Path, buffering: int = -1) -> IO[bytes]:
         raise
 
 
-_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+_READ = (
+    os.O_RDONLY
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_NOCTTY", 0)
+    | getattr(os, "O_BINARY", 0)
+)
 
 
 def must_be_regular(status: os.stat_result, path: Path) -> None:
@@ -68,8 +76,8 @@ _KINDS = {
 def read_within(path: Path, most: int = MOST_TEXT) -> bytes:
     """The content of a file that ``open_regular`` opens.
 
-    Raises:
-        OSError: it cannot be read, is larger than ``most`` bytes, or is no regular file.
+    Raises: OSError: it cannot be read, is larger than ``most`` bytes, or is no
+        regular file.
     """
     with open_regular(path) as file:
         data = file.read(most + 1)
@@ -79,8 +87,9 @@ def read_within(path: Path, most: int = MOST_TEXT) -> bytes:
 
 
 def open_given(path: Path) -> IO[bytes]:
-    """Open a log (a file or a pipe) that the user named directly, for reading and without a buffer. Reads
-    wait on a pipe that is open at its other end, as in every program.
+    """Open a log (a file or a pipe) that the user named directly, for reading and
+    without a buffer. Reads wait on a pipe that is open at its other end, as in
+    every program.
 
     Raises:
         OSError: it cannot be read; nobody opened the other end within ``MOST_WAIT`` seconds; it is neither
@@ -98,20 +107,32 @@ def open_given(path: Path) -> IO[bytes]:
 
 
 def refuse_endless(handle: int, path: Path) -> None:
-    """Refuse an open file that may have no end: a device (but for a terminal and ``/dev/null``), or a file of
-    the kernel.
+    """Refuse an open file that may have no end: a device (but for a terminal and
+    ``/dev/null``), or a file of the kernel.
 
     Raises:
         OSError: it may have no end.
     """
     status = os.fstat(handle)
     if stat.S_ISREG(status.st_mode):
-        if status.st_size == 0 and _name_of(handle, path).startswith(_OF_THE_KERNEL):
-            raise OSError(errno.EINVAL, "it is a file of the kernel, which may never end", str(path))
+        if status.st_size == 0 and _name_of(handle, path).startswith(
+            _OF_THE_KERNEL
+        ):
+            raise OSError(
+                errno.EINVAL,
+                "it is a file of the kernel, which may never end",
+                str(path),
+            )
     elif stat.S_ISCHR(status.st_mode):
-        if os.isatty(handle) or os.name == "nt" or status.st_rdev == Path(os.devnull).stat().st_rdev:
+        if (
+            os.isatty(handle)
+            or os.name == "nt"
+            or status.st_rdev == Path(os.devnull).stat().st_rdev
+        ):
             return
-        raise OSError(errno.EINVAL, "it is a device, which may never end", str(path))
+        raise OSError(
+            errno.EINVAL, "it is a device, which may never end", str(path)
+        )
     elif not stat.S_ISFIFO(status.st_mode) and not stat.S_ISSOCK(status.st_mode):
         raise OSError(errno.EINVAL, "it is neither a file nor a pipe", str(path))
 
@@ -125,7 +146,8 @@ def _name_of(handle: int, path: Path) -> str:
 
 
 def _open_pipe(path: Path, mode: str) -> IO[bytes]:
-    """Opening a named pipe ends when somebody opens its other end; nothing but that end can cut it short."""
+    """Opening a named pipe ends when somebody opens its other end; nothing but that
+    end can cut it short."""
     import threading
 
     opened: list[IO[bytes]] = []
@@ -150,7 +172,9 @@ def _open_pipe(path: Path, mode: str) -> IO[bytes]:
             for file in opened:
                 file.close()
         raise OSError(
-            errno.ETIMEDOUT, f"nobody opened the other end of this pipe within {MOST_WAIT:g} s", str(path)
+            errno.ETIMEDOUT,
+            f"nobody opened the other end of this pipe within {MOST_WAIT:g} s",
+            str(path),
         )
     return opened[0]
 
@@ -167,20 +191,25 @@ def write_whole(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A temporary file to write to, which replaces ``path`` when the block ends and all of it is on disk.
+    """A temporary file to write to, which replaces ``path`` when the block ends and
+    all of it is on disk.
 
-    A link is followed: the file that it leads to changes. The permissions of a file that already exists stay.
-    What is no regular file (``/dev/stdout``, a pipe) is written to directly, a pipe if somebody opens it
-    within ``MOST_WAIT`` seconds.
+    A link is followed: the file that it leads to changes. The permissions of a file
+    that already exists stay. What is no regular file (``/dev/stdout``, a pipe) is
+    written to directly, a pipe if somebody opens it within ``MOST_WAIT`` seconds.
 
-    Raises:
-        OSError: it cannot be written; then the old file is as it was, as after any exception of the block.
+    Raises: OSError: it cannot be written; then the old file is as it was, as after
+        any exception of the block.
     """
     mode = None
     if path.exists():
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            with _open_pipe(path, "wb") if stat.S_ISFIFO(status.st_mode) else path.open("wb") as file:
+            with (
+                _open_pipe(path, "wb")
+                if stat.S_ISFIFO(status.st_mode)
+                else path.open("wb") as file
+            ):
                 yield file
             return
         if not os.access(path, os.W_OK):
@@ -189,7 +218,9 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     import tempfile  # every command imports this module; only some write
 
     real = Path(os.path.realpath(path))
-    handle, name = tempfile.mkstemp(dir=str(real.parent), prefix=f".{real.name[:40]}.", suffix=".part")
+    handle, name = tempfile.mkstemp(
+        dir=str(real.parent), prefix=f".{real.name[:40]}.", suffix=".part"
+    )
     beside = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -205,11 +236,12 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """A block that reads a file and writes it again, while no other process is in such a block for a file of
-    the same folder: jobs that run side by side keep what each wrote.
+    """A block that reads a file and writes it again, while no other process is in
+    such a block for a file of the same folder: jobs that run side by side keep what
+    each wrote.
 
-    Waits at most ``MOST_WAIT`` seconds. Where folders cannot be locked (Windows, some network file systems)
-    it does not wait at all.
+    Waits at most ``MOST_WAIT`` seconds. Where folders cannot be locked (Windows,
+    some network file systems) it does not wait at all.
     """
     try:
         import fcntl

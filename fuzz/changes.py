@@ -1,4 +1,5 @@
-"""Seeded damage to bytes: what disks, pipes, editors, several writers and attackers do to a file."""
+"""Seeded damage to bytes: what disks, pipes, editors, several writers and attackers
+do to a file."""
 
 from __future__ import annotations
 
@@ -21,16 +22,39 @@ TOKENS = (
         "\u00b2".encode(),
         "\u0663".encode(),
     ),
-    *(b"null", b"true", b"[]", b"{}", b'"\\ud800"', b'"x"', b"/" + b"a" * 300 + b"/b.py", b"\xff", b"\0"),
+    *(
+        b"null",
+        b"true",
+        b"[]",
+        b"{}",
+        b'"\\ud800"',
+        b'"x"',
+        b"/" + b"a" * 300 + b"/b.py",
+        b"\xff",
+        b"\0",
+    ),
 )
-"""What stands in the place of a word: numbers that are none or too long, JSON's other types, long names."""
+"""What stands in the place of a word: numbers that are none or too long, JSON's
+other types, long names."""
 
 NUMBERS = (
-    *(b"0", b"-1", b"1e200", b"1e308", b"1e-200", b"inf", b"nan", b"0x10", b"1_0", "\u0663".encode()),
+    *(
+        b"0",
+        b"-1",
+        b"1e200",
+        b"1e308",
+        b"1e-200",
+        b"inf",
+        b"nan",
+        b"0x10",
+        b"1_0",
+        "\u0663".encode(),
+    ),
     *(b"9" * digits for digits in (18, 19, 20, 40, 400, 5000)),
     *(b"9223372036854775807", b"18446744073709551615"),
 )
-"""What stands in the place of a number: the bounds of 64 bits, and more than Python's int and float take."""
+"""What stands in the place of a number: the bounds of 64 bits, and more than
+Python's int and float take."""
 
 INSERTED = (
     *(
@@ -57,7 +81,11 @@ INSERTED = (
         b"Warning: ",
         b"[W a.cpp:1] ",
     ),
-    *(b"Traceback (most recent call last):\n", b"RuntimeError: ", b"INTERNAL ASSERT FAILED at "),
+    *(
+        b"Traceback (most recent call last):\n",
+        b"RuntimeError: ",
+        b"INTERNAL ASSERT FAILED at ",
+    ),
     *(
         b"[rank1]: ",
         b"1: ",
@@ -65,11 +93,18 @@ INSERTED = (
         b"graph(",
         b"with prim::CudaFusionGroup_0 = graph(",
     ),
-    *(b"Before Compilation: \n", b"======= Codegen output for kernel: kernel1 =======\n", b"# a.py:1:2\n"),
+    *(
+        b"Before Compilation: \n",
+        b"======= Codegen output for kernel: kernel1 =======\n",
+        b"# a.py:1:2\n",
+    ),
 )
-"""What comes between: terminals, progress bars, other ranks, the beginnings of what the parsers look for."""
+"""What comes between: terminals, progress bars, other ranks, the beginnings of what
+the parsers look for."""
 
-_WORD = re.compile(rb'\d+(?:\.\d+)?(?:e[+-]?\d+)?|"[^"\n]*"|null|true|false|[\w./]+')
+_WORD = re.compile(
+    rb'\d+(?:\.\d+)?(?:e[+-]?\d+)?|"[^"\n]*"|null|true|false|[\w./]+'
+)
 
 
 def changed(data: bytes, draw: Random) -> bytes:
@@ -79,7 +114,11 @@ def changed(data: bytes, draw: Random) -> bytes:
     if kind == 0:
         return data[:at] + data[at + draw.randrange(1, 200) :]
     if kind == 1:
-        return data[:at] + bytes(draw.randrange(256) for _ in range(draw.randrange(1, 4))) + data[at:]
+        return (
+            data[:at]
+            + bytes(draw.randrange(256) for _ in range(draw.randrange(1, 4)))
+            + data[at:]
+        )
     if kind == 2:
         return data[:at] + data[other : other + 200] + data[at:]
     if kind == 3:
@@ -95,20 +134,41 @@ _NUMBER = re.compile(rb"(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|(?<=[A-Za-z_])\d
 
 
 def changed_numbers(log: bytes, draw: Random) -> bytes:
-    """Many numbers of a log replaced by one, or each by another: two of them together can overflow."""
+    """Many numbers of a log replaced by one, or each by another: two of them
+    together can overflow."""
     share = draw.choice((0.02, 0.1, 0.5, 1.0))
     one = draw.choice(NUMBERS) if draw.random() < 0.6 else None
     begin = draw.randrange(len(log) + 1)
     end = min(len(log), begin + (4_000 if one is None or len(one) < 50 else 800))
 
     def number(match: re.Match[bytes]) -> bytes:
-        return (one or draw.choice(NUMBERS)) if draw.random() < share else match.group()
+        return (
+            (one or draw.choice(NUMBERS))
+            if draw.random() < share
+            else match.group()
+        )
 
     return log[:begin] + _NUMBER.sub(number, log[begin:end]) + log[end:]
 
 
 VALUES: tuple[Any, ...] = (
-    *(None, True, False, 0, -1, 1, 0.0, -0.5, 1e-320, 1e308, -1e308, 2**63, 10**400, 1e17, 4_000_000_000),
+    *(
+        None,
+        True,
+        False,
+        0,
+        -1,
+        1,
+        0.0,
+        -0.5,
+        1e-320,
+        1e308,
+        -1e308,
+        2**63,
+        10**400,
+        1e17,
+        4_000_000_000,
+    ),
     *(
         "",
         "x",
@@ -127,9 +187,14 @@ VALUES: tuple[Any, ...] = (
 
 
 def changed_json(data: bytes, draw: Random) -> bytes:
-    """One value of a JSON document, or of one of its lines, changed, left out, doubled or moved."""
+    """One value of a JSON document, or of one of its lines, changed, left out,
+    doubled or moved."""
     lines = data.split(b"\n")
-    number = 0 if data.lstrip()[:1] == b"{" and len(lines) > 1 and lines[0].strip() == b"{" else None
+    number = (
+        0
+        if data.lstrip()[:1] == b"{" and len(lines) > 1 and lines[0].strip() == b"{"
+        else None
+    )
     try:
         if number is None:
             number = draw.randrange(len(lines))
@@ -156,7 +221,9 @@ def changed_json(data: bytes, draw: Random) -> bytes:
         elif kind == 6:
             holder[key] = json.loads(json.dumps(other[name]))
         elif isinstance(holder, list):
-            holder[key:key] = [json.loads(json.dumps(holder[key]))] * draw.choice((1, 3, 50))
+            holder[key:key] = [json.loads(json.dumps(holder[key]))] * draw.choice(
+                (1, 3, 50)
+            )
         elif isinstance(holder[key], (int, float)):
             holder[key] = holder[key] * draw.choice((-1, 0, 1e-9, 1e9, 3))
     text = json.dumps(document).encode()
@@ -166,7 +233,8 @@ def changed_json(data: bytes, draw: Random) -> bytes:
 
 
 def changed_lines(log: bytes, others: Sequence[bytes], draw: Random) -> bytes:
-    """One change of lines: left out, doubled, shuffled, of another log, glued, cut, of several ranks."""
+    """One change of lines: left out, doubled, shuffled, of another log, glued, cut,
+    of several ranks."""
     lines = log.split(b"\n")
     start = draw.randrange(len(lines))
     end = min(len(lines), start + draw.choice((1, 1, 2, 8, 60)))
@@ -195,12 +263,16 @@ def changed_lines(log: bytes, others: Sequence[bytes], draw: Random) -> bytes:
     else:
         at = draw.randrange(len(lines[start]) + 1)
         lines[start] = (
-            lines[start][:at] + draw.choice(INSERTED) * draw.choice((1, 1, 1, 300)) + lines[start][at:]
+            lines[start][:at]
+            + draw.choice(INSERTED) * draw.choice((1, 1, 1, 300))
+            + lines[start][at:]
         )
     return b"\n".join(lines)
 
 
-def damaged_log(logs: Sequence[bytes], draw: Random, longest: int = 30_000) -> bytes:
+def damaged_log(
+    logs: Sequence[bytes], draw: Random, longest: int = 30_000
+) -> bytes:
     """A stretch of one of the logs with some changes."""
     log = draw.choice(logs)
     begin = 0 if draw.random() < 0.3 else draw.randrange(len(log) + 1)
@@ -210,5 +282,9 @@ def damaged_log(logs: Sequence[bytes], draw: Random, longest: int = 30_000) -> b
         if kind < 0.1:
             log = changed_numbers(log, draw)
         else:
-            log = changed(log, draw) if kind < 0.55 else changed_lines(log, logs, draw)
+            log = (
+                changed(log, draw)
+                if kind < 0.55
+                else changed_lines(log, logs, draw)
+            )
     return log

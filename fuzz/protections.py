@@ -1,8 +1,9 @@
-"""Takes each protection of SECURITY.md away for a moment, and runs its test: ``python fuzz/protections.py``.
+"""Takes each protection of SECURITY.md away for a moment, and runs its test:
+``python fuzz/protections.py``.
 
-A test that passes all the same protects nothing. Works on a copy of this repository in a temporary folder;
-status 1 if a test did not fail, or a row of SECURITY.md has no entry here. A part of a name as argument tries
-what has it alone.
+A test that passes all the same protects nothing. Works on a copy of this repository
+in a temporary folder; status 1 if a test did not fail, or a row of SECURITY.md has
+no entry here. A part of a name as argument tries what has it alone.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _SECONDS = 240
 
 @dataclass(frozen=True)
 class Taken:
-    """A protection, how it is taken away (``old`` becomes ``new`` in ``file``), and the test behind it."""
+    """A protection, how it is taken away (``old`` becomes ``new`` in ``file``), and
+    the test behind it."""
 
     what: str
     test: str
@@ -50,7 +52,13 @@ TAKEN = (
         "repro/permitted.py",
         "    if node.kind not in PRINTED:",
         "    if False:",
-        (("repro/permitted.py", "    if step.kind not in WRITTEN:", "    if False:"),),
+        (
+            (
+                "repro/permitted.py",
+                "    if step.kind not in WRITTEN:",
+                "    if False:",
+            ),
+        ),
     ),
     Taken(
         "operators and literals of repro of torch.compile",
@@ -117,7 +125,8 @@ TAKEN = (
     ),
     Taken(
         "comments in the project",
-        _NAMED + "test_comments_that_ignore_are_looked_for_in_files_of_the_project_only",
+        _NAMED
+        + "test_comments_that_ignore_are_looked_for_in_files_of_the_project_only",
         "diagnosis/diagnose.py",
         "        self._root = project_root(Path.cwd())",
         '        self._root = Path("/")',
@@ -205,7 +214,13 @@ TAKEN = (
         "captures/store.py",
         "        if not stat.S_ISREG(file.lstat().st_mode):",
         "        if False:",
-        (("captures/store.py", "read_within(file, 200)", 'file.open("rb").read(200)'),),
+        (
+            (
+                "captures/store.py",
+                "read_within(file, 200)",
+                'file.open("rb").read(200)',
+            ),
+        ),
     ),
     Taken(
         "outputs of a project's file",
@@ -617,7 +632,12 @@ TAKEN = (
 
 def rows() -> set[str]:
     """The tests that SECURITY.md names."""
-    return set(re.findall(r"`(test_\w+\.py::\w+)`", (ROOT / "SECURITY.md").read_text(encoding="utf-8")))
+    return set(
+        re.findall(
+            r"`(test_\w+\.py::\w+)`",
+            (ROOT / "SECURITY.md").read_text(encoding="utf-8"),
+        )
+    )
 
 
 def tried(taken: Taken, copy: Path) -> str:
@@ -646,14 +666,21 @@ def tried(taken: Taken, copy: Path) -> str:
             except ValueError as error:
                 return f"{old!r} {error} in {place}"
         done = subprocess.run(
-            command, cwd=copy, capture_output=True, text=True, timeout=_SECONDS, check=False
+            command,
+            cwd=copy,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return "fails"  # it waits for ever, or for very long
     finally:
         for file, text in texts.items():
             file.write_text(text, encoding="utf-8")
-    return {0: "PASSES", 1: "fails"}.get(done.returncode, f"status {done.returncode}: {done.stdout[-300:]}")
+    return {0: "PASSES", 1: "fails"}.get(
+        done.returncode, f"status {done.returncode}: {done.stdout[-300:]}"
+    )
 
 
 def main() -> int:
@@ -663,7 +690,11 @@ def main() -> int:
         print(f"nothing is taken away for {test}")
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "fusiondoc")
-        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".mypy_cache", "__pycache__"))
+        shutil.copytree(
+            ROOT,
+            copy,
+            ignore=shutil.ignore_patterns(".git", ".mypy_cache", "__pycache__"),
+        )
         for taken in TAKEN:
             if part not in f"{taken.what} {taken.test}":
                 continue

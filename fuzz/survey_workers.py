@@ -1,14 +1,16 @@
-"""A worker of ``survey`` ended in the middle, many times, on each engine: the survey ends, with the answer
-that it has without that, and says what happened.
+"""A worker of ``survey`` ended in the middle, many times, on each engine: the
+survey ends, with the answer that it has without that, and says what happened.
 
-    python fuzz/survey_workers.py                                   # the local engine, 20 times
-    pip install distributed ray
-    python fuzz/survey_workers.py --engine local --engine dask --engine ray --rounds 20
-    python fuzz/survey_workers.py --checkout ../before              # the same of another version
+    python fuzz/survey_workers.py                                   # the local
+    engine, 20 times pip install distributed ray python fuzz/survey_workers.py
+    --engine local --engine dask --engine ray --rounds 20 python
+    fuzz/survey_workers.py --checkout ../before              # the same of another
+    version
 
-Each round starts ``fusiondoc survey`` as a process of its own, waits for a random part of the time that it
-takes, and sends SIGKILL or SIGTERM, in turns, to one of its workers. Clusters are started here, with two
-workers, on this machine. Exit status 1 if a survey did not end, failed, or had another answer.
+Each round starts ``fusiondoc survey`` as a process of its own, waits for a random
+part of the time that it takes, and sends SIGKILL or SIGTERM, in turns, to one of
+its workers. Clusters are started here, with two workers, on this machine. Exit
+status 1 if a survey did not end, failed, or had another answer.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ SIGNALS = (signal.SIGKILL, signal.SIGTERM)
 
 
 class Cluster(NamedTuple):
-    """Its address, and the process whose descendants are its workers; neither of the local engine."""
+    """Its address, and the process whose descendants are its workers; neither of
+    the local engine."""
 
     address: str | None = None
     process: int | None = None
@@ -71,12 +74,19 @@ def descendants(process: int) -> list[int]:
 
 def workers_of(engine: str, survey: int, cluster: Cluster) -> list[int]:
     """Process numbers of the workers."""
-    marks = {"local": (b"",), "dask": (b"spawn_main",), "ray": (b"ray::read_", b"ray::digests_")}
+    marks = {
+        "local": (b"",),
+        "dask": (b"spawn_main",),
+        "ray": (b"ray::read_", b"ray::digests_"),
+    }
     found = []
     for one in descendants(survey if cluster.process is None else cluster.process):
         with contextlib.suppress(OSError):
             line = Path(f"/proc/{one}/cmdline").read_bytes()
-            if any(mark in line for mark in marks[engine]) and b"resource_tracker" not in line:
+            if (
+                any(mark in line for mark in marks[engine])
+                and b"resource_tracker" not in line
+            ):
                 found.append(one)
     return sorted(found)
 
@@ -99,11 +109,35 @@ def cluster(engine: str, checkout: Path) -> Iterator[Cluster]:
     if engine == "dask":
         dask = [sys.executable, "-m", "dask"]
         commands = [
-            [*dask, "scheduler", "--port", str(port), "--host", "127.0.0.1", "--no-dashboard"],
-            [*dask, "worker", address, "--nworkers", str(WORKERS), "--nthreads", "1", "--no-dashboard"],
+            [
+                *dask,
+                "scheduler",
+                "--port",
+                str(port),
+                "--host",
+                "127.0.0.1",
+                "--no-dashboard",
+            ],
+            [
+                *dask,
+                "worker",
+                address,
+                "--nworkers",
+                str(WORKERS),
+                "--nthreads",
+                "1",
+                "--no-dashboard",
+            ],
         ]
     else:
-        ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
+        ray = [
+            sys.executable,
+            "-m",
+            "ray.scripts.scripts",
+            "start",
+            "--head",
+            "--block",
+        ]
         commands = [
             [
                 *ray,
@@ -115,7 +149,10 @@ def cluster(engine: str, checkout: Path) -> Iterator[Cluster]:
         ]
     with tempfile.TemporaryDirectory() as folder:
         quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        started = [subprocess.Popen(one, env=environment, cwd=folder, **quiet) for one in commands]
+        started = [
+            subprocess.Popen(one, env=environment, cwd=folder, **quiet)
+            for one in commands
+        ]
         try:
             _wait_for(port)
             yield Cluster(address, started[-1].pid)
@@ -129,14 +166,18 @@ def cluster(engine: str, checkout: Path) -> Iterator[Cluster]:
 
 def _wait_for(port: int) -> None:
     for _ in range(600):
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", port), 1),
+        ):
             return
         time.sleep(0.2)
     raise SystemExit(f"nothing listens on port {port}")
 
 
 class Started(NamedTuple):
-    """A survey, and where its answer goes: a file, so that it never waits for a reader."""
+    """A survey, and where its answer goes: a file, so that it never waits for a
+    reader."""
 
     process: subprocess.Popen[bytes]
     out: Path
@@ -158,26 +199,52 @@ class Started(NamedTuple):
 
 
 def start(folder: Path, engine: str, at: Cluster, checkout: Path) -> Started:
-    command = [sys.executable, "-m", "fusiondoc", "survey", str(folder / "fleet"), "--format", "json"]
+    command = [
+        sys.executable,
+        "-m",
+        "fusiondoc",
+        "survey",
+        str(folder / "fleet"),
+        "--format",
+        "json",
+    ]
     command += ["--engine", engine]
-    command += ["--workers", str(WORKERS)] if at.address is None else ["--address", at.address]
+    command += (
+        ["--workers", str(WORKERS)]
+        if at.address is None
+        else ["--address", at.address]
+    )
     out, err = folder / "out", folder / "err"
     with out.open("wb") as to_out, err.open("wb") as to_err:
         environment = {**os.environ, "PYTHONPATH": str(checkout)}
         process = subprocess.Popen(
-            command, env=environment, cwd=folder, stdout=to_out, stderr=to_err, start_new_session=True
+            command,
+            env=environment,
+            cwd=folder,
+            stdout=to_out,
+            stderr=to_err,
+            start_new_session=True,
         )
     return Started(process, out, err)
 
 
 def answer_of(text: str) -> dict[str, Any]:
-    return {name: value for name, value in json.loads(text).items() if name != "work"}
+    return {
+        name: value for name, value in json.loads(text).items() if name != "work"
+    }
 
 
 def one_round(
-    engine: str, at: Cluster, folder: Path, checkout: Path, expected: dict[str, Any], took: float, number: int
+    engine: str,
+    at: Cluster,
+    folder: Path,
+    checkout: Path,
+    expected: dict[str, Any],
+    took: float,
+    number: int,
 ) -> Round:
-    """A survey of which a worker is ended somewhere between its start and its end."""
+    """A survey of which a worker is ended somewhere between its start and its
+    end."""
     choose = random.Random(number)
     began = time.monotonic()
     started = start(folder, engine, at, checkout)
@@ -201,13 +268,19 @@ def one_round(
     work = json.loads(out)["work"]
     same = answer_of(out) == expected
     strange = "Traceback" in err
-    outcome = "the same answer" if same and not strange else "a traceback" if strange else "another answer"
+    outcome = (
+        "the same answer"
+        if same and not strange
+        else "a traceback"
+        if strange
+        else "another answer"
+    )
     return Round(outcome, killed, work["lost_workers"], "died" in err, seconds)
 
 
 def rounds(engine: str, folder: Path, checkout: Path, count: int) -> list[Round]:
-    """Of an engine, until in so many a worker was ended; the answer to hold them against is of a survey that
-    nothing happens to."""
+    """Of an engine, until in so many a worker was ended; the answer to hold them
+    against is of a survey that nothing happens to."""
     with cluster(engine, checkout) as at:
         took = 0.0
         for _ in range(2):  # a cluster starts its workers in the first
@@ -220,7 +293,9 @@ def rounds(engine: str, folder: Path, checkout: Path, count: int) -> list[Round]
         done: list[Round] = []
         number = 0
         while sum(one.killed for one in done) < count and number < 3 * count:
-            done.append(one_round(engine, at, folder, checkout, expected, took, number))
+            done.append(
+                one_round(engine, at, folder, checkout, expected, took, number)
+            )
             number += 1
         return done
 
@@ -229,12 +304,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--engine", action="append", choices=("local", "dask", "ray"))
+    parser.add_argument(
+        "--engine", action="append", choices=("local", "dask", "ray")
+    )
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--reports", type=int, default=2_000)
-    parser.add_argument("--checkout", type=Path, default=ROOT, help="the version that is tried")
+    parser.add_argument(
+        "--checkout", type=Path, default=ROOT, help="the version that is tried"
+    )
     asked = parser.parse_args()
-    spec = importlib.util.spec_from_file_location("survey_fleet", ROOT / "benchmarks" / "survey_fleet.py")
+    spec = importlib.util.spec_from_file_location(
+        "survey_fleet", ROOT / "benchmarks" / "survey_fleet.py"
+    )
     assert spec is not None and spec.loader is not None
     fleet = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(fleet)
@@ -243,14 +324,24 @@ def main() -> None:
         (Path(name) / "fleet").mkdir()
         fleet.make(Path(name) / "fleet", asked.reports)
         for engine in asked.engine or ["local"]:
-            done = rounds(engine, Path(name), asked.checkout.resolve(), asked.rounds)
+            done = rounds(
+                engine, Path(name), asked.checkout.resolve(), asked.rounds
+            )
             outcomes = Counter(one.outcome for one in done)
             wrong += len(done) - outcomes["the same answer"]
-            killed, lost = sum(one.killed for one in done), sum(one.lost > 0 for one in done)
-            noted, slowest = sum(one.noted for one in done), max(one.seconds for one in done)
+            killed, lost = (
+                sum(one.killed for one in done),
+                sum(one.lost > 0 for one in done),
+            )
+            noted, slowest = (
+                sum(one.noted for one in done),
+                max(one.seconds for one in done),
+            )
             print(
                 f"{engine}: {len(done)} rounds, {killed} with a worker ended: "
-                + "; ".join(f"{number} x {outcome}" for outcome, number in outcomes.items())
+                + "; ".join(
+                    f"{number} x {outcome}" for outcome, number in outcomes.items()
+                )
                 + f"; {lost} name the lost worker, {noted} with a note; the slowest took {slowest:.1f} s",
                 flush=True,
             )

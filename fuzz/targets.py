@@ -1,7 +1,8 @@
 """What is fuzzed: each target takes any bytes and must end without an exception.
 
-``TARGETS`` names them. tests/test_fuzz_targets.py runs them on the corpus and on seeded changes of it;
-fuzz/run.py runs one under atheris, which looks for inputs that reach new code.
+``TARGETS`` names them. tests/test_fuzz_targets.py runs them on the corpus and on
+seeded changes of it; fuzz/run.py runs one under atheris, which looks for inputs
+that reach new code.
 """
 
 from __future__ import annotations
@@ -30,7 +31,12 @@ from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.update import updated
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.lines.error_texts import fuser_error, read_error
-from fusiondoc.parsers.profiler_trace import NoTrace, read_events, read_places, read_trace
+from fusiondoc.parsers.profiler_trace import (
+    NoTrace,
+    read_events,
+    read_places,
+    read_trace,
+)
 from fusiondoc.probe.pass_inputs import InputTextError, named_input, parse_input
 from fusiondoc.reports import (
     COMPARISON_FORMATS,
@@ -56,26 +62,35 @@ class Wrong(AssertionError):
 
 @contextmanager
 def read(data: bytes) -> Iterator[Report]:
-    """The report of a log, whose lines add up; the log is there as long as the block."""
+    """The report of a log, whose lines add up; the log is there as long as the
+    block."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "train.log")
         path.write_bytes(data or b"\n")
         report = report_from([str(path)])
         counts = report.parse
-        if counts.lines != counts.recognised + counts.user_output + counts.unrecognised:
+        if (
+            counts.lines
+            != counts.recognised + counts.user_output + counts.unrecognised
+        ):
             raise Wrong(f"lines do not add up: {counts}")
         yield report
 
 
 def log(data: bytes) -> None:
-    """Every parser, every format: each line is accounted for, no NaN in JSON, all can be written."""
+    """Every parser, every format: each line is accounted for, no NaN in JSON, all
+    can be written."""
     with read(data) as report:
         show(report)
-        _compare(report, read_report(render_report(report, "json").encode(), "saved.json"))
+        _compare(
+            report,
+            read_report(render_report(report, "json").encode(), "saved.json"),
+        )
 
 
 def saved_report(data: bytes) -> None:
-    """A saved report that was damaged is refused with a next step, or shown and compared."""
+    """A saved report that was damaged is refused with a next step, or shown and
+    compared."""
     try:
         report = read_report(data, "saved.json")
     except FusiondocError as error:
@@ -92,7 +107,8 @@ def records(data: bytes) -> None:
 
 
 def capture(data: bytes) -> None:
-    """Files of a capture: a line with a name of a file, then its content, up to a line of ``--``."""
+    """Files of a capture: a line with a name of a file, then its content, up to a
+    line of ``--``."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "capture")
         path.mkdir()
@@ -112,16 +128,32 @@ def capture(data: bytes) -> None:
 
 
 _FILES = (
-    *(b"request.json", b"result.json", b"records.jsonl", b"log", b"rerun.json", b"timing.json"),
+    *(
+        b"request.json",
+        b"result.json",
+        b"records.jsonl",
+        b"log",
+        b"rerun.json",
+        b"timing.json",
+    ),
     *(b"peak.json", b"tries.json", b"profile.json"),
-    *(b"profile/request.json", b"profile/records.jsonl", b"profile/trace.json.gz", b"profile/places.json.gz"),
+    *(
+        b"profile/request.json",
+        b"profile/records.jsonl",
+        b"profile/trace.json.gz",
+        b"profile/places.json.gz",
+    ),
 )
 
 
 def bundle(data: bytes) -> None:
-    """The bytes as a zip file, and as the tar in a .tar.xz: a report, or refused; nothing is left behind."""
+    """The bytes as a zip file, and as the tar in a .tar.xz: a report, or refused;
+    nothing is left behind."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, content in (("b.zip", data), ("b.tar.xz", lzma.compress(data, preset=0))):
+        for name, content in (
+            ("b.zip", data),
+            ("b.tar.xz", lzma.compress(data, preset=0)),
+        ):
             path = Path(folder, name)
             path.write_bytes(content)
             try:
@@ -134,13 +166,16 @@ def bundle(data: bytes) -> None:
 
 
 def bench(data: bytes) -> None:
-    """A result of ``fusiondoc bench`` that was damaged is refused with a next step, or shown and compared."""
+    """A result of ``fusiondoc bench`` that was damaged is refused with a next step,
+    or shown and compared."""
     try:
         one = read_bench(data, "bench.json")
     except FusiondocError as error:
         _next_step(error)
         return
-    other = read_bench((HERE / "corpus" / "bench" / "nvfuser.json").read_bytes(), "other.json")
+    other = read_bench(
+        (HERE / "corpus" / "bench" / "nvfuser.json").read_bytes(), "other.json"
+    )
     for a, b in ((one, other), (other, one), (one, one)):
         found = compare_benches(a, b, ("a.json", "b.json"))
         shown(documents.as_text(found), "text")
@@ -154,8 +189,11 @@ def bench(data: bytes) -> None:
 
 
 def trace(data: bytes) -> None:
-    """A trace of torch's profiler: no trace, or times of steps, and the trace with groups named."""
-    report = read_report((HERE / "corpus" / "saved_report" / "lines.json").read_bytes(), "lines.json")
+    """A trace of torch's profiler: no trace, or times of steps, and the trace with
+    groups named."""
+    report = read_report(
+        (HERE / "corpus" / "saved_report" / "lines.json").read_bytes(), "lines.json"
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "trace.json")
         path.write_bytes(data)
@@ -165,12 +203,17 @@ def trace(data: bytes) -> None:
             read = read_trace(events, places)
         except NoTrace:
             return
-    for told in (Profiled(), Profiled(device="cuda", gb_per_s=1000.0, unprofiled_ms=1.0)):
+    for told in (
+        Profiled(),
+        Profiled(device="cuda", gb_per_s=1000.0, unprofiled_ms=1.0),
+    ):
         timed = with_step_times(report, read, told)
         for name in ("text", "json"):
             shown(render_report(timed, name), name)
         parts_of(read, told.device)
-    named = named_trace(events, groups_of_units(report, read), read.units, packed=False)
+    named = named_trace(
+        events, groups_of_units(report, read), read.units, packed=False
+    )
     json.loads(named, parse_constant=_no_constant)
 
 
@@ -198,7 +241,8 @@ _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 
 
 def expectations(data: bytes) -> None:
-    """A file of expectations is refused with its line, or held against a report and updated."""
+    """A file of expectations is refused with its line, or held against a report and
+    updated."""
     text = data.decode("utf-8", "replace")
     try:
         for section in loads(text, "fusions.yaml").sections:
@@ -245,7 +289,9 @@ def show(report: Report) -> None:
             json.loads(text, parse_constant=_no_constant)
     try:
         updated("", "fusions.yaml", report)
-    except UsageError as error:  # of a run without a plan there is nothing to write down
+    except (
+        UsageError
+    ) as error:  # of a run without a plan there is nothing to write down
         _next_step(error)
 
 

@@ -126,7 +126,10 @@ class FD279:
         return [(x * number).sum(1) for number in range(2, 12)]
 
 
-CASES = {case.__name__: case for case in (FD261, FD262, FD263, FD264, FD265, FD267, FD273, FD277, FD279)}
+CASES = {
+    case.__name__: case
+    for case in (FD261, FD262, FD263, FD264, FD265, FD267, FD273, FD277, FD279)
+}
 
 
 def compile_all(names, which: str, before_each) -> None:

@@ -1,5 +1,6 @@
 """A piece of Python in a file, wherever its lines break: tables of changed code
-(``hand_mutations.py``, ``fuzz/protections.py``) hold when the formatter moves a break."""
+(``hand_mutations.py``, ``fuzz/protections.py``) hold when the formatter moves a
+break."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ def replaced_once(text: str, old: str, new: str) -> str:
 
 
 def _pattern(code: str) -> re.Pattern[str]:
-    """Matches the code with other white space between its words, and with the comma that the
-    formatter writes where a list has a line for each of its members."""
+    """Matches the code with other white space between its words, and with the comma
+    that the formatter writes where a list has a line for each of its members."""
     indent = code[: len(code) - len(code.lstrip(" "))]
     parts = [re.escape(indent)]
     before = None

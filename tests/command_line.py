@@ -1,8 +1,10 @@
-"""Two ways to run ``fusiondoc ARGS``: in this process, which is fast, and as the process that a user starts.
+"""Two ways to run ``fusiondoc ARGS``: in this process, which is fast, and as the
+process that a user starts.
 
-Both take the same arguments and give the same result, so that a test changes from one to the other by the
-name of its fixture: ``fusiondoc`` (in this process) or ``fusiondoc_process``. A real process is for what only
-a process has: signals, closed streams, pipes, start time, what is imported, the status of the interpreter.
+Both take the same arguments and give the same result, so that a test changes from
+one to the other by the name of its fixture: ``fusiondoc`` (in this process) or
+``fusiondoc_process``. A real process is for what only a process has: signals,
+closed streams, pipes, start time, what is imported, the status of the interpreter.
 """
 
 from __future__ import annotations
@@ -22,13 +24,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-"""``run(*args, cwd=None, env=None, input=None)``: exit status, stdout and stderr of ``fusiondoc ARGS``."""
+"""``run(*args, cwd=None, env=None, input=None)``: exit status, stdout and stderr of
+``fusiondoc ARGS``."""
 
 
 def runs_of_processes(folder: Path, cache: Path) -> Run:
     """Every call starts a process, in ``folder`` unless ``cwd`` says otherwise."""
 
-    def run(*args: object, cwd: Path | None = None, env: Mapping[str, str] | None = None, **options: object):
+    def run(
+        *args: object,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        **options: object,
+    ):
         return subprocess.run(
             [sys.executable, "-m", "fusiondoc", *map(str, args)],
             cwd=str(cwd or folder),
@@ -44,10 +52,11 @@ def runs_of_processes(folder: Path, cache: Path) -> Run:
 
 
 def runs_in_this_process(folder: Path, cache: Path) -> Run:
-    """Every call is ``main()`` of the command line, with its own streams, folder and environment.
+    """Every call is ``main()`` of the command line, with its own streams, folder
+    and environment.
 
-    An exception that ``main()`` does not turn into a message is not caught: it is a fault, and the test fails
-    with its traceback.
+    An exception that ``main()`` does not turn into a message is not caught: it is a
+    fault, and the test fails with its traceback.
     """
 
     def run(
@@ -59,7 +68,10 @@ def runs_in_this_process(folder: Path, cache: Path) -> Run:
         command = list(map(str, args))
         with _standing_in(cwd or folder, _environment(cache, env)):
             encoding, errors = _encoding()
-            out, err = _stream(encoding, errors), _stream(encoding, "backslashreplace")
+            out, err = (
+                _stream(encoding, errors),
+                _stream(encoding, "backslashreplace"),
+            )
             with _streams(_stream(encoding, errors, input or ""), out, err):
                 status = _status_of_main(command)
         return subprocess.CompletedProcess(command, status, _text(out), _text(err))
@@ -68,9 +80,14 @@ def runs_in_this_process(folder: Path, cache: Path) -> Run:
 
 
 def run_in_a_fork(
-    arguments: Sequence[object], folder: Path, environment: Mapping[str, str], stdin: int, seconds: float
+    arguments: Sequence[object],
+    folder: Path,
+    environment: Mapping[str, str],
+    stdin: int,
+    seconds: float,
 ) -> subprocess.CompletedProcess[str]:
-    """``fusiondoc ARGUMENTS`` in a fork of this process, which has it imported: for what may never end.
+    """``fusiondoc ARGUMENTS`` in a fork of this process, which has it imported: for
+    what may never end.
 
     Raises:
         TimeoutExpired: it took longer, and was ended with its children.
@@ -84,7 +101,11 @@ def run_in_a_fork(
                 os.setsid()
                 for number, given in enumerate((stdin, out.fileno(), err.fileno())):
                     os.dup2(given, number)
-                sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
+                sys.stdin, sys.stdout, sys.stderr = (
+                    os.fdopen(0),
+                    os.fdopen(1, "w"),
+                    os.fdopen(2, "w"),
+                )
                 with _standing_in(folder, environment):
                     status = _status_of_main(command)
                 sys.stdout.flush()
@@ -103,17 +124,22 @@ def run_in_a_fork(
             raise subprocess.TimeoutExpired(command, seconds)
         out.seek(0)
         err.seek(0)
-        return subprocess.CompletedProcess(command, status, out.read().decode(), err.read().decode())
+        return subprocess.CompletedProcess(
+            command, status, out.read().decode(), err.read().decode()
+        )
 
 
 def _environment(cache: Path, extra: Mapping[str, str] | None) -> dict[str, str]:
-    """That of the tests without what steers torch, fusiondoc or CI; ``extra`` comes last."""
+    """That of the tests without what steers torch, fusiondoc or CI; ``extra`` comes
+    last."""
     environment = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("PYTORCH_", "FUSIONDOC_", "GITHUB_"))
     }
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
+    )
     environment["FUSIONDOC_CACHE"] = str(cache)
     environment.setdefault("COLUMNS", "80")
     environment.update(extra or {})
@@ -121,7 +147,8 @@ def _environment(cache: Path, extra: Mapping[str, str] | None) -> dict[str, str]
 
 
 def _encoding() -> tuple[str, str]:
-    """Encoding and error handler that Python would give its standard streams in this environment."""
+    """Encoding and error handler that Python would give its standard streams in
+    this environment."""
     name, _, errors = os.environ.get("PYTHONIOENCODING", "").partition(":")
     return name or "utf-8", errors or "strict"
 
@@ -133,7 +160,9 @@ def _status_of_main(command: list[str]) -> int:
     try:
         main(command)
     except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        return (
+            stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        )
     raise AssertionError("main() ends by SystemExit")
 
 
@@ -152,7 +181,9 @@ def _standing_in(folder: Path, environment: Mapping[str, str]) -> Iterator[None]
 
 
 @contextlib.contextmanager
-def _streams(stdin: io.TextIOWrapper, stdout: io.TextIOWrapper, stderr: io.TextIOWrapper) -> Iterator[None]:
+def _streams(
+    stdin: io.TextIOWrapper, stdout: io.TextIOWrapper, stderr: io.TextIOWrapper
+) -> Iterator[None]:
     before = sys.stdin, sys.stdout, sys.stderr
     sys.stdin, sys.stdout, sys.stderr = stdin, stdout, stderr
     try:
@@ -162,8 +193,11 @@ def _streams(stdin: io.TextIOWrapper, stdout: io.TextIOWrapper, stderr: io.TextI
 
 
 def _stream(encoding: str, errors: str, content: str = "") -> io.TextIOWrapper:
-    """A text stream over bytes, as the real ones are: a command may write either to it."""
-    return io.TextIOWrapper(io.BytesIO(content.encode(encoding)), encoding, errors, newline="\n")
+    """A text stream over bytes, as the real ones are: a command may write either to
+    it."""
+    return io.TextIOWrapper(
+        io.BytesIO(content.encode(encoding)), encoding, errors, newline="\n"
+    )
 
 
 def _text(stream: io.TextIOWrapper) -> str:

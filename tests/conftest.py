@@ -1,4 +1,5 @@
-"""What the tests share: where the real logs are, and how to run the command line as a user does."""
+"""What the tests share: where the real logs are, and how to run the command line as
+a user does."""
 
 from __future__ import annotations
 
@@ -25,20 +26,28 @@ FIXTURES = ROOT / "fixtures"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--update-golden", action="store_true", help="write the reports of fixtures/golden as they are now"
+        "--update-golden",
+        action="store_true",
+        help="write the reports of fixtures/golden as they are now",
     )
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
-    """With ``--dist loadgroup``, the tests of a file that share a run (a fixture made once a module, or the
-    mark ``xdist_group``) stay in one process: spread, every process would make the run again.
+def pytest_xdist_make_scheduler(
+    config: pytest.Config, log: object
+) -> object | None:
+    """With ``--dist loadgroup``, the tests of a file that share a run (a fixture
+    made once a module, or the mark ``xdist_group``) stay in one process: spread,
+    every process would make the run again.
 
-    The mark alone does nothing under pytest 9: xdist 3.8 sets a name of a test that it does not read.
+    The mark alone does nothing under pytest 9: xdist 3.8 sets a name of a test that
+    it does not read.
     """
     if config.getoption("dist") != "loadgroup":
         return None
-    config.option.loadscopereorder = False  # the order is that of pytest_collection_modifyitems
+    config.option.loadscopereorder = (
+        False  # the order is that of pytest_collection_modifyitems
+    )
     from xdist.scheduler import LoadScopeScheduling
 
     class FilesThatShare(LoadScopeScheduling):
@@ -47,8 +56,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
             return file if _shares(file) else nodeid
 
         def _pending_of(self, workload: Mapping[str, Mapping[str, bool]]) -> int:
-            """Asked at every test. A worker does its scopes in order, so those before one that is done are
-            too; xdist (3.8) looks through all that the worker ever had."""
+            """Asked at every test. A worker does its scopes in order, so those
+            before one that is done are too; xdist (3.8) looks through all that the
+            worker ever had."""
             pending = 0
             for scope in reversed(workload.values()):
                 left = list(scope.values()).count(False)
@@ -78,8 +88,11 @@ long_files = tuple(f"test_{name}" for name in _LONG.split())
 """Files with a test or a shared run of five seconds or more, the longest first."""
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Among several processes, what takes long begins first: at the end none works alone on a long test."""
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Among several processes, what takes long begins first: at the end none works
+    alone on a long test."""
     if not hasattr(config, "workerinput"):
         return
     place = {name: number for number, name in enumerate(long_files)}
@@ -103,14 +116,16 @@ _MEASURED = (
     "run_endings run_lines run_targets secrets segments standalone_nvfuser step_time switched_off "
     "te_command try whole_files whose_error "
 )
-"""Files whose tests run under coverage, where that is asked for: together they reach the floor, and are short
-or do their work in children, which are not measured. The others run without it, in half the time."""
+"""Files whose tests run under coverage, where that is asked for: together they
+reach the floor, and are short or do their work in children, which are not measured.
+The others run without it, in half the time."""
 measured = frozenset(f"test_{name}" for name in _MEASURED.split())
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """In each worker pytest-cov (7.1) starts a measurement when it reads the arguments, and then that of the
-    worker. The first is for nothing, and would go on where the second one is paused."""
+    """In each worker pytest-cov (7.1) starts a measurement when it reads the
+    arguments, and then that of the worker. The first is for nothing, and would go
+    on where the second one is paused."""
     coverage = sys.modules.get("coverage")
     running = coverage and coverage.Coverage.current()
     if hasattr(config, "workerinput") and running is not None:
@@ -119,19 +134,29 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _measure(config: pytest.Config, on: bool) -> None:
     """From now on, or not, where coverage is asked for."""
-    controller = getattr(config.pluginmanager.getplugin("_cov"), "cov_controller", None)
+    controller = getattr(
+        config.pluginmanager.getplugin("_cov"), "cov_controller", None
+    )
     if controller is not None and controller.started != on:
         (controller.resume if on else controller.pause)()
 
 
 def _measure_imports(config: pytest.Config) -> None:
-    """What the package does when it is imported is measured in one worker, and nothing of collecting, which
-    takes three times as long when it is watched."""
+    """What the package does when it is imported is measured in one worker, and
+    nothing of collecting, which takes three times as long when it is watched."""
     worker = getattr(config, "workerinput", {"workerid": None})["workerid"]
-    here = worker == "gw0" or (worker is None and not config.getoption("numprocesses", None))
+    here = worker == "gw0" or (
+        worker is None and not config.getoption("numprocesses", None)
+    )
     if here and config.getoption("--cov", None):
         for one in pkgutil.walk_packages([str(ROOT / "fusiondoc")], "fusiondoc."):
-            if one.name.split(".")[1] not in ("probe", "suites", "testing", "pytest_plugin", "__main__"):
+            if one.name.split(".")[1] not in (
+                "probe",
+                "suites",
+                "testing",
+                "pytest_plugin",
+                "__main__",
+            ):
                 importlib.import_module(one.name)
     _measure(config, False)
 
@@ -144,9 +169,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
-    """A file in one worker at a time: the first rewrites its assertions and keeps the bytecode, which takes
-    longer than all else, and the others find it."""
-    one_writes = hasattr(collector.config, "workerinput") and not sys.dont_write_bytecode
+    """A file in one worker at a time: the first rewrites its assertions and keeps
+    the bytecode, which takes longer than all else, and the others find it."""
+    one_writes = (
+        hasattr(collector.config, "workerinput") and not sys.dont_write_bytecode
+    )
     if fcntl is None or not one_writes or not isinstance(collector, pytest.Module):
         yield
         return
@@ -156,11 +183,13 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
 
 
 def _without_constants_of_the_package() -> None:
-    """Hypothesis tries numbers and texts that stand in local modules, for which each worker parses all of
-    them. At night it does."""
+    """Hypothesis tries numbers and texts that stand in local modules, for which
+    each worker parses all of them. At night it does."""
     from hypothesis.internal.conjecture import providers
 
-    if hasattr(providers, "_local_constants") and hasattr(providers, "_get_local_constants"):
+    if hasattr(providers, "_local_constants") and hasattr(
+        providers, "_get_local_constants"
+    ):
         providers._get_local_constants = lambda: providers._local_constants
 
 
@@ -180,14 +209,16 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """What is there before the first test stays: looking through it again took a tenth of the time."""
+    """What is there before the first test stays: looking through it again took a
+    tenth of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tests marked ``torch`` skip where this interpreter has none; torch itself is not imported for that.
+    """Tests marked ``torch`` skip where this interpreter has none; torch itself is
+    not imported for that.
 
     Those marked ``nightly`` run where all cases do.
     """
@@ -195,13 +226,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("dear: at night (FUSIONDOC_THOROUGH=1)")
     if "warm_torch" in sys.modules:
         sys.modules["warm_torch"].allowed = item.get_closest_marker("cold") is None
-    if item.get_closest_marker("torch") and importlib.util.find_spec("torch") is None:
+    if (
+        item.get_closest_marker("torch")
+        and importlib.util.find_spec("torch") is None
+    ):
         pytest.skip("needs torch in this interpreter")
 
 
 @pytest.fixture(scope="session")
 def recordings() -> Path:
-    """The folder of real logs beside a development checkout; tests that need all of them skip without it."""
+    """The folder of real logs beside a development checkout; tests that need all of
+    them skip without it."""
     folder = ROOT.parent / "shared" / "recordings"
     if not folder.is_dir():
         pytest.skip("the full set of recordings is not beside this checkout")
@@ -210,21 +245,27 @@ def recordings() -> Path:
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What fusiondoc remembers of this interpreter ($FUSIONDOC_CACHE), one for all processes of the tests.
+    """What fusiondoc remembers of this interpreter ($FUSIONDOC_CACHE), one for all
+    processes of the tests.
 
-    It is keyed by all that decides it, so one test cannot mislead another; each would only look again.
+    It is keyed by all that decides it, so one test cannot mislead another; each
+    would only look again.
     """
     base = tmp_path_factory.getbasetemp()
-    return (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "cache"
+    return (
+        base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+    ) / "cache"
 
 
 @pytest.fixture
 def fusiondoc(tmp_path: Path, cache: Path) -> Run:
-    """Run ``fusiondoc ARGS`` in this process, in an empty folder unless ``cwd`` says otherwise."""
+    """Run ``fusiondoc ARGS`` in this process, in an empty folder unless ``cwd``
+    says otherwise."""
     return runs_in_this_process(tmp_path, cache)
 
 
 @pytest.fixture
 def fusiondoc_process(tmp_path: Path, cache: Path) -> Run:
-    """The same in a process of its own, for what only a process has (tests/command_line.py)."""
+    """The same in a process of its own, for what only a process has
+    (tests/command_line.py)."""
     return runs_of_processes(tmp_path, cache)

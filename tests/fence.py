@@ -1,12 +1,15 @@
 """Compare all that reports show with what another commit shows, byte for byte.
 
-``python tests/fence.py REV`` renders every log under ``fixtures/``, the recordings beside the checkout (where
-they are) and at least 20 captures as JSON, text, HTML, Markdown and SARIF, and pairs of logs as comparisons:
-with the code of REV and with that of the working tree. It prints which documents differ, with the first
-lines of each difference, and ends with 1 if any does. What REV shows is kept under ``--cache`` by its commit.
+``python tests/fence.py REV`` renders every log under ``fixtures/``, the recordings
+beside the checkout (where they are) and at least 20 captures as JSON, text, HTML,
+Markdown and SARIF, and pairs of logs as comparisons: with the code of REV and with
+that of the working tree. It prints which documents differ, with the first lines of
+each difference, and ends with 1 if any does. What REV shows is kept under
+``--cache`` by its commit.
 
-Captures are made once, with the code of REV: the archives of ``fixtures/`` are unpacked, and the examples run
-under NNC on the CPU where this interpreter has torch.
+Captures are made once, with the code of REV: the archives of ``fixtures/`` are
+unpacked, and the examples run under NNC on the CPU where this interpreter has
+torch.
 """
 
 from __future__ import annotations
@@ -69,7 +72,8 @@ for line in sys.stdin:
     for form in FORMATS[: 4 if len(shown) == 2 else 5]:
         document(job["name"], form, lambda: fusiondoc.render(what, form))
 '''
-"""Runs with the code of either tree, and uses the Python API alone, which both have."""
+"""Runs with the code of either tree, and uses the Python API alone, which both
+have."""
 
 
 def main() -> int:
@@ -79,7 +83,9 @@ def main() -> int:
     base = base_tree(commit, arguments.cache)
     jobs = all_jobs(base, arguments.cache)
     jobs = [job for job in jobs if arguments.only in job["name"]]
-    digest = hashlib.sha256(json.dumps(jobs, sort_keys=True).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(json.dumps(jobs, sort_keys=True).encode()).hexdigest()[
+        :12
+    ]
     before = arguments.cache / f"documents-{commit[:12]}-{digest}"
     if not before.exists():
         unfinished = before.with_suffix(".part")
@@ -101,15 +107,31 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("rev", nargs="?", default="HEAD", help="the commit to compare with (default: HEAD)")
-    parser.add_argument("--cache", type=Path, default=CACHE, help="where documents and captures are kept")
-    parser.add_argument("--only", default="", help="only inputs whose name contains this")
-    parser.add_argument("--lines", type=int, default=12, help="lines shown of each difference")
+    parser.add_argument(
+        "rev",
+        nargs="?",
+        default="HEAD",
+        help="the commit to compare with (default: HEAD)",
+    )
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        default=CACHE,
+        help="where documents and captures are kept",
+    )
+    parser.add_argument(
+        "--only", default="", help="only inputs whose name contains this"
+    )
+    parser.add_argument(
+        "--lines", type=int, default=12, help="lines shown of each difference"
+    )
     return parser.parse_args()
 
 
 def git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     return done.stdout
 
 
@@ -119,24 +141,37 @@ def base_tree(commit: str, cache: Path) -> Path:
     if not tree.exists():
         unfinished = tree.with_suffix(".part")
         unfinished.mkdir(exist_ok=True)
-        archive = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=True).stdout
-        subprocess.run(["tar", "-x", "-C", str(unfinished)], input=archive, check=True)
+        archive = subprocess.run(
+            ["git", "archive", commit], cwd=ROOT, capture_output=True, check=True
+        ).stdout
+        subprocess.run(
+            ["tar", "-x", "-C", str(unfinished)], input=archive, check=True
+        )
         unfinished.rename(tree)
     return tree
 
 
 def all_jobs(base: Path, cache: Path) -> list[dict[str, object]]:
-    """What is rendered: a name, the folder that it is read from, and one path, or two to compare."""
+    """What is rendered: a name, the folder that it is read from, and one path, or
+    two to compare."""
     fixtures = base / "fixtures"
-    jobs = [job("log", fixtures, path) for path in sorted(fixtures.rglob("*.log*")) if path.is_file()]
+    jobs = [
+        job("log", fixtures, path)
+        for path in sorted(fixtures.rglob("*.log*"))
+        if path.is_file()
+    ]
     if RECORDINGS.is_dir():
-        recorded = sorted(path for path in RECORDINGS.rglob("*.log*") if path.is_file())
+        recorded = sorted(
+            path for path in RECORDINGS.rglob("*.log*") if path.is_file()
+        )
         jobs += [job("recording", RECORDINGS, path) for path in recorded]
     captures = all_captures(base, cache / "captures")
     jobs += [job("capture", capture.parent, capture) for capture in captures]
     logs = sorted((fixtures / "foreign").glob("*.log.xz"))
     logs += sorted((fixtures / "compare").glob("*.log*"))
-    jobs += [job("comparison", fixtures, *pair) for pair in itertools.pairwise(logs)]
+    jobs += [
+        job("comparison", fixtures, *pair) for pair in itertools.pairwise(logs)
+    ]
     return jobs
 
 
@@ -147,49 +182,83 @@ def job(kind: str, folder: Path, *paths: Path) -> dict[str, object]:
 
 
 def all_captures(base: Path, cache: Path) -> list[Path]:
-    """Captures of the archives in ``fixtures/`` and of runs of the examples; made once."""
+    """Captures of the archives in ``fixtures/`` and of runs of the examples; made
+    once."""
     if not cache.exists():
         unfinished = cache.with_suffix(".part")
         unfinished.mkdir(exist_ok=True)
         for archive in sorted((base / "fixtures").glob("*/*.tar.xz")):
             with tarfile.open(archive) as packed:
-                packed.extractall(unfinished / archive.name.partition(".tar")[0], filter="data")
+                packed.extractall(
+                    unfinished / archive.name.partition(".tar")[0], filter="data"
+                )
         run_examples(base, unfinished)
         unfinished.rename(cache)
     found = sorted({path.parent for path in cache.rglob("request.json")})
-    found += sorted({path.parent for path in (base / "fixtures").glob("*/*/request.json")})
+    found += sorted(
+        {path.parent for path in (base / "fixtures").glob("*/*/request.json")}
+    )
     if len(found) < ENOUGH_CAPTURES:
         print(
-            f"only {len(found)} captures: this interpreter has no torch to run the examples", file=sys.stderr
+            f"only {len(found)} captures: this interpreter has no torch to run the examples",
+            file=sys.stderr,
         )
     return found
 
 
 def run_examples(base: Path, target: Path) -> None:
-    """The examples under NNC, forward and with gradients; one that fails leaves a capture too."""
-    command = [sys.executable, "-m", "fusiondoc", "diagnose", "--fuser", "nnc", "--output", os.devnull]
+    """The examples under NNC, forward and with gradients; one that fails leaves a
+    capture too."""
+    command = [
+        sys.executable,
+        "-m",
+        "fusiondoc",
+        "diagnose",
+        "--fuser",
+        "nnc",
+        "--output",
+        os.devnull,
+    ]
     for example in sorted((base / "examples").glob("*.py")):
         for phase, more in (("forward", []), ("backward", ["--backward"])):
             folder = target / f"{example.stem}-{phase}"
             folder.mkdir()
             run = [*command, *more, "--format", "json", str(example)]
-            environment = {**os.environ, "PYTHONPATH": str(base), "OMP_NUM_THREADS": "1"}
-            subprocess.run(run, cwd=folder, env=environment, capture_output=True, check=False, timeout=600)
+            environment = {
+                **os.environ,
+                "PYTHONPATH": str(base),
+                "OMP_NUM_THREADS": "1",
+            }
+            subprocess.run(
+                run,
+                cwd=folder,
+                env=environment,
+                capture_output=True,
+                check=False,
+                timeout=600,
+            )
 
 
 def render(tree: Path, jobs: Iterable[dict[str, object]], target: Path) -> None:
-    """All documents of the jobs by the code of ``tree``, in as many processes as there are cores."""
+    """All documents of the jobs by the code of ``tree``, in as many processes as
+    there are cores."""
     target.mkdir(exist_ok=True)
     jobs = list(jobs)
     workers = os.cpu_count() or 1
     shares = [jobs[first::workers] for first in range(workers)]
     with ThreadPoolExecutor(workers) as pool:
-        for done in pool.map(lambda share: render_share(tree, share, target), shares):
+        for done in pool.map(
+            lambda share: render_share(tree, share, target), shares
+        ):
             if done.returncode:
-                raise SystemExit(f"rendering with {tree} ended with {done.returncode}:\n{done.stderr}")
+                raise SystemExit(
+                    f"rendering with {tree} ended with {done.returncode}:\n{done.stderr}"
+                )
 
 
-def render_share(tree: Path, jobs: list[dict[str, object]], target: Path) -> subprocess.CompletedProcess[str]:
+def render_share(
+    tree: Path, jobs: list[dict[str, object]], target: Path
+) -> subprocess.CompletedProcess[str]:
     given = "".join(json.dumps(job) + "\n" for job in jobs)
     environment = {
         **os.environ,
@@ -199,13 +268,21 @@ def render_share(tree: Path, jobs: list[dict[str, object]], target: Path) -> sub
     }
     command = [sys.executable, "-c", RENDER, str(target)]
     return subprocess.run(
-        command, input=given, env=environment, cwd=tree, capture_output=True, text=True, check=False
+        command,
+        input=given,
+        env=environment,
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
 def differences(before: Path, after: Path, most_lines: int) -> int:
     """Print how the documents differ; the number of those that do."""
-    names = sorted({path.name for folder in (before, after) for path in folder.iterdir()})
+    names = sorted(
+        {path.name for folder in (before, after) for path in folder.iterdir()}
+    )
     different = 0
     for name in names:
         old, new = (lines_of(folder / name) for folder in (before, after))
@@ -225,7 +302,9 @@ def lines_of(path: Path) -> list[str]:
 
 def first_changes(old: list[str], new: list[str], most: int) -> Iterator[str]:
     changes = (
-        line for line in difflib.unified_diff(old, new, lineterm="", n=0) if line[:3] not in ("---", "+++")
+        line
+        for line in difflib.unified_diff(old, new, lineterm="", n=0)
+        if line[:3] not in ("---", "+++")
     )
     for _, line in zip(range(most), changes):
         yield line

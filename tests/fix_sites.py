@@ -1,4 +1,5 @@
-"""A file and a line of an operator as the changes of ``fix`` get them, without a run."""
+"""A file and a line of an operator as the changes of ``fix`` get them, without a
+run."""
 
 from __future__ import annotations
 
@@ -28,20 +29,35 @@ class MadeProgram(UserProgram):
 
     def __init__(self, **given: Any) -> None:
         nothing = SimpleNamespace(programs=[], groups=[], unfused=[])
-        usual = {"rows": [], "sites": [], "idle_sites": [], "lines_that_ran": frozenset(), "report": nothing}
-        self.__dict__.update({**usual, "options": SimpleNamespace(trace=False), **given})
+        usual = {
+            "rows": [],
+            "sites": [],
+            "idle_sites": [],
+            "lines_that_ran": frozenset(),
+            "report": nothing,
+        }
+        self.__dict__.update(
+            {**usual, "options": SimpleNamespace(trace=False), **given}
+        )
 
 
 def site(text: str, op: str, line: int) -> Site:
     reason = SimpleNamespace(detail=None, code="")
-    row: Any = SimpleNamespace(op=op, index=0, layers=(), reason=reason, source=None)
+    row: Any = SimpleNamespace(
+        op=op, index=0, layers=(), reason=reason, source=None
+    )
     return Site(row, parsed(text), line)
 
 
 def in_plans(*types: Sequence[str]) -> Any:
-    """A report with plans in which an operator of ``site`` takes these types, once each."""
+    """A report with plans in which an operator of ``site`` takes these types, once
+    each."""
     nodes = [
-        SimpleNamespace(kind="operator", op="aten::relu_", rows=(0,), inputs=inputs, first=None)
+        SimpleNamespace(
+            kind="operator", op="aten::relu_", rows=(0,), inputs=inputs, first=None
+        )
         for inputs in types
     ]
-    return SimpleNamespace(programs=[SimpleNamespace(nodes=nodes)], groups=[], unfused=[])
+    return SimpleNamespace(
+        programs=[SimpleNamespace(nodes=nodes)], groups=[], unfused=[]
+    )

@@ -1,7 +1,8 @@
-"""Models for the gate, and changes of their text: harmless ones, and those that lose a fusion group.
+"""Models for the gate, and changes of their text: harmless ones, and those that
+lose a fusion group.
 
-Each model repeats a block ``LAYERS`` times in ``self.blocks``, with two helper functions beside it, so that
-every change of the table can be made to every model.
+Each model repeats a block ``LAYERS`` times in ``self.blocks``, with two helper
+functions beside it, so that every change of the table can be made to every model.
 """
 
 from __future__ import annotations
@@ -171,7 +172,9 @@ HARMLESS: dict[str, Callable[[str], str]] = {
     "rename a variable": lambda text: re.sub(r"\bhidden\b", "inner", text),
     "rename a class": lambda text: re.sub(r"\bBlock\b", "Layer", text),
     "rename a function": lambda text: re.sub(r"\bsquash\b", "shrink", text),
-    "move lines": lambda text: text.replace("\n\n\n", "\n\n\n# A comment,\n# and a line more.\n\n\n"),
+    "move lines": lambda text: text.replace(
+        "\n\n\n", "\n\n\n# A comment,\n# and a line more.\n\n\n"
+    ),
     "reorder functions": _reordered,
     "add an equal layer": lambda text: text.replace("LAYERS = 2", "LAYERS = 3"),
     "add two equal layers": lambda text: text.replace("LAYERS = 2", "LAYERS = 4"),

@@ -1,13 +1,16 @@
 """Wrong changes of decisions, written by hand, that the tests have to notice.
 
-``python tests/hand_mutations.py`` copies the repository to a temporary folder, makes each change of the table
-by itself, and runs the tests beside it there: a mutant is killed if one of them fails. It prints the result of
-each and ends with 1 if less than 90 % are killed. ``--only TEXT`` takes the rows whose file or text has TEXT,
-``--list`` prints the rows, ``-j N`` runs N mutants at a time (each in a copy of its own).
+``python tests/hand_mutations.py`` copies the repository to a temporary folder,
+makes each change of the table by itself, and runs the tests beside it there: a
+mutant is killed if one of them fails. It prints the result of each and ends with 1
+if less than 90 % are killed. ``--only TEXT`` takes the rows whose file or text has
+TEXT, ``--list`` prints the rows, ``-j N`` runs N mutants at a time (each in a copy
+of its own).
 
-The recordings beside a development checkout are not copied: the mutants have to be killed by what CI has.
-A new threshold or condition in one of these files gets a row here. ``tests/test_hand_mutations.py`` holds that
-the text of each row is still in its file once.
+The recordings beside a development checkout are not copied: the mutants have to be
+killed by what CI has. A new threshold or condition in one of these files gets a row
+here. ``tests/test_hand_mutations.py`` holds that the text of each row is still in
+its file once.
 """
 
 # ruff: noqa: E501 - a row is a line
@@ -33,7 +36,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LEAST_KILLED = 0.9
 """Share of the mutants that the tests have to kill."""
 LONGEST_SECONDS = 300
-"""For the tests of one mutant; a mutant that makes them hang is killed. Ten times that for all without one."""
+"""For the tests of one mutant; a mutant that makes them hang is killed. Ten times
+that for all without one."""
 
 NOT_COPIED = (
     ".git",
@@ -51,7 +55,8 @@ class Mutation(NamedTuple):
     """A change of one text of one file."""
 
     tests: str
-    """Names of test files without ``test_``, or ``file::test``, with blanks between."""
+    """Names of test files without ``test_``, or ``file::test``, with blanks
+    between."""
     file: str
     """Below ``fusiondoc/``."""
     old: str
@@ -427,14 +432,31 @@ class Copy:
         self.root = folder / "repository"
         shutil.copytree(ROOT, self.root, ignore=shutil.ignore_patterns(*NOT_COPIED))
 
-    def run(self, tests: str, *options: str, seconds: int = LONGEST_SECONDS) -> tuple[int | None, str]:
-        """pytest's exit status for these tests, None if they do not end in time, and what it prints."""
+    def run(
+        self, tests: str, *options: str, seconds: int = LONGEST_SECONDS
+    ) -> tuple[int | None, str]:
+        """pytest's exit status for these tests, None if they do not end in time,
+        and what it prints."""
         files = []
         for name in tests.split():
             file, colons, test = name.partition("::")
             files.append(f"tests/test_{file}.py{colons}{test}")
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *options, *files]
-        environment = {**os.environ, "PYTHONPATH": str(self.root), "OMP_NUM_THREADS": "1"}
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            *options,
+            *files,
+        ]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(self.root),
+            "OMP_NUM_THREADS": "1",
+        }
         try:
             done = subprocess.run(
                 command,
@@ -450,7 +472,8 @@ class Copy:
         return done.returncode, done.stdout
 
     def test(self, mutation: Mutation) -> str:
-        """ "killed", "survived", or "no result" where the tests could not be run at all."""
+        """ "killed", "survived", or "no result" where the tests could not be run at
+        all."""
         path = self.root / "fusiondoc" / mutation.file
         original = path.read_text("utf-8")
         self._write(path, changed(mutation, self.root))
@@ -464,18 +487,36 @@ class Copy:
 
     @staticmethod
     def _write(path: Path, text: str) -> None:
-        """Without bytecode of the text before, which Python knows by the second and the size alone."""
+        """Without bytecode of the text before, which Python knows by the second and
+        the size alone."""
         path.write_text(text, "utf-8")
         for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
             compiled.unlink()
 
 
 def main() -> int:
-    """The exit status: 1 where too few mutants are killed, 2 where the tests fail without one."""
-    parser = argparse.ArgumentParser(description="Whether the tests notice wrong changes of decisions.")
-    parser.add_argument("--list", action="store_true", help="print the mutations and end")
-    parser.add_argument("--only", default="", metavar="TEXT", help="those whose file or text has TEXT")
-    parser.add_argument("-j", dest="jobs", type=int, default=1, metavar="N", help="mutants at a time")
+    """The exit status: 1 where too few mutants are killed, 2 where the tests fail
+    without one."""
+    parser = argparse.ArgumentParser(
+        description="Whether the tests notice wrong changes of decisions."
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="print the mutations and end"
+    )
+    parser.add_argument(
+        "--only",
+        default="",
+        metavar="TEXT",
+        help="those whose file or text has TEXT",
+    )
+    parser.add_argument(
+        "-j",
+        dest="jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="mutants at a time",
+    )
     options = parser.parse_args()
     rows = [row for row in MUTATIONS if options.only in row.name]
     if options.list:
@@ -492,7 +533,9 @@ def _try_all(rows: Sequence[Mutation], folder: Path, jobs: int) -> int:
     first = copies.get()
     tests = dict.fromkeys(name for row in rows for name in row.tests.split())
     everything = ("-n", str(jobs), "--dist", "loadgroup")
-    status, printed = first.run(" ".join(tests), *everything, seconds=10 * LONGEST_SECONDS)
+    status, printed = first.run(
+        " ".join(tests), *everything, seconds=10 * LONGEST_SECONDS
+    )
     if status != 0:
         print(f"{printed[-2000:]}\nthe tests fail without a mutation")
         return 2
@@ -505,7 +548,9 @@ def _try_all(rows: Sequence[Mutation], folder: Path, jobs: int) -> int:
             became = copy.test(row)
         finally:
             copies.put(copy)
-        print(f"{became:9} {time.monotonic() - begin:4.0f} s  {row.name}", flush=True)
+        print(
+            f"{became:9} {time.monotonic() - begin:4.0f} s  {row.name}", flush=True
+        )
         return became
 
     with ThreadPoolExecutor(jobs) as threads:

@@ -1,4 +1,5 @@
-"""Logs of somebody who wants a written file to do something else: real groups changed, and made-up ones."""
+"""Logs of somebody who wants a written file to do something else: real groups
+changed, and made-up ones."""
 
 from __future__ import annotations
 
@@ -139,8 +140,9 @@ BLOCK = """\
 
 
 def real_bodies(folder: Path) -> list[str]:
-    """The printed graphs of the groups of real logs, each once, without the very long. Reading the logs takes
-    longer than the test, so it is a part of them at a push."""
+    """The printed graphs of the groups of real logs, each once, without the very
+    long. Reading the logs takes longer than the test, so it is a part of them at a
+    push."""
     bodies: dict[str, None] = {}
     for path in every(6, sorted(folder.rglob("*.log.xz"))):
         log = LogInput(str(path), path)
@@ -152,7 +154,8 @@ def real_bodies(folder: Path) -> list[str]:
 
 
 class Hostile:
-    """Logs from a seed. Each is a bare print of a graph that calls one group, or a line of a kernel cache."""
+    """Logs from a seed. Each is a bare print of a graph that calls one group, or a
+    line of a kernel cache."""
 
     def __init__(self, bodies: list[str], seed: int) -> None:
         self._bodies = bodies
@@ -180,20 +183,29 @@ class Hostile:
         for _ in range(draw.choice((1, 1, 1, 2, 3))):
             body = draw.choice(self._changes)(body)
         if draw.random() < 0.2:
-            text = f"[DUMP kernel_cache.cpp:1] GraphCache created for graph\n{body}\n"
-            return text.replace("\n", "\n[DUMP kernel_cache.cpp:1] ").encode("utf-8", "surrogateescape")
+            text = (
+                f"[DUMP kernel_cache.cpp:1] GraphCache created for graph\n{body}\n"
+            )
+            return text.replace("\n", "\n[DUMP kernel_cache.cpp:1] ").encode(
+                "utf-8", "surrogateescape"
+            )
         return (self._around(body) + body + "\n").encode("utf-8", "surrogateescape")
 
     def _around(self, body: str) -> str:
-        """The graph that calls the group; some of the group's inputs are its constants."""
-        kind = self._random.choice(("CudaFusionGroup", "TensorExprGroup", "FusionGroup"))
+        """The graph that calls the group; some of the group's inputs are its
+        constants."""
+        kind = self._random.choice(
+            ("CudaFusionGroup", "TensorExprGroup", "FusionGroup")
+        )
         head, _, _ = body.partition("):\n")
         params = re.findall(r"%([\w.]+) : ([^\n]*?)(?:,?\n|$)", head)
         given, constants = [], ""
         for name, type_ in params:
             if self._random.random() < 0.2:
                 text = self._random.choice([*TEXTS, "2", "[1, 2]", '"cpu"'])
-                constants += f"  %{name} : {type_} = prim::Constant[value={text}]()\n"
+                constants += (
+                    f"  %{name} : {type_} = prim::Constant[value={text}]()\n"
+                )
             else:
                 given.append(f"%{name} : {type_}")
         call = ", ".join(f"%{name}" for name, _ in params)
@@ -212,11 +224,21 @@ class Hostile:
 
     def _attribute(self, body: str) -> str:
         places = list(re.finditer(r"(?<=\[value=)[^\]]*|(?<=::\w\w\w)(?=\()", body))
-        return self._replace(body, places, self._random.choice([*TEXTS, f'"{self._random.choice(TEXTS)}"']))
+        return self._replace(
+            body,
+            places,
+            self._random.choice([*TEXTS, f'"{self._random.choice(TEXTS)}"']),
+        )
 
     def _name(self, body: str) -> str:
         names = sorted(set(re.findall(r"%[\w.]+", body)))
-        return body.replace(self._random.choice(names), "%" + self._random.choice(TEXTS)) if names else body
+        return (
+            body.replace(
+                self._random.choice(names), "%" + self._random.choice(TEXTS)
+            )
+            if names
+            else body
+        )
 
     def _type(self, body: str) -> str:
         types = list(re.finditer(r"(?<= : )[\w\[\]]+(?:\([^()\n]*\))?", body))
@@ -227,7 +249,9 @@ class Hostile:
         return self._replace(body, places, self._random.choice(TEXTS) + ":1:2")
 
     def _block(self, body: str) -> str:
-        value = self._random.choice(re.findall(r"%([\w.]+) : (?:Float|Half|Tensor)", body) or ["1"])
+        value = self._random.choice(
+            re.findall(r"%([\w.]+) : (?:Float|Half|Tensor)", body) or ["1"]
+        )
         place = self._random.choice(("evil.py", "../evil.py", "/tmp/evil", *TEXTS))
         node = body.find("\n  return (")
         return (
@@ -259,7 +283,11 @@ class Hostile:
     def _line(self, body: str) -> str:
         lines = body.split("\n")
         at = self._random.randrange(len(lines))
-        lines[at:at] = [self._random.choice((self._random.choice(lines), self._random.choice(TEXTS)))]
+        lines[at:at] = [
+            self._random.choice(
+                (self._random.choice(lines), self._random.choice(TEXTS))
+            )
+        ]
         del lines[self._random.randrange(len(lines))]
         return "\n".join(lines)
 

@@ -1,7 +1,7 @@
 """Facts that hooks inside torch wrote of compiled programs, as a ``Compilation``.
 
-No code of the package reads them. They are the oracle of what readers of logs and traces find, and stand in
-for these in tests of reports.
+No code of the package reads them. They are the oracle of what readers of logs and
+traces find, and stand in for these in tests of reports.
 """
 
 from __future__ import annotations
@@ -43,9 +43,20 @@ ON_PURPOSE = ("aten.sort", "aten.topk", "aten.convolution_backward")
 def facts_in(archive: Path) -> Mapping[str, Mapping[str, Any]]:
     """Program -> its facts, of an archive with ``PROGRAM/facts.json``."""
     with tarfile.open(archive) as files:
-        members = [member for member in files.getmembers() if member.name.endswith("/facts.json")]
-        texts = {member.name.split("/")[-2]: files.extractfile(member) for member in members}
-        return {name: json.load(text) for name, text in texts.items() if text is not None}
+        members = [
+            member
+            for member in files.getmembers()
+            if member.name.endswith("/facts.json")
+        ]
+        texts = {
+            member.name.split("/")[-2]: files.extractfile(member)
+            for member in members
+        }
+        return {
+            name: json.load(text)
+            for name, text in texts.items()
+            if text is not None
+        }
 
 
 def compilation_of(facts: Mapping[str, Any]) -> Compilation:
@@ -74,7 +85,9 @@ def _graphs(graphs: list[Mapping[str, Any]]) -> Iterator[CompiledGraph]:
 def _operator(node: Mapping[str, Any]) -> GraphOperator:
     target = "getitem" if "getitem" in node["target"] else node["target"]
     found = re.match(r'File "(.*)", line (\d+), in (\w+)', node["line"] or "")
-    layer = re.search(r"\['self'\]\.(.*)", node["layer"][0]) if node["layer"] else None
+    layer = (
+        re.search(r"\['self'\]\.(.*)", node["layer"][0]) if node["layer"] else None
+    )
     return GraphOperator(
         node["name"],
         "call_function",
@@ -87,7 +100,8 @@ def _operator(node: Mapping[str, Any]) -> GraphOperator:
 
 
 def _final(node: Mapping[str, Any], graph: Mapping[str, Any]) -> FinalNode:
-    """The operators are those of its kernel: of a C++ function, which holds several nodes, those of all."""
+    """The operators are those of its kernel: of a C++ function, which holds several
+    nodes, those of all."""
     writes = set(node["writes"])
     kernels = [kernel for kernel in graph["kernels"] if _of(node, kernel)]
     kind = FINAL_KINDS[node["kind"]]
@@ -98,7 +112,9 @@ def _final(node: Mapping[str, Any], graph: Mapping[str, Any]) -> FinalNode:
         tuple(node["members"]),
         kind,
         node["kind"],
-        operators=tuple(dict.fromkeys(op["name"] for kernel in kernels for op in kernel["ops"])),
+        operators=tuple(
+            dict.fromkeys(op["name"] for kernel in kernels for op in kernel["ops"])
+        ),
         reads=_accesses(node["reads"], node["read"], writes),
         writes=_accesses(node["writes"], node["write"], set()),
         read_bytes=node["read"],
@@ -111,12 +127,18 @@ def _final(node: Mapping[str, Any], graph: Mapping[str, Any]) -> FinalNode:
 
 def _of(node: Mapping[str, Any], kernel: Mapping[str, Any]) -> bool:
     held = set(kernel["snodes"])
-    return bool(held & set(node["members"])) or (kernel["extern"] and bool(held & set(node["writes"])))
+    return bool(held & set(node["members"])) or (
+        kernel["extern"] and bool(held & set(node["writes"]))
+    )
 
 
-def _accesses(buffers: list[str], moved: int, without: set[str]) -> tuple[Access, ...]:
+def _accesses(
+    buffers: list[str], moved: int, without: set[str]
+) -> tuple[Access, ...]:
     kept = [buffer for buffer in buffers if buffer not in without]
-    return tuple(Access(buffer, moved if len(kept) == 1 else None) for buffer in kept)
+    return tuple(
+        Access(buffer, moved if len(kept) == 1 else None) for buffer in kept
+    )
 
 
 def _call(node: Mapping[str, Any]) -> CallKind:
@@ -128,7 +150,11 @@ def _call(node: Mapping[str, Any]) -> CallKind:
         return CallKind.LIBRARY
     if not node["op"].startswith(("aten.", "prims.")):
         return CallKind.CUSTOM
-    return CallKind.ON_PURPOSE if node["op"].startswith(ON_PURPOSE) else CallKind.NO_LOWERING
+    return (
+        CallKind.ON_PURPOSE
+        if node["op"].startswith(ON_PURPOSE)
+        else CallKind.NO_LOWERING
+    )
 
 
 def _kernels(kernels: list[Mapping[str, Any]]) -> Iterator[GeneratedKernel]:
@@ -138,7 +164,11 @@ def _kernels(kernels: list[Mapping[str, Any]]) -> Iterator[GeneratedKernel]:
 
 
 def _refusals(graph: Mapping[str, Any]) -> Iterator[Refusal]:
-    """Rounds are not in the facts: a refusal of two final nodes counts as one of the last round."""
+    """Rounds are not in the facts: a refusal of two final nodes counts as one of
+    the last round."""
     final = {node["name"] for node in graph["after"]}
-    for first, second, text in (*graph["why"], *((a, b, None) for a, b in graph["silent"])):
+    for first, second, text in (
+        *graph["why"],
+        *((a, b, None) for a, b in graph["silent"]),
+    ):
         yield Refusal(first, second, text, 1, first in final and second in final)

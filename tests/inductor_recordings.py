@@ -1,4 +1,5 @@
-"""Recordings of torch.compile under fixtures/inductor: logs, traces, and what hooks inside of torch saw."""
+"""Recordings of torch.compile under fixtures/inductor: logs, traces, and what hooks
+inside of torch saw."""
 
 from __future__ import annotations
 
@@ -42,12 +43,16 @@ class Recording:
         return self.folder / "dedicated_log_torch_trace_a.log.xz"
 
 
-RECORDINGS = [Recording(path.parent) for path in sorted(FOLDER.glob("*/*/facts.json.xz"))]
+RECORDINGS = [
+    Recording(path.parent) for path in sorted(FOLDER.glob("*/*/facts.json.xz"))
+]
 
 
 @cache
 def read(*paths: Path) -> Compilation:
     """What logs and traces show together."""
-    compilation = read_logs([LogInput(path.name, path) for path in paths])[1].compilation
+    compilation = read_logs([LogInput(path.name, path) for path in paths])[
+        1
+    ].compilation
     assert compilation is not None
     return compilation

@@ -1,5 +1,5 @@
-"""Graphs out of raw logs, independent of the parsers under test: prefix off, ``graph(`` down to ``return
-(``."""
+"""Graphs out of raw logs, independent of the parsers under test: prefix off,
+``graph(`` down to ``return (``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-PREFIX = re.compile(rb"^(.*?)\[(?:DUMP|UPDATE|DEBUG) [A-Za-z0-9_]+\.(?:cpp|h|cu):\d{3,}\] (.*)$")
+PREFIX = re.compile(
+    rb"^(.*?)\[(?:DUMP|UPDATE|DEBUG) [A-Za-z0-9_]+\.(?:cpp|h|cu):\d{3,}\] (.*)$"
+)
 SINGLE_NODE = re.compile(
     rb"^(?:rejecting node[^:]*: |Considering node:|Trying to merge: )( *(?:%.*)?= \S.*)$"
 )
@@ -16,7 +18,8 @@ OPENING = re.compile(rb"(?:^| )graph\(")
 
 
 def payloads(log: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """What the JIT log wrote, line by line, with what stands before the prefix (a rank, for instance)."""
+    """What the JIT log wrote, line by line, with what stands before the prefix (a
+    rank, for instance)."""
     for line in log.split(b"\n"):
         match = PREFIX.match(line)
         if match is not None:
@@ -49,19 +52,26 @@ def dumps(log: bytes) -> Iterator[bytes]:
             yield b"\n".join(lines) + b"\n"
 
 
-def distinct(folder: Path, what: Callable[[bytes], Iterable[bytes]] = bodies) -> dict[bytes, str]:
-    """Each distinct graph of all logs in a folder, with the name of the log that has it first."""
+def distinct(
+    folder: Path, what: Callable[[bytes], Iterable[bytes]] = bodies
+) -> dict[bytes, str]:
+    """Each distinct graph of all logs in a folder, with the name of the log that
+    has it first."""
     found: dict[bytes, str] = {}
     for path in sorted([*folder.rglob("*.log"), *folder.rglob("*.log.xz")]):
-        log = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
+        log = (
+            lzma.decompress(path.read_bytes())
+            if path.suffix == ".xz"
+            else path.read_bytes()
+        )
         for graph in what(log):
             found.setdefault(graph, str(path.relative_to(folder)))
     return found
 
 
 def single_nodes(log: bytes) -> Iterator[bytes]:
-    """The nodes that partition.cpp and tensorexpr_fuser.cpp print on a line of their own, after a header
-    text."""
+    """The nodes that partition.cpp and tensorexpr_fuser.cpp print on a line of
+    their own, after a header text."""
     for _, text in payloads(log):
         match = SINGLE_NODE.match(text)
         if match is not None:

@@ -53,7 +53,11 @@ def constants(x: Tensor):
 
 
 def types(
-    x: Optional[Tensor], c: Colour, p: Pair, d: Dict[str, List[Optional[Tensor]]], t: Tuple[int, Tensor]
+    x: Optional[Tensor],
+    c: Colour,
+    p: Pair,
+    d: Dict[str, List[Optional[Tensor]]],
+    t: Tuple[int, Tensor],
 ):
     if c == Colour.RED and x is not None:
         return Pair(x, p.second), d["a"], t
@@ -92,12 +96,20 @@ class Scoped(torch.nn.Module):
         self.register_buffer("empty", torch.ones(0))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.linear(x) @ self.eye + self.one + self.cube[0] + self.big[:2, :2] + self.empty.sum()
+        return (
+            self.linear(x) @ self.eye
+            + self.one
+            + self.cube[0]
+            + self.big[:2, :2]
+            + self.empty.sum()
+        )
 
 
 class Doubled(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, name: str, x: Tensor, numbers: Any, flag: bool, nothing: None) -> Any:
+    def forward(
+        ctx: Any, name: str, x: Tensor, numbers: Any, flag: bool, nothing: None
+    ) -> Any:
         return x * 2, x + 1
 
     @staticmethod
@@ -106,6 +118,8 @@ class Doubled(torch.autograd.Function):
 
 
 def python_function(x: Tensor) -> Tensor:
-    first, second = Doubled.apply("it's (a\"b]", x, (3, [1.5], (torch.float32,)), True, None)
+    first, second = Doubled.apply(
+        "it's (a\"b]", x, (3, [1.5], (torch.float32,)), True, None
+    )
     other, _ = Doubled.apply("two\nlines", first, (), False, None)
     return second + other

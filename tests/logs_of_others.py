@@ -24,8 +24,8 @@ Change = Callable[[list[Row]], list[Row]]
 
 
 class Where(IntEnum):
-    """Who decorates, from the program outwards. One of a place stands around those of the places before it;
-    colours and wraps may come between any two."""
+    """Who decorates, from the program outwards. One of a place stands around those
+    of the places before it; colours and wraps may come between any two."""
 
     PROGRAM = 0
     LAUNCHER = 1
@@ -53,14 +53,27 @@ _OF_JIT_LOG = (b"[DUMP ", b"[UPDATE ", b"[DEBUG ")
 
 
 def before_each_row(text: str) -> Change:
-    """``{minute}``, ``{second}`` and ``{milli}`` count on from row to row; ``{stream}`` is "err" or "out"."""
+    """``{minute}``, ``{second}`` and ``{milli}`` count on from row to row;
+    ``{stream}`` is "err" or "out"."""
 
     def change(rows: list[Row]) -> list[Row]:
         made = []
         for number, (row, line) in enumerate(rows):
-            at = {"minute": number // 600 % 60, "second": number // 10 % 60, "milli": number % 10 * 100 + 7}
+            at = {
+                "minute": number // 600 % 60,
+                "second": number // 10 % 60,
+                "milli": number % 10 * 100 + 7,
+            }
             stream = "err" if any(mark in row for mark in _OF_JIT_LOG) else "out"
-            made.append((text.format(stream=stream, letter="EO"[stream == "out"], **at).encode() + row, line))
+            made.append(
+                (
+                    text.format(
+                        stream=stream, letter="EO"[stream == "out"], **at
+                    ).encode()
+                    + row,
+                    line,
+                )
+            )
         return made
 
     return change
@@ -75,22 +88,29 @@ _WORDS = re.compile(rb"aten::\w+|\bprim::\w+|\bgraph\b|\bcond\b|\bkernel\d+")
 
 def around_words(start: bytes, end: bytes) -> Change:
     """As ``grep --color`` and highlighters of logs do."""
-    return lambda rows: [(_WORDS.sub(lambda found: start + found[0] + end, row), line) for row, line in rows]
+    return lambda rows: [
+        (_WORDS.sub(lambda found: start + found[0] + end, row), line)
+        for row, line in rows
+    ]
 
 
 def wrapped_bytes(width: int) -> Change:
-    """A tool that cuts at so many bytes, escape sequences and prefixes among them."""
+    """A tool that cuts at so many bytes, escape sequences and prefixes among
+    them."""
 
     def change(rows: list[Row]) -> list[Row]:
         return [
-            (row[at : at + width], line) for row, line in rows for at in range(0, max(len(row), 1), width)
+            (row[at : at + width], line)
+            for row, line in rows
+            for at in range(0, max(len(row), 1), width)
         ]
 
     return change
 
 
 def wrapped_columns(width: int, drop: bool = False) -> Change:
-    """A terminal: what it does not show takes no column. ``drop``: blanks at the end of a row are gone."""
+    """A terminal: what it does not show takes no column. ``drop``: blanks at the
+    end of a row are gone."""
 
     def change(rows: list[Row]) -> list[Row]:
         made: list[Row] = []
@@ -113,18 +133,26 @@ def wrapped_columns(width: int, drop: bool = False) -> Change:
     return change
 
 
-_PIECES = re.compile("(?:\x1b\\[[0-?]*[ -/]*[@-~]|\x1b_[^\x07]*\x07|\x1b\\(B)+|.", re.S)
+_PIECES = re.compile(
+    "(?:\x1b\\[[0-?]*[ -/]*[@-~]|\x1b_[^\x07]*\x07|\x1b\\(B)+|.", re.S
+)
 _BLANKS_AT_END = re.compile("[ ]+(?=(?:\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\(B)*$)")
 
 
 def partial_lines(most: int) -> Change:
-    """As containerd writes what a container prints: a line that is too long comes in tagged parts."""
+    """As containerd writes what a container prints: a line that is too long comes
+    in tagged parts."""
 
     def change(rows: list[Row]) -> list[Row]:
         made = []
         for number, (row, line) in enumerate(rows):
             stream = b"err" if any(mark in row for mark in _OF_JIT_LOG) else b"out"
-            stamp = b"2024-05-01T12:%02d:%02d.%09dZ std%s " % (number // 60 % 60, number % 60, number, stream)
+            stamp = b"2024-05-01T12:%02d:%02d.%09dZ std%s " % (
+                number // 60 % 60,
+                number % 60,
+                number,
+                stream,
+            )
             parts = [row[at : at + most] for at in range(0, max(len(row), 1), most)]
             made += [
                 (stamp + (b"F " if n == len(parts) else b"P ") + part, line)
@@ -136,19 +164,30 @@ def partial_lines(most: int) -> Change:
 
 
 def json_objects(most: int, **fields: str) -> Change:
-    """As Docker's json-file driver writes them: a line that is too long comes in several objects, of which
-    the last has the line end."""
+    """As Docker's json-file driver writes them: a line that is too long comes in
+    several objects, of which the last has the line end."""
 
     def change(rows: list[Row]) -> list[Row]:
         made = []
         for number, (row, line) in enumerate(rows):
             text = row.decode("utf-8", "surrogateescape") + "\n"
-            stream = "stderr" if any(mark in row for mark in _OF_JIT_LOG) else "stdout"
-            time = f"2024-05-01T12:{number // 60 % 60:02}:{number % 60:02}.123456789Z"
+            stream = (
+                "stderr" if any(mark in row for mark in _OF_JIT_LOG) else "stdout"
+            )
+            time = (
+                f"2024-05-01T12:{number // 60 % 60:02}:{number % 60:02}.123456789Z"
+            )
             for at in range(0, len(text), most):
-                value = {"log": text[at : at + most], "stream": stream, **fields, "time": time}
+                value = {
+                    "log": text[at : at + most],
+                    "stream": stream,
+                    **fields,
+                    "time": time,
+                }
                 escaped = (
-                    json.dumps(value, separators=(",", ":")).replace("<", "\\u003c").replace(">", "\\u003e")
+                    json.dumps(value, separators=(",", ":"))
+                    .replace("<", "\\u003c")
+                    .replace(">", "\\u003e")
                 )
                 made.append((escaped.encode(), line))
         return made
@@ -167,7 +206,11 @@ DECORATIONS = (
         Where.PROGRAM,
         "2024-05-01 12:{minute:02}:{second:02},{milli:03} - train - INFO - ",
     ),
-    _stamp("hydra", Where.PROGRAM, "[2024-05-01 12:{minute:02}:{second:02},{milli:03}][train][INFO] - "),
+    _stamp(
+        "hydra",
+        Where.PROGRAM,
+        "[2024-05-01 12:{minute:02}:{second:02},{milli:03}][train][INFO] - ",
+    ),
     _stamp("torchrun", Where.LAUNCHER, "[default0]:", ranked=True),
     _stamp("rank", Where.LAUNCHER, "[rank0]: ", ranked=True),
     _stamp("srun", Where.LAUNCHER, "0: ", ranked=True),
@@ -181,29 +224,70 @@ DECORATIONS = (
         "trainer-1  | 2024-05-01T12:{minute:02}:{second:02}.{milli:03}456789Z ",
     ),
     _stamp("kubectl", Where.CONTAINER, "[pod/trainer-0/main] "),
-    Decoration("docker's objects", Where.CONTAINER, json_objects(16384), wraps=True),
-    Decoration("docker's objects, cut", Where.CONTAINER, json_objects(150), wraps=True),
+    Decoration(
+        "docker's objects", Where.CONTAINER, json_objects(16384), wraps=True
+    ),
+    Decoration(
+        "docker's objects, cut", Where.CONTAINER, json_objects(150), wraps=True
+    ),
     Decoration("containerd", Where.CONTAINER, partial_lines(150), wraps=True),
-    _stamp("journald", Where.CONTAINER, "May 01 12:{minute:02}:{second:02} host python[4242]: "),
-    _stamp("github", Where.COLLECTOR, "2024-05-01T12:{minute:02}:{second:02}.{milli:03}4567Z "),
-    _stamp("gitlab", Where.COLLECTOR, "2024-05-01T12:{minute:02}:{second:02}.{milli:03}456Z 01{letter} "),
-    _stamp("jenkins", Where.COLLECTOR, "[2024-05-01T12:{minute:02}:{second:02}.{milli:03}Z] "),
+    _stamp(
+        "journald",
+        Where.CONTAINER,
+        "May 01 12:{minute:02}:{second:02} host python[4242]: ",
+    ),
+    _stamp(
+        "github",
+        Where.COLLECTOR,
+        "2024-05-01T12:{minute:02}:{second:02}.{milli:03}4567Z ",
+    ),
+    _stamp(
+        "gitlab",
+        Where.COLLECTOR,
+        "2024-05-01T12:{minute:02}:{second:02}.{milli:03}456Z 01{letter} ",
+    ),
+    _stamp(
+        "jenkins",
+        Where.COLLECTOR,
+        "[2024-05-01T12:{minute:02}:{second:02}.{milli:03}Z] ",
+    ),
     _stamp("jenkins clock", Where.COLLECTOR, "12:{minute:02}:{second:02}  "),
-    _stamp("buildkite", Where.COLLECTOR, "\x1b_bk;t=17145648{minute:02}{second:02}{milli:03}\x07"),
+    _stamp(
+        "buildkite",
+        Where.COLLECTOR,
+        "\x1b_bk;t=17145648{minute:02}{second:02}{milli:03}\x07",
+    ),
     Decoration("yellow", Where.ANYWHERE, around_each_row(b"\x1b[33m", b"\x1b[0m")),
     Decoration("reset", Where.ANYWHERE, around_each_row(b"", b"\x1b(B\x1b[m")),
-    Decoration("words", Where.ANYWHERE, around_words(b"\x1b[01;31m\x1b[K", b"\x1b[m\x1b[K")),
+    Decoration(
+        "words", Where.ANYWHERE, around_words(b"\x1b[01;31m\x1b[K", b"\x1b[m\x1b[K")
+    ),
     *(
-        Decoration(f"{width} columns", Where.ANYWHERE, wrapped_columns(width), wraps=True)
+        Decoration(
+            f"{width} columns", Where.ANYWHERE, wrapped_columns(width), wraps=True
+        )
         for width in (80, 120, 200)
     ),
     *(
-        Decoration(f"{width} bytes", Where.ANYWHERE, wrapped_bytes(width), wraps=True)
+        Decoration(
+            f"{width} bytes", Where.ANYWHERE, wrapped_bytes(width), wraps=True
+        )
         for width in (80, 120, 200)
     ),
-    Decoration("80 columns without blanks", Where.ANYWHERE, wrapped_columns(80, drop=True), wraps=True),
-    Decoration("crlf", Where.FILE, lambda rows: [(row + b"\r", line) for row, line in rows]),
-    Decoration("bom", Where.FILE, lambda rows: [(b"\xef\xbb\xbf" + rows[0][0], rows[0][1]), *rows[1:]]),
+    Decoration(
+        "80 columns without blanks",
+        Where.ANYWHERE,
+        wrapped_columns(80, drop=True),
+        wraps=True,
+    ),
+    Decoration(
+        "crlf", Where.FILE, lambda rows: [(row + b"\r", line) for row, line in rows]
+    ),
+    Decoration(
+        "bom",
+        Where.FILE,
+        lambda rows: [(b"\xef\xbb\xbf" + rows[0][0], rows[0][1]), *rows[1:]],
+    ),
     Decoration("utf-16", Where.FILE, lambda rows: rows),
 )
 BY_NAME = {one.name: one for one in DECORATIONS}
@@ -211,17 +295,25 @@ Order = tuple[Decoration, ...]
 
 
 def occurs(order: Order) -> bool:
-    """Whether tools stand around each other so: one of each place at most, outer ones later, files last."""
+    """Whether tools stand around each other so: one of each place at most, outer
+    ones later, files last."""
     fixed = [one.where for one in order if one.where is not Where.ANYWHERE]
-    return all(a < b or a is b is Where.FILE for a, b in itertools.pairwise(fixed)) and (
+    return all(
+        a < b or a is b is Where.FILE for a, b in itertools.pairwise(fixed)
+    ) and (
         not any(one.where is Where.FILE for one in order)
-        or [one.where is Where.FILE for one in order] == sorted(one.where is Where.FILE for one in order)
+        or [one.where is Where.FILE for one in order]
+        == sorted(one.where is Where.FILE for one in order)
     )
 
 
 def orders(number: int) -> Iterator[Order]:
     """All orders of so many different decorations that occur."""
-    return (order for order in itertools.permutations(DECORATIONS, number) if occurs(order))
+    return (
+        order
+        for order in itertools.permutations(DECORATIONS, number)
+        if occurs(order)
+    )
 
 
 def sampled_orders(number: int, count: int, seed: int) -> list[Order]:
@@ -236,15 +328,20 @@ def sampled_orders(number: int, count: int, seed: int) -> list[Order]:
 
 
 def rows_of(log: bytes) -> list[Row]:
-    return [(row, line) for line, row in enumerate(log.rstrip(b"\n").split(b"\n"), 1)]
+    return [
+        (row, line) for line, row in enumerate(log.rstrip(b"\n").split(b"\n"), 1)
+    ]
 
 
 def decorated(log: bytes, order: Sequence[Decoration]) -> tuple[bytes, list[int]]:
-    """The log behind these decorations, and of each of its lines the line of the clean log."""
+    """The log behind these decorations, and of each of its lines the line of the
+    clean log."""
     rows = rows_of(log)
     for decoration in order:
         rows = decoration.change(rows)
     text = b"".join(row + b"\n" for row, _ in rows)
     if any(one.name == "utf-16" for one in order):
-        text = b"\xff\xfe" + text.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").encode("utf-16-le")
+        text = b"\xff\xfe" + text.removeprefix(b"\xef\xbb\xbf").decode(
+            "utf-8", "replace"
+        ).encode("utf-16-le")
     return text, [line for _, line in rows]

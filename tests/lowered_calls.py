@@ -1,5 +1,6 @@
-"""Which operators of functions Inductor makes calls of, forward and backward. Reads a file with a JSON list
-of programs, each with a function ``f`` and its ``values``. It generates no code."""
+"""Which operators of functions Inductor makes calls of, forward and backward. Reads
+a file with a JSON list of programs, each with a function ``f`` and its ``values``.
+It generates no code."""
 
 from __future__ import annotations
 
@@ -27,19 +28,32 @@ def lowered(module: Any, inputs: Any) -> Any:
     mode = torch._guards.detect_fake_mode(inputs)
     FakeTensorProp(module, mode=mode).propagate_dont_convert_inputs(*inputs)
     graph = GraphLowering(module, example_inputs=inputs, shape_env=mode.shape_env)
-    with V.set_graph_handler(graph), V.set_fake_mode(mode), V.set_extern_kernel_nodes([]):
+    with (
+        V.set_graph_handler(graph),
+        V.set_fake_mode(mode),
+        V.set_extern_kernel_nodes([]),
+    ):
         graph.run(*inputs)
         for one in graph.operations:
             if isinstance(one, (ir.FallbackKernel, ir.ScatterFallback)):
-                overload = getattr(one, "op_overload", None) or one.get_origin_node().target
-                found.add(str(overload).replace("aten.", "aten::").partition(".")[0])
+                overload = (
+                    getattr(one, "op_overload", None)
+                    or one.get_origin_node().target
+                )
+                found.add(
+                    str(overload).replace("aten.", "aten::").partition(".")[0]
+                )
     return module
 
 
 def main() -> None:
     logging.disable(logging.ERROR)
-    backend = aot_autograd(fw_compiler=lowered, bw_compiler=lowered, decompositions=select_decomp_table)
-    torch.set_num_threads(2)  # with one, additions into elements of a tensor are loops on a CPU
+    backend = aot_autograd(
+        fw_compiler=lowered, bw_compiler=lowered, decompositions=select_decomp_table
+    )
+    torch.set_num_threads(
+        2
+    )  # with one, additions into elements of a tensor are loops on a CPU
     answers = []
     for program in json.loads(Path(sys.argv[1]).read_text()):
         found.clear()
@@ -48,7 +62,9 @@ def main() -> None:
         exec(program, names)
         made = torch.compile(names["f"], backend=backend)(*names["values"])
         outputs = made if isinstance(made, tuple) else (made,)
-        parts = [torch.view_as_real(one) if one.is_complex() else one for one in outputs]
+        parts = [
+            torch.view_as_real(one) if one.is_complex() else one for one in outputs
+        ]
         bearing = [one for one in parts if one.requires_grad]
         if bearing:
             sum(one.sum() for one in bearing).backward()

@@ -1,4 +1,5 @@
-"""Logs in torch's own grammar of programs that nobody has: very large ones, and ones with hostile names."""
+"""Logs in torch's own grammar of programs that nobody has: very large ones, and
+ones with hostile names."""
 
 from __future__ import annotations
 
@@ -6,20 +7,27 @@ from collections.abc import Iterable
 
 _TYPE = "Float(64, 256, strides=[256, 1], requires_grad=0, device=cuda:0)"
 _PASS = "[DUMP graph_fuser.cpp:2503] "
-_REJECTED = "[UPDATE partition.cpp:236] rejecting node from fusion (node not parsible): "
+_REJECTED = (
+    "[UPDATE partition.cpp:236] rejecting node from fusion (node not parsible): "
+)
 _REFUSED = ("matmul", "linear", "embedding", "sort", "index_select")
 
 
-def large_log(groups: int, loose: int, ops: int = 5, source: str = "model.py") -> str:
-    """One plan with so many groups of ``ops`` operators and ``loose`` operators outside, and a kernel for
-    each group. Every third operator takes its input from further up."""
+def large_log(
+    groups: int, loose: int, ops: int = 5, source: str = "model.py"
+) -> str:
+    """One plan with so many groups of ``ops`` operators and ``loose`` operators
+    outside, and a kernel for each group. Every third operator takes its input from
+    further up."""
     graph = [f"graph(%x.0 : {_TYPE},", f"      %w : {_TYPE}):"]
     sections: list[str] = []
     rejected: list[str] = []
     every = max(1, loose // max(1, groups))
     made = 0
     for group in range(groups):
-        for _ in range(every if group < groups - 1 else loose - every * (groups - 1)):
+        for _ in range(
+            every if group < groups - 1 else loose - every * (groups - 1)
+        ):
             made += 1
             kind = _REFUSED[made % len(_REFUSED)]
             other = f"%x.{max(0, made - 7)}" if made % 3 == 0 else "%w"
@@ -27,10 +35,16 @@ def large_log(groups: int, loose: int, ops: int = 5, source: str = "model.py") -
             rejected.append(_REJECTED + line)
             graph.append("  " + line)
         made += 1
-        graph.append(f"  %x.{made} : {_TYPE} = prim::CudaFusionGroup_{group}(%x.{made - 1}, %w)")
+        graph.append(
+            f"  %x.{made} : {_TYPE} = prim::CudaFusionGroup_{group}(%x.{made - 1}, %w)"
+        )
         sections += _group(group, ops, source)
     graph.append(f"  return (%x.{made})")
-    lines = [*rejected, _PASS + "Before Compilation: ", *(_PASS + line for line in [*graph, *sections])]
+    lines = [
+        *rejected,
+        _PASS + "Before Compilation: ",
+        *(_PASS + line for line in [*graph, *sections]),
+    ]
     return "\n".join([*lines, *_kernels(groups)]) + "\n"
 
 
@@ -63,11 +77,14 @@ def _kernels(count: int) -> Iterable[str]:
 
 
 HOSTILE_SOURCE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>'\"`${alert(3)}&lt;.py"
-HOSTILE_OP = "^</script><script>window.ran=4</script><img/src=x/onerror=window.ran=4>"
+HOSTILE_OP = (
+    "^</script><script>window.ran=4</script><img/src=x/onerror=window.ran=4>"
+)
 
 
 def hostile_log() -> str:
-    """Markup where a log can hold text: in source ranges, operators, attributes, kernels, its own output."""
+    """Markup where a log can hold text: in source ranges, operators, attributes,
+    kernels, its own output."""
     source = HOSTILE_SOURCE
     graph = [
         f"graph(%x.0 : {_TYPE}):",

@@ -1,4 +1,5 @@
-"""How dense the package is, and where facts are scattered: the measures that ``test_layers.py`` holds.
+"""How dense the package is, and where facts are scattered: the measures that
+``test_layers.py`` holds.
 
 Every measure takes the text or the tree of one file.
 """
@@ -26,7 +27,8 @@ _TOKEN = re.compile(
 
 
 def tokens(text: str) -> tuple[int, int]:
-    """Names, operators, numbers and strings of a file, and the lines on which they begin: its lines of code.
+    """Names, operators, numbers and strings of a file, and the lines on which they
+    begin: its lines of code.
 
     The parts of an f-string count as one string, whatever the version of Python.
     """
@@ -43,10 +45,13 @@ def tokens(text: str) -> tuple[int, int]:
 
 
 def complexity(function: ast.AST) -> int:
-    """The decisions of a function and one: statements, and/or, conditional expressions, comprehensions."""
+    """The decisions of a function and one: statements, and/or, conditional
+    expressions, comprehensions."""
     found = 1
     for node in ast.walk(function):
-        if isinstance(node, (ast.If, ast.For, ast.While, ast.IfExp, ast.ExceptHandler)):
+        if isinstance(
+            node, (ast.If, ast.For, ast.While, ast.IfExp, ast.ExceptHandler)
+        ):
             found += 1
         elif isinstance(node, ast.BoolOp):
             found += len(node.values) - 1
@@ -58,20 +63,24 @@ def complexity(function: ast.AST) -> int:
 _DECIDES = re.compile(r"\b(?:if|elif|for|while|except|and|or)\b")
 
 
-def complex_functions(text: str, tree: ast.AST, most: int) -> Iterator[tuple[str, int]]:
+def complex_functions(
+    text: str, tree: ast.AST, most: int
+) -> Iterator[tuple[str, int]]:
     """Name and complexity of the functions of a file above a complexity."""
     lines = text.splitlines()
     for node in statements(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             own = "\n".join(lines[node.lineno - 1 : node.end_lineno])
-            # A decision has one of these words, so most functions need no walk through their expressions.
+            # A decision has one of these words, so most functions need no walk
+            # through their expressions.
             found = complexity(node) if len(_DECIDES.findall(own)) >= most else 0
             if found > most:
                 yield node.name, found
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All inside ``node``: expressions, which hold no statement, are most of a file."""
+    """All inside ``node``: expressions, which hold no statement, are most of a
+    file."""
     for one in statements_right_inside(node):
         yield one
         yield from statements(one)
@@ -80,7 +89,9 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
 def statements_right_inside(node: ast.AST) -> Iterator[ast.AST]:
     for block in ("body", "orelse", "handlers", "finalbody", "cases"):
         inner = getattr(node, block, ())
-        if isinstance(inner, list):  # that of a lambda or of a conditional expression is no list
+        if isinstance(
+            inner, list
+        ):  # that of a lambda or of a conditional expression is no list
             yield from inner
 
 
@@ -96,14 +107,17 @@ _READS_TEXT = re.compile(rf"\.\s*(?:{'|'.join(_TEXTS)})\b")
 
 
 def decisions_by_words(text: str, tree: ast.Module) -> int:
-    """How often a file decides by the words of a sentence: ``"..." in x.text``, ``x.advice.startswith(...)``,
-    ``re.search(..., x.message)``."""
+    """How often a file decides by the words of a sentence: ``"..." in x.text``,
+    ``x.advice.startswith(...)``, ``re.search(..., x.message)``."""
     return sum(map(_reads_words, ast.walk(tree))) if _READS_TEXT.search(text) else 0
 
 
 def _reads_words(node: ast.AST) -> bool:
     if isinstance(node, ast.Compare):
-        if not any(isinstance(one, (ast.In, ast.NotIn, ast.Eq, ast.NotEq)) for one in node.ops):
+        if not any(
+            isinstance(one, (ast.In, ast.NotIn, ast.Eq, ast.NotEq))
+            for one in node.ops
+        ):
             return False
         sides = [node.left, *node.comparators]
         return any(map(_is_text, sides)) and any(map(_is_words, sides))
@@ -119,7 +133,11 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def _is_words(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(node.value)
+    return (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and bool(node.value)
+    )
 
 
 # -- facts outside their home --------------------------------------------------------------------------------
@@ -147,14 +165,21 @@ def _operators_in(node: ast.stmt) -> set[str]:
         if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
             text = inner.value
             if len(text) < 400 and text.count(" ") < 40:  # a longer one is prose
-                words.update(word.replace("aten::", "").rstrip("_") for word in text.split())
+                words.update(
+                    word.replace("aten::", "").rstrip("_") for word in text.split()
+                )
     return words & _OPERATORS
 
 
-_FUSERS = re.compile(r"nvfuser|\bnnc\b|tensorexpr|onednn|llga|inductor|transformer.?engine", re.I)
-_OF_FUSER = re.compile(r"nvfuser|nnc|onednn|inductor|(^|[/_])te[_./]|aot|legacy|fusers/", re.I)
+_FUSERS = re.compile(
+    r"nvfuser|\bnnc\b|tensorexpr|onednn|llga|inductor|transformer.?engine", re.I
+)
+_OF_FUSER = re.compile(
+    r"nvfuser|nnc|onednn|inductor|(^|[/_])te[_./]|aot|legacy|fusers/", re.I
+)
 
 
 def names_a_fuser(text: str, path: str) -> bool:
-    """Whether a file names a fuser although it is none of the files of one, by its path in the package."""
+    """Whether a file names a fuser although it is none of the files of one, by its
+    path in the package."""
     return not _OF_FUSER.search(path) and bool(_FUSERS.search(text))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-HEAD = "import torch\nimport torch.nn.functional as F\n\n\ndef f(self, x, y, z, w):\n"
+HEAD = (
+    "import torch\nimport torch.nn.functional as F\n\n\ndef f(self, x, y, z, w):\n"
+)
 
 
 class OneLine(NamedTuple):
@@ -36,7 +38,11 @@ class OneLine(NamedTuple):
             return None
         text = self.text(self.after)
         imports = "import torch.nn.functional as F\n"
-        return text.replace(imports, f"{imports}\n\n{self.definition}", 1) if self.definition else text
+        return (
+            text.replace(imports, f"{imports}\n\n{self.definition}", 1)
+            if self.definition
+            else text
+        )
 
 
 _SWISH = "(torch.clamp({0} + 3, 0, 6) / 6)"
@@ -44,19 +50,37 @@ _SIGN = "(h > 0).type_as(h) - (h < 0).type_as(h)"
 
 IN_PLACE = (
     OneLine("add_", "x += y\nreturn x", "x = x + y\nreturn x"),
-    OneLine("add_", "self.s += y\nreturn self.s", None, "self.s = self.s + y\nreturn self.s"),
+    OneLine(
+        "add_",
+        "self.s += y\nreturn self.s",
+        None,
+        "self.s = self.s + y\nreturn self.s",
+    ),
     OneLine("add_", "x[0] += y[0]\nreturn x", None, "x = x + y\nreturn x"),
     OneLine("mul_", "x *= y + z\nreturn x", "x = x * (y + z)\nreturn x"),
-    OneLine("sub_", "x -= y if w else z\nreturn x", "x = x - (y if w else z)\nreturn x"),
-    OneLine("add_", "h = x.add_(y)\nreturn h + x", None, "h = x.add(y)\nreturn h + x"),
+    OneLine(
+        "sub_", "x -= y if w else z\nreturn x", "x = x - (y if w else z)\nreturn x"
+    ),
+    OneLine(
+        "add_", "h = x.add_(y)\nreturn h + x", None, "h = x.add(y)\nreturn h + x"
+    ),
     OneLine("add_", "h = x.add_(y)\nreturn h", "h = x.add(y)\nreturn h"),
     OneLine("add_", "x.mul_(y).add_(z)\nreturn x", "x = x.mul(y).add(z)\nreturn x"),
     OneLine("add_", "return x.mul_(y).add_(z)", "return x.mul(y).add(z)"),
     OneLine("relu_", "torch.relu_(x)\nreturn x", "x = torch.relu(x)\nreturn x"),
     OneLine("relu_", "return F.relu(x, True)", "return F.relu(x, False)"),
     OneLine("zero_", "x.zero_()\nreturn x", "x = torch.zeros_like(x)\nreturn x"),
-    OneLine("clamp_", "x.clamp_(\n    0, 1)\nreturn x", "x = x.clamp(\n    0, 1)\nreturn x"),
-    OneLine("floor_divide_", "x //= y\nreturn x", "x = x // y\nreturn x", has_gradient=False),
+    OneLine(
+        "clamp_",
+        "x.clamp_(\n    0, 1)\nreturn x",
+        "x = x.clamp(\n    0, 1)\nreturn x",
+    ),
+    OneLine(
+        "floor_divide_",
+        "x //= y\nreturn x",
+        "x = x // y\nreturn x",
+        has_gradient=False,
+    ),
     OneLine("matmul_", "x @= y\nreturn x", None),
     OneLine("add_", "if w: x += y\nreturn x", "if w: x = x + y\nreturn x"),
     OneLine("add_", "(x) .add_( y )\nreturn x", "x = (x) .add( y )\nreturn x"),

@@ -1,5 +1,6 @@
-"""Run in a child beside torch: which operators the NNC pass and the legacy pass take, found by handing each
-pass one small graph an operator. Prints one JSON object."""
+"""Run in a child beside torch: which operators the NNC pass and the legacy pass
+take, found by handing each pass one small graph an operator. Prints one JSON
+object."""
 
 import itertools
 import json
@@ -14,15 +15,25 @@ def tensor(dtype):
 
 
 def constant(kind, name, integers):
-    """The text of a constant argument, or None for a kind that no candidate needs."""
+    """The text of a constant argument, or None for a kind that no candidate
+    needs."""
     if kind in ("number", "Scalar"):
         return ("int", "2") if integers else ("float", "2.")
     if kind == "int":
-        return "int", {"dim": "1", "end_dim": "1", "dim1": "1", "dtype": "6", "dim0": "0"}.get(name, "1")
+        return "int", {
+            "dim": "1",
+            "end_dim": "1",
+            "dim1": "1",
+            "dtype": "6",
+            "dim0": "0",
+        }.get(name, "1")
     if kind in ("List[int]", "int[]"):
-        return "int[]", {"dim": "[1]", "size": "[4, 4]", "shape": "[4, 4]", "dims": "[1, 0]"}.get(
-            name, "[1, 1]"
-        )
+        return "int[]", {
+            "dim": "[1]",
+            "size": "[4, 4]",
+            "shape": "[4, 4]",
+            "dims": "[1, 0]",
+        }.get(name, "[1, 1]")
     return {
         "float": ("float", "0.5"),
         "bool": ("bool", "0"),
@@ -32,8 +43,8 @@ def constant(kind, name, integers):
 
 
 def graph(schema, dtype, integers, first):
-    """The graph of the operator with an aten::neg before it (``first``) or after it; None if it cannot be
-    written."""
+    """The graph of the operator with an aten::neg before it (``first``) or after
+    it; None if it cannot be written."""
     parameters, lines, arguments = [], [], []
     for index, argument in enumerate(schema.arguments):
         kind, value = str(argument.type), f"%a{index}"
@@ -41,9 +52,15 @@ def graph(schema, dtype, integers, first):
             own = "Bool" if argument.name in ("condition", "mask") else dtype
             parameters.append(f"{value} : {tensor(own)}")
             if kind != "Tensor":
-                lines.append(f"{value}_list : Tensor[] = prim::ListConstruct({value}, {value})")
+                lines.append(
+                    f"{value}_list : Tensor[] = prim::ListConstruct({value}, {value})"
+                )
                 value += "_list"
-            elif first and own != "Bool" and not any("aten::neg" in line for line in lines):
+            elif (
+                first
+                and own != "Bool"
+                and not any("aten::neg" in line for line in lines)
+            ):
                 lines.append(f"%n : {tensor(own)} = aten::neg({value})")
                 value = "%n"
         elif kind.startswith("Optional") or kind.endswith("?"):
@@ -52,7 +69,9 @@ def graph(schema, dtype, integers, first):
             found = constant(kind, argument.name, integers)
             if found is None:
                 return None
-            lines.append(f"{value} : {found[0]} = prim::Constant[value={found[1]}]()")
+            lines.append(
+                f"{value} : {found[0]} = prim::Constant[value={found[1]}]()"
+            )
         arguments.append(value)
     if not parameters or [str(one.type) for one in schema.returns] != ["Tensor"]:
         return None
@@ -87,12 +106,20 @@ def main():
     }
     found = {name: set() for name in passes}
     for schema in C._jit_get_all_schemas():
-        if not schema.name.startswith("aten::") or any(one.name == "out" for one in schema.arguments):
+        if not schema.name.startswith("aten::") or any(
+            one.name == "out" for one in schema.arguments
+        ):
             continue
-        choices = itertools.product(("Float", "Long", "Bool"), (False, True), (False, True))
-        texts = [text for text in (graph(schema, *choice) for choice in choices) if text]
+        choices = itertools.product(
+            ("Float", "Long", "Bool"), (False, True), (False, True)
+        )
+        texts = [
+            text for text in (graph(schema, *choice) for choice in choices) if text
+        ]
         for name, (fuse, kind) in passes.items():
-            if schema.name not in found[name] and takes(fuse, kind, schema.name, texts):
+            if schema.name not in found[name] and takes(
+                fuse, kind, schema.name, texts
+            ):
                 found[name].add(schema.name)
     print(json.dumps({name: sorted(ops) for name, ops in found.items()}))
 

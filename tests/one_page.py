@@ -1,4 +1,5 @@
-"""What must hold for the text of every HTML report, read by a parser that is not ours."""
+"""What must hold for the text of every HTML report, read by a parser that is not
+ours."""
 
 from __future__ import annotations
 
@@ -6,11 +7,22 @@ import re
 from html.parser import HTMLParser
 
 _VOID = {"meta", "link", "br", "hr", "img", "input", "wbr"}
-_LEADS_OUT = ("src", "href", "action", "data", "poster", "srcset", "xlink:href", "formaction", "background")
+_LEADS_OUT = (
+    "src",
+    "href",
+    "action",
+    "data",
+    "poster",
+    "srcset",
+    "xlink:href",
+    "formaction",
+    "background",
+)
 
 
 class Page(HTMLParser):
-    """Checks balance, identities and references while it reads; ``problems`` says what is wrong."""
+    """Checks balance, identities and references while it reads; ``problems`` says
+    what is wrong."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -32,19 +44,25 @@ class Page(HTMLParser):
             if name not in self.ids:
                 self.problems.append(f"leads nowhere: #{name}")
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(
+        self, tag: str, attrs: list[tuple[str, str | None]]
+    ) -> None:
         self.tags.add(tag)
         if tag not in _VOID:
             self._open.append(tag)
         self._attributes(tag, attrs)
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_startendtag(
+        self, tag: str, attrs: list[tuple[str, str | None]]
+    ) -> None:
         self.tags.add(tag)
         self._attributes(tag, attrs)
 
     def handle_endtag(self, tag: str) -> None:
         if not self._open or self._open[-1] != tag:
-            self.problems.append(f"</{tag}> at {self.getpos()}, open: {self._open[-3:]}")
+            self.problems.append(
+                f"</{tag}> at {self.getpos()}, open: {self._open[-3:]}"
+            )
         else:
             self._open.pop()
 

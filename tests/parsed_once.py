@@ -1,7 +1,8 @@
-"""Logs of ``fixtures/`` never change, so each is parsed once in a process of the tests, not at every command.
+"""Logs of ``fixtures/`` never change, so each is parsed once in a process of the
+tests, not at every command.
 
-Only what commands and the API read is shared; tests of the parser call it themselves. A report is frozen, so
-no test can change what the next one gets.
+Only what commands and the API read is shared; tests of the parser call it
+themselves. A report is frozen, so no test can change what the next one gets.
 """
 
 from __future__ import annotations
@@ -24,10 +25,19 @@ class _Call:
 
     def __init__(self, arguments: dict[str, Any]) -> None:
         self.arguments = arguments
-        files = [(log.name, str(log.path), log.path.stat().st_mtime_ns) for log in arguments["logs"]]
+        files = [
+            (log.name, str(log.path), log.path.stat().st_mtime_ns)
+            for log in arguments["logs"]
+        ]
         reasons = arguments.get("work_out")
-        told = {name: one for name, one in arguments.items() if name not in ("logs", "work_out") and one}
-        self._same = repr((files, type(reasons), vars(reasons) if reasons else None, told))
+        told = {
+            name: one
+            for name, one in arguments.items()
+            if name not in ("logs", "work_out") and one
+        }
+        self._same = repr(
+            (files, type(reasons), vars(reasons) if reasons else None, told)
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Call) and self._same == other._same

@@ -1,4 +1,5 @@
-"""The plan of a report, and the advice on an operator, without the rest of a diagnosis."""
+"""The plan of a report, and the advice on an operator, without the rest of a
+diagnosis."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from fusiondoc.model.report import Report, Unfused
 
 
 def with_plan(report: Report, context: Context) -> Report:
-    return next_steps.with_plan(report, context, SuggestedChanges.of(report, context))
+    return next_steps.with_plan(
+        report, context, SuggestedChanges.of(report, context)
+    )
 
 
 def advice_on(row: Unfused, run: RunFacts) -> Advice:

@@ -1,4 +1,5 @@
-"""The dumps in a raw log, found with plain patterns of their first and last lines."""
+"""The dumps in a raw log, found with plain patterns of their first and last
+lines."""
 
 from __future__ import annotations
 
@@ -38,6 +39,11 @@ def dumps(log: bytes, option: str) -> list[tuple[int, str]]:
         return [(n, text.strip(b"\n").decode()) for n, text in enumerate(texts, 1)]
     found = re.finditer(NAMED[option], log, flags=re.M | re.S)
     return [
-        (int(f.group(1)), (f.group(2) if option == "cuda_full" else f.group()).strip(b"\n").decode())
+        (
+            int(f.group(1)),
+            (f.group(2) if option == "cuda_full" else f.group())
+            .strip(b"\n")
+            .decode(),
+        )
         for f in found
     ]

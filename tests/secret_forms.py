@@ -1,7 +1,7 @@
 """Written forms of secrets, and text that holds none, for the tests of masking.
 
-All values are made up, at run time and from a fixed seed, and no prefix of a service stands beside a value, so
-that no scanner of secrets finds one in this file.
+All values are made up, at run time and from a fixed seed, and no prefix of a
+service stands beside a value, so that no scanner of secrets finds one in this file.
 """
 
 # ruff: noqa: E501 - a case is a line
@@ -21,7 +21,8 @@ HEX = "0123456789abcdef"
 
 
 class Form(NamedTuple):
-    """A text with secrets in it. ``hard``: nothing in the text but its meaning says that it is one."""
+    """A text with secrets in it. ``hard``: nothing in the text but its meaning says
+    that it is one."""
 
     kind: str
     text: str
@@ -33,7 +34,9 @@ def some(length: int, alphabet: str = LETTERS) -> str:
     """A made-up value: letters and digits, some of each."""
     while True:
         value = "".join(_RANDOM.choice(alphabet) for _ in range(length))
-        if any(one.isdigit() for one in value) and any(one.isalpha() for one in value):
+        if any(one.isdigit() for one in value) and any(
+            one.isalpha() for one in value
+        ):
             return value
 
 
@@ -60,7 +63,13 @@ NAMES = (
         "AccountKey",
         "EncryptionKey",
     ),
-    *("encryption_key", "signing_key", "SharedAccessKey", "aws_secret_access_key", "AWS_SECRET_ACCESS_KEY"),
+    *(
+        "encryption_key",
+        "signing_key",
+        "SharedAccessKey",
+        "aws_secret_access_key",
+        "AWS_SECRET_ACCESS_KEY",
+    ),
     *(
         "DB_PASS",
         "db_pass",
@@ -71,8 +80,22 @@ NAMES = (
         "SMTP_PASSWORD",
         "dbPassword",
     ),
-    *("HF_TOKEN", "WANDB_API_KEY", "auth_token", "accessToken", "refresh_token", "GITHUB_TOKEN", "NPM_TOKEN"),
-    *("credentials", "private_key", "SECRET_KEY_BASE", "spring.datasource.password", "redis.password"),
+    *(
+        "HF_TOKEN",
+        "WANDB_API_KEY",
+        "auth_token",
+        "accessToken",
+        "refresh_token",
+        "GITHUB_TOKEN",
+        "NPM_TOKEN",
+    ),
+    *(
+        "credentials",
+        "private_key",
+        "SECRET_KEY_BASE",
+        "spring.datasource.password",
+        "redis.password",
+    ),
     *(
         "TF_VAR_db_password",
         "wandb.api_key",
@@ -88,7 +111,9 @@ NAMES = (
 def names() -> Iterator[Form]:
     for name in NAMES:
         value = some(14)
-        yield Form("name", f"INFO loading {name}={value} from the environment", (value,))
+        yield Form(
+            "name", f"INFO loading {name}={value} from the environment", (value,)
+        )
     for name in ("api_key", "db_pass", "EncryptionKey", "hf_token"):
         value = some(20)
         yield Form("name", f"  {name}: {value}", (value,))
@@ -103,8 +128,19 @@ _JOINED = (
         "password != '{}'",
         'password = f"{}"',
     ),
-    *("password = b'{}'", "password=r'{}'", 'api_key == "{}"', 'api_key := "{}"', "'api_key' => '{}',"),
-    *('password: str = "{}"', 'self.password = "{}"', 'os.environ["DB_PASS"] = "{}"', "password   =   {}"),
+    *(
+        "password = b'{}'",
+        "password=r'{}'",
+        'api_key == "{}"',
+        'api_key := "{}"',
+        "'api_key' => '{}',",
+    ),
+    *(
+        'password: str = "{}"',
+        'self.password = "{}"',
+        'os.environ["DB_PASS"] = "{}"',
+        "password   =   {}",
+    ),
     *(
         "PASSWORD:{}",
         "password='{}'",
@@ -112,8 +148,18 @@ _JOINED = (
         "login(user='bob', password='{}')",
         "pwd={};Uid=bob",
     ),
-    *("Namespace(lr=0.1, api_key='{}', n=2)", "Config(token='{}')", "password%3D{}", "api_key\\u003d{}"),
-    *("export DB_PASSWORD={}", "setenv DB_PASSWORD {}", "ENV DB_PASSWORD {}", '$env:DB_PASSWORD = "{}"'),
+    *(
+        "Namespace(lr=0.1, api_key='{}', n=2)",
+        "Config(token='{}')",
+        "password%3D{}",
+        "api_key\\u003d{}",
+    ),
+    *(
+        "export DB_PASSWORD={}",
+        "setenv DB_PASSWORD {}",
+        "ENV DB_PASSWORD {}",
+        '$env:DB_PASSWORD = "{}"',
+    ),
     *(
         "set DB_PASSWORD={}",
         "--api-key {}",
@@ -122,16 +168,40 @@ _JOINED = (
         "-Dpassword={}",
         "--db-pass {}",
     ),
-    *("<password>{}</password>", '<add key="Password" value="{}"/>', '<ApiKey type="s">{}</ApiKey>'),
-    *("('password', '{}')", "['--password', '{}']", "['train.py', '--hf-token', '{}']", '("api_key", "{}"),'),
-    *('{{"name": "DB_PASSWORD", "value": "{}"}}', "- name: DB_PASSWORD\n  value: {}", "password is {}"),
-    *("the api key is {}", "API key: {}", "secret key = {}", "password for bob: {}", "token was {}"),
+    *(
+        "<password>{}</password>",
+        '<add key="Password" value="{}"/>',
+        '<ApiKey type="s">{}</ApiKey>',
+    ),
+    *(
+        "('password', '{}')",
+        "['--password', '{}']",
+        "['train.py', '--hf-token', '{}']",
+        '("api_key", "{}"),',
+    ),
+    *(
+        '{{"name": "DB_PASSWORD", "value": "{}"}}',
+        "- name: DB_PASSWORD\n  value: {}",
+        "password is {}",
+    ),
+    *(
+        "the api key is {}",
+        "API key: {}",
+        "secret key = {}",
+        "password for bob: {}",
+        "token was {}",
+    ),
     *(
         "ALTER USER bob WITH PASSWORD '{}'",
         "CREATE USER 'bob' IDENTIFIED BY '{}'",
         "//registry.npmjs.org/:_authToken={}",
     ),
-    *("aws configure set aws_secret_access_key {}", 'password=\\"{}\\"', "`password`: `{}`", "passwd:\t{}"),
+    *(
+        "aws configure set aws_secret_access_key {}",
+        'password=\\"{}\\"',
+        "`password`: `{}`",
+        "passwd:\t{}",
+    ),
     *(
         *(
             "--hf_token {}",
@@ -146,7 +216,11 @@ _JOINED = (
             "npm config set //r/:_authToken {}",
             "app_key={}",
         ),
-        *("ldap_bind_password {}", "Password for 'https://bob@x.com': {}", '{{"username":"bob","key":"{}"}}'),
+        *(
+            "ldap_bind_password {}",
+            "Password for 'https://bob@x.com': {}",
+            '{{"username":"bob","key":"{}"}}',
+        ),
         "environ({{'DB_PASS': '{}', 'HOME': '/root'}})",
         "password&quot;:&quot;{}&quot;",
         'password="${{x:-{}}}"',
@@ -172,33 +246,66 @@ def nested() -> Iterator[Form]:
             yield Form("JSON in JSON", text, (value,))
             text = json.dumps({"level": depth, "body": text})
     yield Form(
-        "JSON in JSON", json.dumps(json.dumps({"password": value})).replace('\\"', "\\u0022"), (value,)
+        "JSON in JSON",
+        json.dumps(json.dumps({"password": value})).replace('\\"', "\\u0022"),
+        (value,),
     )
     yield Form("repr in repr", repr(repr({"password": value, "it's": 1})), (value,))
 
 
 def files() -> Iterator[Form]:
     value = some(15)
-    yield Form("netrc", f"machine api.wandb.ai login user password {value}", (value,))
-    yield Form("netrc", f"machine api.wandb.ai\n  login user\n  password {value}\n", (value,))
+    yield Form(
+        "netrc", f"machine api.wandb.ai login user password {value}", (value,)
+    )
+    yield Form(
+        "netrc",
+        f"machine api.wandb.ai\n  login user\n  password {value}\n",
+        (value,),
+    )
     yield Form("netrc", f"default login bob password {value}", (value,))
     pair = base64.b64encode(f"bob:{value}".encode()).decode()
-    yield Form("docker", json.dumps({"auths": {"ghcr.io": {"auth": pair}}}), (pair,))
+    yield Form(
+        "docker", json.dumps({"auths": {"ghcr.io": {"auth": pair}}}), (pair,)
+    )
     yield Form("npmrc", f"_auth={pair}", (pair,))
     long = some(86)
-    yield Form("azure", f"DefaultEndpointsProtocol=https;AccountName=x;AccountKey={long}==;E=", (long,))
-    yield Form("azure", f"Endpoint=sb://x.net/;SharedAccessKeyName=n;SharedAccessKey={value}=", (value,))
+    yield Form(
+        "azure",
+        f"DefaultEndpointsProtocol=https;AccountName=x;AccountKey={long}==;E=",
+        (long,),
+    )
+    yield Form(
+        "azure",
+        f"Endpoint=sb://x.net/;SharedAccessKeyName=n;SharedAccessKey={value}=",
+        (value,),
+    )
     yield Form("odbc", f"Driver=x;Server=db;Uid=bob;Pwd={value};", (value,))
-    yield Form("jdbc", f"jdbc:sqlserver://db:1433;user=bob;password={value};", (value,))
+    yield Form(
+        "jdbc", f"jdbc:sqlserver://db:1433;user=bob;password={value};", (value,)
+    )
     long = some(60)
     yield Form("kubeconfig", "client-key-data: " + "LS0tLS1CRUdJTi" + long, (long,))
     yield Form("kubeconfig", f"    token: {long}", (long,))
-    yield Form("properties", f"hibernate.connection.password {value}", (value,), hard=True)
+    yield Form(
+        "properties", f"hibernate.connection.password {value}", (value,), hard=True
+    )
     yield Form("pgpass", f"db.acme.com:5432:app:bob:{value}", (value,), hard=True)
     yield Form("htpasswd", f"bob:$apr1$x${value}", (value,), hard=True)
-    for scheme in ("mongodb+srv", "postgresql", "redis", "amqp", "https", "mysql+pymysql", "s3", "socks5"):
+    for scheme in (
+        "mongodb+srv",
+        "postgresql",
+        "redis",
+        "amqp",
+        "https",
+        "mysql+pymysql",
+        "s3",
+        "socks5",
+    ):
         value = some(12)
-        yield Form("URL", f"connect to {scheme}://bob:{value}@db.acme.com:5432/x", (value,))
+        yield Form(
+            "URL", f"connect to {scheme}://bob:{value}@db.acme.com:5432/x", (value,)
+        )
     yield Form("URL", f"redis://:{value}@cache:6379", (value,))
     value = some(32, HEX)
     yield Form("URL", f"https://{value}@o1.ingest.sentry.io/2", (value,))
@@ -254,7 +361,9 @@ def tokens() -> Iterator[Form]:
         value = some(length, alphabet)
         if prefix == "xkeysib-":
             value += "-" + some(16)
-        yield Form("token", f"RuntimeError: 401 for {prefix}{value} at step 3", (value,))
+        yield Form(
+            "token", f"RuntimeError: 401 for {prefix}{value} at step 3", (value,)
+        )
     jwt = ".".join(("eyJ" + some(33), "eyJ" + some(60), some(43)))
     yield Form("token", f"decoded {jwt}", (jwt[40:],))
     value = some(43)
@@ -274,7 +383,9 @@ def tokens() -> Iterator[Form]:
         value = some(40)
         yield Form("webhook", f"notify {address}{value}", (value,))
     value = some(33)
-    yield Form("token", f"bot {_RANDOM.randrange(10**9, 10**10)}:AA{value}", (value,))
+    yield Form(
+        "token", f"bot {_RANDOM.randrange(10**9, 10**10)}:AA{value}", (value,)
+    )
     value = some(40, HEX)
     yield Form("token", f"wandb: {value}", (value,), hard=True)
 
@@ -311,25 +422,46 @@ def private_keys() -> Iterator[Form]:
             *body,
             f"-----END {kind}PRIVATE KEY{block}-----",
         ]
-        yield Form("private key", "\n".join(prefix(n) + line for n, line in enumerate(lines)), tuple(body))
+        yield Form(
+            "private key",
+            "\n".join(prefix(n) + line for n, line in enumerate(lines)),
+            tuple(body),
+        )
     body = _key()
-    pem = "\n".join(["-----BEGIN PRIVATE" + " KEY-----", *body, "-----END PRIVATE KEY-----", ""])
+    pem = "\n".join(
+        ["-----BEGIN PRIVATE" + " KEY-----", *body, "-----END PRIVATE KEY-----", ""]
+    )
     yield Form("private key", json.dumps({"private_key": pem}), tuple(body))
     yield Form("private key", json.dumps(json.dumps({"key": pem})), tuple(body))
     yield Form("private key", repr(pem.encode()), tuple(body))
     yield Form("private key", pem.replace("\n", " "), tuple(body))
-    yield Form("private key", "".join(f'    "{line}\\n"\n' for line in pem.split("\n")), tuple(body))
-    yield Form("private key", "key: |\n" + "".join(f"  {line}\n" for line in pem.split("\n")), tuple(body))
+    yield Form(
+        "private key",
+        "".join(f'    "{line}\\n"\n' for line in pem.split("\n")),
+        tuple(body),
+    )
+    yield Form(
+        "private key",
+        "key: |\n" + "".join(f"  {line}\n" for line in pem.split("\n")),
+        tuple(body),
+    )
     yield Form("private key", pem.replace("\n", "\r\n"), tuple(body))
-    yield Form("private key", "".join(f"\x1b[33m{line}\x1b[0m\n" for line in pem.split("\n")), tuple(body))
+    yield Form(
+        "private key",
+        "".join(f"\x1b[33m{line}\x1b[0m\n" for line in pem.split("\n")),
+        tuple(body),
+    )
     yield Form("private key", pem.split("-----END")[0], tuple(body))
     with_others = "\n".join(
-        f"{line}\n[rank{n}]: step {n} loss 0.{n}" for n, line in enumerate(pem.split("\n"))
+        f"{line}\n[rank{n}]: step {n} loss 0.{n}"
+        for n, line in enumerate(pem.split("\n"))
     )
     yield Form("private key", with_others, tuple(body))
     yield Form(
         "private key",
-        "PuTTY-User-Key-File-2: ssh-rsa\nPrivate-Lines: 7\n" + "\n".join(body) + "\nPrivate-MAC: 1",
+        "PuTTY-User-Key-File-2: ssh-rsa\nPrivate-Lines: 7\n"
+        + "\n".join(body)
+        + "\nPrivate-MAC: 1",
         tuple(body),
     )
     yield Form(
@@ -357,12 +489,24 @@ def prose() -> Iterator[Form]:
     yield Form("prose", f"pw: {value}", (value,))
     yield Form("prose", f"use {value} as the password", (value,), hard=True)
     yield Form("prose", f"pass phrase is {value}", (value,), hard=True)
-    yield Form("prose", "passphrase: correct horse battery staple", ("battery",), hard=True)
+    yield Form(
+        "prose", "passphrase: correct horse battery staple", ("battery",), hard=True
+    )
 
 
 def all_forms() -> list[Form]:
     """Every form."""
-    families = (names, joined, nested, files, sent, tokens, private_keys, coloured, prose)
+    families = (
+        names,
+        joined,
+        nested,
+        files,
+        sent,
+        tokens,
+        private_keys,
+        coloured,
+        prose,
+    )
     return [one for family in families for one in family()]
 
 

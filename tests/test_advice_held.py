@@ -1,4 +1,5 @@
-"""What a report says of small programs and promises for them, held against the real NNC."""
+"""What a report says of small programs and promises for them, held against the real
+NNC."""
 
 from __future__ import annotations
 
@@ -236,7 +237,16 @@ def diagnosed(fusiondoc: Run, tmp_path: Path) -> Any:
     write(tmp_path, "net.py", PROGRAMS)
 
     def of(name: str, *options: str) -> dict[str, Any]:
-        done = fusiondoc("diagnose", f"net.py:{name}", "--fuser", "nnc", "-f", "json", *options, cwd=tmp_path)
+        done = fusiondoc(
+            "diagnose",
+            f"net.py:{name}",
+            "--fuser",
+            "nnc",
+            "-f",
+            "json",
+            *options,
+            cwd=tmp_path,
+        )
         assert done.returncode == 0, done.stderr
         report: dict[str, Any] = json.loads(done.stdout)
         return report
@@ -246,21 +256,27 @@ def diagnosed(fusiondoc: Run, tmp_path: Path) -> Any:
 
 def reasons(report: dict[str, Any], op: str) -> list[str]:
     return [
-        f"{row['reason']['code']} {row['reason']['text']}" for row in report["unfused"] if row["op"] == op
+        f"{row['reason']['code']} {row['reason']['text']}"
+        for row in report["unfused"]
+        if row["op"] == op
     ]
 
 
 @pytest.mark.torch
 def test_a_type_that_was_refused_is_in_no_plan(diagnosed: Any) -> None:
     report = diagnosed("half")
-    assert reasons(report, "aten::to") == ["FD215 NNC does not fuse Half tensors on the CPU"]
+    assert reasons(report, "aten::to") == [
+        "FD215 NNC does not fuse Half tensors on the CPU"
+    ]
     assert report["plan"] == []  # type_as takes no Half either
 
 
 @pytest.mark.torch
 def test_a_sum_that_is_returned_is_off_and_not_unknown(diagnosed: Any) -> None:
     report = diagnosed("summed")
-    assert reasons(report, "aten::sum") == ["FD211 reductions are off (`nnc_reductions`)"]
+    assert reasons(report, "aten::sum") == [
+        "FD211 reductions are off (`nnc_reductions`)"
+    ]
     (change,) = report["plan"]
     assert "nnc_reductions=on" in change["command"]
     after = diagnosed("summed", "--knob", "nnc_reductions=on")
@@ -270,24 +286,38 @@ def test_a_sum_that_is_returned_is_off_and_not_unknown(diagnosed: Any) -> None:
 @pytest.mark.torch
 def test_a_result_that_is_written_into_out(diagnosed: Any) -> None:
     report = diagnosed("into")
-    assert reasons(report, "aten::mul") == ["FD230 it writes its result into the tensor given as `out`"]
+    assert reasons(report, "aten::mul") == [
+        "FD230 it writes its result into the tensor given as `out`"
+    ]
 
 
 @pytest.mark.torch
-def test_nothing_is_moved_past_python_and_the_end_of_a_with_block(diagnosed: Any) -> None:
+def test_nothing_is_moved_past_python_and_the_end_of_a_with_block(
+    diagnosed: Any,
+) -> None:
     report = diagnosed("python_between")
     (text,) = reasons(report, "aten::mul")
-    assert "a call of a Python function" in text and "stands between it and aten::relu" in text
+    assert (
+        "a call of a Python function" in text
+        and "stands between it and aten::relu" in text
+    )
     assert reasons(report, "^in_python") == [
         "FD211 it calls a Python function, which is opaque to every fuser"
     ]
     report = diagnosed("autocast")
-    assert "the end of a with block stands between it and aten::relu" in reasons(report, "aten::mul")[0]
+    assert (
+        "the end of a with block stands between it and aten::relu"
+        in reasons(report, "aten::mul")[0]
+    )
 
 
 @pytest.mark.torch
-def test_no_operator_is_promised_to_a_group_past_the_end_of_a_with_block(diagnosed: Any) -> None:
-    (change,) = diagnosed("before_a_with_block_ends", "--input", "float32[4,8]")["plan"]
+def test_no_operator_is_promised_to_a_group_past_the_end_of_a_with_block(
+    diagnosed: Any,
+) -> None:
+    (change,) = diagnosed("before_a_with_block_ends", "--input", "float32[4,8]")[
+        "plan"
+    ]
     assert (change["change"], change["unlocks"]) == (
         "Write z = z / 3.0 instead of z /= 3.0",
         "1 group of div+add",
@@ -295,17 +325,26 @@ def test_no_operator_is_promised_to_a_group_past_the_end_of_a_with_block(diagnos
 
 
 @pytest.mark.torch
-def test_where_does_not_join_a_group_with_what_its_condition_waits_for(diagnosed: Any) -> None:
-    """Two groups stay two: the maximum is of the first, and the second waits for it."""
+def test_where_does_not_join_a_group_with_what_its_condition_waits_for(
+    diagnosed: Any,
+) -> None:
+    """Two groups stay two: the maximum is of the first, and the second waits for
+    it."""
     report = diagnosed("newton")
     assert len(report["groups"]) == 2
     assert not any("become one" in change["unlocks"] for change in report["plan"])
-    assert not any("max before or after" in change["change"] for change in report["plan"])
+    assert not any(
+        "max before or after" in change["change"] for change in report["plan"]
+    )
 
 
 @pytest.mark.torch
-def test_a_group_does_not_reach_past_a_change_through_a_view(diagnosed: Any) -> None:
-    unlocks = sorted(change["unlocks"] for change in diagnosed("through_a_view")["plan"])
+def test_a_group_does_not_reach_past_a_change_through_a_view(
+    diagnosed: Any,
+) -> None:
+    unlocks = sorted(
+        change["unlocks"] for change in diagnosed("through_a_view")["plan"]
+    )
     assert [text.partition(" (")[0] for text in unlocks] == [
         "1 group of clamp+mul",
         "1 group of clamp+mul",
@@ -314,17 +353,25 @@ def test_a_group_does_not_reach_past_a_change_through_a_view(diagnosed: Any) -> 
 
 
 @pytest.mark.torch
-def test_what_reads_a_tensor_behind_its_change_takes_the_change(diagnosed: Any) -> None:
+def test_what_reads_a_tensor_behind_its_change_takes_the_change(
+    diagnosed: Any,
+) -> None:
     plan = diagnosed("shortcut")["plan"]
-    assert [one["unlocks"].partition(" (")[0] for one in plan] == ["1 group of add+leaky_relu"] * 2
+    assert [one["unlocks"].partition(" (")[0] for one in plan] == [
+        "1 group of add+leaky_relu"
+    ] * 2
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(("name", "conditional"), [("beside_two_results", False), ("beside_a_call", True)])
+@pytest.mark.parametrize(
+    ("name", "conditional"),
+    [("beside_two_results", False), ("beside_a_call", True)],
+)
 def test_no_condition_where_the_text_shows_that_nothing_has_the_tensor(
     diagnosed: Any, name: str, conditional: bool
 ) -> None:
-    """One group makes ``y``, which is read later, and what is clamped: the plan does not tell them apart."""
+    """One group makes ``y``, which is read later, and what is clamped: the plan
+    does not tell them apart."""
     (change,) = diagnosed(name)["plan"]
     assert change["change"] == "Write clamp() instead of clamp_()"
     assert ("only if" in (change["note"] or "")) is conditional
@@ -336,16 +383,23 @@ def test_an_attribute_is_a_constant_of_its_type_and_no_enum(diagnosed: Any) -> N
     together = [one for one in plan if one["kind"] == "annotation"]
     declared = {" ".join(one["change"].split()[3:5]) for one in together}
     assert declared == {"name torch.jit.Final[str],", "steps torch.jit.Final[int],"}
-    assert all(one["unlocks"].startswith("3 groups of this run become one") for one in together)
+    assert all(
+        one["unlocks"].startswith("3 groups of this run become one")
+        for one in together
+    )
 
 
 @pytest.mark.torch
-def test_one_attribute_of_a_condition_with_more_parts_takes_no_branch_away(diagnosed: Any) -> None:
-    """``self.p == 0.0 or not self.training``, ``self.a > 0 and self.b > 0``: with one of them a constant NNC
-    made the same groups. ``self.a > 1`` has one part."""
+def test_one_attribute_of_a_condition_with_more_parts_takes_no_branch_away(
+    diagnosed: Any,
+) -> None:
+    """``self.p == 0.0 or not self.training``, ``self.a > 0 and self.b > 0``: with
+    one of them a constant NNC made the same groups. ``self.a > 1`` has one part."""
     plan = diagnosed("of_parts")["plan"]
     (declared,) = [one for one in plan if one["kind"] == "annotation"]
-    assert declared["change"].startswith("Declare the attribute a torch.jit.Final[int]")
+    assert declared["change"].startswith(
+        "Declare the attribute a torch.jit.Final[int]"
+    )
     assert declared["unlocks"] == "relu+mul joins 1 group of this run"
     (edit,) = declared["edits"]
     assert edit["after"].split("\n")[1] == "    a: torch.jit.Final[int]"
@@ -353,12 +407,16 @@ def test_one_attribute_of_a_condition_with_more_parts_takes_no_branch_away(diagn
 
 @pytest.mark.torch
 def test_what_goes_into_an_object_is_not_without_takers(diagnosed: Any) -> None:
-    assert "stored in an attribute of an object" in reasons(diagnosed("boxes"), "aten::max")[0]
+    assert (
+        "stored in an attribute of an object"
+        in reasons(diagnosed("boxes"), "aten::max")[0]
+    )
 
 
 @pytest.mark.torch
 def test_a_number_of_its_own_group_keeps_an_operator_out(diagnosed: Any) -> None:
-    """The reshape is not what keeps the division out: computed of x, the number lets it in."""
+    """The reshape is not what keeps the division out: computed of x, the number
+    lets it in."""
     report = diagnosed("by_its_size")
     assert "a number that this operator takes" in reasons(report, "aten::div")[0]
     assert not any("div" in change["unlocks"] for change in report["plan"])
@@ -368,26 +426,41 @@ def test_a_number_of_its_own_group_keeps_an_operator_out(diagnosed: Any) -> None
 def test_two_convolutions_stay_two_partitions(diagnosed: Any) -> None:
     options = ("--fuser", "onednn", "--input", "float32[2,3,4,4]")
     plan = diagnosed("convolutions", *options)["plan"]
-    assert [one["unlocks"] for one in plan if "silu" in one["change"]] == ["silu joins 1 group of this run"]
+    assert [one["unlocks"] for one in plan if "silu" in one["change"]] == [
+        "silu joins 1 group of this run"
+    ]
 
 
 @pytest.mark.torch
-def test_a_recipe_between_differentiable_graphs_joins_their_groups(diagnosed: Any) -> None:
+def test_a_recipe_between_differentiable_graphs_joins_their_groups(
+    diagnosed: Any,
+) -> None:
     options = ("--backward", "--input", "float32[4,8]:grad")
     (change,) = diagnosed("masked", *options)["plan"]
-    assert change["unlocks"] == "joins 2 groups of this run with gt+masked_fill into 1"
+    assert (
+        change["unlocks"] == "joins 2 groups of this run with gt+masked_fill into 1"
+    )
     after = diagnosed("masked_by_where", *options)
-    assert [len(one["ops"]) for one in after["groups"] if one["phase"] == "forward"] == [7]
+    assert [
+        len(one["ops"]) for one in after["groups"] if one["phase"] == "forward"
+    ] == [7]
 
 
 @pytest.mark.torch
 def test_what_is_of_a_gradient_is_in_no_line(diagnosed: Any) -> None:
-    """AOTAutograd writes 1 - sigmoid for ``x.sigmoid()``, and computes what stands in the line again."""
+    """AOTAutograd writes 1 - sigmoid for ``x.sigmoid()``, and computes what stands
+    in the line again."""
     options = ("--frontend", "aot", "--backward", "--input", "float32[4,8]:grad")
     report = diagnosed("gated", *options)
-    assert [row["phase"] for row in report["unfused"] if row["op"] == "aten::rsub"] == ["backward"]
+    assert [
+        row["phase"] for row in report["unfused"] if row["op"] == "aten::rsub"
+    ] == ["backward"]
     assert not any("rsub" in change["change"] for change in report["plan"])
-    (advice,) = [one["advice"] for one in report["findings"] if one["message"].startswith("aten::rsub")]
+    (advice,) = [
+        one["advice"]
+        for one in report["findings"]
+        if one["message"].startswith("aten::rsub")
+    ]
     assert advice.startswith("Nothing: it belongs to the gradient")
     written = diagnosed("gated_by_rest", *options)
     assert any("rsub" in change["change"] for change in written["plan"])
@@ -396,7 +469,11 @@ def test_what_is_of_a_gradient_is_in_no_line(diagnosed: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "op", "after"),
     [
-        ("self.avg.mul_(0.9).add_(y, alpha=0.1)", "aten::mul_", None),  # other names may have that tensor
+        (
+            "self.avg.mul_(0.9).add_(y, alpha=0.1)",
+            "aten::mul_",
+            None,
+        ),  # other names may have that tensor
         ("y = torch.relu_(x)", "aten::relu_", None),  # x is returned
         ("x = torch.relu_(x)", "aten::relu_", "x = torch.relu(x)"),
         ("y = torch.nn.functional.relu(x, inplace=True)", "aten::relu_", None),
@@ -407,19 +484,31 @@ def test_what_is_of_a_gradient_is_in_no_line(diagnosed: Any) -> None:
         ("self.log(x.mul_(2))", "aten::mul_", None),
         ("return self.avg.mul_(0.9)", "aten::mul_", None),
         ("self.avg = self.avg.mul_(0.9)", "aten::mul_", None),
-        ("return self.act.conv(x).relu_()", "aten::relu_", "return self.act.conv(x).relu()"),
+        (
+            "return self.act.conv(x).relu_()",
+            "aten::relu_",
+            "return self.act.conv(x).relu()",
+        ),
     ],
 )
-def test_what_holds_a_tensor_keeps_what_was_changed_in_it(line: str, op: str, after: str | None) -> None:
-    edits = out_of_place(f"import torch\ndef f(self, x, y):\n    {line}\n    return x\n", 3, op)
-    assert [edit.after.strip() for edit in edits] == ([after] if after is not None else [])
+def test_what_holds_a_tensor_keeps_what_was_changed_in_it(
+    line: str, op: str, after: str | None
+) -> None:
+    edits = out_of_place(
+        f"import torch\ndef f(self, x, y):\n    {line}\n    return x\n", 3, op
+    )
+    assert [edit.after.strip() for edit in edits] == (
+        [after] if after is not None else []
+    )
 
 
 def test_what_a_function_was_called_with_is_its_callers() -> None:
-    text = (
-        "def f(x, cache):\n    cache.mul_(2)\n    x = x + 1\n    x += cache\n    cache += x\n    return x\n"
-    )
-    assert [changes_argument(parsed(text), line) for line in (2, 4, 5)] == [True, False, True]
+    text = "def f(x, cache):\n    cache.mul_(2)\n    x = x + 1\n    x += cache\n    cache += x\n    return x\n"
+    assert [changes_argument(parsed(text), line) for line in (2, 4, 5)] == [
+        True,
+        False,
+        True,
+    ]
 
 
 OTHER_NAMES = """
@@ -480,13 +569,23 @@ def test_elements_chosen_by_a_tensor_are_a_new_tensor() -> None:
     text = textwrap.dedent(CHOSEN_BY_TENSORS)
     for number, line in enumerate(text.splitlines(), 1):
         if "+=" in line:
-            assert changes_argument(parsed(text), number) == ("the caller's" in line), line
+            assert changes_argument(parsed(text), number) == (
+                "the caller's" in line
+            ), line
 
 
 def test_elements_views_and_attributes_are_the_callers_under_any_name() -> None:
     text = textwrap.dedent(OTHER_NAMES)
-    expected = [number for number, line in enumerate(text.splitlines(), 1) if "the caller's" in line]
-    assert [n for n in range(1, text.count("\n") + 1) if changes_argument(parsed(text), n)] == expected
+    expected = [
+        number
+        for number, line in enumerate(text.splitlines(), 1)
+        if "the caller's" in line
+    ]
+    assert [
+        n
+        for n in range(1, text.count("\n") + 1)
+        if changes_argument(parsed(text), n)
+    ] == expected
 
 
 KEPT = """
@@ -535,7 +634,11 @@ def test_names_and_containers_that_hold_what_a_line_changes() -> None:
         "skip", "z", "p", "self.kept", "skip, states", "pair", "pair",
     ]  # fmt: skip
     held = [n for n in numbers if is_in_a_container(parsed(text), n)]
-    assert [lines[n].partition("# ")[2] for n in held] == ["skip, states", "pair", "pair"]
+    assert [lines[n].partition("# ")[2] for n in held] == [
+        "skip, states",
+        "pair",
+        "pair",
+    ]
 
 
 CALLED = """
@@ -554,7 +657,8 @@ CALLED = """
 
 
 def test_of_a_line_the_operator_in_place_counts_and_no_other_call() -> None:
-    """The module that makes what it changes is given a tensor of the caller's, which stands in a list."""
+    """The module that makes what it changes is given a tensor of the caller's,
+    which stands in a list."""
     lines = dict(enumerate(textwrap.dedent(CALLED).splitlines(), 1))
     file = parsed(textwrap.dedent(CALLED))
     numbers = [n for n, line in lines.items() if "relu(" in line]
@@ -562,8 +666,12 @@ def test_of_a_line_the_operator_in_place_counts_and_no_other_call() -> None:
         is_named = changes_what_has_another_name(file, number, op="aten::relu_")
         assert is_named == ("# skip" in lines[number]), lines[number]
         assert not is_in_a_container(file, number, op="aten::relu_")
-        assert not changes_argument(file, number, through_calls=False, op="aten::relu_")
-    assert is_in_a_container(file, numbers[-1])  # any module of the line may work in place
+        assert not changes_argument(
+            file, number, through_calls=False, op="aten::relu_"
+        )
+    assert is_in_a_container(
+        file, numbers[-1]
+    )  # any module of the line may work in place
 
 
 OTHER_MEMORY = """
@@ -617,10 +725,17 @@ OTHER_MEMORY = """
 def test_an_update_is_seen_under_a_name_that_modules_and_branches_give(
     fusiondoc: Run, tmp_path: Path
 ) -> None:
-    """Each of these but the last changed the result once it was written out of place."""
+    """Each of these but the last changed the result once it was written out of
+    place."""
     write(tmp_path, "net.py", OTHER_MEMORY)
-    done = fusiondoc("diagnose", "net.py", "--fuser", "nnc", "-f", "json", cwd=tmp_path)
-    edits = [edit for change in json.loads(done.stdout)["plan"] for edit in change["edits"]]
+    done = fusiondoc(
+        "diagnose", "net.py", "--fuser", "nnc", "-f", "json", cwd=tmp_path
+    )
+    edits = [
+        edit
+        for change in json.loads(done.stdout)["plan"]
+        for edit in change["edits"]
+    ]
     assert [edit["after"].strip() for edit in edits] == ["free = free + 1.0"]
 
 
@@ -651,41 +766,87 @@ UNKNOWN_OPERATORS = """
 
 
 @pytest.mark.torch
-def test_an_operator_without_a_row_and_a_branch_may_hand_a_tensor_on(fusiondoc: Run, tmp_path: Path) -> None:
+def test_an_operator_without_a_row_and_a_branch_may_hand_a_tensor_on(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     """The text shows that ``cumsum`` gives no name to ``g``."""
     write(tmp_path, "net.py", UNKNOWN_OPERATORS)
-    done = fusiondoc("diagnose", "net.py", "--fuser", "nnc", "-f", "json", cwd=tmp_path)
-    edits = [edit for change in json.loads(done.stdout)["plan"] for edit in change["edits"]]
+    done = fusiondoc(
+        "diagnose", "net.py", "--fuser", "nnc", "-f", "json", cwd=tmp_path
+    )
+    edits = [
+        edit
+        for change in json.loads(done.stdout)["plan"]
+        for edit in change["edits"]
+    ]
     assert [edit["after"].strip() for edit in edits] == ["g = g + y"]
 
 
 @pytest.mark.torch
 @pytest.mark.nightly
 def test_no_update_is_advised_that_another_name_sees(tmp_path: Path) -> None:
-    """Programs that change in place what an argument, a list, a view or another name holds too; each advised
-    change is applied, and the results are compared."""
+    """Programs that change in place what an argument, a list, a view or another
+    name holds too; each advised change is applied, and the results are compared."""
     root = Path(__file__).parents[1]
-    command = [sys.executable, "benchmarks/promises.py", "benchmarks/promise_programs_8"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    assert "0 broken, 0 on a wrong line" in done.stdout.splitlines()[-1], done.stdout[-2000:]
+    command = [
+        sys.executable,
+        "benchmarks/promises.py",
+        "benchmarks/promise_programs_8",
+    ]
+    done = subprocess.run(
+        command, cwd=root, capture_output=True, text=True, check=False
+    )
+    assert "0 broken, 0 on a wrong line" in done.stdout.splitlines()[-1], (
+        done.stdout[-2000:]
+    )
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize("sizes", [(2, 2), ()], ids=["matrix", "number"])
 def test_types_are_promoted_as_by_torch(sizes: tuple[int, ...]) -> None:
     torch = pytest.importorskip("torch")
-    names = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
-    printed = ("Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double")
+    names = (
+        "bool",
+        "uint8",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+    )
+    printed = (
+        "Bool",
+        "Byte",
+        "Char",
+        "Short",
+        "Int",
+        "Long",
+        "Half",
+        "BFloat16",
+        "Float",
+        "Double",
+    )
     shown = "2, 2, strides=[2, 1], " if sizes else ""
     for (name, text), (other, its) in product(zip(names, printed), repeat=2):
         first = torch.ones((2, 2), dtype=getattr(torch, name))
-        promoted = torch.result_type(first, torch.ones(sizes, dtype=getattr(torch, other))) != first.dtype
-        types = [f"{text}(2, 2, strides=[2, 1], device=cpu)", f"{its}({shown}requires_grad=0, device=cpu)"]
+        promoted = (
+            torch.result_type(first, torch.ones(sizes, dtype=getattr(torch, other)))
+            != first.dtype
+        )
+        types = [
+            f"{text}(2, 2, strides=[2, 1], device=cpu)",
+            f"{its}({shown}requires_grad=0, device=cpu)",
+        ]
         assert is_promoted(types) == promoted, types
 
 
 @pytest.mark.torch
-def test_an_update_that_keeps_its_element_type_stays_in_place(tmp_path: Path) -> None:
+def test_an_update_that_keeps_its_element_type_stays_in_place(
+    tmp_path: Path,
+) -> None:
     """A plan shows the type of what a group takes, here of ``y``."""
     write(
         tmp_path,
@@ -708,7 +869,8 @@ def test_an_update_that_keeps_its_element_type_stays_in_place(tmp_path: Path) ->
 
 
 def test_no_update_is_advised_that_would_make_nvfuser_fail(tmp_path: Path) -> None:
-    """A mean, masked in place: with ``error = error * mask`` this program ended in FD307 on an H200."""
+    """A mean, masked in place: with ``error = error * mask`` this program ended in
+    FD307 on an H200."""
     capture = FIXTURES / "captures" / "sized-reduction-nvfuser-2.1.2.tar.xz"
     with tarfile.open(capture) as archive:
         archive.extractall(tmp_path)
@@ -719,6 +881,12 @@ def test_no_update_is_advised_that_would_make_nvfuser_fail(tmp_path: Path) -> No
     assert not [change for change in report.plan if change.edits]
     # The masked tensor is another one: nothing keeps its update in place.
     source = folder / "sources" / "0.py"
-    source.write_text(source.read_text().replace("error *= mask", "mask *= error"), "utf-8")
-    (found,) = (one for one in report_from([str(folder)]).findings if "aten::mul_" in one.ops)
+    source.write_text(
+        source.read_text().replace("error *= mask", "mask *= error"), "utf-8"
+    )
+    (found,) = (
+        one
+        for one in report_from([str(folder)]).findings
+        if "aten::mul_" in one.ops
+    )
     assert "FD307" not in str(found.advice)

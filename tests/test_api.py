@@ -25,7 +25,11 @@ A_LOG = LOGS / "nvfuser-2.1.2-rejects-full.log.xz"
 def test_a_report_of_a_log_in_every_spelling() -> None:
     report = fusiondoc.parse(str(A_LOG))
     assert report.groups
-    assert fusiondoc.parse(A_LOG).groups == fusiondoc.parse([A_LOG]).groups == report.groups
+    assert (
+        fusiondoc.parse(A_LOG).groups
+        == fusiondoc.parse([A_LOG]).groups
+        == report.groups
+    )
 
 
 def test_what_cannot_be_parsed() -> None:
@@ -38,7 +42,10 @@ def test_what_cannot_be_parsed() -> None:
 
 def test_render_is_what_the_command_prints() -> None:
     report = fusiondoc.parse(A_LOG)
-    assert json.loads(fusiondoc.render(report, "json"))["schema"] == "fusiondoc.report/1"
+    assert (
+        json.loads(fusiondoc.render(report, "json"))["schema"]
+        == "fusiondoc.report/1"
+    )
     for format_ in ("text", "html", "markdown", "sarif", "junit"):
         assert fusiondoc.render(report, format_)
     assert fusiondoc.render(report) == str(report)
@@ -75,7 +82,9 @@ class Printer:
 def test_what_a_notebook_shows_names_no_folder_of_the_machine() -> None:
     home = "/home/me/project"
     report: Any = fusiondoc.parse(A_LOG)
-    rows = tuple(replace(row, user_source=f"{home}/model.py:3:8") for row in report.unfused)
+    rows = tuple(
+        replace(row, user_source=f"{home}/model.py:3:8") for row in report.unfused
+    )
     target = Target(name=f"{home}/model.py", folder=home)
     report = replace(report, unfused=rows, target=target)
     html = report_fragment(report)
@@ -86,7 +95,9 @@ def test_what_a_notebook_shows_names_no_folder_of_the_machine() -> None:
 def test_reports_and_comparisons_show_themselves() -> None:
     report: Any = fusiondoc.parse(A_LOG)
     comparison: Any = fusiondoc.compare(report, report)
-    with_a_plan: Any = fusiondoc.parse(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-compile.log.xz")
+    with_a_plan: Any = fusiondoc.parse(
+        FIXTURES / "logs" / "nvfuser-2.1.2-fallback-compile.log.xz"
+    )
     for one in (report, comparison):
         printer = Printer()
         one._repr_pretty_(printer, False)
@@ -99,8 +110,14 @@ def test_reports_and_comparisons_show_themselves() -> None:
     to_do, tables = with_a_plan._repr_html_().split("<table>", 1)
     change = with_a_plan.plan[0]
     command = change.command.replace(f"{Path.cwd()}/", "")
-    assert escape(change.change) in to_do and escape(command) in to_do and "Findings (" in tables
-    assert ": 1 group, " in repr(fusiondoc.parse(FIXTURES / "compare" / "one-group.log"))
+    assert (
+        escape(change.change) in to_do
+        and escape(command) in to_do
+        and "Findings (" in tables
+    )
+    assert ": 1 group, " in repr(
+        fusiondoc.parse(FIXTURES / "compare" / "one-group.log")
+    )
 
 
 BAD = "<script>alert(1)</script>\x1b[31m&\"'"
@@ -111,7 +128,10 @@ def test_what_a_notebook_shows_is_escaped() -> None:
     group = report.groups[0]
     node = replace(group.nodes[0], op=BAD, source=BAD, user_source=BAD)
     row = replace(
-        report.unfused[0], op=BAD, user_source=BAD, reason=replace(report.unfused[0].reason, text=BAD)
+        report.unfused[0],
+        op=BAD,
+        user_source=BAD,
+        reason=replace(report.unfused[0].reason, text=BAD),
     )
     finding = replace(report.findings[0], message=BAD, advice=BAD)
     bad = replace(
@@ -142,7 +162,13 @@ def test_nothing_is_imported_before_it_is_asked_for() -> None:
         "sys.exit(sorted({'torch', 'click'} & set(sys.modules)) or 0 or 0)\n"
     )
     root = str(Path(fusiondoc.__file__).parent.parent)
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, check=False, text=True, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=root,
+        check=False,
+        text=True,
+        capture_output=True,
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -1,4 +1,5 @@
-"""``fusiondoc.diagnose``: targets as the command runs them, and models of this process in a child."""
+"""``fusiondoc.diagnose``: targets as the command runs them, and models of this
+process in a child."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def captures(folder: Path) -> list[Path]:
 
 
 def test_a_module_by_name(module: Any, tmp_path: Path) -> None:
-    """The child has the weights of here, and the Python model for the eager passes of ``verify``."""
+    """The child has the weights of here, and the Python model for the eager passes
+    of ``verify``."""
     import torch
 
     model = module.Scaled()
@@ -79,16 +81,29 @@ def test_a_function_of_a_function_as_an_archive(tmp_path: Path) -> None:
     def local(x):
         return torch.relu(x + 1) * 2
 
-    report = fusiondoc.diagnose(local, torch.ones(4, 4), runs=3, fuser="nnc", folder=tmp_path)
-    assert [group.ops for group in report.groups] == [("aten::add", "aten::relu", "aten::mul")]
-    assert all(str(node.source).startswith(__file__) for node in report.groups[0].nodes)
+    report = fusiondoc.diagnose(
+        local, torch.ones(4, 4), runs=3, fuser="nnc", folder=tmp_path
+    )
+    assert [group.ops for group in report.groups] == [
+        ("aten::add", "aten::relu", "aten::mul")
+    ]
+    assert all(
+        str(node.source).startswith(__file__) for node in report.groups[0].nodes
+    )
     (capture,) = captures(tmp_path)
-    assert (capture / "model.pt").exists() and not (capture / "model.pickle").exists()
+    assert (capture / "model.pt").exists() and not (
+        capture / "model.pickle"
+    ).exists()
 
 
 def test_a_target_with_texts_that_fails(module: Any, tmp_path: Path) -> None:
     with pytest.raises(ModelFailed, match="failed in the forward pass"):
-        fusiondoc.diagnose("api_models.py:chain", ["float32[2,3]", "float32[4]"], runs=3, fuser="nnc")
+        fusiondoc.diagnose(
+            "api_models.py:chain",
+            ["float32[2,3]", "float32[4]"],
+            runs=3,
+            fuser="nnc",
+        )
     assert len(captures(tmp_path)) == 1
     assert fusiondoc.parse().target.name == "api_models.py:chain"
 
@@ -118,11 +133,18 @@ def test_what_cannot_be_imported_is_scripted(
         return x * 2
 
     shadow.__module__, shadow.__qualname__ = "api_models", "chain"
-    for fn in (Local(), torch.nn.Sequential(Local()), torch.jit.script(module.chain), shadow):
+    for fn in (
+        Local(),
+        torch.nn.Sequential(Local()),
+        torch.jit.script(module.chain),
+        shadow,
+    ):
         assert not loaded(tmp_path, fn)[0]
     assert not (tmp_path / "model.pickle").exists()
     monkeypatch.setattr(sys, "path", [])
-    assert not loaded(tmp_path, module.Scaled())[0], "sys.modules has it, a new process does not find it"
+    assert not loaded(tmp_path, module.Scaled())[0], (
+        "sys.modules has it, a new process does not find it"
+    )
 
 
 @pytest.mark.parametrize(

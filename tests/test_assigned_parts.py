@@ -1,4 +1,5 @@
-"""Assignments to parts of a tensor, written out of place: torch finds equal values and gradients."""
+"""Assignments to parts of a tensor, written out of place: torch finds equal values
+and gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from fusiondoc.model.report import Report
 
 UNITS: list[Rewrite] = [BY_MASK, OF_SLICE]
 EXAMPLES = [
-    pytest.param(example.before, example.after, example.shown.gradients, id=example.before)
+    pytest.param(
+        example.before, example.after, example.shown.gradients, id=example.before
+    )
     for unit in UNITS
     for example in unit.examples
     if example.after is not None
@@ -32,7 +35,9 @@ def results(body: str, gradients: bool) -> list[Any]:
     given = {name: torch.randn(4, 6, requires_grad=gradients) for name in "xyz"}
     names = {name: value * 1 for name, value in given.items()}
     exec(body, {"torch": torch}, names)
-    values = [value for _, value in sorted(names.items()) if value.is_floating_point()]
+    values = [
+        value for _, value in sorted(names.items()) if value.is_floating_point()
+    ]
     if not gradients:
         return values
     total = sum((value * value).sum() for value in values)
@@ -41,16 +46,25 @@ def results(body: str, gradients: bool) -> list[Any]:
 
 @pytest.mark.torch
 @pytest.mark.parametrize(("before", "after", "gradients"), EXAMPLES)
-def test_values_and_gradients_stay(before: str, after: str, gradients: bool) -> None:
+def test_values_and_gradients_stay(
+    before: str, after: str, gradients: bool
+) -> None:
     torch = pytest.importorskip("torch")
     assert before != after
-    for one, other in zip(results(before, gradients), results(after, gradients), strict=True):
+    for one, other in zip(
+        results(before, gradients), results(after, gradients), strict=True
+    ):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(
     ("given", "written"),
-    [("low: float", True), ("low: Tensor", False), ("low", False), ("y, low: int", True)],
+    [
+        ("low: float", True),
+        ("low: Tensor", False),
+        ("low", False),
+        ("y, low: int", True),
+    ],
 )
 def test_a_number_may_be_an_argument(given: str, written: bool) -> None:
     text = f"def f(x: Tensor, {given}):\n    x = x * 2\n    x[x.lt(0)] = low\n"
@@ -59,7 +73,8 @@ def test_a_number_may_be_an_argument(given: str, written: bool) -> None:
 
 
 def test_the_mask_of_rows_is_not_sure() -> None:
-    """``x[m] = 0`` with a mask of rows would be broadcast the other way by ``torch.where``."""
+    """``x[m] = 0`` with a mask of rows would be broadcast the other way by
+    ``torch.where``."""
     text = "import torch\ndef f(x, m):\n    x = x * 2\n    rows = m > 0\n    x[rows] = 0.0\n"
     line = Line(ParsedFile(SourceText(Path("m.py"), text, "utf-8", False)), 5)
     (found,) = BY_MASK.write(line)
@@ -85,7 +100,8 @@ PROGRAMS = Path(__file__).parents[1] / "benchmarks" / "promise_programs_2"
 
 
 def changed(program: Path, report: Report, kind: str, into: Path) -> Path:
-    """A copy of the program with the edits of the first change whose title begins so."""
+    """A copy of the program with the edits of the first change whose title begins
+    so."""
     change = next(one for one in report.plan if one.change.startswith(kind))
     lines = program.read_text().split("\n")
     for edit in change.edits:
@@ -111,23 +127,35 @@ def test_elements_assigned_by_a_mask_are_chosen_with_where(
 ) -> None:
     torch = pytest.importorskip("torch")
     program = PROGRAMS / f"{name}.py"
-    before = fusiondoc.diagnose(str(program), fuser="nnc", runs=3, backward=gradients)
-    change = next(one for one in before.plan if one.change.startswith("Select with torch.where"))
+    before = fusiondoc.diagnose(
+        str(program), fuser="nnc", runs=3, backward=gradients
+    )
+    change = next(
+        one
+        for one in before.plan
+        if one.change.startswith("Select with torch.where")
+    )
     copy = changed(program, before, "Select with torch.where", tmp_path)
     after = fusiondoc.diagnose(str(copy), fuser="nnc", runs=3, backward=gradients)
     forward = [row for row in after.unfused if row.phase != "backward"]
     assert not {"aten::index", "aten::index_put_"} & {row.op for row in forward}
     assert change.operators >= 2
     one, other = (runpy.run_path(str(path)) for path in (program, copy))
-    torch.testing.assert_close(one["model"](*one["inputs"]), other["model"](*one["inputs"]))
+    torch.testing.assert_close(
+        one["model"](*one["inputs"]), other["model"](*one["inputs"])
+    )
 
 
 @pytest.mark.torch
 def test_elements_of_an_argument_are_not_offered(tmp_path: Path) -> None:
     """The caller would find them as they were."""
-    body = "def model(x, y):\n    x[x < 0] = 0.0\n    return torch.tanh(x * 2.0) + y\n"
+    body = (
+        "def model(x, y):\n    x[x < 0] = 0.0\n    return torch.tanh(x * 2.0) + y\n"
+    )
     path = tmp_path / "net.py"
-    path.write_text(f"import torch\n\n\n{body}\n\ninputs = (torch.randn(4, 8), torch.randn(4, 8))\n")
+    path.write_text(
+        f"import torch\n\n\n{body}\n\ninputs = (torch.randn(4, 8), torch.randn(4, 8))\n"
+    )
     report = fusiondoc.diagnose(str(path), fuser="nnc", runs=3)
     assert "aten::index_put_" in {row.op for row in report.unfused}
     assert not any("aten::index_put_" in one.ops for one in report.plan)
@@ -135,7 +163,8 @@ def test_elements_of_an_argument_are_not_offered(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_slices_assigned_in_place_are_joined(tmp_path: Path) -> None:
-    """Both lines of a detection head, one of them together with its ``square()``."""
+    """Both lines of a detection head, one of them together with its
+    ``square()``."""
     torch = pytest.importorskip("torch")
     program = PROGRAMS.with_name("promise_programs") / "yolo_head.py"
     before = fusiondoc.diagnose(str(program), fuser="nnc", runs=3)
@@ -146,4 +175,6 @@ def test_slices_assigned_in_place_are_joined(tmp_path: Path) -> None:
     # Each file seeds its own weights: the same are given to both.
     one, other = (runpy.run_path(str(path)) for path in (program, copy))
     other["model"].load_state_dict(one["model"].state_dict())
-    torch.testing.assert_close(one["model"](*one["inputs"]), other["model"](*one["inputs"]))
+    torch.testing.assert_close(
+        one["model"](*one["inputs"]), other["model"](*one["inputs"])
+    )

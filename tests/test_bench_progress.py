@@ -1,4 +1,5 @@
-"""How far a bench is, where stderr is no terminal: a log of a job must not be silent for minutes."""
+"""How far a bench is, where stderr is no terminal: a log of a job must not be
+silent for minutes."""
 
 from __future__ import annotations
 
@@ -32,9 +33,22 @@ def test_a_bench_in_a_pipe_says_how_far_it_is(
 ) -> None:
     monkeypatch.setattr(bench, "LINE_SECONDS", 0.2)
     (tmp_path / "model.py").write_text(MODEL)
-    done = fusiondoc("bench", "model.py", "--variant", "aot", "--rounds", 6, "--processes", 1, "-f", "json")
+    done = fusiondoc(
+        "bench",
+        "model.py",
+        "--variant",
+        "aot",
+        "--rounds",
+        6,
+        "--processes",
+        1,
+        "-f",
+        "json",
+    )
     assert done.returncode == 0, done.stderr
-    lines = [line for line in done.stderr.splitlines() if line.startswith("bench: ")]
+    lines = [
+        line for line in done.stderr.splitlines() if line.startswith("bench: ")
+    ]
     assert lines[0] == "bench: 0 s: forward: loading" and len(lines) > 2
     assert all(LINE.match(line) for line in lines), lines
     assert any("% done" in line for line in lines)
@@ -50,11 +64,16 @@ def test_one_long_step_is_told_again_and_again(
         time.sleep(0.4)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) >= 3
-    assert all(re.match(r"bench: 25% done, \d s: forward: nvfuser warms up\Z", line) for line in lines)
+    assert all(
+        re.match(r"bench: 25% done, \d s: forward: nvfuser warms up\Z", line)
+        for line in lines
+    )
     time.sleep(0.2)
     assert capsys.readouterr().err == "", "it ends with the block"
 
 
-def test_a_bench_that_fails_at_once_says_nothing_of_progress(fusiondoc: Run, tmp_path: Path) -> None:
+def test_a_bench_that_fails_at_once_says_nothing_of_progress(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     done = fusiondoc("bench", "nowhere.py")
     assert done.returncode == 2 and "bench: " not in done.stderr

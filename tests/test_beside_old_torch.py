@@ -1,4 +1,5 @@
-"""fusiondoc beside an interpreter that is too old for fusiondoc itself, as the README shows it."""
+"""fusiondoc beside an interpreter that is too old for fusiondoc itself, as the
+README shows it."""
 
 from __future__ import annotations
 
@@ -27,14 +28,19 @@ OPERATORS = (
 @pytest.fixture
 def old_python() -> Path:
     """Looked for when a test runs: every worker of the tests imports this file."""
-    found = next(filter(None, (python_of(version, "torch") for version in OLD)), None)
+    found = next(
+        filter(None, (python_of(version, "torch") for version in OLD)), None
+    )
     if found is None:
         pytest.skip(f"needs a Python {' or '.join(OLD)} with torch")
     return found
 
 
-def test_a_model_is_diagnosed_in_an_older_interpreter(fusiondoc_process: Run, old_python: Path) -> None:
-    """The report is of that Python and its torch, with the group and every pass equal to an eager one."""
+def test_a_model_is_diagnosed_in_an_older_interpreter(
+    fusiondoc_process: Run, old_python: Path
+) -> None:
+    """The report is of that Python and its torch, with the group and every pass
+    equal to an eager one."""
     done = fusiondoc_process(
         *("diagnose", ROOT / "examples" / "bias_gelu.py", "--python", old_python),
         *("--fuser", "nnc", "--verify", "--format", "json"),
@@ -44,10 +50,14 @@ def test_a_model_is_diagnosed_in_an_older_interpreter(fusiondoc_process: Run, ol
     assert report["environment"]["python"].startswith(OLD)
     assert [tuple(group["ops"]) for group in report["groups"]] == [OPERATORS]
     assert report["coverage"]["fraction"] == 1.0
-    assert not [finding for finding in report["findings"] if finding["code"] == "FD501"]
+    assert not [
+        finding for finding in report["findings"] if finding["code"] == "FD501"
+    ]
 
 
-def test_its_facts_and_knobs_are_of_its_torch(fusiondoc_process: Run, old_python: Path) -> None:
+def test_its_facts_and_knobs_are_of_its_torch(
+    fusiondoc_process: Run, old_python: Path
+) -> None:
     done = fusiondoc_process("env", "--python", old_python, "--format", "json")
     assert done.returncode == 0, done.stderr
     assert '"python": "3.' in done.stdout and str(old_python) in done.stdout

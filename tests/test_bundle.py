@@ -1,4 +1,5 @@
-"""``fusiondoc bundle``: names and secrets replaced everywhere, the same report; and archives of others."""
+"""``fusiondoc bundle``: names and secrets replaced everywhere, the same report; and
+archives of others."""
 
 from __future__ import annotations
 
@@ -45,12 +46,16 @@ def changed(text: str) -> str:
 
 
 @pytest.fixture
-def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+def capture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Path:
     """A real capture, as if qzuser.qzname had made it on box-7."""
     monkeypatch.setattr("platform.node", lambda: "box-7")
     monkeypatch.setattr("getpass.getuser", lambda: "qzuser.qzname")
     monkeypatch.setenv("HOME", "/home/qzuser.qzname")
-    with tarfile.open(FIXTURES / "captures" / "encoder-layer-nvfuser-2.1.2.tar.xz") as archive:
+    with tarfile.open(
+        FIXTURES / "captures" / "encoder-layer-nvfuser-2.1.2.tar.xz"
+    ) as archive:
         archive.extractall(tmp_path)
     folder = tmp_path / ".fusiondoc" / "20260101-000000-encoder"
     folder.parent.mkdir()
@@ -67,74 +72,124 @@ def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     (folder / "log").write_text(log)
     asked = json.loads((folder / "request.json").read_text())
     asked.update(
-        cwd=PROJECT, python="/home/qzuser.qzname/venv/bin/python", command=["x", "--token", "qzuser1"]
+        cwd=PROJECT,
+        python="/home/qzuser.qzname/venv/bin/python",
+        command=["x", "--token", "qzuser1"],
     )
     (folder / "request.json").write_text(json.dumps(asked))
     (folder / "sources").mkdir()
-    (folder / "sources" / "0.py").write_text(f"# by qzuser.qzname\nkey = '{SECRET}'\n")
-    (folder / "sources" / "index.json").write_text(json.dumps({f"{PROJECT}/encoder_layer.py": "0.py"}))
+    (folder / "sources" / "0.py").write_text(
+        f"# by qzuser.qzname\nkey = '{SECRET}'\n"
+    )
+    (folder / "sources" / "index.json").write_text(
+        json.dumps({f"{PROJECT}/encoder_layer.py": "0.py"})
+    )
     (folder / "model.pickle").write_bytes(b"weights")
     return folder
 
 
 @pytest.mark.parametrize("ending", archives.ENDINGS)
-def test_names_are_replaced_everywhere(capture: Path, tmp_path: Path, ending: str) -> None:
+def test_names_are_replaced_everywhere(
+    capture: Path, tmp_path: Path, ending: str
+) -> None:
     output = tmp_path / f"b{ending}"
     done = bundle.bundle(Capture(capture), output)
     source = source_of(str(output))
     assert source.path is not None
-    files = {path.relative_to(source.path).as_posix(): path.read_bytes() for path in source.path.rglob("*.*")}
+    files = {
+        path.relative_to(source.path).as_posix(): path.read_bytes()
+        for path in source.path.rglob("*.*")
+    }
     files["log"] = (source.path / "log").read_bytes()
     for name, data in files.items():
         for secret in (*OTHERS, "qzname", "qzuser1", "acme"):
             assert secret.encode() not in data, (name, secret)
-    assert files["log"].startswith(b"user@host:~$ from /project/data, mail name@example.com, ***\n")
-    assert json.loads(files["sources/index.json"]) == {"/project/encoder_layer.py": "0.py"}
+    assert files["log"].startswith(
+        b"user@host:~$ from /project/data, mail name@example.com, ***\n"
+    )
+    assert json.loads(files["sources/index.json"]) == {
+        "/project/encoder_layer.py": "0.py"
+    }
     assert "model.pickle" in done.left_out and "model.pickle" not in files
     told = {one.name: one.replaced for one in done.files}
-    assert told["log"]["secret"] == 2 and told["log"]["project"] > 10 and told["request.json"]["home"] == 1
+    assert (
+        told["log"]["secret"] == 2
+        and told["log"]["project"] > 10
+        and told["request.json"]["home"] == 1
+    )
     listed = json.loads(files["bundle.json"]) if "bundle.json" in files else {}
     assert not listed or listed["schema"] == bundle.SCHEMA
 
 
-def test_the_report_is_the_same_but_for_names(capture: Path, tmp_path: Path, fusiondoc: Run) -> None:
+def test_the_report_is_the_same_but_for_names(
+    capture: Path, tmp_path: Path, fusiondoc: Run
+) -> None:
     assert fusiondoc("bundle", "-o", "b.tar.xz", cwd=tmp_path).returncode == 0
 
     def report(*arguments: str) -> Any:
-        made = json.loads(changed(fusiondoc("parse", *arguments, "--format", "json", cwd=tmp_path).stdout))
+        made = json.loads(
+            changed(
+                fusiondoc(
+                    "parse", *arguments, "--format", "json", cwd=tmp_path
+                ).stdout
+            )
+        )
         made["parse"].update(seconds=0, bytes=0)
         made["timing"]["parse"] = 0
         return made
 
     before, after = report(), report("b.tar.xz")
     assert len(before["groups"]) > 5 and before["kernels"]
-    text = json.dumps(before).replace(".fusiondoc/20260101-000000-encoder", "b.tar.xz")
+    text = json.dumps(before).replace(
+        ".fusiondoc/20260101-000000-encoder", "b.tar.xz"
+    )
     assert json.loads(text) == after
 
 
-def test_the_same_capture_gives_the_same_bytes(capture: Path, tmp_path: Path) -> None:
+def test_the_same_capture_gives_the_same_bytes(
+    capture: Path, tmp_path: Path
+) -> None:
     for ending in archives.ENDINGS:
         for name in ("a", "b"):
             bundle.bundle(Capture(capture), tmp_path / (name + ending))
-        assert (tmp_path / f"a{ending}").read_bytes() == (tmp_path / f"b{ending}").read_bytes()
+        assert (tmp_path / f"a{ending}").read_bytes() == (
+            tmp_path / f"b{ending}"
+        ).read_bytes()
     with tarfile.open(tmp_path / "a.tar.xz") as archive:
         for one in archive:
-            assert (one.mtime, one.uid, one.uname, one.mode) == (315532800, 0, "", 0o644)
+            assert (one.mtime, one.uid, one.uname, one.mode) == (
+                315532800,
+                0,
+                "",
+                0o644,
+            )
 
 
-def test_the_command_shows_what_it_holds(capture: Path, tmp_path: Path, fusiondoc: Run) -> None:
+def test_the_command_shows_what_it_holds(
+    capture: Path, tmp_path: Path, fusiondoc: Run
+) -> None:
     done = fusiondoc("bundle", "--dry-run", "--no-source", cwd=tmp_path)
-    assert done.returncode == 0 and "secret 2" in done.stdout and "sources/0.py" not in done.stdout
-    assert "left out: model.pickle, sources/0.py" in done.stderr and "nothing was written" in done.stderr
+    assert (
+        done.returncode == 0
+        and "secret 2" in done.stdout
+        and "sources/0.py" not in done.stdout
+    )
+    assert (
+        "left out: model.pickle, sources/0.py" in done.stderr
+        and "nothing was written" in done.stderr
+    )
     assert not list(tmp_path.glob("*.xz"))
     done = fusiondoc("bundle", "encoder", cwd=tmp_path)
-    assert (tmp_path / "20260101-000000-encoder.tar.xz").exists() and "fusiondoc parse" in done.stderr
+    assert (
+        tmp_path / "20260101-000000-encoder.tar.xz"
+    ).exists() and "fusiondoc parse" in done.stderr
     assert fusiondoc("bundle", "-o", "x.gz", cwd=tmp_path).returncode == 2
     assert fusiondoc("bundle", "-o", "no/x.zip", cwd=tmp_path).returncode == 2
 
 
 def without_flag(capture: Path, folder: Path, ending: str) -> Path:
-    """A bundle as a stranger would send it: it says that it is none, and names an interpreter of theirs."""
+    """A bundle as a stranger would send it: it says that it is none, and names an
+    interpreter of theirs."""
     marker = folder / "ran"
     (folder / "evil").write_text(f"#!/bin/sh\ntouch {marker}\n")
     (folder / "evil").chmod(0o755)
@@ -145,7 +200,13 @@ def without_flag(capture: Path, folder: Path, ending: str) -> Path:
     shutil.copytree(unpacked.path, folder / "top")
     asked = json.loads((folder / "top" / "request.json").read_text())
     assert asked.pop("bundled") is True
-    target = {"text": "m.py", "kind": "file", "path": str(folder / "m.py"), "module": None, "name": None}
+    target = {
+        "text": "m.py",
+        "kind": "file",
+        "path": str(folder / "m.py"),
+        "module": None,
+        "name": None,
+    }
     asked.update(python=str(folder / "evil"), cwd=str(folder), target=target)
     (folder / "top" / "request.json").write_text(json.dumps(asked))
     made = folder / f"b{ending}"
@@ -158,40 +219,67 @@ def without_flag(capture: Path, folder: Path, ending: str) -> Path:
 
 
 @pytest.mark.parametrize("ending", [".zip", ".tar.xz"])
-def test_a_bundle_is_never_run(capture: Path, tmp_path: Path, fusiondoc: Run, ending: str) -> None:
-    """Whatever it says of itself; and unpacked by hand it is a capture of somebody else."""
+def test_a_bundle_is_never_run(
+    capture: Path, tmp_path: Path, fusiondoc: Run, ending: str
+) -> None:
+    """Whatever it says of itself; and unpacked by hand it is a capture of somebody
+    else."""
     path = without_flag(capture, tmp_path, ending)
     with pytest.raises(UsageError, match="never run"):
         request_again(source_of(str(path)).capture(), ())
     for name in (f"sent{ending}", path.name):
         for code in ("", "0123456789ab"):
-            done = fusiondoc("kernels", name, "--dump", "ptx", "--trust-capture", code, cwd=tmp_path)
+            done = fusiondoc(
+                "kernels",
+                name,
+                "--dump",
+                "ptx",
+                "--trust-capture",
+                code,
+                cwd=tmp_path,
+            )
             assert done.returncode == 2 and "never run" in done.stderr
-    done = fusiondoc("kernels", "top", "--dump", "ptx", "--trust-capture", cwd=tmp_path)
+    done = fusiondoc(
+        "kernels", "top", "--dump", "ptx", "--trust-capture", cwd=tmp_path
+    )
     assert done.returncode == 2 and "not made here by you" in done.stderr
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_key_over_chunks_and_a_line_without_end(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_over_chunks_and_a_line_without_end(
+    capture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bundle, "_CHUNK", 256)
-    key = "-----BEGIN PRIVATE KEY-----\n" + "MIIEvQ+Zm9v/YmFy\n" * 60 + "-----END PRIVATE KEY-----\n"
+    key = (
+        "-----BEGIN PRIVATE KEY-----\n"
+        + "MIIEvQ+Zm9v/YmFy\n" * 60
+        + "-----END PRIVATE KEY-----\n"
+    )
     (capture / "log").write_text("x\n" * 100 + key + "y\n" * 100 + "no end")
     made = capture.parent.parent / "b.zip"
     bundle.bundle(Capture(capture), made)
     with zipfile.ZipFile(made) as packed:
         log = packed.read("20260101-000000-encoder/log").decode()
-    assert "MIIE" not in log and log.count("***") == 60 and log.endswith("y\nno end")
+    assert (
+        "MIIE" not in log and log.count("***") == 60 and log.endswith("y\nno end")
+    )
 
 
-@pytest.mark.parametrize("name", ["password = ", "api_key: ", "--api-key ", "https://bob:", "Bearer "])
-def test_no_cut_of_a_long_line_goes_through_a_secret(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "name", ["password = ", "api_key: ", "--api-key ", "https://bob:", "Bearer "]
+)
+def test_no_cut_of_a_long_line_goes_through_a_secret(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Wherever in the line it stands."""
     monkeypatch.setattr(bundle, "_CHUNK", 400)
     monkeypatch.setattr(bundle, "_LONGEST_LINE", 400)
     monkeypatch.setattr(bundle, "_AROUND", 150)
     secret = "Xy7" + "q9Zt4" * 4
     names = names_in([], [])
-    end = "@x.com" if "://" in name else ""  # an address of mail would be replaced all the same
+    end = (
+        "@x.com" if "://" in name else ""
+    )  # an address of mail would be replaced all the same
     for word in ("ab ", "abcdefghijk"):  # with spaces and without
         for shift in range(590, 660, 2):
             line = (word * 400)[:shift] + f" {name}{secret}{end} " + word * 300
@@ -201,9 +289,17 @@ def test_no_cut_of_a_long_line_goes_through_a_secret(name: str, monkeypatch: pyt
             assert secret not in made and secret[:8] not in made, (shift, made)
 
 
-def test_a_secret_in_a_line_of_more_than_a_megabyte(capture: Path, tmp_path: Path) -> None:
+def test_a_secret_in_a_line_of_more_than_a_megabyte(
+    capture: Path, tmp_path: Path
+) -> None:
     secret = "Xy7" + "q9Zt4" * 4
-    line = "x" * ((1 << 20) + (1 << 19) - 11) + " password = " + secret + " " + "y" * 600_000
+    line = (
+        "x" * ((1 << 20) + (1 << 19) - 11)
+        + " password = "
+        + secret
+        + " "
+        + "y" * 600_000
+    )
     (capture / "log").write_text(line)
     bundle.bundle(Capture(capture), tmp_path / "b.zip")
     with zipfile.ZipFile(tmp_path / "b.zip") as packed:
@@ -211,15 +307,22 @@ def test_a_secret_in_a_line_of_more_than_a_megabyte(capture: Path, tmp_path: Pat
     assert "password = *** yyy" in log and secret not in log
 
 
-def test_lines_that_are_one_secret_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_that_are_one_secret_stay_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(bundle, "_CHUNK", 300)
     names = names_in([], [])
     for shift in range(0, 60, 7):
         log = (
-            "x" * shift + "\n" + "y y\n" * 70 + "machine a.com\nlogin bob\npassword Hunter2x\n" + "z\n" * 300
+            "x" * shift
+            + "\n"
+            + "y y\n" * 70
+            + "machine a.com\nlogin bob\npassword Hunter2x\n"
+            + "z\n" * 300
         )
         made = "".join(
-            names.text(part, Counter()) for part in bundle._stretches(io.BytesIO(log.encode()), names)
+            names.text(part, Counter())
+            for part in bundle._stretches(io.BytesIO(log.encode()), names)
         )
         assert "Hunter2x" not in made, shift
 
@@ -230,15 +333,27 @@ def test_lines_that_are_one_secret_stay_together(monkeypatch: pytest.MonkeyPatch
         ("QZUSER.QZNAME on BOX-7, Box-7:29500", "user on host, host:29500"),
         ("ACME\\QZUSER.QZNAME", "ACME\\user"),
         ("master box-7.train.acme.internal:29500", "master host:29500"),
-        ("mail Bob.Miller@Acme.COM. <bob@acme.cloud>", "mail name@example.com. <name@example.com>"),
+        (
+            "mail Bob.Miller@Acme.COM. <bob@acme.cloud>",
+            "mail name@example.com. <name@example.com>",
+        ),
         ("bob+x@ml.acme.corp, a@b.gmbh", "name@example.com, name@example.com"),
         (
             "/opt/acme/lib/a.so /opt/acme/b.so /opt/other",
             "/opt/folder1/lib/a.so /opt/folder1/b.so /opt/folder2",
         ),
-        ("/mnt/team-x/data /home/someone/x.py", "/mnt/folder1/data /home/folder2/x.py"),
-        ("/opt/conda/lib/python3.10/site-packages/torch/nn/modules/module.py", None),
-        ("x@w.T; q@k.transpose(-2, -1); x @ w.mT; /opt/python3.11/bin /data/model.py", None),
+        (
+            "/mnt/team-x/data /home/someone/x.py",
+            "/mnt/folder1/data /home/folder2/x.py",
+        ),
+        (
+            "/opt/conda/lib/python3.10/site-packages/torch/nn/modules/module.py",
+            None,
+        ),
+        (
+            "x@w.T; q@k.transpose(-2, -1); x @ w.mT; /opt/python3.11/bin /data/model.py",
+            None,
+        ),
         ("aten::add %x.1 Float(8, 128, device=cuda:0) hostname username", None),
     ],
 )
@@ -247,7 +362,9 @@ def test_names_in_capitals_addresses_and_folders(
 ) -> None:
     monkeypatch.setattr("platform.node", lambda: "box-7")
     monkeypatch.setattr("getpass.getuser", lambda: "qzuser.qzname")
-    assert names_in([], []).text(text, Counter()) == (text if made is None else made)
+    assert names_in([], []).text(text, Counter()) == (
+        text if made is None else made
+    )
 
 
 def test_a_bundle_says_which_kinds_of_secrets_were_looked_for(
@@ -255,7 +372,10 @@ def test_a_bundle_says_which_kinds_of_secrets_were_looked_for(
 ) -> None:
     monkeypatch.setattr(more_secrets, "PACKAGE", "no_such_package")
     done = fusiondoc("bundle", "-o", "b.zip", cwd=tmp_path)
-    assert "private keys" in done.stderr and "pip install 'fusiondoc[secrets]'" in done.stderr
+    assert (
+        "private keys" in done.stderr
+        and "pip install 'fusiondoc[secrets]'" in done.stderr
+    )
     with zipfile.ZipFile(tmp_path / "b.zip") as packed:
         listed = json.loads(packed.read("20260101-000000-encoder/bundle.json"))
     assert tuple(listed["looked_for"]) == KINDS and len(KINDS) >= 6
@@ -266,7 +386,9 @@ def test_the_rules_of_detect_secrets_are_used_where_it_is_installed(
 ) -> None:
     pytest.importorskip("detect_secrets")
     assert len(more_secrets.kinds()) == len(more_secrets.DETECTORS)
-    secret = "AKC" + "b8Zk3Qw9Lm2Xv7"  # of Artifactory, which fusiondoc's own rules do not know so short
+    secret = (
+        "AKC" + "b8Zk3Qw9Lm2Xv7"
+    )  # of Artifactory, which fusiondoc's own rules do not know so short
     (capture / "log").write_text(f"fetch with {secret} now\n")
     done = fusiondoc("bundle", "-o", "b.zip", cwd=tmp_path)
     assert "Artifactory" in done.stderr and "pip install" not in done.stderr
@@ -283,18 +405,28 @@ def test_the_rules_of_detect_secrets_find_nothing_in_real_logs() -> None:
             assert finder(chunk.decode("utf-8", "replace"))[1] == 0, path
 
 
-@pytest.mark.parametrize("name", ["nvfuser-2.1.2-rejects-full", "nnc-2.11-primitive-layer-norm"])
-def test_a_real_log_loses_nothing_that_its_report_needs(name: str, tmp_path: Path, fusiondoc: Run) -> None:
-    """With all rules, those of detect-secrets too; but for folders of other machines."""
+@pytest.mark.parametrize(
+    "name", ["nvfuser-2.1.2-rejects-full", "nnc-2.11-primitive-layer-norm"]
+)
+def test_a_real_log_loses_nothing_that_its_report_needs(
+    name: str, tmp_path: Path, fusiondoc: Run
+) -> None:
+    """With all rules, those of detect-secrets too; but for folders of other
+    machines."""
     data = lzma.decompress((FIXTURES / "logs" / f"{name}.log.xz").read_bytes())
     names = names_in([], [], more_secrets.finder())
     counts: Counter[str] = Counter()
-    made = "".join(names.text(part, counts) for part in bundle._stretches(io.BytesIO(data), names))
+    made = "".join(
+        names.text(part, counts)
+        for part in bundle._stretches(io.BytesIO(data), names)
+    )
     (tmp_path / "before.log").write_bytes(data)
     (tmp_path / "after.log").write_text(made)
 
     def parsed(log: str) -> Any:
-        read = json.loads(fusiondoc("parse", log, "--format", "json", cwd=tmp_path).stdout)
+        read = json.loads(
+            fusiondoc("parse", log, "--format", "json", cwd=tmp_path).stdout
+        )
         groups = [(one["id"], one["ops"], one["kind"]) for one in read["groups"]]
         return groups, [(one["op"], one["reason"]) for one in read["unfused"]]
 
@@ -305,7 +437,11 @@ def test_a_real_log_loses_nothing_that_its_report_needs(name: str, tmp_path: Pat
 # -- archives of others --------------------------------------------------------------------------------------
 
 
-def tar(path: Path, *entries: tuple[tarfile.TarInfo, bytes], form: int = tarfile.USTAR_FORMAT) -> Path:
+def tar(
+    path: Path,
+    *entries: tuple[tarfile.TarInfo, bytes],
+    form: int = tarfile.USTAR_FORMAT,
+) -> Path:
     with tarfile.open(path, "w:xz", format=form, preset=0) as archive:
         for entry, data in entries:
             entry.size = len(data)
@@ -313,7 +449,9 @@ def tar(path: Path, *entries: tuple[tarfile.TarInfo, bytes], form: int = tarfile
     return path
 
 
-def entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+def entry(
+    name: str, kind: bytes = tarfile.REGTYPE, link: str = ""
+) -> tarfile.TarInfo:
     made = tarfile.TarInfo(name)
     made.type, made.linkname = kind, link
     return made
@@ -323,10 +461,15 @@ REQUEST = json.dumps({"schema": "fusiondoc.capture/1"}).encode()
 
 
 def refused(path: Path, fusiondoc: Run, said: str) -> None:
-    with tempfile.TemporaryDirectory() as temporary, mock.patch.object(tempfile, "tempdir", temporary):
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        mock.patch.object(tempfile, "tempdir", temporary),
+    ):
         done = fusiondoc("parse", path)
         left = list(Path(temporary).iterdir())
-    assert done.returncode == 2 and said in done.stderr and "next:" in done.stderr, done.stderr
+    assert (
+        done.returncode == 2 and said in done.stderr and "next:" in done.stderr
+    ), done.stderr
     assert not left
 
 
@@ -358,19 +501,35 @@ def test_extended_headers_many_files_and_large_ones(
 ) -> None:
     long = entry("c/" + "x" * 300)
     for form in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
-        refused(tar(tmp_path / "b.tar.xz", (long, b""), form=form), fusiondoc, "not a file")
+        refused(
+            tar(tmp_path / "b.tar.xz", (long, b""), form=form),
+            fusiondoc,
+            "not a file",
+        )
     monkeypatch.setattr(archives, "MOST_MEMBERS", 3)
     many = tar(tmp_path / "b.tar.xz", *((entry(f"c/{n}"), b"") for n in range(5)))
     refused(many, fusiondoc, "more than 3 files")
     monkeypatch.setattr(archives, "MOST_SMALL", 10)
-    refused(tar(tmp_path / "b.tar.xz", (entry("c/request.json"), REQUEST)), fusiondoc, "larger than any such")
+    refused(
+        tar(tmp_path / "b.tar.xz", (entry("c/request.json"), REQUEST)),
+        fusiondoc,
+        "larger than any such",
+    )
     monkeypatch.setattr(archives, "LEAST_LIMIT", 1000)
     monkeypatch.setattr(archives, "LIMIT_RATIO", 1)
-    refused(tar(tmp_path / "b.tar.xz", (entry("c/log"), bytes(1 << 20))), fusiondoc, "more than it may")
+    refused(
+        tar(tmp_path / "b.tar.xz", (entry("c/log"), bytes(1 << 20))),
+        fusiondoc,
+        "more than it may",
+    )
 
 
 def test_damaged_archives(tmp_path: Path, fusiondoc: Run) -> None:
-    whole = tar(tmp_path / "w.tar.xz", (entry("c/request.json"), REQUEST), (entry("c/log"), b"x" * 9999))
+    whole = tar(
+        tmp_path / "w.tar.xz",
+        (entry("c/request.json"), REQUEST),
+        (entry("c/log"), b"x" * 9999),
+    )
     content = lzma.decompress(whole.read_bytes())
     path = tmp_path / "b.tar.xz"
     negative = bytearray(content)
@@ -395,11 +554,16 @@ def test_a_zip_of_many_files_is_refused_before_they_are_listed(
     refused(tmp_path / "b.zip", fusiondoc, "more than 3 files")
 
 
-def test_zips_that_are_refused(tmp_path: Path, fusiondoc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zips_that_are_refused(
+    tmp_path: Path, fusiondoc: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "b.zip"
 
     def made(
-        name: str, data: bytes = REQUEST, mode: int = 0o100644, kind: int = zipfile.ZIP_DEFLATED
+        name: str,
+        data: bytes = REQUEST,
+        mode: int = 0o100644,
+        kind: int = zipfile.ZIP_DEFLATED,
     ) -> Path:
         with zipfile.ZipFile(path, "w", kind) as packed:
             info = zipfile.ZipInfo(name)
@@ -421,7 +585,9 @@ def test_zips_that_are_refused(tmp_path: Path, fusiondoc: Run, monkeypatch: pyte
     refused(made("c/log", bytes(1 << 20)), fusiondoc, "more than it may")
 
 
-def test_nothing_is_left_when_the_report_is_gone(capture: Path, tmp_path: Path) -> None:
+def test_nothing_is_left_when_the_report_is_gone(
+    capture: Path, tmp_path: Path
+) -> None:
     bundle.bundle(Capture(capture), tmp_path / "b.zip")
     source = source_of(str(tmp_path / "b.zip"))
     folder = source.unpacked.folder.name if source.unpacked else ""

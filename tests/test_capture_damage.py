@@ -1,5 +1,5 @@
-"""Captures whose JSON has other types than it should: what is damaged is left out, and nothing raises but an
-error with its next step."""
+"""Captures whose JSON has other types than it should: what is damaged is left out,
+and nothing raises but an error with its next step."""
 
 from __future__ import annotations
 
@@ -25,13 +25,40 @@ from fusiondoc.whole_files import open_regular, read_within
 from fusiondoc.workflows.load import report_of
 
 CAPTURE = FIXTURES / "captures" / "nvfuser-2.1.2-composite"
-WRONG: tuple[Any, ...] = (None, True, 1e400, "text", [None, 1, [], {}], {"a": {"b": []}, "text": 1})
+WRONG: tuple[Any, ...] = (
+    None,
+    True,
+    1e400,
+    "text",
+    [None, 1, [], {}],
+    {"a": {"b": []}, "text": 1},
+)
 
 RECORDS = (
-    {"record": "knob", "name": "single_node", "requested": "on", "effective": "on", "live": False},
-    {"record": "iteration", "index": 1, "runs": 3, "phase": "forward", "inputs": 0, "seconds": 0.1},
+    {
+        "record": "knob",
+        "name": "single_node",
+        "requested": "on",
+        "effective": "on",
+        "live": False,
+    },
+    {
+        "record": "iteration",
+        "index": 1,
+        "runs": 3,
+        "phase": "forward",
+        "inputs": 0,
+        "seconds": 0.1,
+    },
     {"record": "note", "text": "a note"},
-    {"record": "error", "stage": "forward", "type": "E", "message": "m", "traceback": "t", "hint": "h"},
+    {
+        "record": "error",
+        "stage": "forward",
+        "type": "E",
+        "message": "m",
+        "traceback": "t",
+        "hint": "h",
+    },
     {"record": "source_map", "map": {"aten::add|a.py:1:1": "b.py:2"}},
     {
         "record": "verify",
@@ -75,7 +102,11 @@ OTHERS = {
     },
     "timing.json": {"capture": "timing", "problem": None, "dropped": ["A"]},
     "peak.json": {"gb_per_s": 100.0, "source": "given"},
-    "tries.json": {"tries": [{"change": "as asked", "codes": ["FD101"], "groups": 1, "ops_fused": 2}]},
+    "tries.json": {
+        "tries": [
+            {"change": "as asked", "codes": ["FD101"], "groups": 1, "ops_fused": 2}
+        ]
+    },
     "sources/index.json": {"a.py": "0.py"},
 }
 
@@ -99,7 +130,8 @@ _WRONG = cycle((one,) for one in WRONG)
 
 
 def damaged(value: Any) -> Iterator[Any]:
-    """The value with one of its parts at a time of a wrong type, and itself of one."""
+    """The value with one of its parts at a time of a wrong type, and itself of
+    one."""
     yield from next(_WRONG) if not THOROUGH else WRONG
     if isinstance(value, dict):
         for name, inner in value.items():
@@ -138,7 +170,9 @@ def test_a_part_of_a_wrong_type(name: str, capture: Path) -> None:
 
 def test_a_record_of_a_wrong_type(capture: Path) -> None:
     file = capture / "records.jsonl"
-    by_kind = {json.loads(line)["record"]: line for line in file.read_text().splitlines()}
+    by_kind = {
+        json.loads(line)["record"]: line for line in file.read_text().splitlines()
+    }
     assert {"environment", "fuser", "target", "done"} <= {*by_kind}
     for kind, line in by_kind.items():
         others = [other for name, other in by_kind.items() if name != kind]
@@ -151,16 +185,25 @@ def test_a_record_of_a_wrong_type(capture: Path) -> None:
 
 
 def test_what_is_right_beside_the_damage_is_kept(capture: Path) -> None:
-    (capture / "result.json").write_text('{"signal": "SIGSEGV", "timed_out": "no", "seconds": {"child": 2}}')
+    (capture / "result.json").write_text(
+        '{"signal": "SIGSEGV", "timed_out": "no", "seconds": {"child": 2}}'
+    )
     with (capture / "records.jsonl").open("a") as records:
-        records.write('{"record": "note", "text": 5}\n{"record": "note", "text": "a second"}\n')
+        records.write(
+            '{"record": "note", "text": 5}\n{"record": "note", "text": "a second"}\n'
+        )
     read = Capture(capture)
     assert read.result.ended is Ended.SIGNAL and read.result.seconds.child == 2.0
     assert [note.text for note in read.records.notes] == ["a note", "a second"]
-    assert read.records.verification[0].max_abs is None and read.records.verification[0].tolerance == 1e-5
+    assert (
+        read.records.verification[0].max_abs is None
+        and read.records.verification[0].tolerance == 1e-5
+    )
 
 
-def test_each_file_is_read_once(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_file_is_read_once(
+    capture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened: list[str] = []
 
     def counting(path: Path, *most: int) -> bytes:
@@ -190,8 +233,18 @@ def test_each_file_is_read_once(capture: Path, monkeypatch: pytest.MonkeyPatch) 
         report_of(one)
         _details(one)
         one.failure()
-    assert opened.count("profile/trace.json.gz") == 2  # it is not kept: once a report
-    own = [name for name in opened if (capture / name).is_file() and not name.endswith(("log", "gz"))]
-    assert sorted(own) == sorted({*own}) and {"request.json", "result.json", "records.jsonl"} <= {*own}
+    assert (
+        opened.count("profile/trace.json.gz") == 2
+    )  # it is not kept: once a report
+    own = [
+        name
+        for name in opened
+        if (capture / name).is_file() and not name.endswith(("log", "gz"))
+    ]
+    assert sorted(own) == sorted({*own}) and {
+        "request.json",
+        "result.json",
+        "records.jsonl",
+    } <= {*own}
     both = ("request.json", "records.jsonl")
     assert {f"{name}/{file}" for name in further for file in both} <= {*own}

@@ -1,4 +1,5 @@
-"""The report of a capture made on a GPU, on a machine that has neither torch nor a GPU for it."""
+"""The report of a capture made on a GPU, on a machine that has neither torch nor a
+GPU for it."""
 
 from __future__ import annotations
 
@@ -17,12 +18,20 @@ def test_the_report_of_a_gpu_capture(fusiondoc: Run) -> None:
     report = json.loads(done.stdout)
     assert report["environment"]["torch"] == "2.1.2+cu121"
     assert report["environment"]["gpu"] == "NVIDIA H200"
-    assert report["fuser"]["effective"] == "nvfuser" and report["fuser"]["live"] is True
+    assert (
+        report["fuser"]["effective"] == "nvfuser"
+        and report["fuser"]["live"] is True
+    )
     assert [g["phase"] for g in report["groups"]] == ["forward", "backward"]
     assert [g["kernels"] for g in report["groups"]] == [["K1"], ["K2", "K3", "K4"]]
-    assert all(k["registers"] and k["code"].startswith("__global__ void kernel") for k in report["kernels"])
+    assert all(
+        k["registers"] and k["code"].startswith("__global__ void kernel")
+        for k in report["kernels"]
+    )
     assert all(0.2 < k["peak_fraction"] < 1 for k in report["kernels"])
-    assert [(i["index"], i["phase"], i["stage"]) for i in report["iterations"]][:5] == [
+    assert [(i["index"], i["phase"], i["stage"]) for i in report["iterations"]][
+        :5
+    ] == [
         (1, "forward", "profiling"),
         (1, "backward", "profiling"),
         (2, "forward", "compiling"),
@@ -33,7 +42,9 @@ def test_the_report_of_a_gpu_capture(fusiondoc: Run) -> None:
     assert report["unfused"] == []
 
 
-def test_a_capture_without_argument_is_the_newest(fusiondoc: Run, tmp_path: Path) -> None:
+def test_a_capture_without_argument_is_the_newest(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     shutil.copytree(CAPTURE, tmp_path / ".fusiondoc" / "20260102-101500-composite")
     done = fusiondoc("parse")
     assert done.returncode == 0, done.stderr
@@ -51,7 +62,9 @@ def test_a_capture_of_a_newer_version(fusiondoc: Run, tmp_path: Path) -> None:
     assert "Upgrade" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_capture_whose_records_are_cut_off(fusiondoc: Run, tmp_path: Path) -> None:
+def test_a_capture_whose_records_are_cut_off(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     cut = tmp_path / "cut"
     shutil.copytree(CAPTURE, cut)
     records = (cut / "records.jsonl").read_bytes()

@@ -29,15 +29,29 @@ def names(folder: Path) -> list[str]:
     return [path.name for path in CaptureStore(folder).paths()]
 
 
-def test_a_failed_or_mistyped_run_takes_no_place(fusiondoc: Run, tmp_path: Path) -> None:
+def test_a_failed_or_mistyped_run_takes_no_place(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     write(tmp_path, "net.py", MODEL)
     env = {"FUSIONDOC_KEEP_LAST": "2"}
     for _ in range(2):
-        assert fusiondoc("diagnose", "net.py", "--fuser", "none", "--runs", 1, env=env).returncode == 0
+        assert (
+            fusiondoc(
+                "diagnose", "net.py", "--fuser", "none", "--runs", 1, env=env
+            ).returncode
+            == 0
+        )
     good = names(tmp_path)
     assert len(good) == 2
-    for target, status in (("net.py:mdel", 2), ("net.py:mdel", 2), ("net.py:broken", 3), ("net.py:mdel", 2)):
-        done = fusiondoc("diagnose", target, "--fuser", "none", "--runs", 1, env=env)
+    for target, status in (
+        ("net.py:mdel", 2),
+        ("net.py:mdel", 2),
+        ("net.py:broken", 3),
+        ("net.py:mdel", 2),
+    ):
+        done = fusiondoc(
+            "diagnose", target, "--fuser", "none", "--runs", 1, env=env
+        )
         assert done.returncode == status, done.stderr
         assert "removed" not in done.stderr, "nothing with a report is gone"
     left = names(tmp_path)
@@ -49,11 +63,24 @@ def test_a_failed_or_mistyped_run_takes_no_place(fusiondoc: Run, tmp_path: Path)
     assert good[-1] not in names(tmp_path) and good[0] in names(tmp_path)
 
 
-def test_a_failed_run_that_had_a_report_is_named_when_it_goes(fusiondoc: Run, tmp_path: Path) -> None:
+def test_a_failed_run_that_had_a_report_is_named_when_it_goes(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     write(tmp_path, "net.py", MODEL)
     env = {"FUSIONDOC_KEEP_LAST": "1"}
-    failed = [fusiondoc("diagnose", "net.py:broken", "--fuser", "none", "--runs", 1, env=env)]
+    failed = [
+        fusiondoc(
+            "diagnose", "net.py:broken", "--fuser", "none", "--runs", 1, env=env
+        )
+    ]
     (first,) = names(tmp_path)
-    failed.append(fusiondoc("diagnose", "net.py:broken", "--fuser", "none", "--runs", 1, env=env))
+    failed.append(
+        fusiondoc(
+            "diagnose", "net.py:broken", "--fuser", "none", "--runs", 1, env=env
+        )
+    )
     assert [one.returncode for one in failed] == [3, 3]
-    assert "removed" not in failed[0].stderr and f"removed {first}:" in failed[1].stderr
+    assert (
+        "removed" not in failed[0].stderr
+        and f"removed {first}:" in failed[1].stderr
+    )

@@ -1,5 +1,6 @@
-"""A promise has the number that comes, or none: changes that part a group of the run, and branches of which
-the log does not show that they ran. Each change is made, and NNC runs the program again."""
+"""A promise has the number that comes, or none: changes that part a group of the
+run, and branches of which the log does not show that they ran. Each change is made,
+and NNC runs the program again."""
 
 from __future__ import annotations
 
@@ -23,14 +24,19 @@ def diagnosed(text: str, path: Path, backward: bool = False) -> Report:
     return fusiondoc.diagnose(str(path), fuser="nnc", runs=3, backward=backward)
 
 
-def brought(text: str, change: PlannedChange, before: Report, path: Path) -> tuple[int, int]:
-    """Operators fewer outside groups, and groups more, with the edits of a change."""
+def brought(
+    text: str, change: PlannedChange, before: Report, path: Path
+) -> tuple[int, int]:
+    """Operators fewer outside groups, and groups more, with the edits of a
+    change."""
     lines = text.split("\n")
     for edit in change.edits:
         assert lines[edit.line - 1] == edit.before
         lines[edit.line - 1] = edit.after
     after = diagnosed("\n".join(lines), path)
-    outside = [sum(row.count for row in report.unfused) for report in (before, after)]
+    outside = [
+        sum(row.count for row in report.unfused) for report in (before, after)
+    ]
     return outside[0] - outside[1], after.fusion_groups - before.fusion_groups
 
 
@@ -48,8 +54,9 @@ def model(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]
 
 inputs = (torch.randn(4, 8), torch.randn(4, 8))
 """
-"""``a`` and ``c`` share nothing, and NNC makes one group of both at last. With ``type_as(z)`` the operators
-of ``a`` take ``exp`` too, and ``c`` has to wait for that."""
+"""``a`` and ``c`` share nothing, and NNC makes one group of both at last. With
+``type_as(z)`` the operators of ``a`` take ``exp`` too, and ``c`` has to wait for
+that."""
 
 
 def test_a_group_that_a_change_parts_is_counted_twice(tmp_path: Path) -> None:
@@ -58,7 +65,9 @@ def test_a_group_that_a_change_parts_is_counted_twice(tmp_path: Path) -> None:
     (change,) = report.plan
     assert (change.operators, change.groups) == (2, 1)
     assert change.unlocks == "2 operators more in groups, 1 group more"
-    assert brought(TAKES_THE_TENSOR, change, report, tmp_path / "cast_changed.py") == (2, 1)
+    assert brought(
+        TAKES_THE_TENSOR, change, report, tmp_path / "cast_changed.py"
+    ) == (2, 1)
 
 
 BETWEEN_ITS_PARTS = """\
@@ -76,15 +85,20 @@ def model(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor,
 
 inputs = (torch.randn(4, 8), torch.randn(4, 8))
 """
-"""``m *= p`` joins the last group, which waits for ``a``, and ``c`` waits for that: a group more."""
+"""``m *= p`` joins the last group, which waits for ``a``, and ``c`` waits for that:
+a group more."""
 
 
-def test_what_brings_as_many_groups_as_operators_is_worth_a_try(tmp_path: Path) -> None:
+def test_what_brings_as_many_groups_as_operators_is_worth_a_try(
+    tmp_path: Path,
+) -> None:
     report = diagnosed(BETWEEN_ITS_PARTS, tmp_path / "parted.py")
     change = next(one for one in report.plan if one.edits)
     assert (change.operators, change.groups) == (0, None)
     assert change.unlocks.startswith("worth a try")
-    assert brought(BETWEEN_ITS_PARTS, change, report, tmp_path / "parted_changed.py") == (1, 1)
+    assert brought(
+        BETWEEN_ITS_PARTS, change, report, tmp_path / "parted_changed.py"
+    ) == (1, 1)
 
 
 BRANCHES = """\
@@ -111,31 +125,52 @@ inputs = (torch.randn(4, 4),)
 """
 
 
-def test_with_gradients_a_branch_of_which_nothing_shows_that_it_ran_is_not_promised(tmp_path: Path) -> None:
-    """The branch of the second layer does not run, and its plan is that of the first."""
+def test_with_gradients_a_branch_of_which_nothing_shows_that_it_ran_is_not_promised(
+    tmp_path: Path,
+) -> None:
+    """The branch of the second layer does not run, and its plan is that of the
+    first."""
     change = diagnosed(BRANCHES, tmp_path / "branches.py", backward=True).plan[0]
-    assert "h * 2.0" in change.change and (change.operators, change.groups) == (0, None)
+    assert "h * 2.0" in change.change and (change.operators, change.groups) == (
+        0,
+        None,
+    )
     forward = diagnosed(BRANCHES, tmp_path / "branches.py").plan[0]
-    assert "h * 2.0" in forward.change and (forward.operators, forward.groups) == (2, 1)
-    assert brought(BRANCHES, forward, diagnosed(BRANCHES, tmp_path / "b.py"), tmp_path / "c.py") == (2, 1)
+    assert "h * 2.0" in forward.change and (forward.operators, forward.groups) == (
+        2,
+        1,
+    )
+    assert brought(
+        BRANCHES, forward, diagnosed(BRANCHES, tmp_path / "b.py"), tmp_path / "c.py"
+    ) == (2, 1)
 
 
 @pytest.mark.nightly
-def test_a_fallback_with_its_parameters_in_another_order_is_no_group_more(tmp_path: Path) -> None:
-    """In the first step of a loop the state has no gradient: the guard of a differentiable graph fails."""
+def test_a_fallback_with_its_parameters_in_another_order_is_no_group_more(
+    tmp_path: Path,
+) -> None:
+    """In the first step of a loop the state has no gradient: the guard of a
+    differentiable graph fails."""
     pytest.importorskip("torch")
     text = (BENCHMARKS / "promise_programs_13" / "seq2seq_pointer.py").read_text()
     line = "features += self.w_c(coverage.unsqueeze(2))"
     assert line in text
-    for name, changed in (("one", text), ("other", text.replace(line, line.replace("+=", "= features +")))):
+    for name, changed in (
+        ("one", text),
+        ("other", text.replace(line, line.replace("+=", "= features +"))),
+    ):
         (tmp_path / f"{name}.py").write_text(changed)
     code = (
         "import sys\nsys.path.insert(0, sys.argv[1])\nimport promises_judge\n"
         "sys.argv[1:] = ['nnc', '1', *sys.argv[2:]]\npromises_judge.main()\n"
     )
-    done = python_apart(BENCHMARKS, tmp_path / "one.py", tmp_path / "other.py", code=code)
+    done = python_apart(
+        BENCHMARKS, tmp_path / "one.py", tmp_path / "other.py", code=code
+    )
     rows = [line for line in done.stdout.splitlines() if line.startswith("JUDGE ")]
-    groups = [row.partition('"forward": {"groups": ')[2].partition(",")[0] for row in rows]
+    groups = [
+        row.partition('"forward": {"groups": ')[2].partition(",")[0] for row in rows
+    ]
     assert groups == ["6", "7"], done
 
 
@@ -157,18 +192,25 @@ def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 inputs = (torch.randn(4, 8), torch.randn(4, 8))
 """
-"""NNC makes one group of the two ``cat``, which share nothing. With ``s = s / 2.0`` there is a group between
-them that takes the first for itself, and the second is in none."""
+"""NNC makes one group of the two ``cat``, which share nothing. With ``s = s / 2.0``
+there is a group between them that takes the first for itself, and the second is in
+none."""
 
 
-def test_a_new_group_between_neighbours_that_were_merged_has_no_number(tmp_path: Path) -> None:
+def test_a_new_group_between_neighbours_that_were_merged_has_no_number(
+    tmp_path: Path,
+) -> None:
     before = diagnosed(BETWEEN_CALLS.format(s="s /= 2.0"), tmp_path / "before.py")
-    merged = [[op for op in group.ops if op == "aten::cat"] for group in before.groups]
+    merged = [
+        [op for op in group.ops if op == "aten::cat"] for group in before.groups
+    ]
     assert merged.count(["aten::cat", "aten::cat"]) == 1
     change = next(one for one in before.plan if one.edits)
     assert (change.operators, change.groups) == (0, None)
     after = diagnosed(BETWEEN_CALLS.format(s="s = s / 2.0"), tmp_path / "after.py")
-    assert [row.op for row in after.unfused if row.op == "aten::cat"] == ["aten::cat"]
+    assert [row.op for row in after.unfused if row.op == "aten::cat"] == [
+        "aten::cat"
+    ]
 
 
 BOTH_SIDES = """\
@@ -197,11 +239,14 @@ def test_updates_of_one_tensor_on_both_sides_of_a_branch_are_not_promised_as_one
     rows = {row.index: position for position, row in enumerate(report.unfused)}
     changed = {rows[row.index] for row in report.unfused if row.op == "aten::add_"}
     groups = Plans(report, "nnc", None).with_changes(changed)
-    assert all(not group.sure or group.ops.count("aten::add_") < 2 for group in groups)
+    assert all(
+        not group.sure or group.ops.count("aten::add_") < 2 for group in groups
+    )
 
 
 def test_what_several_differentiable_graphs_take_is_not_promised_to_one() -> None:
-    """``mask`` goes to three: with ``mask = mask * logits_mask`` another one takes ``exp`` than before."""
+    """``mask`` goes to three: with ``mask = mask * logits_mask`` another one takes
+    ``exp`` than before."""
     pytest.importorskip("torch")
     path = BENCHMARKS / "promise_programs_9" / "supcon_loss.py"
     plan = fusiondoc.diagnose(str(path), fuser="nnc", runs=3, backward=True).plan

@@ -1,4 +1,5 @@
-"""``fusiondoc fix``: whether a changed program computes the same, where it computes in bfloat16 inside."""
+"""``fusiondoc fix``: whether a changed program computes the same, where it computes
+in bfloat16 inside."""
 
 from __future__ import annotations
 
@@ -58,7 +59,10 @@ def not_doubled(x: Any) -> Any:
 
 
 def compared(
-    folder: Path, old: Callable[..., Any], new: Callable[..., Any], backward: bool = False
+    folder: Path,
+    old: Callable[..., Any],
+    new: Callable[..., Any],
+    backward: bool = False,
 ) -> list[dict[str, Any]]:
     torch = pytest.importorskip("torch")
     from fusiondoc.probe.changed_program import keep_or_compare_results
@@ -69,11 +73,20 @@ def compared(
     for model, compare in ((old, False), (new, True)):
         wanted = {"file": str(folder / "results.pt"), "compare": compare}
         keep_or_compare_results(
-            torch, model, [lambda: (given,)], {"results": wanted, "backward": backward}, records
+            torch,
+            model,
+            [lambda: (given,)],
+            {"results": wanted, "backward": backward},
+            records,
         )
     assert [name for name, _ in records.rows] == ["rounding", "same_results"]
     rows: list[dict[str, Any]] = records.rows[1][1]["results"]
-    whats = ["output 0", "output 1", "argument 0 after the call", *("grad of argument 0",) * backward]
+    whats = [
+        "output 0",
+        "output 1",
+        "argument 0 after the call",
+        *("grad of argument 0",) * backward,
+    ]
     assert [row["what"] for row in rows] == whats
     return rows
 
@@ -89,7 +102,9 @@ def test_another_result(tmp_path: Path) -> None:
     rows = compared(tmp_path, before, another)
     assert [row["same"] for row in rows] == [False, True, True]
     rows = compared(tmp_path, before, another_beside)
-    assert [row["same"] for row in rows] == [True, False, True] and rows[1]["reference"] == "float64"
+    assert [row["same"] for row in rows] == [True, False, True] and rows[1][
+        "reference"
+    ] == "float64"
 
 
 def test_random_numbers_have_no_reference(tmp_path: Path) -> None:
@@ -98,6 +113,7 @@ def test_random_numbers_have_no_reference(tmp_path: Path) -> None:
 
 
 def test_backward_passes_start_from_the_same_numbers(tmp_path: Path) -> None:
-    # Eager starts from float16, and so does the run in float64: float32 alone parts the gradients.
+    # Eager starts from float16, and so does the run in float64: float32 alone parts
+    # the gradients.
     row = compared(tmp_path, doubled, not_doubled, backward=True)[-1]
     assert not row["same"] and row["eager_off"] < 1e-6 < row["fused_off"]

@@ -1,4 +1,5 @@
-"""``check --changed-since``: a model is left out only where nothing that it depends on changed."""
+"""``check --changed-since``: a model is left out only where nothing that it depends
+on changed."""
 
 from __future__ import annotations
 
@@ -70,7 +71,9 @@ FILES = {
 
 def git(folder: Path, *arguments: str) -> str:
     command = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=True
+    ).stdout
 
 
 def repository(folder: Path, files: Mapping[str, str]) -> Path:
@@ -90,7 +93,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.fixture
-def folder(made: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(
+    made: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
     folder, commit = made
     monkeypatch.chdir(folder)
     yield folder
@@ -117,9 +122,17 @@ def standing(
     job = Job(request, False, (section,), section.run.files)
     cache = CheckCache(folder / "ignored", {})
     if opened is not None:
-        report = fusiondoc.parse(FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz")
+        report = fusiondoc.parse(
+            FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz"
+        )
         inputs = ProgramInputs(files=(str(folder / opened),))
-        cache.put(request, [], inputs, Kept(report, "2026-11-24T10:00:00+00:00"), began=1e11)
+        cache.put(
+            request,
+            [],
+            inputs,
+            Kept(report, "2026-11-24T10:00:00+00:00"),
+            began=1e11,
+        )
     return ChangedSections(rev, expectations, cache, today).standing(job)
 
 
@@ -139,36 +152,71 @@ def edits(name: str, text: str = "x = 2\n") -> Callable[[Path], object]:
 
 def test_a_model_is_left_out_where_nothing_changed(folder: Path) -> None:
     found = standing(folder)
-    assert found == Standing(False, f"13 files as at {git(folder, 'rev-parse', 'HEAD')[:12]}")
+    assert found == Standing(
+        False, f"13 files as at {git(folder, 'rev-parse', 'HEAD')[:12]}"
+    )
     assert standing(folder, 1).needed is False
 
 
 NEEDED: Mapping[str, tuple[Callable[[Path], object], str]] = {
-    "its own file": (edits("models/m.py", FILES["models/m.py"] + "# x\n"), "models/m.py changed"),
+    "its own file": (
+        edits("models/m.py", FILES["models/m.py"] + "# x\n"),
+        "models/m.py changed",
+    ),
     "a module": (edits("src/pkg/names.py"), "src/pkg/names.py changed"),
-    "a package around a module": (edits("src/pkg/__init__.py"), "src/pkg/__init__.py changed"),
+    "a package around a module": (
+        edits("src/pkg/__init__.py"),
+        "src/pkg/__init__.py changed",
+    ),
     "a relative import": (edits("src/pkg/beside.py"), "src/pkg/beside.py changed"),
-    "an import in a function": (edits("lib/far/away.py"), "lib/far/away.py changed"),
+    "an import in a function": (
+        edits("lib/far/away.py"),
+        "lib/far/away.py changed",
+    ),
     "a module of import *": (edits("src/wide/one.py"), "src/wide/one.py changed"),
-    "an import by a literal name": (edits("models/by_name.py"), "models/by_name.py changed"),
+    "an import by a literal name": (
+        edits("models/by_name.py"),
+        "models/by_name.py changed",
+    ),
     "a file that it opens": (edits("configs/a.json"), "configs/a.json changed"),
     "a file of the section": (edits("weights/a.bin"), "weights/a.bin changed"),
     "one more of those": (edits("weights/b.bin"), "weights/b.bin changed"),
-    "one of those gone": (lambda folder: (folder / "weights/a.bin").unlink(), "weights/a.bin changed"),
-    "a module gone": (lambda folder: (folder / "src/pkg/beside.py").unlink(), "src/pkg/beside.py changed"),
+    "one of those gone": (
+        lambda folder: (folder / "weights/a.bin").unlink(),
+        "weights/a.bin changed",
+    ),
+    "a module gone": (
+        lambda folder: (folder / "src/pkg/beside.py").unlink(),
+        "src/pkg/beside.py changed",
+    ),
     "a module moved": (
         lambda folder: move(folder, "lib/far/away.py", "x/far/away.py"),
         "far/away.py changed",
     ),
-    "a module before another": (edits("models/torch.py"), "models/torch.py changed"),
-    "a package that was none": (edits("lib/far/__init__.py"), "lib/far/__init__.py changed"),
-    "what Python imports by itself": (edits("models/sitecustomize.py"), "models/sitecustomize.py changed"),
-    "its section": (expects("number_of_groups: 1", "number_of_groups: 2"), "fusions.yaml:6 changed"),
+    "a module before another": (
+        edits("models/torch.py"),
+        "models/torch.py changed",
+    ),
+    "a package that was none": (
+        edits("lib/far/__init__.py"),
+        "lib/far/__init__.py changed",
+    ),
+    "what Python imports by itself": (
+        edits("models/sitecustomize.py"),
+        "models/sitecustomize.py changed",
+    ),
+    "its section": (
+        expects("number_of_groups: 1", "number_of_groups: 2"),
+        "fusions.yaml:6 changed",
+    ),
     "the limits for all": (
         expects("max_fallbacks: 0", "max_fallbacks: 2"),
         "the limits for all models changed",
     ),
-    "what is installed": (edits("requirements-dev.txt"), "requirements-dev.txt changed"),
+    "what is installed": (
+        edits("requirements-dev.txt"),
+        "requirements-dev.txt changed",
+    ),
     "the configuration": (edits("pyproject.toml"), "pyproject.toml changed"),
 }
 
@@ -180,7 +228,12 @@ def test_a_change_of_what_it_depends_on_runs_it(change: str, folder: Path) -> No
     make(folder)
     first = standing(folder)
     assert first.needed and str(first.why).endswith(words), first
-    for_all = ("requirements-dev.txt", "pyproject.toml", "all models", "sitecustomize")
+    for_all = (
+        "requirements-dev.txt",
+        "pyproject.toml",
+        "all models",
+        "sitecustomize",
+    )
     assert standing(folder, 1).needed == any(one in words for one in for_all)
     git(folder, "add", "-A")
     assert standing(folder) == first
@@ -207,25 +260,36 @@ def test_a_change_of_what_it_depends_on_runs_it(change: str, folder: Path) -> No
         lambda folder: git(folder, "commit", "-qm", "empty", "--allow-empty"),
     ],
 )
-def test_another_change_leaves_it_out(make: Callable[[Path], object], folder: Path) -> None:
+def test_another_change_leaves_it_out(
+    make: Callable[[Path], object], folder: Path
+) -> None:
     make(folder)
     found = standing(folder)
     assert not found.needed, found
 
 
-def test_an_exception_that_ends_changes_the_result_of_the_same_files(folder: Path) -> None:
-    assert standing(folder, 1, AFTER) == Standing(True, "its exception ended on 2026-11-27")
+def test_an_exception_that_ends_changes_the_result_of_the_same_files(
+    folder: Path,
+) -> None:
+    assert standing(folder, 1, AFTER) == Standing(
+        True, "its exception ended on 2026-11-27"
+    )
     assert not standing(folder, 0, AFTER).needed
 
 
-def test_a_file_that_an_earlier_run_opened_is_one_of_its_files(folder: Path) -> None:
+def test_a_file_that_an_earlier_run_opened_is_one_of_its_files(
+    folder: Path,
+) -> None:
     assert not standing(folder, 1, opened="configs/b.json").needed
     write(folder, "configs/b.json", "[2]")
     assert standing(folder, 1) == Standing(True, "configs/b.json changed")
     assert not standing(folder, 0).needed
     git(folder, "clean", "-fdxq")
     write(folder, "ignored.npy", "")
-    assert standing(folder, 1, opened="ignored.npy").why == "ignored.npy is unknown to git"
+    assert (
+        standing(folder, 1, opened="ignored.npy").why
+        == "ignored.npy is unknown to git"
+    )
 
 
 UNKNOWN = {
@@ -293,7 +357,9 @@ def test_files_of_inner_repositories_are_not_known(folder: Path) -> None:
     write(folder, "models/n.py", "import module_of_third\n")
     git(folder, "add", "models")
     git(folder, "commit", "-qm", "second")
-    assert standing(folder, 1) == Standing(True, "third/module_of_third.py is of another repository")
+    assert standing(folder, 1) == Standing(
+        True, "third/module_of_third.py is of another repository"
+    )
 
 
 def test_wrong_commits_and_folders_are_refused(
@@ -327,16 +393,37 @@ pkg.inner.deep.later()
 
 
 def test_all_that_python_opens_is_found(folder: Path) -> None:
-    """Python's own word: each file of the repository that it opened is one whose change runs the model."""
+    """Python's own word: each file of the repository that it opened is one whose
+    change runs the model."""
     done = subprocess.run(
-        [sys.executable, "-c", _OPENS], cwd=folder, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", _OPENS],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
-    opened = {line.partition(" ")[2] for line in done.stderr.splitlines() if line.startswith("OPENED ")}
-    own = {
-        os.path.relpath(folder / name, folder) for name in opened if (folder / name).is_relative_to(folder)
+    opened = {
+        line.partition(" ")[2]
+        for line in done.stderr.splitlines()
+        if line.startswith("OPENED ")
     }
-    own = {name for name in own if (folder / name).is_file() and not name.endswith(".pyc")}
-    assert {"models/m.py", "src/wide/one.py", "lib/far/away.py", "configs/a.json"} <= own
+    own = {
+        os.path.relpath(folder / name, folder)
+        for name in opened
+        if (folder / name).is_relative_to(folder)
+    }
+    own = {
+        name
+        for name in own
+        if (folder / name).is_file() and not name.endswith(".pyc")
+    }
+    assert {
+        "models/m.py",
+        "src/wide/one.py",
+        "lib/far/away.py",
+        "configs/a.json",
+    } <= own
     for name in own:
         before = (folder / name).read_bytes()
         (folder / name).write_bytes(before + b"\n")
@@ -353,18 +440,47 @@ sections:
 
 
 @pytest.mark.torch
-def test_the_command_runs_what_changed_and_names_the_rest(fusiondoc: Run, tmp_path: Path) -> None:
-    repository(tmp_path, {"fusions.yaml": TWO, "one.py": MODEL, "two.py": MODEL, ".gitignore": "/kept\n"})
-    every = ["check", "--expect", "fusions.yaml", "-j", "2", "--changed-since", "HEAD", "--cache", "kept"]
+def test_the_command_runs_what_changed_and_names_the_rest(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    repository(
+        tmp_path,
+        {
+            "fusions.yaml": TWO,
+            "one.py": MODEL,
+            "two.py": MODEL,
+            ".gitignore": "/kept\n",
+        },
+    )
+    every = [
+        "check",
+        "--expect",
+        "fusions.yaml",
+        "-j",
+        "2",
+        "--changed-since",
+        "HEAD",
+        "--cache",
+        "kept",
+    ]
     done = fusiondoc(*every)
     assert done.returncode == 0, done.stderr
-    assert "no model was run, 2 unchanged" in done.stdout and "left out" in done.stdout
+    assert (
+        "no model was run, 2 unchanged" in done.stdout and "left out" in done.stdout
+    )
     write(tmp_path, "two.py", MODEL.replace("x + 1", "torch.cumsum(x + 1, 0)"))
     found = json.loads(fusiondoc(*every, "-f", "json").stdout)
-    rows = [(row["section"], row["outcome"], row["changed"]) for row in found["models"]]
+    rows = [
+        (row["section"], row["outcome"], row["changed"]) for row in found["models"]
+    ]
     assert rows == [("one", "unchanged", None), ("two", "broken", "two.py changed")]
     assert found["changed_since"] == git(tmp_path, "rev-parse", "HEAD")[:12]
     only = fusiondoc(*every, "--only", "one", "-f", "junit")
     assert only.returncode == 0 and "skipped" in only.stdout
-    refused = fusiondoc("check", "one.py", "--expect", "fusions.yaml", "--changed-since", "HEAD")
-    assert refused.returncode == 2 and "--changed-since is for a check of all sections" in refused.stderr
+    refused = fusiondoc(
+        "check", "one.py", "--expect", "fusions.yaml", "--changed-since", "HEAD"
+    )
+    assert (
+        refused.returncode == 2
+        and "--changed-since is for a check of all sections" in refused.stderr
+    )

@@ -17,7 +17,11 @@ from fusiondoc.expectations.update import updated
 from fusiondoc.model.report import Report
 
 INDUCTOR = FIXTURES / "inductor"
-LAUNCHED = [one for one in RECORDINGS if "error" not in (one.facts.get("launches") or {"error": 0})]
+LAUNCHED = [
+    one
+    for one in RECORDINGS
+    if "error" not in (one.facts.get("launches") or {"error": 0})
+]
 
 
 @cache
@@ -33,17 +37,32 @@ def held(text: str, program: str, release: str = "2.11") -> list[bool]:
     return [outcome.holds for outcome in outcomes(text, program, release)]
 
 
-@pytest.mark.parametrize("recording", LAUNCHED, ids=lambda recording: recording.name)
-def test_kernels_of_graphs_are_those_that_the_device_ran(recording: Recording) -> None:
-    """The profiler of the recorded run counted the launches of a step, second stages of reductions with
-    them; a step runs the graphs of the first sizes alone."""
+@pytest.mark.parametrize(
+    "recording", LAUNCHED, ids=lambda recording: recording.name
+)
+def test_kernels_of_graphs_are_those_that_the_device_ran(
+    recording: Recording,
+) -> None:
+    """The profiler of the recorded run counted the launches of a step, second
+    stages of reductions with them; a step runs the graphs of the first sizes
+    alone."""
     report = fusiondoc.parse(recording.folder)
     assert report.compiled is not None
     launches = recording.facts["launches"]
-    launched = sum(times for name, (times, _) in launches.items() if name.startswith("triton_"))
-    stages = sum(group.count for group in report.groups if group.id in report.compiled.second_stages)
-    graphs = [graph for graph in report.compiled.graphs if graph.specialisation == 1]
-    if recording.name == "2.11-cond_break":  # the step took one of the two ways behind the condition
+    launched = sum(
+        times for name, (times, _) in launches.items() if name.startswith("triton_")
+    )
+    stages = sum(
+        group.count
+        for group in report.groups
+        if group.id in report.compiled.second_stages
+    )
+    graphs = [
+        graph for graph in report.compiled.graphs if graph.specialisation == 1
+    ]
+    if (
+        recording.name == "2.11-cond_break"
+    ):  # the step took one of the two ways behind the condition
         graphs = [graph for graph in graphs if graph.compile_id in ("0/0", "1/0")]
     assert sum(graph.kernels for graph in graphs) + stages == launched
 
@@ -53,21 +72,31 @@ def test_lines_that_are_one_kernel() -> None:
     assert held(text, "composite") == [True, True]
 
 
-def test_lines_that_are_several_kernels_are_broken_with_the_boundary_of_most_bytes() -> None:
+def test_lines_that_are_several_kernels_are_broken_with_the_boundary_of_most_bytes() -> (
+    None
+):
     text = "one_kernel: [{source: 'gcases.py:9-13', phase: backward}]"
     (broken,) = outcomes(text, "composite")
     largest = report_of("composite").boundaries[0]
-    assert not broken.holds and largest.bytes is not None and largest.cause is not None
+    assert (
+        not broken.holds and largest.bytes is not None and largest.cause is not None
+    )
     assert "sum outside groups" in broken.found
-    assert (broken.why or "").startswith(f"{largest.bytes:,} bytes go through memory between")
+    assert (broken.why or "").startswith(
+        f"{largest.bytes:,} bytes go through memory between"
+    )
     assert largest.cause.code in (broken.why or "")
 
 
 def test_operators_are_counted() -> None:
     """The forward kernel of the program has three additions."""
     names = ", ".join(["add"] * 3)
-    assert held(f"one_kernel: [{{source: gcases.py, ops: [{names}]}}]", "composite") == [True]
-    assert held(f"one_kernel: [{{source: gcases.py, ops: [{names}, add]}}]", "composite") == [False]
+    assert held(
+        f"one_kernel: [{{source: gcases.py, ops: [{names}]}}]", "composite"
+    ) == [True]
+    assert held(
+        f"one_kernel: [{{source: gcases.py, ops: [{names}, add]}}]", "composite"
+    ) == [False]
 
 
 def test_lines_without_operators_are_broken() -> None:
@@ -77,23 +106,32 @@ def test_lines_without_operators_are_broken() -> None:
 
 def test_a_call_of_a_library_is_no_part_of_a_kernel() -> None:
     (broken,) = outcomes("one_kernel: [{source: gcases.py}]", "mlp")
-    assert not broken.holds and "addmm outside groups" in broken.found and "FD2" in (broken.why or "")
+    assert (
+        not broken.holds
+        and "addmm outside groups" in broken.found
+        and "FD2" in (broken.why or "")
+    )
 
 
 def test_an_operator_that_is_computed_again_breaks_nothing() -> None:
-    """Two sets of loops multiply at this line; one of them computes the other operators there as well."""
+    """Two sets of loops multiply at this line; one of them computes the other
+    operators there as well."""
     report = report_of("inplace", "2.13")
     assert report.compiled is not None
     again = {(row.op, row.user_source) for row in report.compiled.computed_again}
     assert ("aten::mul", "models/cases.py:58") in again
-    assert held("one_kernel: [{source: 'cases.py:58'}]", "inplace", "2.13") == [True]
+    assert held("one_kernel: [{source: 'cases.py:58'}]", "inplace", "2.13") == [
+        True
+    ]
 
 
 def test_limits_of_graphs() -> None:
     text = "compiled_graphs: [{{max_kernels: {0}, phase: backward}}, {{bytes_at_most: {1}, phase: backward}}]"
     assert held(text.format(3, 219795456), "composite") == [True, True]
     assert held(text.format(2, 219795455), "composite") == [False, False]
-    assert held("compiled_graphs: [{max_kernels: 9, source: 'other.py:1'}]", "composite") == [False]
+    assert held(
+        "compiled_graphs: [{max_kernels: 9, source: 'other.py:1'}]", "composite"
+    ) == [False]
 
 
 def test_bytes_are_those_of_the_compiler() -> None:
@@ -120,7 +158,9 @@ def test_operators_in_eager_code() -> None:
     (broken,) = outcomes("may_fall_back: [_fft_r2c, abs]", "fallback", "2.13")
     assert (broken.holds, broken.found) == (False, "linalg_qr")
     assert "FD252" in (broken.why or "")
-    assert held("may_fall_back: [_fft_r2c, abs, linalg_qr]", "fallback", "2.13") == [True]
+    assert held(
+        "may_fall_back: [_fft_r2c, abs, linalg_qr]", "fallback", "2.13"
+    ) == [True]
     assert held("may_fall_back: []", "mlp") == [True]  # calls of libraries are none
 
 
@@ -140,12 +180,16 @@ def test_a_run_of_another_fuser_holds_none_of_them() -> None:
     assert [outcome.holds for outcome in check(section, report)] == [False] * 6
 
 
-@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.name)
+@pytest.mark.parametrize(
+    "recording", RECORDINGS, ids=lambda recording: recording.name
+)
 def test_what_update_writes_holds(recording: Recording) -> None:
     report = fusiondoc.parse(recording.folder)
     text = updated("", "f.yaml", report)
     sections = loads(text, "f.yaml").sections
-    assert all(outcome.holds for section in sections for outcome in check(section, report))
+    assert all(
+        outcome.holds for section in sections for outcome in check(section, report)
+    )
     assert not any(kernel.name in text for kernel in report.kernels)
     assert updated(text, "f.yaml", report) == text
 
@@ -156,29 +200,39 @@ def test_update_brings_limits_up_to_date() -> None:
         "one_kernel:\n- source: other.py\nbytes_at_most: 1\n"
     )
     after = updated(before, "f.yaml", report_of("cond_break"))
-    assert "max_kernels: 1\n  bytes_at_most: 36864\n" in after and "max_graph_breaks: 1" in after
+    assert (
+        "max_kernels: 1\n  bytes_at_most: 36864\n" in after
+        and "max_graph_breaks: 1" in after
+    )
     assert "one_kernel" not in after and "bytes_at_most: 229377" in after
 
 
 def test_a_warm_cache_is_named_and_what_the_code_shows_is_checked() -> None:
-    """The second run of the composite program, whose code came from the FX graph cache: its trace has kernels
-    and no decisions, the log of the scheduler is empty."""
-    text = (
-        "one_kernel: [{source: 'gcases.py:9-13'}, {source: gcases.py, phase: backward}]\nbytes_at_most: 9\n"
-    )
+    """The second run of the composite program, whose code came from the FX graph
+    cache: its trace has kernels and no decisions, the log of the scheduler is
+    empty."""
+    text = "one_kernel: [{source: 'gcases.py:9-13'}, {source: gcases.py, phase: backward}]\nbytes_at_most: 9\n"
     whole, apart, moved = outcomes(text, "warm_cache")
     assert whole.holds and not apart.holds and not moved.holds
     assert "a cache of Inductor gave the code" in (apart.why or "")
     assert "a cache of Inductor gave the code" in moved.found
-    assert held("compiled_graphs: [{max_kernels: 3, phase: backward}]", "warm_cache") == [True]
+    assert held(
+        "compiled_graphs: [{max_kernels: 3, phase: backward}]", "warm_cache"
+    ) == [True]
     assert [one.code for one in report_of("warm_cache").findings] == ["FD921"]
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("one_kernel:\n- phase: forward\n", "2:3: an item of one_kernel needs source"),
-        ("compiled_graphs:\n- phase: forward\n", "2:3: a compiled graph needs max_kernels or bytes_at_most"),
+        (
+            "one_kernel:\n- phase: forward\n",
+            "2:3: an item of one_kernel needs source",
+        ),
+        (
+            "compiled_graphs:\n- phase: forward\n",
+            "2:3: a compiled graph needs max_kernels or bytes_at_most",
+        ),
         (
             "compiled_graphs:\n- max_kernel: 1\n",
             "2:3: unknown key 'max_kernel'",
@@ -206,27 +260,49 @@ inputs = (torch.rand(16, 64),)
 
 
 @pytest.mark.torch
-def test_a_run_without_kernels_breaks_what_is_written(fusiondoc: Run, tmp_path: Path) -> None:
-    (tmp_path / "model.py").write_text(NO_RUN.replace("    return", "    print('here')\n    return"))
-    (tmp_path / "f.yaml").write_text("max_graph_breaks: 0\ncompiled_graphs: [{max_kernels: 9}]\n")
+def test_a_run_without_kernels_breaks_what_is_written(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "model.py").write_text(
+        NO_RUN.replace("    return", "    print('here')\n    return")
+    )
+    (tmp_path / "f.yaml").write_text(
+        "max_graph_breaks: 0\ncompiled_graphs: [{max_kernels: 9}]\n"
+    )
     broken = fusiondoc(
-        "check", "model.py", "--no-run", "--expect", "f.yaml", cwd=tmp_path, env={"COLUMNS": "1000"}
+        "check",
+        "model.py",
+        "--no-run",
+        "--expect",
+        "f.yaml",
+        cwd=tmp_path,
+        env={"COLUMNS": "1000"},
     )
     assert broken.returncode == 1, broken.stdout + broken.stderr
-    assert "expected at most 0 graph breaks in your own files; found 1" in broken.stdout
+    assert (
+        "expected at most 0 graph breaks in your own files; found 1"
+        in broken.stdout
+    )
     assert broken.stdout.count("BROKEN") == 1
 
 
 @pytest.mark.torch
 @pytest.mark.nightly
-def test_a_run_is_checked_without_compiling_kernels(fusiondoc: Run, tmp_path: Path) -> None:
+def test_a_run_is_checked_without_compiling_kernels(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     (tmp_path / "model.py").write_text(NO_RUN)
     run = ["check", "model.py", "--no-run", "--expect", "f.yaml"]
     assert fusiondoc(*run, "--update", cwd=tmp_path).returncode == 0
     written = (tmp_path / "f.yaml").read_text()
     assert "max_graph_breaks: 0" in written and "max_kernels: " in written
     assert fusiondoc(*run, cwd=tmp_path).returncode == 0
-    (tmp_path / "model.py").write_text(NO_RUN.replace("    return", "    print('here')\n    return"))
+    (tmp_path / "model.py").write_text(
+        NO_RUN.replace("    return", "    print('here')\n    return")
+    )
     broken = fusiondoc(*run, cwd=tmp_path, env={"COLUMNS": "1000"})
     assert broken.returncode == 1, broken.stdout + broken.stderr
-    assert "expected at most 0 graph breaks in your own files; found 1" in broken.stdout
+    assert (
+        "expected at most 0 graph breaks in your own files; found 1"
+        in broken.stdout
+    )

@@ -1,4 +1,5 @@
-"""``check`` as a page and as a comment: the expectations come first, the broken ones before the others."""
+"""``check`` as a page and as a comment: the expectations come first, the broken
+ones before the others."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ sections:
 
 
 @pytest.mark.parametrize("format_", ["html", "markdown"])
-def test_expectations_are_shown(format_: str, fusiondoc: Run, tmp_path: Path) -> None:
+def test_expectations_are_shown(
+    format_: str, fusiondoc: Run, tmp_path: Path
+) -> None:
     expect = tmp_path / "fusions.yaml"
     expect.write_text(BROKEN, encoding="utf-8")
     done = fusiondoc("check", CAPTURE, "--expect", expect, "--format", format_)

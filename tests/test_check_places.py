@@ -1,4 +1,5 @@
-"""Where a broken expectation is shown: on the line of the program that breaks it, under a name that lasts."""
+"""Where a broken expectation is shown: on the line of the program that breaks it,
+under a name that lasts."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ def checked(fusiondoc: Run, tmp_path: Path) -> Any:
 
     def check(form: str, expected: str = EXPECTED, **env: str) -> Any:
         (tmp_path / "fusions.yaml").write_text(expected)
-        done = fusiondoc("check", "run", "--expect", "fusions.yaml", "-f", form, env=env)
+        done = fusiondoc(
+            "check", "run", "--expect", "fusions.yaml", "-f", form, env=env
+        )
         assert done.returncode == 1, done.stderr
         return done
 
@@ -55,39 +58,72 @@ def checked(fusiondoc: Run, tmp_path: Path) -> Any:
 
 def test_sarif_has_an_error_on_the_causing_line(checked: Any) -> None:
     results = json.loads(checked("sarif").stdout)["runs"][0]["results"]
-    broken = {one["message"]["text"]: one for one in results if one["ruleId"] == "expectation"}
-    (group,) = (one for text, one in broken.items() if text.startswith("expected add, relu"))
+    broken = {
+        one["message"]["text"]: one
+        for one in results
+        if one["ruleId"] == "expectation"
+    }
+    (group,) = (
+        one for text, one in broken.items() if text.startswith("expected add, relu")
+    )
     assert group["level"] == "error"
     (place,) = (one["physicalLocation"] for one in group["locations"])
-    assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("model.py", 6)
+    assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == (
+        "model.py",
+        6,
+    )
     (other,) = (one["physicalLocation"] for one in group["relatedLocations"])
-    assert (other["artifactLocation"]["uri"], other["region"]["startLine"]) == ("fusions.yaml", 2)
+    assert (other["artifactLocation"]["uri"], other["region"]["startLine"]) == (
+        "fusions.yaml",
+        2,
+    )
     (unknown,) = (one for text, one in broken.items() if "nowhere" in text)
-    assert unknown["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "fusions.yaml"
+    assert (
+        unknown["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+        == "fusions.yaml"
+    )
 
 
 def test_github_has_errors_on_the_causing_line(checked: Any) -> None:
-    for lines in (checked("github").stdout, checked("text", GITHUB_ACTIONS="true").stderr):
-        errors = [line for line in lines.splitlines() if line.startswith("::error file=model.py,line=6,")]
+    for lines in (
+        checked("github").stdout,
+        checked("text", GITHUB_ACTIONS="true").stderr,
+    ):
+        errors = [
+            line
+            for line in lines.splitlines()
+            if line.startswith("::error file=model.py,line=6,")
+        ]
         assert any("expected add, relu, mul, tanh" in line for line in errors)
         assert any("expected in fusions.yaml:2" in line for line in errors)
         assert any("expected no operator outside groups" in line for line in errors)
         assert any("no finding FD211" in line for line in errors)
 
 
-def test_gitlab_and_the_summary_have_the_causing_line(checked: Any, tmp_path: Path) -> None:
+def test_gitlab_and_the_summary_have_the_causing_line(
+    checked: Any, tmp_path: Path
+) -> None:
     issues = json.loads(checked("gitlab").stdout)
-    (group,) = (one for one in issues if one["description"].startswith("expected add, relu"))
-    assert (
-        group["location"] == {"path": "model.py", "lines": {"begin": 6}} and group["severity"] == "critical"
+    (group,) = (
+        one for one in issues if one["description"].startswith("expected add, relu")
     )
-    checked("text", GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY=str(tmp_path / "summary"))
-    assert "| error | expectation | model.py:6 | expected add, relu" in (tmp_path / "summary").read_text()
+    assert (
+        group["location"] == {"path": "model.py", "lines": {"begin": 6}}
+        and group["severity"] == "critical"
+    )
+    checked(
+        "text", GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY=str(tmp_path / "summary")
+    )
+    assert (
+        "| error | expectation | model.py:6 | expected add, relu"
+        in (tmp_path / "summary").read_text()
+    )
 
 
 def names(junit: str) -> list:
     return [
-        (case.get("classname"), case.get("name")) for case in ElementTree.fromstring(junit).iter("testcase")
+        (case.get("classname"), case.get("name"))
+        for case in ElementTree.fromstring(junit).iter("testcase")
     ]
 
 
@@ -105,6 +141,12 @@ def test_junit_names_last_when_the_file_or_the_program_is_edited(
 
 
 def test_equal_expectations_have_names_of_their_own(checked: Any) -> None:
-    twice = "groups:\n- [add, relu]\n- [add, relu]\nmax_fallbacks: 0\nnot_fused: []\n"
-    found = [name for group, name in names(checked("junit", twice).stdout) if group == "fusions.yaml"]
+    twice = (
+        "groups:\n- [add, relu]\n- [add, relu]\nmax_fallbacks: 0\nnot_fused: []\n"
+    )
+    found = [
+        name
+        for group, name in names(checked("junit", twice).stdout)
+        if group == "fusions.yaml"
+    ]
     assert found[:2] == ["add, relu", "add, relu (2)"]

@@ -1,5 +1,6 @@
-"""Programs that close or redirect descriptors: nothing of theirs is written over, the log is kept whole where
-that can be, and else the report says what is missing."""
+"""Programs that close or redirect descriptors: nothing of theirs is written over,
+the log is kept whole where that can be, and else the report says what is
+missing."""
 
 from __future__ import annotations
 
@@ -38,18 +39,23 @@ def run(folder: Path, source: str) -> str:
 
 
 def test_records_go_on_after_every_descriptor_was_closed(tmp_path: Path) -> None:
-    """And the program's file, which gets the number that the records had, holds nothing of them."""
+    """And the program's file, which gets the number that the records had, holds
+    nothing of them."""
     run(
         tmp_path,
         "records.write('first')\nos.closerange(3, 65536)\nmine = open('mine', 'w')\n"
         "os.chdir('/')\nrecords.write('second')\nmine.write('mine')",
     )
-    kinds = [one["record"] for one in lines_of((tmp_path / "records.jsonl").read_bytes())]
+    kinds = [
+        one["record"] for one in lines_of((tmp_path / "records.jsonl").read_bytes())
+    ]
     assert kinds == ["first", "second"]
     assert (tmp_path / "mine").read_text() == "mine"
 
 
-def test_records_that_cannot_be_written_are_told_at_the_end_of_the_log_too(tmp_path: Path) -> None:
+def test_records_that_cannot_be_written_are_told_at_the_end_of_the_log_too(
+    tmp_path: Path,
+) -> None:
     log = run(
         tmp_path,
         "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))\n"
@@ -62,15 +68,26 @@ def test_records_that_cannot_be_written_are_told_at_the_end_of_the_log_too(tmp_p
 @pytest.mark.parametrize(
     ("how", "away"),
     [
-        ("os.close(1); os.close(2)", "{'stdout': 'is closed', 'stderr': 'is closed'}"),
+        (
+            "os.close(1); os.close(2)",
+            "{'stdout': 'is closed', 'stderr': 'is closed'}",
+        ),
         ("os.closerange(0, 256)", "{'stdout': 'is closed', 'stderr': 'is closed'}"),
-        ("os.dup2(os.open(os.devnull, os.O_WRONLY), 2)", "{'stderr': 'goes to /dev/null'}"),
-        ("os.close(1); os.open('mine', os.O_WRONLY | os.O_CREAT)", "{'stdout': 'goes elsewhere'}"),
+        (
+            "os.dup2(os.open(os.devnull, os.O_WRONLY), 2)",
+            "{'stderr': 'goes to /dev/null'}",
+        ),
+        (
+            "os.close(1); os.open('mine', os.O_WRONLY | os.O_CREAT)",
+            "{'stdout': 'goes elsewhere'}",
+        ),
         ("sys.stdout.close()", "{}"),
         ("sys.stdout = sys.stderr = None", "{}"),
     ],
 )
-def test_passes_log_to_where_the_log_is(tmp_path: Path, how: str, away: str) -> None:
+def test_passes_log_to_where_the_log_is(
+    tmp_path: Path, how: str, away: str
+) -> None:
     log = run(
         tmp_path,
         f"{how}\n"
@@ -119,12 +136,17 @@ for _ in range(4):
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ("os.dup2(os.open(os.devnull, os.O_WRONLY), 2)", {"stderr": "went to /dev/null for a while"}),
+        (
+            "os.dup2(os.open(os.devnull, os.O_WRONLY), 2)",
+            {"stderr": "went to /dev/null for a while"},
+        ),
         ("os.close(1)", {"stdout": "was closed for a while"}),
         ("os.dup2(1, 2)", {}),
     ],
 )
-def test_descriptors_that_were_put_back_are_told(tmp_path: Path, how: str, told: dict[str, str]) -> None:
+def test_descriptors_that_were_put_back_are_told(
+    tmp_path: Path, how: str, told: dict[str, str]
+) -> None:
     run(
         tmp_path,
         "usual = os.dup2\n"
@@ -142,7 +164,9 @@ def test_descriptors_that_were_put_back_are_told(tmp_path: Path, how: str, told:
 
 
 @pytest.mark.torch
-def test_the_log_of_a_model_is_whole_though_its_file_redirects(tmp_path: Path) -> None:
+def test_the_log_of_a_model_is_whole_though_its_file_redirects(
+    tmp_path: Path,
+) -> None:
     first = "os.closerange(3, 256); os.dup2(os.open(os.devnull, os.O_WRONLY), 2); os.close(1)"
     write(tmp_path, "user.py", MODEL.format(first=first))
     capture, error = run_target(tmp_path, "user.py")
@@ -158,11 +182,15 @@ def test_the_log_of_a_model_is_whole_though_its_file_redirects(tmp_path: Path) -
 
 @pytest.mark.torch
 @pytest.mark.parametrize("last", ["", "time.sleep(0.5); os._exit(0)"])
-def test_a_script_that_turns_the_log_away_did_not_run_nothing(tmp_path: Path, last: str) -> None:
+def test_a_script_that_turns_the_log_away_did_not_run_nothing(
+    tmp_path: Path, last: str
+) -> None:
     write(tmp_path, "user.py", SCRIPT.format(last=last))
     capture, error = run_target(tmp_path, "user.py", script=True)
     assert error is None
-    found = {finding.code: finding.message for finding in report_of(capture).findings}
+    found = {
+        finding.code: finding.message for finding in report_of(capture).findings
+    }
     assert "FD901" not in found
     assert found["FD907"].startswith(
         "The program's stdout is closed and stderr goes to /dev/null: the output"
@@ -171,14 +199,20 @@ def test_a_script_that_turns_the_log_away_did_not_run_nothing(tmp_path: Path, la
 
 
 @pytest.mark.torch
-def test_a_script_that_puts_the_log_back_is_told_what_is_missing(tmp_path: Path) -> None:
+def test_a_script_that_puts_the_log_back_is_told_what_is_missing(
+    tmp_path: Path,
+) -> None:
     """As a program does that keeps a library quiet, around all that it compiles."""
     first = "saved = os.dup(2)\nos.dup2(os.open(os.devnull, os.O_WRONLY), 2)"
-    script = SCRIPT.partition("os.dup2")[0] + first + SCRIPT.partition("os.close(1)")[2]
+    script = (
+        SCRIPT.partition("os.dup2")[0] + first + SCRIPT.partition("os.close(1)")[2]
+    )
     write(tmp_path, "user.py", script.format(last="os.dup2(saved, 2)"))
     capture, error = run_target(tmp_path, "user.py", script=True)
     assert error is None
-    found = {finding.code: finding.message for finding in report_of(capture).findings}
+    found = {
+        finding.code: finding.message for finding in report_of(capture).findings
+    }
     assert "FD901" not in found
     lost = "the output of the fusers meanwhile is not in the log"
     said = f"The program's stderr went to /dev/null for a while: {lost}"

@@ -21,7 +21,10 @@ def test_other_line_breaks_are_the_same_code() -> None:
     changed = "if any(fits(a, b) for a in [1, 2]):\n    return a\n"
     old, new = "if all(fits(a, b) for", "if any(fits(a, b) for"
     assert replaced_once(one_line, old, new) == changed
-    assert replaced_once(BROKEN, old, new) == "if any(fits(a, b) for a in [1, 2]\n):\n    return a\n"
+    assert (
+        replaced_once(BROKEN, old, new)
+        == "if any(fits(a, b) for a in [1, 2]\n):\n    return a\n"
+    )
 
 
 def test_other_code_is_not() -> None:

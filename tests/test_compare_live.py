@@ -44,7 +44,9 @@ def run(folder: Path, program: str, name: str = "block.py") -> Report:
     return report_of(capture)
 
 
-def changed(before: Report, folder: Path, *changes: tuple, name: str = "block.py") -> Comparison:
+def changed(
+    before: Report, folder: Path, *changes: tuple, name: str = "block.py"
+) -> Comparison:
     program = PROGRAM
     for old, new in changes:
         assert old in program
@@ -52,7 +54,9 @@ def changed(before: Report, folder: Path, *changes: tuple, name: str = "block.py
     return compare(before, run(folder, program, name))
 
 
-def test_comments_and_another_file_are_no_change(before: Report, tmp_path: Path) -> None:
+def test_comments_and_another_file_are_no_change(
+    before: Report, tmp_path: Path
+) -> None:
     comparison = changed(
         before,
         tmp_path,
@@ -64,15 +68,23 @@ def test_comments_and_another_file_are_no_change(before: Report, tmp_path: Path)
 
 
 def test_an_operator_that_nnc_does_not_take(before: Report, tmp_path: Path) -> None:
-    comparison = changed(before, tmp_path, ("        c = ", "        b = torch.cumsum(b, 1)\n        c = "))
+    comparison = changed(
+        before,
+        tmp_path,
+        ("        c = ", "        b = torch.cumsum(b, 1)\n        c = "),
+    )
     assert [c.kinds for c in comparison.groups] == [("split",)]
     assert [[n.op for n in ref.nodes] for ref in comparison.groups[0].b] == [
         ["aten::add", "aten::mul"],
         ["aten::relu", "aten::tanh"],
     ]
-    assert [(u.change, u.op) for u in comparison.unfused] == [("came", "aten::cumsum")]
+    assert [(u.change, u.op) for u in comparison.unfused] == [
+        ("came", "aten::cumsum")
+    ]
     assert comparison.groups[0].because == comparison.unfused
-    assert [(f.change, f.finding.code) for f in comparison.findings] == [("came", "FD211")]
+    assert [(f.change, f.finding.code) for f in comparison.findings] == [
+        ("came", "FD211")
+    ]
     assert not comparison.kernels and not comparison.fallbacks
 
 
@@ -84,18 +96,30 @@ def test_an_operator_that_is_gone(before: Report, tmp_path: Path) -> None:
 
 
 def test_another_dtype(before: Report, tmp_path: Path) -> None:
-    comparison = changed(before, tmp_path, ("(8, 64)", "(8, 64, dtype=torch.float64)"))
+    comparison = changed(
+        before, tmp_path, ("(8, 64)", "(8, 64, dtype=torch.float64)")
+    )
     assert [c.kinds for c in comparison.groups] == [("types",)]
     assert all("Double" in t for t in comparison.groups[0].b[0].inputs)
-    assert not comparison.unfused and not comparison.findings and not comparison.coverage_changed
+    assert (
+        not comparison.unfused
+        and not comparison.findings
+        and not comparison.coverage_changed
+    )
 
 
 def test_a_group_inserted_before(before: Report, tmp_path: Path) -> None:
     comparison = changed(
         before,
         tmp_path,
-        ("        a = x + y", "        x = torch.cumsum(x * y - 1, 1)\n        a = x + y"),
+        (
+            "        a = x + y",
+            "        x = torch.cumsum(x * y - 1, 1)\n        a = x + y",
+        ),
     )
     assert [c.kinds for c in comparison.groups] == [("added",)]
     assert comparison.groups_same == 1
-    assert {n.op for n in comparison.groups[0].b[0].nodes} == {"aten::mul", "aten::sub"}
+    assert {n.op for n in comparison.groups[0].b[0].nodes} == {
+        "aten::mul",
+        "aten::sub",
+    }

@@ -13,7 +13,9 @@ torch = pytest.importorskip("torch")
 
 def row(fused: Any, eager: Any, tolerance: float = 1e-4) -> dict[str, Any]:
     largest = same_results.largest_of(torch, [eager])
-    result: dict[str, Any] = same_results.compare_values(torch, fused, eager, tolerance, largest)
+    result: dict[str, Any] = same_results.compare_values(
+        torch, fused, eager, tolerance, largest
+    )
     return result
 
 
@@ -23,7 +25,9 @@ def test_roundings_are_the_same_and_errors_are_not() -> None:
     off = x.clone()
     off[17] += 0.01 * x.abs().max()
     assert not row(off, x)["same"]
-    assert row(off, x)["max_abs"] == pytest.approx(0.01 * float(x.abs().max()), rel=1e-3)
+    assert row(off, x)["max_abs"] == pytest.approx(
+        0.01 * float(x.abs().max()), rel=1e-3
+    )
 
 
 def test_noise_around_zero_is_no_error_among_larger_values() -> None:
@@ -41,7 +45,9 @@ def test_nan_and_infinities_must_stand_in_the_same_places() -> None:
         assert not row(other, x)["same"], place
     assert (
         "NaN in 2 elements, eager 1"
-        in row(torch.tensor([float("nan")] * 2), torch.tensor([1.0, float("nan")]))["detail"]
+        in row(torch.tensor([float("nan")] * 2), torch.tensor([1.0, float("nan")]))[
+            "detail"
+        ]
     )
 
 
@@ -53,7 +59,9 @@ def test_shape_dtype_strides() -> None:
     assert row(x.double(), x)["dtype_same"] is False and row(x.double(), x)["same"]
     assert row(x[:2], x)["same"] is False
     one = torch.randn(4, 1)
-    assert row(one.as_strided((4, 1), (1, 77)), one)["strides_same"], "a dimension of one element"
+    assert row(one.as_strided((4, 1), (1, 77)), one)["strides_same"], (
+        "a dimension of one element"
+    )
     assert row(torch.empty(0, 3), torch.empty(0, 3))["same"]
 
 
@@ -76,7 +84,9 @@ def test_statistics_tell_other_distributions_apart() -> None:
 
     assert same_results.compare_statistics(torch, drop(0.5), drop(0.5))["same"]
     assert not same_results.compare_statistics(torch, drop(0.3), drop(0.5))["same"]
-    assert not same_results.compare_statistics(torch, drop(0.5) * 2, drop(0.5))["same"]
+    assert not same_results.compare_statistics(torch, drop(0.5) * 2, drop(0.5))[
+        "same"
+    ]
     broken = drop(0.5)
     broken[0] = float("nan")
     assert not same_results.compare_statistics(torch, broken, drop(0.5))["same"]
@@ -108,16 +118,23 @@ def test_random_numbers_inside_control_flow() -> None:
         return y, x + 1
 
     assert passes.random_flow(torch, function).outputs == [True, False]
-    assert passes.random_flow(torch, torch.jit.script(torch.nn.Linear(2, 2))).ops == []
+    assert (
+        passes.random_flow(torch, torch.jit.script(torch.nn.Linear(2, 2))).ops == []
+    )
 
 
 def test_seeded_operators_of_torch_are_known() -> None:
-    """Torch tags its operators; the public ones, which a program calls, are all in the list."""
+    """Torch tags its operators; the public ones, which a program calls, are all in
+    the list."""
     tag = torch.Tag.nondeterministic_seeded
     seeded = set()
     for schema in torch._C._jit_get_all_schemas():
         name = schema.name
-        if not name.startswith("aten::") or name.startswith("aten::_") or name.endswith("_"):
+        if (
+            not name.startswith("aten::")
+            or name.startswith("aten::_")
+            or name.endswith("_")
+        ):
             continue
         packet = getattr(torch.ops.aten, name[6:], None)
         overload = getattr(packet, schema.overload_name or "default", None)

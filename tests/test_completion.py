@@ -11,7 +11,8 @@ from conftest import ROOT, Run
 
 
 def offered(fusiondoc: Run, words: str, cwd: Path) -> list:
-    """``kind,word`` of each item, as bash gets them; the last of ``words`` is being typed."""
+    """``kind,word`` of each item, as bash gets them; the last of ``words`` is being
+    typed."""
     typed = words.split(" ")
     env = {
         "_FUSIONDOC_COMPLETE": "bash_complete",
@@ -31,7 +32,10 @@ def offered(fusiondoc: Run, words: str, cwd: Path) -> list:
         ("knobs PYTORCH_NV", "plain,PYTORCH_NVFUSER_DUMP"),
         ("diagnose mod", "file,mod"),
         ("diagnose model.py --knob prof", "plain,profiled_runs="),
-        ("diagnose model.py --dump cuda_kernel,launch", "plain,cuda_kernel,launch_param"),
+        (
+            "diagnose model.py --dump cuda_kernel,launch",
+            "plain,cuda_kernel,launch_param",
+        ),
         ("diagnose model.py --fail-on w", "plain,warning"),
         ("parse tr", "file,tr"),
         ("parse --fail-on FD3", "plain,FD301"),
@@ -39,21 +43,31 @@ def offered(fusiondoc: Run, words: str, cwd: Path) -> list:
         ("captures remove 2026", "plain,20260102-030405-model"),
     ],
 )
-def test_what_is_offered(fusiondoc: Run, tmp_path: Path, words: str, item: str) -> None:
+def test_what_is_offered(
+    fusiondoc: Run, tmp_path: Path, words: str, item: str
+) -> None:
     (tmp_path / ".fusiondoc" / "20260102-030405-model").mkdir(parents=True)
     assert item in offered(fusiondoc, words, tmp_path)
 
 
 def test_only_what_fits_is_offered(fusiondoc: Run, tmp_path: Path) -> None:
-    assert set(offered(fusiondoc, "explain FD30", tmp_path)) >= {"plain,FD301", "plain,FD302"}
-    assert all(item.startswith("plain,FD30") for item in offered(fusiondoc, "explain FD30", tmp_path))
+    assert set(offered(fusiondoc, "explain FD30", tmp_path)) >= {
+        "plain,FD301",
+        "plain,FD302",
+    }
+    assert all(
+        item.startswith("plain,FD30")
+        for item in offered(fusiondoc, "explain FD30", tmp_path)
+    )
     assert offered(fusiondoc, "captures show 2026", tmp_path) == []
 
 
 def test_the_line_of_the_readme_turns_it_on(tmp_path: Path) -> None:
     line = r'eval "$(_FUSIONDOC_COMPLETE=bash_source fusiondoc)"'
     assert line in (ROOT / "README.md").read_text(encoding="utf-8")
-    (tmp_path / "fusiondoc").write_text(f'#!/bin/sh\nexec {sys.executable} -m fusiondoc "$@"\n')
+    (tmp_path / "fusiondoc").write_text(
+        f'#!/bin/sh\nexec {sys.executable} -m fusiondoc "$@"\n'
+    )
     (tmp_path / "fusiondoc").chmod(0o755)
     done = subprocess.run(
         ["bash", "-c", line + "; complete -p fusiondoc"], stdout=subprocess.PIPE, text=True, check=True,

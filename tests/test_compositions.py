@@ -1,5 +1,5 @@
-"""Operators that Inductor leaves to eager code, written with others: what is written, and that torch computes
-the same with it."""
+"""Operators that Inductor leaves to eager code, written with others: what is
+written, and that torch computes the same with it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,21 @@ EVERY = pytest.mark.parametrize("one", COMPOSITIONS, ids=titled)
 
 
 def called(one: Composition) -> str:
-    """A function that makes the call, with the arguments that are tensors as its own."""
+    """A function that makes the call, with the arguments that are tensors as its
+    own."""
     wanted = ast.parse(one.call, mode="eval").body
     given = ast.parse(f"f({one.inputs})", mode="eval").body
     assert isinstance(wanted, ast.Call) and isinstance(given, ast.Call)
     texts = {key.arg: ast.unparse(key.value) for key in given.keywords if key.arg}
     tensors = [name for name, text in texts.items() if text.startswith("torch.")]
-    first = ast.unparse(wanted.args[0]) if not isinstance(wanted.args[0], ast.Name) else ""
-    arguments = ", ".join(f"{n}={n}" if n in tensors else f"{n}={texts[n]}" for n in texts)
+    first = (
+        ast.unparse(wanted.args[0])
+        if not isinstance(wanted.args[0], ast.Name)
+        else ""
+    )
+    arguments = ", ".join(
+        f"{n}={n}" if n in tensors else f"{n}={texts[n]}" for n in texts
+    )
     called = f"{ast.unparse(wanted.func)}({first or arguments})"
     return f"{HEAD}def f({', '.join(tensors)}):\n    return {called}\n"
 
@@ -60,7 +67,10 @@ def values_of(one: Composition, dtype: Any) -> list[Any]:
     torch.manual_seed(0)
     given = eval(f"dict({one.inputs})", {"torch": torch})
     tensors = [value for value in given.values() if isinstance(value, torch.Tensor)]
-    return [cast(value, dtype).requires_grad_(bears_gradients(value)) for value in tensors]
+    return [
+        cast(value, dtype).requires_grad_(bears_gradients(value))
+        for value in tensors
+    ]
 
 
 def bears_gradients(value: Any) -> bool:
@@ -81,7 +91,10 @@ def results(text: str, one: Composition, dtype: Any) -> list[Any]:
     made = of_text(text)(*values)
     outputs = list(made) if isinstance(made, tuple) else [made]
     bearing = [value for value in outputs if value.requires_grad]
-    parts = [torch.view_as_real(value) if value.is_complex() else value for value in bearing]
+    parts = [
+        torch.view_as_real(value) if value.is_complex() else value
+        for value in bearing
+    ]
     if parts:
         torch.manual_seed(1)
         sum((part * torch.randn_like(part)).sum() for part in parts).backward()
@@ -100,7 +113,9 @@ def test_both_ways_compute_the_same(one: Composition) -> None:
         assert [value.shape for value in before] == [value.shape for value in after]
         for first, second in zip(before, after):
             assert first.dtype == second.dtype
-            torch.testing.assert_close(second, first, **(EQUAL if one.exact else {}))
+            torch.testing.assert_close(
+                second, first, **(EQUAL if one.exact else {})
+            )
 
 
 EQUAL = {"rtol": 0, "atol": 0}
@@ -132,7 +147,9 @@ f = M()
         ("torch.nn.EmbeddingBag(9, 4)", (5, 3)),
     ],
 )
-def test_a_module_is_written_by_its_arguments(made: str, shape: tuple[int, ...]) -> None:
+def test_a_module_is_written_by_its_arguments(
+    made: str, shape: tuple[int, ...]
+) -> None:
     torch = pytest.importorskip("torch")
     text = HEAD + MODULE.format(made)
     changed = rewritten(text)
@@ -144,11 +161,18 @@ def test_a_module_is_written_by_its_arguments(made: str, shape: tuple[int, ...])
     torch.testing.assert_close(of_text(changed)(x), before)
 
 
-@pytest.mark.parametrize("made", ["torch.nn.Bilinear(4, 5, 3)", "torch.nn.Bilinear(4, 5, 3, bias=False)"])
+@pytest.mark.parametrize(
+    "made", ["torch.nn.Bilinear(4, 5, 3)", "torch.nn.Bilinear(4, 5, 3, bias=False)"]
+)
 def test_a_module_of_two_tensors_has_its_own_bias(made: str) -> None:
-    text = HEAD + MODULE.format(made).replace("(x)", "(x, y)").replace("self, x", "self, x, y")
+    text = HEAD + MODULE.format(made).replace("(x)", "(x, y)").replace(
+        "self, x", "self, x, y"
+    )
     changed = rewritten(text)
-    assert changed is not None and "F.linear(y, self.inner.weight.flatten(0, 1))" in changed
+    assert (
+        changed is not None
+        and "F.linear(y, self.inner.weight.flatten(0, 1))" in changed
+    )
     assert ("+ self.inner.bias" in changed) is ("False" not in made)
 
 
@@ -188,7 +212,10 @@ def test_what_has_other_arguments_stays(line: str) -> None:
     [
         ("x.topk(k=1, dim=1)", "torch.max(x, 1, True)"),
         ("torch.view_as_real(x[0] * y)", "parts_of_product(x[0], y)"),
-        ("(x + y).abs() * 2", "torch.linalg.vector_norm(torch.view_as_real(x + y), dim=-1) * 2"),
+        (
+            "(x + y).abs() * 2",
+            "torch.linalg.vector_norm(torch.view_as_real(x + y), dim=-1) * 2",
+        ),
     ],
 )
 def test_operands_stand_as_they_do_in_the_program(line: str, wanted: str) -> None:
@@ -203,10 +230,23 @@ def test_every_operator_is_named_without_its_overload_and_no_custom_one() -> Non
     assert compositions_of("lab::twice") == ()
 
 
-VIEWS = {"aten::view_as_real", "aten::view_as_complex", "aten::slice", "aten::select", "aten::alias"}
+VIEWS = {
+    "aten::view_as_real",
+    "aten::view_as_complex",
+    "aten::slice",
+    "aten::select",
+    "aten::alias",
+}
 """Calls of complex tensors that move nothing."""
-OF_GRADIENTS = {"aten::_conj", "aten::clone", "aten::mul", "aten::add", "aten::view"}
-"""Those of the gradients of a complex input, which the composition leaves as they were."""
+OF_GRADIENTS = {
+    "aten::_conj",
+    "aten::clone",
+    "aten::mul",
+    "aten::add",
+    "aten::view",
+}
+"""Those of the gradients of a complex input, which the composition leaves as they
+were."""
 
 
 def program(text: str, one: Composition) -> str:
@@ -218,12 +258,22 @@ def program(text: str, one: Composition) -> str:
 
 @pytest.mark.torch
 @pytest.mark.nightly  # lowers a hundred graphs; what is written, and what it computes, is held above
-def test_inductor_lowers_what_is_written_and_makes_calls_of_what_it_replaces(tmp_path: Path) -> None:
+def test_inductor_lowers_what_is_written_and_makes_calls_of_what_it_replaces(
+    tmp_path: Path,
+) -> None:
     pytest.importorskip("torch")
-    texts = [(called(one), rewritten(called(one), [one]) or "") for one in COMPOSITIONS]
-    programs = [program(text, one) for one, pair in zip(COMPOSITIONS, texts) for text in pair]
+    texts = [
+        (called(one), rewritten(called(one), [one]) or "") for one in COMPOSITIONS
+    ]
+    programs = [
+        program(text, one)
+        for one, pair in zip(COMPOSITIONS, texts)
+        for text in pair
+    ]
     write(tmp_path, "programs.json", json.dumps(programs))
-    done = python_apart(Path(__file__).parent / "lowered_calls.py", tmp_path / "programs.json")
+    done = python_apart(
+        Path(__file__).parent / "lowered_calls.py", tmp_path / "programs.json"
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     answers = [set(one) for one in json.loads(done.stdout.splitlines()[-1])]
     assert len(answers) == 2 * len(COMPOSITIONS)

@@ -1,4 +1,5 @@
-"""pyproject.toml and fusiondoc.yaml: defaults that the command line overrides, errors, suppressed findings."""
+"""pyproject.toml and fusiondoc.yaml: defaults that the command line overrides,
+errors, suppressed findings."""
 
 # ruff: noqa: E501 - a case is a line
 
@@ -29,11 +30,18 @@ def pyproject(folder: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["toml", "yaml"])
-def test_defaults_that_the_command_line_overrides(kind: str, fusiondoc: Run, tmp_path: Path) -> None:
+def test_defaults_that_the_command_line_overrides(
+    kind: str, fusiondoc: Run, tmp_path: Path
+) -> None:
     if kind == "toml":
-        pyproject(tmp_path, 'fail-on = ["note"]\n[tool.fusiondoc.parse]\nformat = "json"\n')
+        pyproject(
+            tmp_path,
+            'fail-on = ["note"]\n[tool.fusiondoc.parse]\nformat = "json"\n',
+        )
     else:
-        (tmp_path / "fusiondoc.yaml").write_text("fail-on: [note]\nparse:\n  format: json\n")
+        (tmp_path / "fusiondoc.yaml").write_text(
+            "fail-on: [note]\nparse:\n  format: json\n"
+        )
     done = fusiondoc("parse", REJECTS)
     assert done.returncode == 1
     assert json.loads(done.stdout)["findings"]
@@ -53,13 +61,19 @@ def test_options_of_a_run(fusiondoc: Run, tmp_path: Path) -> None:
     )
     done = fusiondoc("diagnose", "m.py", "-f", "json")
     options = json.loads(done.stdout)["target"]["options"]
-    assert (options["fuser"], options["runs"], options["backward"]) == ("nnc", 3, True)
+    assert (options["fuser"], options["runs"], options["backward"]) == (
+        "nnc",
+        3,
+        True,
+    )
     assert options["knobs"] == {"nnc_reductions": "on"}
     fewer = fusiondoc("diagnose", "m.py", "-f", "json", "--runs", "2")
     assert json.loads(fewer.stdout)["target"]["options"]["runs"] == 2
 
 
-def test_the_nearest_one_above_counts_and_its_paths_are_its_own(fusiondoc: Run, tmp_path: Path) -> None:
+def test_the_nearest_one_above_counts_and_its_paths_are_its_own(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     pyproject(tmp_path, 'expect = "ci/fusions.yaml"\n')
     (tmp_path / "ci").mkdir()
     (tmp_path / "ci" / "fusions.yaml").write_text("number_of_groups: 4\n")
@@ -68,13 +82,16 @@ def test_the_nearest_one_above_counts_and_its_paths_are_its_own(fusiondoc: Run, 
     done = fusiondoc("check", REJECTS, cwd=folder)
     assert (
         done.returncode == 1
-        and "../../ci/fusions.yaml:1: expected 4 groups; found 5" in done.stdout.replace("\n         ", " ")
+        and "../../ci/fusions.yaml:1: expected 4 groups; found 5"
+        in done.stdout.replace("\n         ", " ")
     )
     (folder / ".git").mkdir()
     assert "check needs --expect" in fusiondoc("check", REJECTS, cwd=folder).stderr
 
 
-def test_its_own_file_comes_before_the_shared_one(fusiondoc: Run, tmp_path: Path) -> None:
+def test_its_own_file_comes_before_the_shared_one(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     pyproject(tmp_path, 'format = "json"\n')
     (tmp_path / "fusiondoc.yaml").write_text("format: github\n")
     assert fusiondoc("parse", REJECTS).stdout.startswith("::")
@@ -96,7 +113,9 @@ def test_its_own_file_comes_before_the_shared_one(fusiondoc: Run, tmp_path: Path
         ("runs = ", "pyproject.toml: "),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_place(text: str, said: str, fusiondoc: Run, tmp_path: Path) -> None:
+def test_what_is_wrong_is_told_with_its_place(
+    text: str, said: str, fusiondoc: Run, tmp_path: Path
+) -> None:
     pyproject(tmp_path, text + "\n")
     done = fusiondoc("parse", REJECTS)
     assert done.returncode == 2 and done.stdout == ""
@@ -112,26 +131,45 @@ def test_what_is_wrong_is_told_with_its_place(text: str, said: str, fusiondoc: R
             "fuser: nnc\nrunz: 3\n",
             "fusiondoc.yaml:2:1: unknown key 'runz' in fusiondoc.yaml. Did you mean 'runs'",
         ),
-        ("diagnose:\n  backwards: true\n", "fusiondoc.yaml:2:3: unknown key 'backwards'"),
+        (
+            "diagnose:\n  backwards: true\n",
+            "fusiondoc.yaml:2:3: unknown key 'backwards'",
+        ),
         ("- a\n", "fusiondoc.yaml:1:1: it must be a mapping"),
         ("a: [\n", "fusiondoc.yaml:2:1: "),
         ("ignore: 5\n", "fusiondoc.yaml:1:1: ignore: '5' is not a finding code"),
-        ("fail-on: {a: b}\n", "fusiondoc.yaml:1:1: fail-on takes a value or a list, not a table"),
-        ("ignore: [FD201, {a: b}]\n", "fusiondoc.yaml:1:1: ignore: '{'a': 'b'}' is not a finding code"),
+        (
+            "fail-on: {a: b}\n",
+            "fusiondoc.yaml:1:1: fail-on takes a value or a list, not a table",
+        ),
+        (
+            "ignore: [FD201, {a: b}]\n",
+            "fusiondoc.yaml:1:1: ignore: '{'a': 'b'}' is not a finding code",
+        ),
         ("ignore: &a [*a]\n", "fusiondoc.yaml: its aliases expand"),
         ("runs:\n", "fusiondoc.yaml:1:1: runs must be text or a number"),
     ],
 )
-def test_what_is_wrong_in_yaml(text: str, said: str, fusiondoc: Run, tmp_path: Path) -> None:
+def test_what_is_wrong_in_yaml(
+    text: str, said: str, fusiondoc: Run, tmp_path: Path
+) -> None:
     (tmp_path / "fusiondoc.yaml").write_text(text)
     done = fusiondoc("parse", REJECTS)
-    assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert (
+        done.returncode == 2
+        and said in done.stderr
+        and "Traceback" not in done.stderr
+    ), done.stderr
 
 
-def test_a_pyproject_of_others_is_never_parsed(fusiondoc: Run, tmp_path: Path) -> None:
+def test_a_pyproject_of_others_is_never_parsed(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.ruff\nbroken =")
     assert fusiondoc("parse", REJECTS).returncode == 0
-    (tmp_path / "pyproject.toml").write_text('[tool.other]\ndepends = "fusiondoc"\n')
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.other]\ndepends = "fusiondoc"\n'
+    )
     assert fusiondoc("parse", REJECTS).returncode == 0
 
 
@@ -144,8 +182,16 @@ def test_help_and_version_read_no_configuration(tmp_path: Path) -> None:
             [sys.executable, "-X", "importtime", "-m", "fusiondoc", *args], cwd=str(tmp_path), text=True,
             env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=True,
         )  # fmt: skip
-        modules = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-        assert not modules & {"tomllib", "tomli", "yaml", "fusiondoc.cli.config", "fusiondoc.expectations"}
+        modules = {
+            line.rpartition("|")[2].strip() for line in done.stderr.splitlines()
+        }
+        assert not modules & {
+            "tomllib",
+            "tomli",
+            "yaml",
+            "fusiondoc.cli.config",
+            "fusiondoc.expectations",
+        }
 
 
 @pytest.mark.parametrize(
@@ -161,15 +207,22 @@ def test_findings_ignored_in_the_configuration(
     ignore: list, left: list, fusiondoc: Run, tmp_path: Path
 ) -> None:
     pyproject(tmp_path, f"ignore = {json.dumps(ignore)}\n")
-    codes = [option for code in ("FD201", "FD227") for option in ("--fail-on", code)]
+    codes = [
+        option for code in ("FD201", "FD227") for option in ("--fail-on", code)
+    ]
     done = fusiondoc("parse", REJECTS, "-f", "json", *codes)
     report = json.loads(done.stdout)
-    assert [f["code"] for f in report["findings"] if f["code"].startswith("FD2")] == left
+    assert [
+        f["code"] for f in report["findings"] if f["code"].startswith("FD2")
+    ] == left
     assert len(report["suppressed"]) == 5 - len(left)
     assert all(one["by"].startswith("config: ") for one in report["suppressed"])
     assert done.returncode == (1 if left else 0)
     if len(left) < 5:
-        assert f"Suppressed  {5 - len(left)} finding" in fusiondoc("parse", REJECTS).stdout
+        assert (
+            f"Suppressed  {5 - len(left)} finding"
+            in fusiondoc("parse", REJECTS).stdout
+        )
 
 
 MODEL = """\
@@ -189,7 +242,9 @@ def plain_run(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """The folder of a model without a comment, and of the capture of its run."""
     folder = tmp_path_factory.mktemp("plain")
     (folder / "model.py").write_text(MODEL.replace("{comment}", ""))
-    done = runs_in_this_process(folder, cache)("diagnose", "model.py", "--fuser", "nnc")
+    done = runs_in_this_process(folder, cache)(
+        "diagnose", "model.py", "--fuser", "nnc"
+    )
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -214,8 +269,11 @@ def test_a_comment_on_the_line(
     said(done, suppressed, note)
 
 
-def said(done: subprocess.CompletedProcess[str], suppressed: int, note: str) -> None:
-    """Whether FD211 is suppressed by a comment on line 5, and what is noted about it."""
+def said(
+    done: subprocess.CompletedProcess[str], suppressed: int, note: str
+) -> None:
+    """Whether FD211 is suppressed by a comment on line 5, and what is noted about
+    it."""
     report = json.loads(done.stdout)
     assert [one["code"] for one in report["suppressed"]] == ["FD211"] * suppressed
     assert done.returncode == (0 if suppressed else 1)
@@ -227,15 +285,23 @@ def said(done: subprocess.CompletedProcess[str], suppressed: int, note: str) -> 
 
 @pytest.mark.torch
 def test_a_comment_counts_in_the_run_itself(fusiondoc: Run, tmp_path: Path) -> None:
-    (tmp_path / "model.py").write_text(MODEL.replace("{comment}", "  # fusiondoc: ignore[FD211]"))
-    done = fusiondoc("diagnose", "model.py", "--fuser", "nnc", "-f", "json", "--fail-on", "FD211")
+    (tmp_path / "model.py").write_text(
+        MODEL.replace("{comment}", "  # fusiondoc: ignore[FD211]")
+    )
+    done = fusiondoc(
+        "diagnose", "model.py", "--fuser", "nnc", "-f", "json", "--fail-on", "FD211"
+    )
     said(done, 1, "")
 
 
 def test_tables_of_toml_in_other_spellings(fusiondoc: Run, tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text("tool.fusiondoc.parse.format = 'json'\n")
+    (tmp_path / "pyproject.toml").write_text(
+        "tool.fusiondoc.parse.format = 'json'\n"
+    )
     json.loads(fusiondoc("parse", REJECTS).stdout)
-    (tmp_path / "pyproject.toml").write_text("[tool]\nfusiondoc = {fail_on = 'error'}\n")
+    (tmp_path / "pyproject.toml").write_text(
+        "[tool]\nfusiondoc = {fail_on = 'error'}\n"
+    )
     assert fusiondoc("parse", FALLBACK).returncode == 1
 
 
@@ -244,7 +310,10 @@ WORDS = ["fuser", "ignore", "fail-on", "runs", "knob", "parse", ": ", " = ", "["
 
 
 @settings(max_examples=examples(300), deadline=None)
-@given(kind=st.sampled_from(["toml", "yaml"]), words=st.lists(st.sampled_from(WORDS), max_size=16))
+@given(
+    kind=st.sampled_from(["toml", "yaml"]),
+    words=st.lists(st.sampled_from(WORDS), max_size=16),
+)
 def test_no_file_gives_more_than_an_error(kind: str, words: list) -> None:
     import tempfile
 
@@ -254,8 +323,14 @@ def test_no_file_gives_more_than_an_error(kind: str, words: list) -> None:
     from fusiondoc.cli.config import apply
 
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / {"toml": "pyproject.toml", "yaml": "fusiondoc.yaml"}[kind]
-        path.write_text(("[tool.fusiondoc]\n" if kind == "toml" else "") + "".join(words), encoding="utf-8")
+        path = (
+            Path(folder)
+            / {"toml": "pyproject.toml", "yaml": "fusiondoc.yaml"}[kind]
+        )
+        path.write_text(
+            ("[tool.fusiondoc]\n" if kind == "toml" else "") + "".join(words),
+            encoding="utf-8",
+        )
         try:
             apply(click.Context(cli), str(path), kind, COMMANDS)
         except UsageError as error:

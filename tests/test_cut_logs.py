@@ -1,4 +1,5 @@
-"""A log that was cut off, at its end or its beginning, loses no row that what is left of it holds whole."""
+"""A log that was cut off, at its end or its beginning, loses no row that what is
+left of it holds whole."""
 
 from __future__ import annotations
 
@@ -15,7 +16,11 @@ from fusiondoc.model.report import Group, Report
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
 
-REFUSED = ("ir/nvfuser-2.1.2-rejects", "logs/nvfuser-2.1.2-rejects-full", "logs/nnc-2.11-rejects")
+REFUSED = (
+    "ir/nvfuser-2.1.2-rejects",
+    "logs/nvfuser-2.1.2-rejects-full",
+    "logs/nnc-2.11-rejects",
+)
 PLANNED = (
     "logs/nvfuser-2.1.2-rejects-full",
     "logs/nvfuser-2.1.2-ordered-layer-norm",
@@ -26,7 +31,9 @@ PLANNED = (
     "logs/nvfuser-2.1.2-no-autodiff-optimized",
 )
 SAID = re.compile(rb"rejecting node|Failed cond ")
-PLAN = re.compile(rb"\] (?:Before Compilation|After TExprFuser|Optimized Graph): ?$")
+PLAN = re.compile(
+    rb"\] (?:Before Compilation|After TExprFuser|Optimized Graph): ?$"
+)
 
 
 def lines_of(name: str) -> list[bytes]:
@@ -51,7 +58,11 @@ def plans(lines: list[bytes]) -> Iterator[tuple[int, int]]:
         if PLAN.search(line):
             prefix = line[: line.index(b"]") + 1]
             end = start + 1
-            while end < len(lines) and lines[end].startswith(prefix) and not PLAN.search(lines[end]):
+            while (
+                end < len(lines)
+                and lines[end].startswith(prefix)
+                and not PLAN.search(lines[end])
+            ):
                 end += 1
             yield start, end
 
@@ -61,12 +72,18 @@ def test_what_was_refused_before_a_cut_is_shown(name: str, tmp_path: Path) -> No
     lines = lines_of(name)
     whole = rejections_shown(report(lines, tmp_path), lines)
     assert whole
-    cuts = {start + (end - start) * part // 6 for start, end in plans(lines) for part in range(7)}
+    cuts = {
+        start + (end - start) * part // 6
+        for start, end in plans(lines)
+        for part in range(7)
+    }
     cuts |= {len(lines) * part // 12 for part in range(4, 12)}
     for cut in sorted(cuts):
         shown = rejections_shown(report(lines[:cut], tmp_path), lines)
         lost = {number for number in whole if number <= cut} - shown
-        assert not lost, f"cut after line {cut}: {[lines[number - 1] for number in lost]}"
+        assert not lost, (
+            f"cut after line {cut}: {[lines[number - 1] for number in lost]}"
+        )
 
 
 def key(group: Group) -> tuple[object, ...]:
@@ -78,16 +95,26 @@ def groups_of(made: Report) -> set[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("name", PLANNED)
-def test_groups_whose_plan_has_lost_its_beginning_are_shown(name: str, tmp_path: Path) -> None:
+def test_groups_whose_plan_has_lost_its_beginning_are_shown(
+    name: str, tmp_path: Path
+) -> None:
     lines = lines_of(name)
     every = groups_of(report(lines, tmp_path))
     checked = 0
     for start, end in list(plans(lines))[:3]:
         whole = report(lines[start:end], tmp_path).groups
-        for cut in sorted({start + 1 + (end - start) * part // 5 for part in range(5)}):
-            left = {key(group) for group in whole if start + group.evidence[0].line - 1 >= cut}
+        for cut in sorted(
+            {start + 1 + (end - start) * part // 5 for part in range(5)}
+        ):
+            left = {
+                key(group)
+                for group in whole
+                if start + group.evidence[0].line - 1 >= cut
+            }
             found = groups_of(report(lines[cut:], tmp_path))
             assert left <= found, f"cut before line {cut + 1}"
-            assert found <= every, f"cut before line {cut + 1}: groups that the whole log does not have"
+            assert found <= every, (
+                f"cut before line {cut + 1}: groups that the whole log does not have"
+            )
             checked += len(left)
     assert checked

@@ -1,5 +1,6 @@
-"""Dumps of which no recording exists: the lines follow the sources of nvFuser (executor.cpp, inlining.cpp,
-kernel_cache.cpp, fusion_segmenter.cpp, lower2device.cpp and fusion_definition.cpp of torch 1.11 to 2.1)."""
+"""Dumps of which no recording exists: the lines follow the sources of nvFuser
+(executor.cpp, inlining.cpp, kernel_cache.cpp, fusion_segmenter.cpp,
+lower2device.cpp and fusion_definition.cpp of torch 1.11 to 2.1)."""
 
 from __future__ import annotations
 
@@ -113,13 +114,17 @@ def parse(text: str, tmp_path: Path) -> Report:
 @pytest.mark.parametrize("option", BEFORE)
 def test_before_the_source(option: str, tmp_path: Path) -> None:
     (kernel,) = parse(BEFORE[option] + FRAME, tmp_path).kernels
-    assert [(d.option, d.text) for d in kernel.dumps] == [(option, BEFORE[option].strip("\n"))]
+    assert [(d.option, d.text) for d in kernel.dumps] == [
+        (option, BEFORE[option].strip("\n"))
+    ]
 
 
 @pytest.mark.parametrize("option", AFTER)
 def test_after_the_source(option: str, tmp_path: Path) -> None:
     (kernel,) = parse(FRAME + AFTER[option], tmp_path).kernels
-    assert [(d.option, d.text) for d in kernel.dumps] == [(option, AFTER[option].strip("\n"))]
+    assert [(d.option, d.text) for d in kernel.dumps] == [
+        (option, AFTER[option].strip("\n"))
+    ]
     assert kernel.launches is None
     assert kernel.block is None
 
@@ -139,12 +144,19 @@ def test_words_of_the_program_that_look_like_headers(tmp_path: Path) -> None:
 
 
 def test_the_arguments_tell_whose_a_launch_is(tmp_path: Path) -> None:
-    launch = AFTER["fusion_args"].split("\n")[4].replace("GridDim.x = 4", "GridDim.x = 8")
+    launch = (
+        AFTER["fusion_args"]
+        .split("\n")[4]
+        .replace("GridDim.x = 4", "GridDim.x = 8")
+    )
     second = FRAME.replace("kernel1", "kernel2")
     arguments = AFTER["kernel_args"].replace("\n  3\n", "\n")
     text = FRAME + second
     for _ in range(3):
         text += launch + "\n" + arguments
     kernels = parse(text, tmp_path).kernels
-    assert [(k.name, k.launches) for k in kernels] == [("kernel1", 3), ("kernel2", None)]
+    assert [(k.name, k.launches) for k in kernels] == [
+        ("kernel1", 3),
+        ("kernel2", None),
+    ]
     assert kernels[0].grid == (8, 1, 1)

@@ -13,7 +13,9 @@ NVFUSER = ("2.1.2+cu121", "12.1")
 NONE = ("2.13.0+cpu", None)
 
 
-def variables(where: tuple[str, str | None], fuser: str, *dumps: str, **user: str) -> dict[str, str]:
+def variables(
+    where: tuple[str, str | None], fuser: str, *dumps: str, **user: str
+) -> dict[str, str]:
     return dict(run_environment(*where, fuser, dumps, user).set)
 
 
@@ -34,10 +36,14 @@ def test_every_option_of_this_torch_is_set_and_seen_as_set(name: str) -> None:
         ("onednn_verbose", "onednn"),
     ],
 )
-def test_the_dumps_of_other_fusers_are_set_and_seen_as_set(name: str, fuser: str) -> None:
+def test_the_dumps_of_other_fusers_are_set_and_seen_as_set(
+    name: str, fuser: str
+) -> None:
     made = variables(NONE, fuser, name)
     # A run under oneDNN Graph sets its own without being asked.
-    assert is_set(name, made) and is_set(name, variables(NONE, fuser)) is (fuser == "onednn")
+    assert is_set(name, made) and is_set(name, variables(NONE, fuser)) is (
+        fuser == "onednn"
+    )
     assert "PYTORCH_NVFUSER_DUMP" not in made
 
 
@@ -45,15 +51,23 @@ def test_a_higher_level_of_the_users_stays() -> None:
     made = variables(NONE, "nnc", "nnc_cuda", PYTORCH_JIT_LOG_LEVEL=">>kernel")
     assert made["PYTORCH_JIT_LOG_LEVEL"].split(":")[0] == ">>kernel"
     assert is_set("nnc_ir", made) and is_set("nnc_cuda", made)
-    assert "ONEDNN_VERBOSE" not in variables(NONE, "onednn", "onednn_verbose", ONEDNN_VERBOSE="2")
+    assert "ONEDNN_VERBOSE" not in variables(
+        NONE, "onednn", "onednn_verbose", ONEDNN_VERBOSE="2"
+    )
 
 
 def test_what_nvfuser_would_hide_is_not_asked_for_beside_it() -> None:
-    made = variables(NVFUSER, "nvfuser", "cuda_full")["PYTORCH_NVFUSER_DUMP"].split(",")
-    assert "cuda_full" in made and "cuda_kernel" not in made and "launch_param" in made
+    made = variables(NVFUSER, "nvfuser", "cuda_full")["PYTORCH_NVFUSER_DUMP"].split(
+        ","
+    )
+    assert (
+        "cuda_full" in made and "cuda_kernel" not in made and "launch_param" in made
+    )
     with pytest.raises(UsageError, match="no cuda_full where cuda_kernel"):
         variables(NVFUSER, "nvfuser", "cuda_full", "cuda_kernel")
-    assert not is_set("cuda_full", {"PYTORCH_NVFUSER_DUMP": "cuda_kernel,cuda_full"})
+    assert not is_set(
+        "cuda_full", {"PYTORCH_NVFUSER_DUMP": "cuda_kernel,cuda_full"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,17 +104,23 @@ def test_a_run_again_keeps_earlier_dumps_that_go_with_the_new(
         ("whatever", "legacy", "2.13.0", "nothing to dump"),
     ],
 )
-def test_the_others_are_refused_with_a_way_on(name: str, fuser: str, torch: str, said: str) -> None:
+def test_the_others_are_refused_with_a_way_on(
+    name: str, fuser: str, torch: str, said: str
+) -> None:
     with pytest.raises(UsageError) as error:
         check_dumps([name], fuser, torch, torch.startswith(("1.1", "2.0", "2.1.")))
     assert said in f"{error.value.message} {error.value.hint}"
 
 
-@pytest.mark.parametrize("dump", catalogue.fuser_dumps(), ids=lambda dump: dump.name)
+@pytest.mark.parametrize(
+    "dump", catalogue.fuser_dumps(), ids=lambda dump: dump.name
+)
 def test_how_to_set_is_for_a_shell(dump) -> None:
     import shlex
 
-    words = dict(word.split("=", 1) for word in shlex.split(how_to_set([dump.name])))
+    words = dict(
+        word.split("=", 1) for word in shlex.split(how_to_set([dump.name]))
+    )
     assert words == dict(dump.needs) and is_set(dump.name, words)
 
 

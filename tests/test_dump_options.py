@@ -1,4 +1,5 @@
-"""Every dump option on a real log of it: the texts kept are the lines of the log, figures those printed."""
+"""Every dump option on a real log of it: the texts kept are the lines of the log,
+figures those printed."""
 
 from __future__ import annotations
 
@@ -58,15 +59,23 @@ def test_texts_are_those_of_the_log(option: str) -> None:
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_texts_of_a_forward_and_a_backward_group(option: str, recordings: Path) -> None:
-    assert check(recordings / f"torch-2.1.2/dumps/c02_ln_block.{option}.log", option) == 4
+def test_texts_of_a_forward_and_a_backward_group(
+    option: str, recordings: Path
+) -> None:
+    assert (
+        check(recordings / f"torch-2.1.2/dumps/c02_ln_block.{option}.log", option)
+        == 4
+    )
 
 
 def test_ptxas_figures() -> None:
     path = DUMPS / f"{PREFIX}ptxas_verbose.log.xz"
     log = raw_log.read(path)
     registers = [int(n) for n in re.findall(rb"Used (\d+) registers", log)]
-    spills = [int(a) + int(b) for a, b in re.findall(rb"(\d+) bytes spill stores, (\d+) bytes", log)]
+    spills = [
+        int(a) + int(b)
+        for a, b in re.findall(rb"(\d+) bytes spill stores, (\d+) bytes", log)
+    ]
     kernels = parse(path).kernels
     assert [k.registers for k in kernels] == registers
     assert [k.spill_bytes for k in kernels] == spills
@@ -77,7 +86,11 @@ def test_perf_debug_verbose_figures() -> None:
     path = DUMPS / f"{PREFIX}perf_debug_verbose.log.xz"
     log = raw_log.read(path)
     for kernel in parse(path).kernels:
-        found = re.findall(rb"^%s (\d+) bytes/ (\S+) ms (\S+) GB/s$" % kernel.name.encode(), log, flags=re.M)
+        found = re.findall(
+            rb"^%s (\d+) bytes/ (\S+) ms (\S+) GB/s$" % kernel.name.encode(),
+            log,
+            flags=re.M,
+        )
         assert kernel.bytes_moved == int(found[0][0])
         assert kernel.launches == len(found)
         assert kernel.first_ms == float(found[0][1])
@@ -93,12 +106,18 @@ def test_perf_debug_verbose_figures() -> None:
         assert kernel.block == (int(x), max(1, int(y)), 1)
         assert kernel.grid == (int(grid), 1, 1)
         assert kernel.smem_bytes == int(smem)
-        assert kernel.registers == int(re.findall(rb"Used (\d+) registers", block)[-1])
-        persistent = b"Persistent Kernel" in block[block.rindex(b"Reduction Parameters") :]
+        assert kernel.registers == int(
+            re.findall(rb"Used (\d+) registers", block)[-1]
+        )
+        persistent = (
+            b"Persistent Kernel" in block[block.rindex(b"Reduction Parameters") :]
+        )
         assert kernel.scheduler == ("persistent" if persistent else "reduction")
 
 
-@pytest.mark.parametrize("option", ["fusion_args", "scheduler_params", "perf_debug_verbose"])
+@pytest.mark.parametrize(
+    "option", ["fusion_args", "scheduler_params", "perf_debug_verbose"]
+)
 def test_constraints_are_no_launches(option: str) -> None:
     """Their ``Launch Parameters:`` line is what a scheduler asks for."""
     path = DUMPS / f"{PREFIX}{option}.log.xz"
@@ -107,11 +126,20 @@ def test_constraints_are_no_launches(option: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["c02_ln_block", "c18_segmented"])
-def test_every_line_of_every_dump_is_recognised(name: str, recordings: Path) -> None:
-    """But those of runs that print nothing else, where an unknown option made all fall back."""
-    for path in sorted((recordings / "torch-2.1.2" / "dumps").glob(f"{name}.*.log")):
+def test_every_line_of_every_dump_is_recognised(
+    name: str, recordings: Path
+) -> None:
+    """But those of runs that print nothing else, where an unknown option made all
+    fall back."""
+    for path in sorted(
+        (recordings / "torch-2.1.2" / "dumps").glob(f"{name}.*.log")
+    ):
         stats = parse(path).parse
-        assert (stats.user_output, stats.unrecognised, stats.truncated) == (0, 0, 0), path
+        assert (stats.user_output, stats.unrecognised, stats.truncated) == (
+            0,
+            0,
+            0,
+        ), path
 
 
 USER = (
@@ -129,7 +157,13 @@ USER = (
 )
 
 
-_ENDING = [*OPTIONS, "segmented_fusion", "segmenter_logging", "transform_propagator", "scheduler_params"]
+_ENDING = [
+    *OPTIONS,
+    "segmented_fusion",
+    "segmenter_logging",
+    "transform_propagator",
+    "scheduler_params",
+]
 
 
 @pytest.mark.parametrize("blank", [b"\n", b""])
@@ -137,8 +171,8 @@ _ENDING = [*OPTIONS, "segmented_fusion", "segmenter_logging", "transform_propaga
 def test_output_of_the_program_behind_a_dump_is_not_swallowed(
     option: str, blank: bytes, tmp_path: Path
 ) -> None:
-    """Right behind the last line of a dump, and after the empty line that many end with. At a push each dump
-    has a third of the lines."""
+    """Right behind the last line of a dump, and after the empty line that many end
+    with. At a push each dump has a third of the lines."""
     log = raw_log.read(DUMPS / f"{PREFIX}{option}.log.xz")
     dumped = log[: log.index(b"models/common.py")].rstrip(b"\n") + b"\n" + blank
     first = 0 if THOROUGH else (_ENDING.index(option) + len(blank)) % 3

@@ -1,4 +1,5 @@
-"""Lines of evidence that are put together when somebody looks are those of a plain sorted set."""
+"""Lines of evidence that are put together when somebody looks are those of a plain
+sorted set."""
 
 from __future__ import annotations
 
@@ -21,9 +22,19 @@ def numbers(lines: list[int]) -> array[int]:
     return array("Q", lines)
 
 
-@given(LINES, st.lists(LINES, max_size=4), BOUNDS, BOUNDS, st.sampled_from((None, 1, 3, -1, -2)))
+@given(
+    LINES,
+    st.lists(LINES, max_size=4),
+    BOUNDS,
+    BOUNDS,
+    st.sampled_from((None, 1, 3, -1, -2)),
+)
 def test_many_arrays_are_each_line_once_in_order(
-    own: list[int], more: list[list[int]], start: int | None, stop: int | None, step: int | None
+    own: list[int],
+    more: list[list[int]],
+    start: int | None,
+    stop: int | None,
+    step: int | None,
 ) -> None:
     parts = [numbers(one) for one in more]
     found = PackedEvidence(numbers(own), ["a"], parts)
@@ -33,7 +44,9 @@ def test_many_arrays_are_each_line_once_in_order(
     assert len(found) == len(plain)
     assert [one.line for one in found] == plain
     assert [one.line for one in found[start:stop:step]] == plain[start:stop:step]
-    for place in {0, len(plain) // 2, len(plain) - 1, -1, -len(plain)} if plain else ():
+    for place in (
+        {0, len(plain) // 2, len(plain) - 1, -1, -len(plain)} if plain else ()
+    ):
         assert found[place].line == plain[place]
     assert found == PackedEvidence(plain, ["a"])
     assert hash(found) == hash(PackedEvidence(plain, ["a"]))
@@ -51,5 +64,7 @@ def test_a_row_keeps_no_copy_of_what_statements_say() -> None:
     assert [one.line for one in found] == list(range(3_000))
     assert len(row.lines) == 1
     assert found._parts is not None
-    assert all(any(part is one.lines for one in said) for part in found._parts._parts[1:])
+    assert all(
+        any(part is one.lines for one in said) for part in found._parts._parts[1:]
+    )
     assert len(found._lines) == MOST_EVIDENCE

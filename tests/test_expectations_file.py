@@ -1,4 +1,5 @@
-"""Reading files of expectations: errors with line and column, the JSON schema, robustness."""
+"""Reading files of expectations: errors with line and column, the JSON schema,
+robustness."""
 
 # ruff: noqa: E501 - a case is a line
 
@@ -52,12 +53,16 @@ VALIDATOR = jsonschema.Draft7Validator(PUBLISHED)
         ),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_line_and_column(text: str, problems: list) -> None:
+def test_what_is_wrong_is_told_with_line_and_column(
+    text: str, problems: list
+) -> None:
     with pytest.raises(UsageError) as error:
         loads(text, "f.yaml", CODES)
     for problem in problems:
         assert problem in error.value.message
-    assert all(line.startswith("f.yaml:") for line in error.value.message.splitlines())
+    assert all(
+        line.startswith("f.yaml:") for line in error.value.message.splitlines()
+    )
     assert error.value.hint
 
 
@@ -72,21 +77,39 @@ def test_what_a_file_says() -> None:
         "f.yaml",
     ).sections[0]
     first, second = section.groups
-    assert (first.ops, first.order, first.count) == (("aten::add", "prim::X"), "sequence", Count(1))
-    assert (second.ops, second.order, second.count) == (("aten::mul",), "set", Count(2, 2))
+    assert (first.ops, first.order, first.count) == (
+        ("aten::add", "prim::X"),
+        "sequence",
+        Count(1),
+    )
+    assert (second.ops, second.order, second.count) == (
+        ("aten::mul",),
+        "set",
+        Count(2, 2),
+    )
     assert second.source == (
         SourceRange("a/model.py", 18, 20),
         SourceRange("b.py", 3, 3),
         SourceRange("c.py"),
     )
-    assert (second.dtype, section.when.fuser, section.number_of_groups) == (("bool",), ("nnc",), Count(1, 3))
-    assert (section.min_coverage, section.speed.peak, section.speed.tolerance) == (0.9, 0.5, 0.05)
+    assert (second.dtype, section.when.fuser, section.number_of_groups) == (
+        ("bool",),
+        ("nnc",),
+        Count(1, 3),
+    )
+    assert (section.min_coverage, section.speed.peak, section.speed.tolerance) == (
+        0.9,
+        0.5,
+        0.05,
+    )
     assert section.findings.allow == ("note",)
     assert (second.at.line, second.at.column) == (4, 3)
 
 
 def test_the_published_schema_is_made_from_the_table_of_keys() -> None:
-    assert schema() == PUBLISHED, "write json.dumps(schema(), indent=2) into docs/expectations.schema.json"
+    assert schema() == PUBLISHED, (
+        "write json.dumps(schema(), indent=2) into docs/expectations.schema.json"
+    )
     jsonschema.Draft7Validator.check_schema(PUBLISHED)
 
 
@@ -107,7 +130,9 @@ def test_every_key_is_documented() -> None:
 
 
 def test_the_file_in_the_examples_fits_the_schema() -> None:
-    VALIDATOR.validate(yaml.safe_load((ROOT / "examples" / "fusions.yaml").read_text()))
+    VALIDATOR.validate(
+        yaml.safe_load((ROOT / "examples" / "fusions.yaml").read_text())
+    )
 
 
 EXCEPTION = {"model": "a", "reason": "b", "until": "2027-01-31", "max_fallbacks": 1}
@@ -130,7 +155,23 @@ def _value(field: keys.Field) -> st.SearchStrategy:
         "settings": st.just({"single_node": "on"}),
         "one kernel": st.just({"source": "m.py:3", "ops": ["add"]}), "graph": st.just({"max_kernels": 2}),
     }[field.kind]  # fmt: skip
-    bad = st.sampled_from([-1, 2.5, "", "?", None, True, [], {}, "FD1", 5, "101%", ["add", "add"], {"x": 1}])
+    bad = st.sampled_from(
+        [
+            -1,
+            2.5,
+            "",
+            "?",
+            None,
+            True,
+            [],
+            {},
+            "FD1",
+            5,
+            "101%",
+            ["add", "add"],
+            {"x": 1},
+        ]
+    )
     one = good if field.many == "no" else st.lists(good, max_size=2)
     return st.one_of(one, one, one, good, bad)
 
@@ -155,10 +196,18 @@ def _mapping(table: dict) -> st.SearchStrategy:
         _mapping(keys.COUNTS).map(lambda counts: {"number_of_groups": counts}),
         _mapping(keys.SECTION).map(lambda section: {"sections": [section]}),
         _mapping(keys.RUN).map(lambda run: {"run": run, "max_fallbacks": 0}),
-        _mapping(keys.ALL).map(lambda limits: {"all": limits, "sections": ONE_SECTION}),
-        _mapping(keys.ALL).map(lambda limits: {"all": limits, "sections": ONLY_RUN}),
-        _mapping(keys.SECTION).map(lambda section: {"all": {"no": "FD301"}, "sections": [section]}),
-        _mapping(keys.EXCEPTION).map(lambda one: {"all": {"except": [one]}, "sections": ONE_SECTION}),
+        _mapping(keys.ALL).map(
+            lambda limits: {"all": limits, "sections": ONE_SECTION}
+        ),
+        _mapping(keys.ALL).map(
+            lambda limits: {"all": limits, "sections": ONLY_RUN}
+        ),
+        _mapping(keys.SECTION).map(
+            lambda section: {"all": {"no": "FD301"}, "sections": [section]}
+        ),
+        _mapping(keys.EXCEPTION).map(
+            lambda one: {"all": {"except": [one]}, "sections": ONE_SECTION}
+        ),
     )
 )
 def test_schema_and_program_take_the_same_files(data: dict) -> None:
@@ -192,7 +241,14 @@ def test_no_text_gives_more_than_an_error(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 1100, "a: &a [*a]", "groups: &a [*a, *a]", "{" * 1100, "max_fallbacks: !!int x"]
+    "text",
+    [
+        "[" * 1100,
+        "a: &a [*a]",
+        "groups: &a [*a, *a]",
+        "{" * 1100,
+        "max_fallbacks: !!int x",
+    ],
 )
 def test_texts_that_break_parsers(text: str) -> None:
     with pytest.raises(UsageError):

@@ -1,4 +1,5 @@
-"""Every finding code has a page, every page a code, and the pages come with every installation."""
+"""Every finding code has a page, every page a code, and the pages come with every
+installation."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def test_a_page_has_its_title_an_example_and_what_to_do(code: str):
 def test_knobs_and_commands_that_pages_recommend_exist():
     from fusiondoc.fuser_knobs.checks import check_knob
 
-    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES.glob("*.md"))
+    text = "\n".join(
+        page.read_text(encoding="utf-8") for page in PAGES.glob("*.md")
+    )
     recommended = set(re.findall(r"--knob (\w+)=([\w:,]+)", text))
     assert len(recommended) > 5
     for name, value in recommended:
@@ -53,7 +56,10 @@ def test_pages_are_in_the_package_data():
 
 def test_the_index_in_docs_links_to_every_page():
     index = ROOT / "docs" / "findings" / "README.md"
-    links = re.findall(r"\[(FD\d{3})\]\((\S+)\) \| (\w+) \| (.+) \|", index.read_text(encoding="utf-8"))
+    links = re.findall(
+        r"\[(FD\d{3})\]\((\S+)\) \| (\w+) \| (.+) \|",
+        index.read_text(encoding="utf-8"),
+    )
     assert [(code, severity, title) for code, _, severity, title in links] == [
         (code.code, code.severity, code.title) for code in CODES.values()
     ]
@@ -63,7 +69,10 @@ def test_the_index_in_docs_links_to_every_page():
 def test_explain_prints_pages_lists_codes_and_refuses_slips(fusiondoc: Run):
     done = fusiondoc("explain", "fd201")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split() == (PAGES / "FD201.md").read_text(encoding="utf-8").split()
+    assert (
+        done.stdout.split()
+        == (PAGES / "FD201.md").read_text(encoding="utf-8").split()
+    )
     listed = fusiondoc("explain").stdout
     assert re.findall(r"^  (FD\d{3})", listed, re.MULTILINE) == sorted(CODES)
     assert max(map(len, listed.splitlines())) <= 80
@@ -81,8 +90,12 @@ def test_pages_are_wrapped_to_the_terminal(code: str):
     kept = set(page.split("\n"))
     for line in shown.split("\n"):
         # Code, tables and what cannot be broken stay as they are in the page.
-        assert len(line) <= 80 or (line in kept and line.startswith(("    ", "|", "#"))), line
-    literal = [line for line in page.split("\n") if line.startswith(("    ", "|", "#"))]
+        assert len(line) <= 80 or (
+            line in kept and line.startswith(("    ", "|", "#"))
+        ), line
+    literal = [
+        line for line in page.split("\n") if line.startswith(("    ", "|", "#"))
+    ]
     assert set(literal) <= set(shown.split("\n"))
 
 
@@ -101,18 +114,32 @@ def explain(*args: str) -> Result:
 def test_the_glossary_is_printed_whole_or_by_term():
     done = explain("--glossary")
     assert done.exit_code == 0
-    assert done.stdout.split() == (PAGES / "glossary.md").read_text(encoding="utf-8").split()
+    assert (
+        done.stdout.split()
+        == (PAGES / "glossary.md").read_text(encoding="utf-8").split()
+    )
     assert max(map(len, done.stdout.splitlines())) <= 80
     two = explain("--glossary", "GUARD", "fusion group").stdout
     assert re.findall(r"^## (.+)$", two, re.MULTILINE) == ["Guard", "Fusion group"]
-    with pytest.raises(UsageError, match=r"no entry 'gaurd'\. Did you mean 'guard'"):
-        CliRunner().invoke(command, ["--glossary", "guard", "gaurd"], catch_exceptions=False)
+    with pytest.raises(
+        UsageError, match=r"no entry 'gaurd'\. Did you mean 'guard'"
+    ):
+        CliRunner().invoke(
+            command, ["--glossary", "guard", "gaurd"], catch_exceptions=False
+        )
 
 
 def test_the_glossary_has_the_terms_of_the_reports_in_order_and_real_codes():
     text = (PAGES / "glossary.md").read_text(encoding="utf-8")
     terms = re.findall(r"^## (.+)$", text, re.MULTILINE)
     assert terms == sorted(terms, key=str.lower) and len(set(terms)) == len(terms)
-    assert {"Fusion group", "Guard", "Specialisation", "Plan", "Launch-bound", "Bailout"} <= set(terms)
+    assert {
+        "Fusion group",
+        "Guard",
+        "Specialisation",
+        "Plan",
+        "Launch-bound",
+        "Bailout",
+    } <= set(terms)
     assert set(re.findall(r"FD\d{3}", text)) <= set(CODES)
     assert max(map(len, text.splitlines())) <= 120

@@ -1,4 +1,5 @@
-"""Files that somebody else may have put where they are: opened in one way, which waits for nothing."""
+"""Files that somebody else may have put where they are: opened in one way, which
+waits for nothing."""
 
 from __future__ import annotations
 
@@ -20,12 +21,17 @@ from thorough import THOROUGH
 from fusiondoc import whole_files
 from fusiondoc.whole_files import open_regular
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes of POSIX")
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "mkfifo"), reason="named pipes of POSIX"
+)
 
 CAPTURE = ROOT / "fixtures" / "captures" / "nvfuser-2.1.2-composite"
 LOG = ROOT / "fixtures" / "logs" / "nnc-2.11-add-relu.log.xz"
 
-APART = {"probe": "runs in the user's interpreter", "suites": "programs that run there"}
+APART = {
+    "probe": "runs in the user's interpreter",
+    "suites": "programs that run there",
+}
 ALLOWED = {
     "whole_files.py": "the one way itself",
     "cli/explain.py": "pages of the package",
@@ -43,21 +49,32 @@ READERS = ("open", "io.open", "gzip.open", "bz2.open", "lzma.open")
 
 
 def openings(path: Path) -> Iterator[int]:
-    """Lines that open a file to read it in another way than the one of whole_files."""
+    """Lines that open a file to read it in another way than the one of
+    whole_files."""
     text = path.read_text("utf-8")
-    for node in ast.walk(ast.parse(text)) if re.search(r"\bopen\(|\.read_|shutil\.copy", text) else ():
+    for node in (
+        ast.walk(ast.parse(text))
+        if re.search(r"\bopen\(|\.read_|shutil\.copy", text)
+        else ()
+    ):
         if isinstance(node, ast.Call) and _opens(node):
             yield node.lineno
 
 
 def _opens(call: ast.Call) -> bool:
-    last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    last = (
+        call.func.attr
+        if isinstance(call.func, ast.Attribute)
+        else getattr(call.func, "id", "")
+    )
     if last != "open" and not last.startswith(("read_", "copy")):
         return False
     name = ast.unparse(call.func)
     modes = [one.value for one in call.args[:2] if isinstance(one, ast.Constant)]
     writes = any(isinstance(one, str) and set(one) & set("wax") for one in modes)
-    if name.endswith((".read_bytes", ".read_text")) or name.startswith("shutil.copy"):
+    if name.endswith((".read_bytes", ".read_text")) or name.startswith(
+        "shutil.copy"
+    ):
         return name != "shutil.copystat" and name != "shutil.copyfileobj"
     if name in READERS:
         return not writes
@@ -105,7 +122,9 @@ def test_what_is_no_file_is_refused(kind: str, tmp_path: Path) -> None:
     put(kind, tmp_path / "a")
     with pytest.raises(OSError) as refused:
         open_regular(tmp_path / "a")
-    assert "not a regular file" in str(refused.value) or "may never end" in str(refused.value)
+    assert "not a regular file" in str(refused.value) or "may never end" in str(
+        refused.value
+    )
 
 
 def test_what_takes_the_place_of_a_file_is_refused_too(
@@ -124,12 +143,16 @@ def test_what_takes_the_place_of_a_file_is_refused_too(
     before = len(list(handles.iterdir())) if handles.is_dir() else None
     with pytest.raises(OSError, match="a named pipe, not a regular file"):
         open_regular(tmp_path / "a")
-    assert before is None or len(list(handles.iterdir())) == before, "it is closed again"
+    assert before is None or len(list(handles.iterdir())) == before, (
+        "it is closed again"
+    )
 
 
-def within(seconds: float, *arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """``fusiondoc ARGUMENTS`` in a fork with a pipe that stays open as its standard input, ended with its
-    children if it takes longer."""
+def within(
+    seconds: float, *arguments: object, cwd: Path
+) -> subprocess.CompletedProcess[str]:
+    """``fusiondoc ARGUMENTS`` in a fork with a pipe that stays open as its standard
+    input, ended with its children if it takes longer."""
     environment = {**os.environ, "FUSIONDOC_CACHE": str(cwd)}
     held, writer = os.pipe()
     try:
@@ -152,7 +175,9 @@ def test_survey_ends_on_captures_that_hold_no_files(tmp_path: Path) -> None:
     for number, kind in enumerate(KINDS):
         for file in ("log", "records.jsonl", "result.json"):
             shutil.copytree(CAPTURE, tmp_path / "all" / f"{number}{file}")
-            (tmp_path / "all" / f"{number}{file}" / "log").write_text(f"{number}\n")  # else copies
+            (tmp_path / "all" / f"{number}{file}" / "log").write_text(
+                f"{number}\n"
+            )  # else copies
             put(kind, tmp_path / "all" / f"{number}{file}" / file)
             bad.add(f"all/{number}{file}")
     done = within(60, "survey", "all", "--format", "json", cwd=tmp_path)
@@ -160,61 +185,106 @@ def test_survey_ends_on_captures_that_hold_no_files(tmp_path: Path) -> None:
     told = json.loads(done.stdout)
     assert [row["run"] for row in told["runs"]] == ["all/good"]
     assert {one["run"] for one in told["unreadable"]} == bad
-    assert all("file" in one["why"] for one in told["unreadable"]), told["unreadable"]
+    assert all("file" in one["why"] for one in told["unreadable"]), told[
+        "unreadable"
+    ]
 
 
 @pytest.mark.parametrize("place", ["folder", "file://"])
-def test_survey_ends_on_a_folder_that_holds_pipes_and_devices(place: str, tmp_path: Path) -> None:
+def test_survey_ends_on_a_folder_that_holds_pipes_and_devices(
+    place: str, tmp_path: Path
+) -> None:
     if place != "folder":
         pytest.importorskip("fsspec")
     folder = tmp_path / "all"
     folder.mkdir()
     shutil.copy(LOG, folder / "good.log.xz")
-    names = ("a.log", "a.log.gz", "a.log.xz", "a.json", "a.json.bz2", "a.tar.xz", "a.zip")
+    names = (
+        "a.log",
+        "a.log.gz",
+        "a.log.xz",
+        "a.json",
+        "a.json.bz2",
+        "a.tar.xz",
+        "a.zip",
+    )
     for number, kind in enumerate(("pipe", "/dev/zero", "/dev/stdin")):
         for name in names:
             put(kind, folder / f"{number}{name}")
     done = within(
-        60, "survey", "all" if place == "folder" else f"file://{folder}", "-f", "json", cwd=tmp_path
+        60,
+        "survey",
+        "all" if place == "folder" else f"file://{folder}",
+        "-f",
+        "json",
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert len(told["runs"]) == 1 and not told["ignored"]
     assert len(told["unreadable"]) == 3 * len(names)
-    assert all("not a regular file" in one["why"] for one in told["unreadable"]), told["unreadable"]
+    assert all("not a regular file" in one["why"] for one in told["unreadable"]), (
+        told["unreadable"]
+    )
 
 
 def test_survey_of_a_pipe_says_so(tmp_path: Path, fusiondoc: Run) -> None:
     put("pipe", tmp_path / "a.log")
     done = fusiondoc("survey", tmp_path / "a.log")
-    assert done.returncode == 2 and "a named pipe, not a regular file" in done.stderr
+    assert (
+        done.returncode == 2 and "a named pipe, not a regular file" in done.stderr
+    )
 
 
-@pytest.mark.parametrize("kind", ["pipe", pytest.param("/dev/zero", marks=pytest.mark.nightly)])
-def test_commands_end_on_captures_and_folders_of_others(kind: str, tmp_path: Path) -> None:
-    """Every file of a capture, and what is beside logs, reports, expectations and configuration."""
+@pytest.mark.parametrize(
+    "kind", ["pipe", pytest.param("/dev/zero", marks=pytest.mark.nightly)]
+)
+def test_commands_end_on_captures_and_folders_of_others(
+    kind: str, tmp_path: Path
+) -> None:
+    """Every file of a capture, and what is beside logs, reports, expectations and
+    configuration."""
     shutil.copytree(CAPTURE, tmp_path / "capture")
     (tmp_path / "expect.yaml").write_text("groups: []\n")
     put(kind, tmp_path / "b.json")
     put(kind, tmp_path / "e.yaml")
     put(kind, tmp_path / "a.tar.xz")
     commands = [("parse", "capture"), ("bundle", "capture", "--dry-run")]
-    files = ("log", "records.jsonl", "request.json", "result.json", "keep", "writing", "signature")
+    files = (
+        "log",
+        "records.jsonl",
+        "request.json",
+        "result.json",
+        "keep",
+        "writing",
+        "signature",
+    )
     for number, file in enumerate(files):
         target = tmp_path / "capture" / file
         before = target.read_bytes() if target.exists() else None
         put(kind, target)
         for command in commands if THOROUGH else [commands[number % 2]]:
             done = within(30, *command, cwd=tmp_path)
-            assert done.returncode in (0, 2) and "Traceback" not in done.stderr, (file, command, done.stderr)
+            assert done.returncode in (0, 2) and "Traceback" not in done.stderr, (
+                file,
+                command,
+                done.stderr,
+            )
         target.unlink()
         if before is not None:
             target.write_bytes(before)
-    for command in (("check", "capture", "--expect", "e.yaml"), ("parse", "a.tar.xz"), ("parse", "b.json")):
+    for command in (
+        ("check", "capture", "--expect", "e.yaml"),
+        ("parse", "a.tar.xz"),
+        ("parse", "b.json"),
+    ):
         if kind == "pipe" and command[0] == "parse":
             continue  # a pipe that the user names is waited on, for a while
         done = within(30, *command, cwd=tmp_path)
-        assert done.returncode == 2 and "next:" in done.stderr, (command, done.stderr)
+        assert done.returncode == 2 and "next:" in done.stderr, (
+            command,
+            done.stderr,
+        )
     for name in ("fusiondoc.yaml", "pyproject.toml"):
         put(kind, tmp_path / name)
         done = within(30, "parse", "capture", cwd=tmp_path)
@@ -225,7 +295,8 @@ def test_commands_end_on_captures_and_folders_of_others(kind: str, tmp_path: Pat
 def test_a_log_in_a_folder_that_becomes_a_pipe_is_not_waited_on(
     tmp_path: Path, fusiondoc: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the search and the reading: a pipe beside other logs has not been named."""
+    """Between the search and the reading: a pipe beside other logs has not been
+    named."""
     from fusiondoc.parsers.lines import log_files
 
     (tmp_path / "logs").mkdir()
@@ -240,14 +311,18 @@ def test_a_log_in_a_folder_that_becomes_a_pipe_is_not_waited_on(
     monkeypatch.setattr(log_files, "_logs_in", found)
     monkeypatch.setattr(whole_files, "MOST_WAIT", 60)
     done = fusiondoc("parse", "logs", cwd=tmp_path)
-    assert done.returncode == 2 and "a named pipe, not a regular file" in done.stderr
+    assert (
+        done.returncode == 2 and "a named pipe, not a regular file" in done.stderr
+    )
 
 
 def test_a_pipe_that_the_user_names_is_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     text = "x\n" * 100
     for arguments in (("parse", "pipe"), ("parse", "--follow", "pipe")):
-        writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_text(text))
+        writer = threading.Thread(
+            target=lambda: (tmp_path / "pipe").write_text(text)
+        )
         writer.start()
         done = within(60, *arguments, "-f", "json", cwd=tmp_path)
         writer.join(10)

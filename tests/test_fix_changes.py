@@ -1,4 +1,5 @@
-"""What each kind of change of ``fusiondoc fix`` makes of a line, and where it must not be offered."""
+"""What each kind of change of ``fusiondoc fix`` makes of a line, and where it must
+not be offered."""
 
 from __future__ import annotations
 
@@ -22,14 +23,22 @@ from fusiondoc.diagnosis.changes_to_try import at_lines, at_model, settings
 from fusiondoc.diagnosis.changes_to_try.at_model import _in_place_off
 from fusiondoc.diagnosis.changes_to_try.user_program import Site
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.reasons import Condition, ControlFlow, Detail, NotConstant, WrongType
+from fusiondoc.model.reasons import (
+    Condition,
+    ControlFlow,
+    Detail,
+    NotConstant,
+    WrongType,
+)
 from fusiondoc.workflows import fix_bundles
 
 
 def out_of_place(body: str, op: str, line: int = 2) -> str:
     """The body of a function after the change at one of its lines."""
     text = HEAD + body
-    edits = rewrite.out_of_place(parsed(text), HEAD.count("\n") + line, f"aten::{op}")
+    edits = rewrite.out_of_place(
+        parsed(text), HEAD.count("\n") + line, f"aten::{op}"
+    )
     return changed_text(text, edits)[len(HEAD) :]
 
 
@@ -48,7 +57,11 @@ def out_of_place(body: str, op: str, line: int = 2) -> str:
         ("x = x.relu_()", "relu_", "x = x.relu()"),
         ("x = F.relu(x, inplace=True)", "relu_", "x = F.relu(x, inplace=False)"),
         ("x = F.relu(x, True)", "relu_", "x = F.relu(x, False)"),
-        ("F.dropout(x, 0.1, True, True)", "dropout_", "x = F.dropout(x, 0.1, True, False)"),
+        (
+            "F.dropout(x, 0.1, True, True)",
+            "dropout_",
+            "x = F.dropout(x, 0.1, True, False)",
+        ),
         ("torch.relu_(x); x += 1", "relu_", "x = torch.relu(x); x += 1"),
         ("x &= y", "__iand__", "x = x & y"),
         ("x **= 2", "pow_", "x = x ** 2"),
@@ -56,7 +69,9 @@ def out_of_place(body: str, op: str, line: int = 2) -> str:
         ("x.fill_(0.5)", "fill_", "x = torch.full_like(x, 0.5)"),
     ],
 )
-def test_an_operator_in_place_is_written_out_of_place(line: str, op: str, after: str) -> None:
+def test_an_operator_in_place_is_written_out_of_place(
+    line: str, op: str, after: str
+) -> None:
     body = "def f(x, y):\n\t{}\n\treturn x\n"
     assert out_of_place(body.format(line), op) == body.format(after)
 
@@ -97,10 +112,14 @@ def test_flags_of_constructors() -> None:
         "d = partial(nn.SiLU, inplace=True)\ne = nn.ReLU(inplace=False)\nf = nn.Linear(True, True)\n"
         "g = mine.ReLU(inplace=True)\nh = nn.ReLU()\n"
     )
-    program = MadeProgram(files=[parsed(text)], rows=[SimpleNamespace(op="aten::relu_")])
+    program = MadeProgram(
+        files=[parsed(text)], rows=[SimpleNamespace(op="aten::relu_")]
+    )
     found = list(at_lines.modules_in_place(program))
     after = changed_text(text, [edit for one in found for edit in one.edits])
-    changed = [new for old, new in zip(text.split("\n"), after.split("\n")) if old != new]
+    changed = [
+        new for old, new in zip(text.split("\n"), after.split("\n")) if old != new
+    ]
     assert changed == [
         "a = nn.ReLU(inplace=False)",
         "b = nn.ReLU(False)",
@@ -109,8 +128,11 @@ def test_flags_of_constructors() -> None:
     ]
 
 
-def by_recipe(line: str, op: str, types: Sequence[str] = ()) -> tuple[str, Rewritten] | None:
-    """The file, and what a recipe makes of its last line; ``types`` are those of the operator's inputs."""
+def by_recipe(
+    line: str, op: str, types: Sequence[str] = ()
+) -> tuple[str, Rewritten] | None:
+    """The file, and what a recipe makes of its last line; ``types`` are those of
+    the operator's inputs."""
     text = HEAD + f"\ndef f(x, y, z):\n    {line}\n"
     at = site(text, f"aten::{op}", text.count("\n"))
     line_of = MadeProgram(report=in_plans(types)).line_of(at)
@@ -124,17 +146,41 @@ def by_recipe(line: str, op: str, types: Sequence[str] = ()) -> tuple[str, Rewri
 
 def written(line: str, op: str, types: Sequence[str] = ()) -> str | None:
     made = by_recipe(line, op, types)
-    return None if made is None else changed_text(made[0], made[1].edits)[len(HEAD) :].lstrip("\n")
+    return (
+        None
+        if made is None
+        else changed_text(made[0], made[1].edits)[len(HEAD) :].lstrip("\n")
+    )
 
 
 @pytest.mark.parametrize(
     ("line", "op", "after"),
     [
-        ("return F.hardswish(x) * 2", "hardswish", "return (x * (torch.clamp(x + 3, 0, 6) / 6)) * 2"),
-        ("x = F.hardswish(x, inplace=True)", "hardswish", "x = x * (torch.clamp(x + 3, 0, 6) / 6)"),
-        ("x = F.leaky_relu(x, 0.2)", "leaky_relu", "x = torch.where(x > 0, x, 0.2 * x)"),
-        ("x = F.leaky_relu(x)", "leaky_relu", "x = torch.where(x > 0, x, 0.01 * x)"),
-        ("x = F.leaky_relu(x, negative_slope=0.3)", "leaky_relu", "x = torch.where(x > 0, x, 0.3 * x)"),
+        (
+            "return F.hardswish(x) * 2",
+            "hardswish",
+            "return (x * (torch.clamp(x + 3, 0, 6) / 6)) * 2",
+        ),
+        (
+            "x = F.hardswish(x, inplace=True)",
+            "hardswish",
+            "x = x * (torch.clamp(x + 3, 0, 6) / 6)",
+        ),
+        (
+            "x = F.leaky_relu(x, 0.2)",
+            "leaky_relu",
+            "x = torch.where(x > 0, x, 0.2 * x)",
+        ),
+        (
+            "x = F.leaky_relu(x)",
+            "leaky_relu",
+            "x = torch.where(x > 0, x, 0.01 * x)",
+        ),
+        (
+            "x = F.leaky_relu(x, negative_slope=0.3)",
+            "leaky_relu",
+            "x = torch.where(x > 0, x, 0.3 * x)",
+        ),
         ("x = x.square() + 1", "square", "x = (x * x) + 1"),
         ("x = 3 - x", "rsub", "x = -(x - 3)"),
         ("x = y.clamp_max(2) + 1", "clamp_max", "x = torch.clamp(y, max=2) + 1"),
@@ -147,18 +193,23 @@ def test_a_recipe_at_a_line(line: str, op: str, after: str) -> None:
 
 
 def test_what_a_recipe_reads_twice_is_computed_once() -> None:
-    """In a line before the statement, or in a function where the statement does not always compute it."""
+    """In a line before the statement, or in a function where the statement does not
+    always compute it."""
     after = written("return F.hardswish(x + y)", "hardswish")
     line = "    h = x + y\n    return h * (torch.clamp(h + 3, 0, 6) / 6)\n"
     assert after == f"def f(x, y, z):\n{line}"
     after = written("return F.hardswish(x + y) if z else x", "hardswish")
     assert after is not None
-    assert "def fusible_hardswish(x):\n    return x * (torch.clamp(x + 3, 0, 6) / 6)\n" in after
+    assert (
+        "def fusible_hardswish(x):\n    return x * (torch.clamp(x + 3, 0, 6) / 6)\n"
+        in after
+    )
     assert after.endswith("    return fusible_hardswish(x + y) if z else x\n")
 
 
 def test_two_lines_before_one_statement_have_two_names() -> None:
-    """Each is a change of its own; with both of them, one name would be computed over by the other."""
+    """Each is a change of its own; with both of them, one name would be computed
+    over by the other."""
     line = "return F.hardswish(x + y) * F.elu(y + z)"
     first, second = by_recipe(line, "hardswish"), by_recipe(line, "elu")
     assert first is not None and second is not None
@@ -173,7 +224,9 @@ def test_the_title_of_what_is_computed_once_has_it_once() -> None:
         "torch.where(h > 0, h, 1.0 * torch.expm1(torch.clamp(h, max=0))),"
         " where h = self.u(torch.cat([x, y], 1))"
     )
-    made = by_recipe("return F.elu(self.u(torch.cat([x, y], 1))) if z else x", "elu")
+    made = by_recipe(
+        "return F.elu(self.u(torch.cat([x, y], 1))) if z else x", "elu"
+    )
     assert made is not None and made[1].title == (
         "F.elu(self.u(torch.cat([x, y], 1))) -> fusible_elu(self.u(torch.cat([x, y], 1))), which returns"
         " torch.where(x > 0, x, 1.0 * torch.expm1(torch.clamp(x, max=0)))"
@@ -185,13 +238,19 @@ def test_lines_with_other_numbers_call_other_functions() -> None:
     names = ["fusible_elu", "fusible_elu_0_25", "fusible_elu_minus_2"]
     for arguments, name in zip(("", ", 0.25", ", alpha=-2"), names):
         after = written(f"return F.elu(x + y{arguments}) if z else x", "elu")
-        assert after is not None and f"def {name}(x):" in after and f"return {name}(x + y)" in after
+        assert (
+            after is not None
+            and f"def {name}(x):" in after
+            and f"return {name}(x + y)" in after
+        )
 
 
 def test_a_loss_is_the_mean_over_all_dimensions() -> None:
     three = ["Float(4, 8, 2, strides=[16, 2, 1])"]
     after = written("x = F.mse_loss(x, y)", "mse_loss", three)
-    assert after is not None and after.endswith("x = ((x - y) * (x - y)).mean([0, 1, 2])\n")
+    assert after is not None and after.endswith(
+        "x = ((x - y) * (x - y)).mean([0, 1, 2])\n"
+    )
     assert written("x = F.mse_loss(x, y)", "mse_loss") is None
 
 
@@ -212,9 +271,15 @@ def test_a_recipe_that_does_not_fit_is_not_offered(line: str, op: str) -> None:
 # -- the place where a model is made ------------------------------------------------------------------------
 
 
-def attributes_off(text: str, name: str | None = None, call: str | None = None) -> str | None:
+def attributes_off(
+    text: str, name: str | None = None, call: str | None = None
+) -> str | None:
     place = position_of_model(parsed(text), name or "model", call is not None)
-    return None if place is None else changed_text(text, _in_place_off(place, frozenset()).edits)
+    return (
+        None
+        if place is None
+        else changed_text(text, _in_place_off(place, frozenset()).edits)
+    )
 
 
 LOOP = """\
@@ -225,41 +290,65 @@ for module in {0}.modules():
 
 
 def test_the_lines_come_after_the_model_is_made() -> None:
-    text = "from zoo import net\nmodel = net().eval()\nmodel.cuda()\ninputs = (1,)\n"
+    text = (
+        "from zoo import net\nmodel = net().eval()\nmodel.cuda()\ninputs = (1,)\n"
+    )
     before, rest = text[: text.index("inputs")], "inputs = (1,)\n"
     assert attributes_off(text) == before + LOOP.format("model") + rest
-    assert attributes_off("from zoo import model") == "from zoo import model\n" + LOOP.format("model")
+    assert attributes_off(
+        "from zoo import model"
+    ) == "from zoo import model\n" + LOOP.format("model")
 
 
 def test_the_lines_come_before_it_is_scripted() -> None:
     text = "import torch\nnet = N()\nmodel = torch.jit.script(net)\n"
-    assert attributes_off(text) == text.replace("model =", LOOP.format("net") + "model =")
+    assert attributes_off(text) == text.replace(
+        "model =", LOOP.format("net") + "model ="
+    )
     text = "import torch\nmodel = torch.jit.script(N(3))\n"
-    after = "import torch\nnet = N(3)\n" + LOOP.format("net") + "model = torch.jit.script(net)\n"
+    after = (
+        "import torch\nnet = N(3)\n"
+        + LOOP.format("net")
+        + "model = torch.jit.script(net)\n"
+    )
     assert attributes_off(text) == after
 
 
 def test_in_a_function_that_returns_the_model_and_in_a_class() -> None:
     text = "def make(n):\r\n\treturn Net(n)  # new\r\n"
     after = attributes_off(text, "make", "(3)")
-    assert after is not None and after.startswith("def make(n):\r\n\tmodel = Net(n)\r\n\tfor module in model")
-    assert after.endswith("\t\t\tmodule.inplace = False\r\n\treturn model  # new\r\n")
+    assert after is not None and after.startswith(
+        "def make(n):\r\n\tmodel = Net(n)\r\n\tfor module in model"
+    )
+    assert after.endswith(
+        "\t\t\tmodule.inplace = False\r\n\treturn model  # new\r\n"
+    )
     assert "\n" not in after.replace("\r\n", "")
     text = "class Net(M):\n  def __init__(self):\n    super().__init__()\n"
     after = attributes_off(text, "Net", "()")
-    assert after is not None and after.startswith(text + "    for module in self.modules():\n      if ")
+    assert after is not None and after.startswith(
+        text + "    for module in self.modules():\n      if "
+    )
 
 
 def test_no_line_of_the_users_makes_it() -> None:
     assert attributes_off("inputs = 1\n") is None
     assert (
-        attributes_off("def make(a):\n    if a:\n        return A()\n    return B()\n", "make", "(1)") is None
+        attributes_off(
+            "def make(a):\n    if a:\n        return A()\n    return B()\n",
+            "make",
+            "(1)",
+        )
+        is None
     )
 
 
 def test_the_place_keeps_the_style_of_the_file() -> None:
     file = parsed("if 1:\n\tx = 1\n")
-    assert ModelPosition(file, "m", 0).insert(["for a in b:", "    pass"]).text == "for a in b:\n\tpass\n"
+    assert (
+        ModelPosition(file, "m", 0).insert(["for a in b:", "    pass"]).text
+        == "for a in b:\n\tpass\n"
+    )
 
 
 # -- constants, numbers, settings ---------------------------------------------------------------------------
@@ -269,12 +358,16 @@ NO_CONSTANT = NotConstant(("dim",), None)
 BRANCH = ControlFlow(Condition("unknown"), in_formula=False)
 
 
-def proposed(text: str, line: int, detail: Detail | None, op: str = "aten::softmax") -> str:
+def proposed(
+    text: str, line: int, detail: Detail | None, op: str = "aten::softmax"
+) -> str:
     """The text after everything that is proposed at a line."""
     at = site(text, op, line)
     at.row.reason.detail = detail
     program = MadeProgram(sites=[at], files=[at.file])
-    return changed_text(text, [edit for one in at_lines.propose(program) for edit in one.edits])
+    return changed_text(
+        text, [edit for one in at_lines.propose(program) for edit in one.edits]
+    )
 
 
 CLASS = """\
@@ -290,11 +383,17 @@ class Net(nn.Module):
 
 def test_an_attribute_that_a_fuser_must_know_is_declared_constant() -> None:
     after = proposed(CLASS, 7, NO_CONSTANT)
-    wanted = CLASS.replace("net.'''\n", "net.'''\n    __constants__ = [\"dim\"]\n\n")
+    wanted = CLASS.replace(
+        "net.'''\n", "net.'''\n    __constants__ = [\"dim\"]\n\n"
+    )
     assert after == wanted
     listed = CLASS.replace("'''A net.'''", "__constants__ = ['eps']")
-    assert proposed(listed, 7, NO_CONSTANT) == listed.replace("['eps']", "['eps', \"dim\"]")
-    branch = CLASS.replace("return torch", "if self.dim > 0: x = x + 1\n        return torch")
+    assert proposed(listed, 7, NO_CONSTANT) == listed.replace(
+        "['eps']", "['eps', \"dim\"]"
+    )
+    branch = CLASS.replace(
+        "return torch", "if self.dim > 0: x = x + 1\n        return torch"
+    )
     assert '__constants__ = ["dim"]' in proposed(branch, 7, BRANCH, "prim::If")
 
 
@@ -304,11 +403,16 @@ def test_an_attribute_that_a_fuser_must_know_is_declared_constant() -> None:
         ("A net.'''", "A net.'''\n    dim: Final[int]"),  # it is one
         ("'''A net.'''", "__constants__ = ('dim',)"),
         ("x, self.dim)", "x, 1)"),
-        ("    def forward", "    def other(self): self.dim = 3\n    def forward"),  # it changes
+        (
+            "    def forward",
+            "    def other(self): self.dim = 3\n    def forward",
+        ),  # it changes
         ("self.dim = dim", "self.dim = make(dim)"),  # who knows what it is
     ],
 )
-def test_what_is_no_plain_value_or_changes_is_not_declared(change: tuple[str, str]) -> None:
+def test_what_is_no_plain_value_or_changes_is_not_declared(
+    change: tuple[str, str],
+) -> None:
     text = CLASS.replace(*change)
     line = text[: text.index("torch.softmax")].count("\n") + 1
     assert proposed(text, line, NO_CONSTANT) == text
@@ -318,7 +422,11 @@ AXIS = "def f(x, y: int, dim: int = -1, n=2):  # dim\n    return g(x * n, dim=di
 
 
 def test_a_default_in_the_place_of_its_argument() -> None:
-    after = AXIS.replace(", dim: int = -1", "").replace("dim=dim", "dim=-1").replace("** dim", "** (-1)")
+    after = (
+        AXIS.replace(", dim: int = -1", "")
+        .replace("dim=dim", "dim=-1")
+        .replace("** dim", "** (-1)")
+    )
     assert proposed(AXIS, 2, NO_CONSTANT) == after
     assert proposed(AXIS, 2, None) == AXIS
     flag = "def f(x, twice=True):\n    if twice: x = x * 2\n    return x\n"
@@ -348,9 +456,15 @@ def test_a_number_stays_a_tensor() -> None:
     text += "def g(x, s, n: int):\n    return x * float(s) + x * float(n)\n"
     file = parsed(text)
     program = MadeProgram(ran=lambda of, node: of.function_of(node) is not None)
-    found = [edit for one in at_lines.numbers_read(program, file) for edit in one.edits]
-    assert changed_text(text, found) == text.replace("x * s.item()", "x * s").replace("float(s)", "s")
-    other = MadeProgram(ran=lambda of, node: False)  # a function that is no part of the run
+    found = [
+        edit for one in at_lines.numbers_read(program, file) for edit in one.edits
+    ]
+    assert changed_text(text, found) == text.replace(
+        "x * s.item()", "x * s"
+    ).replace("float(s)", "s")
+    other = MadeProgram(
+        ran=lambda of, node: False
+    )  # a function that is no part of the run
     assert list(at_lines.numbers_read(other, file)) == []
 
 
@@ -364,8 +478,16 @@ def ordered(text: str, op: str, line: int) -> list[Change]:
 @pytest.mark.parametrize(
     ("line", "op", "after"),
     [
-        ("return torch.tanh(x.view(4, -1)) * 2", "view", "return (torch.tanh(x) * 2).view(4, -1)"),
-        ("y = F.relu((x + 1).permute(1, 0))", "permute", "y = F.relu(x + 1).permute(1, 0)"),
+        (
+            "return torch.tanh(x.view(4, -1)) * 2",
+            "view",
+            "return (torch.tanh(x) * 2).view(4, -1)",
+        ),
+        (
+            "y = F.relu((x + 1).permute(1, 0))",
+            "permute",
+            "y = F.relu(x + 1).permute(1, 0)",
+        ),
         (
             "y = torch.exp(torch.cat([x, y * 2], 1))",
             "cat",
@@ -373,7 +495,9 @@ def ordered(text: str, op: str, line: int) -> list[Change]:
         ),
     ],
 )
-def test_a_view_or_concatenation_moves_behind(line: str, op: str, after: str) -> None:
+def test_a_view_or_concatenation_moves_behind(
+    line: str, op: str, after: str
+) -> None:
     text = HEAD + f"def f(x, y):\n    {line}\n"
     (found,) = ordered(text, op, text.count("\n"))
     assert changed_text(text, found.edits) == text.replace(line, after)
@@ -397,13 +521,32 @@ def test_what_cannot_move_stays(line: str) -> None:
     ("before", "after", "op"),
     [
         (
-            ["h = (x * 2).view(4, -1)  # heads", "# more", "h = torch.tanh(h)", "return h.t()"],
-            ["h = (x * 2)  # heads", "# more", "h = torch.tanh(h)", "h = h.view(4, -1)", "return h.t()"],
+            [
+                "h = (x * 2).view(4, -1)  # heads",
+                "# more",
+                "h = torch.tanh(h)",
+                "return h.t()",
+            ],
+            [
+                "h = (x * 2)  # heads",
+                "# more",
+                "h = torch.tanh(h)",
+                "h = h.view(4, -1)",
+                "return h.t()",
+            ],
             "view",
         ),
         (
-            ["x = x.view(4, -1)  # heads", "x = torch.tanh(x)", "return torch.exp(x * 2) + y"],
-            ["# heads", "x = torch.tanh(x)", "return torch.exp(x * 2).view(4, -1) + y"],
+            [
+                "x = x.view(4, -1)  # heads",
+                "x = torch.tanh(x)",
+                "return torch.exp(x * 2) + y",
+            ],
+            [
+                "# heads",
+                "x = torch.tanh(x)",
+                "return torch.exp(x * 2).view(4, -1) + y",
+            ],
             "view",
         ),
         (
@@ -421,12 +564,29 @@ def test_what_cannot_move_stays(line: str) -> None:
                 "e = -y",
                 "return d + 1, e",
             ],
-            ["# back", "d = torch.tanh(x) * 2", "e = -y", "return (d + 1).flip([0]).view(4, -1), e"],
+            [
+                "# back",
+                "d = torch.tanh(x) * 2",
+                "e = -y",
+                "return (d + 1).flip([0]).view(4, -1), e",
+            ],
             "flip",
         ),
         (
-            ["b = x.flip([0])", "print('b')", "n = 3", "c = torch.tanh(b)", "return c * n"],
-            ["print('b')", "n = 3", "c = torch.tanh(x)", "c = c.flip([0])", "return c * n"],
+            [
+                "b = x.flip([0])",
+                "print('b')",
+                "n = 3",
+                "c = torch.tanh(b)",
+                "return c * n",
+            ],
+            [
+                "print('b')",
+                "n = 3",
+                "c = torch.tanh(x)",
+                "c = c.flip([0])",
+                "return c * n",
+            ],
             "flip",
         ),
         (
@@ -441,11 +601,18 @@ def test_what_cannot_move_stays(line: str) -> None:
         ),
     ],
 )
-def test_an_operator_moves_over_lines(before: list[str], after: list[str], op: str) -> None:
-    text, wanted = ("def f(x, y):\r\n\t" + "\r\n\t".join(lines) + "\r\n" for lines in (before, after))
+def test_an_operator_moves_over_lines(
+    before: list[str], after: list[str], op: str
+) -> None:
+    text, wanted = (
+        "def f(x, y):\r\n\t" + "\r\n\t".join(lines) + "\r\n"
+        for lines in (before, after)
+    )
     head = HEAD.replace("\n", "\r\n")
     text, wanted = head + text, head + wanted
-    found = ordered(text, op, HEAD.count("\n") + 2)[0]  # the one that moves it farthest
+    found = ordered(text, op, HEAD.count("\n") + 2)[
+        0
+    ]  # the one that moves it farthest
     assert changed_text(text, found.edits) == wanted
     kind = ChangeKind.MOVE_VIEW if op in ("view", "t") else ChangeKind.MOVE
     assert found.kind is kind
@@ -453,16 +620,27 @@ def test_an_operator_moves_over_lines(before: list[str], after: list[str], op: s
 
 def test_an_operator_stays_behind_what_changes_its_tensor() -> None:
     for line in ("x = y", "n = 4", "print(b)"):
-        text = HEAD + f"def f(x, y, n):\n    b = x.view(n, -1)\n    {line}\n    return torch.tanh(b)\n"
-        assert ChangeKind.MOVE_VIEW not in [one.kind for one in ordered(text, "view", 6)]
-    kinds = [one.kind for one in ordered(text.replace("print(b)", "print(y)"), "view", 6)]
+        text = (
+            HEAD
+            + f"def f(x, y, n):\n    b = x.view(n, -1)\n    {line}\n    return torch.tanh(b)\n"
+        )
+        assert ChangeKind.MOVE_VIEW not in [
+            one.kind for one in ordered(text, "view", 6)
+        ]
+    kinds = [
+        one.kind for one in ordered(text.replace("print(b)", "print(y)"), "view", 6)
+    ]
     assert kinds == [ChangeKind.MOVE_VIEW, ChangeKind.SPLIT]
 
 
 @pytest.mark.parametrize(
     "lines",
     [
-        ["h = x.view(4, -1)", "h = torch.softmax(h, 1)", "return h"],  # over a dimension
+        [
+            "h = x.view(4, -1)",
+            "h = torch.softmax(h, 1)",
+            "return h",
+        ],  # over a dimension
         ["h = x.view(4, -1)", "return torch.tanh(h) + h"],  # read twice
         ["h = x.view(4, -1)", "y = torch.tanh(h)", "return y * h"],  # read later
         ["h = x.view(4, -1)", "h = h * y", "return h"],  # y has another shape
@@ -480,27 +658,63 @@ def test_an_operator_stays_where_more_is_read_of_it(lines: list[str]) -> None:
     [
         (
             ["y = x * 2", "print(y)  # why", "return torch.tanh(y)"],
-            ["y = x * 2", "result = torch.tanh(y)", "print(y)  # why", "return result"],
+            [
+                "y = x * 2",
+                "result = torch.tanh(y)",
+                "print(y)  # why",
+                "return result",
+            ],
         ),
         (
-            ["y = x * 2", "print(f'{y.shape}')", "z = self.act(y) + 1"],  # no shape changes in place
+            [
+                "y = x * 2",
+                "print(f'{y.shape}')",
+                "z = self.act(y) + 1",
+            ],  # no shape changes in place
             ["y = x * 2", "z = self.act(y) + 1", "print(f'{y.shape}')"],
         ),
         (
-            ["y = x * 2", "print(", "    y)", "if y:", "    y + 1", "return (y +", " 1)"],
-            ["y = x * 2", "if y:", "    y + 1", "result = (y +", " 1)", "print(", "    y)", "return result"],
+            [
+                "y = x * 2",
+                "print(",
+                "    y)",
+                "if y:",
+                "    y + 1",
+                "return (y +",
+                " 1)",
+            ],
+            [
+                "y = x * 2",
+                "if y:",
+                "    y + 1",
+                "result = (y +",
+                " 1)",
+                "print(",
+                "    y)",
+                "return result",
+            ],
         ),
         (
             ["y = x * 2", "print(y)", "z = y + 1", "return z"],
             ["y = x * 2", "z = y + 1", "print(y)", "return z"],
         ),
-        (["y = x * 2", "self.last = y", "z = y + 1"], ["y = x * 2", "z = y + 1", "self.last = y"]),
+        (
+            ["y = x * 2", "self.last = y", "z = y + 1"],
+            ["y = x * 2", "z = y + 1", "self.last = y"],
+        ),
     ],
 )
-def test_a_print_in_the_middle_goes_to_the_end(before: list[str], after: list[str]) -> None:
-    text, wanted = (HEAD + "def f(self, x):\n    " + "\n    ".join(o) + "\n\n" for o in (before, after))
+def test_a_print_in_the_middle_goes_to_the_end(
+    before: list[str], after: list[str]
+) -> None:
+    text, wanted = (
+        HEAD + "def f(self, x):\n    " + "\n    ".join(o) + "\n\n"
+        for o in (before, after)
+    )
     (found,) = ordered(text, "mul", 1)
-    assert changed_text(text, found.edits) == wanted and found.kind is ChangeKind.SPLIT
+    assert (
+        changed_text(text, found.edits) == wanted and found.kind is ChangeKind.SPLIT
+    )
 
 
 @pytest.mark.parametrize(
@@ -512,13 +726,27 @@ def test_a_print_in_the_middle_goes_to_the_end(before: list[str], after: list[st
         ["print(x)", "y = x * 2"],  # nothing ran before it
         ["y = x * 2", "log(y)", "z = y + 1"],  # who knows what it does
         ["y = x * 2", "print(y)", "z = self.act(y)"],  # it may work in place
-        ["y = x * 2", "print(1)", "if y:", "    return x", "z = y + 1"],  # it would not be printed
-        ["for _ in x:", "    y = x * 2", "    print(y)", "    z = y + 1", "    continue"],
+        [
+            "y = x * 2",
+            "print(1)",
+            "if y:",
+            "    return x",
+            "z = y + 1",
+        ],  # it would not be printed
+        [
+            "for _ in x:",
+            "    y = x * 2",
+            "    print(y)",
+            "    z = y + 1",
+            "    continue",
+        ],
     ],
 )
 def test_a_statement_that_others_see_stays(lines: list[str]) -> None:
     text = "def f(self, x):\n    " + "\n    ".join(lines) + "\n"
-    ran = frozenset((Path("m.py"), n) for n in range(2, 9) if "print(x)" not in lines or n > 2)
+    ran = frozenset(
+        (Path("m.py"), n) for n in range(2, 9) if "print(x)" not in lines or n > 2
+    )
     program = MadeProgram(files=[parsed(text)], lines_that_ran=ran)
     assert list(at_lines.prints(program)) == []
 
@@ -529,31 +757,52 @@ def test_a_statement_that_others_see_stays(lines: list[str]) -> None:
 BYTE_TENSORS = WrongType("nnc", "Byte", "none")
 
 
-def cast(line: str, op: str, types: list[str], detail: Detail = BYTE_TENSORS) -> str:
+def cast(
+    line: str, op: str, types: list[str], detail: Detail = BYTE_TENSORS
+) -> str:
     source = f"import torch\ndef f(x, m, n):\n    {line}\n"
     why = SimpleNamespace(detail=detail, code="FD223")
-    row: Any = SimpleNamespace(op=op, index=0, layers=(), reason=why, source="m.py:3:8")
-    program = MadeProgram(sites=[Site(row, parsed(source), 3)], report=in_plans(types))
+    row: Any = SimpleNamespace(
+        op=op, index=0, layers=(), reason=why, source="m.py:3:8"
+    )
+    program = MadeProgram(
+        sites=[Site(row, parsed(source), 3)], report=in_plans(types)
+    )
     edits = [edit for one in at_lines.propose(program) for edit in one.edits]
     return changed_text(source, edits).split("\n")[2].strip()
 
 
-BYTE, FLOAT, LONG = "Byte(4, strides=[1])", "Float(4, strides=[1])", "Long(4, strides=[1])"
+BYTE, FLOAT, LONG = (
+    "Byte(4, strides=[1])",
+    "Float(4, strides=[1])",
+    "Long(4, strides=[1])",
+)
 
 
 def test_an_operand_of_another_dtype_is_cast() -> None:
     assert cast("y = x * m", "aten::mul", [FLOAT, BYTE]) == "y = x * m.int()"
-    assert cast("y = (m + 1) * x", "aten::mul", [BYTE, FLOAT]) == "y = ((m + 1).int()) * x"
+    assert (
+        cast("y = (m + 1) * x", "aten::mul", [BYTE, FLOAT])
+        == "y = ((m + 1).int()) * x"
+    )
     assert cast("y = x > m[0]", "aten::gt", [FLOAT, BYTE]) == "y = x > m[0].int()"
     floats = WrongType("nnc", "Long", "floating")
     assert (
-        cast("y = torch.fmod(n, 5) * x", "aten::fmod", [LONG], floats) == "y = torch.fmod(n.float(), 5) * x"
+        cast("y = torch.fmod(n, 5) * x", "aten::fmod", [LONG], floats)
+        == "y = torch.fmod(n.float(), 5) * x"
     )
-    assert cast("y = n.fmod(m)", "aten::fmod", [LONG, LONG], floats) == "y = n.float().fmod(m.float())"
+    assert (
+        cast("y = n.fmod(m)", "aten::fmod", [LONG, LONG], floats)
+        == "y = n.float().fmod(m.float())"
+    )
 
 
 def test_an_operand_that_the_plan_does_not_tell_stays() -> None:
-    for line, types in (("y = x * m", [FLOAT]), ("y = x * m", [FLOAT, FLOAT]), ("y = x + m", [FLOAT, BYTE])):
+    for line, types in (
+        ("y = x * m", [FLOAT]),
+        ("y = x * m", [FLOAT, FLOAT]),
+        ("y = x + m", [FLOAT, BYTE]),
+    ):
         assert cast(line, "aten::mul", types) == line
     assert cast("y = x * m", "aten::mul", ["ComplexFloat(4)", FLOAT]) == "y = x * m"
 
@@ -564,13 +813,35 @@ def test_a_dtype_of_another_tensor_and_a_tensor_of_a_number() -> None:
     assert cast("y = x.to(m)", "aten::to", []) == "y = x.type_as(m)"
     assert cast("y = x.to(m)", "aten::to", [FLOAT, FLOAT]) == "y = x.type_as(m)"
     assert cast("y = x.to(m)", "aten::to", [FLOAT]) == "y = x.to(m)", "m is a dtype"
-    for line in ("y = x.to(torch.half)", "y = x.to(m.device)", "y = x.to(m.dtype, True)"):
-        assert list(type_as.write(Line(parsed(HEAD + line), HEAD.count("\n") + 1, "aten::to"))) == []
+    for line in (
+        "y = x.to(torch.half)",
+        "y = x.to(m.device)",
+        "y = x.to(m.dtype, True)",
+    ):
+        assert (
+            list(
+                type_as.write(
+                    Line(parsed(HEAD + line), HEAD.count("\n") + 1, "aten::to")
+                )
+            )
+            == []
+        )
     text = HEAD + "y = x * torch.tensor(0.5, device=x.device)\n"
     (found,) = literal_numbers.write(Line(parsed(text), HEAD.count("\n") + 1))
     assert changed_text(text, found.edits) == HEAD + "y = x * 0.5\n"
-    for line in ("torch.tensor([0.5])", "torch.tensor(n)", "torch.tensor(0.5, requires_grad=True)"):
-        assert list(literal_numbers.write(Line(parsed(HEAD + line), HEAD.count("\n") + 1))) == []
+    for line in (
+        "torch.tensor([0.5])",
+        "torch.tensor(n)",
+        "torch.tensor(0.5, requires_grad=True)",
+    ):
+        assert (
+            list(
+                literal_numbers.write(
+                    Line(parsed(HEAD + line), HEAD.count("\n") + 1)
+                )
+            )
+            == []
+        )
 
 
 # -- what is always given -----------------------------------------------------------------------------------
@@ -582,9 +853,13 @@ def optional(body: str, tested: str, ran: bool = True) -> list[str]:
     line = body[: body.index(tested)].count("\n") + 1
     detail = ControlFlow(Condition("test_for_none"), in_formula=False)
     why = SimpleNamespace(detail=detail, code="FD229")
-    row: Any = SimpleNamespace(op="prim::If", index=0, layers=(), reason=why, source=None)
+    row: Any = SimpleNamespace(
+        op="prim::If", index=0, layers=(), reason=why, source=None
+    )
     lines = frozenset([(Path("m.py"), line + 1)] if ran else [])
-    program = MadeProgram(sites=[Site(row, file, line)], files=[file], lines_that_ran=lines)
+    program = MadeProgram(
+        sites=[Site(row, file, line)], files=[file], lines_that_ran=lines
+    )
     return [changed_text(body, one.edits) for one in at_lines.propose(program)]
 
 
@@ -606,19 +881,30 @@ def inner(x, {0}, n: int = 3):
         ("mask: 'Tensor | None' = None", "mask: 'Tensor'"),
     ],
 )
-def test_an_argument_that_is_always_given_is_no_optional(kind: str, plain: str) -> None:
+def test_an_argument_that_is_always_given_is_no_optional(
+    kind: str, plain: str
+) -> None:
     assert optional(MASKED.format(kind), "if mask") == [MASKED.format(plain)]
 
 
 def test_an_argument_that_is_never_given_is_none() -> None:
-    text, plain = MASKED.format("mask: Optional[Tensor] = None"), MASKED.format("mask: None = None")
+    text, plain = (
+        MASKED.format("mask: Optional[Tensor] = None"),
+        MASKED.format("mask: None = None"),
+    )
     assert optional(text, "if mask", ran=False) == [plain]
     # TorchScript then refuses a call that gives it; it is not quietly left out.
     assert optional(MASKED.format("mask: int = 3"), "if mask", ran=False) == []
 
 
 @pytest.mark.parametrize(
-    "kind", ["mask: Tensor", "mask", "mask=None", "y: int = 1, mask: Optional[Tensor] = None"]
+    "kind",
+    [
+        "mask: Tensor",
+        "mask",
+        "mask=None",
+        "y: int = 1, mask: Optional[Tensor] = None",
+    ],
 )
 def test_an_argument_that_cannot_change_stays(kind: str) -> None:
     assert optional(MASKED.format(kind), "if mask") == []
@@ -647,7 +933,9 @@ def test_a_change_of_arguments_or_of_a_result_alters_a_signature(
     file, at = parsed(text), text.index(before)
     program: Any = SimpleNamespace(files=[file])
     edit = Edit(file.source.path, at, at + len(before), after)
-    inserted = Edit(file.source.path, text.index("return"), text.index("return"), "pass; ")
+    inserted = Edit(
+        file.source.path, text.index("return"), text.index("return"), "pass; "
+    )
     one = Change(ChangeKind.ANNOTATION, "", (inserted, edit))
     assert fix_bundles.alters_signature(program, one) is alters
 
@@ -657,30 +945,47 @@ def test_an_attribute_is_what_it_holds() -> None:
         "class A(M):\n    bias: Optional[Tensor]\n    n: int\n    def f(self, x):\n        bias = self.bias\n"
         "        if bias is not None:\n            x = x + bias\n        return x\n"
     )
-    assert optional(text, "if bias") == [text.replace("    bias: Optional[Tensor]\n", "")]
+    assert optional(text, "if bias") == [
+        text.replace("    bias: Optional[Tensor]\n", "")
+    ]
     assert optional(text.replace("Optional[Tensor]", "Tensor"), "if bias") == []
-    assert optional(text.replace("[Tensor]\n", "[Tensor] = None\n"), "if bias") == []
+    assert (
+        optional(text.replace("[Tensor]\n", "[Tensor] = None\n"), "if bias") == []
+    )
 
 
 def named_dimensions(line: str, op: str, types: list[str]) -> list[str]:
     text = HEAD + line + "\n"
     at = site(text, f"aten::{op}", text.count("\n"))
-    found = reductions.name_dimensions(MadeProgram(report=in_plans(types)).line_of(at))
+    found = reductions.name_dimensions(
+        MadeProgram(report=in_plans(types)).line_of(at)
+    )
     return [changed_text(text, one.edits)[len(HEAD) :].strip() for one in found]
 
 
 def test_a_reduction_gets_its_dimensions() -> None:
     two = ["Float(4, 8, strides=[8, 1])"]
     assert named_dimensions("y = x.mean()", "mean", two) == ["y = x.mean([0, 1])"]
-    assert named_dimensions("y = torch.sum(x)", "sum", two) == ["y = torch.sum(x, [0, 1])"]
-    assert named_dimensions("y = x.std()", "std", two) == ["y = x.std([0, 1], unbiased=True)"]
-    assert named_dimensions("y = x.std(unbiased=False)", "std", two) == ["y = x.std([0, 1], unbiased=False)"]
+    assert named_dimensions("y = torch.sum(x)", "sum", two) == [
+        "y = torch.sum(x, [0, 1])"
+    ]
+    assert named_dimensions("y = x.std()", "std", two) == [
+        "y = x.std([0, 1], unbiased=True)"
+    ]
+    assert named_dimensions("y = x.std(unbiased=False)", "std", two) == [
+        "y = x.std([0, 1], unbiased=False)"
+    ]
 
 
-@pytest.mark.parametrize("line", ["y = x.mean(1)", "y = x.mean(dim=1)", "y = mine.mean(x, 1)", "y = x.sum()"])
+@pytest.mark.parametrize(
+    "line",
+    ["y = x.mean(1)", "y = x.mean(dim=1)", "y = mine.mean(x, 1)", "y = x.sum()"],
+)
 def test_a_reduction_with_dimensions_or_of_another_name_stays(line: str) -> None:
     assert named_dimensions(line, "mean", ["Float(4, 8, strides=[8, 1])"]) == []
-    assert named_dimensions("y = x.mean()", "mean", ["Tensor"]) == []  # nothing tells how many it has
+    assert (
+        named_dimensions("y = x.mean()", "mean", ["Tensor"]) == []
+    )  # nothing tells how many it has
 
 
 # -- the run ------------------------------------------------------------------------------------------------
@@ -699,28 +1004,42 @@ def of_a_run(text: str, **changed: Any) -> Any:
 
 
 def kinds(program: Any) -> list[ChangeKind]:
-    place = position_of_model(program.target_file, program.model_name, program.makes_model)
+    place = position_of_model(
+        program.target_file, program.model_name, program.makes_model
+    )
     assert place is not None
     return [one.kind for one in at_model.of_model(program, place)]
 
 
-def test_a_model_in_eval_mode_is_frozen_and_one_in_training_only_on_request() -> None:
+def test_a_model_in_eval_mode_is_frozen_and_one_in_training_only_on_request() -> (
+    None
+):
     assert kinds(of_a_run(MADE)) == [ChangeKind.FREEZE]
     program = of_a_run(MADE, training=True)
-    place = position_of_model(program.target_file, program.model_name, program.makes_model)
+    place = position_of_model(
+        program.target_file, program.model_name, program.makes_model
+    )
     assert place is not None
     found = list(at_model.of_model(program, place))
     assert [one.kind for one in found] == [ChangeKind.EVAL, ChangeKind.FREEZE]
-    assert all("--eval" in one.setting.flags for one in found)  # left out without --inference
+    assert all(
+        "--eval" in one.setting.flags for one in found
+    )  # left out without --inference
     texts = [changed_text(MADE, one.edits).split("\n") for one in found]
-    assert "model.eval()" in texts[0] and "model = torch.jit.freeze(torch.jit.script(model))" in texts[1]
+    assert (
+        "model.eval()" in texts[0]
+        and "model = torch.jit.freeze(torch.jit.script(model))" in texts[1]
+    )
 
 
-SCRIPTED = "import torch\nnet = torch.nn.ReLU().eval()\nmodel = torch.jit.script(net)\n"
+SCRIPTED = (
+    "import torch\nnet = torch.nn.ReLU().eval()\nmodel = torch.jit.script(net)\n"
+)
 
 
 def frozen_script(text: str, **changed: Any) -> str | None:
-    """The text in which a module that it scripts is frozen; None where that is not proposed."""
+    """The text in which a module that it scripts is frozen; None where that is not
+    proposed."""
     program = of_a_run(text, is_module=False, is_scripted=True, **changed)
     found = list(at_model.frozen_script(program, program.target_file))
     assert all("--freeze" in one.setting.flags for one in found)
@@ -728,23 +1047,33 @@ def frozen_script(text: str, **changed: Any) -> str | None:
 
 
 def test_a_module_that_is_scripted_is_frozen_where_it_is() -> None:
-    wanted = SCRIPTED.replace("torch.jit.script(net)", "torch.jit.freeze(torch.jit.script(net))")
+    wanted = SCRIPTED.replace(
+        "torch.jit.script(net)", "torch.jit.freeze(torch.jit.script(net))"
+    )
     assert frozen_script(SCRIPTED) == wanted
     in_training = frozen_script(SCRIPTED, training=True)
     assert in_training == wanted.replace("script(net))", "script(net).eval())")
-    (asked,) = at_model.frozen_script(of_a_run(SCRIPTED, training=True), parsed(SCRIPTED))
+    (asked,) = at_model.frozen_script(
+        of_a_run(SCRIPTED, training=True), parsed(SCRIPTED)
+    )
     assert "--eval" in asked.setting.flags  # left out without --inference
     function = "import torch\ndef make():\n    return torch.jit.script(torch.nn.ReLU().eval())\n"
     called = {"model_name": "make", "makes_model": True}
-    assert "return torch.jit.freeze(torch.jit.script(" in (frozen_script(function, **called) or "")
-    twice = function.replace("make():\n", "make():\n    if torch.rand(1) > 2: return torch.nn.ReLU()\n")
+    assert "return torch.jit.freeze(torch.jit.script(" in (
+        frozen_script(function, **called) or ""
+    )
+    twice = function.replace(
+        "make():\n", "make():\n    if torch.rand(1) > 2: return torch.nn.ReLU()\n"
+    )
     assert frozen_script(twice, **called) is None
     # What comes behind the line may need a module that is not frozen.
     assert frozen_script(f"{SCRIPTED}model.eval()\n") is None
     assert frozen_script("from models import model\n") is None
 
 
-@pytest.mark.parametrize("changed", [{"backward": True}, {"is_module": False}, {"training": None}])
+@pytest.mark.parametrize(
+    "changed", [{"backward": True}, {"is_module": False}, {"training": None}]
+)
 def test_what_cannot_be_frozen_is_not(changed: dict[str, Any]) -> None:
     assert kinds(of_a_run(MADE, **changed)) == []
     traced = SimpleNamespace(trace=True)
@@ -753,19 +1082,32 @@ def test_what_cannot_be_frozen_is_not(changed: dict[str, Any]) -> None:
 
 def test_inputs_record_no_gradients_in_inference() -> None:
     (found,) = settings.without_gradients(parsed(MADE))
-    assert changed_text(MADE, found.edits) == MADE.replace("=True", "=False") and found.note is not None
-    assert list(settings.without_gradients(parsed(MADE.replace("inputs =", "others =")))) == []
+    assert (
+        changed_text(MADE, found.edits) == MADE.replace("=True", "=False")
+        and found.note is not None
+    )
+    assert (
+        list(
+            settings.without_gradients(parsed(MADE.replace("inputs =", "others =")))
+        )
+        == []
+    )
 
 
 def unfused(code: str) -> Any:
-    return SimpleNamespace(op="aten::mul", reason=SimpleNamespace(code=code, detail=None))
+    return SimpleNamespace(
+        op="aten::mul", reason=SimpleNamespace(code=code, detail=None)
+    )
 
 
 def test_plans_for_fixed_shapes_where_none_was_left() -> None:
     def found(program: Any) -> list[str]:
         made = settings.static_shapes(program, program.target_file)
         return [
-            line for one in made for line in changed_text(MADE, one.edits).split("\n") if "STATIC" in line
+            line
+            for one in made
+            for line in changed_text(MADE, one.edits).split("\n")
+            if "STATIC" in line
         ]
 
     assert found(of_a_run(MADE, rows=[unfused("FD304")])) == [
@@ -804,8 +1146,14 @@ def test_the_values_of_an_extreme_alone(line: str, after: str | None) -> None:
 @pytest.mark.parametrize(
     ("line", "after"),
     [
-        ("y = x.masked_fill(m == 0, -1e9) * 2", "y = torch.where(m == 0, -1e9, x) * 2"),
-        ("y = (x * 2).masked_fill(~m, value=float('-inf'))", "y = torch.where(~m, float('-inf'), x * 2)"),
+        (
+            "y = x.masked_fill(m == 0, -1e9) * 2",
+            "y = torch.where(m == 0, -1e9, x) * 2",
+        ),
+        (
+            "y = (x * 2).masked_fill(~m, value=float('-inf'))",
+            "y = torch.where(~m, float('-inf'), x * 2)",
+        ),
         ("y = torch.masked_fill(x, m, 0)", "y = torch.where(m, 0, x)"),
         ("y = x.masked_fill(*m)", None),
         ("y = x.masked_scatter(m, x)", None),
@@ -824,7 +1172,10 @@ def test_a_masked_fill_chooses(line: str, after: str | None) -> None:
     ("line", "after"),
     [
         ("y = x.masked_fill(m, low)", "y = torch.where(m, low, x)"),
-        ("y = x.masked_fill(m, -1e4)", "y = torch.where(m, torch.full([], -1e4, device=m.device), x)"),
+        (
+            "y = x.masked_fill(m, -1e4)",
+            "y = torch.where(m, torch.full([], -1e4, device=m.device), x)",
+        ),
         (
             "y = x.masked_fill(m, float('-inf'))",
             "y = torch.where(m, torch.full([], float('-inf'), device=m.device), x)",
@@ -833,10 +1184,15 @@ def test_a_masked_fill_chooses(line: str, after: str | None) -> None:
             "y = x.masked_fill(m == 0, -1e4)",
             "y = torch.where(m == 0, torch.full([], -1e4, device=m.device), x)",
         ),
-        ("y = x.masked_fill(m == n, -1e4)", None),  # which of both has the mask's device does not show
+        (
+            "y = x.masked_fill(m == n, -1e4)",
+            None,
+        ),  # which of both has the mask's device does not show
     ],
 )
-def test_in_training_and_under_nvfuser_a_masked_fill_takes_a_tensor(line: str, after: str | None) -> None:
+def test_in_training_and_under_nvfuser_a_masked_fill_takes_a_tensor(
+    line: str, after: str | None
+) -> None:
     head = HEAD + "def f(x, m, n, low):\n    "
     at = site(head + line + "\n", "aten::masked_fill", head.count("\n") + 1)
     found = masked_fill.write(Line(at.file, at.line, shown=Shown(gradients=True)))
@@ -844,14 +1200,30 @@ def test_in_training_and_under_nvfuser_a_masked_fill_takes_a_tensor(line: str, a
     assert texts == ([] if after is None else [head + after + "\n"])
 
 
-def described(ops: Sequence[str], fuser: str = "nvfuser", backward: bool = False) -> list[str]:
-    rows = [(f"zoo/net.py:{line}", SimpleNamespace(op=op, count=2)) for line, op in enumerate(ops, 1)]
-    program: Any = SimpleNamespace(in_packages=rows, fuser=fuser, torch="2.1.2", backward=backward, unread={})
+def described(
+    ops: Sequence[str], fuser: str = "nvfuser", backward: bool = False
+) -> list[str]:
+    rows = [
+        (f"zoo/net.py:{line}", SimpleNamespace(op=op, count=2))
+        for line, op in enumerate(ops, 1)
+    ]
+    program: Any = SimpleNamespace(
+        in_packages=rows, fuser=fuser, torch="2.1.2", backward=backward, unread={}
+    )
     return fix_bundles.described(program)
 
 
-def test_what_works_in_place_in_a_package_is_told_where_the_fuser_takes_it_otherwise() -> None:
-    ops = ["aten::add_", "aten::fill_", "aten::copy_", "aten::relu_", "aten::uniform_", "mine::scale_"]
+def test_what_works_in_place_in_a_package_is_told_where_the_fuser_takes_it_otherwise() -> (
+    None
+):
+    ops = [
+        "aten::add_",
+        "aten::fill_",
+        "aten::copy_",
+        "aten::relu_",
+        "aten::uniform_",
+        "mine::scale_",
+    ]
     last = "files of packages stay as they are: change a copy, or the class from outside"
     add = "zoo/net.py:1: aten::add_ (2 times) works in place; with x = x + y instead of x += y, it could fuse"
     relu = "zoo/net.py:4: aten::relu_ (2 times) works in place; with relu instead, it could fuse"
@@ -859,5 +1231,7 @@ def test_what_works_in_place_in_a_package_is_told_where_the_fuser_takes_it_other
     drawn += " fuse"
     assert described(ops) == [add, relu, drawn, last]
     assert described(ops, fuser="nnc") == [add, relu, last]
-    assert described(["aten::uniform_"], backward=True) == []  # rand_like has no gradient formula of torch's
+    assert (
+        described(["aten::uniform_"], backward=True) == []
+    )  # rand_like has no gradient formula of torch's
     assert described(["aten::add", "aten::fill_", "aten::copy_"]) == []

@@ -1,4 +1,5 @@
-"""``fix`` of programs that torch.compile compiles: its changes, and those that it keeps on real torch."""
+"""``fix`` of programs that torch.compile compiles: its changes, and those that it
+keeps on real torch."""
 
 from __future__ import annotations
 
@@ -32,21 +33,35 @@ from fusiondoc.model.reasons.reason import Reason
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        ("model = torch.compile(block)", "model = torch.compile(block, dynamic=True)"),
-        ("model = torch.compile(block,)", "model = torch.compile(block,dynamic=True)"),
+        (
+            "model = torch.compile(block)",
+            "model = torch.compile(block, dynamic=True)",
+        ),
+        (
+            "model = torch.compile(block,)",
+            "model = torch.compile(block,dynamic=True)",
+        ),
         (
             "model = torch.compile(block, mode='default')",
             "model = torch.compile(block, mode='default', dynamic=True)",
         ),
         ("model = torch.compile(  # a, b\n    (block)  # b, c\n)", None),
-        ("@torch.compile\ndef f(x): return x", "@torch.compile(dynamic=True)\ndef f(x): return x"),
-        ("@torch.compile()\ndef f(x): return x", "@torch.compile(dynamic=True)\ndef f(x): return x"),
+        (
+            "@torch.compile\ndef f(x): return x",
+            "@torch.compile(dynamic=True)\ndef f(x): return x",
+        ),
+        (
+            "@torch.compile()\ndef f(x): return x",
+            "@torch.compile(dynamic=True)\ndef f(x): return x",
+        ),
         ("model = torch.compile(block, dynamic=False)", ""),
         ("model = torch.compile(block, **options)", ""),
         ("model = mine.compile(block)", ""),
     ],
 )
-def test_a_call_of_compile_gets_the_option_once(line: str, wanted: str | None) -> None:
+def test_a_call_of_compile_gets_the_option_once(
+    line: str, wanted: str | None
+) -> None:
     text = f"import torch\nimport mine\n{line}\n"
     file = parsed_text(text, "m.py")
     assert file is not None
@@ -56,8 +71,14 @@ def test_a_call_of_compile_gets_the_option_once(line: str, wanted: str | None) -
     assert calls_compile(file) is ("torch.compile" in line)
     if wanted:
         assert changed == f"import torch\nimport mine\n{wanted}\n"
-    calls = [node for node in ast.walk(ast.parse(changed)) if isinstance(node, ast.Call)]
-    with_option = [call for call in calls if [given for given in call.keywords if given.arg == "dynamic"]]
+    calls = [
+        node for node in ast.walk(ast.parse(changed)) if isinstance(node, ast.Call)
+    ]
+    with_option = [
+        call
+        for call in calls
+        if [given for given in call.keywords if given.arg == "dynamic"]
+    ]
     assert len(with_option) == (0 if wanted == "" and "dynamic" not in line else 1)
 
 
@@ -77,27 +98,50 @@ PROGRAM = """
 
 
 def program(
-    folder: Path, breaks: tuple[int, ...], guards: tuple[str, ...], text: str = PROGRAM
+    folder: Path,
+    breaks: tuple[int, ...],
+    guards: tuple[str, ...],
+    text: str = PROGRAM,
 ) -> UserProgram:
-    """A program whose run broke its graph at these lines, and compiled it again for these guards."""
+    """A program whose run broke its graph at these lines, and compiled it again for
+    these guards."""
     path = write(folder, "prog.py", text)
     report = parse(FIXTURES / "inductor" / "2.13" / "norm")
     group = report.groups[0]
-    nodes = tuple(replace(group.nodes[0], user_source=f"{path}:{line}") for line in (5, 7, 9))
+    nodes = tuple(
+        replace(group.nodes[0], user_source=f"{path}:{line}") for line in (5, 7, 9)
+    )
     compiled = CompiledReport(
         graphs=(),
-        breaks=tuple(GraphBreakRow(f"{path}:{line}", "model", "GB0059", "print", (), 1) for line in breaks),
-        recompiles=(RecompileRow("model", f"{path}:4", guards, 1, False),) if guards else (),
+        breaks=tuple(
+            GraphBreakRow(f"{path}:{line}", "model", "GB0059", "print", (), 1)
+            for line in breaks
+        ),
+        recompiles=(RecompileRow("model", f"{path}:4", guards, 1, False),)
+        if guards
+        else (),
         computed_again=(),
     )
-    report = replace(report, groups=[replace(group, nodes=nodes)], compiled=compiled, unfused=[])
-    request = RunRequest(target=parse_target("prog.py", folder), python=path, cwd=folder)
-    return UserProgram(report, request.target, request.options(), folder, training=None, is_module=False)
+    report = replace(
+        report, groups=[replace(group, nodes=nodes)], compiled=compiled, unfused=[]
+    )
+    request = RunRequest(
+        target=parse_target("prog.py", folder), python=path, cwd=folder
+    )
+    return UserProgram(
+        report,
+        request.target,
+        request.options(),
+        folder,
+        training=None,
+        is_module=False,
+    )
 
 
 def test_a_print_moves_only_where_the_graph_broke(tmp_path: Path) -> None:
     assert list(propose(program(tmp_path, (), ()))) == []
-    # Behind the first print a name is bound that the second one reads: only the second one can move.
+    # Behind the first print a name is bound that the second one reads: only the
+    # second one can move.
     assert list(propose(program(tmp_path, (6,), ()))) == []
     (change,) = propose(program(tmp_path, (6, 8), ()))
     assert change.kind is ChangeKind.SPLIT and change.where[0].endswith("prog.py:8")
@@ -110,13 +154,22 @@ def test_a_print_moves_only_where_the_graph_broke(tmp_path: Path) -> None:
             "if y.sum() > 0:\n    y = y * 2\nelse:\n    y = torch.relu(y)",
             "y = torch.where(y.sum() > 0, y * 2, torch.relu(y))",
         ),
-        ("if (y > 1).any():\n    y = y.clamp(max=1)", "y = torch.where((y > 1).any(), y.clamp(max=1), y)"),
-        ("if y.mean() < 0:\n    return -y\nreturn y", "return torch.where(y.mean() < 0, -y, y)"),
+        (
+            "if (y > 1).any():\n    y = y.clamp(max=1)",
+            "y = torch.where((y > 1).any(), y.clamp(max=1), y)",
+        ),
+        (
+            "if y.mean() < 0:\n    return -y\nreturn y",
+            "return torch.where(y.mean() < 0, -y, y)",
+        ),
         (
             "if y.sum() > 0:\n    return y\nelse:\n    return y + 1",
             "return torch.where(y.sum() > 0, y, y + 1)",
         ),
-        ("if y.sum() > 0:\n    y = torch.nn.functional.dropout(y)", None),  # draws numbers
+        (
+            "if y.sum() > 0:\n    y = torch.nn.functional.dropout(y)",
+            None,
+        ),  # draws numbers
         ("if y.sum() > 0:\n    y = y.add_(1)", None),
         ("if y.sum() > 0:\n    y = torch.add(y, 1, out=x)", None),
         ("if y.sum() > 0:\n    y = note(y)", None),
@@ -131,14 +184,19 @@ def test_a_print_moves_only_where_the_graph_broke(tmp_path: Path) -> None:
 def test_a_branch_on_a_value_becomes_a_choice_where_both_sides_only_compute(
     body: str, wanted: str | None
 ) -> None:
-    text = f"import torch\n\ndef model(x, y):\n{indent(body, '    ')}\n    return y\n"
+    text = (
+        f"import torch\n\ndef model(x, y):\n{indent(body, '    ')}\n    return y\n"
+    )
     file = parsed_text(text, "m.py")
     assert file is not None
     found = list(without_branches(file))
     assert len(found) == (wanted is not None)
     if wanted is not None:
         changed = changed_text(text, found[0][1].edits)
-        assert changed == f"import torch\n\ndef model(x, y):\n    {wanted}\n    return y\n"
+        assert (
+            changed
+            == f"import torch\n\ndef model(x, y):\n    {wanted}\n    return y\n"
+        )
         torch = pytest.importorskip("torch")
         for sign in (1, -1):  # as before, whichever side is taken
             y = sign * torch.linspace(-1, 2, 6)
@@ -151,24 +209,34 @@ def run_text(text: str, y: Any) -> Any:
     return names["model"](y.clone(), y.clone())
 
 
-def test_a_branch_is_written_otherwise_where_it_broke_the_graph(tmp_path: Path) -> None:
+def test_a_branch_is_written_otherwise_where_it_broke_the_graph(
+    tmp_path: Path,
+) -> None:
     branch = "if x.sum() > 0:\n            y = y + 1\n        print(y.shape)"
     made = program(tmp_path, (6,), (), PROGRAM.replace("print(y.shape)", branch, 1))
     (change,) = propose(made)
-    assert change.kind is ChangeKind.BRANCH and change.where[0].endswith("prog.py:6")
+    assert change.kind is ChangeKind.BRANCH and change.where[0].endswith(
+        "prog.py:6"
+    )
 
 
 def test_a_recompile_proposes_one_compilation_for_any_size(tmp_path: Path) -> None:
     made = program(tmp_path, (), ("L['x'].size()[0] == 4",))
     (change,) = propose(made)
-    assert change.kind is ChangeKind.DYNAMIC_SHAPES and change.where[0].endswith("prog.py:11")
+    assert change.kind is ChangeKind.DYNAMIC_SHAPES and change.where[0].endswith(
+        "prog.py:11"
+    )
     (file,) = made.files
-    assert "torch.compile(model, dynamic=True)" in changed_text(file.source.text, change.edits)
+    assert "torch.compile(model, dynamic=True)" in changed_text(
+        file.source.text, change.edits
+    )
 
 
 def test_fewer_breaks_or_recompiles_are_better_with_no_more_launches() -> None:
     one = Version(2, 9, 3, 0, graph_breaks=1)
-    assert Version(2, 9, 3, 0).better_than(one) and not one.better_than(Version(2, 9, 3, 0))
+    assert Version(2, 9, 3, 0).better_than(one) and not one.better_than(
+        Version(2, 9, 3, 0)
+    )
     assert not Version(2, 9, 4, 0).better_than(one)
     assert not Version(1, 9, 2, 0, graph_breaks=1, recompiles=1).better_than(one)
 
@@ -178,7 +246,9 @@ def test_fewer_bytes_are_better_with_as_many_launches() -> None:
     assert Version(2, 9, 3, 0, bytes_moved=99).better_than(one, fewer=True)
     assert not Version(2, 9, 3, 0, bytes_moved=100).better_than(one, fewer=True)
     assert not Version(2, 9, 4, 0, bytes_moved=10).better_than(one)
-    assert not Version(2, 9, 3, 0, bytes_moved=99).better_than(Version(2, 9, 3, 0), fewer=True)
+    assert not Version(2, 9, 3, 0, bytes_moved=99).better_than(
+        Version(2, 9, 3, 0), fewer=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,21 +276,29 @@ def test_a_copy_to_another_layout_is_left_out_where_nothing_changes_in_place(
     assert len(found) == (wanted is not None)
     if wanted is not None:
         changed = changed_text(text, found[0].edits)
-        assert changed == f"import torch\n\ndef model(x):\n    {wanted}\n    return y\n"
+        assert (
+            changed
+            == f"import torch\n\ndef model(x):\n    {wanted}\n    return y\n"
+        )
 
 
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
         ("y = x.transpose(0, 1)", "y = x.transpose(0, 1).contiguous()"),
-        ("y = torch.permute(x, (1, 0))", "y = torch.permute(x, (1, 0)).contiguous()"),
+        (
+            "y = torch.permute(x, (1, 0))",
+            "y = torch.permute(x, (1, 0)).contiguous()",
+        ),
         ("y = x.t().contiguous()", None),
         ("y = x.t() + 1", None),
         ("y = mine.t(x)", None),
         ("y = x.t()\n    y += 1", None),
     ],
 )
-def test_a_view_that_gets_a_name_becomes_a_copy(line: str, wanted: str | None) -> None:
+def test_a_view_that_gets_a_name_becomes_a_copy(
+    line: str, wanted: str | None
+) -> None:
     text = f"import torch\nimport mine\n\ndef model(x):\n    {line}\n    return y\n"
     file = parsed_text(text, "m.py")
     assert file is not None
@@ -228,7 +306,9 @@ def test_a_view_that_gets_a_name_becomes_a_copy(line: str, wanted: str | None) -
     assert found == ([text.replace(line, wanted)] if wanted is not None else [])
 
 
-def test_a_copy_is_left_out_where_a_kernel_only_copies_or_two_use_two_layouts(tmp_path: Path) -> None:
+def test_a_copy_is_left_out_where_a_kernel_only_copies_or_two_use_two_layouts(
+    tmp_path: Path,
+) -> None:
     text = PROGRAM.replace("z = y.sin()", "z = y.t().contiguous()")
     made = program(tmp_path, (), (), text)
     (group,) = (one for one in made.report.groups if one.nodes[0].user_source)
@@ -238,45 +318,75 @@ def test_a_copy_is_left_out_where_a_kernel_only_copies_or_two_use_two_layouts(tm
     at_copy = replace(clone, user_source=clone.user_source.replace(":5", ":7"))
     made.report = replace(made.report, groups=[replace(group, nodes=(at_copy,))])
     (change,) = propose(made)
-    assert change.kind is ChangeKind.LAYOUT and change.where[0].endswith("prog.py:7")
-    # In a kernel that computes too, where that shares a tensor with another by another order.
+    assert change.kind is ChangeKind.LAYOUT and change.where[0].endswith(
+        "prog.py:7"
+    )
+    # In a kernel that computes too, where that shares a tensor with another by
+    # another order.
     computes = replace(group, nodes=(replace(at_copy, op="aten::sin"), at_copy))
     made.report = replace(made.report, groups=[computes], boundaries=())
     assert list(propose(made)) == []
     end = BoundaryEnd(group.id, None, group.kind)
     accesses = (SharedAccess("buf0", "order"),)
-    cause = Reason.of("FD262", StayedApart(cause="access", source="pair", accesses=accesses), True)
+    cause = Reason.of(
+        "FD262", StayedApart(cause="access", source="pair", accesses=accesses), True
+    )
     apart = Boundary(end, end, "f32[4, 4]", 64, WRITTEN_AND_READ, cause, ())
     made.report = replace(made.report, boundaries=(apart,))
-    assert {one.title for one in propose(made)} == {change.title}  # once for each end
+    assert {one.title for one in propose(made)} == {
+        change.title
+    }  # once for each end
 
 
-def test_an_operator_that_falls_back_is_written_with_others_at_its_line(tmp_path: Path) -> None:
+def test_an_operator_that_falls_back_is_written_with_others_at_its_line(
+    tmp_path: Path,
+) -> None:
     text = PROGRAM.replace("z = y.sin()", "z = torch.topk(y, 1)[0]")
     made = program(tmp_path, (), (), text)
     fallback = next(
-        row for row in parse(FIXTURES / "inductor" / "2.13" / "fallback").unfused if row.op == "aten::abs"
+        row
+        for row in parse(FIXTURES / "inductor" / "2.13" / "fallback").unfused
+        if row.op == "aten::abs"
     )
     line = made.report.groups[0].nodes[1].user_source
     assert line is not None and line.endswith(":7")
-    made.report = replace(made.report, unfused=[replace(fallback, op="aten::topk", user_source=line)])
+    made.report = replace(
+        made.report, unfused=[replace(fallback, op="aten::topk", user_source=line)]
+    )
     (change,) = propose(made)
-    assert change.kind is ChangeKind.COMPOSITION and change.after == "torch.max(y, -1, True)"
-    made.report = replace(made.report, unfused=[replace(fallback, op="lab::twice", user_source=line)])
+    assert (
+        change.kind is ChangeKind.COMPOSITION
+        and change.after == "torch.max(y, -1, True)"
+    )
+    made.report = replace(
+        made.report, unfused=[replace(fallback, op="lab::twice", user_source=line)]
+    )
     made.__dict__.pop("rows", None)
     made.__dict__.pop("sites", None)
     assert list(propose(made)) == []
 
 
-def test_the_plan_of_a_log_has_the_same_change(fusiondoc: Run, tmp_path: Path) -> None:
-    text = "import torch\n\n\ndef model(x):\n" + "    # ...\n" * 78 + "    return torch.fft.rfft(x).abs()\n"
+def test_the_plan_of_a_log_has_the_same_change(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    text = (
+        "import torch\n\n\ndef model(x):\n"
+        + "    # ...\n" * 78
+        + "    return torch.fft.rfft(x).abs()\n"
+    )
     write(tmp_path, "models/cases.py", text)
     log = FIXTURES / "inductor" / "2.13" / "fallback"
     done = fusiondoc("parse", log, "--source-root", tmp_path, "--format", "json")
     assert done.returncode == 0, done.stderr
-    planned = [one for one in json.loads(done.stdout)["plan"] if one["kind"] == "composition"]
+    planned = [
+        one
+        for one in json.loads(done.stdout)["plan"]
+        if one["kind"] == "composition"
+    ]
     assert [one["where"] for one in planned] == ["models/cases.py:83"]
-    assert planned[0]["after"].startswith("return torch.linalg.vector_norm(torch.view_as_real(torch.fft")
+    assert planned[0]["after"].startswith(
+        "return torch.linalg.vector_norm(torch.view_as_real(torch.fft"
+    )
     assert [edit["line"] for edit in planned[0]["edits"]] == [83]
 
 
@@ -302,17 +412,33 @@ BLOCK = """
 
 @pytest.mark.torch
 @pytest.mark.nightly  # compiles twice; which changes are tried is held above
-def test_a_print_between_two_kernels_goes_behind_them(fusiondoc: Run, tmp_path: Path) -> None:
+def test_a_print_between_two_kernels_goes_behind_them(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     write(tmp_path, "block.py", BLOCK)
-    options = ("--fuser", "inductor", "--runs", "1", "--no-time", "--format", "json")
+    options = (
+        "--fuser",
+        "inductor",
+        "--runs",
+        "1",
+        "--no-time",
+        "--format",
+        "json",
+    )
     done = fusiondoc("fix", "block.py", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert [one["outcome"] for one in found["tried"]] == ["kept"]
     # The print still ends a graph, which is the last one now.
-    assert found["unchanged"]["graph_breaks"] == found["together"]["graph_breaks"] == 1
+    assert (
+        found["unchanged"]["graph_breaks"] == found["together"]["graph_breaks"] == 1
+    )
     assert (found["unchanged"]["groups"], found["together"]["groups"]) == (2, 1)
-    moved = [line[1:].strip() for line in found["diff"].splitlines() if line[:1] in "+-" and "print" in line]
+    moved = [
+        line[1:].strip()
+        for line in found["diff"].splitlines()
+        if line[:1] in "+-" and "print" in line
+    ]
     assert moved == ['print("shape", y.shape)'] * 2
 
 
@@ -333,9 +459,19 @@ COPIES = """
 
 @pytest.mark.torch
 @pytest.mark.nightly  # compiles three times; what is written, and what is better, is held above
-def test_a_copy_and_a_call_go_where_that_is_proved(fusiondoc: Run, tmp_path: Path) -> None:
+def test_a_copy_and_a_call_go_where_that_is_proved(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     write(tmp_path, "copies.py", COPIES)
-    options = ("--fuser", "inductor", "--runs", "1", "--no-time", "--format", "json")
+    options = (
+        "--fuser",
+        "inductor",
+        "--runs",
+        "1",
+        "--no-time",
+        "--format",
+        "json",
+    )
     done = fusiondoc("fix", "copies.py", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

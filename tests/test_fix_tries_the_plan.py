@@ -1,4 +1,5 @@
-"""What the plan shows at a line is among what ``fix`` tries there: both read one list of rewrites."""
+"""What the plan shows at a line is among what ``fix`` tries there: both read one
+list of rewrites."""
 
 from __future__ import annotations
 
@@ -32,14 +33,22 @@ def test_fix_tries_the_lines_that_the_plan_shows(
     """The file is on the disk as it was when the run was recorded."""
     monkeypatch.chdir(ROOT)
     with tarfile.open(CAPTURES) as tar:
-        tar.extractall(tmp_path, [one for one in tar if one.name.startswith(f"{name}/")])
+        tar.extractall(
+            tmp_path, [one for one in tar if one.name.startswith(f"{name}/")]
+        )
     report = parse(tmp_path / name)
     target = parse_target(f"examples/why_not/{name}.py", ROOT)
     options = RunRequest(target=target, python=Path("python"), cwd=ROOT).options()
-    program = UserProgram(report, target, options, ROOT, training=None, is_module=False)
+    program = UserProgram(
+        report, target, options, ROOT, training=None, is_module=False
+    )
     rows = of_torchscript(report)
     program.run = run_facts(rows, Context(Observed()))
-    shown = [one for one in SuggestedChanges(rows, program.run).at_lines() if one.lines and one.sure]
+    shown = [
+        one
+        for one in SuggestedChanges(rows, program.run).at_lines()
+        if one.lines and one.sure
+    ]
     assert shown
     tried = []
     for change in SuggestedChanges.of_program(program).in_files:

@@ -1,4 +1,5 @@
-"""Logs followed while they grow: the report at their end is the one of the whole log, however it came."""
+"""Logs followed while they grow: the report at their end is the one of the whole
+log, however it came."""
 
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ def text_of(name: str) -> bytes:
 
 
 class Writer:
-    """Is asked how to go on between two looks, and does the next step of what writes the log: so nothing
-    depends on time."""
+    """Is asked how to go on between two looks, and does the next step of what
+    writes the log: so nothing depends on time."""
 
     def __init__(self, steps: Iterator[None]) -> None:
         self._steps = steps
@@ -80,7 +81,9 @@ def followed(log: Path, steps: Iterator[None]) -> tuple[Report, Seen]:
     return follower.report(), seen
 
 
-def appended(log: Path, text: bytes, rng: random.Random, pieces: int = 12) -> Iterator[None]:
+def appended(
+    log: Path, text: bytes, rng: random.Random, pieces: int = 12
+) -> Iterator[None]:
     """Writes the text in pieces that end anywhere."""
     cuts = sorted(rng.randrange(len(text) + 1) for _ in range(pieces))
     for start, end in zip([0, *cuts], [*cuts, len(text)]):
@@ -91,13 +94,17 @@ def appended(log: Path, text: bytes, rng: random.Random, pieces: int = 12) -> It
 
 def as_json(report: Report) -> dict[str, object]:
     """Without what depends on when and how fast it was read."""
-    data = json.loads(render(replace(report, parse=replace(report.parse, seconds=0.0))))
+    data = json.loads(
+        render(replace(report, parse=replace(report.parse, seconds=0.0)))
+    )
     data["target"] = None
     return data
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_a_followed_log_gives_the_report_of_the_whole_log(name: str, tmp_path: Path) -> None:
+def test_a_followed_log_gives_the_report_of_the_whole_log(
+    name: str, tmp_path: Path
+) -> None:
     log = tmp_path / "train.log"
     text = text_of(name)
     report, seen = followed(log, appended(log, text, random.Random(name)))
@@ -105,7 +112,10 @@ def test_a_followed_log_gives_the_report_of_the_whole_log(name: str, tmp_path: P
     assert as_json(report) == as_json(report_from([str(log)]))
     assert seen.words == ["waits for train.log"]
     last = seen.reports[-1]
-    assert (last.fusion_groups, len(last.fallbacks)) == (report.fusion_groups, len(report.fallbacks))
+    assert (last.fusion_groups, len(last.fallbacks)) == (
+        report.fusion_groups,
+        len(report.fallbacks),
+    )
 
 
 def test_groups_and_fallbacks_are_shown_before_the_log_ends(tmp_path: Path) -> None:
@@ -133,7 +143,9 @@ def test_groups_and_fallbacks_are_shown_before_the_log_ends(tmp_path: Path) -> N
     assert early.parse.bytes == first
 
 
-def test_what_is_shown_while_reading_changes_nothing_of_the_report(tmp_path: Path) -> None:
+def test_what_is_shown_while_reading_changes_nothing_of_the_report(
+    tmp_path: Path,
+) -> None:
     text = text_of("logs/nvfuser-2.1.2-ordered-dynamic-shapes.log.xz")
     log = tmp_path / "train.log"
 
@@ -147,7 +159,9 @@ def test_what_is_shown_while_reading_changes_nothing_of_the_report(tmp_path: Pat
     assert as_json(follower.report()) == as_json(report_from([str(log)]))
 
 
-def test_a_log_that_is_rotated_goes_on_in_the_file_that_takes_its_place(tmp_path: Path) -> None:
+def test_a_log_that_is_rotated_goes_on_in_the_file_that_takes_its_place(
+    tmp_path: Path,
+) -> None:
     log, old = tmp_path / "train.log", tmp_path / "train.log.1"
     text = text_of("logs/nvfuser-2.1.2-ordered-dynamic-shapes.log.xz")
     half = text.rindex(b"\n[DUMP ", 0, len(text) // 2) + 1
@@ -165,12 +179,19 @@ def test_a_log_that_is_rotated_goes_on_in_the_file_that_takes_its_place(tmp_path
     report, seen = followed(log, steps())
     assert (old.read_bytes(), log.read_bytes()) == (text[:half], text[half:])
     assert as_json(report) == as_json(report_from([str(old), str(log)]))
-    assert {one.file for group in report.groups for one in group.evidence} <= {str(old), str(log)}
+    assert {one.file for group in report.groups for one in group.evidence} <= {
+        str(old),
+        str(log),
+    }
     assert "was rotated" in seen.words[-1]
 
 
-@pytest.mark.parametrize("grown", [False, True], ids=["shorter", "grown past the place"])
-def test_a_log_that_is_truncated_loses_nothing_that_was_read(grown: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "grown", [False, True], ids=["shorter", "grown past the place"]
+)
+def test_a_log_that_is_truncated_loses_nothing_that_was_read(
+    grown: bool, tmp_path: Path
+) -> None:
     log = tmp_path / "train.log"
     text = text_of("logs/nvfuser-2.1.2-ordered-dynamic-shapes.log.xz")
     half = text.rindex(b"\n[DUMP ", 0, len(text) // 3) + 1
@@ -195,7 +216,9 @@ def test_a_log_that_is_truncated_loses_nothing_that_was_read(grown: bool, tmp_pa
     both = report_from([str(before), str(after)])
 
     def groups(one: Report) -> list[tuple[object, ...]]:
-        return [(row.kind, row.ops, row.count, len(row.evidence)) for row in one.groups]
+        return [
+            (row.kind, row.ops, row.count, len(row.evidence)) for row in one.groups
+        ]
 
     assert groups(report) == groups(both)
     assert report.parse.lines == both.parse.lines
@@ -207,17 +230,27 @@ def test_a_log_that_is_truncated_loses_nothing_that_was_read(grown: bool, tmp_pa
 def test_a_pipe_is_followed_until_it_is_closed(fusiondoc_process: Run) -> None:
     name = "nnc-2.11-rejects.log.xz"
     text = text_of(f"logs/{name}").decode()
-    done = fusiondoc_process("parse", "--follow", "-", "--format", "json", input=text)
+    done = fusiondoc_process(
+        "parse", "--follow", "-", "--format", "json", input=text
+    )
     assert done.returncode == 0, done.stderr
-    whole = fusiondoc_process("parse", ROOT / "fixtures/logs" / name, "--format", "json")
+    whole = fusiondoc_process(
+        "parse", ROOT / "fixtures/logs" / name, "--format", "json"
+    )
     one, other = json.loads(done.stdout), json.loads(whole.stdout)
-    assert [row["nodes"] for row in one["groups"]] == [row["nodes"] for row in other["groups"]]
+    assert [row["nodes"] for row in one["groups"]] == [
+        row["nodes"] for row in other["groups"]
+    ]
     assert one["coverage"] == other["coverage"]
     assert "group" in done.stderr
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are of POSIX")
-def test_a_pipe_with_a_name_is_followed_until_its_writer_closes_it(tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    not hasattr(os, "mkfifo"), reason="pipes with names are of POSIX"
+)
+def test_a_pipe_with_a_name_is_followed_until_its_writer_closes_it(
+    tmp_path: Path,
+) -> None:
     """It is waited for, and what was read of it is never taken for truncated."""
     log, pipe = tmp_path / "whole.log", tmp_path / "pipe"
     log.write_bytes(text_of("logs/nnc-2.11-rejects.log.xz"))
@@ -226,7 +259,9 @@ def test_a_pipe_with_a_name_is_followed_until_its_writer_closes_it(tmp_path: Pat
 
     def write() -> None:
         text = log.read_bytes()
-        for _ in range(3):  # opened by its writer only after some looks, and quiet between two pieces
+        for _ in range(
+            3
+        ):  # opened by its writer only after some looks, and quiet between two pieces
             assert looked.acquire(timeout=60)
         with pipe.open("wb", buffering=0) as file:
             for piece in (text[: len(text) // 2], text[len(text) // 2 :]):
@@ -246,19 +281,31 @@ def test_a_pipe_with_a_name_is_followed_until_its_writer_closes_it(tmp_path: Pat
     writer.join()
     report, whole = follower.report(), report_from([str(log)])
     assert report.parse.bytes == whole.parse.bytes and not seen.words
-    assert [group.nodes for group in report.groups] == [group.nodes for group in whole.groups] != []
-    assert {one.file for group in report.groups for one in group.evidence} == {str(pipe)}
+    assert (
+        [group.nodes for group in report.groups]
+        == [group.nodes for group in whole.groups]
+        != []
+    )
+    assert {one.file for group in report.groups for one in group.evidence} == {
+        str(pipe)
+    }
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are of POSIX")
-def test_a_pipe_that_nobody_opens_is_waited_for_until_told_to_stop(tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    not hasattr(os, "mkfifo"), reason="pipes with names are of POSIX"
+)
+def test_a_pipe_that_nobody_opens_is_waited_for_until_told_to_stop(
+    tmp_path: Path,
+) -> None:
     os.mkfifo(tmp_path / "pipe")
     follower = Follower(tmp_path / "pipe", Seen(), lambda: Go.ON, idle=0.3)
     follower.run()
     assert not follower.report().groups
 
 
-def test_an_interruption_ends_the_following_and_gives_the_report(tmp_path: Path) -> None:
+def test_an_interruption_ends_the_following_and_gives_the_report(
+    tmp_path: Path,
+) -> None:
     log = tmp_path / "train.log"
     log.write_bytes(text_of("logs/nnc-2.11-add-relu.log.xz"))
     process = subprocess.Popen(
@@ -278,7 +325,9 @@ def test_an_interruption_ends_the_following_and_gives_the_report(tmp_path: Path)
     assert "2 operators" in out
 
 
-def test_quiet_logs_end_after_the_time_given(fusiondoc: Run, tmp_path: Path) -> None:
+def test_quiet_logs_end_after_the_time_given(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     (tmp_path / "train.log").write_bytes(text_of("logs/nnc-2.11-add-relu.log.xz"))
     done = fusiondoc("parse", "--follow", "train.log", "--idle", "0.2", "-q")
     assert done.returncode == 0
@@ -297,14 +346,20 @@ def test_quiet_logs_end_after_the_time_given(fusiondoc: Run, tmp_path: Path) -> 
         (["--follow", "/dev/zero"], "is a device"),
     ],
 )
-def test_what_cannot_be_followed_is_refused(arguments: list[str], said: str, fusiondoc: Run) -> None:
+def test_what_cannot_be_followed_is_refused(
+    arguments: list[str], said: str, fusiondoc: Run
+) -> None:
     done = fusiondoc("parse", *arguments)
     assert done.returncode == 2
     assert said in done.stderr
 
 
-def test_a_live_run_tells_groups_while_it_goes_on(fusiondoc: Run, tmp_path: Path) -> None:
-    done = fusiondoc("diagnose", ROOT / "examples/bias_gelu.py", "--live", "-q", cwd=tmp_path)
+def test_a_live_run_tells_groups_while_it_goes_on(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    done = fusiondoc(
+        "diagnose", ROOT / "examples/bias_gelu.py", "--live", "-q", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("  group  ") == 1
     assert "examples/bias_gelu.py:18" in done.stderr
@@ -312,7 +367,9 @@ def test_a_live_run_tells_groups_while_it_goes_on(fusiondoc: Run, tmp_path: Path
 
 
 def report_with(**rows: object) -> Report:
-    report = report_from([str(ROOT / "fixtures/logs/nvfuser-2.1.2-fallback-run.log.xz")])
+    report = report_from(
+        [str(ROOT / "fixtures/logs/nvfuser-2.1.2-fallback-run.log.xz")]
+    )
     return replace(report, **rows)  # type: ignore[arg-type]
 
 
@@ -320,11 +377,20 @@ def test_a_view_tells_each_thing_once() -> None:
     lines: list[str] = []
     view = LiveView("train.log", lambda *parts: lines.append("  ".join(parts)))
     report = report_with()
-    view.look(replace(report, groups=(), fallbacks=(), parse=ParseStats(1, 1, 0, 0, (), 0, 0.0, 1)))
+    view.look(
+        replace(
+            report,
+            groups=(),
+            fallbacks=(),
+            parse=ParseStats(1, 1, 0, 0, (), 0, 0.0, 1),
+        )
+    )
     assert lines == []
     view.look(report)
     kinds = [line.split()[1] for line in lines]
-    assert kinds == ["fallback"] * len(report.fallbacks) + ["group"] * len(kinds[len(report.fallbacks) :])
+    assert kinds == ["fallback"] * len(report.fallbacks) + ["group"] * len(
+        kinds[len(report.fallbacks) :]
+    )
     assert kinds.count("group") == len(report.groups)
     told = len(lines)
     view.look(report)
@@ -339,7 +405,9 @@ def test_a_fallback_on_each_pass_is_no_line_each() -> None:
     report = report_with()
     one = report.fallbacks[0]
     for times in range(1, 101):
-        view.look(replace(report, groups=(), fallbacks=(replace(one, count=times),)))
+        view.look(
+            replace(report, groups=(), fallbacks=(replace(one, count=times),))
+        )
     assert len(lines) == 7  # at 1, 2, 4 ... 64
 
 
@@ -348,7 +416,13 @@ def test_lines_of_a_view_hold_no_command_to_a_terminal_and_no_secret() -> None:
     view = LiveView("train.log", lambda *parts: lines.append("  ".join(parts)))
     report = report_with()
     error = "bad\x1b]0;title\x07 password=hunter2secret\nnext"
-    view.look(replace(report, groups=(), fallbacks=(replace(report.fallbacks[0], error=error),)))
+    view.look(
+        replace(
+            report,
+            groups=(),
+            fallbacks=(replace(report.fallbacks[0], error=error),),
+        )
+    )
     assert len(lines) == 1
     assert "\x1b" not in lines[0]
     assert "\n" not in lines[0]
@@ -365,7 +439,9 @@ def test_many_groups_at_once_are_counted() -> None:
     assert lines[-1].endswith("and 38 more")
 
 
-def test_an_error_while_following_is_no_traceback(tmp_path: Path, fusiondoc: Run) -> None:
+def test_an_error_while_following_is_no_traceback(
+    tmp_path: Path, fusiondoc: Run
+) -> None:
     log = tmp_path / "train.log"
     log.write_bytes(b"x\n")
     log.chmod(0)
@@ -395,10 +471,18 @@ def an_endless_device(log: Path) -> None:
 
 @pytest.mark.parametrize(
     "becomes, kind",
-    [(a_folder, "folder"), (a_socket, "socket"), (a_device, "device"), (an_endless_device, "device")],
+    [
+        (a_folder, "folder"),
+        (a_socket, "socket"),
+        (a_device, "device"),
+        (an_endless_device, "device"),
+    ],
 )
 def test_a_log_that_becomes_something_else_ends_with_the_report_of_what_was_read(
-    becomes: Callable[[Path], None], kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    becomes: Callable[[Path], None],
+    kind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)  # names of sockets are short
     log = Path("train.log")
@@ -416,15 +500,26 @@ def test_a_log_that_becomes_something_else_ends_with_the_report_of_what_was_read
 
     report, seen = followed(log, steps())
     whole = report_from(["whole.log"])
-    assert [group.ops for group in report.groups] == [group.ops for group in whole.groups] != []
-    assert (report.parse.lines, report.coverage) == (whole.parse.lines, whole.coverage)
-    assert [one.code for one in report.findings] == [one.code for one in whole.findings]
+    assert (
+        [group.ops for group in report.groups]
+        == [group.ops for group in whole.groups]
+        != []
+    )
+    assert (report.parse.lines, report.coverage) == (
+        whole.parse.lines,
+        whole.coverage,
+    )
+    assert [one.code for one in report.findings] == [
+        one.code for one in whole.findings
+    ]
     assert seen.words[-1] == (
         f"train.log is a {kind}. Following ends here; the report is of what was read before."
     )
 
 
-def test_the_command_prints_the_report_when_the_log_becomes_a_folder(tmp_path: Path) -> None:
+def test_the_command_prints_the_report_when_the_log_becomes_a_folder(
+    tmp_path: Path,
+) -> None:
     log = tmp_path / "train.log"
     log.write_bytes(text_of("logs/nnc-2.11-add-relu.log.xz"))
     process = subprocess.Popen(
@@ -445,7 +540,9 @@ def test_the_command_prints_the_report_when_the_log_becomes_a_folder(tmp_path: P
     assert "train.log is a folder. Following ends here" in err
 
 
-def test_a_log_whose_disk_fails_ends_with_the_report_of_what_was_read(tmp_path: Path) -> None:
+def test_a_log_whose_disk_fails_ends_with_the_report_of_what_was_read(
+    tmp_path: Path,
+) -> None:
     log = tmp_path / "train.log"
     text = text_of("logs/nnc-2.11-add-relu.log.xz")
     log.write_bytes(text)
@@ -460,7 +557,10 @@ def test_a_log_whose_disk_fails_ends_with_the_report_of_what_was_read(tmp_path: 
     seen = Seen()
     follower = Follower(log, seen, lambda: Go.ON)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fusiondoc.parsers.lines.growing_logs.open_given", lambda path: Failing(str(path)))
+        patch.setattr(
+            "fusiondoc.parsers.lines.growing_logs.open_given",
+            lambda path: Failing(str(path)),
+        )
         follower.run()
     assert follower.report().fusion_groups == 1
     assert seen.words == [
@@ -469,7 +569,9 @@ def test_a_log_whose_disk_fails_ends_with_the_report_of_what_was_read(tmp_path: 
     ]
 
 
-@pytest.mark.parametrize("seconds", ["nan", "inf", "-inf", "-1", "0", "1e400", "1e12", "", "x", "\u0663"])
+@pytest.mark.parametrize(
+    "seconds", ["nan", "inf", "-inf", "-1", "0", "1e400", "1e12", "", "x", "\u0663"]
+)
 @pytest.mark.parametrize(
     "command",
     [
@@ -487,7 +589,10 @@ def test_no_option_takes_a_number_that_is_none(
     (tmp_path / "m.py").write_text("x = 1\n")
     done = fusiondoc(*command, seconds)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"error: {command[-1]} {seconds}: ") and "next: For example" in done.stderr
+    assert (
+        done.stderr.startswith(f"error: {command[-1]} {seconds}: ")
+        and "next: For example" in done.stderr
+    )
 
 
 def test_every_option_with_a_fraction_is_of_one_type() -> None:
@@ -502,16 +607,23 @@ def test_every_option_with_a_fraction_is_of_one_type() -> None:
 
 
 @pytest.mark.parametrize("place", ["tool.fusiondoc", "tool.fusiondoc.parse"])
-def test_a_project_cannot_make_parse_wait(place: str, fusiondoc: Run, tmp_path: Path) -> None:
+def test_a_project_cannot_make_parse_wait(
+    place: str, fusiondoc: Run, tmp_path: Path
+) -> None:
     (tmp_path / "a.log").write_bytes(text_of("logs/nnc-2.11-add-relu.log.xz"))
     (tmp_path / "pyproject.toml").write_text(f"[{place}]\nfollow = true\n")
     done = fusiondoc("parse", "a.log")
     assert done.returncode == 2
-    assert "pyproject.toml:2:1: follow is taken from the command line only" in done.stderr
+    assert (
+        "pyproject.toml:2:1: follow is taken from the command line only"
+        in done.stderr
+    )
     assert "next: Leave it out, and give --follow" in done.stderr
 
 
-def test_a_project_may_say_how_long_a_log_is_followed(fusiondoc: Run, tmp_path: Path) -> None:
+def test_a_project_may_say_how_long_a_log_is_followed(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     (tmp_path / "a.log").write_bytes(text_of("logs/nnc-2.11-add-relu.log.xz"))
     (tmp_path / "pyproject.toml").write_text("[tool.fusiondoc.parse]\nidle = 0.2\n")
     assert fusiondoc("parse", "a.log").returncode == 0
@@ -519,4 +631,7 @@ def test_a_project_may_say_how_long_a_log_is_followed(fusiondoc: Run, tmp_path: 
     (tmp_path / "pyproject.toml").write_text("[tool.fusiondoc.parse]\nidle = inf\n")
     done = fusiondoc("parse", "a.log")
     assert done.returncode == 2
-    assert "pyproject.toml:2:1: --idle inf: it must be more than 0 seconds" in done.stderr
+    assert (
+        "pyproject.toml:2:1: --idle inf: it must be more than 0 seconds"
+        in done.stderr
+    )

@@ -1,4 +1,5 @@
-"""Runs that start as forks of a process which has imported torch: they see what a new process sees."""
+"""Runs that start as forks of a process which has imported torch: they see what a
+new process sees."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from fusiondoc.runner.supervisor_order import SupervisorOrder
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.cold,
-    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks are for Linux"),
+    pytest.mark.skipif(
+        not sys.platform.startswith("linux"), reason="forks are for Linux"
+    ),
 ]
 
 PROGRAM = """\
@@ -79,11 +82,15 @@ def servers() -> Iterator[ForkServers]:
 
 
 def printed(log: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(next(line for line in log.splitlines() if '{"facts"' in line))
+    found: dict[str, Any] = json.loads(
+        next(line for line in log.splitlines() if '{"facts"' in line)
+    )
     return found
 
 
-def test_a_fork_sees_what_a_new_process_sees(servers: ForkServers, tmp_path: Path) -> None:
+def test_a_fork_sees_what_a_new_process_sees(
+    servers: ForkServers, tmp_path: Path
+) -> None:
     """A server that is gone leaves the run to that process."""
     write(tmp_path, "m.py", PROGRAM)
     first, failed = run_target(tmp_path, "m.py", fuser="nnc")
@@ -94,11 +101,16 @@ def test_a_fork_sees_what_a_new_process_sees(servers: ForkServers, tmp_path: Pat
     os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)
     new, failed_without = run_target(tmp_path, "m.py", fuser="nnc")
     assert failed_without is None and servers.running == ()
-    forked, again, fresh = (printed(log_of(capture)) for capture in (first, second, new))
+    forked, again, fresh = (
+        printed(log_of(capture)) for capture in (first, second, new)
+    )
     assert forked["facts"] == fresh["facts"]
     draws = zip(forked["drawn"], again["drawn"], fresh["drawn"])
     assert [len(set(values)) for values in draws] == [3] * len(forked["drawn"])
-    kinds = [[record.get("record") for record in map(json.loads, lines(capture))] for capture in (first, new)]
+    kinds = [
+        [record.get("record") for record in map(json.loads, lines(capture))]
+        for capture in (first, new)
+    ]
     assert kinds[0] == kinds[1]
 
 
@@ -123,12 +135,19 @@ def test_another_environment_has_another_server_and_other_programs_have_none(
             found[0].stdout.close()
         return found is not None
 
-    base = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    base = {
+        name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ
+    }
     assert started([sys.executable, start, "s", "r"], base)
-    assert started([sys.executable, start, "s", "r"], {**base, "OMP_NUM_THREADS": "3"})
+    assert started(
+        [sys.executable, start, "s", "r"], {**base, "OMP_NUM_THREADS": "3"}
+    )
     assert len(servers.running) == 2
     assert not started([sys.executable, "-m", "torch.distributed.run"], base)
-    assert not started([sys.executable, start, "s", "r"], {**base, "TORCH_TRACE": f"{tmp_path}/capture/t"})
+    assert not started(
+        [sys.executable, start, "s", "r"],
+        {**base, "TORCH_TRACE": f"{tmp_path}/capture/t"},
+    )
     no_torch = {**base, "PYTHONPATH": str(tmp_path)}
     (tmp_path / "torch.py").write_text("raise ImportError('none here')\n")
     assert not started([sys.executable, start, "s", "r"], no_torch)

@@ -1,4 +1,5 @@
-"""Machine formats against what publishes them: SARIF's schema, the XSD of JUnit, the escapes of GitHub's runner."""
+"""Machine formats against what publishes them: SARIF's schema, the XSD of JUnit,
+the escapes of GitHub's runner."""
 
 # ruff: noqa: E501 - a case is a line
 
@@ -25,7 +26,14 @@ from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.model.source import Target
 from fusiondoc.rendering.printable import visible
-from fusiondoc.reports import REPORT_FORMATS, code_annotations, junit, render_comparison, render_report, sarif
+from fusiondoc.reports import (
+    REPORT_FORMATS,
+    code_annotations,
+    junit,
+    render_comparison,
+    render_report,
+    sarif,
+)
 from fusiondoc.reports.json_format import as_dict
 from fusiondoc.reports.text.expectations import expectation_text
 from fusiondoc.views.formatting import NearPaths
@@ -40,13 +48,17 @@ REJECTS = FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz"
 
 
 def check_xml(text: str) -> ElementTree.Element:
-    """Against the XSD of Jenkins' xunit plugin where a validator is at hand, else its outline."""
+    """Against the XSD of Jenkins' xunit plugin where a validator is at hand, else
+    its outline."""
     root = ElementTree.fromstring(text)
     assert root.tag == "testsuites"
     for suite in root:
         assert suite.tag == "testsuite" and suite.get("name")
         cases = list(suite)
-        assert cases and all(c.tag == "testcase" and c.get("name") and c.get("classname") for c in cases)
+        assert cases and all(
+            c.tag == "testcase" and c.get("name") and c.get("classname")
+            for c in cases
+        )
         assert int(suite.get("tests")) == len(cases)
         for name in ("failure", "skipped"):
             count = sum(c.find(name) is not None for c in cases)
@@ -61,7 +73,9 @@ def test_every_log_in_every_format(log: Path) -> None:
     SARIF.validate(data)
     results = data["runs"][0]["results"]
     planned = [r for r in results if r["ruleId"] == "plan"]
-    assert results[: len(planned)] == planned and len(planned) == len(code_annotations.planned(report))
+    assert results[: len(planned)] == planned and len(planned) == len(
+        code_annotations.planned(report)
+    )
     results = results[len(planned) :]
     findings = [f for f in report.findings if not f.in_header]
     assert [r["ruleId"] for r in results] == [f.code for f in findings]
@@ -69,23 +83,37 @@ def test_every_log_in_every_format(log: Path) -> None:
     assert all(rules[r["ruleIndex"]]["id"] == r["ruleId"] for r in results)
     for finding, result in zip(findings, results):
         if not finding.source:  # of the file as a whole: never of its first line
-            assert all("region" not in one["physicalLocation"] for one in result["locations"])
+            assert all(
+                "region" not in one["physicalLocation"]
+                for one in result["locations"]
+            )
         else:
             place = result["locations"][0]["physicalLocation"]
-            shown = f"{place['artifactLocation']['uri']}:{place['region']['startLine']}"
+            shown = (
+                f"{place['artifactLocation']['uri']}:{place['region']['startLine']}"
+            )
             assert finding.source.endswith(shown) and not shown.startswith("/")
     issues = json.loads(code_annotations.gitlab(report))
     in_lines = [f for f in findings if f.source]
     without = len(findings) > len(in_lines)
     assert len({one["fingerprint"] for one in issues}) == len(issues)
     assert len(issues) == len(planned) + len(in_lines) + without
-    assert {one["severity"] for one in issues} <= {"info", "minor", "major", "critical", "blocker"}
+    assert {one["severity"] for one in issues} <= {
+        "info",
+        "minor",
+        "major",
+        "critical",
+        "blocker",
+    }
     root = check_xml(junit.render(report))
     assert len(root.findall(".//testcase")) == max(1, len(report.findings))
     errors = sum(f.severity == "error" for f in report.findings)
     assert len(root.findall(".//failure")) == errors
     lines = code_annotations.github(report).splitlines()
-    assert all(re.match(r"::(error|warning|notice) [^:]*title=[^:]*::.", line) for line in lines)
+    assert all(
+        re.match(r"::(error|warning|notice) [^:]*title=[^:]*::.", line)
+        for line in lines
+    )
     assert len(lines) <= 30
     # What has no line is said once, on no line.
     assert sum("line=" not in line for line in lines) <= without + (
@@ -96,8 +124,13 @@ def test_every_log_in_every_format(log: Path) -> None:
 def test_the_xsd_and_the_reader_that_others_use(tmp_path: Path) -> None:
     xmlschema = pytest.importorskip("xmlschema")
     junitparser = pytest.importorskip("junitparser")
-    report = report_from([str(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz")])
-    report = replace(report, expectations=(Expectation("s", False, "a", "b", "c", "f.yaml", 1, 1),))
+    report = report_from(
+        [str(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz")]
+    )
+    report = replace(
+        report,
+        expectations=(Expectation("s", False, "a", "b", "c", "f.yaml", 1, 1),),
+    )
     schema = xmlschema.XMLSchema(str(SCHEMAS / "junit-10.xsd"))
     text = junit.render(report)
     schema.validate(text)
@@ -117,7 +150,8 @@ def test_the_schema_refuses_what_is_no_sarif() -> None:
 
 
 def unescaped(line: str) -> tuple[str, dict, str]:
-    """A workflow command as the runner reads it (actions/runner, ActionCommand.TryParseV2)."""
+    """A workflow command as the runner reads it (actions/runner,
+    ActionCommand.TryParseV2)."""
     head, _, data = line[2:].partition("::")
     command, _, rest = head.partition(" ")
 
@@ -132,11 +166,17 @@ def unescaped(line: str) -> tuple[str, dict, str]:
         return text
 
     properties = dict(one.split("=", 1) for one in rest.split(",") if one)
-    return command, {k: back(v, True) for k, v in properties.items()}, back(data, False)
+    return (
+        command,
+        {k: back(v, True) for k, v in properties.items()},
+        back(data, False),
+    )
 
 
 REPORT = report_from([str(REJECTS)])
-NASTY = st.text(st.sampled_from("a%:,\r\n=]\x00\x1b&<|`*\u2028é\ud83d 0"), max_size=12)
+NASTY = st.text(
+    st.sampled_from("a%:,\r\n=]\x00\x1b&<|`*\u2028é\ud83d 0"), max_size=12
+)
 
 
 @settings(max_examples=examples(150), deadline=None)
@@ -146,22 +186,36 @@ def test_no_text_breaks_a_format(message: str, advice: str, file: str) -> None:
         REPORT,
         plan=(),
         findings=(Finding("FD201", "error", message, f"m{file}.py:3", (), advice),),
-        suppressed=(Suppressed("FD202", "note", message, f"m{file}.py:4", f"config: {file}"),),
-        expectations=(Expectation(file, False, message, advice, file, "f.yaml", 2, 1),),
+        suppressed=(
+            Suppressed(
+                "FD202", "note", message, f"m{file}.py:4", f"config: {file}"
+            ),
+        ),
+        expectations=(
+            Expectation(file, False, message, advice, file, "f.yaml", 2, 1),
+        ),
     )
     lines = code_annotations.github(report).split("\n")
     assert len(lines) == 3 and lines[-1] == ""
     command, properties, text = unescaped(lines[1])
-    assert (command, properties["line"], properties["title"]) == ("error", "3", "fusiondoc FD201")
+    assert (command, properties["line"], properties["title"]) == (
+        "error",
+        "3",
+        "fusiondoc FD201",
+    )
     said = message + (f"\n{advice}" if advice else "")
     assert text == visible(said.replace("\r\n", "\n"))
     SARIF.validate(json.loads(sarif.render(report)))
     json.loads(code_annotations.gitlab(report))
     check_xml(junit.render(report).encode("utf-8", "backslashreplace").decode())
     rows = [
-        line for line in code_annotations.github_summary(report).splitlines() if line.startswith("| error")
+        line
+        for line in code_annotations.github_summary(report).splitlines()
+        if line.startswith("| error")
     ]
-    assert len(rows) == 2 and all(len(re.findall(r"(?<!\\)\|", row)) == 5 for row in rows)
+    assert len(rows) == 2 and all(
+        len(re.findall(r"(?<!\\)\|", row)) == 5 for row in rows
+    )
 
 
 def test_suppressed_findings_and_expectations_in_sarif() -> None:
@@ -173,9 +227,16 @@ def test_suppressed_findings_and_expectations_in_sarif() -> None:
     )  # fmt: skip
     results = json.loads(sarif.render(report))["runs"][0]["results"]
     assert (results[0]["ruleId"], results[0]["level"]) == ("expectation", "error")
-    assert results[0]["locations"][0]["physicalLocation"]["region"]["startLine"] == 7
-    assert results[-1]["suppressions"] == [{"kind": "inSource", "justification": "comment: a b.py:4"}]
-    assert results[-1]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "a%20b.py"
+    assert (
+        results[0]["locations"][0]["physicalLocation"]["region"]["startLine"] == 7
+    )
+    assert results[-1]["suppressions"] == [
+        {"kind": "inSource", "justification": "comment: a b.py:4"}
+    ]
+    assert (
+        results[-1]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+        == "a%20b.py"
+    )
     assert len(results) == len(report.findings) + 2
 
 
@@ -187,36 +248,53 @@ def test_fingerprints_outlive_moved_lines() -> None:
     before, after = (
         [r["partialFingerprints"] for r in json.loads(sarif.render(one))["runs"][0]["results"]] for one in (report, moved)
     )  # fmt: skip
-    assert before == after and len({json.dumps(one) for one in before}) == len(before)
+    assert before == after and len({json.dumps(one) for one in before}) == len(
+        before
+    )
 
 
 @pytest.mark.parametrize(
-    ("ending", "start"), [("sarif", '{\n  "$schema"'), ("xml", "<?xml"), ("json", '{\n  "schema"')]
+    ("ending", "start"),
+    [("sarif", '{\n  "$schema"'), ("xml", "<?xml"), ("json", '{\n  "schema"')],
 )
-def test_the_ending_gives_the_format(ending: str, start: str, fusiondoc: Run, tmp_path: Path) -> None:
+def test_the_ending_gives_the_format(
+    ending: str, start: str, fusiondoc: Run, tmp_path: Path
+) -> None:
     done = fusiondoc("parse", REJECTS, "-o", f"out.{ending}")
     assert (done.returncode, done.stdout) == (0, "")
     assert (tmp_path / f"out.{ending}").read_text().startswith(start)
 
 
-def test_github_actions_switches_annotations_on(fusiondoc: Run, tmp_path: Path) -> None:
+def test_github_actions_switches_annotations_on(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     (tmp_path / "summary.md").write_text("before\n")
-    env = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
+    env = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+    }
     done = fusiondoc("parse", REJECTS, "--format", "json", env=env)
-    assert len(json.loads(done.stdout)["findings"]) >= 5  # stdout holds JSON and nothing else
+    assert (
+        len(json.loads(done.stdout)["findings"]) >= 5
+    )  # stdout holds JSON and nothing else
     assert (
         "::notice file=models/c10_rejects.py,line=4,title=fusiondoc FD201::aten::cumsum is not fused"
         in done.stderr
     )
     summary = (tmp_path / "summary.md").read_text()
-    assert summary.startswith("before\n### fusiondoc: ") and "| note | FD201 |" in summary
+    assert (
+        summary.startswith("before\n### fusiondoc: ")
+        and "| note | FD201 |" in summary
+    )
     quiet = fusiondoc("parse", REJECTS, "--format", "json")
     assert quiet.stderr == ""
     once = fusiondoc("parse", REJECTS, "--format", "github", env=env)
     assert once.stdout.count("FD227") == 1 and once.stderr == ""
 
 
-def test_paths_are_from_the_top_of_the_repository(fusiondoc: Run, tmp_path: Path) -> None:
+def test_paths_are_from_the_top_of_the_repository(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     folder = tmp_path / "sub"
     folder.mkdir()
     env = {"GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": str(tmp_path)}
@@ -261,7 +339,10 @@ def test_sarif_holds_the_lines_of_the_plan_as_fixes(tmp_path: Path) -> None:
     assert (result["ruleId"], result["level"]) == ("plan", "note")
     assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 23
     (fix,) = result["fixes"]
-    files = {one["artifactLocation"]["uri"]: one["replacements"] for one in fix["artifactChanges"]}
+    files = {
+        one["artifactLocation"]["uri"]: one["replacements"]
+        for one in fix["artifactChanges"]
+    }
     assert list(files) == ["model.py", "other.py"]
     # Applied as a tool applies them, they make the lines of the plan.
     lines = {23: "        y += x", 40: "    é = x.relu_()"}
@@ -269,53 +350,92 @@ def test_sarif_holds_the_lines_of_the_plan_as_fixes(tmp_path: Path) -> None:
         region, text = one["deletedRegion"], one["insertedContent"]["text"]
         line = lines[region["startLine"]]
         lines[region["startLine"]] = (
-            line[: region["startColumn"] - 1] + text + line[region["endColumn"] - 1 :]
+            line[: region["startColumn"] - 1]
+            + text
+            + line[region["endColumn"] - 1 :]
         )
     assert lines == {23: "        y = y + x", 40: "    é = x.relu()"}
 
 
 def test_the_plan_is_in_annotations_and_in_the_job_summary() -> None:
-    command, properties, text = unescaped(code_annotations.github(with_a_plan()).splitlines()[0])
-    assert (command, properties["file"], properties["line"]) == ("notice", "model.py", "23")
+    command, properties, text = unescaped(
+        code_annotations.github(with_a_plan()).splitlines()[0]
+    )
+    assert (command, properties["file"], properties["line"]) == (
+        "notice",
+        "model.py",
+        "23",
+    )
     assert text.startswith(
         "Do this first (1 of 1): Write x = x + y instead of x += y\nunlocks 8 groups of add+relu"
     )
     summary = code_annotations.github_summary(with_a_plan())
-    assert "**Do this first**" in summary and "   - y += x\n   + y = y + x\n" in summary
+    assert (
+        "**Do this first**" in summary
+        and "   - y += x\n   + y = y + x\n" in summary
+    )
 
 
 @pytest.mark.parametrize("after", ["```\n::error::x", "a\u202eb", "</code> @user"])
 def test_a_line_of_code_ends_no_fence_and_is_no_command(after: str) -> None:
     report = with_a_plan()
-    report = replace(report, plan=(replace(report.plan[0], after=after, change=after),))
+    report = replace(
+        report, plan=(replace(report.plan[0], after=after, change=after),)
+    )
     summary = code_annotations.github_summary(report)
-    assert summary.count("```") == 2 and not re.search("^::|\u202e", summary, flags=re.M)
+    assert summary.count("```") == 2 and not re.search(
+        "^::|\u202e", summary, flags=re.M
+    )
 
 
 def test_the_environment_is_no_problem_of_a_pull_request() -> None:
-    note = Finding("FD001", "note", "nvFuser is not in TorchScript of torch 2.13", None, (), None)
+    note = Finding(
+        "FD001",
+        "note",
+        "nvFuser is not in TorchScript of torch 2.13",
+        None,
+        (),
+        None,
+    )
     error = replace(note, severity="error")
     assert code_annotations.github(replace(REPORT, plan=(), findings=(note,))) == ""
-    assert "FD001" in code_annotations.github(replace(REPORT, plan=(), findings=(error,)))
+    assert "FD001" in code_annotations.github(
+        replace(REPORT, plan=(), findings=(error,))
+    )
 
 
 def test_what_has_no_line_is_said_once_and_on_no_line() -> None:
-    findings = tuple(Finding("FD402", "note", f"m{i}", None, (), None) for i in range(5))
-    report = replace(REPORT, plan=(), findings=findings, target=Target("m.py", capture="c"))
+    findings = tuple(
+        Finding("FD402", "note", f"m{i}", None, (), None) for i in range(5)
+    )
+    report = replace(
+        REPORT, plan=(), findings=findings, target=Target("m.py", capture="c")
+    )
     (line,) = code_annotations.github(report).splitlines()
-    assert line.startswith("::notice title=fusiondoc summary::5 findings that are of no line")
+    assert line.startswith(
+        "::notice title=fusiondoc summary::5 findings that are of no line"
+    )
     assert "line=" not in line and all(f"m{i}" in line for i in range(5))
     (issue,) = json.loads(code_annotations.gitlab(report))
     assert issue["check_name"] == "summary" and issue["location"]["path"] == "m.py"
 
 
 def test_two_operators_of_one_line_are_one_annotation() -> None:
-    """They differ by the column alone, which no annotation says; GitHub shows ten of a kind."""
+    """They differ by the column alone, which no annotation says; GitHub shows ten
+    of a kind."""
     one = Finding("FD226", "note", "aten::slice is not fused", "m.py:3:4", (), None)
     report = replace(
-        REPORT, plan=(), findings=(one, replace(one, source="m.py:3:20"), replace(one, code="FD227"))
+        REPORT,
+        plan=(),
+        findings=(
+            one,
+            replace(one, source="m.py:3:20"),
+            replace(one, code="FD227"),
+        ),
     )
-    assert [line.split("::")[1] for line in code_annotations.github(report).splitlines()] == [
+    assert [
+        line.split("::")[1] for line in code_annotations.github(report).splitlines()
+    ] == [
         "notice file=m.py,line=3,title=fusiondoc FD226",
         "notice file=m.py,line=3,title=fusiondoc FD227",
     ]
@@ -325,17 +445,26 @@ def test_two_operators_of_one_line_are_one_annotation() -> None:
 
 
 def captured_in(folder: Path, name: str) -> Path:
-    """A capture of nvFuser as it would be of a run in this folder, with the program there."""
+    """A capture of nvFuser as it would be of a run in this folder, with the program
+    there."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(FIXTURES / "captures" / "why-not-nvfuser-2.1.2.tar.xz") as tar:
-        for member in (one for one in tar.getmembers() if one.name.startswith(f"{name}/") and one.isfile()):
+    with tarfile.open(
+        FIXTURES / "captures" / "why-not-nvfuser-2.1.2.tar.xz"
+    ) as tar:
+        for member in (
+            one
+            for one in tar.getmembers()
+            if one.name.startswith(f"{name}/") and one.isfile()
+        ):
             read = tar.extractfile(member)
             assert read is not None
             text = read.read().decode("utf-8")
             if member.name.endswith("request.json"):
                 text = text.replace('"cwd": "."', f'"cwd": "{folder}"')
             else:
-                text = text.replace("examples/why_not/", f"{folder}/examples/why_not/")
+                text = text.replace(
+                    "examples/why_not/", f"{folder}/examples/why_not/"
+                )
             file = folder / ".fusiondoc" / f"20260102-030405-{member.name}"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
@@ -346,9 +475,24 @@ def captured_in(folder: Path, name: str) -> Path:
 
 
 def texts_of(report: Report) -> dict[str, str]:
-    """What others are given: every format but JSON, which holds what the log says."""
-    made = {name: render_report(report, name) for name in REPORT_FORMATS if name != "json"}
-    broken = Expectation("", False, "add, relu", "none", report.findings[0].message, "fusions.yaml", 3, 1, ())
+    """What others are given: every format but JSON, which holds what the log
+    says."""
+    made = {
+        name: render_report(report, name)
+        for name in REPORT_FORMATS
+        if name != "json"
+    }
+    broken = Expectation(
+        "",
+        False,
+        "add, relu",
+        "none",
+        report.findings[0].message,
+        "fusions.yaml",
+        3,
+        1,
+        (),
+    )
     checked = replace(report, expectations=(broken,))
     return {
         **made,
@@ -371,34 +515,56 @@ def test_no_format_names_the_folders_of_the_machine(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(project if read_in == "project" else tmp_path / "elsewhere")
     report = report_from([str(capture)])
-    assert str(project) in json.dumps(as_dict(report))  # which it could not find its files without
-    if read_in == "elsewhere":  # the reader's own place of the capture is theirs to name, as they did
-        report = replace(report, target=replace(report.target, capture="download/capture"))
+    assert str(project) in json.dumps(
+        as_dict(report)
+    )  # which it could not find its files without
+    if (
+        read_in == "elsewhere"
+    ):  # the reader's own place of the capture is theirs to name, as they did
+        report = replace(
+            report, target=replace(report.target, capture="download/capture")
+        )
     for format_, text in texts_of(report).items():
         text = text.replace("<wbr>", "")
         own = text.replace(str(capture), "") if read_in == "elsewhere" else text
-        assert "home-of-somebody" not in own, (format_, own[own.index("home-of-somebody") - 200 :][:400])
+        assert "home-of-somebody" not in own, (
+            format_,
+            own[own.index("home-of-somebody") - 200 :][:400],
+        )
         assert "dist-packages" not in own, format_
     assert f"examples/why_not/{name}.py" in render_report(report, "html")
     places = [
         place["physicalLocation"]["artifactLocation"]
-        for result in json.loads(render_report(report, "sarif"))["runs"][0]["results"]
+        for result in json.loads(render_report(report, "sarif"))["runs"][0][
+            "results"
+        ]
         for place in result["locations"]
     ]
-    assert {"uri": f"examples/why_not/{name}.py", "uriBaseId": "%SRCROOT%"} in places
-    assert not [place for place in places if "torch" in place["uri"] or place["uri"].startswith("file:")]
+    assert {
+        "uri": f"examples/why_not/{name}.py",
+        "uriBaseId": "%SRCROOT%",
+    } in places
+    assert not [
+        place
+        for place in places
+        if "torch" in place["uri"] or place["uri"].startswith("file:")
+    ]
 
 
 def test_no_comparison_names_the_folders_of_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = tmp_path / "home-of-somebody" / "project"
-    captures = [captured_in(project, name) for name in (NAMES_PACKAGES, "many_shapes")]
+    captures = [
+        captured_in(project, name) for name in (NAMES_PACKAGES, "many_shapes")
+    ]
     monkeypatch.chdir(project)
     comparison = compare(*(report_from([str(one)]) for one in captures))
     for format_ in ("text", "markdown", "html"):
         text = render_comparison(comparison, format_)
-        assert "home-of-somebody" not in text and "dist-packages" not in text, format_
+        assert "home-of-somebody" not in text and "dist-packages" not in text, (
+            format_
+        )
 
 
 @pytest.mark.parametrize(

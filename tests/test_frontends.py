@@ -1,4 +1,5 @@
-"""The registry of frontends: each kind of group belongs to the frontend whose fuser made it."""
+"""The registry of frontends: each kind of group belongs to the frontend whose fuser
+made it."""
 
 from __future__ import annotations
 
@@ -8,7 +9,13 @@ from typing import Any
 import pytest
 from command_line import ROOT
 
-from fusiondoc.fusers import FRONTENDS, FUSER_OF_KIND, frontend_choices, frontend_of_group, fuser_title
+from fusiondoc.fusers import (
+    FRONTENDS,
+    FUSER_OF_KIND,
+    frontend_choices,
+    frontend_of_group,
+    fuser_title,
+)
 
 GOLDEN = sorted((ROOT / "fixtures" / "golden").glob("*.json"))
 
@@ -18,7 +25,10 @@ GOLDEN = sorted((ROOT / "fixtures" / "golden").glob("*.json"))
     [
         ("te.ops.ForwardLinearBiasActivation", "te"),
         ("InductorTriton", "dynamo"),
-        *((kind, "torchscript") for kind in ("CudaFusionGroup", "TensorExprGroup", "FusionGroup")),
+        *(
+            (kind, "torchscript")
+            for kind in ("CudaFusionGroup", "TensorExprGroup", "FusionGroup")
+        ),
     ],
 )
 def test_a_kind_of_groups_belongs_to_its_frontend(kind: str, name: str) -> None:
@@ -26,7 +36,9 @@ def test_a_kind_of_groups_belongs_to_its_frontend(kind: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
-def test_groups_of_saved_reports_are_of_torchscript_or_of_the_frontend_that_they_name(path: Any) -> None:
+def test_groups_of_saved_reports_are_of_torchscript_or_of_the_frontend_that_they_name(
+    path: Any,
+) -> None:
     report = json.loads(path.read_text("utf-8"))
     for group in report["groups"]:
         frontend = frontend_of_group(group["kind"])

@@ -1,4 +1,5 @@
-"""The catalogue of fusible operators against real groups, and against what torch's own passes take."""
+"""The catalogue of fusible operators against real groups, and against what torch's
+own passes take."""
 
 from __future__ import annotations
 
@@ -13,20 +14,29 @@ from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.fusers import FUSER_OF_KIND, FUSERS, fusible_by, is_fusible
 from fusiondoc.fusers.nvfuser import takes as nvfuser
 
-_SECTION = re.compile(r"with prim::(\w+Group)_\d+ = graph\(.*?\n(.*?)  return \(", re.DOTALL)
+_SECTION = re.compile(
+    r"with prim::(\w+Group)_\d+ = graph\(.*?\n(.*?)  return \(", re.DOTALL
+)
 _OP = re.compile(r"^ +%.* = ((?:aten|prim)::\w+)[\[(]", re.MULTILINE)
 
 
-def test_every_operator_in_a_recorded_group_is_one_that_its_fuser_takes(recordings: Path):
+def test_every_operator_in_a_recorded_group_is_one_that_its_fuser_takes(
+    recordings: Path,
+):
     counted: dict[str, int] = {}
     for log in sorted(recordings.glob("torch-*/**/*.log")):
         version = parse_version(log.relative_to(recordings).parts[0].split("-")[1])
-        text = re.sub(r"(?m)^\[\w+ [\w.]+:\d+\] ", "", log.read_text(errors="replace"))
+        text = re.sub(
+            r"(?m)^\[\w+ [\w.]+:\d+\] ", "", log.read_text(errors="replace")
+        )
         for kind, body in _SECTION.findall(text):
             fuser = FUSER_OF_KIND[kind].name
             for op in set(_OP.findall(body)) - {"prim::Constant"}:
                 assert op in FUSERS[fuser].operators.takes, (log.name, kind, op)
-                assert fuser != "nvfuser" or nvfuser.TAKES[op].since <= version, (log.name, op)
+                assert fuser != "nvfuser" or nvfuser.TAKES[op].since <= version, (
+                    log.name,
+                    op,
+                )
                 counted[fuser] = counted.get(fuser, 0) + 1
     assert counted["nvfuser"] > 1000 and counted["nnc"] > 50
 
@@ -67,4 +77,8 @@ def test_versions_and_views():
     assert "nvfuser" in fusible_by("aten::leaky_relu", "1.13.1")
     assert "nvfuser" not in fusible_by("aten::leaky_relu", "2.13.0")
     assert fusible_by("aten::sort") == frozenset() and not is_fusible("aten::sort")
-    assert is_fusible("aten::add") and not is_fusible("aten::view") and not is_fusible("aten::unsqueeze")
+    assert (
+        is_fusible("aten::add")
+        and not is_fusible("aten::view")
+        and not is_fusible("aten::unsqueeze")
+    )

@@ -1,6 +1,8 @@
-"""The targets of fuzz/ on their corpus and on seeded changes of it: any bytes end without an exception.
+"""The targets of fuzz/ on their corpus and on seeded changes of it: any bytes end
+without an exception.
 
-A target checks its results too: every line accounted for, JSON without NaN, errors with a next step.
+A target checks its results too: every line accounted for, JSON without NaN, errors
+with a next step.
 """
 
 from __future__ import annotations
@@ -34,13 +36,28 @@ from protections import TAKEN, rows
 from targets import TARGETS, show
 
 CORPUS = {
-    name: [path.read_bytes() for path in sorted((ROOT / "fuzz" / "corpus" / name).iterdir())]
+    name: [
+        path.read_bytes()
+        for path in sorted((ROOT / "fuzz" / "corpus" / name).iterdir())
+    ]
     for name in TARGETS
 }
-REAL = ("logs/nvfuser-2.1.2-fallback-run", "logs/nnc-2.11-add-relu", "dumps/nvfuser-2.1.2-segmented.ca_map")
-CORPUS["log"] += [raw_log.read(FIXTURES / f"{name}.log.xz")[:20_000] for name in REAL]
+REAL = (
+    "logs/nvfuser-2.1.2-fallback-run",
+    "logs/nnc-2.11-add-relu",
+    "dumps/nvfuser-2.1.2-segmented.ca_map",
+)
+CORPUS["log"] += [
+    raw_log.read(FIXTURES / f"{name}.log.xz")[:20_000] for name in REAL
+]
 
-EXAMPLES = {"log": 60, "records": 60, "trace": 60, "capture": 60, "saved_report": 60}
+EXAMPLES = {
+    "log": 60,
+    "records": 60,
+    "trace": 60,
+    "capture": 60,
+    "saved_report": 60,
+}
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -52,7 +69,11 @@ def test_the_corpus(name: str) -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_changes_of_the_corpus(name: str) -> None:
-    @settings(max_examples=examples(EXAMPLES.get(name, 150)), deadline=None, derandomize=True)
+    @settings(
+        max_examples=examples(EXAMPLES.get(name, 150)),
+        deadline=None,
+        derandomize=True,
+    )
     @given(st.integers(0, 1 << 32))
     def run(seed: int) -> None:
         draw = Random(seed)
@@ -98,7 +119,10 @@ def damaged(value: Any) -> Iterator[Any]:
             yield {key: one for key, one in value.items() if key != name}
     elif isinstance(value, list):
         for place, inner in enumerate(value[:1]):
-            yield from ([*value[:place], other, *value[place + 1 :]] for other in damaged(inner))
+            yield from (
+                [*value[:place], other, *value[place + 1 :]]
+                for other in damaged(inner)
+            )
 
 
 def test_every_field_of_a_saved_report_with_wrong_types() -> None:
@@ -128,7 +152,8 @@ def test_a_number_that_no_report_can_have_is_refused(key: str, number: str) -> N
 
 
 def test_what_was_found_before(fusiondoc: Run, tmp_path: Path) -> None:
-    """Rows of docs/evidence/2026-11-24-reliability.md that no other test repeats."""
+    """Rows of docs/evidence/2026-11-24-reliability.md that no other test
+    repeats."""
     graph = CORPUS["log"][0]
     TARGETS["log"](graph + b"\nkernel1 run in 0.5 ms, achieved: 0 GB/s\n")
     report = json.loads((ROOT / "fuzz/corpus/saved_report/lines.json").read_text())
@@ -152,9 +177,21 @@ def test_sections_nested_in_one_another(depth: int, lost: int) -> None:
     call = "  %y : Tensor = prim::DifferentiableGraph_0(%x)"
     lines += [call, "  return (%y)"]
     for level in range(depth):
-        inner = call if level + 1 < depth else "  %y : Tensor = aten::relu(%x) # a.py:3:4"
-        lines += ["with prim::DifferentiableGraph_0 = graph(%x : Tensor):", inner, "  return (%y)"]
-    TARGETS["log"]("".join(f"[DUMP graph_fuser.cpp:2503] {line}\n" for line in lines[lost:]).encode())
+        inner = (
+            call
+            if level + 1 < depth
+            else "  %y : Tensor = aten::relu(%x) # a.py:3:4"
+        )
+        lines += [
+            "with prim::DifferentiableGraph_0 = graph(%x : Tensor):",
+            inner,
+            "  return (%y)",
+        ]
+    TARGETS["log"](
+        "".join(
+            f"[DUMP graph_fuser.cpp:2503] {line}\n" for line in lines[lost:]
+        ).encode()
+    )
 
 
 def test_a_log_whose_name_is_not_utf8(tmp_path: Path) -> None:
@@ -167,13 +204,15 @@ def test_a_log_whose_name_is_not_utf8(tmp_path: Path) -> None:
 
 
 def test_the_protections_that_are_taken_away_are_there() -> None:
-    """Each once, in the file that is named, with a test that is there: nothing has moved away from under
-    ``fuzz/protections.py``."""
+    """Each once, in the file that is named, with a test that is there: nothing has
+    moved away from under ``fuzz/protections.py``."""
     gone = []
     for taken in TAKEN:
         for place, old, _ in ((taken.file, taken.old, taken.new), *taken.also):
             try:
-                replaced_once((ROOT / "fusiondoc" / place).read_text("utf-8"), old, "")
+                replaced_once(
+                    (ROOT / "fusiondoc" / place).read_text("utf-8"), old, ""
+                )
             except (OSError, ValueError) as error:
                 gone.append(f"{place}: {old}: {error}")
         name, _, function = taken.test.partition("::")

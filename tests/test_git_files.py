@@ -1,4 +1,5 @@
-"""Git is asked what is committed of a file, and runs nothing that the repository names."""
+"""Git is asked what is committed of a file, and runs nothing that the repository
+names."""
 
 from __future__ import annotations
 
@@ -16,11 +17,17 @@ PACKAGE = ROOT / "fusiondoc"
 
 def git(folder: Path, *arguments: str) -> None:
     identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
-    subprocess.run(["git", *identity, *arguments], cwd=str(folder), check=True, capture_output=True)
+    subprocess.run(
+        ["git", *identity, *arguments],
+        cwd=str(folder),
+        check=True,
+        capture_output=True,
+    )
 
 
 def test_nothing_that_a_repository_configures_is_run(tmp_path: Path) -> None:
-    """Each name of a command in ``.git/config`` and ``.gitattributes`` leaves a mark if git starts it."""
+    """Each name of a command in ``.git/config`` and ``.gitattributes`` leaves a
+    mark if git starts it."""
     ran, evil = tmp_path / "ran", tmp_path / "evil"
     evil.write_text(f'#!/bin/sh\necho "$0 $*" >> {ran}\ncat\n')
     evil.chmod(0o755)
@@ -31,15 +38,39 @@ def test_nothing_that_a_repository_configures_is_run(tmp_path: Path) -> None:
     git(project, "init", "-q")
     git(project, "add", "m.py")
     git(project, "commit", "-qm", "first")
-    (project / ".gitattributes").write_text("*.py filter=evil diff=evil merge=evil\n")
+    (project / ".gitattributes").write_text(
+        "*.py filter=evil diff=evil merge=evil\n"
+    )
     for key in (
         *("filter.evil.clean", "filter.evil.smudge", "filter.evil.process"),
-        *("diff.evil.textconv", "diff.evil.command", "diff.external", "merge.evil.driver"),
-        *("core.fsmonitor", "core.pager", "pager.diff", "core.editor", "core.sshCommand", "core.gitProxy"),
-        *("remote.origin.uploadpack", "credential.helper", "alias.diff", "alias.cat-file"),
+        *(
+            "diff.evil.textconv",
+            "diff.evil.command",
+            "diff.external",
+            "merge.evil.driver",
+        ),
+        *(
+            "core.fsmonitor",
+            "core.pager",
+            "pager.diff",
+            "core.editor",
+            "core.sshCommand",
+            "core.gitProxy",
+        ),
+        *(
+            "remote.origin.uploadpack",
+            "credential.helper",
+            "alias.diff",
+            "alias.cat-file",
+        ),
     ):
         git(project, "config", key, str(evil) if "alias" not in key else f"!{evil}")
-    for hook in ("post-index-change", "post-checkout", "fsmonitor-watchman", "pre-auto-gc"):
+    for hook in (
+        "post-index-change",
+        "post-checkout",
+        "fsmonitor-watchman",
+        "pre-auto-gc",
+    ):
         (project / ".git" / "hooks" / hook).write_text(evil.read_text())
         (project / ".git" / "hooks" / hook).chmod(0o755)
     path.write_text("a = 1\nb = 20\nc = 3\n")
@@ -74,6 +105,8 @@ def test_git_is_started_in_one_place() -> None:
     starts = [
         path.relative_to(PACKAGE).as_posix()
         for path in sorted(PACKAGE.rglob("*.py"))
-        if re.search(r"[\"']git[\"'] *[,\])]|[\"']git ", path.read_text(encoding="utf-8"))
+        if re.search(
+            r"[\"']git[\"'] *[,\])]|[\"']git ", path.read_text(encoding="utf-8")
+        )
     ]
     assert starts == ["workflows/git_files.py"]

@@ -1,7 +1,9 @@
-"""Whole reports of a choice of real logs, kept as JSON, so that a change of any row is seen as a diff.
+"""Whole reports of a choice of real logs, kept as JSON, so that a change of any row
+is seen as a diff.
 
-``pytest tests/test_golden_reports.py --update-golden`` writes them again; the diff is to be read, and what it
-shows to be meant. The texts of kernels are left out but for their size, evidence is ``file:line``.
+``pytest tests/test_golden_reports.py --update-golden`` writes them again; the diff
+is to be read, and what it shows to be meant. The texts of kernels are left out but
+for their size, evidence is ``file:line``.
 """
 
 from __future__ import annotations
@@ -79,5 +81,7 @@ def test_a_change_of_one_row_is_seen() -> None:
     kept = (GOLDEN / "rejects.json").read_text(encoding="utf-8")
     report = as_dict(report_from([CHOICE["rejects"]]))
     report["unfused"][0]["count"] += 1
-    assert f'"count": {report["unfused"][0]["count"]}' in json.dumps(simplified(report))
+    assert f'"count": {report["unfused"][0]["count"]}' in json.dumps(
+        simplified(report)
+    )
     assert json.loads(kept)["unfused"][0] != simplified(report)["unfused"][0]

@@ -1,4 +1,5 @@
-"""The catalogue of gradient formulas against the pass that makes differentiable graphs, and against logs."""
+"""The catalogue of gradient formulas against the pass that makes differentiable
+graphs, and against logs."""
 
 from __future__ import annotations
 
@@ -13,14 +14,22 @@ import fusiondoc
 from fusiondoc.model.reasons import OutOfRegion
 from fusiondoc.operators import WITH_FORMULA
 
-_SECTION = re.compile(r"with prim::DifferentiableGraph_\d+ = graph\(.*?\n(.*?)  return \(", re.DOTALL)
-_TENSOR_OP = re.compile(r"^ +%\S+ : (?:Tensor|Float|Half|Bool)[^=]* = (aten::\w+)[\[(]", re.MULTILINE)
+_SECTION = re.compile(
+    r"with prim::DifferentiableGraph_\d+ = graph\(.*?\n(.*?)  return \(", re.DOTALL
+)
+_TENSOR_OP = re.compile(
+    r"^ +%\S+ : (?:Tensor|Float|Half|Bool)[^=]* = (aten::\w+)[\[(]", re.MULTILINE
+)
 
 
-def test_every_operator_of_a_recorded_differentiable_graph_has_a_formula(recordings: Path) -> None:
+def test_every_operator_of_a_recorded_differentiable_graph_has_a_formula(
+    recordings: Path,
+) -> None:
     seen: set[str] = set()
     for log in sorted(recordings.glob("torch-*/**/*.log")):
-        text = re.sub(r"(?m)^\[\w+ [\w.]+:\d+\] ", "", log.read_text(errors="replace"))
+        text = re.sub(
+            r"(?m)^\[\w+ [\w.]+:\d+\] ", "", log.read_text(errors="replace")
+        )
         for body in _SECTION.findall(text):
             seen.update(_TENSOR_OP.findall(body))
     assert seen <= WITH_FORMULA and len(seen) > 15
@@ -34,9 +43,14 @@ def test_the_pass_takes_what_the_catalogue_says() -> None:
     assert done.returncode == 0, done.stdout[-2000:]
     taken, tried = map(set, json.loads(done.stdout.splitlines()[-1]))
     assert taken <= WITH_FORMULA, taken - WITH_FORMULA
-    assert len(taken) > 90 and {"aten::sum", "aten::view", "aten::atan2", "aten::cumsum"} <= tried - taken
+    assert (
+        len(taken) > 90
+        and {"aten::sum", "aten::view", "aten::atan2", "aten::cumsum"}
+        <= tried - taken
+    )
     if torch.__version__.startswith("2.13"):
-        # Left over: operators of several results, and dropout, whose flag the small graph sets to False.
+        # Left over: operators of several results, and dropout, whose flag the small
+        # graph sets to False.
         assert WITH_FORMULA - taken == {
             "aten::_batch_norm_impl_index",
             "aten::dropout",
@@ -63,13 +77,23 @@ inputs = (torch.randn(4, 6, requires_grad=True),)
 
 
 @pytest.mark.torch
-def test_a_dropout_that_does_nothing_ends_a_differentiable_graph(tmp_path: Path) -> None:
-    """torch makes two graphs, and the dropout is between them: isDifferentiable asks for ``train``."""
+def test_a_dropout_that_does_nothing_ends_a_differentiable_graph(
+    tmp_path: Path,
+) -> None:
+    """torch makes two graphs, and the dropout is between them: isDifferentiable
+    asks for ``train``."""
     write(tmp_path, "dropped.py", DROPOUT)
-    report = fusiondoc.diagnose(str(tmp_path / "dropped.py"), fuser="nnc", backward=True)
+    report = fusiondoc.diagnose(
+        str(tmp_path / "dropped.py"), fuser="nnc", backward=True
+    )
     (row,) = [row for row in report.unfused if row.op == "aten::dropout"]
-    assert isinstance(row.reason.detail, OutOfRegion) and row.reason.detail.gap.why == "no_formula"
-    assert [len(group.nodes) for group in report.groups if group.phase == "forward"] == [3, 3]
+    assert (
+        isinstance(row.reason.detail, OutOfRegion)
+        and row.reason.detail.gap.why == "no_formula"
+    )
+    assert [
+        len(group.nodes) for group in report.groups if group.phase == "forward"
+    ] == [3, 3]
     oracle = (
         "import runpy, torch; f = torch.jit.script(runpy.run_path('dropped.py')['model']);"
         "g = f.graph.copy();"

@@ -1,4 +1,5 @@
-"""The table of hand mutations is true: each row is a change of a text that is there."""
+"""The table of hand mutations is true: each row is a change of a text that is
+there."""
 
 from __future__ import annotations
 
@@ -12,8 +13,12 @@ def test_there_are_enough_of_them() -> None:
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_a_row_changes_a_text_that_stands_in_its_file_once(mutation: Mutation) -> None:
-    compile(changed(mutation, ROOT), mutation.file, "exec")  # a mutant that Python refuses tests nothing
+def test_a_row_changes_a_text_that_stands_in_its_file_once(
+    mutation: Mutation,
+) -> None:
+    compile(
+        changed(mutation, ROOT), mutation.file, "exec"
+    )  # a mutant that Python refuses tests nothing
     for name in mutation.tests.split():
         assert (ROOT / "tests" / f"test_{name.partition('::')[0]}.py").is_file()
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import weakref
 
-from fusiondoc.parsers.jit.statements import BlockAgain, NodeStatement, NodeText, OfPass, Statements
+from fusiondoc.parsers.jit.statements import (
+    BlockAgain,
+    NodeStatement,
+    NodeText,
+    OfPass,
+    Statements,
+)
 
 
 class _Lines(list):  # type: ignore[type-arg]

@@ -1,4 +1,5 @@
-"""``--help`` shows the options that most people use, ``--help-all`` each one that the command takes."""
+"""``--help`` shows the options that most people use, ``--help-all`` each one that
+the command takes."""
 
 from __future__ import annotations
 
@@ -36,9 +37,21 @@ def _written_errors() -> Iterator[tuple[str, str]]:
         text = file.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(text)) if words.search(text) else ():
             func = node.func if isinstance(node, ast.Call) else None
-            made = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-            if isinstance(node, ast.Call) and made in _WITH_A_NEXT_STEP | _PARTS_OF_ERRORS and node.args:
-                hint = node.args[1] if made in _WITH_A_NEXT_STEP and len(node.args) > 1 else None
+            made = (
+                func.attr
+                if isinstance(func, ast.Attribute)
+                else getattr(func, "id", "")
+            )
+            if (
+                isinstance(node, ast.Call)
+                and made in _WITH_A_NEXT_STEP | _PARTS_OF_ERRORS
+                and node.args
+            ):
+                hint = (
+                    node.args[1]
+                    if made in _WITH_A_NEXT_STEP and len(node.args) > 1
+                    else None
+                )
                 yield _first_words(node.args[0]), _first_words(hint) if hint else ""
 
 
@@ -50,7 +63,9 @@ def flags_of(command: click.Command) -> set[str]:
 @pytest.mark.parametrize("name", SECTIONS)
 def test_help_is_short_and_names_the_rest(name: str, fusiondoc: Run) -> None:
     short = fusiondoc(name, "--help").stdout
-    first_words = [line.split() for line in short.splitlines() if line.startswith("  -")]
+    first_words = [
+        line.split() for line in short.splitlines() if line.startswith("  -")
+    ]
     assert len(first_words) <= 18
     assert "--help-all" in short and "Example" in short
     for _, flags in SECTIONS[name]:
@@ -63,11 +78,17 @@ def test_help_all_has_every_option_once(name: str, fusiondoc: Run) -> None:
     shown = fusiondoc(name, "--help-all").stdout
     rows = [line for line in shown.splitlines() if line.startswith("  -")]
     for flag in flags_of(command_of(name)):
-        found = [row for row in rows if flag in re.findall(r"-[\w-]+", row.strip().split("  ")[0])]
+        found = [
+            row
+            for row in rows
+            if flag in re.findall(r"-[\w-]+", row.strip().split("  ")[0])
+        ]
         assert len(found) == 1, (flag, found)
 
 
-def test_a_bad_configuration_does_not_keep_help_from_being_shown(fusiondoc: Run, tmp_path) -> None:
+def test_a_bad_configuration_does_not_keep_help_from_being_shown(
+    fusiondoc: Run, tmp_path
+) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.fusiondoc]\nnonsense = 1\n")
     assert fusiondoc("diagnose", "--help-all", cwd=tmp_path).returncode == 0
     assert fusiondoc("diagnose", "model.py", cwd=tmp_path).returncode == 2
@@ -76,14 +97,26 @@ def test_a_bad_configuration_does_not_keep_help_from_being_shown(fusiondoc: Run,
 @pytest.mark.parametrize(
     ("words", "error", "command"),
     [
-        (["parse", "--nothing"], "no such option '--nothing'", "fusiondoc parse --help"),
-        (["diagnose", "--runs"], "option '--runs' requires an argument", "fusiondoc diagnose --help"),
+        (
+            ["parse", "--nothing"],
+            "no such option '--nothing'",
+            "fusiondoc parse --help",
+        ),
+        (
+            ["diagnose", "--runs"],
+            "option '--runs' requires an argument",
+            "fusiondoc diagnose --help",
+        ),
         (
             ["check", "--runs", "x", "a.py"],
             "invalid value for '--runs': 'x' is not",
             "fusiondoc check --help",
         ),
-        (["dianose"], "no such command 'dianose'. Did you mean 'diagnose'?", "fusiondoc --help"),
+        (
+            ["dianose"],
+            "no such command 'dianose'. Did you mean 'diagnose'?",
+            "fusiondoc --help",
+        ),
     ],
 )
 def test_wrong_options_end_as_other_errors_do(
@@ -96,11 +129,18 @@ def test_wrong_options_end_as_other_errors_do(
 
 
 def test_errors_begin_small_and_next_steps_with_a_capital_or_a_command() -> None:
-    """One rule for each ``error:`` and each ``next:`` of the source that begins with words of its own."""
+    """One rule for each ``error:`` and each ``next:`` of the source that begins
+    with words of its own."""
     written = list(_written_errors())
     assert len(written) > 300
     assert [
-        text for text, _ in written if re.match(r"[A-Z][a-z]|A ", text) and not text.startswith(_NAMES)
+        text
+        for text, _ in written
+        if re.match(r"[A-Z][a-z]|A ", text) and not text.startswith(_NAMES)
     ] == []
     hints = [hint for _, hint in written if hint]
-    assert [hint for hint in hints if re.match(r"[a-z]", hint) and not hint.startswith(_COMMANDS)] == []
+    assert [
+        hint
+        for hint in hints
+        if re.match(r"[a-z]", hint) and not hint.startswith(_COMMANDS)
+    ] == []

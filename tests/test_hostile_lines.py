@@ -1,4 +1,5 @@
-"""Lines made to be slow to read: time grows with their length, not with its square; memory is bounded."""
+"""Lines made to be slow to read: time grows with their length, not with its square;
+memory is bounded."""
 
 from __future__ import annotations
 
@@ -55,42 +56,82 @@ MAKERS: dict[str, Callable[[int], bytes]] = {
     "dotted error after Traceback": lambda n: (
         b"Traceback (most recent call last):\n" + b"a." * (n // 2) + b"E"
     ),
-    "question marks": lambda n: graph(b"  %3 : Tensor" + b"?" * n + b" = aten::add(%1, %2)"),
-    "lists": lambda n: graph(b"  %3 : Tensor" + b"[]" * (n // 2) + b" = aten::add(%1, %2)"),
-    "strides": lambda n: graph(b"  %3 : Float(" + b", strides=[" * (n // 11) + b") = aten::add(%1, %2)"),
-    "brackets": lambda n: graph(b"  %3 : Tensor = aten::add" + b"[" * n + b"(%1, %2)"),
-    "quotes": lambda n: graph(b'  %3 : Tensor = prim::Constant[value="' + b'\\"' * (n // 2) + b"]()"),
+    "question marks": lambda n: graph(
+        b"  %3 : Tensor" + b"?" * n + b" = aten::add(%1, %2)"
+    ),
+    "lists": lambda n: graph(
+        b"  %3 : Tensor" + b"[]" * (n // 2) + b" = aten::add(%1, %2)"
+    ),
+    "strides": lambda n: graph(
+        b"  %3 : Float(" + b", strides=[" * (n // 11) + b") = aten::add(%1, %2)"
+    ),
+    "brackets": lambda n: graph(
+        b"  %3 : Tensor = aten::add" + b"[" * n + b"(%1, %2)"
+    ),
+    "quotes": lambda n: graph(
+        b'  %3 : Tensor = prim::Constant[value="' + b'\\"' * (n // 2) + b"]()"
+    ),
     "equals": lambda n: graph(b"  %3 : Tensor" + b"=" * n + b"aten::add(%1)"),
-    "spaced equals": lambda n: graph(b"  %3" + b" =a" * (n // 3) + b"aten::add(%1)"),
+    "spaced equals": lambda n: graph(
+        b"  %3" + b" =a" * (n // 3) + b"aten::add(%1)"
+    ),
     "python scalars": lambda n: graph(b"  %3 : Tensor = ^F(" + b")(%1" * (n // 4)),
-    "spaces over lines": lambda n: graph(b"  %3 : Tensor = aten::add(%1,\n" + GRAPH + b" " * n + b"%2)"),
+    "spaces over lines": lambda n: graph(
+        b"  %3 : Tensor = aten::add(%1,\n" + GRAPH + b" " * n + b"%2)"
+    ),
     "parameters": lambda n: GRAPH + b"graph(" + b"%1 : Tensor," * (n // 12),
     "graphs on a line": lambda n: GRAPH + b"graph( " * (n // 7),
-    "sizes": lambda n: graph(b"  %3 : Float(" + b"1, " * (n // 3) + b"device=cpu) = aten::add(%1, %2)"),
-    "digits": lambda n: graph(b"  %3 : Float(" + b"1" * n + b") = aten::add(%1, %2)"),
+    "sizes": lambda n: graph(
+        b"  %3 : Float(" + b"1, " * (n // 3) + b"device=cpu) = aten::add(%1, %2)"
+    ),
+    "digits": lambda n: graph(
+        b"  %3 : Float(" + b"1" * n + b") = aten::add(%1, %2)"
+    ),
     "rejections": lambda n: UPDATE + b"rejecting node from fusion (" * (n // 28),
     "spaces": lambda n: b" " * n + b"x",
     "kernel heads": lambda n: b"KERNEL (" + b") -> (" * (n // 6),
-    "argument tuples": lambda n: b"Arguments for kernel1:\nInputs:\n" + b"(" + b"," * n,
+    "argument tuples": lambda n: (
+        b"Arguments for kernel1:\nInputs:\n" + b"(" + b"," * n
+    ),
     "profile": lambda n: b"- - 1.0 ] " + b"nvfuser_" * (n // 8) + b"!",
     "onednn": lambda n: (
-        b"onednn_verbose,graph,exec,cpu,1,k,a," + b"in1_" * (n // 4) + b",fpm:strict,sdpa,dnnl,1.0\n"
+        b"onednn_verbose,graph,exec,cpu,1,k,a,"
+        + b"in1_" * (n // 4)
+        + b",fpm:strict,sdpa,dnnl,1.0\n"
     ),
-    "kernel names": lambda n: b"kernel" + b"1" * n + b" run in 1 ms, achieved: 1 GB/s",
+    "kernel names": lambda n: (
+        b"kernel" + b"1" * n + b" run in 1 ms, achieved: 1 GB/s"
+    ),
     "marks": lambda n: b"x" + b"[DUMP " * (n // 6),
     "prefixes": lambda n: (b"1" * n + b" " + GRAPH + b"graph(%1 : Tensor):\n") * 4,
     "colours": lambda n: b"\x1b[" * (n // 2),
     "colour numbers": lambda n: b"\x1b[" + b"1;" * (n // 2),
-    "fallbacks": lambda n: b"FALLBACK path has been taken inside: " + b"a:" * (n // 2),
+    "fallbacks": lambda n: (
+        b"FALLBACK path has been taken inside: " + b"a:" * (n // 2)
+    ),
     "graphs behind text": lambda n: b"a graph(%1 : " * (n // 13) + b"Tensor):\n",
-    "sections behind text": lambda n: b"with a::b = " * (n // 12) + b"graph(%1 : Tensor):\n",
-    "lines without indentation": lambda n: b"graph(%1 : Tensor):\n%2" + b", %3" * (n // 4) + b"\n",
+    "sections behind text": lambda n: (
+        b"with a::b = " * (n // 12) + b"graph(%1 : Tensor):\n"
+    ),
+    "lines without indentation": lambda n: (
+        b"graph(%1 : Tensor):\n%2" + b", %3" * (n // 4) + b"\n"
+    ),
     "errors": lambda n: b"RuntimeError: a\n" * (n // 16),
     "errors on a line": lambda n: b"RuntimeError: " * (n // 14) + b"\nx\n",
-    "vectors": lambda n: b"RuntimeError: " + b"Vectorization of T1_g[ ] with word size " * (n // 40) + b"\n",
-    "crashes": lambda n: b"exitcode  " * (n // 10) + b"\n" + b"Signals.SIG" * (n // 11),
-    "numbers in a prefix": lambda n: (b"1 " * 100 + b"  return (%1)\n") * (n // 200) + b"1" * 200 + b"\n",
-    "objects": lambda n: b'{"a": "[DUMP a.cpp:1] x"}\n' * 4 + b'{"a": [' + b"{" * (n // 2) + b"\n",
+    "vectors": lambda n: (
+        b"RuntimeError: "
+        + b"Vectorization of T1_g[ ] with word size " * (n // 40)
+        + b"\n"
+    ),
+    "crashes": lambda n: (
+        b"exitcode  " * (n // 10) + b"\n" + b"Signals.SIG" * (n // 11)
+    ),
+    "numbers in a prefix": lambda n: (
+        (b"1 " * 100 + b"  return (%1)\n") * (n // 200) + b"1" * 200 + b"\n"
+    ),
+    "objects": lambda n: (
+        b'{"a": "[DUMP a.cpp:1] x"}\n' * 4 + b'{"a": [' + b"{" * (n // 2) + b"\n"
+    ),
     "options": lambda n: b"PYTORCH_NVFUSER_DUMP" * (n // 20) + b"=a\n",
     "code": lambda n: (
         b"======= Codegen output for kernel: kernel1 =======\n"
@@ -98,9 +139,13 @@ MAKERS: dict[str, Callable[[int], bytes]] = {
         + b"\n"
         + b"=" * 38
     ),
-    "sources without an end": lambda n: b"======= Codegen output for kernel: kernel1 =======\n" * (n // 51),
+    "sources without an end": lambda n: (
+        b"======= Codegen output for kernel: kernel1 =======\n" * (n // 51)
+    ),
     "sources broken off before one with an end": lambda n: (
-        b"======= Codegen output for kernel: kernel1 =======\n" * (n // 51) + b"=" * 38 + b"\n"
+        b"======= Codegen output for kernel: kernel1 =======\n" * (n // 51)
+        + b"=" * 38
+        + b"\n"
     ),
 }
 
@@ -145,7 +190,8 @@ CODE = (
 
 @pytest.mark.parametrize("part", CODE)
 def test_colours_of_code_take_time_in_proportion(part: str) -> None:
-    """Code of a kernel is text of the log; lexers of pygments took 15 s for the shorter one."""
+    """Code of a kernel is text of the log; lexers of pygments took 15 s for the
+    shorter one."""
 
     def colouring(size: int) -> Callable[[], object]:
         text = part * (size // len(part))
@@ -174,10 +220,14 @@ def test_a_line_has_a_cap_and_the_rest_is_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "ending, pack", [(".xz", lzma.compress), (".bz2", bz2.compress), (".gz", gzip.compress)]
+    "ending, pack",
+    [(".xz", lzma.compress), (".bz2", bz2.compress), (".gz", gzip.compress)],
 )
 def test_what_unpacks_to_too_much_is_refused(
-    ending: str, pack: Callable[[bytes], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ending: str,
+    pack: Callable[[bytes], bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("fusiondoc.parsers.lines.log_files.LEAST_LIMIT", 8 << 20)
     monkeypatch.setattr("fusiondoc.parsers.lines.log_files.LIMIT_RATIO", 2)
@@ -191,15 +241,22 @@ def test_xz_is_read_over_several_streams_and_when_cut_off(tmp_path: Path) -> Non
     log = tmp_path / "log.xz"
     packed = lzma.compress(b"one\n") + b"\0" * 4 + lzma.compress(b"two\n" * 100_000)
     log.write_bytes(packed)
-    assert b"".join(read_chunks(LogInput("log", log))) == b"one\n" + b"two\n" * 100_000
+    assert (
+        b"".join(read_chunks(LogInput("log", log))) == b"one\n" + b"two\n" * 100_000
+    )
     log.write_bytes(packed[:-40])
     cut = b"".join(read_chunks(LogInput("log", log)))
     assert cut.startswith(b"one\ntwo\n")
 
 
-@pytest.mark.parametrize("ending, pack", [(".xz", lzma.compress), (".gz", gzip.compress)])
+@pytest.mark.parametrize(
+    "ending, pack", [(".xz", lzma.compress), (".gz", gzip.compress)]
+)
 def test_a_packed_log_of_many_chunks_that_is_whole_cut_off_or_too_much(
-    ending: str, pack: Callable[[bytes], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ending: str,
+    pack: Callable[[bytes], bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("fusiondoc.parsers.lines.log_files.CHUNK_BYTES", 1 << 12)
     lines = b"".join(b"%d\n" % number for number in range(20_000))
@@ -217,7 +274,9 @@ def test_a_packed_log_of_many_chunks_that_is_whole_cut_off_or_too_much(
         list(read_chunks(LogInput("log", log)))
 
 
-def test_xz_that_needs_much_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_xz_that_needs_much_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fusiondoc.parsers.lines.log_files.MOST_XZ_MEMORY", 1 << 20)
     log = tmp_path / "log.xz"
     log.write_bytes(lzma.compress(b"one\n"))
@@ -226,7 +285,9 @@ def test_xz_that_needs_much_memory_is_refused(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("ending", [".xz", ".gz", ".bz2", ".zst"])
-def test_what_its_name_alone_calls_compressed_is_refused(ending: str, tmp_path: Path) -> None:
+def test_what_its_name_alone_calls_compressed_is_refused(
+    ending: str, tmp_path: Path
+) -> None:
     if ending == ".zst":
         pytest.importorskip("zstandard")
     log = tmp_path / f"log{ending}"
@@ -235,7 +296,9 @@ def test_what_its_name_alone_calls_compressed_is_refused(ending: str, tmp_path: 
         list(read_chunks(LogInput(log.name, log)))
 
 
-def test_a_saved_report_has_a_limit(fusiondoc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_saved_report_has_a_limit(
+    fusiondoc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fusiondoc.workflows.MOST_REPORT_BYTES", 1 << 20)
     for text, said in (
         (b" \n" * (1 << 20), "larger than any report"),

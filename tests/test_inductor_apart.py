@@ -1,5 +1,5 @@
-"""Of each cause of a boundary: the change that it names makes one node of the two. Torch's own scheduler
-counts the nodes, in a process without fusiondoc.
+"""Of each cause of a boundary: the change that it names makes one node of the two.
+Torch's own scheduler counts the nodes, in a process without fusiondoc.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ from thorough import every
 pytestmark = pytest.mark.torch
 
 PROGRAMS = Path(__file__).with_name("apart_programs.py")
-CLASSES = [node for node in ast.parse(PROGRAMS.read_text("utf-8")).body if isinstance(node, ast.ClassDef)]
+CLASSES = [
+    node
+    for node in ast.parse(PROGRAMS.read_text("utf-8")).body
+    if isinstance(node, ast.ClassDef)
+]
 CODES = every(4, [node.name for node in CLASSES])
 
 ORACLE = """
@@ -70,18 +74,33 @@ def counts(folder: Path) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def causes(folder: Path) -> dict[str, set[str]]:
-    """The causes of boundaries that a report has, by the case that the lines of their ends are in."""
+    """The causes of boundaries that a report has, by the case that the lines of
+    their ends are in."""
     run = runs_in_this_process(folder, folder / "cache")
-    done = run("diagnose", PROGRAMS.name, "--script", "--no-run", "--format", "json", "--", *CODES)
+    done = run(
+        "diagnose",
+        PROGRAMS.name,
+        "--script",
+        "--no-run",
+        "--format",
+        "json",
+        "--",
+        *CODES,
+    )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    spans = {node.name: range(node.lineno, (node.end_lineno or 0) + 1) for node in CLASSES}
+    spans = {
+        node.name: range(node.lineno, (node.end_lineno or 0) + 1)
+        for node in CLASSES
+    }
     found: dict[str, set[str]] = {}
     for boundary in report["boundaries"]:
         for line in _lines(boundary, report):
             for name, span in spans.items():
                 if line in span:
-                    found.setdefault(name, set()).add((boundary["cause"] or {}).get("code"))
+                    found.setdefault(name, set()).add(
+                        (boundary["cause"] or {}).get("code")
+                    )
     return found
 
 
@@ -89,7 +108,9 @@ def _lines(boundary: dict[str, Any], report: dict[str, Any]) -> Iterator[int]:
     groups = {group["id"]: group for group in report["groups"]}
     rows = {row["index"]: row for row in report["unfused"]}
     for end in (boundary["producer"], boundary["consumer"]):
-        nodes = groups[end["group"]]["nodes"] if end["group"] else [rows[end["row"]]]
+        nodes = (
+            groups[end["group"]]["nodes"] if end["group"] else [rows[end["row"]]]
+        )
         for source in (node["user_source"] for node in nodes):
             if source is not None:
                 yield int(source.rpartition(":")[2])

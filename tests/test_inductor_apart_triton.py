@@ -1,5 +1,6 @@
-"""Causes of boundaries that only Triton's scheduling has, without a GPU: Inductor schedules the loops of the
-CPU for Triton, and the code that it would generate of them is not needed.
+"""Causes of boundaries that only Triton's scheduling has, without a GPU: Inductor
+schedules the loops of the CPU for Triton, and the code that it would generate of
+them is not needed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from command_line import runs_of_processes
 pytestmark = [pytest.mark.torch, pytest.mark.cold, pytest.mark.nightly]
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-CASES = ("FD263_before_broadcast", "FD268_two_transposes", "FD268_sum_of_transposed", "FD276_other_lengths")
+CASES = (
+    "FD263_before_broadcast",
+    "FD268_two_transposes",
+    "FD268_sum_of_transposed",
+    "FD276_other_lengths",
+)
 
 PROGRAM = f"""
 import contextlib, json, sys
@@ -44,22 +50,59 @@ print(json.dumps(counts))
 """
 
 
-def test_the_report_names_the_cause_and_its_change_makes_one_node(tmp_path: Path) -> None:
+def test_the_report_names_the_cause_and_its_change_makes_one_node(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "cases.py").write_text(PROGRAM)
     run = runs_of_processes(tmp_path, tmp_path / "cache")
-    done = run("diagnose", "cases.py", "--script", "--no-run", "--format", "json", "--", "apart", *CASES)
+    done = run(
+        "diagnose",
+        "cases.py",
+        "--script",
+        "--no-run",
+        "--format",
+        "json",
+        "--",
+        "apart",
+        *CASES,
+    )
     assert done.returncode == 0, done.stderr
-    causes = [boundary["cause"]["code"] for boundary in json.loads(done.stdout)["boundaries"]]
+    causes = [
+        boundary["cause"]["code"]
+        for boundary in json.loads(done.stdout)["boundaries"]
+    ]
     assert sorted(causes) == sorted(name.partition("_")[0] for name in CASES)
     command = [sys.executable, "cases.py", "one", *CASES]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True)
+    ran = subprocess.run(
+        command,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
     assert json.loads(ran.stdout.splitlines()[-1]) == [1] * len(CASES)
 
 
-def test_bytes_of_a_step_that_changes_its_inputs_are_those_that_torch_counts(tmp_path: Path) -> None:
-    """Torch's count of what is read has a tensor that only has to be written before."""
+def test_bytes_of_a_step_that_changes_its_inputs_are_those_that_torch_counts(
+    tmp_path: Path,
+) -> None:
+    """Torch's count of what is read has a tensor that only has to be written
+    before."""
     benchmark = BENCHMARKS / "inductor_on_gpu.py"
-    command = [sys.executable, str(benchmark), str(tmp_path / "results"), "--only", "adam_step inference"]
+    command = [
+        sys.executable,
+        str(benchmark),
+        str(tmp_path / "results"),
+        "--only",
+        "adam_step inference",
+    ]
     options = ["--device", "cpu", "--generate", "--limit", "250"]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        [*command, *options],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout

@@ -1,5 +1,5 @@
-"""The causes of boundaries against all texts that torch can print: of three releases, and of the installed
-one, whose source is read.
+"""The causes of boundaries against all texts that torch can print: of three
+releases, and of the installed one, whose source is read.
 """
 
 from __future__ import annotations
@@ -39,9 +39,15 @@ RELEASES = tuple((2, minor) for minor in range(6, 15))
 def texts_by_release() -> dict[str, list[tuple[int, int]]]:
     """Text -> the releases whose source has it."""
     found: dict[str, list[tuple[int, int]]] = {}
-    for line in (FIXTURES / "inductor" / "texts-of-refusals.txt").read_text("utf-8").splitlines():
+    for line in (
+        (FIXTURES / "inductor" / "texts-of-refusals.txt")
+        .read_text("utf-8")
+        .splitlines()
+    ):
         releases, text, _ = (part.strip() for part in line.split(" | "))
-        named = [release for release in RELEASES if f"2.{release[1]} " in f"{releases} "]
+        named = [
+            release for release in RELEASES if f"2.{release[1]} " in f"{releases} "
+        ]
         found[as_printed(text)] = named
     return found
 
@@ -72,17 +78,25 @@ def texts_of(folder: Path) -> Iterator[str]:
     """All texts that the source of torch gives to WhyNoFuse."""
     for file in folder.rglob("*.py"):
         source = file.read_text("utf-8")
-        if ("WhyNoFuse" not in source and "why(" not in source) or "fx_passes" in file.parts:
+        if (
+            "WhyNoFuse" not in source and "why(" not in source
+        ) or "fx_passes" in file.parts:
             continue
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Call) and node.args and is_why(node.func):
                 first = node.args[0]
-                yield first.value if isinstance(first, ast.Constant) else ast.unparse(first)
+                yield (
+                    first.value
+                    if isinstance(first, ast.Constant)
+                    else ast.unparse(first)
+                )
 
 
 def is_why(called: ast.expr) -> bool:
     if isinstance(called, ast.Call):  # WhyNoFuse(a, b)("...")
-        return isinstance(called.func, ast.Name) and called.func.id.startswith("WhyNoFuse")
+        return isinstance(called.func, ast.Name) and called.func.id.startswith(
+            "WhyNoFuse"
+        )
     return isinstance(called, ast.Name) and called.id == "why"
 
 
@@ -90,23 +104,32 @@ def test_every_text_of_the_installed_torch_is_known() -> None:
     spec = find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
         pytest.skip("no torch here")
-    texts = set(map(as_printed, texts_of(Path(spec.submodule_search_locations[0]) / "_inductor")))
+    texts = set(
+        map(
+            as_printed,
+            texts_of(Path(spec.submodule_search_locations[0]) / "_inductor"),
+        )
+    )
     assert len(texts) > 30, "the source is written in another way"
     assert not [text for text in texts if cause_of(text) is ApartCause.OTHER]
 
 
 def test_every_cause_has_a_code_of_its_own_and_words() -> None:
     assert len(set(CODE_OF_CAUSE.values())) == len(ApartCause)
-    assert set(field_types(StayedApart)["cause"].__args__) == {cause.value for cause in ApartCause}
+    assert set(field_types(StayedApart)["cause"].__args__) == {
+        cause.value for cause in ApartCause
+    }
     for cause, code in CODE_OF_CAUSE.items():
         assert CODES[code].family is Family.NODE
-        assert sentence(StayedApart(cause=cause.value, source="pair", text="a text")).endswith(
-            "(torch: a text)"
-        )
+        assert sentence(
+            StayedApart(cause=cause.value, source="pair", text="a text")
+        ).endswith("(torch: a text)")
 
 
 def test_every_kind_of_call_has_words() -> None:
-    assert set(field_types(CompiledCall)["call"].__args__) == {kind.value for kind in CallKind}
+    assert set(field_types(CompiledCall)["call"].__args__) == {
+        kind.value for kind in CallKind
+    }
     for kind in CallKind:
         assert sentence(CompiledCall(call=kind.value))
 
@@ -114,7 +137,10 @@ def test_every_kind_of_call_has_words() -> None:
 @pytest.mark.parametrize(
     ("text", "difference"),
     [  # of Scheduler.decide_fusion_fail_reason, torch 2.13
-        ("Mismatch loop orders: MemoryDep('arg0_1', c0, {c0: 64}) v.s. ...", Difference.ORDER),
+        (
+            "Mismatch loop orders: MemoryDep('arg0_1', c0, {c0: 64}) v.s. ...",
+            Difference.ORDER,
+        ),
         (
             "Mismatch loop orders: MemoryDep('b5', c0, {c0: 16384}) v.s. MemoryDep('b5', c0, {c0: 16384})",
             Difference.LOOPS,  # the hook asks after loops were merged
@@ -147,7 +173,9 @@ def test_what_no_shared_data_means(text: str, difference: Difference) -> None:
         ("d0 + 32, (64); d0 + 64, (64)", "d0, (64)", Difference.PART),
     ],
 )
-def test_how_index_expressions_differ(first: str, second: str, difference: Difference) -> None:
+def test_how_index_expressions_differ(
+    first: str, second: str, difference: Difference
+) -> None:
     assert difference_between(first, second) is difference
     assert difference_between(second, first) is difference
 
@@ -155,26 +183,46 @@ def test_how_index_expressions_differ(first: str, second: str, difference: Diffe
 @pytest.mark.parametrize(
     ("index", "sizes", "reduces"),
     [
-        ("1024*c0 + 65536*c1 + c2, (64, 2, 1024)", "((64,), (2, 1024))", True),  # over all but the channels
-        ("c0 + 64*c1, (64, 2048)", "((64,), (2048,))", True),  # the same, with the channels last
+        (
+            "1024*c0 + 65536*c1 + c2, (64, 2, 1024)",
+            "((64,), (2, 1024))",
+            True,
+        ),  # over all but the channels
+        (
+            "c0 + 64*c1, (64, 2048)",
+            "((64,), (2048,))",
+            True,
+        ),  # the same, with the channels last
         ("x + 64*r, (64, 2048)", "(64, 2048)", False),  # no loops with numbers
         ("d0 + 64*d1, (64, 2048)", "(64, 2048)", True),  # Triton
-        ("2048*d0 + d1, (64, 2048)", "(64, 2048)", False),  # over the last dimension
+        (
+            "2048*d0 + d1, (64, 2048)",
+            "(64, 2048)",
+            False,
+        ),  # over the last dimension
         ("64*d0 + 4096*d1 + d2, (64, 8, 64)", "((64,), (8, 64))", True),
         ("d0, (131072,)", "((131072,), ())", False),  # no reduction
-        ("d1, (64, 2048)", "((64,), (2048,))", False),  # what is kept does not move it
+        (
+            "d1, (64, 2048)",
+            "((64,), (2048,))",
+            False,
+        ),  # what is kept does not move it
         ("d0, (131072,)", "((64,), (2048,))", False),  # one loop over both
         ("s0*d0 + d1, (64, s0)", "((64,), (s0,))", False),
         ("d0 + 64*d1, (64, 2048)", "unknown", False),
     ],
 )
-def test_reductions_before_the_last_dimension(index: str, sizes: str, reduces: bool) -> None:
+def test_reductions_before_the_last_dimension(
+    index: str, sizes: str, reduces: bool
+) -> None:
     assert reduces_before_the_last(index, sizes) is reduces
 
 
 def test_an_unknown_text_is_shown_as_it_is() -> None:
     assert cause_of("a text of a later torch") is ApartCause.OTHER
-    detail = StayedApart(cause="other", source="pair", text="a text of a later torch")
+    detail = StayedApart(
+        cause="other", source="pair", text="a text of a later torch"
+    )
     assert "(torch: a text of a later torch)" in sentence(detail)
 
 
@@ -185,7 +233,11 @@ def elements(strides: list[int], sizes: list[int], offset: int) -> set[int]:
 
 
 def index_text(strides: list[int], sizes: list[int], offset: int) -> str:
-    terms = [f"{stride}*d{at}" if stride != 1 else f"d{at}" for at, stride in enumerate(strides) if stride]
+    terms = [
+        f"{stride}*d{at}" if stride != 1 else f"d{at}"
+        for at, stride in enumerate(strides)
+        if stride
+    ]
     terms += [str(offset)] if offset or not terms else []
     return f"{' + '.join(terms)}, ({', '.join(map(str, sizes))}{',' if len(sizes) == 1 else ''})"
 
@@ -201,7 +253,9 @@ def test_parts_without_a_common_element_are_those_that_loops_take() -> None:
             sizes = [draw.randint(1, 4) for _ in range(count)]
             loops.append((strides, sizes, draw.randint(0, 40)))
         expected = elements(*loops[0]).isdisjoint(elements(*loops[1]))
-        assert share_no_element(*(index_text(*loop) for loop in loops)) is expected, loops
+        assert (
+            share_no_element(*(index_text(*loop) for loop in loops)) is expected
+        ), loops
         seen.add(expected)
     assert seen == {True, False}
     query, key = "768*d0 + d1, (256, 256)", "768*d0 + d1 + 256, (256, 256)"

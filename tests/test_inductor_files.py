@@ -1,4 +1,5 @@
-"""Files that Inductor writes for a graph, and texts of torch.compile that are cut or mangled."""
+"""Files that Inductor writes for a graph, and texts of torch.compile that are cut
+or mangled."""
 
 from __future__ import annotations
 
@@ -46,7 +47,10 @@ def test_a_debug_folder_shows_what_hooks_saw_of_the_same_program() -> None:
             assert sorted(one.buffer for one in node.reads) == fact["reads"]
             assert sorted(one.buffer for one in node.writes) == fact["writes"]
             if node.kind is FinalKind.LOOPS:
-                assert (node.read_bytes, node.write_bytes) == (fact["read"], fact["write"])
+                assert (node.read_bytes, node.write_bytes) == (
+                    fact["read"],
+                    fact["write"],
+                )
                 assert all(one.index for one in (*node.reads, *node.writes))
 
 
@@ -57,7 +61,9 @@ def test_a_generated_module_alone_shows_kernels_and_calls(tmp_path: Path) -> Non
     (tmp_path / "other.py").write_text("import torch\n")
     (graph,) = compilation(tmp_path).graphs
     assert (graph.holds, graph.phase) == ({Part.CODE}, "forward")
-    assert [node.kernel for node in graph.final if node.kind is not FinalKind.CALL] == [
+    assert [
+        node.kernel for node in graph.final if node.kind is not FinalKind.CALL
+    ] == [
         "triton_poi_fused_gelu_0",
         "triton_per_fused_add_native_layer_norm_1",
     ]
@@ -66,8 +72,14 @@ def test_a_generated_module_alone_shows_kernels_and_calls(tmp_path: Path) -> Non
     ] * 2
 
 
-TEXTS = [lzma.decompress(path.read_bytes()) for one in RECORDINGS[::4] for path in (one.log, one.trace)]
-TEXTS += [lzma.decompress(path.read_bytes()) for path in sorted(DEBUG.rglob("*.xz"))]
+TEXTS = [
+    lzma.decompress(path.read_bytes())
+    for one in RECORDINGS[::4]
+    for path in (one.log, one.trace)
+]
+TEXTS += [
+    lzma.decompress(path.read_bytes()) for path in sorted(DEBUG.rglob("*.xz"))
+]
 NOISE = [
     b"(",
     b"[",
@@ -118,10 +130,19 @@ def test_nothing_that_is_cut_or_mangled_raises(seed: int, tmp_path: Path) -> Non
 def test_readers_of_texts_take_anything(text: str) -> None:
     graph_of("class GraphModule(torch.nn.Module):\n    def forward(self, " + text)
     fx_node("%add : " + text)
-    generated_module("triton_a = async_compile.triton('triton_a', '''\n" + text + "\n''')\n")
+    generated_module(
+        "triton_a = async_compile.triton('triton_a', '''\n" + text + "\n''')\n"
+    )
     generated_module("def call(args):\n    buf0 = empty_strided_cuda(" + text)
-    generated_module("cpp_a = async_compile.cpp_pybinding([], '''\nvoid kernel(" + text + ") {\n''')")
-    final_nodes("op0: SchedulerNode(ComputedBuffer)\nop0.writes = [MemoryDep(" + text, TextLines(0, 1))
+    generated_module(
+        "cpp_a = async_compile.cpp_pybinding([], '''\nvoid kernel("
+        + text
+        + ") {\n''')"
+    )
+    final_nodes(
+        "op0: SchedulerNode(ComputedBuffer)\nop0.writes = [MemoryDep(" + text,
+        TextLines(0, 1),
+    )
     arguments("(" + text, 0)
 
 
@@ -140,5 +161,7 @@ def test_readers_of_texts_take_anything(text: str) -> None:
         ("__import__('os')", None),
     ],
 )
-def test_sizes_are_worked_out_without_running_them(text: str, number: int | None) -> None:
+def test_sizes_are_worked_out_without_running_them(
+    text: str, number: int | None
+) -> None:
     assert size_of(text, {"s77": 24}) == number

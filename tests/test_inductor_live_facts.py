@@ -1,4 +1,5 @@
-"""The probe's facts of a run and those of its log, put together (``fusers/inductor/live_facts.py``)."""
+"""The probe's facts of a run and those of its log, put together
+(``fusers/inductor/live_facts.py``)."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ from fusiondoc.model.compiled import Accounts
 
 
 def as_scheduled(graph: CompiledGraph) -> CompiledGraph:
-    """As the probe sees it: the second stage of a mixed-order reduction is a node like others, without a
-    kernel (``Scheduler.nodes`` of torch 2.11)."""
+    """As the probe sees it: the second stage of a mixed-order reduction is a node
+    like others, without a kernel (``Scheduler.nodes`` of torch 2.11)."""
     nodes = [
         replace(node, kind=FinalKind.LOOPS, call=None, kernel=None)
         if node.call is CallKind.EAGER_SUM
@@ -35,8 +36,12 @@ def as_scheduled(graph: CompiledGraph) -> CompiledGraph:
     return replace(graph, final=tuple(nodes))
 
 
-@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.name)
-def test_no_group_is_made_of_what_the_wrapper_computes(recording: Recording) -> None:
+@pytest.mark.parametrize(
+    "recording", RECORDINGS, ids=lambda recording: recording.name
+)
+def test_no_group_is_made_of_what_the_wrapper_computes(
+    recording: Recording,
+) -> None:
     shown = read(recording.log, recording.trace)
     live = Compilation(graphs=tuple(map(as_scheduled, shown.graphs)))
     for graph, code in zip(with_live(shown, live).graphs, shown.graphs):
@@ -66,10 +71,17 @@ def test_a_break_that_the_log_explains_is_not_reported_again() -> None:
 
 
 def test_what_torch_measured_comes_from_the_log() -> None:
-    """A pair that a benchmark keeps apart was allowed before: hooks see no refusal."""
+    """A pair that a benchmark keeps apart was allowed before: hooks see no
+    refusal."""
     tried = Refusal("op0", "op1", "memory deps did not match", 1, True)
     measured = Refusal(
-        "buf0", "buf2", "fusing {'buf0'} with {'buf2'} cause 1.2x slowdown", 1, True, (0, 9), True
+        "buf0",
+        "buf2",
+        "fusing {'buf0'} with {'buf2'} cause 1.2x slowdown",
+        1,
+        True,
+        (0, 9),
+        True,
     )
     live = CompiledGraph("0/0", "forward", 0, refusals=(tried,))
     of_log = replace(live, refusals=(replace(tried, line=(0, 8)), measured))
@@ -109,16 +121,32 @@ def test_a_size_is_an_operator_of_no_kernel() -> None:
     """``x[:, last:]`` with dynamic shapes: the host computes ``last``."""
     operators = (
         GraphOperator("last", "call_function", "sub", (), "Sym(s0 - 1)"),
-        GraphOperator("mul", "call_function", "aten.mul.Tensor", ("last",), "f32[4, s0][s0, 1]cpu"),
+        GraphOperator(
+            "mul",
+            "call_function",
+            "aten.mul.Tensor",
+            ("last",),
+            "f32[4, s0][s0, 1]cpu",
+        ),
     )
     graph = CompiledGraph(
         "0/0",
         "forward",
         0,
         operators=operators,
-        final=(FinalNode("op0", ("op0",), FinalKind.LOOPS, "SchedulerNode", operators=("last", "mul")),),
+        final=(
+            FinalNode(
+                "op0",
+                ("op0",),
+                FinalKind.LOOPS,
+                "SchedulerNode",
+                operators=("last", "mul"),
+            ),
+        ),
         outputs=("mul",),
     )
     found = FinalGraph(graph)
     assert [operator.name for operator in found.nodes[0].operators] == ["mul"]
-    assert found.accounts == Accounts(in_groups=1, in_calls=0, views=1, dead=0, not_found=())
+    assert found.accounts == Accounts(
+        in_groups=1, in_calls=0, views=1, dead=0, not_found=()
+    )

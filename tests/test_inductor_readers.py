@@ -1,4 +1,5 @@
-"""Logs and traces of torch.compile against what hooks inside of torch saw (``fixtures/inductor``)."""
+"""Logs and traces of torch.compile against what hooks inside of torch saw
+(``fixtures/inductor``)."""
 
 from __future__ import annotations
 
@@ -8,10 +9,17 @@ from pathlib import Path
 import pytest
 from inductor_recordings import RECORDINGS, Recording, read
 
-from fusiondoc.fusers.inductor.compilation import CompiledGraph, FinalKind, FinalNode, Part
+from fusiondoc.fusers.inductor.compilation import (
+    CompiledGraph,
+    FinalKind,
+    FinalNode,
+    Part,
+)
 from fusiondoc.parsers.inductor.fusion_log import FusionLog
 
-each = pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.name)
+each = pytest.mark.parametrize(
+    "recording", RECORDINGS, ids=lambda recording: recording.name
+)
 
 
 def graphs(recording: Recording, *paths: Path) -> list[tuple[CompiledGraph, dict]]:
@@ -26,14 +34,21 @@ def test_final_nodes_are_those_of_the_scheduler(recording: Recording) -> None:
     for graph, facts in graphs(recording, recording.log):
         if facts["after"] is None:  # code generation failed
             continue
-        expected = {node["name"]: (node["kind"], tuple(node["members"])) for node in facts["after"]}
-        assert {node.name: (node.scheduler_class, node.members) for node in graph.final} == expected
+        expected = {
+            node["name"]: (node["kind"], tuple(node["members"]))
+            for node in facts["after"]
+        }
+        assert {
+            node.name: (node.scheduler_class, node.members) for node in graph.final
+        } == expected
 
 
 @each
 def test_every_refusal_with_a_text_is_read(recording: Recording) -> None:
     for graph, facts in graphs(recording, recording.log):
-        assert [[one.first, one.second, one.text] for one in graph.refusals] == facts["why"]
+        assert [
+            [one.first, one.second, one.text] for one in graph.refusals
+        ] == facts["why"]
         last = [one.round for one in graph.refusals if one.last_round]
         assert not last or set(last) == {max(one.round for one in graph.refusals)}
 
@@ -42,9 +57,13 @@ def test_every_refusal_with_a_text_is_read(recording: Recording) -> None:
 def test_nodes_of_the_graph_with_target_and_line(recording: Recording) -> None:
     for graph, facts in graphs(recording, recording.trace):
         computed = [one for one in graph.operators if one.op == "call_function"]
-        assert [one.name for one in computed] == [node["name"] for node in facts["post_grad_nodes"]]
+        assert [one.name for one in computed] == [
+            node["name"] for node in facts["post_grad_nodes"]
+        ]
         for operator, node in zip(computed, facts["post_grad_nodes"]):
-            if node["line"] is not None:  # File "models/cases.py", line 22, in forward
+            if (
+                node["line"] is not None
+            ):  # File "models/cases.py", line 22, in forward
                 _, file, rest = node["line"].split('"')
                 assert operator.source == f"{file}:{rest.split()[2].rstrip(',')}"
             if node["target"].startswith(("aten.", "prims.")):
@@ -57,50 +76,81 @@ def test_kernels_of_final_nodes(recording: Recording) -> None:
         kernels: dict[str, set[str]] = {}
         for kernel in facts["kernels"]:
             for name in kernel["snodes"]:
-                kernels.setdefault(name.replace("buf", "op"), set()).add(kernel["kernel"])
+                kernels.setdefault(name.replace("buf", "op"), set()).add(
+                    kernel["kernel"]
+                )
         if Part.CODE not in graph.holds:
             continue
         assert graph.phase == ("backward" if facts["backward"] else "forward")
         for node in graph.final:
-            own = set().union(*(kernels.get(member, set()) for member in node.members))
+            own = set().union(
+                *(kernels.get(member, set()) for member in node.members)
+            )
             if own:
-                assert node.kernel in {name.removeprefix("torch.ops.") for name in own}
+                assert node.kernel in {
+                    name.removeprefix("torch.ops.") for name in own
+                }
 
 
 @each
-def test_operators_of_kernels_are_origins_of_their_nodes(recording: Recording) -> None:
+def test_operators_of_kernels_are_origins_of_their_nodes(
+    recording: Recording,
+) -> None:
     for graph, facts in graphs(recording, recording.trace, recording.log):
         by_members: dict[str, set[str]] = {}
         for kernel in facts["kernels"]:
             for name in kernel["snodes"]:
-                by_members.setdefault(name.replace("buf", "op"), set()).update(kernel["ops"])
-        computed = {one.name for one in graph.operators if one.op == "call_function"}
+                by_members.setdefault(name.replace("buf", "op"), set()).update(
+                    kernel["ops"]
+                )
+        computed = {
+            one.name for one in graph.operators if one.op == "call_function"
+        }
         for node in graph.final:
-            seen = set().union(*(by_members.get(member, set()) for member in node.members))
+            seen = set().union(
+                *(by_members.get(member, set()) for member in node.members)
+            )
             if seen and node.kind is not FinalKind.CALL:
                 assert set(node.operators) <= seen & computed
 
 
-VIEWS = {"getitem", "aten.reshape.default", "aten.permute.default", "aten.expand.default"}
+VIEWS = {
+    "getitem",
+    "aten.reshape.default",
+    "aten.permute.default",
+    "aten.expand.default",
+}
 VIEWS |= {"aten.slice.Tensor", "aten.split.Tensor"}
 
 
 @each
-def test_every_node_is_in_a_kernel_or_a_call_or_computes_nothing(recording: Recording) -> None:
+def test_every_node_is_in_a_kernel_or_a_call_or_computes_nothing(
+    recording: Recording,
+) -> None:
     for graph, _ in graphs(recording, recording.trace, recording.log):
         if Part.CODE not in graph.holds:
             continue
         computed = {name for node in graph.final for name in node.operators}
         used = {name for one in graph.operators for name in one.inputs}
         for operator in graph.operators:
-            if operator.op != "call_function" or operator.name in computed or operator.target in VIEWS:
+            if (
+                operator.op != "call_function"
+                or operator.name in computed
+                or operator.target in VIEWS
+            ):
                 continue
             in_place = any(node.kind is FinalKind.NOTHING for node in graph.final)
-            assert in_place if operator.target == "aten.cat.default" else operator.name not in used
+            assert (
+                in_place
+                if operator.target == "aten.cat.default"
+                else operator.name not in used
+            )
 
 
 @each
-def test_buffers_that_nodes_share_are_those_of_the_scheduler(recording: Recording) -> None:
+def test_buffers_that_nodes_share_are_those_of_the_scheduler(
+    recording: Recording,
+) -> None:
     """The buffers that one node writes and another reads."""
     for graph, facts in graphs(recording, recording.trace, recording.log):
         if Part.CODE not in graph.holds:
@@ -109,12 +159,23 @@ def test_buffers_that_nodes_share_are_those_of_the_scheduler(recording: Recordin
         for node in facts["after"]:
             read = {name for name in node["reads"] if name.startswith("buf")}
             edges[node["name"]] = read - set(node["writes"])
-        mutated = {"index_ops", "inplace", "conv", "cat_split", "custom"}  # other names in the scheduler
+        mutated = {
+            "index_ops",
+            "inplace",
+            "conv",
+            "cat_split",
+            "custom",
+        }  # other names in the scheduler
         if recording.folder.name in mutated:
             continue
         for node in graph.final:
-            if node.kind in (FinalKind.LOOPS, FinalKind.OUTER_LOOP) and node.kernel is not None:
-                shared = {one.buffer for one in node.reads if one.buffer.startswith("buf")}
+            if (
+                node.kind in (FinalKind.LOOPS, FinalKind.OUTER_LOOP)
+                and node.kernel is not None
+            ):
+                shared = {
+                    one.buffer for one in node.reads if one.buffer.startswith("buf")
+                }
                 parts = {one.name for one in graph.buffers if one.part_of}
                 assert shared - parts == edges[node.name] - parts
 
@@ -124,13 +185,21 @@ def traffic(node: FinalNode) -> tuple[int | None, int | None]:
 
 
 def test_bytes_are_those_that_torch_counts() -> None:
-    """Of plain kernels: torch counts what is read of a slice, and the code shows whole buffers."""
+    """Of plain kernels: torch counts what is read of a slice, and the code shows
+    whole buffers."""
     equal = Counter[bool]()
     for recording in RECORDINGS:
         for graph, facts in graphs(recording, recording.trace, recording.log):
-            counted = {node["name"]: (node["read"], node["write"]) for node in facts["after"] or ()}
+            counted = {
+                node["name"]: (node["read"], node["write"])
+                for node in facts["after"] or ()
+            }
             for node in graph.final:
-                if None not in traffic(node) and node.kind is FinalKind.LOOPS and node.name in counted:
+                if (
+                    None not in traffic(node)
+                    and node.kind is FinalKind.LOOPS
+                    and node.name in counted
+                ):
                     equal[traffic(node) == counted[node.name]] += 1
     assert equal[True] >= 45
     assert equal[False] <= equal[True] // 6, equal
@@ -152,8 +221,14 @@ def test_breaks_and_recompiles_are_one_where_log_and_trace_show_them() -> None:
     assert "reorderable_logging_functions" in found.hints[1]
     grown = recorded("2.11-dynamic_small")
     (again,) = read(grown.trace, grown.log).recompiles
-    assert again.guards == ("tensor 'x' size mismatch at index 0. expected 16, actual 24",)
-    assert (again.function, again.source, again.compile_id) == ("dynamic", "models/cases.py:74", "0/1")
+    assert again.guards == (
+        "tensor 'x' size mismatch at index 0. expected 16, actual 24",
+    )
+    assert (again.function, again.source, again.compile_id) == (
+        "dynamic",
+        "models/cases.py:74",
+        "0/1",
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Runs of torch.compile: what the probe sees of Inductor, against torch's own objects in another process."""
+"""Runs of torch.compile: what the probe sees of Inductor, against torch's own
+objects in another process."""
 
 from __future__ import annotations
 
@@ -17,7 +18,13 @@ from command_line import Run, runs_in_this_process
 from running import python_apart, write
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.fusers.inductor.compilation import CallKind, Compilation, CompiledGraph, FinalKind, Part
+from fusiondoc.fusers.inductor.compilation import (
+    CallKind,
+    Compilation,
+    CompiledGraph,
+    FinalKind,
+    Part,
+)
 from fusiondoc.workflows.bench_compiled import seen_besides
 from fusiondoc.workflows.load import parse_capture
 
@@ -85,7 +92,10 @@ def oracle(folder: Path, *arguments: str) -> dict[str, Any]:
     """What torch itself says of the same program: no code of ours takes part."""
     write(folder, "oracle.py", ORACLE)
     done = python_apart(
-        folder / "oracle.py", *arguments, cwd=folder, env={**os.environ, **warm_torch.COMPILES}
+        folder / "oracle.py",
+        *arguments,
+        cwd=folder,
+        env={**os.environ, **warm_torch.COMPILES},
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -100,16 +110,29 @@ def compilation(folder: Path) -> Compilation:
 
 
 def newest(folder: Path) -> Capture:
-    return Capture(max(path for path in (folder / ".fusiondoc").iterdir() if path.is_dir()))
+    return Capture(
+        max(path for path in (folder / ".fusiondoc").iterdir() if path.is_dir())
+    )
 
 
 @pytest.fixture(scope="module")
-def block(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+def block(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """The block with its gradients, its kernels not compiled."""
     folder = tmp_path_factory.mktemp("block")
     write(folder, "model.py", BLOCK)
     run = runs_in_this_process(folder, folder / "cache")
-    done = run("diagnose", "model.py", "--fuser", "inductor", "--no-run", "--backward", "--format", "json")
+    done = run(
+        "diagnose",
+        "model.py",
+        "--fuser",
+        "inductor",
+        "--no-run",
+        "--backward",
+        "--format",
+        "json",
+    )
     assert done.returncode == 0, done.stderr
     return folder, done
 
@@ -119,16 +142,21 @@ def truth(block: tuple[Path, object]) -> dict[str, Any]:
     return oracle(block[0], "backward")
 
 
-def test_final_nodes_are_those_of_the_scheduler(block: tuple[Path, object], truth: dict[str, Any]) -> None:
+def test_final_nodes_are_those_of_the_scheduler(
+    block: tuple[Path, object], truth: dict[str, Any]
+) -> None:
     graphs = compilation(block[0]).graphs
     assert [graph.phase for graph in graphs] == ["forward", "backward"]
     ours = [
         sorted(
-            [node.name, node.scheduler_class, [read.buffer for read in node.reads]] for node in graph.final
+            [node.name, node.scheduler_class, [read.buffer for read in node.reads]]
+            for node in graph.final
         )
         for graph in graphs
     ]
-    assert ours == [sorted(nodes) for nodes in truth["finals"]]  # reordered later, for peak memory
+    assert ours == [
+        sorted(nodes) for nodes in truth["finals"]
+    ]  # reordered later, for peak memory
 
 
 def test_bytes_of_graphs_are_those_that_torch_counts(
@@ -143,12 +171,20 @@ def test_a_bench_counts_the_nodes_of_the_scheduler(
 ) -> None:
     """What ``bench`` makes of such records, without any log."""
     (tmp_path / "log").write_bytes(b"")
-    counts = seen_besides(tmp_path / "log", newest(block[0]).path / "records.jsonl").compiled
+    counts = seen_besides(
+        tmp_path / "log", newest(block[0]).path / "records.jsonl"
+    ).compiled
     assert counts.groups and counts.calls and counts.bytes_moved
-    loops = [sum(kind in LOOPS for _, kind, _ in nodes) for nodes in truth["finals"]]
+    loops = [
+        sum(kind in LOOPS for _, kind, _ in nodes) for nodes in truth["finals"]
+    ]
     assert [counts.groups.forward, counts.groups.backward] == loops
-    assert [counts.bytes_moved.forward, counts.bytes_moved.backward] == truth["moved"]
-    call = re.compile(r"^ +(?:extern_kernels\.|buf\d+ = torch\.ops\.aten\.)", re.MULTILINE)
+    assert [counts.bytes_moved.forward, counts.bytes_moved.backward] == truth[
+        "moved"
+    ]
+    call = re.compile(
+        r"^ +(?:extern_kernels\.|buf\d+ = torch\.ops\.aten\.)", re.MULTILINE
+    )
     calls = [len(call.findall(code)) for code in truth["codes"]]
     assert [counts.calls.forward, counts.calls.backward] == calls
     assert counts.graph_breaks == 0
@@ -159,30 +195,52 @@ def test_kernels_are_those_that_the_generated_code_defines(
 ) -> None:
     for graph, code in zip(compilation(block[0]).graphs, truth["codes"]):
         defined = [
-            line.split(" = ")[0] for line in code.splitlines() if " = async_compile.cpp_pybinding(" in line
+            line.split(" = ")[0]
+            for line in code.splitlines()
+            if " = async_compile.cpp_pybinding(" in line
         ]
         assert sorted(kernel.name for kernel in graph.kernels) == sorted(defined)
-        loops = [node for node in graph.final if node.kind in (FinalKind.LOOPS, FinalKind.OUTER_LOOP)]
+        loops = [
+            node
+            for node in graph.final
+            if node.kind in (FinalKind.LOOPS, FinalKind.OUTER_LOOP)
+        ]
         assert loops and {node.kernel for node in loops} == set(defined)
 
 
-def test_torch_counts_as_many_calls_of_libraries(block: tuple[Path, object], truth: dict[str, Any]) -> None:
+def test_torch_counts_as_many_calls_of_libraries(
+    block: tuple[Path, object], truth: dict[str, Any]
+) -> None:
     """Torch's counter holds calls and the results that are taken out of them."""
     graphs = compilation(block[0]).graphs
-    calls = [node for graph in graphs for node in graph.final if node.call is not None]
+    calls = [
+        node for graph in graphs for node in graph.final if node.call is not None
+    ]
     records = newest(block[0]).records.compiled
     assert records.totals is not None
     assert records.totals.counters["inductor"] == truth["counters"]
-    library = sorted(node.kernel or "" for node in calls if node.call is CallKind.LIBRARY)
+    library = sorted(
+        node.kernel or "" for node in calls if node.call is CallKind.LIBRARY
+    )
     assert library == ["extern_kernels.addmm"] * 2 + ["extern_kernels.mm"] * 4
 
 
-def test_every_operator_is_computed_somewhere_or_is_a_view(block: tuple[Path, object]) -> None:
-    views = ("aten.permute.", "aten.reshape.", "aten.view.", "aten.expand.", "getitem")
+def test_every_operator_is_computed_somewhere_or_is_a_view(
+    block: tuple[Path, object],
+) -> None:
+    views = (
+        "aten.permute.",
+        "aten.reshape.",
+        "aten.view.",
+        "aten.expand.",
+        "getitem",
+    )
     for graph in compilation(block[0]).graphs:
         computed = {name for node in graph.final for name in node.operators}
         for operator in graph.operators:
-            if operator.op == "call_function" and not operator.target.startswith(views):
+            if operator.op == "call_function" and not operator.target.startswith(
+                views
+            ):
                 assert operator.name in computed, operator
 
 
@@ -192,35 +250,62 @@ def test_operators_have_their_layers_and_lines_also_in_the_backward_graph(
     forward, backward = compilation(block[0]).graphs
     assert Part.LAYERS in forward.holds
     of_norm = operator_of(forward, "aten.var_mean.correction")
-    assert (of_norm.layer, of_norm.from_) == ("norm", "aten.native_layer_norm.default")
+    assert (of_norm.layer, of_norm.from_) == (
+        "norm",
+        "aten.native_layer_norm.default",
+    )
     assert of_norm.source is not None and of_norm.source.endswith("model.py:13")
-    assert [one.layer for one in forward.operators if one.target == "aten.addmm.default"] == [
+    assert [
+        one.layer for one in forward.operators if one.target == "aten.addmm.default"
+    ] == [
         "parts.0",
         "parts.1",
     ]
-    layers = {one.layer for one in backward.operators if one.target == "aten.mm.default"}
+    layers = {
+        one.layer for one in backward.operators if one.target == "aten.mm.default"
+    }
     assert layers == {"parts.0", "parts.1"}
 
 
 def operator_of(graph: CompiledGraph, target: str) -> Any:
-    return next(operator for operator in graph.operators if operator.target == target)
+    return next(
+        operator for operator in graph.operators if operator.target == target
+    )
 
 
 def test_a_sort_is_left_to_eager_code(block: tuple[Path, object]) -> None:
     (forward, _) = compilation(block[0]).graphs
-    sort = next(node for node in forward.final if "sort" in node.operators and node.call is not None)
-    assert (sort.call, sort.kernel) == (CallKind.ON_PURPOSE, "torch.ops.aten.sort.stable")
+    sort = next(
+        node
+        for node in forward.final
+        if "sort" in node.operators and node.call is not None
+    )
+    assert (sort.call, sort.kernel) == (
+        CallKind.ON_PURPOSE,
+        "torch.ops.aten.sort.stable",
+    )
 
 
 def test_no_shared_data_is_explained(block: tuple[Path, object]) -> None:
-    refused = [refusal for graph in compilation(block[0]).graphs for refusal in graph.refusals]
-    last = [one for one in refused if one.last_round and one.text == "no shared data"]
+    refused = [
+        refusal
+        for graph in compilation(block[0]).graphs
+        for refusal in graph.refusals
+    ]
+    last = [
+        one for one in refused if one.last_round and one.text == "no shared data"
+    ]
     assert last and all(one.why_not_shared for one in last)
 
 
-def test_nothing_is_compiled_and_the_capture_has_log_and_trace(block: tuple[Path, object]) -> None:
+def test_nothing_is_compiled_and_the_capture_has_log_and_trace(
+    block: tuple[Path, object],
+) -> None:
     capture = newest(block[0])
-    assert capture.request.options.no_run and capture.request.environment_set["TORCH_LOGS"]
+    assert (
+        capture.request.options.no_run
+        and capture.request.environment_set["TORCH_LOGS"]
+    )
     assert list((capture.path / "trace").glob("dedicated_log_torch_trace_*"))
     assert b"[__fusion] cannot fuse" in (capture.path / "log").read_bytes()
     assert len(capture.records.passes) == 2
@@ -249,17 +334,24 @@ inputs = [(torch.randn(4, 8),), (torch.randn(6, 8),)]
 """
 
 
-def test_a_compiled_function_is_recognised_with_breaks_and_recompiles(fusiondoc: Run, tmp_path: Path) -> None:
+def test_a_compiled_function_is_recognised_with_breaks_and_recompiles(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     write(tmp_path, "model.py", COMPILED)
-    done = fusiondoc("diagnose", "model.py", "--no-run", "--format", "json", cwd=tmp_path)
+    done = fusiondoc(
+        "diagnose", "model.py", "--no-run", "--format", "json", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["fuser"]["effective"] == "inductor"
     capture, made = newest(tmp_path), compilation(tmp_path)
     assert capture.records.frontend.effective == "dynamo"
-    assert [(one.number, (one.source or "").rpartition("/")[2]) for one in made.breaks] == [
-        ("GB0059", "model.py:7")
-    ]
-    assert made.recompiles and "size mismatch at index 0. expected 4, actual 6" in str(made.recompiles)
+    assert [
+        (one.number, (one.source or "").rpartition("/")[2]) for one in made.breaks
+    ] == [("GB0059", "model.py:7")]
+    assert (
+        made.recompiles
+        and "size mismatch at index 0. expected 4, actual 6" in str(made.recompiles)
+    )
 
 
 LIKE_TORCH_2_9 = """
@@ -275,35 +367,71 @@ inputs = (torch.randn(8, 16), torch.randn(8, 16))
 """
 
 
-def test_kernels_where_torch_names_them_only_with_provenance(fusiondoc: Run, tmp_path: Path) -> None:
-    """torch 2.9 calls the function that the kernels' nodes are read from only where provenance is tracked;
-    the back end's definitions of kernels show them too."""
+def test_kernels_where_torch_names_them_only_with_provenance(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    """torch 2.9 calls the function that the kernels' nodes are read from only where
+    provenance is tracked; the back end's definitions of kernels show them too."""
     write(tmp_path, "model.py", LIKE_TORCH_2_9)
     done = fusiondoc(
-        "diagnose", "model.py", "--fuser", "inductor", "--no-run", "--format", "json", cwd=tmp_path
+        "diagnose",
+        "model.py",
+        "--fuser",
+        "inductor",
+        "--no-run",
+        "--format",
+        "json",
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["kernels"] and report["groups"]
-    assert all(group["kernels"] and group["name"].startswith("cpp_fused") for group in report["groups"])
-    assert all(kernel["groups"] and kernel["bytes_moved"] for kernel in report["kernels"])
+    assert all(
+        group["kernels"] and group["name"].startswith("cpp_fused")
+        for group in report["groups"]
+    )
+    assert all(
+        kernel["groups"] and kernel["bytes_moved"] for kernel in report["kernels"]
+    )
 
 
 @pytest.mark.nightly
-def test_a_script_that_compiles_is_recognised(fusiondoc: Run, tmp_path: Path) -> None:
-    script = COMPILED.replace("inputs =", "shapes =") + "for shape in shapes[:1]:\n    model(*shape)\n"
+def test_a_script_that_compiles_is_recognised(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    script = (
+        COMPILED.replace("inputs =", "shapes =")
+        + "for shape in shapes[:1]:\n    model(*shape)\n"
+    )
     write(tmp_path, "train.py", script)
-    done = fusiondoc("diagnose", "train.py", "--script", "--no-run", "--format", "json", cwd=tmp_path)
+    done = fusiondoc(
+        "diagnose",
+        "train.py",
+        "--script",
+        "--no-run",
+        "--format",
+        "json",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert newest(tmp_path).records.frontend.effective == "dynamo"
-    assert [graph.phase for graph in compilation(tmp_path).graphs] == ["forward", "forward"]
+    assert [graph.phase for graph in compilation(tmp_path).graphs] == [
+        "forward",
+        "forward",
+    ]
 
 
 @pytest.mark.nightly
-def test_another_fuser_still_runs_what_is_wrapped(fusiondoc: Run, tmp_path: Path) -> None:
-    text = COMPILED.replace('    print("between")\n', "").replace("8),)", "8).requires_grad_(),)")
+def test_another_fuser_still_runs_what_is_wrapped(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    text = COMPILED.replace('    print("between")\n', "").replace(
+        "8),)", "8).requires_grad_(),)"
+    )
     write(tmp_path, "model.py", text)
-    done = fusiondoc("diagnose", "model.py", "--fuser", "none", "--format", "json", cwd=tmp_path)
+    done = fusiondoc(
+        "diagnose", "model.py", "--fuser", "none", "--format", "json", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert newest(tmp_path).records.frontend.effective == "torchscript"
 
@@ -329,10 +457,14 @@ print([report.frontend, report.fuser.effective, [group.kind for group in report.
 """
 
 
-@pytest.mark.parametrize("fuser", ["auto", pytest.param("inductor", marks=pytest.mark.nightly)])
-def test_a_block_of_a_running_program_shows_its_compiled_graphs(tmp_path: Path, fuser: str) -> None:
-    """And parameters of a compiled module have the names of eager: else ``--verify`` holds each gradient
-    against none."""
+@pytest.mark.parametrize(
+    "fuser", ["auto", pytest.param("inductor", marks=pytest.mark.nightly)]
+)
+def test_a_block_of_a_running_program_shows_its_compiled_graphs(
+    tmp_path: Path, fuser: str
+) -> None:
+    """And parameters of a compiled module have the names of eager: else
+    ``--verify`` holds each gradient against none."""
     write(tmp_path, "program.py", IN_PROCESS)
     done = python_apart(tmp_path / "program.py", tmp_path, fuser, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -347,10 +479,19 @@ def test_a_block_of_a_running_program_shows_its_compiled_graphs(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--fuser", "nnc", "--frontend", "dynamo"), "--fuser nnc does not go with --frontend dynamo"),
-        (("--fuser", "inductor", "--frontend", "aot"), "--fuser inductor does not go with --frontend aot"),
+        (
+            ("--fuser", "nnc", "--frontend", "dynamo"),
+            "--fuser nnc does not go with --frontend dynamo",
+        ),
+        (
+            ("--fuser", "inductor", "--frontend", "aot"),
+            "--fuser inductor does not go with --frontend aot",
+        ),
         (("--fuser", "nnc", "--no-run"), "--no-run is for Inductor"),
-        (("--fuser", "inductor", "--no-run", "--verify"), "--no-run computes no results"),
+        (
+            ("--fuser", "inductor", "--no-run", "--verify"),
+            "--no-run computes no results",
+        ),
     ],
 )
 def test_options_that_do_not_go_together(
@@ -361,21 +502,37 @@ def test_options_that_do_not_go_together(
     assert done.returncode == 2 and message in done.stderr
 
 
-def test_without_a_compiler_the_status_is_4_and_says_what_to_do(fusiondoc: Run, tmp_path: Path) -> None:
+def test_without_a_compiler_the_status_is_4_and_says_what_to_do(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     write(tmp_path, "model.py", COMPILED)
     env = {**os.environ, "CXX": "/nowhere/g++"}
-    done = fusiondoc("diagnose", "model.py", "--fuser", "inductor", cwd=tmp_path, env=env)
+    done = fusiondoc(
+        "diagnose", "model.py", "--fuser", "inductor", cwd=tmp_path, env=env
+    )
     assert done.returncode == 4, done.stdout + done.stderr
     assert "needs a C++ compiler" in done.stderr and "--no-run" in done.stderr
 
 
 @pytest.mark.nightly
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
-def test_real_kernels_give_the_results_of_eager(fusiondoc: Run, tmp_path: Path) -> None:
-    text = COMPILED.replace('    print("between")\n', "").replace("8),)", "8).requires_grad_(),)")
+def test_real_kernels_give_the_results_of_eager(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    text = COMPILED.replace('    print("between")\n', "").replace(
+        "8),)", "8).requires_grad_(),)"
+    )
     write(tmp_path, "model.py", text)
     done = fusiondoc(
-        "diagnose", "model.py", "--fuser", "inductor", "--backward", "--verify", "-f", "json", cwd=tmp_path
+        "diagnose",
+        "model.py",
+        "--fuser",
+        "inductor",
+        "--backward",
+        "--verify",
+        "-f",
+        "json",
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["verification"]

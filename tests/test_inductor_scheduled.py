@@ -1,6 +1,8 @@
-"""Logs and traces of torch.compile against the nodes that torch's scheduler had in the same process.
+"""Logs and traces of torch.compile against the nodes that torch's scheduler had in
+the same process.
 
-A C++ function holds several nodes, a kernel may be called for several, and a log names neither.
+A C++ function holds several nodes, a kernel may be called for several, and a log
+names neither.
 """
 
 from __future__ import annotations
@@ -31,13 +33,21 @@ def report(name: str, *files: str) -> Report:
 
 
 def scheduled(name: str) -> list[list[tuple[str, str, int]]]:
-    """Name, class and bytes (``get_read_write_buffers_sizes``) of the nodes that compute something."""
-    graphs: list[Any] = json.loads((FOLDER / name / "scheduler.json").read_text("utf-8"))
-    return [[tuple(node) for node in graph if node[1] not in NOTHING] for graph in graphs]
+    """Name, class and bytes (``get_read_write_buffers_sizes``) of the nodes that
+    compute something."""
+    graphs: list[Any] = json.loads(
+        (FOLDER / name / "scheduler.json").read_text("utf-8")
+    )
+    return [
+        [tuple(node) for node in graph if node[1] not in NOTHING]
+        for graph in graphs
+    ]
 
 
 def order(report: Report) -> list[list[bool]]:
-    return [[node.kind == "group" for node in graph.nodes] for graph in report.programs]
+    return [
+        [node.kind == "group" for node in graph.nodes] for graph in report.programs
+    ]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -51,12 +61,17 @@ def test_groups_and_calls_stand_in_the_order_of_the_scheduler(name: str) -> None
 
 
 def test_bytes_of_the_nodes_of_a_function() -> None:
-    """In the forward graph (22 groups in 6 functions) all are those that torch counts; in the gradient one
-    group reads a part of a buffer, of which the code alone shows the whole."""
+    """In the forward graph (22 groups in 6 functions) all are those that torch
+    counts; in the gradient one group reads a part of a buffer, of which the code
+    alone shows the whole."""
     found = report("zinb_loss-backward", LOG)
     groups = {group.id: group for group in found.groups}
-    for graph, nodes, differing in zip(found.programs, scheduled("zinb_loss-backward"), (0, 1)):
-        rows = [groups[node.group] for node in graph.nodes if node.group is not None]
+    for graph, nodes, differing in zip(
+        found.programs, scheduled("zinb_loss-backward"), (0, 1)
+    ):
+        rows = [
+            groups[node.group] for node in graph.nodes if node.group is not None
+        ]
         shown = Counter((row.bytes_in or 0) + (row.bytes_out or 0) for row in rows)
         counted = Counter(size for _, kind, size in nodes if kind != CALL)
         assert sum((counted - shown).values()) == differing
@@ -64,12 +79,16 @@ def test_bytes_of_the_nodes_of_a_function() -> None:
 
 @pytest.mark.parametrize(
     ("name", "files"),
-    [(name, (LOG, TRACE)) for name in TRACED] + [(name, (TRACE,)) for name in ON_GPU],
+    [(name, (LOG, TRACE)) for name in TRACED]
+    + [(name, (TRACE,)) for name in ON_GPU],
 )
 def test_each_operator_is_accounted_for(name: str, files: tuple[str, ...]) -> None:
-    """Memory that is only reserved, constants, kernels that are called again (the code names the operators of
-    the first call), and a foreach kernel, of which torch names none."""
+    """Memory that is only reserved, constants, kernels that are called again (the
+    code names the operators of the first call), and a foreach kernel, of which
+    torch names none."""
     compiled = report(name, *files).compiled
     assert compiled is not None
     accounts = [graph.accounts for graph in compiled.graphs]
-    assert [one.not_found for one in accounts if one is not None] == [()] * len(accounts)
+    assert [one.not_found for one in accounts if one is not None] == [()] * len(
+        accounts
+    )

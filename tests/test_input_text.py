@@ -1,4 +1,5 @@
-"""``--input`` texts: read, or refused with the column and what was expected there."""
+"""``--input`` texts: read, or refused with the column and what was expected
+there."""
 
 from __future__ import annotations
 
@@ -7,7 +8,13 @@ from any_text import CHARACTERS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusiondoc.probe.pass_inputs import DTYPES, InputTextError, PlainText, TensorText, parse_input
+from fusiondoc.probe.pass_inputs import (
+    DTYPES,
+    InputTextError,
+    PlainText,
+    TensorText,
+    parse_input,
+)
 
 
 @pytest.mark.parametrize(
@@ -69,9 +76,17 @@ def test_mistakes_are_placed(text: str, column: int, message: str) -> None:
     assert message in str(raised.value)
 
 
-@given(st.sampled_from(DTYPES), st.lists(st.integers(0, 10**6), max_size=6), st.sampled_from(["", " ", "  "]))
-def test_what_is_printed_is_read_again(dtype: str, sizes: list[int], blank: str) -> None:
-    parsed = parse_input(f"{blank}{dtype}[{(',' + blank).join(map(str, sizes))}]{blank}")
+@given(
+    st.sampled_from(DTYPES),
+    st.lists(st.integers(0, 10**6), max_size=6),
+    st.sampled_from(["", " ", "  "]),
+)
+def test_what_is_printed_is_read_again(
+    dtype: str, sizes: list[int], blank: str
+) -> None:
+    parsed = parse_input(
+        f"{blank}{dtype}[{(',' + blank).join(map(str, sizes))}]{blank}"
+    )
     assert isinstance(parsed, TensorText)
     assert (parsed.dtype, parsed.sizes) == (dtype, tuple(sizes))
 
@@ -81,4 +96,8 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         parse_input(text)
     except InputTextError as error:
-        assert 1 <= int(str(error).rpartition("column ")[2].split(":")[0]) <= len(text) + 2
+        assert (
+            1
+            <= int(str(error).rpartition("column ")[2].split(":")[0])
+            <= len(text) + 2
+        )

@@ -15,7 +15,9 @@ from fusiondoc.parsers.ir import Block, Dump, Graph
 from fusiondoc.parsers.ir.parse import parse_dump, parse_node, parse_node_lines
 
 DUMPS = [
-    dump.rstrip(b"\n").split(b"\n") for dump in ir_extract.distinct(FIXTURES / "ir", ir_extract.dumps) if dump
+    dump.rstrip(b"\n").split(b"\n")
+    for dump in ir_extract.distinct(FIXTURES / "ir", ir_extract.dumps)
+    if dump
 ]
 SMALL = [dump for dump in DUMPS if len(dump) < 300]
 FOREIGN = [
@@ -36,7 +38,15 @@ def shape(graph: Graph | Block) -> Any:
         graph.params,
         [
             (
-                *(node.kind, node.ref, node.outputs, node.inputs, node.attributes, node.source, node.scope),
+                *(
+                    node.kind,
+                    node.ref,
+                    node.outputs,
+                    node.inputs,
+                    node.attributes,
+                    node.source,
+                    node.scope,
+                ),
                 [shape(block) for block in node.blocks],
             )
             for node in graph.nodes
@@ -46,7 +56,10 @@ def shape(graph: Graph | Block) -> Any:
 
 
 def shapes(dump: Dump) -> Any:
-    return [shape(dump.graph), *((section.name, shape(section.graph)) for section in dump.sections)]
+    return [
+        shape(dump.graph),
+        *((section.name, shape(section.graph)) for section in dump.sections),
+    ]
 
 
 def lines_of(dump: Dump) -> list[int]:
@@ -56,13 +69,18 @@ def lines_of(dump: Dump) -> list[int]:
 @pytest.mark.parametrize("ending", [b"\r", b"  ", b"\r\r"])
 def test_leftovers_at_line_ends(ending: bytes) -> None:
     for dump in DUMPS:
-        assert shapes(parse_dump([line + ending for line in dump])) == shapes(parse_dump(dump))
+        assert shapes(parse_dump([line + ending for line in dump])) == shapes(
+            parse_dump(dump)
+        )
 
 
 def test_indentation_lost_or_shifted() -> None:
     for dump in DUMPS:
         whole = parse_dump(dump)
-        for changed in ([line.lstrip() for line in dump], [b"   " + line for line in dump]):
+        for changed in (
+            [line.lstrip() for line in dump],
+            [b"   " + line for line in dump],
+        ):
             again = parse_dump(changed)
             assert again.problems == ()
             assert again.complete
@@ -81,15 +99,22 @@ def test_header_text_before_the_graph() -> None:
 
 
 @settings(max_examples=examples(150), deadline=None)
-@given(st.sampled_from(DUMPS), st.lists(st.tuples(st.integers(1), st.sampled_from(FOREIGN)), max_size=4))
-def test_foreign_lines_are_set_aside(dump: list[bytes], foreign: list[tuple[int, bytes]]) -> None:
+@given(
+    st.sampled_from(DUMPS),
+    st.lists(st.tuples(st.integers(1), st.sampled_from(FOREIGN)), max_size=4),
+)
+def test_foreign_lines_are_set_aside(
+    dump: list[bytes], foreign: list[tuple[int, bytes]]
+) -> None:
     mixed: list[tuple[bool, bytes]] = [(False, line) for line in dump]
     for place, line in foreign:
         mixed.insert(1 + place % len(mixed), (True, line))
     read = parse_dump([line for _, line in mixed])
     assert read.complete, read.problems
     assert shapes(read) == shapes(parse_dump(dump))
-    assert list(read.foreign) == [n for n, (alien, line) in enumerate(mixed) if alien and line.strip()]
+    assert list(read.foreign) == [
+        n for n, (alien, line) in enumerate(mixed) if alien and line.strip()
+    ]
 
 
 @settings(max_examples=examples(150), deadline=None)
@@ -99,7 +124,9 @@ def test_end_missing(dump: list[bytes], data: st.DataObject) -> None:
     read = parse_dump(dump[:kept])
     assert not read.complete
     assert read.problems
-    assert lines_of(read) == [line for line in lines_of(parse_dump(dump)) if line < kept]
+    assert lines_of(read) == [
+        line for line in lines_of(parse_dump(dump)) if line < kept
+    ]
 
 
 @settings(max_examples=examples(150), deadline=None)
@@ -109,13 +136,26 @@ def test_beginning_missing(dump: list[bytes], data: st.DataObject) -> None:
     read = parse_dump(dump[lost:])
     assert not read.complete
     assert read.problems
-    assert [line + lost for line in lines_of(read)] == [n for n in lines_of(parse_dump(dump)) if n >= lost]
+    assert [line + lost for line in lines_of(read)] == [
+        n for n in lines_of(parse_dump(dump)) if n >= lost
+    ]
 
 
 @settings(max_examples=examples(150), deadline=None)
-@given(st.sampled_from([dump for dump in DUMPS if any(b"-> (" in line for line in dump)]), st.data())
-def test_lost_end_of_a_block_is_told_by_indentation(dump: list[bytes], data: st.DataObject) -> None:
-    ends = [number for number, line in enumerate(dump) if line.lstrip().startswith(b"-> (")]
+@given(
+    st.sampled_from(
+        [dump for dump in DUMPS if any(b"-> (" in line for line in dump)]
+    ),
+    st.data(),
+)
+def test_lost_end_of_a_block_is_told_by_indentation(
+    dump: list[bytes], data: st.DataObject
+) -> None:
+    ends = [
+        number
+        for number, line in enumerate(dump)
+        if line.lstrip().startswith(b"-> (")
+    ]
     lost = data.draw(st.sampled_from(ends))
     read = parse_dump(dump[:lost] + dump[lost + 1 :])
     assert not read.complete
@@ -123,11 +163,23 @@ def test_lost_end_of_a_block_is_told_by_indentation(dump: list[bytes], data: st.
     assert [[node.kind for node in graph.nodes] for graph in read.graphs()] == [
         [node.kind for node in graph.nodes] for graph in whole.graphs()
     ]
-    blocks = [(len(b.nodes), b.outputs) for g in whole.graphs() for n in g.walk() for b in n.blocks]
-    again = [(len(b.nodes), b.outputs) for g in read.graphs() for n in g.walk() for b in n.blocks]
+    blocks = [
+        (len(b.nodes), b.outputs)
+        for g in whole.graphs()
+        for n in g.walk()
+        for b in n.blocks
+    ]
+    again = [
+        (len(b.nodes), b.outputs)
+        for g in read.graphs()
+        for n in g.walk()
+        for b in n.blocks
+    ]
     assert [nodes for nodes, _ in again] == [nodes for nodes, _ in blocks]
     # Only the outputs that were printed on the lost line are lost.
-    assert [outputs for (_, outputs), (_, had) in zip(again, blocks) if outputs != had] in ([()], [])
+    assert [
+        outputs for (_, outputs), (_, had) in zip(again, blocks) if outputs != had
+    ] in ([()], [])
 
 
 def test_beginning_and_the_end_of_a_later_block_missing() -> None:
@@ -139,7 +191,11 @@ def test_beginning_and_the_end_of_a_later_block_missing() -> None:
   %6 : Tensor = aten::add(%4, %x)
   return (%6)"""
     read = parse_dump(text.split(b"\n"))
-    assert [node.kind for node in read.graph.nodes] == ["aten::relu", "prim::If", "aten::add"]
+    assert [node.kind for node in read.graph.nodes] == [
+        "aten::relu",
+        "prim::If",
+        "aten::add",
+    ]
 
 
 @settings(max_examples=examples(150), deadline=None)
@@ -160,7 +216,9 @@ def test_two_graphs_are_not_made_one() -> None:
     assert list(read.foreign) == list(range(len(first), len(first + second)))
     cut = parse_dump(first[:-3] + second)
     assert not cut.complete
-    assert lines_of(cut) == [line for line in lines_of(parse_dump(first)) if line < len(first) - 3]
+    assert lines_of(cut) == [
+        line for line in lines_of(parse_dump(first)) if line < len(first) - 3
+    ]
 
 
 mutations = st.lists(
@@ -177,7 +235,9 @@ mutations = st.lists(
 
 @settings(max_examples=examples(400), deadline=None)
 @given(st.sampled_from(SMALL), mutations)
-def test_nothing_makes_it_raise(dump: list[bytes], changes: list[tuple[str, int, Any]]) -> None:
+def test_nothing_makes_it_raise(
+    dump: list[bytes], changes: list[tuple[str, int, Any]]
+) -> None:
     lines = list(dump)
     for what, place, argument in changes:
         at = place % max(len(lines), 1)
@@ -189,7 +249,9 @@ def test_nothing_makes_it_raise(dump: list[bytes], changes: list[tuple[str, int,
             lines[at:at] = lines[at : at + argument]
         elif lines and lines[at] and what == "flip":
             position = place % len(lines[at])
-            lines[at] = lines[at][:position] + bytes([argument]) + lines[at][position + 1 :]
+            lines[at] = (
+                lines[at][:position] + bytes([argument]) + lines[at][position + 1 :]
+            )
         elif lines and what == "cut":
             lines[at] = lines[at][:argument]
     read = parse_dump(lines)
@@ -199,7 +261,12 @@ def test_nothing_makes_it_raise(dump: list[bytes], changes: list[tuple[str, int,
         node = parse_node(line)
         if node is not None:
             assert node.kind
-            assert (node.outputs, node.inputs, node.attributes, node.source) is not None
+            assert (
+                node.outputs,
+                node.inputs,
+                node.attributes,
+                node.source,
+            ) is not None
 
 
 @settings(max_examples=examples(300), deadline=None)

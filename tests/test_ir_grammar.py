@@ -1,4 +1,5 @@
-"""What no recording holds: prints over several lines, odd kinds, sections of one name inside each other."""
+"""What no recording holds: prints over several lines, odd kinds, sections of one
+name inside each other."""
 
 from __future__ import annotations
 
@@ -44,7 +45,12 @@ def test_sections_of_one_name() -> None:
     dump = parse_dump(lines(NESTED))
     assert dump.complete, dump.problems
     facts = [
-        (section.name, section.kind, section.parent.line if section.parent else None, section.graph.line)
+        (
+            section.name,
+            section.kind,
+            section.parent.line if section.parent else None,
+            section.graph.line,
+        )
         for section in dump.sections
     ]
     assert facts == [
@@ -56,7 +62,10 @@ def test_sections_of_one_name() -> None:
         ("backend::block_7", "backend::block", 20, 23),
     ]
     outer = dump.graph.nodes[1]
-    assert (outer.kind, outer.ref) == ("prim::DifferentiableGraph", "prim::DifferentiableGraph_1")
+    assert (outer.kind, outer.ref) == (
+        "prim::DifferentiableGraph",
+        "prim::DifferentiableGraph_1",
+    )
     body = dump.resolve(outer)
     assert body is not None and [param.name for param in body.params] == ["outer"]
     # A number at the end of an operator's name is none of a section.
@@ -66,7 +75,8 @@ def test_sections_of_one_name() -> None:
 
 @pytest.mark.parametrize("lost", range(2, 6))
 def test_lost_sections_are_said(lost: int) -> None:
-    # With only the last one lost nothing tells that `backend::block_7` is not an operator's name.
+    # With only the last one lost nothing tells that `backend::block_7` is not an
+    # operator's name.
     parts = NESTED.split("with ")
     dump = parse_dump(lines("with ".join(parts[:-lost])))
     assert not dump.complete
@@ -76,13 +86,19 @@ def test_lost_sections_are_said(lost: int) -> None:
 
 
 def test_number_at_the_end_of_an_operator_is_its_own() -> None:
-    dump = parse_dump(lines("graph(%x : Tensor):\n  %1 : Tensor = own::op_0(%x)\n  return (%1)"))
+    dump = parse_dump(
+        lines("graph(%x : Tensor):\n  %1 : Tensor = own::op_0(%x)\n  return (%1)")
+    )
     assert dump.complete
-    assert (dump.graph.nodes[0].kind, dump.graph.nodes[0].ref) == ("own::op_0", None)
+    assert (dump.graph.nodes[0].kind, dump.graph.nodes[0].ref) == (
+        "own::op_0",
+        None,
+    )
 
 
 def test_lost_section_of_an_inner_graph_takes_none_of_the_outer() -> None:
-    # The inner FallbackGraph_2 is not printed where it should be, before CudaFusionGroup_1.
+    # The inner FallbackGraph_2 is not printed where it should be, before
+    # CudaFusionGroup_1.
     text = """graph(%x : Tensor):
   %1 : Tensor = prim::DifferentiableGraph_0(%x)
   %2 : Tensor = prim::CudaFusionGroup_1(%x)
@@ -108,9 +124,15 @@ with prim::FallbackGraph_2 = graph(%x : Tensor):
 
 
 def test_scalars_of_a_python_function() -> None:
-    node = parse_node(b"%1 : Tensor = ^Own[inplace=0](it's (a, 1, [1.5]))(%x, %y) # f.py:1:2")
+    node = parse_node(
+        b"%1 : Tensor = ^Own[inplace=0](it's (a, 1, [1.5]))(%x, %y) # f.py:1:2"
+    )
     assert node is not None
-    assert (node.kind, node.scalars, node.inputs) == ("^Own", "it's (a, 1, [1.5])", ("x", "y"))
+    assert (node.kind, node.scalars, node.inputs) == (
+        "^Own",
+        "it's (a, 1, [1.5])",
+        ("x", "y"),
+    )
     plain = parse_node(b"%1 : Tensor = aten::relu(%x)")
     assert plain is not None and plain.scalars is None
 
@@ -119,7 +141,11 @@ def test_section_without_its_graph() -> None:
     dump = parse_dump(lines(NESTED)[4:])
     assert not dump.complete
     first = dump.sections[0]
-    assert (first.name, first.node, first.parent) == ("prim::DifferentiableGraph_0", None, None)
+    assert (first.name, first.node, first.parent) == (
+        "prim::DifferentiableGraph_0",
+        None,
+        None,
+    )
     assert dump.sections[1].parent is first.graph
 
 
@@ -142,7 +168,10 @@ def test_tensor_over_several_lines() -> None:
     assert dump.complete, dump.problems
     assert dump.foreign == ()
     first, second, third = dump.graph.nodes
-    assert first.attributes == {"value": " 1  2\n 3  4\n[ CPUFloatType{2,2} ]", "name": '"a"'}
+    assert first.attributes == {
+        "value": " 1  2\n 3  4\n[ CPUFloatType{2,2} ]",
+        "name": '"a"',
+    }
     assert first.source == "f.py:1:2"
     assert second.attributes["value"].endswith("[ CPUFloatType{2,1,2} ]")
     assert (third.line, third.inputs) == (11, ("1", "2"))
@@ -169,7 +198,12 @@ def test_node_with_blocks_by_itself() -> None:
     node = parse_node_lines(lines(text))
     assert node is not None
     assert node.outputs == (Value("7", "Tensor"), Value("8", "int"))
-    assert [inner.kind for inner in node.walk()] == ["prim::If", "prim::Print", "prim::Loop", "aten::relu"]
+    assert [inner.kind for inner in node.walk()] == [
+        "prim::If",
+        "prim::Print",
+        "prim::Loop",
+        "aten::relu",
+    ]
     first, second = node.blocks
     assert (first.outputs, second.outputs) == (("9", "n"), ("x", "n"))
     loop = first.nodes[1].blocks[0]
@@ -187,7 +221,11 @@ def test_node_with_blocks_by_itself() -> None:
         (
             b'%1 : X = a::b[v=[[["]"]], [[[1]]]], w={"k, z=1": [1, 2]}, x=annotate(Dict[int, float],{})](%x)',
             "a::b",
-            {"v": '[[["]"]], [[[1]]]]', "w": '{"k, z=1": [1, 2]}', "x": "annotate(Dict[int, float],{})"},
+            {
+                "v": '[[["]"]], [[[1]]]]',
+                "w": '{"k, z=1": [1, 2]}',
+                "x": "annotate(Dict[int, float],{})",
+            },
         ),
         (
             b' = prim::RaiseException[m="\\"](%y) # g.py:1:1"](%x)',
@@ -227,9 +265,14 @@ def test_no_node(text: bytes) -> None:
 
 
 def test_scope_and_source() -> None:
-    node = parse_node(b"%1 : T = aten::relu(%x), scope: __module.a/__module.a.b # my file: x.py:134:0")
+    node = parse_node(
+        b"%1 : T = aten::relu(%x), scope: __module.a/__module.a.b # my file: x.py:134:0"
+    )
     assert node is not None
-    assert (node.scope, node.source) == ("__module.a/__module.a.b", "my file: x.py:134:0")
+    assert (node.scope, node.source) == (
+        "__module.a/__module.a.b",
+        "my file: x.py:134:0",
+    )
 
 
 def test_mangled_node_is_said_and_the_rest_is_read() -> None:

@@ -1,4 +1,5 @@
-"""Real graphs of this torch: what our parser reads in their print is what torch's graph API says of them."""
+"""Real graphs of this torch: what our parser reads in their print is what torch's
+graph API says of them."""
 
 from __future__ import annotations
 
@@ -11,7 +12,10 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 
 import ir_programs  # noqa: E402
 from ir_torch import live_differences  # noqa: E402
@@ -36,15 +40,25 @@ def folded(function: Any) -> Any:
 
 
 GRAPHS: dict[str, Callable[[], Any]] = {
-    "loops, branches, nodes without outputs": lambda: scripted(ir_programs.control_flow),
+    "loops, branches, nodes without outputs": lambda: scripted(
+        ir_programs.control_flow
+    ),
     "calls of functions": lambda: scripted(ir_programs.constants),
     "constants of every type": lambda: folded(ir_programs.constants),
     "enum, named tuple, dictionary, optional": lambda: scripted(ir_programs.types),
     "forks": lambda: folded(ir_programs.forked),
-    "scopes": lambda: torch.jit.trace(ir_programs.Scoped(), torch.ones(2, 2)).inlined_graph,
-    "methods": lambda: torch.jit.trace(ir_programs.Scoped(), torch.ones(2, 2)).graph,
-    "tensor constants": lambda: torch.jit.freeze(torch.jit.script(ir_programs.Scoped().eval())).graph,
-    "Python functions": lambda: torch.jit.trace(ir_programs.python_function, torch.ones(2)).graph,
+    "scopes": lambda: (
+        torch.jit.trace(ir_programs.Scoped(), torch.ones(2, 2)).inlined_graph
+    ),
+    "methods": lambda: (
+        torch.jit.trace(ir_programs.Scoped(), torch.ones(2, 2)).graph
+    ),
+    "tensor constants": lambda: (
+        torch.jit.freeze(torch.jit.script(ir_programs.Scoped().eval())).graph
+    ),
+    "Python functions": lambda: (
+        torch.jit.trace(ir_programs.python_function, torch.ones(2)).graph
+    ),
 }
 
 
@@ -65,7 +79,9 @@ def test_nodes_printed_by_themselves(name: str) -> None:
         text = str(theirs).encode()
         alone = parse_node(text)
         assert alone is not None, text
-        mine, others = ([facts(node) for node in one.walk()] for one in (alone, inside))
+        mine, others = (
+            [facts(node) for node in one.walk()] for one in (alone, inside)
+        )
         if inside.ref is not None:
             assert mine[0]["attributes"].pop("Subgraph") == "<Graph>"
         assert mine == others
@@ -80,7 +96,10 @@ def facts(node: Node) -> dict[str, Any]:
         "scope": node.scope,
         "source": node.source,
         "scalars": node.scalars,
-        "blocks": [(block.index, block.params, len(block.nodes), block.outputs) for block in node.blocks],
+        "blocks": [
+            (block.index, block.params, len(block.nodes), block.outputs)
+            for block in node.blocks
+        ],
     }
 
 
@@ -104,13 +123,18 @@ def cpu_fusion() -> Iterator[None]:
 
 def test_sections_with_one_name_go_to_their_own_nodes(cpu_fusion: None) -> None:
     function = torch.jit.script(ir_programs.differentiable)
-    arguments = torch.randn(4, 8, requires_grad=True), torch.randn(8, requires_grad=True)
+    arguments = (
+        torch.randn(4, 8, requires_grad=True),
+        torch.randn(8, requires_grad=True),
+    )
     for _ in range(3):
         function(*arguments)
     graph = function.graph_for(*arguments)
     dump = parsed(graph)
     names = [section.name for section in dump.sections]
-    assert len(names) > len(set(names)), f"this torch made no two sections of one name: {names}"
+    assert len(names) > len(set(names)), (
+        f"this torch made no two sections of one name: {names}"
+    )
     assert dump.complete
     assert live_differences(graph, dump) == []
     for section in dump.sections:
@@ -130,7 +154,9 @@ def test_source_with_spaces_and_colons(tmp_path: Path) -> None:
     graph = torch.jit.script(module.add).graph
     dump = parsed(graph)
     assert live_differences(graph, dump) == []
-    assert {node.source for node in dump.graph.nodes if node.kind == "aten::add"} == {f"{path}:2:11"}
+    assert {
+        node.source for node in dump.graph.nodes if node.kind == "aten::add"
+    } == {f"{path}:2:11"}
 
 
 PRINT = """
@@ -163,7 +189,10 @@ def test_every_type_verbosity() -> None:
     shapes = [
         (
             [value.name for value in dump.graph.params],
-            [(node.kind, node.inputs, [value.name for value in node.outputs]) for node in dump.graph.nodes],
+            [
+                (node.kind, node.inputs, [value.name for value in node.outputs])
+                for node in dump.graph.nodes
+            ],
             dump.graph.outputs,
             dump.complete,
         )

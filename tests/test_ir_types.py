@@ -1,4 +1,5 @@
-"""Printed types against torch's type objects, and byte counts against real storages."""
+"""Printed types against torch's type objects, and byte counts against real
+storages."""
 
 from __future__ import annotations
 
@@ -53,9 +54,17 @@ dimensions = st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=5)
 
 
 @settings(max_examples=examples(200), deadline=None)
-@given(dimensions, st.sampled_from([torch.float32, torch.float16, torch.int64, torch.bool]), st.randoms())
-def test_bytes_are_those_of_the_storage(shape: list[tuple[int, bool]], dtype: Any, random: Any) -> None:
-    base = torch.empty([1 if expanded else size for size, expanded in shape], dtype=dtype)
+@given(
+    dimensions,
+    st.sampled_from([torch.float32, torch.float16, torch.int64, torch.bool]),
+    st.randoms(),
+)
+def test_bytes_are_those_of_the_storage(
+    shape: list[tuple[int, bool]], dtype: Any, random: Any
+) -> None:
+    base = torch.empty(
+        [1 if expanded else size for size, expanded in shape], dtype=dtype
+    )
     tensor = base.expand([size for size, _ in shape])
     order = list(range(len(shape)))
     random.shuffle(order)
@@ -73,7 +82,10 @@ def test_bytes_are_those_of_the_storage(shape: list[tuple[int, bool]], dtype: An
 def against_torch(text: str, theirs: Any) -> None:
     ours = parse_type(text)
     if theirs.kind() != "TensorType":
-        if theirs.kind() == "OptionalType" and next(iter(theirs.containedTypes())).kind() == "TensorType":
+        if (
+            theirs.kind() == "OptionalType"
+            and next(iter(theirs.containedTypes())).kind() == "TensorType"
+        ):
             assert isinstance(ours, TensorType) and ours.optional, text
         else:
             assert isinstance(ours, OtherType), text
@@ -82,12 +94,18 @@ def against_torch(text: str, theirs: Any) -> None:
     assert isinstance(ours, TensorType), text
     assert not ours.optional
     assert ours.dtype == (theirs.scalarType() or None)
-    assert ours.requires_grad == theirs.requires_grad() or ours.requires_grad is None
-    assert ours.device == (str(theirs.device()) if theirs.device() is not None else None)
+    assert (
+        ours.requires_grad == theirs.requires_grad() or ours.requires_grad is None
+    )
+    assert ours.device == (
+        str(theirs.device()) if theirs.device() is not None else None
+    )
     sizes, strides = theirs.varyingSizes(), theirs.strides()
     assert (list(ours.sizes) if ours.sizes is not None else None) == sizes, text
     if sizes:
-        assert (list(ours.strides) if ours.strides is not None else None) == strides, text
+        assert (
+            list(ours.strides) if ours.strides is not None else None
+        ) == strides, text
 
 
 def types_of(block: Any) -> list[Any]:
@@ -99,9 +117,15 @@ def types_of(block: Any) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("where", ["fixtures", pytest.param("recordings", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "where", ["fixtures", pytest.param("recordings", marks=pytest.mark.nightly)]
+)
 def test_types_of_real_graphs(where: str, request: pytest.FixtureRequest) -> None:
-    folder = FIXTURES / "ir" if where == "fixtures" else request.getfixturevalue("recordings")
+    folder = (
+        FIXTURES / "ir"
+        if where == "fixtures"
+        else request.getfixturevalue("recordings")
+    )
     seen = set()
     for text in ir_extract.distinct(Path(folder)):
         for theirs in types_of(Parsed(text.decode()).graph):
@@ -146,7 +170,9 @@ def test_type_as_torch_reads_it(text: str) -> None:
 
 
 def test_symbols_are_kept() -> None:
-    ours = parse_type("Float(SS(-2), 4, *, strides=[4, 1, 1], requires_grad=0, device=cpu)")
+    ours = parse_type(
+        "Float(SS(-2), 4, *, strides=[4, 1, 1], requires_grad=0, device=cpu)"
+    )
     assert isinstance(ours, TensorType)
     assert ours.sizes == (None, 4, None)
     assert ours.symbols == ("SS(-2)", "4", "*")
@@ -156,17 +182,32 @@ def test_symbols_are_kept() -> None:
 def test_what_torch_prints_but_does_not_read() -> None:
     unsized = parse_type("FloatTensor(requires_grad=0, device=cuda:0)")
     assert isinstance(unsized, TensorType)
-    assert (unsized.dtype, unsized.sizes, unsized.device) == ("Float", None, "cuda:0")
+    assert (unsized.dtype, unsized.sizes, unsized.device) == (
+        "Float",
+        None,
+        "cuda:0",
+    )
     bare = parse_type("Tensor(requires_grad=1)[Undefined]")
     assert isinstance(bare, TensorType)
-    assert (bare.dtype, bare.sizes, bare.requires_grad, bare.undefined) == (None, None, True, True)
+    assert (bare.dtype, bare.sizes, bare.requires_grad, bare.undefined) == (
+        None,
+        None,
+        True,
+        True,
+    )
     scalar = parse_type("Double()")
     assert isinstance(scalar, TensorType)
     assert scalar.sizes == ()
     assert bytes_once("Double()") == 8
-    unknown = parse_type("Float5_new(2, 3, strides=[3, 1], requires_grad=0, device=cpu)")
+    unknown = parse_type(
+        "Float5_new(2, 3, strides=[3, 1], requires_grad=0, device=cpu)"
+    )
     assert isinstance(unknown, TensorType)
-    assert (unknown.sizes, unknown.itemsize, bytes_once(unknown.text)) == ((2, 3), None, None)
+    assert (unknown.sizes, unknown.itemsize, bytes_once(unknown.text)) == (
+        (2, 3),
+        None,
+        None,
+    )
     for other in (
         "NamedTuple(a : Tensor, b : int)",
         "__torch__.M",
@@ -180,7 +221,8 @@ def test_what_torch_prints_but_does_not_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Tensor[]", "Tensor?[]", "Tensor[]?", "Float(2)[][]", "Tensor", "Float(2)?"]
+    "text",
+    ["Tensor[]", "Tensor?[]", "Tensor[]?", "Float(2)[][]", "Tensor", "Float(2)?"],
 )
 def test_lists_of_tensors(text: str) -> None:
     assert holds_tensor(text)
@@ -188,7 +230,10 @@ def test_lists_of_tensors(text: str) -> None:
 
 
 @settings(max_examples=examples(300), deadline=None)
-@given(st.text(st.sampled_from("FloatTensor(23,*strides=[] ]?SS-:_0device")) | st.text(CHARACTERS))
+@given(
+    st.text(st.sampled_from("FloatTensor(23,*strides=[] ]?SS-:_0device"))
+    | st.text(CHARACTERS)
+)
 def test_any_text_is_some_type(text: str) -> None:
     kind = parse_type(text)
     assert kind.text == text

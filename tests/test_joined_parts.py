@@ -1,4 +1,5 @@
-"""Parts assigned in place, of which the plan of the run shows the sizes: the change comes true."""
+"""Parts assigned in place, of which the plan of the run shows the sizes: the change
+comes true."""
 
 from __future__ import annotations
 
@@ -42,20 +43,32 @@ inputs = (torch.randn(2, 4, 4), torch.randn(2, 4, 2))
     ("text", "lines", "promised", "groups"),
     [
         # The text does not show the sizes of ``centre``; the plan does.
-        pytest.param(ELEMENTS, ["decoded[..., 0] = centre"], [(1, -1)], 1, id="element"),
         pytest.param(
-            PARTS, ["t[..., :2] += d", "t[:, 1] = 0.0"], [(3, 2)], 2, id="number and other dimension"
+            ELEMENTS, ["decoded[..., 0] = centre"], [(1, -1)], 1, id="element"
+        ),
+        pytest.param(
+            PARTS,
+            ["t[..., :2] += d", "t[:, 1] = 0.0"],
+            [(3, 2)],
+            2,
+            id="number and other dimension",
         ),
     ],
 )
 def test_a_part_whose_sizes_the_run_shows_is_joined(
-    text: str, lines: list[str], promised: list[tuple[int, int]], groups: int, tmp_path: Path
+    text: str,
+    lines: list[str],
+    promised: list[tuple[int, int]],
+    groups: int,
+    tmp_path: Path,
 ) -> None:
     torch = pytest.importorskip("torch")
     path, copy = tmp_path / "net.py", tmp_path / "changed.py"
     path.write_text(text)
     before = fusiondoc.diagnose(str(path), fuser="nnc", runs=3)
-    assert [edit.before.strip() for one in before.plan for edit in one.edits] == lines
+    assert [
+        edit.before.strip() for one in before.plan for edit in one.edits
+    ] == lines
     assert [(one.operators, one.groups) for one in before.plan] == promised
     for edit in (edit for one in before.plan for edit in one.edits):
         text = text.replace(edit.before, edit.after)
@@ -64,4 +77,6 @@ def test_a_part_whose_sizes_the_run_shows_is_joined(
     assert sum(group.count for group in after.groups) == groups
     assert "aten::copy_" not in {row.op for row in after.unfused}
     one, other = runpy.run_path(str(path)), runpy.run_path(str(copy))
-    torch.testing.assert_close(one["model"](*one["inputs"]), other["model"](*one["inputs"]))
+    torch.testing.assert_close(
+        one["model"](*one["inputs"]), other["model"](*one["inputs"])
+    )

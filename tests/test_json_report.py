@@ -1,4 +1,5 @@
-"""The JSON report against its published schema, on real logs and on the command line."""
+"""The JSON report against its published schema, on real logs and on the command
+line."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def test_every_log_gives_a_valid_report(log: Path, fusiondoc: Run) -> None:
     report = json.loads(done.stdout)
     validate(report, SCHEMA)
     ids = {g["id"] for g in report["groups"]}
-    assert [g["id"] for g in report["groups"]] == [f"G{i + 1}" for i in range(len(ids))]
+    assert [g["id"] for g in report["groups"]] == [
+        f"G{i + 1}" for i in range(len(ids))
+    ]
     for row in report["groups"]:
         assert row["ops"] == [n["op"] for n in row["nodes"]]
         assert row["respecialises"] is None or row["respecialises"] in ids
@@ -41,7 +44,9 @@ def test_the_schema_refuses_what_is_not_a_report() -> None:
         validate({"schema": "fusiondoc.report/1"}, SCHEMA)
 
 
-def test_output_goes_to_the_file_and_its_ending_gives_the_format(fusiondoc: Run, tmp_path: Path) -> None:
+def test_output_goes_to_the_file_and_its_ending_gives_the_format(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     done = fusiondoc("parse", LOGS[0], "--output", "report.json")
     assert (done.returncode, done.stdout) == (0, "")
     validate(json.loads((tmp_path / "report.json").read_text()), SCHEMA)

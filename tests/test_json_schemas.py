@@ -1,4 +1,5 @@
-"""The schemas in docs/ are those of the dataclasses, and every limit in them is of a field that exists."""
+"""The schemas in docs/ are those of the dataclasses, and every limit in them is of
+a field that exists."""
 
 from __future__ import annotations
 
@@ -58,7 +59,9 @@ def classes(kind: Any) -> Iterator[type]:
 
 def test_limits_are_of_fields_that_exist() -> None:
     known = {one for document in DOCUMENTS.values() for one in classes(document)}
-    names = {f"{kind.__name__}.{one.name}" for kind in known for one in fields(kind)}
+    names = {
+        f"{kind.__name__}.{one.name}" for kind in known for one in fields(kind)
+    }
     names |= {name.partition(".")[2] for name in names}
     assert set(json_schema._VALUES) - names == set()
 
@@ -68,7 +71,10 @@ def test_text_behind_a_field_describes_it() -> None:
     assert group["properties"]["segments"]["description"].startswith(
         "More than one where the fuser cut the group"
     )
-    assert group["properties"]["ops"] == {"type": "array", "items": {"type": "string"}}
+    assert group["properties"]["ops"] == {
+        "type": "array",
+        "items": {"type": "string"},
+    }
     assert "texts" not in json_schema.schema("report")["properties"]
 
 
@@ -84,7 +90,12 @@ class Sample:
 def test_shapes_of_types() -> None:
     assert json_schema._object(Sample, {})["properties"] == {
         "size": {"type": ["integer", "null"], "minimum": 0},
-        "pair": {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2},
+        "pair": {
+            "type": "array",
+            "items": {"type": "string"},
+            "minItems": 2,
+            "maxItems": 2,
+        },
         "all": {
             "type": "array",
             "items": {"type": "array", "items": {"type": "integer", "minimum": 0}},
@@ -107,4 +118,6 @@ def test_limits_refuse(fusiondoc: Run, tmp_path: Path) -> None:
     ):
         wrong = json.loads(json.dumps(report))
         wrong["groups"][0][key] = value
-        assert [list(error.path) for error in validator.iter_errors(wrong)] == [["groups", 0, key]]
+        assert [list(error.path) for error in validator.iter_errors(wrong)] == [
+            ["groups", 0, key]
+        ]

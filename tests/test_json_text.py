@@ -1,4 +1,5 @@
-"""The JSON text of a report is that of its dictionaries, and evidence in it is bounded."""
+"""The JSON text of a report is that of its dictionaries, and evidence in it is
+bounded."""
 
 from __future__ import annotations
 
@@ -26,12 +27,23 @@ LOGS = sorted((FIXTURES / "logs").glob("*.xz"))[:2]
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: path.name)
 def test_the_text_is_that_of_the_dictionaries(log) -> None:  # type: ignore[no-untyped-def]
     report = report_from([str(log)])
-    assert render(report) == json.dumps(as_dict(report), indent=2, ensure_ascii=False) + "\n"
+    assert (
+        render(report)
+        == json.dumps(as_dict(report), indent=2, ensure_ascii=False) + "\n"
+    )
 
 
 @pytest.mark.parametrize(
     "value",
-    [{}, [], (), {"a": []}, [{}, None, True, 1, 1.5, -math.inf, math.nan], {'\n"ä\x7f\u2028': "\\"}, {1: 2}],
+    [
+        {},
+        [],
+        (),
+        {"a": []},
+        [{}, None, True, 1, 1.5, -math.inf, math.nan],
+        {'\n"ä\x7f\u2028': "\\"},
+        {1: 2},
+    ],
 )
 def test_plain_values(value: object) -> None:
     assert text_of(value) == json.dumps(value, indent=2, ensure_ascii=False)
@@ -60,9 +72,12 @@ class Stages:
 
 @pytest.mark.skipif(sys.version_info < (3, 10), reason="has no | of types")
 def test_types_that_other_code_asked_for_first() -> None:
-    """``typing`` keeps them by what they equal: it gives ours what that other code wrote."""
+    """``typing`` keeps them by what they equal: it gives ours what that other code
+    wrote."""
     (hint,) = typing.get_type_hints(Stages).values()
     assert "|" in str(hint)
-    assert read_part(Stages, {"of": {"a": "first", "b": None}}) == Stages({"a": Stage.FIRST, "b": None})
+    assert read_part(Stages, {"of": {"a": "first", "b": None}}) == Stages(
+        {"a": Stage.FIRST, "b": None}
+    )
     inner = _object(Stages, {})["properties"]["of"]["additionalProperties"]
     assert inner == {"enum": ["first", None]}

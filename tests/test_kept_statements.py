@@ -1,4 +1,5 @@
-"""The statements of a pass are kept as bytes: reports are those of statements that are held as they are."""
+"""The statements of a pass are kept as bytes: reports are those of statements that
+are held as they are."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from fusiondoc.parsers.jit.statements import NodeText, state
 LOG = FIXTURES / "ir" / "nvfuser-2.1.2-rejects.log.xz"
 
 
-def test_a_report_of_packed_statements_is_that_of_open_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_of_packed_statements_is_that_of_open_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     text = raw_log.read(LOG)
     packed = read([text])
     reasons = [row.reason for row in packed[0].unfused if row.reason.stated]

@@ -1,4 +1,5 @@
-"""The catalogue against what real runs of torch did, and against the probe, which may not import it."""
+"""The catalogue against what real runs of torch did, and against the probe, which
+may not import it."""
 
 from __future__ import annotations
 
@@ -63,7 +64,9 @@ def test_probe_and_check_agree_on_what_a_value_is(kind: str, text: str):
             parse(kind, text)
 
 
-def test_every_dump_option_of_a_real_run_is_known_exactly_if_that_run_did_not_fall_back(recordings: Path):
+def test_every_dump_option_of_a_real_run_is_known_exactly_if_that_run_did_not_fall_back(
+    recordings: Path,
+):
     seen = set()
     for log in sorted((recordings / "torch-2.1.2" / "dumps").glob("*.log")):
         option = log.name.split(".")[1]
@@ -77,8 +80,12 @@ def test_every_dump_option_of_a_real_run_is_known_exactly_if_that_run_did_not_fa
     assert ("print_args", True) in seen and ("kernel_args", False) in seen
 
 
-def test_every_file_that_wrote_to_a_real_log_is_known_at_its_level(recordings: Path):
-    prefix = re.compile(rb"^\[(DUMP|UPDATE|DEBUG) (\w+)\.(?:cpp|h|cu):\d+\] ", re.MULTILINE)
+def test_every_file_that_wrote_to_a_real_log_is_known_at_its_level(
+    recordings: Path,
+):
+    prefix = re.compile(
+        rb"^\[(DUMP|UPDATE|DEBUG) (\w+)\.(?:cpp|h|cu):\d+\] ", re.MULTILINE
+    )
     rank = {b"DUMP": 0, b"UPDATE": 1, b"DEBUG": 2}
     found: set[tuple[str, str]] = set()
     for log in recordings.glob("torch-*/**/*.log"):
@@ -106,14 +113,20 @@ def test_dump_options_follow_the_version(version: str, has: str, lacks: str):
 
 
 def test_torch_without_nvfuser_has_no_dump_options():
-    assert catalogue.dump_options("2.2.0") == catalogue.dump_options("2.13.0+cpu") == ()
+    assert (
+        catalogue.dump_options("2.2.0")
+        == catalogue.dump_options("2.13.0+cpu")
+        == ()
+    )
     with pytest.raises(UsageError, match=r"torch 2\.13 knows no option") as error:
         checks.check_option_list(checks.DUMP, "cuda_kernel", "2.13.0")
     assert "1.11 to 2.1" in str(error.value.hint)
 
 
 def test_an_option_of_another_version_says_where_it_exists():
-    with pytest.raises(UsageError, match=r"torch 1\.11, not in torch 2\.0\. Use kernel_args") as error:
+    with pytest.raises(
+        UsageError, match=r"torch 1\.11, not in torch 2\.0\. Use kernel_args"
+    ) as error:
         checks.check_option_list(checks.DUMP, "cuda_kernel,print_args", "2.0.1")
     assert "fall back" in str(error.value.hint)
 
@@ -129,10 +142,12 @@ def test_a_slip_gets_did_you_mean_and_spaces_get_the_right_spelling():
 def test_a_knob_of_inductor_is_found_by_its_name_in_torch():
     with pytest.raises(UsageError, match=r"'triton\.prefer_nd_tiling'"):
         checks.check_knob("torch._inductor.config.triton.prefer_nd_tiling")
-    assert checks.check_knob("triton.prefer_nd_tiling", "on", "2.13.0").in_python == (
-        "torch._inductor.config.triton.prefer_nd_tiling",
-    )
-    with pytest.raises(UsageError, match=r"is in torch 2\.6 to 2\.13, not in torch 2\.1"):
+    assert checks.check_knob(
+        "triton.prefer_nd_tiling", "on", "2.13.0"
+    ).in_python == ("torch._inductor.config.triton.prefer_nd_tiling",)
+    with pytest.raises(
+        UsageError, match=r"is in torch 2\.6 to 2\.13, not in torch 2\.1"
+    ):
         checks.check_knob("max_fusion_size", "2", "2.1.2")
 
 
@@ -151,5 +166,11 @@ def test_importing_the_catalogue_loads_neither_torch_nor_yaml():
         "import sys, fusiondoc.fuser_knobs.checks\n"
         "print([name for name in ('torch', 'yaml', 'click') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.strip() == "[]"

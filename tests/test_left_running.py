@@ -1,5 +1,6 @@
-"""What a program starts is ended with it and told: daemons, forks, sessions of their own; whatever ends the
-program, and if fusiondoc itself is killed. Plain Python children, no torch."""
+"""What a program starts is ended with it and told: daemons, forks, sessions of
+their own; whatever ends the program, and if fusiondoc itself is killed. Plain
+Python children, no torch."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from fusiondoc.runner import child
 from fusiondoc.runner.child import Child, Ending
 from fusiondoc.workflows.load import report_of
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="subreapers are Linux's")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="subreapers are Linux's"
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -65,20 +68,29 @@ time.sleep(60)
 READY = "\nwhile not os.path.exists('ready'): time.sleep(0.01)\n"
 
 
-def run(folder: Path, source: str, timeout: float = 30) -> tuple[Ending, LeftRunning | None, dict[str, int]]:
-    """The end of a program, what the records say of its processes, and their numbers."""
+def run(
+    folder: Path, source: str, timeout: float = 30
+) -> tuple[Ending, LeftRunning | None, dict[str, int]]:
+    """The end of a program, what the records say of its processes, and their
+    numbers."""
     (folder / "worker.py").write_text(WORKER)
     (folder / "user.py").write_text(STARTS + source)
     records = folder / "records.jsonl"
     command = [sys.executable, "-S", "user.py"]
-    ending = Child(command, os.environ, folder, folder / "log", timeout, records).run()
+    ending = Child(
+        command, os.environ, folder, folder / "log", timeout, records
+    ).run()
     data = records.read_bytes() if records.exists() else b""
     return ending, read_records(data).left, pids(folder)
 
 
 def pids(folder: Path) -> dict[str, int]:
     file = folder / "pids"
-    rows = [line.split() for line in file.read_text().splitlines()] if file.exists() else []
+    rows = (
+        [line.split() for line in file.read_text().splitlines()]
+        if file.exists()
+        else []
+    )
     return {name: int(number) for name, number in rows}
 
 
@@ -86,7 +98,10 @@ def test_a_daemon_in_a_session_of_its_own_is_ended_and_told(tmp_path: Path) -> N
     ending, left, started = run(tmp_path, "daemon()\nprint('done')")
     assert (ending.exit_status, (tmp_path / "log").read_text()) == (0, "done\n")
     assert left is not None and dict(left.names) == {"a fork of the program": 1}
-    assert left.in_words == "1 process that the program had started: a fork of the program"
+    assert (
+        left.in_words
+        == "1 process that the program had started: a fork of the program"
+    )
     assert wait_until_gone(started["daemon"])
 
 
@@ -102,7 +117,9 @@ def test_a_daemon_in_a_session_of_its_own_is_ended_and_told(tmp_path: Path) -> N
 def test_workers_are_ended_after_any_end(
     tmp_path: Path, last: str, status: int | None, signal_name: str | None
 ) -> None:
-    ending, left, started = run(tmp_path, "sleeper(start_new_session=True)" + READY + last)
+    ending, left, started = run(
+        tmp_path, "sleeper(start_new_session=True)" + READY + last
+    )
     assert (ending.exit_status, ending.signal) == (status, signal_name)
     assert left is not None and list(left.names.values()) == [1]
     (name,) = left.names
@@ -111,14 +128,22 @@ def test_workers_are_ended_after_any_end(
     assert wait_until_gone(started["sleeper"])
 
 
-def test_one_that_ignores_the_polite_signal_or_is_stopped_is_ended_too(tmp_path: Path) -> None:
-    source = "sleeper('deaf')" + READY + "os.kill(int(open('pids').read().split()[1]), signal.SIGSTOP)"
+def test_one_that_ignores_the_polite_signal_or_is_stopped_is_ended_too(
+    tmp_path: Path,
+) -> None:
+    source = (
+        "sleeper('deaf')"
+        + READY
+        + "os.kill(int(open('pids').read().split()[1]), signal.SIGSTOP)"
+    )
     _, left, started = run(tmp_path, source)
     assert left is not None and left.count == 1 and left.still_running == 0
     assert wait_until_gone(started["sleeper"])
 
 
-def test_workers_that_end_by_themselves_are_neither_ended_nor_told(tmp_path: Path) -> None:
+def test_workers_that_end_by_themselves_are_neither_ended_nor_told(
+    tmp_path: Path,
+) -> None:
     ending, left, _ = run(
         tmp_path,
         "parent = os.getpid()\n"
@@ -132,7 +157,8 @@ def test_workers_that_end_by_themselves_are_neither_ended_nor_told(tmp_path: Pat
 
 
 def test_orphans_that_have_ended_leave_no_zombie(tmp_path: Path) -> None:
-    """The program asks for the state of its orphan: the supervisor has taken its status long since."""
+    """The program asks for the state of its orphan: the supervisor has taken its
+    status long since."""
     _, left, _ = run(
         tmp_path,
         "if os.fork() == 0:\n    if os.fork() == 0:\n        note('orphan', os.getpid())\n    os._exit(0)\n"
@@ -144,7 +170,8 @@ def test_orphans_that_have_ended_leave_no_zombie(tmp_path: Path) -> None:
 
 
 def test_processes_of_the_user_are_not_touched(tmp_path: Path) -> None:
-    """``fusiondoc.diagnose`` runs in the user's process, which may have children of its own."""
+    """``fusiondoc.diagnose`` runs in the user's process, which may have children of
+    its own."""
     mine = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
         run(tmp_path, "daemon()")
@@ -160,24 +187,36 @@ def test_a_timeout_ends_the_daemons_too(tmp_path: Path) -> None:
     assert left is not None and wait_until_gone(started["daemon"])
 
 
-def test_a_program_that_stops_itself_is_ended_at_its_timeout(tmp_path: Path) -> None:
+def test_a_program_that_stops_itself_is_ended_at_its_timeout(
+    tmp_path: Path,
+) -> None:
     ending, _, _ = run(tmp_path, "os.kill(os.getpid(), signal.SIGSTOP)", timeout=1)
-    assert ending.timed_out and (ending.signal, ending.stopped) == ("SIGTERM", "SIGSTOP")
+    assert ending.timed_out and (ending.signal, ending.stopped) == (
+        "SIGTERM",
+        "SIGSTOP",
+    )
 
 
 def test_without_a_subreaper_the_process_group_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on macOS: who is in the group is not known, so no name and no number is told."""
-    monkeypatch.setattr(child, "_START", "import sys; sys.platform = 'other'; " + child._START)
+    """As on macOS: who is in the group is not known, so no name and no number is
+    told."""
+    monkeypatch.setattr(
+        child, "_START", "import sys; sys.platform = 'other'; " + child._START
+    )
     ending, left, started = run(tmp_path, "sleeper('deaf')" + READY)
     assert ending.exit_status == 0
-    assert left is not None and left.in_words == "processes that the program had started"
+    assert (
+        left is not None
+        and left.in_words == "processes that the program had started"
+    )
     assert wait_until_gone(started["sleeper"])
 
 
 def test_what_a_second_interruption_does(tmp_path: Path) -> None:
-    """The first one lets a program end in its own way; the second one ends it and all else at once."""
+    """The first one lets a program end in its own way; the second one ends it and
+    all else at once."""
 
     def interrupt() -> None:
         for ready in ("ready", "asked"):
@@ -207,12 +246,16 @@ Child([sys.executable, "user.py"], os.environ, folder, folder / "log", 60, folde
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-def test_everything_ends_when_fusiondoc_is_killed(tmp_path: Path, number: signal.Signals) -> None:
+def test_everything_ends_when_fusiondoc_is_killed(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     (tmp_path / "worker.py").write_text(WORKER)
     last = "note('program', os.getpid()); daemon(); sleeper('deaf', start_new_session=True); time.sleep(60)"
     (tmp_path / "user.py").write_text(STARTS + last)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    fusiondoc = subprocess.Popen([sys.executable, "-c", DRIVER], env=environment, cwd=tmp_path)
+    fusiondoc = subprocess.Popen(
+        [sys.executable, "-c", DRIVER], env=environment, cwd=tmp_path
+    )
     until = time.monotonic() + 20
     while not (tmp_path / "ready").exists() and time.monotonic() < until:
         time.sleep(0.02)
@@ -221,7 +264,9 @@ def test_everything_ends_when_fusiondoc_is_killed(tmp_path: Path, number: signal
     started = pids(tmp_path)
     assert set(started) == {"program", "daemon", "sleeper"}
     assert all(map(wait_until_gone, started.values()))
-    while not (tmp_path / "records.jsonl").exists() and time.monotonic() < until + 10:
+    while (
+        not (tmp_path / "records.jsonl").exists() and time.monotonic() < until + 10
+    ):
         time.sleep(0.02)
     told = read_records((tmp_path / "records.jsonl").read_bytes()).left
     assert told is not None and told.fusiondoc_gone and told.count == 2
@@ -233,13 +278,30 @@ def test_what_is_told_of_a_process_holds_no_argument(tmp_path: Path) -> None:
         ["bash", "-c", "sleep 60; echo password"],
         ["sleep", "60"],
         [sys.executable, "-S", "-c", "import time; time.sleep(60)", "password"],
-        [sys.executable, "-S", "-m", "timeit", "-n1", "-s", "password=1", "__import__('time').sleep(60)"],
+        [
+            sys.executable,
+            "-S",
+            "-m",
+            "timeit",
+            "-n1",
+            "-s",
+            "password=1",
+            "__import__('time').sleep(60)",
+        ],
     ]
-    source = "".join(f"subprocess.Popen({command!r})\n" for command in commands) + "time.sleep(0.3)"
+    source = (
+        "".join(f"subprocess.Popen({command!r})\n" for command in commands)
+        + "time.sleep(0.3)"
+    )
     _, left, _ = run(tmp_path, source)
     assert left is not None
     told = json.dumps(dict(left.names))
-    assert "password" not in told and " -m timeit" in told and "bash -c" in told and "sleep" in left.names
+    assert (
+        "password" not in told
+        and " -m timeit" in told
+        and "bash -c" in told
+        and "sleep" in left.names
+    )
 
 
 def test_what_further_runs_left_is_told_in_the_report(tmp_path: Path) -> None:
@@ -253,7 +315,9 @@ def test_what_further_runs_left_is_told_in_the_report(tmp_path: Path) -> None:
             (path / "records.jsonl").write_text(json.dumps(told) + "\n")
     (tmp_path / "capture" / "timing").mkdir()  # no capture: it is left out
     (found,) = [
-        one.message for one in report_of(Capture(tmp_path / "capture")).findings if one.code == "FD908"
+        one.message
+        for one in report_of(Capture(tmp_path / "capture")).findings
+        if one.code == "FD908"
     ]
     assert found.endswith(
         "ended 4 processes that the program had started: python worker.py (4); 2 could not be ended"

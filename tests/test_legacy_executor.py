@@ -1,4 +1,5 @@
-"""The legacy executor fuses inside differentiable graphs at once; nothing in them is fused later."""
+"""The legacy executor fuses inside differentiable graphs at once; nothing in them
+is fused later."""
 
 from __future__ import annotations
 
@@ -21,4 +22,6 @@ def test_operators_of_its_regions_have_reasons_and_not_more_runs() -> None:
         if row.phase == "forward"
     }
     assert reasons["aten::mm", "6"] == reasons["aten::softmax", "8"] == "FD233"
-    assert reasons["aten::mul", "6"] == "FD227"  # the product with the weights stands between
+    assert (
+        reasons["aten::mul", "6"] == "FD227"
+    )  # the product with the weights stands between

@@ -1,4 +1,5 @@
-"""The probe's own passes import no part of torch's compiler, and compute what torch's public ways do."""
+"""The probe's own passes import no part of torch's compiler, and compute what
+torch's public ways do."""
 
 from __future__ import annotations
 
@@ -31,20 +32,36 @@ MODEL = """
     ("first", "imported"),
     [
         ("", "[]"),
-        pytest.param("import torch._dynamo", "['sympy', 'torch._dynamo']", marks=pytest.mark.nightly),
+        pytest.param(
+            "import torch._dynamo",
+            "['sympy', 'torch._dynamo']",
+            marks=pytest.mark.nightly,
+        ),
     ],
 )
 def test_a_verified_training_run_imports_no_compiler(
     fusiondoc: Run, tmp_path: Path, first: str, imported: str
 ) -> None:
-    """Both would take as long as torch itself. A program that imports them has the same report."""
+    """Both would take as long as torch itself. A program that imports them has the
+    same report."""
     write(tmp_path, "net.py", MODEL.format(first=first))
-    words = ("diagnose", "net.py", "--fuser", "nnc", "--backward", "--verify", "-f", "json")
+    words = (
+        "diagnose",
+        "net.py",
+        "--fuser",
+        "nnc",
+        "--backward",
+        "--verify",
+        "-f",
+        "json",
+    )
     done = fusiondoc(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     rows = report["verification"]
-    assert {row["phase"] for row in rows} == {"forward", "backward"} and all(row["same"] for row in rows)
+    assert {row["phase"] for row in rows} == {"forward", "backward"} and all(
+        row["same"] for row in rows
+    )
     (log,) = (tmp_path / ".fusiondoc").glob("*/log")
     assert f"imported: {imported}" in log.read_text()
 

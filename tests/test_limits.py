@@ -1,4 +1,5 @@
-"""Decisions at their limits: each figure here was once changed without a test that noticed."""
+"""Decisions at their limits: each figure here was once changed without a test that
+noticed."""
 
 from __future__ import annotations
 
@@ -44,20 +45,32 @@ def cache(pointer: str, body: list[str]) -> list[str]:
     graph = ["graph" + body[0].split("graph", 1)[1], *body[1:]]
     return [
         f"[DEBUG kernel_cache.cpp:809] GraphCache constructor: {pointer}",
-        *(f"[DUMP kernel_cache.cpp:810] {line}" for line in ("GraphCache created for graph", *graph)),
+        *(
+            f"[DUMP kernel_cache.cpp:810] {line}"
+            for line in ("GraphCache created for graph", *graph)
+        ),
     ]
 
 
 def kernel(number: int) -> list[str]:
     begins = f"======= Codegen output for kernel: kernel{number} ======="
-    return [begins, "", f"__global__ void kernel{number}(Tensor<float, 2> T0) {{", "}", "", "=" * 38]
+    return [
+        begins,
+        "",
+        f"__global__ void kernel{number}(Tensor<float, 2> T0) {{",
+        "}",
+        "",
+        "=" * 38,
+    ]
 
 
 # -- comparison: how much two groups must share ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("shared", "matched"), [(2, True), (1, False)])
-def test_groups_that_share_half_of_their_operators_are_one_that_changed(shared: int, matched: bool) -> None:
+def test_groups_that_share_half_of_their_operators_are_one_that_changed(
+    shared: int, matched: bool
+) -> None:
     ops = ["add", "mul", "relu", "tanh"]
     before = group(1, " ".join(ops), 10)
     others = ["sin", "cos", "exp", "log"]
@@ -105,7 +118,9 @@ def test_equal_groups_share_their_runs_evenly_or_nobody_knows(
 # -- launches of processes that write into one log ---------------------------------------------------------
 
 
-def test_a_launch_goes_to_its_own_group_where_two_processes_take_turns(tmp_path: Path) -> None:
+def test_a_launch_goes_to_its_own_group_where_two_processes_take_turns(
+    tmp_path: Path,
+) -> None:
     other = [line.replace("tanh", "exp") for line in fusion(1, 30)]
     lines = plan(
         f"graph(%x : {FLOAT}):",
@@ -117,7 +132,11 @@ def test_a_launch_goes_to_its_own_group_where_two_processes_take_turns(tmp_path:
     )
     first = [*cache("0x55", fusion(0)), RUNS + "0x55", *kernel(1)]
     second = [*cache("0x77", other), RUNS + "0x77", *kernel(2)]
-    turns = [RUNS + "0x55", RUNS + "0x77", *(f"kernel{n} run in 0.5 ms, achieved: 4 GB/s" for n in (1, 2))]
+    turns = [
+        RUNS + "0x55",
+        RUNS + "0x77",
+        *(f"kernel{n} run in 0.5 ms, achieved: 4 GB/s" for n in (1, 2)),
+    ]
     found = read(tmp_path, *lines, *first, *second, *turns)
     assert [(one.name, one.groups, one.launches) for one in found.kernels] == [
         ("kernel1", ("G1",), 1),
@@ -128,7 +147,9 @@ def test_a_launch_goes_to_its_own_group_where_two_processes_take_turns(tmp_path:
 # -- reasons: how far around an operator is looked ---------------------------------------------------------
 
 
-def test_a_guard_whose_fallback_tells_a_dtype_is_no_control_flow(tmp_path: Path) -> None:
+def test_a_guard_whose_fallback_tells_a_dtype_is_no_control_flow(
+    tmp_path: Path,
+) -> None:
     """As nvFuser of 2.1.2 printed it for a ConvNeXt V2 in training."""
     lines = plan(
         f"graph(%x : {FLOAT}):",
@@ -149,11 +170,16 @@ def test_a_guard_whose_fallback_tells_a_dtype_is_no_control_flow(tmp_path: Path)
     assert report.unfused == () and [group.count for group in report.groups] == [1]
 
 
-@pytest.mark.parametrize(("between", "code"), [(1, "FD227"), (2, "FD227"), (3, "FD227"), (4, "FD225")])
+@pytest.mark.parametrize(
+    ("between", "code"), [(1, "FD227"), (2, "FD227"), (3, "FD227"), (4, "FD225")]
+)
 def test_what_stands_between_is_named_up_to_three_operators_away(
     between: int, code: str, tmp_path: Path
 ) -> None:
-    chain = [f"  %m{n + 1} : {FLOAT} = aten::matmul(%m{n}, %m{n}) # m.py:{n + 5}:8" for n in range(between)]
+    chain = [
+        f"  %m{n + 1} : {FLOAT} = aten::matmul(%m{n}, %m{n}) # m.py:{n + 5}:8"
+        for n in range(between)
+    ]
     lines = plan(
         f"graph(%x : {FLOAT}):",
         f"  %m0 : {FLOAT} = aten::sigmoid(%x) # m.py:4:8",
@@ -162,12 +188,18 @@ def test_what_stands_between_is_named_up_to_three_operators_away(
         "  return (%z)",
         *fusion(0),
     )
-    (row,) = [one for one in read(tmp_path, *lines).unfused if one.op == "aten::sigmoid"]
+    (row,) = [
+        one for one in read(tmp_path, *lines).unfused if one.op == "aten::sigmoid"
+    ]
     assert row.reason.code == code
-    assert code != "FD227" or row.reason.text.startswith("aten::matmul (m.py:5:8), ")
+    assert code != "FD227" or row.reason.text.startswith(
+        "aten::matmul (m.py:5:8), "
+    )
 
 
-def test_a_condition_is_followed_through_the_numbers_it_is_made_of(tmp_path: Path) -> None:
+def test_a_condition_is_followed_through_the_numbers_it_is_made_of(
+    tmp_path: Path,
+) -> None:
     lines = plan(
         f"graph(%x : {FLOAT}, %n : int):",
         f"  %y : {FLOAT} = aten::sigmoid(%x) # m.py:4:8",
@@ -184,16 +216,24 @@ def test_a_condition_is_followed_through_the_numbers_it_is_made_of(tmp_path: Pat
         "  return (%z)",
         *fusion(0),
     )
-    (row,) = [one for one in read(tmp_path, *lines).unfused if one.op == "aten::sigmoid"]
+    (row,) = [
+        one for one in read(tmp_path, *lines).unfused if one.op == "aten::sigmoid"
+    ]
     assert row.reason.code == "FD227"
-    assert row.reason.text.startswith("prim::If (m.py:5:4) decides on the shape or type of a tensor")
+    assert row.reason.text.startswith(
+        "prim::If (m.py:5:4) decides on the shape or type of a tensor"
+    )
 
 
 # -- words -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("passes", "words"), [(1, "1 pass went"), (2, "2 passes went")])
+@pytest.mark.parametrize(
+    ("passes", "words"), [(1, "1 pass went"), (2, "2 passes went")]
+)
 def test_one_pass_and_several_passes(passes: int, words: str) -> None:
-    iterations = tuple(Iteration(n + 1, "forward", 0, "profiling", 0.1) for n in range(passes))
+    iterations = tuple(
+        Iteration(n + 1, "forward", 0, "profiling", 0.1) for n in range(passes)
+    )
     page = render(replace(report(group(1, "add relu")), iterations=iterations))
     assert f"{words} to profiling" in page

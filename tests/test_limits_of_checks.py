@@ -1,4 +1,5 @@
-"""Decisions on expectations at their limits: what holds, and which cause is named."""
+"""Decisions on expectations at their limits: what holds, and which cause is
+named."""
 
 from __future__ import annotations
 
@@ -37,7 +38,10 @@ def checked(text: str, report: Report) -> list[Outcome]:
 
 def test_a_set_is_all_operators_of_the_group() -> None:
     report = made_report(group_of("G1", "mul relu mul", "forward"))
-    found = checked("groups: [{set: [mul]}, {set: [relu, mul]}, {set: [relu, mul, add]}]", report)
+    found = checked(
+        "groups: [{set: [mul]}, {set: [relu, mul]}, {set: [relu, mul, add]}]",
+        report,
+    )
     assert [one.holds for one in found] == [False, True, False]
 
 
@@ -56,15 +60,26 @@ def test_a_group_that_must_not_be_there_claims_none() -> None:
 
 def test_instances_that_are_not_listed_count_for_no_module() -> None:
     listed = (Instance("a.first", (), None),)
-    group = replace(group_of("G1", "mul relu", "forward"), instances=listed, instances_left_out=4)
+    group = replace(
+        group_of("G1", "mul relu", "forward"),
+        instances=listed,
+        instances_left_out=4,
+    )
     text = "groups: [{ops: [mul, relu], at_least: 5%s}]"
     assert checked(text % "", made_report(group))[0].holds
     assert not checked(text % ", layer: a.first", made_report(group))[0].holds
 
 
 def test_bounds_are_part_of_what_they_bound() -> None:
-    assert [Count(2, 3).holds(number) for number in (1, 2, 3, 4)] == [False, True, True, False]
-    assert is_in_layer("layer.3", "layer.[0-3]") and not is_in_layer("layer.4", "layer.[0-3]")
+    assert [Count(2, 3).holds(number) for number in (1, 2, 3, 4)] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert is_in_layer("layer.3", "layer.[0-3]") and not is_in_layer(
+        "layer.4", "layer.[0-3]"
+    )
     assert (
         version_fits("2.1", ">=2.1.0")
         and version_fits("2.1.0", "<=2.1")
@@ -83,43 +98,76 @@ def test_more_of_the_same_breaks_a_bare_number_where_others_came_too() -> None:
     bare = checked(text % "2", report)[-1]
     assert bare.holds and bare.note is not None
     assert not checked(text % "{exactly: 2}", report)[-1].holds
-    other = replace(report, groups=(*report.groups, group_of("G3", "exp neg", "forward")))
+    other = replace(
+        report, groups=(*report.groups, group_of("G3", "exp neg", "forward"))
+    )
     assert not checked(text % "2", other)[-1].holds
 
 
 def test_limits_of_a_step_are_lower_and_upper_ones(tmp_path: Path) -> None:
-    with tarfile.open(FIXTURES / "profiles" / "nnc-2.13-training.tar.xz") as archive:
+    with tarfile.open(
+        FIXTURES / "profiles" / "nnc-2.13-training.tar.xz"
+    ) as archive:
         archive.extractall(tmp_path, filter="data") if hasattr(
             tarfile, "data_filter"
         ) else archive.extractall(tmp_path)
     report = report_from([str(tmp_path / "training")])
     assert report.steps is not None
-    limits = ("min_groups_share: 0%", "min_groups_share: 100%", "max_step_ms: 0.001", "max_step_ms: 100000")
-    assert [checked(f"{limit}\n", report)[0].holds for limit in limits] == [True, False, False, True]
+    limits = (
+        "min_groups_share: 0%",
+        "min_groups_share: 100%",
+        "max_step_ms: 0.001",
+        "max_step_ms: 100000",
+    )
+    assert [checked(f"{limit}\n", report)[0].holds for limit in limits] == [
+        True,
+        False,
+        False,
+        True,
+    ]
 
 
 # -- which cause is named ------------------------------------------------------------------------------------
 
 
 def test_what_has_few_of_the_operators_is_no_place_of_theirs() -> None:
-    report = made_report(group_of("G1", "mul relu neg", "forward"), group_of("G2", "mul exp", "forward"))
-    _, lacking = checked("groups: [[mul, relu, neg], [mul, relu, tanh, add, sort]]", report)
+    report = made_report(
+        group_of("G1", "mul relu neg", "forward"),
+        group_of("G2", "mul exp", "forward"),
+    )
+    _, lacking = checked(
+        "groups: [[mul, relu, neg], [mul, relu, tanh, add, sort]]", report
+    )
     assert lacking.found == "no other group with most of them"
     assert "mul, relu are nowhere else" in str(lacking.why)
 
 
-@pytest.mark.parametrize(("line", "named"), [(3, False), (4, True), (6, True), (7, False)])
-def test_what_splits_two_groups_may_be_on_the_lines_of_both(line: int, named: bool) -> None:
+@pytest.mark.parametrize(
+    ("line", "named"), [(3, False), (4, True), (6, True), (7, False)]
+)
+def test_what_splits_two_groups_may_be_on_the_lines_of_both(
+    line: int, named: bool
+) -> None:
     row = report_from([str(REJECTS)]).unfused[0]
-    split = replace(row, op="aten::cumsum", phase="forward", ran=True, user_source=f"model.py:{line}")
+    split = replace(
+        row,
+        op="aten::cumsum",
+        phase="forward",
+        ran=True,
+        user_source=f"model.py:{line}",
+    )
     report = made_report(
-        group_of("G1", "mul relu add", "forward", 4), group_of("G2", "tanh", "forward", 6), unfused=(split,)
+        group_of("G1", "mul relu add", "forward", 4),
+        group_of("G2", "tanh", "forward", 6),
+        unfused=(split,),
     )
     (one,) = checked("groups: [[mul, relu, add, tanh]]", report)
     assert ("split off by cumsum" in str(one.why)) is named
 
 
-def test_of_what_splits_two_groups_the_one_that_keeps_most_out_is_explained(tmp_path: Path) -> None:
+def test_of_what_splits_two_groups_the_one_that_keeps_most_out_is_explained(
+    tmp_path: Path,
+) -> None:
     lines = plan(
         f"graph(%x : {FLOAT}):",
         f"  %y : {FLOAT} = prim::CudaFusionGroup_0(%x)",
@@ -129,15 +177,22 @@ def test_of_what_splits_two_groups_the_one_that_keeps_most_out_is_explained(tmp_
         f"  %z : {FLOAT} = prim::CudaFusionGroup_1(%c)",
         "  return (%z, %s)",
         *fusion(0, 2),
-        *(line.replace("tanh", "exp").replace("mul", "add") for line in fusion(1, 30)),
+        *(
+            line.replace("tanh", "exp").replace("mul", "add")
+            for line in fusion(1, 30)
+        ),
     )
     report = read(tmp_path, *lines)
     assert {row.op: row.keeps_out for row in report.unfused}["aten::cumsum"] == 1
     (one,) = checked("groups: [[mul, tanh, add, exp]]", report)
-    assert "split off by cumsum and cumprod, of which cumsum is not fused" in str(one.why), one.why
+    assert "split off by cumsum and cumprod, of which cumsum is not fused" in str(
+        one.why
+    ), one.why
 
 
-def test_where_no_operator_is_named_the_nearest_group_by_its_conditions_is_shown() -> None:
+def test_where_no_operator_is_named_the_nearest_group_by_its_conditions_is_shown() -> (
+    None
+):
     report = made_report(group_of("G1", "mul relu", "forward"))
     (one,) = checked("groups: [{source: other.py}]", report)
     assert one.found == "mul, relu (G1)" and "not from other.py" in str(one.why)
@@ -158,7 +213,9 @@ def test_where_no_operator_is_named_the_nearest_group_by_its_conditions_is_shown
         ("xaby", "xababay", None),
     ],
 )
-def test_more_of_the_same_is_a_whole_number_of_times(few: str, many: str, more: str | None) -> None:
+def test_more_of_the_same_is_a_whole_number_of_times(
+    few: str, many: str, more: str | None
+) -> None:
     assert one_more(few, many) == (tuple(more) if more else None)
 
 
@@ -171,17 +228,29 @@ def test_a_run_without_a_plan_keeps_what_holds() -> None:
 
 @pytest.mark.parametrize(
     ("more", "taken", "renamed"),
-    [(-0.01, False, True), (0.0, False, True), (0.01, False, False), (-0.01, True, False)],
+    [
+        (-0.01, False, True),
+        (0.0, False, True),
+        (0.01, False, False),
+        (-0.01, True, False),
+    ],
 )
 def test_a_module_has_another_name_if_its_share_holds_and_no_pattern_has_it(
     more: float, taken: bool, renamed: bool
 ) -> None:
-    report = report_from([str(FIXTURES / "foreign" / "bert.trace.eval.nvfuser.log.xz")])
+    report = report_from(
+        [str(FIXTURES / "foreign" / "bert.trace.eval.nvfuser.log.xz")]
+    )
     now, before = "encoder.layer.0.output", "stack.layer.0.output"
-    share = sum(in_pattern(operators_by_layer(report), now).values(), InLayer()).share
+    share = sum(
+        in_pattern(operators_by_layer(report), now).values(), InLayer()
+    ).share
     assert share is not None and 0.1 < share < 0.9
     patterns = {before: share + more, **({now: 0.0} if taken else {})}
-    modules = "".join(f"- {{layer: {layer}, coverage: {least}}}\n" for layer, least in patterns.items())
+    modules = "".join(
+        f"- {{layer: {layer}, coverage: {least}}}\n"
+        for layer, least in patterns.items()
+    )
     text = f"modules:\n{modules}number_of_groups: {specialised_once(report)}\n"
     section = loads(text, "f.yaml").sections[0]
     assert renamed_modules(section, report) == ({before: now} if renamed else {})
@@ -193,7 +262,9 @@ def test_a_module_has_another_name_if_its_share_holds_and_no_pattern_has_it(
 def test_a_switched_off_fuser_breaks_a_section_that_holds_without_a_plan() -> None:
     log = FIXTURES / "logs" / "nvfuser-2.1.2-unknown-dump-option.log.xz"
     off = Finding("FD104", "warning", "it is off", None, (), None)
-    report = replace(report_from([str(log)]), groups=(), kernels=(), findings=(off,))
+    report = replace(
+        report_from([str(log)]), groups=(), kernels=(), findings=(off,)
+    )
     section = loads("findings: {forbid: [FD301]}\n", "f.yaml").sections[0]
     assert [(one.expected, one.holds) for one in hold(section, report)] == [
         ("the fuser to be on", False),
@@ -201,10 +272,18 @@ def test_a_switched_off_fuser_breaks_a_section_that_holds_without_a_plan() -> No
     ]
 
 
-def test_of_operators_outside_groups_the_one_that_keeps_most_out_breaks_the_section() -> None:
+def test_of_operators_outside_groups_the_one_that_keeps_most_out_breaks_the_section() -> (
+    None
+):
     one = report_from([str(REJECTS)]).unfused[0]
     rows = [
-        replace(one, op=f"aten::{op}", ran=True, user_source=f"model.py:{line}", keeps_out=kept)
+        replace(
+            one,
+            op=f"aten::{op}",
+            ran=True,
+            user_source=f"model.py:{line}",
+            keeps_out=kept,
+        )
         for op, line, kept in (("sort", 4, 0), ("cumsum", 5, 3), ("topk", 6, 1))
     ]
     report = made_report(group_of("G1", "mul relu", "forward"), unfused=tuple(rows))

@@ -1,4 +1,5 @@
-"""Decisions on reasons at their limits: plans of a few nodes, whose answer is known."""
+"""Decisions on reasons at their limits: plans of a few nodes, whose answer is
+known."""
 
 from __future__ import annotations
 
@@ -34,7 +35,11 @@ GRADIENT = CUDA.replace("requires_grad=0", "requires_grad=1")
 
 
 def flow_of(*lines: str, inputs: str = f"%x : {CUDA}, %y : {CUDA}") -> Flow:
-    text = f"graph({inputs}):\n" + "".join(f"  {line}\n" for line in lines) + "  return (%x)\n"
+    text = (
+        f"graph({inputs}):\n"
+        + "".join(f"  {line}\n" for line in lines)
+        + "  return (%x)\n"
+    )
     flow = summarise(parse_dump(text.encode().split(b"\n"))).flows.outer
     assert flow is not None
     return flow
@@ -47,7 +52,11 @@ def outside(flow: Flow, index: int, fuser: str | None, **more: object) -> Outsid
 
 
 def reason(
-    flow: Flow, index: int, fuser: str | None = "nvfuser", torch: str | None = "2.1.2", **more: object
+    flow: Flow,
+    index: int,
+    fuser: str | None = "nvfuser",
+    torch: str | None = "2.1.2",
+    **more: object,
 ) -> Reason:
     found = Reasons(fuser, torch)(outside(flow, index, fuser, **more))
     assert found is not None
@@ -59,21 +68,32 @@ def refined(stated: Reason, flow: Flow, index: int, fuser: str) -> Reason:
 
 
 def stated(code: str, condition: str | None = None) -> Reason:
-    return Reason(code, "it says so", True, Stated(condition) if condition else None)
+    return Reason(
+        code, "it says so", True, Stated(condition) if condition else None
+    )
 
 
 # -- an operator and its types -------------------------------------------------------------------------------
 
 
 def test_tensors_on_two_devices() -> None:
-    flow = flow_of(f"%z : {CUDA} = aten::mul(%x, %y) # m.py:1:0", inputs=f"%x : {CUDA}, %y : {CPU}")
+    flow = flow_of(
+        f"%z : {CUDA} = aten::mul(%x, %y) # m.py:1:0",
+        inputs=f"%x : {CUDA}, %y : {CPU}",
+    )
     assert reason(flow, 0).code == "FD221"
 
 
 @pytest.mark.parametrize(("dimensions", "code"), [(8, "FD225"), (9, "FD224")])
-def test_nvfuser_takes_tensors_of_eight_dimensions(dimensions: int, code: str) -> None:
-    type_ = f"Float({', '.join(['2'] * dimensions)}, requires_grad=0, device=cuda:0)"
-    flow = flow_of(f"%z : {type_} = aten::tanh(%x) # m.py:1:0", inputs=f"%x : {type_}")
+def test_nvfuser_takes_tensors_of_eight_dimensions(
+    dimensions: int, code: str
+) -> None:
+    type_ = (
+        f"Float({', '.join(['2'] * dimensions)}, requires_grad=0, device=cuda:0)"
+    )
+    flow = flow_of(
+        f"%z : {type_} = aten::tanh(%x) # m.py:1:0", inputs=f"%x : {type_}"
+    )
     assert reason(flow, 0).code == code
 
 
@@ -94,7 +114,8 @@ def test_a_group_is_full_with_128_arguments(inputs: int, full: bool) -> None:
 
 @pytest.mark.parametrize(("bare", "exception"), [(1, True), (2, True), (3, False)])
 def test_without_a_type_where_most_have_one(bare: int, exception: bool) -> None:
-    """Two of the other nodes have a profiled type; what has none is an exception while it is one of few."""
+    """Two of the other nodes have a profiled type; what has none is an exception
+    while it is one of few."""
     flow = flow_of(
         *(f"%b{number} : Tensor = aten::tanh(%n)" for number in range(bare)),
         f"%p : {CUDA} = aten::tanh(%x)",
@@ -116,20 +137,28 @@ def test_half_is_refused_by_nnc_on_the_cpu_alone() -> None:
 
 def test_a_rounding_mode_is_the_overload_that_nnc_lacks() -> None:
     flow = flow_of(
-        '%m : str = prim::Constant[value="floor"]()', f"%z : {CUDA} = aten::div(%x, %y, %m) # m.py:1:0"
+        '%m : str = prim::Constant[value="floor"]()',
+        f"%z : {CUDA} = aten::div(%x, %y, %m) # m.py:1:0",
     )
     assert "with a rounding mode" in refined(stated("FD211"), flow, 0, "nnc").text
 
 
 @pytest.mark.parametrize("code", ["FD201", "FD211", "FD212", "FD214"])
-def test_what_a_fuser_states_of_everything_gives_way_to_a_better_word(code: str) -> None:
+def test_what_a_fuser_states_of_everything_gives_way_to_a_better_word(
+    code: str,
+) -> None:
     flow = flow_of(f"%z : {CUDA} = aten::mul_(%x, %y) # m.py:1:0")
     assert refined(stated(code), flow, 0, "nnc").code == "FD230"
 
 
-@pytest.mark.parametrize(("outputs", "runs"), [(CUDA, "differ"), ("Tensor", "not_profiled")])
-def test_an_argument_that_runs_give_otherwise_or_no_run_gave(outputs: str, runs: str) -> None:
-    """``dim`` of a sum is profiled: in the pass it is a constant if the runs agree."""
+@pytest.mark.parametrize(
+    ("outputs", "runs"), [(CUDA, "differ"), ("Tensor", "not_profiled")]
+)
+def test_an_argument_that_runs_give_otherwise_or_no_run_gave(
+    outputs: str, runs: str
+) -> None:
+    """``dim`` of a sum is profiled: in the pass it is a constant if the runs
+    agree."""
     flow = flow_of(
         "%k : bool = prim::Constant[value=0]()",
         "%none : NoneType = prim::Constant()",
@@ -141,10 +170,22 @@ def test_an_argument_that_runs_give_otherwise_or_no_run_gave(outputs: str, runs:
 
 
 def test_a_list_and_the_operands_of_a_cat_have_the_same_advice() -> None:
-    assert {"list_shared", "cat_shared", "list_elsewhere", "cat_elsewhere"} <= set(CONDITIONS) <= set(STATED)
+    assert (
+        {"list_shared", "cat_shared", "list_elsewhere", "cat_elsewhere"}
+        <= set(CONDITIONS)
+        <= set(STATED)
+    )
     assert "PYTORCH_JIT_OPT_LIMIT" in str(CONDITIONS["pass_stopped"])
-    assert CONDITIONS["list_shared"] == CONDITIONS["cat_shared"] != CONDITIONS["list_elsewhere"]
-    assert CONDITIONS["list_elsewhere"] == CONDITIONS["list_given"] == CONDITIONS["cat_elsewhere"]
+    assert (
+        CONDITIONS["list_shared"]
+        == CONDITIONS["cat_shared"]
+        != CONDITIONS["list_elsewhere"]
+    )
+    assert (
+        CONDITIONS["list_elsewhere"]
+        == CONDITIONS["list_given"]
+        == CONDITIONS["cat_elsewhere"]
+    )
 
 
 # -- what stands around it -----------------------------------------------------------------------------------
@@ -157,7 +198,10 @@ def test_a_rule_of_a_later_nvfuser_where_no_version_is_known() -> None:
         f"%z : {CUDA} = aten::leaky_relu(%g, %s) # m.py:1:0",
     )
     found = reason(flow, 1, torch=None)
-    assert (found.code, found.detail) == ("FD233", NewerRule("1.13", torch_known=False, fuser="nvfuser"))
+    assert (found.code, found.detail) == (
+        "FD233",
+        NewerRule("1.13", torch_known=False, fuser="nvfuser"),
+    )
     assert reason(flow, 1, torch="1.12.1").code == "FD233"
 
 
@@ -172,9 +216,14 @@ def test_a_number_of_its_own_result_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize(("views", "all_seen"), [(100, True), (101, False)])
-def test_all_neighbours_have_a_newer_rule_only_where_all_were_reached(views: int, all_seen: bool) -> None:
-    """leaky_relu has a rule from torch 1.13 on; behind further views another partner may be."""
-    chain = [f"%v{number + 1} : {CUDA} = aten::t(%v{number})" for number in range(views)]
+def test_all_neighbours_have_a_newer_rule_only_where_all_were_reached(
+    views: int, all_seen: bool
+) -> None:
+    """leaky_relu has a rule from torch 1.13 on; behind further views another
+    partner may be."""
+    chain = [
+        f"%v{number + 1} : {CUDA} = aten::t(%v{number})" for number in range(views)
+    ]
     flow = flow_of(
         "%s : float = prim::Constant[value=0.1]()",
         f"%v0 : {CUDA} = aten::sort(%x)",
@@ -188,7 +237,10 @@ def test_all_neighbours_have_a_newer_rule_only_where_all_were_reached(views: int
 
 
 def test_an_operator_that_never_ran_is_no_partner() -> None:
-    flow = flow_of(f"%a : {CUDA} = aten::tanh(%x) # m.py:1:0", f"%z : {CUDA} = aten::exp(%a) # m.py:2:0")
+    flow = flow_of(
+        f"%a : {CUDA} = aten::tanh(%x) # m.py:1:0",
+        f"%z : {CUDA} = aten::exp(%a) # m.py:2:0",
+    )
     assert Reasons("nvfuser", "2.1.2")(outside(flow, 0, "nvfuser")) is None
     flow.nodes[1].ran = False
     assert reason(flow, 0).code == "FD225"
@@ -196,16 +248,30 @@ def test_an_operator_that_never_ran_is_no_partner() -> None:
 
 @pytest.mark.parametrize(("views", "seen"), [(100, True), (101, False)])
 def test_a_search_goes_through_a_hundred_views(views: int, seen: bool) -> None:
-    chain = [f"%v{number + 1} : {CUDA} = aten::view(%v{number})" for number in range(views)]
-    flow = flow_of(f"%v0 : {CUDA} = aten::tanh(%x)", *chain, f"%z : {CUDA} = aten::exp(%v{views})")
-    found = graph_of_flow(flow).reach([0], "after", lambda index: flow.nodes[index].op == "aten::view")
+    chain = [
+        f"%v{number + 1} : {CUDA} = aten::view(%v{number})"
+        for number in range(views)
+    ]
+    flow = flow_of(
+        f"%v0 : {CUDA} = aten::tanh(%x)",
+        *chain,
+        f"%z : {CUDA} = aten::exp(%v{views})",
+    )
+    found = graph_of_flow(flow).reach(
+        [0], "after", lambda index: flow.nodes[index].op == "aten::view"
+    )
     assert found.whole is seen and len(found.passed) == 100
     assert [end for end, _ in found.ends] == ([views + 1] if seen else [])
 
 
-@pytest.mark.parametrize(("writer", "ends"), [("add_", True), ("erfinv_", False), ("elu_", False)])
-def test_what_takes_a_region_in_place_could_stand_in_it(writer: str, ends: bool) -> None:
-    """Out of place it needs a rule of the fuser and a gradient formula; ``elu`` has the rule alone in NNC."""
+@pytest.mark.parametrize(
+    ("writer", "ends"), [("add_", True), ("erfinv_", False), ("elu_", False)]
+)
+def test_what_takes_a_region_in_place_could_stand_in_it(
+    writer: str, ends: bool
+) -> None:
+    """Out of place it needs a rule of the fuser and a gradient formula; ``elu`` has
+    the rule alone in NNC."""
     inner = flow_of(f"%z : {CUDA} = aten::tanh(%x) # m.py:1:0")
     around = flow_of(f"%z : {CUDA} = aten::{writer}(%x, %y) # m.py:2:0")
     found = reason(inner, 0, "nnc", region_end=around.nodes[0])
@@ -217,12 +283,17 @@ def test_what_takes_a_region_in_place_could_stand_in_it(writer: str, ends: bool)
 
 def test_without_a_formula_it_keeps_others_out_of_differentiable_graphs() -> None:
     body = node("a", "tanh", "x") + node("b", "exp", "a") + node("c", "roll", "b")
-    # Two with formulas in a row are a region too small to stay; only what has none is in the way.
+    # Two with formulas in a row are a region too small to stay; only what has none
+    # is in the way.
     assert kept(body, {"a": "FD231", "b": "FD231", "c": "FD231"}) == {"c": ["b"]}
 
 
-@pytest.mark.parametrize(("code", "barriers"), [("FD227", {"b": ["a"]}), ("FD104", {})])
-def test_an_operator_that_no_fuser_looked_at_is_kept_out_by_no_other(code: str, barriers: object) -> None:
+@pytest.mark.parametrize(
+    ("code", "barriers"), [("FD227", {"b": ["a"]}), ("FD104", {})]
+)
+def test_an_operator_that_no_fuser_looked_at_is_kept_out_by_no_other(
+    code: str, barriers: object
+) -> None:
     body = node("a", "tanh", "x") + node("b", "sort", "a")
     assert kept(body, {"a": code, "b": "FD201"}) == barriers
 
@@ -231,15 +302,27 @@ def test_an_operator_that_no_fuser_looked_at_is_kept_out_by_no_other(code: str, 
 
 
 def region_reason(*lines: str, inputs: str) -> Reason:
-    return reason(flow_of(*lines, inputs=inputs), 0, "nvfuser", gradients=True, unseen=True)
+    return reason(
+        flow_of(*lines, inputs=inputs), 0, "nvfuser", gradients=True, unseen=True
+    )
 
 
-@pytest.mark.parametrize(("more", "small"), [(0, True), (1, True), (2, True), (3, False)])
-def test_a_region_of_fewer_than_five_nodes_is_dissolved(more: int, small: bool) -> None:
-    """autodiffSubgraphInlineThreshold of torch is 5; the chain has two operators and one for each more."""
-    chain = [f"%a{number + 1} : {GRADIENT} = aten::tanh(%a{number})" for number in range(more + 2)]
+@pytest.mark.parametrize(
+    ("more", "small"), [(0, True), (1, True), (2, True), (3, False)]
+)
+def test_a_region_of_fewer_than_five_nodes_is_dissolved(
+    more: int, small: bool
+) -> None:
+    """autodiffSubgraphInlineThreshold of torch is 5; the chain has two operators
+    and one for each more."""
+    chain = [
+        f"%a{number + 1} : {GRADIENT} = aten::tanh(%a{number})"
+        for number in range(more + 2)
+    ]
     found = region_reason(*chain, inputs=f"%x : {GRADIENT}, %a0 : {GRADIENT}")
-    assert type(found.detail).__name__ == ("SmallRegion" if small else "DissolvedRegion")
+    assert type(found.detail).__name__ == (
+        "SmallRegion" if small else "DissolvedRegion"
+    )
 
 
 def test_what_is_easiest_to_change_is_the_first_end_of_a_region() -> None:
@@ -250,7 +333,10 @@ def test_what_is_easiest_to_change_is_the_first_end_of_a_region() -> None:
         inputs=f"%x : {GRADIENT}, %l : {GRADIENT}",
     )
     assert isinstance(found.detail, AloneInRegion)
-    assert [end.operator.op for end in found.detail.ends] == ["aten::mul_", "aten::conv_tbc"]
+    assert [end.operator.op for end in found.detail.ends] == [
+        "aten::mul_",
+        "aten::conv_tbc",
+    ]
 
 
 def test_between_two_regions_is_not_beside_one() -> None:
@@ -272,7 +358,8 @@ def test_between_two_regions_is_not_beside_one() -> None:
 def test_a_write_to_an_argument_keeps_two_operators_apart_that_both_read_one(
     second: str, apart: bool
 ) -> None:
-    """It may write to the memory that both read; a result of the first is no tensor of the module."""
+    """It may write to the memory that both read; a result of the first is no tensor
+    of the module."""
     found = region_reason(
         f"%a : {GRADIENT} = aten::tanh(%l) # m.py:1:0",
         f"%w : {GRADIENT} = aten::add_(%x, %l) # m.py:2:0",

@@ -1,4 +1,5 @@
-"""A plan of a log shows a line of the program only as it stands in the file; else it shows none."""
+"""A plan of a log shows a line of the program only as it stands in the file; else
+it shows none."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ PROGRAM = LOGS / "in_place.py"
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A log of a program that is not in the project of the current folder, whose file it names in full."""
+    """A log of a program that is not in the project of the current folder, whose
+    file it names in full."""
     text = raw_log.read(LOGS / "nnc-2.13-in-place.log.xz").decode()
     program = tmp_path / "else where" / PROGRAM.name
     program.parent.mkdir()
@@ -34,7 +36,9 @@ def lines(report: Report) -> list[tuple[str | None, str | None]]:
     return [(one.before, one.after) for one in report.plan if one.kind.in_source]
 
 
-def test_a_file_of_another_project_is_named_with_the_option_that_reads_it(log: Path) -> None:
+def test_a_file_of_another_project_is_named_with_the_option_that_reads_it(
+    log: Path,
+) -> None:
     report = report_from([str(log)])
     assert [one.change for one in report.plan] == [
         "Write minimum() with operators that fuse",
@@ -42,11 +46,16 @@ def test_a_file_of_another_project_is_named_with_the_option_that_reads_it(log: P
     ]
     assert lines(report) == [(None, None)] * 2
     folder = log.parent.parent / "else where"
-    assert all(f"--source-root '{folder}' shows its lines" in str(one.note) for one in report.plan)
+    assert all(
+        f"--source-root '{folder}' shows its lines" in str(one.note)
+        for one in report.plan
+    )
 
 
 def test_with_that_option_its_lines_are_shown(log: Path) -> None:
-    report = report_from([str(log)], source_roots=(log.parent.parent / "else where",))
+    report = report_from(
+        [str(log)], source_roots=(log.parent.parent / "else where",)
+    )
     assert lines(report) == [
         ("return torch.minimum(h, y) * 2", "return torch.min(h, y) * 2"),
         ("h.clamp_(0.0, 1.0)", "h = h.clamp(0.0, 1.0)"),
@@ -56,13 +65,17 @@ def test_with_that_option_its_lines_are_shown(log: Path) -> None:
 
 def test_a_relative_name_is_looked_for_below_that_folder_too(log: Path) -> None:
     log.write_text(re.sub(r"# .*/", "# ", log.read_text()))
-    report = report_from([str(log)], source_roots=(log.parent.parent / "else where",))
+    report = report_from(
+        [str(log)], source_roots=(log.parent.parent / "else where",)
+    )
     assert lines(report)[1] == ("h.clamp_(0.0, 1.0)", "h = h.clamp(0.0, 1.0)")
 
 
 def test_a_file_that_is_not_here_or_has_changed_shows_no_line(log: Path) -> None:
     program = log.parent.parent / "else where" / PROGRAM.name
-    program.write_text("\n" + program.read_text().replace("h.clamp_(0.0, 1.0)", "h = h * 1.0"))
+    program.write_text(
+        "\n" + program.read_text().replace("h.clamp_(0.0, 1.0)", "h = h * 1.0")
+    )
     changed = report_from([str(log)], source_roots=(program.parent,))
     assert set(lines(changed)) <= {(None, None)}
     program.unlink()
@@ -72,7 +85,9 @@ def test_a_file_that_is_not_here_or_has_changed_shows_no_line(log: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "path", sorted([*LOGS.glob("*.xz"), *(FIXTURES / "foreign").glob("*.xz")]), ids=lambda path: path.name
+    "path",
+    sorted([*LOGS.glob("*.xz"), *(FIXTURES / "foreign").glob("*.xz")]),
+    ids=lambda path: path.name,
 )
 def test_no_log_without_its_files_shows_a_line(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,5 @@
-"""``with fusiondoc.capture()``: what it records, what stays visible, and that nothing is left behind."""
+"""``with fusiondoc.capture()``: what it records, what stays visible, and that
+nothing is left behind."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ LIVE = Path(__file__).parent / "live"
 
 @pytest.fixture(scope="module")
 def blocks(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The one process that leaves blocks in every way: what it printed, and what it saw."""
+    """The one process that leaves blocks in every way: what it printed, and what it
+    saw."""
     folder = tmp_path_factory.mktemp("blocks")
     done = python_apart(LIVE / "capture_blocks.py", folder, cwd=folder)
     shown, _, seen = done.stdout.partition("JSON")
@@ -51,7 +53,8 @@ def test_groups_are_those_of_the_graphs(blocks: Any) -> None:
     ],
 )
 def test_everything_is_as_before(blocks: Any, way: str) -> None:
-    """Descriptors, their number, log level, environment, the streams of Python, functions of torch."""
+    """Descriptors, their number, log level, environment, the streams of Python,
+    functions of torch."""
     assert blocks[2][way]
 
 
@@ -61,10 +64,22 @@ def test_what_aotautograd_compiles_is_reported(blocks: Any) -> None:
     assert set(told) == {"scaled", "split"}
     how, line, calls, compiles, partition, *graphs = told["scaled"]
     assert how == "AOTAutograd, defined" and "capture_blocks.py:" in line
-    assert (calls, compiles, partition) == (None, 1, "min_cut_rematerialization_partition")
-    assert [one[0] for one in graphs] == ["joint", "forward", "backward"] and graphs[1][1:] == [4, 4]
+    assert (calls, compiles, partition) == (
+        None,
+        1,
+        "min_cut_rematerialization_partition",
+    )
+    assert [one[0] for one in graphs] == [
+        "joint",
+        "forward",
+        "backward",
+    ] and graphs[1][1:] == [4, 4]
     how, line, calls, compiles, partition, *graphs = told["split"]
-    assert (how, calls, compiles) == ("memory_efficient_fusion", 3, 1) and "capture_blocks.py:" in line
+    assert (how, calls, compiles) == (
+        "memory_efficient_fusion",
+        3,
+        1,
+    ) and "capture_blocks.py:" in line
     assert graphs[1][2] and graphs[2][2]
 
 
@@ -79,8 +94,18 @@ def test_what_python_prints_is_shown_and_recorded_in_order(blocks: Any) -> None:
     assert "UserWarning: from warnings" in errors
     assert "[DUMP" not in shown + errors
     log = seen["log"]
-    own = [line for line in log if line in {*shown.splitlines(), "from logging", "from a child"}]
-    assert own == ["first line", "half a line", "from logging", "from a child", "last line"]
+    own = [
+        line
+        for line in log
+        if line in {*shown.splitlines(), "from logging", "from a child"}
+    ]
+    assert own == [
+        "first line",
+        "half a line",
+        "from logging",
+        "from a child",
+        "last line",
+    ]
     graphs = [number for number, line in enumerate(log) if line.startswith("[DUMP")]
     assert log.index("first line") < min(graphs)
     assert max(graphs) < log.index("half a line")
@@ -99,7 +124,8 @@ def test_a_block_without_a_plan_says_why(blocks: Any) -> None:
 
 
 class Shown:
-    """A stream without a descriptor, as Jupyter's is; it writes to another stream as well."""
+    """A stream without a descriptor, as Jupyter's is; it writes to another stream
+    as well."""
 
     def __init__(self, other: Any) -> None:
         self.texts: list[str] = []
@@ -114,7 +140,9 @@ class Shown:
         pass
 
 
-def test_streams_without_a_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_without_a_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stream = Shown(sys.stderr)
     monkeypatch.setattr(sys, "stdout", stream)
     problems: list[str] = []
@@ -137,7 +165,9 @@ class Slotted:
         pass
 
 
-def test_a_stream_that_cannot_be_recorded_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_cannot_be_recorded_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "stdout", Slotted())
     problems: list[str] = []
     with live_capture.redirected(str(tmp_path / "log"), problems.append):
@@ -152,11 +182,16 @@ class OldTorch:
         pass
 
 
-def test_a_torch_that_reads_the_variable_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_torch_that_reads_the_variable_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv(live_capture.JIT_LOG, raising=False)
     switches = live_capture.Switches(OldTorch)
     assert not switches.at_run_time
-    with pytest.raises(ZeroDivisionError), switches.on("graph_fuser", {"A_VARIABLE": "1"}):
+    with (
+        pytest.raises(ZeroDivisionError),
+        switches.on("graph_fuser", {"A_VARIABLE": "1"}),
+    ):
         assert switches.level() == "graph_fuser"
         raise ZeroDivisionError
     assert switches.level() == ""
@@ -176,7 +211,10 @@ def test_wrong_arguments_are_refused_before_the_block(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="unknown fuser 'nvfuse'"):
         fusiondoc.capture(tmp_path, fuser="nvfuse")
     before = sys.stdout.write
-    with pytest.raises(UsageError, match="no_such_dump"), fusiondoc.capture(tmp_path, dumps=["no_such_dump"]):
+    with (
+        pytest.raises(UsageError, match="no_such_dump"),
+        fusiondoc.capture(tmp_path, dumps=["no_such_dump"]),
+    ):
         pass
     assert sys.stdout.write == before
     with fusiondoc.capture(tmp_path):  # and the next one is not refused as a second
@@ -191,7 +229,9 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     assert str(run.path) in run.notes[0]
 
 
-def test_a_block_has_a_name_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_has_a_name_and_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FUSIONDOC_KEEP_LAST", "1")
     with fusiondoc.capture(tmp_path, name="before") as named:
         pass
@@ -200,8 +240,13 @@ def test_a_block_has_a_name_and_stays(tmp_path: Path, monkeypatch: pytest.Monkey
     for _ in range(2):
         with fusiondoc.capture(tmp_path) as last:
             pass
-    assert CaptureStore(tmp_path).get("before").path == named.path and kept.path.is_dir()
-    assert any("removed" in note and "the newest 1 stay" in note for note in last.notes)
+    assert (
+        CaptureStore(tmp_path).get("before").path == named.path
+        and kept.path.is_dir()
+    )
+    assert any(
+        "removed" in note and "the newest 1 stay" in note for note in last.notes
+    )
     with fusiondoc.capture(tmp_path, name="before") as again:
         pass
     assert "a capture named before already exists" in again.notes[0]
@@ -221,11 +266,15 @@ print(json.dumps([len(run.report.groups), said, list(own.python) if own else Non
 """
 
 
-def test_nothing_fused_because_the_fuser_is_off_and_the_lines_switch_it_on(tmp_path: Path) -> None:
+def test_nothing_fused_because_the_fuser_is_off_and_the_lines_switch_it_on(
+    tmp_path: Path,
+) -> None:
     done = python_apart(code=NOT_SWITCHED_ON, cwd=tmp_path)
     groups, (said,), lines = json.loads(done.stdout)
     assert groups == 0
-    assert said.startswith("the program by itself fuses nothing: NNC is off on the CPU until switched on: ")
+    assert said.startswith(
+        "the program by itself fuses nothing: NNC is off on the CPU until switched on: "
+    )
     assert said.endswith("; ".join(lines)) and len(lines) == 2
     program = tmp_path / "program.py"
     program.write_text(NOT_SWITCHED_ON)

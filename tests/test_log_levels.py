@@ -1,4 +1,5 @@
-"""PYTORCH_JIT_LOG_LEVEL: what torch makes of a value, what is refused, how two are merged."""
+"""PYTORCH_JIT_LOG_LEVEL: what torch makes of a value, what is refused, how two are
+merged."""
 
 from __future__ import annotations
 
@@ -47,9 +48,16 @@ def test_values_are_read_as_torch_reads_them():
     pytest.importorskip("torch")
     done = python_apart(*_VALUES, code=_FUSE)
     for value, text in zip(_VALUES, done.stderr.split("<end>")):
-        wished = [wish.level for wish in parse_log_level(value) if wish.name == "tensorexpr_fuser"]
+        wished = [
+            wish.level
+            for wish in parse_log_level(value)
+            if wish.name == "tensorexpr_fuser"
+        ]
         expected = _PRINTED[wished[0]] if wished else set()
-        assert set(re.findall(r"^\[(\w+) tensorexpr_fuser\.cpp", text, re.MULTILINE)) == expected, value
+        assert (
+            set(re.findall(r"^\[(\w+) tensorexpr_fuser\.cpp", text, re.MULTILINE))
+            == expected
+        ), value
         if not expected:
             with pytest.raises(UsageError):
                 check_log_level(value)
@@ -64,7 +72,9 @@ def test_values_are_read_as_torch_reads_them():
         (">>torch/csrc/jit/codegen/cuda/graph_fuser.cpp", ">>graph_fuser"),
     ],
 )
-def test_a_value_that_prints_nothing_gets_the_right_spelling(value: str, write: str):
+def test_a_value_that_prints_nothing_gets_the_right_spelling(
+    value: str, write: str
+):
     with pytest.raises(UsageError) as error:
         check_log_level(value, "2.0.1")
     assert error.value.hint == f"Write PYTORCH_JIT_LOG_LEVEL='{write}'"
@@ -74,7 +84,9 @@ def test_a_value_that_prints_nothing_gets_the_right_spelling(value: str, write: 
 def test_unknown_files_and_files_of_other_versions_are_refused():
     with pytest.raises(UsageError, match="Did you mean 'tensorexpr_fuser'"):
         check_log_level(">>tensorexpr_fusor")
-    with pytest.raises(UsageError, match=r"torch 1\.12 to 2\.1, not in torch 2\.13"):
+    with pytest.raises(
+        UsageError, match=r"torch 1\.12 to 2\.1, not in torch 2\.13"
+    ):
         check_log_level(">partition", "2.13.0")
     with pytest.raises(UsageError, match=r"not in torch 1\.11"):
         check_log_level(">partition", "1.11.0")
@@ -100,6 +112,8 @@ def test_notes_name_what_has_no_effect():
         ("a.cpp", ">a", ">a", 1),
     ],
 )
-def test_merging_keeps_the_higher_level_and_the_users_files(user: str, needed: str, merged: str, notes: int):
+def test_merging_keeps_the_higher_level_and_the_users_files(
+    user: str, needed: str, merged: str, notes: int
+):
     assert merge_log_levels(user, needed)[0] == merged
     assert len(merge_log_levels(user, needed)[1]) == notes

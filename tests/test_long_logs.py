@@ -1,4 +1,5 @@
-"""A log beyond its limit keeps head, tail and every line about fusion; it says what is missing."""
+"""A log beyond its limit keeps head, tail and every line about fusion; it says what
+is missing."""
 
 from __future__ import annotations
 
@@ -26,11 +27,18 @@ LOG = raw_log.read(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz")
 def what_it_says(path: Path) -> dict[str, Any]:
     """The rows of a report without lines of the log."""
     report = as_dict(report_from([str(path)]))
-    rows = {name: report[name] for name in ("groups", "unfused", "fallbacks", "kernels", "fuser")}
+    rows = {
+        name: report[name]
+        for name in ("groups", "unfused", "fallbacks", "kernels", "fuser")
+    }
 
     def without(value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: without(inner) for name, inner in value.items() if name != "evidence"}
+            return {
+                name: without(inner)
+                for name, inner in value.items()
+                if name != "evidence"
+            }
         return [without(one) for one in value] if isinstance(value, list) else value
 
     made: dict[str, Any] = without(rows)
@@ -38,12 +46,16 @@ def what_it_says(path: Path) -> dict[str, Any]:
 
 
 def logs() -> list[Path]:
-    found = sorted((FIXTURES / "logs").glob("*.log.xz")) + sorted((FIXTURES / "dumps").glob("*.log.xz"))
+    found = sorted((FIXTURES / "logs").glob("*.log.xz")) + sorted(
+        (FIXTURES / "dumps").glob("*.log.xz")
+    )
     return [path for path in found if path.stat().st_size < 30_000]
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_the_lines_about_fusion_are_all_that_a_report_needs(tmp_path: Path, part: int) -> None:
+def test_the_lines_about_fusion_are_all_that_a_report_needs(
+    tmp_path: Path, part: int
+) -> None:
     chosen = logs()[part::12]
     assert len(chosen) > 2
     for path in chosen:
@@ -52,13 +64,22 @@ def test_the_lines_about_fusion_are_all_that_a_report_needs(tmp_path: Path, part
         fusion = FusionLines(content)
         whole, sifted = tmp_path / "whole.log", tmp_path / "sifted.log"
         whole.write_bytes(b"\n".join(lines))
-        sifted.write_bytes(b"\n".join(line for line in lines if fusion.about(line)) + b"\n")
+        sifted.write_bytes(
+            b"\n".join(line for line in lines if fusion.about(line)) + b"\n"
+        )
         assert what_it_says(sifted) == what_it_says(whole), path
 
 
 def test_output_of_a_program_is_not_about_fusion() -> None:
     fusion = FusionLines(b"")
-    for line in (NOISE[:-1], b"Epoch 3: done", b"After 5 steps", b"loading graph (cached)", b"", b"[W] x"):
+    for line in (
+        NOISE[:-1],
+        b"Epoch 3: done",
+        b"After 5 steps",
+        b"loading graph (cached)",
+        b"",
+        b"[W] x",
+    ):
         assert not fusion.about(line), line
 
 
@@ -68,9 +89,15 @@ def small() -> Sizes:
 
 
 def write(path: Path, limit: int, chunk: int = 20_000) -> tuple[CappedLog, int]:
-    """Noise, a log about fusion in the middle, noise: four times the limit, in pieces that cut lines."""
+    """Noise, a log about fusion in the middle, noise: four times the limit, in
+    pieces that cut lines."""
     log = CappedLog(path, limit)
-    data = NOISE * (limit * 2 // len(NOISE)) + LOG + NOISE * (limit * 2 // len(NOISE)) + b"the last line\n"
+    data = (
+        NOISE * (limit * 2 // len(NOISE))
+        + LOG
+        + NOISE * (limit * 2 // len(NOISE))
+        + b"the last line\n"
+    )
     most = 0
     for start in range(0, len(data), chunk):
         log.write(data[start : start + chunk])
@@ -79,11 +106,15 @@ def write(path: Path, limit: int, chunk: int = 20_000) -> tuple[CappedLog, int]:
     return log, most
 
 
-def test_head_tail_and_fusion_are_kept_within_the_limit(tmp_path: Path, small: Sizes) -> None:
+def test_head_tail_and_fusion_are_kept_within_the_limit(
+    tmp_path: Path, small: Sizes
+) -> None:
     path, limit = tmp_path / "log", 1 << 20
     log, most = write(path, limit)
     log.close()
-    assert most <= limit + (1 << 16) and [one.name for one in tmp_path.iterdir()] == ["log"]
+    assert most <= limit + (1 << 16) and [
+        one.name for one in tmp_path.iterdir()
+    ] == ["log"]
     content = path.read_bytes()
     sizes = Sizes.within(limit)
     assert content[: sizes.head - 100] == (NOISE * sizes.head)[: sizes.head - 100]
@@ -92,21 +123,35 @@ def test_head_tail_and_fusion_are_kept_within_the_limit(tmp_path: Path, small: S
     assert what_it_says(path) == what_it_says(tmp_path / "alone.log")
     report = report_from([str(path)])
     lines = 2 * (limit * 2 // len(NOISE)) + LOG.count(b"\n") + 1
-    assert report.parse.left_out.lines + report.parse.lines - content.count(b"[fusiondoc] left out") == lines
+    assert (
+        report.parse.left_out.lines
+        + report.parse.lines
+        - content.count(b"[fusiondoc] left out")
+        == lines
+    )
     assert report.parse.left_out.about_fusion == 0
-    assert "none of them about fusion" in next(f.message for f in report.findings if f.code == "FD909")
+    assert "none of them about fusion" in next(
+        f.message for f in report.findings if f.code == "FD909"
+    )
     counts = report.parse
-    assert counts.lines == counts.recognised + counts.user_output + counts.unrecognised
+    assert (
+        counts.lines == counts.recognised + counts.user_output + counts.unrecognised
+    )
 
 
-def test_a_process_that_writes_its_own_log_is_kept_within_the_limit(tmp_path: Path) -> None:
-    """``fusiondoc.capture()``: descriptors 1 and 2 are the log itself. A line is cut where they move on."""
+def test_a_process_that_writes_its_own_log_is_kept_within_the_limit(
+    tmp_path: Path,
+) -> None:
+    """``fusiondoc.capture()``: descriptors 1 and 2 are the log itself. A line is
+    cut where they move on."""
     path, limit, problems = tmp_path / "log", 1 << 20, []
     most = 0
     with live_capture.redirected(str(path), problems.append) as move:
         log = GrowingLog(path, limit, lambda other: move(str(other)))
         noise = [NOISE * 1000] * 10
-        for number, text in enumerate((*noise[:2], LOG, *noise, *noise, b"the last line\n")):
+        for number, text in enumerate(
+            (*noise[:2], LOG, *noise, *noise, b"the last line\n")
+        ):
             os.write(1 + number % 2, b"half a line")
             os.write(1, b", its end\n" + text)
             most = max(most, sum(one.stat().st_size for one in tmp_path.iterdir()))
@@ -115,7 +160,9 @@ def test_a_process_that_writes_its_own_log_is_kept_within_the_limit(tmp_path: Pa
     assert not problems and [one.name for one in tmp_path.iterdir()] == ["log"]
     assert most < limit + 3 * 1000 * len(NOISE)
     content = path.read_bytes()
-    assert content.startswith(b"half a line, its end\n" + NOISE) and content.endswith(b"the last line\n")
+    assert content.startswith(
+        b"half a line, its end\n" + NOISE
+    ) and content.endswith(b"the last line\n")
     assert len(content) < limit * 1.2
     (tmp_path / "alone.log").write_bytes(LOG)
     assert what_it_says(path) == what_it_says(tmp_path / "alone.log")
@@ -124,7 +171,11 @@ def test_a_process_that_writes_its_own_log_is_kept_within_the_limit(tmp_path: Pa
 
 def test_lines_about_fusion_have_a_limit_too(tmp_path: Path) -> None:
     log = CappedLog(tmp_path / "log", 1 << 20)
-    log.write(NOISE * 4_000 + b"kernel1 run in 1.0 ms, achieved: 2.0 GB/s\n" * 40_000 + NOISE * 4_000)
+    log.write(
+        NOISE * 4_000
+        + b"kernel1 run in 1.0 ms, achieved: 2.0 GB/s\n" * 40_000
+        + NOISE * 4_000
+    )
     for _ in range(20):
         log.write(NOISE * 800)
     log.close()
@@ -134,7 +185,9 @@ def test_lines_about_fusion_have_a_limit_too(tmp_path: Path) -> None:
 
 
 def test_a_killed_run_leaves_its_newest_lines(tmp_path: Path) -> None:
-    (tmp_path / REQUEST).write_text(json.dumps({"schema": SCHEMA, "target": {"text": "m.py"}}))
+    (tmp_path / REQUEST).write_text(
+        json.dumps({"schema": SCHEMA, "target": {"text": "m.py"}})
+    )
     write(tmp_path / "log", 1 << 20)  # never closed
     capture = Capture(tmp_path)
     assert capture.log_names == LOGS
@@ -152,9 +205,20 @@ def test_a_log_within_its_limit_is_byte_for_byte(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_bytes() == data
 
 
-def test_a_child_that_prints_without_end_does_not_fill_the_disk(tmp_path: Path) -> None:
-    program = "for n in range(25_000): print(f'line {n:0100}')\nprint('[fusiondoc] end')"
-    child = Child([sys.executable, "-c", program], {}, tmp_path, tmp_path / "log", 60, kept=1 << 20)
+def test_a_child_that_prints_without_end_does_not_fill_the_disk(
+    tmp_path: Path,
+) -> None:
+    program = (
+        "for n in range(25_000): print(f'line {n:0100}')\nprint('[fusiondoc] end')"
+    )
+    child = Child(
+        [sys.executable, "-c", program],
+        {},
+        tmp_path,
+        tmp_path / "log",
+        60,
+        kept=1 << 20,
+    )
     ending = child.run()
     content = (tmp_path / "log").read_bytes()
     assert ending.exit_status == 0 and ending.log_bytes > 2 << 20 > len(content)

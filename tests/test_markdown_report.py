@@ -1,4 +1,5 @@
-"""The Markdown report: it fits into a comment, and nothing of a log is markup in it."""
+"""The Markdown report: it fits into a comment, and nothing of a log is markup in
+it."""
 
 from __future__ import annotations
 
@@ -49,12 +50,18 @@ def test_tables_have_equal_rows(log: Path) -> None:
 def test_a_large_report_is_cut_with_a_note(tmp_path: Path) -> None:
     log = tmp_path / "large.log"
     log.write_text(
-        large_log(groups=400, loose=2000, source="a/rather/long/name/of/a/folder/" * 3 + "model.py")
+        large_log(
+            groups=400,
+            loose=2000,
+            source="a/rather/long/name/of/a/folder/" * 3 + "model.py",
+        )
     )
     text = render(report_from([str(log)]))
     assert LIMIT * 0.8 < len(text) < LIMIT
     outside = text.partition("<b>Not fused</b>")[2].partition("</details>")[0]
-    assert re.search(r"^[\d,]+ more rows: `--format json` has all$", outside, re.MULTILINE)
+    assert re.search(
+        r"^[\d,]+ more rows: `--format json` has all$", outside, re.MULTILINE
+    )
     assert text.count("<details") == text.count("</details>")
     for title in ("Groups", "Not fused", "Kernels"):
         assert f"<b>{title}</b>" in text
@@ -64,11 +71,24 @@ def test_nothing_of_the_log_is_markup(tmp_path: Path) -> None:
     log = tmp_path / "hostile|`name`.log"
     log.write_text(hostile_log(), encoding="utf-8")
     bare = without_code(render(report_from([str(log)])))
-    assert set(re.findall(r"<(/?\w+)", bare)) == {"details", "/details", "summary", "/summary", "b", "/b"}
+    assert set(re.findall(r"<(/?\w+)", bare)) == {
+        "details",
+        "/details",
+        "summary",
+        "/summary",
+        "b",
+        "/b",
+    }
 
 
 def test_the_ending_gives_the_format(fusiondoc: Run, tmp_path: Path) -> None:
     done = fusiondoc("parse", LOGS[0], "-o", "report.md")
     assert (done.returncode, done.stdout) == (0, "")
-    assert (tmp_path / "report.md").read_text(encoding="utf-8").startswith("### fusiondoc")
-    assert fusiondoc("parse", LOGS[0], "--format", "markdown").stdout.startswith("### fusiondoc")
+    assert (
+        (tmp_path / "report.md")
+        .read_text(encoding="utf-8")
+        .startswith("### fusiondoc")
+    )
+    assert fusiondoc("parse", LOGS[0], "--format", "markdown").stdout.startswith(
+        "### fusiondoc"
+    )

@@ -1,4 +1,5 @@
-"""The tree of modules: its figures against a count of our own, and the page that shows it."""
+"""The tree of modules: its figures against a count of our own, and the page that
+shows it."""
 
 from __future__ import annotations
 
@@ -29,12 +30,28 @@ def _walk(modules: Iterable[Module]) -> Iterable[Module]:
 
 def test_every_operator_with_a_layer_is_in_its_modules(bert: Report) -> None:
     found = {one.path: one for one in _walk(module_tree(bert))}
-    for path in ("embeddings", "encoder.layer.1", "encoder.layer.1.attention.self", "pooler"):
+    for path in (
+        "embeddings",
+        "encoder.layer.1",
+        "encoder.layer.1.attention.self",
+        "pooler",
+    ):
         inside = re.compile(re.escape(path) + r"(\.|\Z)")
-        fused = [g for g in bert.groups for i in g.instances if i.layer and inside.match(i.layer)]
+        fused = [
+            g
+            for g in bert.groups
+            for i in g.instances
+            if i.layer and inside.match(i.layer)
+        ]
         assert found[path].fused == sum(len(group.nodes) for group in fused)
-        told = [pair for row in bert.unfused for pair in zip(row.layers, row.layer_counts)]
-        assert found[path].unfused == sum(number for layer, number in told if inside.match(layer))
+        told = [
+            pair
+            for row in bert.unfused
+            for pair in zip(row.layers, row.layer_counts)
+        ]
+        assert found[path].unfused == sum(
+            number for layer, number in told if inside.match(layer)
+        )
     # Equal layers.
     assert found["encoder.layer.1"].fused == found["encoder.layer.2"].fused > 0
     assert found["encoder.layer.1"].ms is not None and found["pooler"].ms is None
@@ -49,7 +66,11 @@ def test_counts_of_layers_are_those_of_the_row(bert: Report) -> None:
 
 
 def test_a_module_with_nothing_but_another_one_is_one_with_it(bert: Report) -> None:
-    assert [one.name for one in module_tree(bert)] == ["embeddings", "encoder.layer", "pooler"]
+    assert [one.name for one in module_tree(bert)] == [
+        "embeddings",
+        "encoder.layer",
+        "pooler",
+    ]
     (layer,) = (one for one in module_tree(bert) if one.path == "encoder.layer")
     assert [one.name for one in layer.inside] == ["0", "1", "2"]
 
@@ -67,7 +88,9 @@ def test_the_page_has_the_tree_and_reads_without_a_script(bert: Report) -> None:
 
 
 def test_a_log_without_layers_has_no_tree() -> None:
-    report = fusiondoc.parse(FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz")
+    report = fusiondoc.parse(
+        FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz"
+    )
     assert module_tree(report) == ()
     assert 'id="modules"' not in render(report)
 
@@ -92,7 +115,12 @@ def test_a_column_sorts_the_modules(bert: Report, tmp_path: Path) -> None:
         browser.click('#module-tree [data-sort="v2"] button')
         assert browser.run(names) == ["pooler", "embeddings", "encoder.layer"]
         browser.click('#module-tree [data-fold=""]')
-        assert browser.run("return document.querySelectorAll('#module-tree details[open]').length") == 0
+        assert (
+            browser.run(
+                "return document.querySelectorAll('#module-tree details[open]').length"
+            )
+            == 0
+        )
         width = "return document.documentElement.scrollWidth <= window.innerWidth"
         assert browser.run(width)
         assert browser.messages() == []

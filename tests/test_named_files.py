@@ -65,7 +65,16 @@ def test_only_python_files_of_the_project_are_shown(project: Path) -> None:
     text = shown(
         project,
         str(project / "model.py"),
-        *(str(project / name) for name in ("secret.txt", ".env", "link.py", "folder/outside.py", "big.py")),
+        *(
+            str(project / name)
+            for name in (
+                "secret.txt",
+                ".env",
+                "link.py",
+                "folder/outside.py",
+                "big.py",
+            )
+        ),
         str(outside),
         "../outside.py",
         "/proc/self/environ",
@@ -84,10 +93,14 @@ def test_comments_that_ignore_are_looked_for_in_files_of_the_project_only(
     for one in others:
         one.write_text("pass  # fusiondoc: ignore\n" * 99)
     for file, heard in (("model.py", True), *((str(one), False) for one in others)):
-        (project / "a.log").write_text(re.sub(r"[\w./-]+\.py:(\d+):", rf"{file}:\1:", log))
+        (project / "a.log").write_text(
+            re.sub(r"[\w./-]+\.py:(\d+):", rf"{file}:\1:", log)
+        )
         done = fusiondoc("parse", "a.log", "--format", "json", cwd=project)
         told = json.loads(done.stdout)
-        assert [one for one in told["findings"] + told["suppressed"] if one["source"]], done.stderr
+        assert [
+            one for one in told["findings"] + told["suppressed"] if one["source"]
+        ], done.stderr
         assert bool(told["suppressed"]) == heard, file
 
 
@@ -101,7 +114,13 @@ def test_a_folder_that_the_user_names_counts_too(project: Path) -> None:
 
 def test_a_line_number_that_is_no_number_is_no_line(project: Path) -> None:
     (project / "model.py").write_text("mine = 1\n")
-    shown(project, *(f"{project / 'model.py'}:{number}" for number in ("²", "9" * 5000, "0", "-1")))
+    shown(
+        project,
+        *(
+            f"{project / 'model.py'}:{number}"
+            for number in ("²", "9" * 5000, "0", "-1")
+        ),
+    )
 
 
 def test_a_capture_keeps_files_of_its_project_only(project: Path) -> None:
@@ -117,7 +136,9 @@ def test_a_capture_keeps_files_of_its_project_only(project: Path) -> None:
     assert kept_source(capture, "model.py") is None
 
 
-def test_the_project_is_never_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_project_is_never_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     (tmp_path / ".git").mkdir()
     (tmp_path / "work").mkdir()
@@ -125,7 +146,9 @@ def test_the_project_is_never_the_home_folder(tmp_path: Path, monkeypatch: pytes
     assert read_source(tmp_path / "work", (tmp_path,)) is None
 
 
-def test_repro_reads_no_pipe_or_device_that_a_saved_report_names(fusiondoc: Run, tmp_path: Path) -> None:
+def test_repro_reads_no_pipe_or_device_that_a_saved_report_names(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     log = raw_log.read(FIXTURES / "logs" / "nnc-2.11-add-relu.log.xz")
     (tmp_path / "a.log").write_bytes(log)
     saved = fusiondoc("parse", "a.log", "--format", "json", cwd=tmp_path).stdout
@@ -135,10 +158,14 @@ def test_repro_reads_no_pipe_or_device_that_a_saved_report_names(fusiondoc: Run,
         done = fusiondoc("repro", "r.json", "--group", "G1", cwd=tmp_path)
         assert done.returncode == 2 and "next:" in done.stderr, done.stderr
     (tmp_path / "r.json").write_text(saved)
-    assert fusiondoc("repro", "r.json", "--group", "G1", cwd=tmp_path).returncode == 0
+    assert (
+        fusiondoc("repro", "r.json", "--group", "G1", cwd=tmp_path).returncode == 0
+    )
 
 
-def test_files_of_packages_are_kept_from_the_interpreters_folder_alone(tmp_path: Path) -> None:
+def test_files_of_packages_are_kept_from_the_interpreters_folder_alone(
+    tmp_path: Path,
+) -> None:
     capture, project, packages = (
         tmp_path / "capture",
         tmp_path / "project",
@@ -152,18 +179,24 @@ def test_files_of_packages_are_kept_from_the_interpreters_folder_alone(tmp_path:
     secret.write_text("secret\n")
     (packages / "link.py").symlink_to(secret)
     inside, link = str(packages / "layer.py"), str(packages / "link.py")
-    found = PackageFiles(frozenset((inside, link, str(secret), f"{packages}/../../secret.py")), packages)
+    found = PackageFiles(
+        frozenset((inside, link, str(secret), f"{packages}/../../secret.py")),
+        packages,
+    )
     keep_sources(capture, ["model.py"], project, (), found)
     assert kept_source(capture, "model.py") == "mine\n"
     assert kept_source(capture, inside) == "theirs\n"
     for name in found.names - {inside}:
         assert kept_source(capture, name) is None
-    keep_sources(capture, ["model.py"], project, (), PackageFiles(found.names, None))
+    keep_sources(
+        capture, ["model.py"], project, (), PackageFiles(found.names, None)
+    )
     assert kept_source(capture, inside) is None
 
 
 def test_functions_are_looked_for_in_python_files_only(tmp_path: Path) -> None:
-    """``check`` asks in which function of the program a line is, of whatever file a log names."""
+    """``check`` asks in which function of the program a line is, of whatever file a
+    log names."""
     for name in ("model.py", "credentials"):
         (tmp_path / name).write_text("def f():\n    pass\n")
     assert names_at(Source(str(tmp_path / "model.py"), 2)) == ("f", "")
@@ -173,5 +206,7 @@ def test_functions_are_looked_for_in_python_files_only(tmp_path: Path) -> None:
         (tmp_path / "zero.py").symlink_to("/dev/zero")
         for name in ("pipe.py", "zero.py"):
             assert names_at(Source(str(tmp_path / name), 1)) is None
-    (tmp_path / "large.py").write_bytes(b"#" * (1 << 20) + b"\ndef f():\n    pass\n")
+    (tmp_path / "large.py").write_bytes(
+        b"#" * (1 << 20) + b"\ndef f():\n    pass\n"
+    )
     assert names_at(Source(str(tmp_path / "large.py"), 3)) is None

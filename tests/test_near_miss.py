@@ -1,6 +1,5 @@
-"""Expected groups against real logs: what is found, and what the text says of what is not."""
-
-# ruff: noqa: E501 - a case is a line
+"""Expected groups against real logs: what is found, and what the text says of what
+is not."""
 
 from __future__ import annotations
 
@@ -41,34 +40,62 @@ def test_the_sentence_of_the_issue() -> None:
     # The raw log says so of that line, and of no multiplication.
     raw = raw_log.read(REJECTS).decode()
     assert re.search(r"aten::cumsum\(.*c10_rejects.py:4:", raw)
-    assert (one.near.group.id, one.near.shared, one.near.extra) == ("G1", ("aten::mul", "aten::relu"), ())
+    assert (one.near.group.id, one.near.shared, one.near.extra) == (
+        "G1",
+        ("aten::mul", "aten::relu"),
+        (),
+    )
 
 
 def test_what_splits_two_groups_is_named() -> None:
     one = outcomes(REJECTS, "groups: [[relu, sigmoid, add]]")[0]
     assert "found sigmoid, add (G2)" in one.text
-    assert "relu is in G1 (models/c10_rejects.py:3), split off by cumsum, which is not fused" in one.text
+    assert (
+        "relu is in G1 (models/c10_rejects.py:3), split off by cumsum, which is not fused"
+        in one.text
+    )
 
 
 @pytest.mark.parametrize(
     ("expectation", "said"),
     [
-        ("[relu, mul]", "found mul, relu (G1): the same operators are in another order"),
+        (
+            "[relu, mul]",
+            "found mul, relu (G1): the same operators are in another order",
+        ),
         ("[mul]", "found mul, relu (G1): it also has relu"),
-        ("[softmax]", "found no group with any of them: softmax is nowhere in the graphs of the log"),
+        (
+            "[softmax]",
+            "found no group with any of them: softmax is nowhere in the graphs of the log",
+        ),
         (
             "{ops: [sum, add], phase: backward}",
             "found no backward group with any of them: it is of a backward pass, and this run had none",
         ),
-        ("{ops: [sum, add], dtype: float16}", "its inputs are float32, not float16"),
+        (
+            "{ops: [sum, add], dtype: float16}",
+            "its inputs are float32, not float16",
+        ),
         (
             "{ops: [sum, add], source: 'c10_rejects.py:3-9'}",
             "it comes from models/c10_rejects.py:10, not from",
         ),
-        ("{ops: [sum, add], function: f}", "its function is unknown: the source file is not available"),
-        ("{set: [mul, relu, tanh]}", "expected mul, relu, tanh in any order; found "),
-        ("{ops: [mul, relu], exactly: 2}", "expected 2 of mul, relu; found 1 (G1): the next nearest is"),
-        ("{ops: [add, mul], exactly: 0}", "expected no group add, mul; found 1 (G4)"),
+        (
+            "{ops: [sum, add], function: f}",
+            "its function is unknown: the source file is not available",
+        ),
+        (
+            "{set: [mul, relu, tanh]}",
+            "expected mul, relu, tanh in any order; found ",
+        ),
+        (
+            "{ops: [mul, relu], exactly: 2}",
+            "expected 2 of mul, relu; found 1 (G1): the next nearest is",
+        ),
+        (
+            "{ops: [add, mul], exactly: 0}",
+            "expected no group add, mul; found 1 (G4)",
+        ),
         ("{contains: [add, erfinv]}", "expected a group with add, erfinv; found"),
     ],
 )
@@ -92,17 +119,25 @@ def test_what_holds(expectation: str) -> None:
     assert outcomes(REJECTS, f"groups:\n- {expectation}\n")[0].holds
 
 
-def test_limits_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FUSIONDOC_CACHE", str(tmp_path))  # no peak that was measured on this machine
+def test_limits_of_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        "FUSIONDOC_CACHE", str(tmp_path)
+    )  # no peak that was measured on this machine
     found = outcomes(
         COMPOSITE,
         "groups: [{contains: [native_layer_norm], min_peak: 40%, tolerance: 10%}, {contains: [add], min_peak: 40%}]\n"
         "number_of_groups: 2\nmax_fallbacks: 0\nmin_coverage: 1\nmin_gb_per_s: 1700\n",
     )  # fmt: skip
     assert [one.holds for one in found] == [True, False, True, True, True, False]
-    assert re.search(r"K1 kernel1 reaches 3\d\.\d+% of peak, not 40% of peak", found[1].text)
+    assert re.search(
+        r"K1 kernel1 reaches 3\d\.\d+% of peak, not 40% of peak", found[1].text
+    )
     # The slowest kernel by what the log prints of each launch.
-    assert re.search(r"K4 kernel4 reaches 1,6\d\d GB/s, not 1,700 GB/s", found[-1].text)
+    assert re.search(
+        r"K4 kernel4 reaches 1,6\d\d GB/s, not 1,700 GB/s", found[-1].text
+    )
 
 
 def test_kernels_bound_by_their_launch_do_not_count_for_the_whole() -> None:
@@ -111,12 +146,19 @@ def test_kernels_bound_by_their_launch_do_not_count_for_the_whole() -> None:
     shares = {kernel.bound: [] for kernel in report.kernels}
     for kernel in report.kernels:
         shares[kernel.bound].append(kernel.peak_fraction)
-    others = [share for bound, some in shares.items() if bound != "launch" for share in some]
+    others = [
+        share
+        for bound, some in shares.items()
+        if bound != "launch"
+        for share in some
+    ]
     assert min(shares["launch"]) < min(others)
     limit = f"min_peak: {min(others) * 0.999}\n"
     assert check(loads(limit, "f.yaml").sections[0], report)[0].holds
     slow = f"groups: [{{contains: [native_layer_norm_backward], {limit.strip()}}}]"
-    assert not check(loads(slow, "f.yaml").sections[0], report)[0].holds  # of a group every kernel counts
+    assert not check(loads(slow, "f.yaml").sections[0], report)[
+        0
+    ].holds  # of a group every kernel counts
 
 
 def test_fallbacks_and_findings() -> None:
@@ -126,13 +168,19 @@ def test_fallbacks_and_findings() -> None:
         "max_fallbacks: 0\nfindings: {expect: [FD302, FD301], forbid: [FD3xx, warning], allow: [error, note]}",
     )
     assert [one.holds for one in found[:4]] == [False, True, False, False]
-    others = {f.severity for f in report_from([str(log)]).findings} - {"error", "note"}
+    others = {f.severity for f in report_from([str(log)]).findings} - {
+        "error",
+        "note",
+    }
     assert [one.holds for one in found[4:]] == [not others, not others]
     assert found[0].found != "0" and int(found[0].found.split()[0]) >= 1
 
 
 def test_nothing_measured_and_nothing_fused() -> None:
-    assert "no kernel has a measured share of peak" in outcomes(REJECTS, "min_peak: 0.1")[0].text
+    assert (
+        "no kernel has a measured share of peak"
+        in outcomes(REJECTS, "min_peak: 0.1")[0].text
+    )
     log = FIXTURES / "logs" / "nvfuser-2.1.2-unknown-dump-option.log.xz"
     assert not outcomes(log, "max_fallbacks: 0")[0].holds
 
@@ -153,9 +201,15 @@ def test_the_function_and_class_of_the_program(tmp_path: Path) -> None:
 
 def test_the_plugin_can_ask_for_a_group_without_a_file() -> None:
     report = report_from([str(REJECTS)])
-    near = near_miss(report, GroupExpectation(("aten::tanh", "aten::mul", "aten::sort")), report.groups)
+    near = near_miss(
+        report,
+        GroupExpectation(("aten::tanh", "aten::mul", "aten::sort")),
+        report.groups,
+    )
     assert near.found == "tanh, mul (G3)"
-    assert [(m.op, m.where, m.row.reason.code) for m in near.missing] == [("aten::sort", "unfused", "FD201")]
+    assert [(m.op, m.where, m.row.reason.code) for m in near.missing] == [
+        ("aten::sort", "unfused", "FD201")
+    ]
 
 
 OPS = st.lists(st.sampled_from("abc"), max_size=12)
@@ -165,22 +219,32 @@ OPS = st.lists(st.sampled_from("abc"), max_size=12)
 def test_the_longest_common_subsequence(a: list, b: list) -> None:
     pairs = longest_common(a, b)
     assert all(a[i] == b[j] for i, j in pairs)
-    assert pairs == sorted(pairs) and len({i for i, _ in pairs}) == len({j for _, j in pairs}) == len(pairs)
+    assert pairs == sorted(pairs) and len({i for i, _ in pairs}) == len(
+        {j for _, j in pairs}
+    ) == len(pairs)
     table = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
     for i, x in enumerate(a):
         for j, y in enumerate(b):
-            table[i + 1][j + 1] = table[i][j] + 1 if x == y else max(table[i][j + 1], table[i + 1][j])
+            table[i + 1][j + 1] = (
+                table[i][j] + 1 if x == y else max(table[i][j + 1], table[i + 1][j])
+            )
     assert len(pairs) == table[-1][-1] <= common(a, b)
 
 
-def test_every_group_of_every_recording_is_found_by_its_own_operators(recordings: Path) -> None:
+def test_every_group_of_every_recording_is_found_by_its_own_operators(
+    recordings: Path,
+) -> None:
     checked = 0
     for log in every(4, sorted(recordings.glob("torch-*/**/*.log"))[::7]):
         report = report_from([str(log)])
         for group in report.groups[:20]:
             wanted = GroupExpectation(group.ops, phase=group.phase)
             near = near_miss(report, wanted, report.groups)
-            assert near.group is not None and near.group.ops == group.ops and near.why == ""
+            assert (
+                near.group is not None
+                and near.group.ops == group.ops
+                and near.why == ""
+            )
             checked += 1
     assert checked > least(20)
 
@@ -190,7 +254,9 @@ SPLIT = FIXTURES / "logs"
 
 def test_what_splits_a_group_is_named_in_another_function() -> None:
     """By its line it is not between the two halves."""
-    one = outcomes(SPLIT / "nnc-2.13-split-helper.log.xz", "groups: [[mul, relu, tanh, add]]")[0]
+    one = outcomes(
+        SPLIT / "nnc-2.13-split-helper.log.xz", "groups: [[mul, relu, tanh, add]]"
+    )[0]
     assert one.why == (
         "tanh, add are in G2 (models/split_helper.py:11), split off by cumsum, which is not fused:"
         " NNC has no lowering for it (FD211), models/split_helper.py:5"
@@ -210,9 +276,15 @@ def test_a_near_miss_is_the_instance_in_the_layer_that_changed() -> None:
 
 def test_what_splits_the_forward_splits_its_gradient() -> None:
     backward = "[mul, mul, mul, neg, add, mul, neg, add, mul, mul, mul, add, mul]"
-    text = f"groups: [[mul, sigmoid, tanh, mul], {{ops: {backward}, phase: backward}}]"
+    text = (
+        f"groups: [[mul, sigmoid, tanh, mul], {{ops: {backward}, phase: backward}}]"
+    )
     for one in outcomes(SPLIT / "nnc-2.13-split-train.log.xz", text):
-        assert not one.holds and "split off by cumsum, which is not fused: gradients are recorded" in one.text
+        assert (
+            not one.holds
+            and "split off by cumsum, which is not fused: gradients are recorded"
+            in one.text
+        )
         assert one.text.count("gradients are recorded") == 1
 
 
@@ -220,8 +292,14 @@ def test_only_what_is_newly_outside_groups_is_listed() -> None:
     log = SPLIT / "nnc-2.13-split-blocks.log.xz"
     text = "modules: [{layer: layer, coverage: 1}]\nnot_fused: [linear]\n"
     share, outside = outcomes(log, text)
-    assert share.why == "newly outside groups: cumsum (FD211, models/split_blocks.py:12)"
-    assert (outside.holds, outside.expected) == (False, "no operator but linear outside groups")
+    assert (
+        share.why
+        == "newly outside groups: cumsum (FD211, models/split_blocks.py:12)"
+    )
+    assert (outside.holds, outside.expected) == (
+        False,
+        "no operator but linear outside groups",
+    )
     assert outside.found == "cumsum (FD211, models/split_blocks.py:12)"
     assert outcomes(log, "not_fused: [linear, cumsum]")[0].holds
     assert not outcomes(log, "not_fused: []")[0].holds
@@ -293,7 +371,8 @@ inputs = (torch.rand(2, 4, 8),)
 def test_a_near_miss_is_no_group_of_another_expectation(
     old: str, new: str, said: str, fusiondoc: Run, tmp_path: Path
 ) -> None:
-    """It named ``mul, tanh, add``, which another line expected and had; its ``mul`` was that of another group."""
+    """It named ``mul, tanh, add``, which another line expected and had; its ``mul``
+    was that of another group."""
     (tmp_path / "model.py").write_text(SDPA)
     run = ("check", "model.py", "--expect", "f.yaml", "--fuser", "nnc")
     assert fusiondoc(*run, "--update").returncode == 0
@@ -304,65 +383,127 @@ def test_a_near_miss_is_no_group_of_another_expectation(
 
 
 def group_of(name: str, ops: str, phase: str, line: int = 1) -> Group:
-    nodes = tuple(OpNode(f"aten::{op}", None, f"model.py:{line}") for op in ops.split())
+    nodes = tuple(
+        OpNode(f"aten::{op}", None, f"model.py:{line}") for op in ops.split()
+    )
     whole = report_from([str(REJECTS)]).groups[0]
-    return replace(whole, id=name, nodes=nodes, phase=phase, instances=whole.instances[:1])
+    return replace(
+        whole, id=name, nodes=nodes, phase=phase, instances=whole.instances[:1]
+    )
 
 
 def made_report(*groups: Group, unfused: tuple = ()) -> Report:
-    return replace(report_from([str(REJECTS)]), groups=groups, unfused=unfused, programs=(), findings=())
-
-
-def test_a_group_of_the_other_phase_is_no_near_miss_and_its_operators_are_no_reason() -> None:
-    row = report_from([str(REJECTS)]).unfused[0]
-    forward = replace(row, op="aten::mul", phase="forward", ran=True, user_source="model.py:9")
-    report = made_report(
-        group_of("G1", "mul relu", "forward"), group_of("G2", "neg exp", "backward"), unfused=(forward,)
+    return replace(
+        report_from([str(REJECTS)]),
+        groups=groups,
+        unfused=unfused,
+        programs=(),
+        findings=(),
     )
-    section = loads("groups: [{ops: [mul, relu, neg], phase: backward}]", "f.yaml").sections[0]
+
+
+def test_a_group_of_the_other_phase_is_no_near_miss_and_its_operators_are_no_reason() -> (
+    None
+):
+    row = report_from([str(REJECTS)]).unfused[0]
+    forward = replace(
+        row, op="aten::mul", phase="forward", ran=True, user_source="model.py:9"
+    )
+    report = made_report(
+        group_of("G1", "mul relu", "forward"),
+        group_of("G2", "neg exp", "backward"),
+        unfused=(forward,),
+    )
+    section = loads(
+        "groups: [{ops: [mul, relu, neg], phase: backward}]", "f.yaml"
+    ).sections[0]
     (one,) = check(section, report)
     assert one.near.group.id == "G2"
-    assert one.why == "mul, relu are nowhere in the backward graphs of the log; it also has exp"
+    assert (
+        one.why
+        == "mul, relu are nowhere in the backward graphs of the log; it also has exp"
+    )
     there = replace(forward, phase="backward", user_source="model.py:7")
     (one,) = check(section, replace(report, unfused=(forward, there)))
-    assert "mul is not fused" in one.why and "model.py:7" in one.why and "model.py:9" not in one.why
+    assert (
+        "mul is not fused" in one.why
+        and "model.py:7" in one.why
+        and "model.py:9" not in one.why
+    )
 
 
-def test_each_group_is_the_near_miss_of_the_expectation_that_is_most_like_it() -> None:
-    report = made_report(group_of("G1", "mul relu", "forward"), group_of("G2", "tanh add exp", "forward"))
+def test_each_group_is_the_near_miss_of_the_expectation_that_is_most_like_it() -> (
+    None
+):
+    report = made_report(
+        group_of("G1", "mul relu", "forward"),
+        group_of("G2", "tanh add exp", "forward"),
+    )
     text = "groups: [[mul, relu, tanh, add], [mul, relu, sort], [tanh, add, exp, sort]]"
     found = check(loads(text, "f.yaml").sections[0], report)
-    assert [one.near.group and one.near.group.id for one in found] == [None, "G1", "G2"]
+    assert [one.near.group and one.near.group.id for one in found] == [
+        None,
+        "G1",
+        "G2",
+    ]
     assert found[0].text.startswith(
         "expected mul, relu, tanh, add; found no group of its own: mul, relu are in G1 "
     )
-    # A loose expectation needs one group of its own: it takes the one that no other lacks.
+    # A loose expectation needs one group of its own: it takes the one that no other
+    # lacks.
     text = "groups: [{contains: [mul]}, [mul, relu, sort]]"
     more = made_report(*report.groups, group_of("G3", "mul neg", "forward"))
     loose, strict = check(loads(text, "f.yaml").sections[0], more)
     assert loose.holds and strict.near.group.id == "G1"
 
 
-def test_an_operator_that_the_file_knows_outside_groups_is_no_reason_from_afar() -> None:
-    """``silu`` became ``hardswish``; the ``sigmoid`` of another line, never fused, was called the reason."""
+def test_an_operator_that_the_file_knows_outside_groups_is_no_reason_from_afar() -> (
+    None
+):
+    """``silu`` became ``hardswish``; the ``sigmoid`` of another line, never fused,
+    was called the reason."""
     whole = report_from([str(REJECTS)]).unfused[0]
-    far = replace(whole, op="aten::sigmoid", phase="forward", ran=True, user_source="model.py:40", layers=())
-    report = made_report(group_of("G1", "mul hardswish", "forward", 13), unfused=(far,))
+    far = replace(
+        whole,
+        op="aten::sigmoid",
+        phase="forward",
+        ran=True,
+        user_source="model.py:40",
+        layers=(),
+    )
+    report = made_report(
+        group_of("G1", "mul hardswish", "forward", 13), unfused=(far,)
+    )
     text = "groups: [[mul, sigmoid]]\nnot_fused: [sigmoid]\n"
     one = check(loads(text, "f.yaml").sections[0], report)[0]
-    assert one.why == "sigmoid is nowhere else in the graphs of the log; it also has hardswish"
+    assert (
+        one.why
+        == "sigmoid is nowhere else in the graphs of the log; it also has hardswish"
+    )
     beside = replace(far, user_source="model.py:14")
-    one = check(loads(text, "f.yaml").sections[0], replace(report, unfused=(far, beside)))[0]
+    one = check(
+        loads(text, "f.yaml").sections[0], replace(report, unfused=(far, beside))
+    )[0]
     assert one.why.startswith("sigmoid is not fused: ") and "model.py:14" in one.why
 
 
 def test_one_more_of_a_group_can_be_what_is_left_of_a_lost_one() -> None:
-    """The first layer and the last one, whose tail was split off, are equal then: the reason is at the tail."""
+    """The first layer and the last one, whose tail was split off, are equal then:
+    the reason is at the tail."""
     row = report_from([str(REJECTS)]).unfused[0]
-    split = replace(row, op="aten::cumsum", phase="forward", ran=True, user_source="model.py:5", layers=())
+    split = replace(
+        row,
+        op="aten::cumsum",
+        phase="forward",
+        ran=True,
+        user_source="model.py:5",
+        layers=(),
+    )
     layers = group_of("G1", "mul relu add", "forward", 4)
     layers = replace(layers, instances=layers.instances * 2)
-    report = made_report(layers, group_of("G2", "tanh mul", "forward", 6), unfused=(split,))
+    report = made_report(
+        layers, group_of("G2", "tanh mul", "forward", 6), unfused=(split,)
+    )
     text = "groups: [[mul, relu, add], [mul, relu, add, tanh, mul]]"
     first, last = check(loads(text, "f.yaml").sections[0], report)
     assert first.holds and last.found == "mul, relu, add (G1)"
@@ -432,7 +573,8 @@ inputs = (torch.rand(4, 8),)
 def test_a_near_miss_under_other_fusers(
     options: tuple, old: str, new: str, said: str, fusiondoc: Run, tmp_path: Path
 ) -> None:
-    """The reason was the sigmoid of another line, and the nearest group one of the backward pass."""
+    """The reason was the sigmoid of another line, and the nearest group one of the
+    backward pass."""
     run = ("check", "model.py", "--expect", "f.yaml", *options)
     (tmp_path / "model.py").write_text(GATED)
     assert fusiondoc(*run, "--update").returncode == 0

@@ -1,4 +1,5 @@
-"""Files that are no logs, empty ones, and two programs that have nothing to do with each other."""
+"""Files that are no logs, empty ones, and two programs that have nothing to do with
+each other."""
 
 from __future__ import annotations
 
@@ -33,8 +34,16 @@ def files(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "error", "hint"),
     [
-        ("model.py", "model.py is a Python program, not a log", "fusiondoc diagnose model.py"),
-        ("notes.txt", "notes.txt is no log of torch: none of its 2 lines is", "fusiondoc explain FD901"),
+        (
+            "model.py",
+            "model.py is a Python program, not a log",
+            "fusiondoc diagnose model.py",
+        ),
+        (
+            "notes.txt",
+            "notes.txt is no log of torch: none of its 2 lines is",
+            "fusiondoc explain FD901",
+        ),
         (
             "empty.log",
             "empty.log is an empty log: there is nothing to",
@@ -49,28 +58,49 @@ def test_compare_refuses_what_is_no_log(
     both = (name, "real.log.xz") if first else ("real.log.xz", name)
     done = fusiondoc("compare", *both)
     assert done.returncode == 2 and done.stdout == ""
-    assert f"error: {error}" in done.stderr and "next: " in done.stderr and hint in done.stderr
+    assert (
+        f"error: {error}" in done.stderr
+        and "next: " in done.stderr
+        and hint in done.stderr
+    )
 
 
 def test_compare_refuses_two_programs(fusiondoc: Run, files: Path) -> None:
     shutil.copy(files / "model.py", files / "other.py")
     done = fusiondoc("compare", "model.py", "other.py")
-    assert done.returncode == 2 and "model.py is a Python program, not a log" in done.stderr
+    assert (
+        done.returncode == 2
+        and "model.py is a Python program, not a log" in done.stderr
+    )
 
 
 def test_check_refuses_what_is_no_log(fusiondoc: Run, files: Path) -> None:
     done = fusiondoc("check", "notes.txt", "--expect", "fusions.yaml")
     assert done.returncode == 2 and "notes.txt is no log of torch" in done.stderr
     done = fusiondoc("check", "-", "--expect", "fusions.yaml", input="hello\n")
-    assert done.returncode == 2 and "stdin is no log of torch: its only line is not" in done.stderr
+    assert (
+        done.returncode == 2
+        and "stdin is no log of torch: its only line is not" in done.stderr
+    )
 
 
-def test_parse_takes_any_text_and_says_what_a_program_is(fusiondoc: Run, files: Path) -> None:
+def test_parse_takes_any_text_and_says_what_a_program_is(
+    fusiondoc: Run, files: Path
+) -> None:
     done = fusiondoc("parse", "notes.txt")
-    assert done.returncode == 0 and "FD901 The log has no line about fusion" in done.stdout
+    assert (
+        done.returncode == 0
+        and "FD901 The log has no line about fusion" in done.stdout
+    )
     done = fusiondoc("parse", "model.py")
-    assert done.returncode == 0 and "FD901 model.py is a Python program, not a log" in done.stdout
-    assert "$ fusiondoc diagnose model.py" in done.stdout and "compare" not in done.stdout
+    assert (
+        done.returncode == 0
+        and "FD901 model.py is a Python program, not a log" in done.stdout
+    )
+    assert (
+        "$ fusiondoc diagnose model.py" in done.stdout
+        and "compare" not in done.stdout
+    )
 
 
 def test_what_tells_of_an_error_is_a_log(fusiondoc: Run, files: Path) -> None:
@@ -81,20 +111,27 @@ def test_what_tells_of_an_error_is_a_log(fusiondoc: Run, files: Path) -> None:
     assert done.returncode == 0
 
 
-def test_two_programs_that_have_nothing_in_common(fusiondoc: Run, files: Path) -> None:
+def test_two_programs_that_have_nothing_in_common(
+    fusiondoc: Run, files: Path
+) -> None:
     a, b = log("nnc-2.11-add-relu*"), log("nvfuser-2.1.2-ordered-layer-norm*")
     said = "A and B have nothing in common: no group of one is in the other"
     for options in ((), ("-q",), ("--summary",)):
         done = fusiondoc("compare", a, b, *options)
         assert done.returncode == 0 and done.stdout.startswith(said), done.stdout
-    assert json.loads(fusiondoc("compare", a, b, "-f", "json").stdout)["unrelated"].startswith(said)
+    assert json.loads(fusiondoc("compare", a, b, "-f", "json").stdout)[
+        "unrelated"
+    ].startswith(said)
     assert f"**{said}" in fusiondoc("compare", a, b, "-f", "markdown").stdout
     assert said in fusiondoc("compare", a, b, "-f", "html").stdout
 
 
 @pytest.mark.torch
-def test_one_program_has_something_in_common(fusiondoc: Run, tmp_path: Path) -> None:
-    """With itself, where nothing fuses, and under another name and other lines, fused or not."""
+def test_one_program_has_something_in_common(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    """With itself, where nothing fuses, and under another name and other lines,
+    fused or not."""
     text = "import torch\n\ndef model(x):\n    return torch.relu(x + 1) * x\n\ninputs = (torch.rand(4),)\n"
     (tmp_path / "model.py").write_text(text)
     (tmp_path / "renamed.py").write_text("# a line\n" + text)
@@ -104,6 +141,9 @@ def test_one_program_has_something_in_common(fusiondoc: Run, tmp_path: Path) -> 
         ("c", "renamed.py", "nnc"),
         ("d", "renamed.py", "none"),
     ):
-        assert fusiondoc("diagnose", file, "--fuser", fuser, "--name", name).returncode == 0
+        assert (
+            fusiondoc("diagnose", file, "--fuser", fuser, "--name", name).returncode
+            == 0
+        )
     for other in "abcd":
         assert "nothing in common" not in fusiondoc("compare", "a", other).stdout

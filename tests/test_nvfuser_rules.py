@@ -1,4 +1,5 @@
-"""nvFuser's parse rules against what the libraries of torch 1.12.1, 1.13.1 and 2.1.2 answered."""
+"""nvFuser's parse rules against what the libraries of torch 1.12.1, 1.13.1 and
+2.1.2 answered."""
 
 from __future__ import annotations
 
@@ -85,9 +86,15 @@ def test_what_nvfuser_takes_is_what_its_rules_answer(place: int, torch: str):
         flow = summarise(parse_dump(text.encode().split(b"\n"))).flows.outer
         assert flow is not None
         (found,) = [one for one in flow.nodes if one.op == op]
-        view = "aten::" + op[len("prim::") : -len("_copy")] if op.endswith("_copy") else op
+        view = (
+            "aten::" + op[len("prim::") : -len("_copy")]
+            if op.endswith("_copy")
+            else op
+        )
         rule = TAKES.get(op)
-        since = FUSED_VIEWS_SINCE.get(view, rule.since if rule is not None else None)
+        since = FUSED_VIEWS_SINCE.get(
+            view, rule.since if rule is not None else None
+        )
         name = view if view in FUSED_VIEWS_SINCE else op
         takes = since is not None and since <= parse_version(torch)
         takes = takes and refused_because(found, name, torch) is None
@@ -97,7 +104,8 @@ def test_what_nvfuser_takes_is_what_its_rules_answer(place: int, torch: str):
     assert len(answers()) > 250
 
 
-# The lines that 1.12.1, 1.13.1 and 2.x name of themselves: the first two messages of a pass.
+# The lines that 1.12.1, 1.13.1 and 2.x name of themselves: the first two messages
+# of a pass.
 PASSES = {"1.12": (2352, 2432), "1.13": (2420, 2504), "2.0": (2419, 2503)}
 
 
@@ -106,9 +114,18 @@ def pass_of(lines: tuple[int, int], body: str) -> bytes:
     head = f"graph(%x : {_TENSORS['T']}, %z : Tensor):"
     text = [head, *body.splitlines(), "  return (%o)"]
     return "\n".join(
-        [f"[DUMP graph_fuser.cpp:{start:03d}] {line}" for line in ("Before Fusion: ", *text)]
-        + [f"[DUMP graph_fuser.cpp:{end:03d}] {line}" for line in ("Before Compilation: ", *text)]
-        + [f"[DUMP profiling_graph_executor_impl.cpp:676] {line}" for line in ("Optimized Graph: ", *text)]
+        [
+            f"[DUMP graph_fuser.cpp:{start:03d}] {line}"
+            for line in ("Before Fusion: ", *text)
+        ]
+        + [
+            f"[DUMP graph_fuser.cpp:{end:03d}] {line}"
+            for line in ("Before Compilation: ", *text)
+        ]
+        + [
+            f"[DUMP profiling_graph_executor_impl.cpp:676] {line}"
+            for line in ("Optimized Graph: ", *text)
+        ]
     ).encode()
 
 
@@ -119,15 +136,22 @@ SLOPE = f"""\
 
 
 @pytest.mark.parametrize("release", [*PASSES, None])
-def test_a_log_tells_its_release_by_the_lines_of_its_messages(release: str | None, tmp_path: Path):
+def test_a_log_tells_its_release_by_the_lines_of_its_messages(
+    release: str | None, tmp_path: Path
+):
     log = tmp_path / "run.log"
     log.write_bytes(pass_of(PASSES.get(release or "", (7, 8)), SLOPE))
     report, observed = read_logs(find_logs([str(log)]), work_out=Reasons())
     assert observed.release == release
     told = {row.op: row.reason.text for row in report.unfused}
     if release == "1.12":
-        assert told["aten::leaky_relu"] == "nvFuser has no rule for aten::leaky_relu"
-        assert "leaky_relu after it" in told["aten::tanh"] or "leaky_relu before it" in told["aten::tanh"]
+        assert (
+            told["aten::leaky_relu"] == "nvFuser has no rule for aten::leaky_relu"
+        )
+        assert (
+            "leaky_relu after it" in told["aten::tanh"]
+            or "leaky_relu before it" in told["aten::tanh"]
+        )
     elif release is None:
         later = "nvFuser has a rule for it only since torch 1.13: the log does not show which ran"
         assert told == {
@@ -139,15 +163,22 @@ def test_a_log_tells_its_release_by_the_lines_of_its_messages(release: str | Non
 
 @pytest.mark.parametrize(
     "log, release",
-    [("1.12.1-crash", "1.12"), ("1.13.1-primitive-layer-norm", "1.13"), ("2.1.2-control-flow", "2.0")],
+    [
+        ("1.12.1-crash", "1.12"),
+        ("1.13.1-primitive-layer-norm", "1.13"),
+        ("2.1.2-control-flow", "2.0"),
+    ],
 )
 def test_recorded_logs_tell_their_release(log: str, release: str):
     found = find_logs([str(FIXTURES / "logs" / f"nvfuser-{log}.log.xz")])
     assert read_logs(found)[1].release == release
 
 
-def test_arguments_of_the_graph_are_told_where_no_pass_is_in_the_log(tmp_path: Path):
-    """``dim`` of a mean is not profiled: what an optimised graph shows of it is what the rule saw."""
+def test_arguments_of_the_graph_are_told_where_no_pass_is_in_the_log(
+    tmp_path: Path,
+):
+    """``dim`` of a mean is not profiled: what an optimised graph shows of it is
+    what the rule saw."""
     tensor = _TENSORS["T"]
     text = [
         "Optimized Graph: ",
@@ -163,7 +194,12 @@ def test_arguments_of_the_graph_are_told_where_no_pass_is_in_the_log(tmp_path: P
         "  return (%e)",
     ]
     log = tmp_path / "run.log"
-    log.write_text("".join(f"[DUMP profiling_graph_executor_impl.cpp:676] {line}\n" for line in text))
+    log.write_text(
+        "".join(
+            f"[DUMP profiling_graph_executor_impl.cpp:676] {line}\n"
+            for line in text
+        )
+    )
     rows = read_logs(find_logs([str(log)]), work_out=Reasons())[0].unfused
     told = {row.op: (row.reason.code, row.reason.text) for row in rows}
     assert told["aten::mean"] == (
@@ -172,15 +208,21 @@ def test_arguments_of_the_graph_are_told_where_no_pass_is_in_the_log(tmp_path: P
     )
 
 
-@pytest.mark.parametrize("kind, left", [("Long(requires_grad=0, device=cpu)", 0), (_TENSORS["Z"], 1)])
+@pytest.mark.parametrize(
+    "kind, left", [("Long(requires_grad=0, device=cpu)", 0), (_TENSORS["Z"], 1)]
+)
 def test_sizes_that_an_executor_computes_are_no_operators(kind: str, left: int):
-    """A differentiable graph of a trace that only computes sizes has an executor of its own."""
+    """A differentiable graph of a trace that only computes sizes has an executor of
+    its own."""
     text = f"graph(%w : {kind}, %n : {kind}):\n  %o : Tensor = aten::remainder(%w, %n)\n  return (%o)\n"
     assert len(summarise(parse_dump(text.encode().split(b"\n"))).plan.loose) == left
 
 
-def test_nor_are_they_where_the_executor_prints_once_more_what_its_pass_left(tmp_path: Path):
-    """That print has no types: they are those of the graph that the pass began with."""
+def test_nor_are_they_where_the_executor_prints_once_more_what_its_pass_left(
+    tmp_path: Path,
+):
+    """That print has no types: they are those of the graph that the pass began
+    with."""
     made = "  %2 : int = prim::Constant[value=4]()\n"
     profile = "prim::profile[profiled_type=Long(requires_grad=0, device=cpu), seen_none=0]"
     began = f"{made}  %3 : Tensor = {profile}(%w)\n  %4 : Tensor = aten::remainder(%3, %2) # swin.py:1:0\n"

@@ -1,5 +1,5 @@
-"""Python 3.7 can import what runs beside torch: held by reading the source, so that newer Pythons find it out
-too, and by a real import where there is such a Python."""
+"""Python 3.7 can import what runs beside torch: held by reading the source, so that
+newer Pythons find it out too, and by a real import where there is such a Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ FILES = [
     PACKAGE / "suites" / "timed_programs.py",
     PACKAGE / "repro" / "body.py.txt",
 ]
-"""The probe, the targets of the suites, and what every script of ``repro`` holds."""
+"""The probe, the targets of the suites, and what every script of ``repro``
+holds."""
 
 BUILTIN = {"dict", "list", "tuple", "set", "frozenset", "type"}
 NEWER_METHODS = {"removeprefix", "removesuffix", "is_relative_to", "with_stem"}
@@ -74,7 +75,8 @@ print(len(names), "files", sys.version.split()[0])
 
 
 def evaluated(tree: ast.AST) -> Iterator[ast.AST]:
-    """Every node but those of annotations, which ``from __future__ import annotations`` leaves unread."""
+    """Every node but those of annotations, which ``from __future__ import
+    annotations`` leaves unread."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -89,8 +91,8 @@ def evaluated(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def too_new(source: str) -> list[tuple[str, int]]:
-    """What Python 3.7 refuses, with its line: subscripts such as ``Sequence[int]`` of collections.abc or
-    ``list[int]``, and methods and functions that came later.
+    """What Python 3.7 refuses, with its line: subscripts such as ``Sequence[int]``
+    of collections.abc or ``list[int]``, and methods and functions that came later.
 
     Raises:
         SyntaxError: Python 3.7 cannot read it.
@@ -106,45 +108,68 @@ def too_new(source: str) -> list[tuple[str, int]]:
     classes = BUILTIN | (from_abc & set(collections.abc.__all__))
     found = []
     for node in nodes:
-        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in classes:
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in classes
+        ):
             found.append((node.value.id, node.lineno))
         elif isinstance(node, ast.Attribute):
             module = node.value.id if isinstance(node.value, ast.Name) else ""
-            if node.attr in NEWER_METHODS or node.attr in NEWER_FUNCTIONS.get(module, ()):
+            if node.attr in NEWER_METHODS or node.attr in NEWER_FUNCTIONS.get(
+                module, ()
+            ):
                 found.append((node.attr, node.lineno))
         elif isinstance(node, ast.ImportFrom):
             newer = NEWER_FUNCTIONS.get(node.module or "", set())
-            found += [(alias.name, node.lineno) for alias in node.names if alias.name in newer]
+            found += [
+                (alias.name, node.lineno)
+                for alias in node.names
+                if alias.name in newer
+            ]
     return found
 
 
 def test_python_37_can_import_what_runs_beside_torch() -> None:
-    found = {path.relative_to(PACKAGE).as_posix(): too_new(path.read_text("utf-8")) for path in FILES}
-    assert len(found) > 25 and {name: lines for name, lines in found.items() if lines} == {}
+    found = {
+        path.relative_to(PACKAGE).as_posix(): too_new(path.read_text("utf-8"))
+        for path in FILES
+    }
+    assert (
+        len(found) > 25
+        and {name: lines for name, lines in found.items() if lines} == {}
+    )
 
 
 @pytest.mark.parametrize("version", ["3.7", "3.8", "3.9"])
-def test_an_old_python_really_imports_the_probe_and_compiles_the_rest(version: str) -> None:
+def test_an_old_python_really_imports_the_probe_and_compiles_the_rest(
+    version: str,
+) -> None:
     """Without torch: each file of the probe imports it when it is needed."""
     python = python_of(version)
     if python is None:
         pytest.skip(f"needs Python {version}")
     done = subprocess.run(
-        [python, "-I", "-B", "-c", IMPORT_PROBE, PROBE], capture_output=True, text=True, check=False
+        [python, "-I", "-B", "-c", IMPORT_PROBE, PROBE],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     number = len(list(PROBE.glob("*.py"))) - 1
     assert done.stdout.startswith(f"{number} files {version}."), done.stderr
     others = [path for path in FILES if path.parent != PROBE]
-    compiles = (
-        "import sys; [compile(open(path, encoding='utf-8').read(), path, 'exec') for path in sys.argv[1:]]"
-    )
+    compiles = "import sys; [compile(open(path, encoding='utf-8').read(), path, 'exec') for path in sys.argv[1:]]"
     subprocess.run([python, "-I", "-c", compiles, *others], check=True)
 
 
 def test_the_check_finds_what_37_refuses() -> None:
-    assert too_new("from collections.abc import Sequence\nclass A(Sequence[int]): ...")
+    assert too_new(
+        "from collections.abc import Sequence\nclass A(Sequence[int]): ..."
+    )
     assert too_new("from __future__ import annotations\nNames = list[str]")
-    assert not too_new("from __future__ import annotations\ndef f(x: list[int]) -> dict[str, int]: ...")
+    assert not too_new(
+        "from __future__ import annotations\ndef f(x: list[int]) -> dict[str, int]: ..."
+    )
     assert too_new("'a'.removeprefix('b')") == [("removeprefix", 1)]
     assert not too_new("from typing import Sequence\nclass A(Sequence[int]): ...")
     assert too_new("import math\nmath.prod([1])") == [("prod", 2)]

@@ -19,7 +19,12 @@ from fusiondoc.model.change_plan import Edit
 torch = pytest.importorskip("torch")
 
 PROGRAMS = [*IN_PLACE, *BY_RECIPE]
-FUSERS = (("nvfuser", "1.12.1"), ("nnc", "2.13.0"), ("onednn", "2.13.0"), ("legacy", "1.9.0"))
+FUSERS = (
+    ("nvfuser", "1.12.1"),
+    ("nnc", "2.13.0"),
+    ("onednn", "2.13.0"),
+    ("legacy", "1.9.0"),
+)
 
 
 def in_words(row: OneLine) -> str:
@@ -29,7 +34,10 @@ def in_words(row: OneLine) -> str:
 def fuser_of(row: OneLine) -> tuple[str, str]:
     """The first fuser that does not take the operator, and takes all of the recipe."""
     for fuser, version in FUSERS:
-        if recipe_for(f"aten::{row.op}", fuser, version, gradients=False) is not None:
+        if (
+            recipe_for(f"aten::{row.op}", fuser, version, gradients=False)
+            is not None
+        ):
             return fuser, version
     raise AssertionError(row.op)
 
@@ -39,7 +47,10 @@ def by_plan(row: OneLine) -> str | None:
     text, line = row.text(), HEAD.count("\n") + row.line
     if row in IN_PLACE:
         fuser, version = FUSERS[0]
-        return applied(text, out_of_place(text, line, f"aten::{row.op}", fuser=fuser, torch=version))
+        return applied(
+            text,
+            out_of_place(text, line, f"aten::{row.op}", fuser=fuser, torch=version),
+        )
     fuser, version = fuser_of(row)
     recipe = recipe_for(f"aten::{row.op}", fuser, version, gradients=False)
     assert recipe is not None
@@ -80,8 +91,14 @@ class Outcome(NamedTuple):
     """The tensor that ``self.s`` was before the call."""
 
     def is_that_of(self, other: Outcome) -> bool:
-        pairs = zip((self.value, *self.gradients, self.state), (other.value, *other.gradients, other.state))
-        return all(torch.allclose(one, another, rtol=1e-9, atol=1e-9) for one, another in pairs)
+        pairs = zip(
+            (self.value, *self.gradients, self.state),
+            (other.value, *other.gradients, other.state),
+        )
+        return all(
+            torch.allclose(one, another, rtol=1e-9, atol=1e-9)
+            for one, another in pairs
+        )
 
 
 def outcome(row: OneLine, text: str, condition: bool) -> Outcome:
@@ -89,7 +106,9 @@ def outcome(row: OneLine, text: str, condition: bool) -> Outcome:
     namespace: dict[str, Any] = {}
     exec(compile(text, "m.py", "exec"), namespace)
     torch.manual_seed(0)
-    leaves = [torch.randn(4, 4, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    leaves = [
+        torch.randn(4, 4, dtype=torch.float64, requires_grad=True) for _ in range(3)
+    ]
     x, y, z = (leaf * 1.0 for leaf in leaves)
     state = torch.ones(4, 4, dtype=torch.float64)
     value = namespace["f"](SimpleNamespace(s=state), x, y, z, condition)
@@ -99,20 +118,30 @@ def outcome(row: OneLine, text: str, condition: bool) -> Outcome:
     return Outcome(value.detach(), gradients, state.detach())
 
 
-@pytest.mark.parametrize("row", [row for row in PROGRAMS if row.changed is not None], ids=in_words)
+@pytest.mark.parametrize(
+    "row", [row for row in PROGRAMS if row.changed is not None], ids=in_words
+)
 def test_torch_computes_the_same_of_the_changed_line(row: OneLine) -> None:
     assert row.changed is not None
     for condition in (True, False):
-        assert outcome(row, row.changed, condition).is_that_of(outcome(row, row.text(), condition))
+        assert outcome(row, row.changed, condition).is_that_of(
+            outcome(row, row.text(), condition)
+        )
 
 
-@pytest.mark.parametrize("row", [row for row in PROGRAMS if row.otherwise is not None], ids=in_words)
+@pytest.mark.parametrize(
+    "row", [row for row in PROGRAMS if row.otherwise is not None], ids=in_words
+)
 def test_a_line_that_stays_would_compute_something_else(row: OneLine) -> None:
     assert row.changed is None
-    assert not outcome(row, row.text(row.otherwise), True).is_that_of(outcome(row, row.text(), True))
+    assert not outcome(row, row.text(row.otherwise), True).is_that_of(
+        outcome(row, row.text(), True)
+    )
 
 
-@pytest.mark.parametrize("row", [row for row in IN_PLACE if row.changed is not None], ids=in_words)
+@pytest.mark.parametrize(
+    "row", [row for row in IN_PLACE if row.changed is not None], ids=in_words
+)
 def test_the_plan_knows_that_the_caller_sees_the_change(row: OneLine) -> None:
     line = HEAD.count("\n") + row.line
     assert changes_argument(parsed(row.text()), line)

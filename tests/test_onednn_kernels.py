@@ -1,4 +1,5 @@
-"""Partitions of oneDNN Graph against plain searches of what ONEDNN_VERBOSE printed."""
+"""Partitions of oneDNN Graph against plain searches of what ONEDNN_VERBOSE
+printed."""
 
 from __future__ import annotations
 
@@ -36,14 +37,27 @@ def test_every_partition_that_ran_is_a_kernel_with_its_times_and_group() -> None
     report = report_of(LOG)
     expected = runs(raw_log.read(LOG).decode())
     assert len(expected) == 4
-    assert [k.launches for k in report.kernels] == [len(times) for times in expected.values()]
+    assert [k.launches for k in report.kernels] == [
+        len(times) for times in expected.values()
+    ]
     for kernel, times in zip(report.kernels, expected.values()):
         assert kernel.ms is not None
-        assert (kernel.ms.min, kernel.ms.median, kernel.ms.max) == (min(times), median(times), max(times))
+        assert (kernel.ms.min, kernel.ms.median, kernel.ms.max) == (
+            min(times),
+            median(times),
+            max(times),
+        )
         assert kernel.compiles == 1
-    assert [k.groups for k in report.kernels] == [("G1",), ("G2",), ("G3",), ("G4",)]
+    assert [k.groups for k in report.kernels] == [
+        ("G1",),
+        ("G2",),
+        ("G3",),
+        ("G4",),
+    ]
     for kernel in report.kernels:
-        group = next(group for group in report.groups if group.id == kernel.groups[0])
+        group = next(
+            group for group in report.groups if group.id == kernel.groups[0]
+        )
         assert ";".join(group.ops) in (kernel.code or "")
 
 
@@ -62,11 +76,14 @@ def test_lines_count_as_recognised() -> None:
 
 
 def test_alike_partitions_stay_untied_where_one_is_missing(tmp_path: Path) -> None:
-    """Two linear layers are alike: if only one ran, which one it was is not to be told."""
+    """Two linear layers are alike: if only one ran, which one it was is not to be
+    told."""
     log = raw_log.read(LOG).decode()
     last = list(runs(log))[-1]
     path = tmp_path / "less.log"
-    path.write_text("".join(line for line in log.splitlines(True) if f",{last}," not in line))
+    path.write_text(
+        "".join(line for line in log.splitlines(True) if f",{last}," not in line)
+    )
     kernels = report_of(path).kernels
     assert [k.groups for k in kernels] == [("G1",), ("G2",), ()]
 
@@ -133,13 +150,22 @@ def test_a_real_run(fusiondoc: Run, tmp_path: Path) -> None:
         pytest.skip("written for a CPU build with oneDNN Graph")
     (tmp_path / "user.py").write_text(MODEL)
     done = fusiondoc(
-        "kernels", "user.py", "--fuser", "onednn", "--dump", "onednn_verbose", "--format", "json"
+        "kernels",
+        "user.py",
+        "--fuser",
+        "onednn",
+        "--dump",
+        "onednn_verbose",
+        "--format",
+        "json",
     )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     log = next((tmp_path / ".fusiondoc").glob("*/log")).read_text()
     ran = runs(log)
-    assert ran and [k["launches"] for k in report["kernels"]] == [len(times) for times in ran.values()]
+    assert ran and [k["launches"] for k in report["kernels"]] == [
+        len(times) for times in ran.values()
+    ]
     assert report["kernels"][0]["groups"] == ["G1"]
     assert "aten::linear;aten::relu" in report["kernels"][0]["code"]
 
@@ -152,7 +178,8 @@ def test_what_computes_each_partition() -> None:
         "brg_matmul:avx512_core",
         "brg_matmul:avx512_core",
     ]
-    # By a plain search: the last primitive that is no reorder before each line of the partition.
+    # By a plain search: the last primitive that is no reorder before each line of
+    # the partition.
     last, found = "", {}
     for line in raw_log.read(LOG).decode().split("\n"):
         fields = line.split(",")
@@ -176,12 +203,16 @@ _MATMUL = (
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        # Its own are those that fit into its time: an eager product before it is not.
+        # Its own are those that fit into its time: an eager product before it is
+        # not.
         (
             [
-                "onednn_verbose,v1,primitive," + _MATMUL.format(kind="matmul", name="gemm:jit", ms=7.5),
-                "onednn_verbose,v1,primitive," + _MATMUL.format(kind="reorder", name="jit:uni", ms=0.01),
-                "onednn_verbose,v1,primitive," + _MATMUL.format(kind="matmul", name="ref:any", ms=0.03),
+                "onednn_verbose,v1,primitive,"
+                + _MATMUL.format(kind="matmul", name="gemm:jit", ms=7.5),
+                "onednn_verbose,v1,primitive,"
+                + _MATMUL.format(kind="reorder", name="jit:uni", ms=0.01),
+                "onednn_verbose,v1,primitive,"
+                + _MATMUL.format(kind="matmul", name="ref:any", ms=0.03),
                 _GRAPH.format(head="onednn_verbose,v1,", own="matmul_t,"),
             ],
             "ref:any",
@@ -189,33 +220,55 @@ _MATMUL = (
         # nor is another kind of operator, even if it would fit
         (
             [
-                "onednn_verbose,primitive," + _MATMUL.format(kind="convolution", name="jit:avx2", ms=0.001),
+                "onednn_verbose,primitive,"
+                + _MATMUL.format(kind="convolution", name="jit:avx2", ms=0.001),
                 "onednn_verbose,primitive,"
                 + _MATMUL.format(kind="inner_product", name="brgemm:avx2", ms=0.03),
-                "onednn_verbose,primitive," + _MATMUL.format(kind="eltwise", name="jit:avx2", ms=0.01),
+                "onednn_verbose,primitive,"
+                + _MATMUL.format(kind="eltwise", name="jit:avx2", ms=0.01),
                 _GRAPH.format(head="onednn_verbose,", own=""),
             ],
             "inner_product brgemm:avx2 + eltwise jit:avx2",
         ),
-        # oneDNN 2 of torch 1.12 to 2.0: no component, and with ONEDNN_VERBOSE_TIMESTAMP
+        # oneDNN 2 of torch 1.12 to 2.0: no component, and with
+        # ONEDNN_VERBOSE_TIMESTAMP
         (
             [
                 "dnnl_verbose,1654764777225.709961,"
                 + _MATMUL.format(kind="matmul", name="brg:avx512_core", ms=0.04),
-                _GRAPH.format(head="onednn_graph_verbose,", own="").replace("graph,exec", "exec", 1),
+                _GRAPH.format(head="onednn_graph_verbose,", own="").replace(
+                    "graph,exec", "exec", 1
+                ),
             ],
             "brg:avx512_core",
         ),
         # a later version of the format, without lines of primitives
-        ([_GRAPH.format(head="onednn_verbose,v2,1693533460193.3,", own="matmul_t,")], "matmul_t"),
+        (
+            [
+                _GRAPH.format(
+                    head="onednn_verbose,v2,1693533460193.3,", own="matmul_t,"
+                )
+            ],
+            "matmul_t",
+        ),
         ([_GRAPH.format(head="onednn_verbose,", own="")], None),
         # what no partition ran is nobody's
-        (["onednn_verbose,v1,primitive," + _MATMUL.format(kind="matmul", name="ref", ms="1e")], "none"),
+        (
+            [
+                "onednn_verbose,v1,primitive,"
+                + _MATMUL.format(kind="matmul", name="ref", ms="1e")
+            ],
+            "none",
+        ),
     ],
 )
-def test_which_primitives_are_a_partitions_own(lines: list[str], expected: str, tmp_path: Path) -> None:
+def test_which_primitives_are_a_partitions_own(
+    lines: list[str], expected: str, tmp_path: Path
+) -> None:
     path = tmp_path / "other.log"
     path.write_text("\n".join(lines) + "\n")
     report = report_of(path)
     assert report.parse.unrecognised == 0 and report.parse.user_output == 0
-    assert [kernel.implementation for kernel in report.kernels] == ([] if expected == "none" else [expected])
+    assert [kernel.implementation for kernel in report.kernels] == (
+        [] if expected == "none" else [expected]
+    )

@@ -1,4 +1,5 @@
-"""The table of operators against the schemas, the methods and the compiler of the installed torch."""
+"""The table of operators against the schemas, the methods and the compiler of the
+installed torch."""
 
 from __future__ import annotations
 
@@ -36,7 +37,10 @@ NODES = {"prim::If", "prim::Loop", "prim::ConstantChunk"}
 @pytest.fixture(scope="module")
 def torch_has() -> Any:
     pytest.importorskip("torch")
-    done = python(Path(__file__).parent / "live" / "operator_table.py", *sorted(OF_EACH_ELEMENT))
+    done = python(
+        Path(__file__).parent / "live" / "operator_table.py",
+        *sorted(OF_EACH_ELEMENT),
+    )
     assert done.returncode == 0, done.stdout[-4000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -53,7 +57,9 @@ def test_what_fusers_take_and_recipes_replace_has_a_row() -> None:
         "prim::ListConstruct",
         "prim::add_optional",
     }
-    assert {f"aten::{name}" for recipe in RECIPES for name in recipe.of.split()} <= set(BY_NAME)
+    assert {
+        f"aten::{name}" for recipe in RECIPES for name in recipe.of.split()
+    } <= set(BY_NAME)
 
 
 @pytest.mark.torch
@@ -62,14 +68,21 @@ def test_operators_exist_and_take_as_many_tensors(torch_has: Any) -> None:
     wrong = [
         (row.name, row.tensors, tensors.get(row.name, "no schema"))
         for row in OPERATORS
-        if row.name not in NODES and row.tensors != tensors.get(row.name, "no schema")
+        if row.name not in NODES
+        and row.tensors != tensors.get(row.name, "no schema")
     ]
     assert wrong == []
 
 
 @pytest.mark.torch
-def test_arguments_that_may_be_left_out_have_the_values_of_torch(torch_has: Any) -> None:
-    stated = {row.short: list(map(float, row.defaults)) for row in OPERATORS if row.defaults}
+def test_arguments_that_may_be_left_out_have_the_values_of_torch(
+    torch_has: Any,
+) -> None:
+    stated = {
+        row.short: list(map(float, row.defaults))
+        for row in OPERATORS
+        if row.defaults
+    }
     assert stated == torch_has["defaults"]
 
 
@@ -78,8 +91,12 @@ def test_partners_in_place_exist(torch_has: Any) -> None:
     assert len(WITH_PARTNER) > 100
     partners = {f"aten::{in_place_name(op)}" for op in WITH_PARTNER}
     assert partners <= set(torch_has["tensors"])
-    assert all(is_in_place(op) and f"aten::{plain_name(op)}" in WITH_PARTNER for op in partners)
-    # Without the underscore the others are no methods either; ``requires_grad`` is an attribute.
+    assert all(
+        is_in_place(op) and f"aten::{plain_name(op)}" in WITH_PARTNER
+        for op in partners
+    )
+    # Without the underscore the others are no methods either; ``requires_grad`` is
+    # an attribute.
     methods = set(torch_has["methods"]) - {"requires_grad"}
     assert {plain_name(op) for op in WITHOUT_PLAIN} & methods == set()
 
@@ -87,9 +104,10 @@ def test_partners_in_place_exist(torch_has: Any) -> None:
 @pytest.mark.torch
 def test_views_are_those_whose_schema_aliases_the_input(torch_has: Any) -> None:
     aliases = set(torch_has["aliases"]) & set(BY_NAME)
-    # Their schemas do not say so: ``_unsafe_view`` has only a version counter of its own
-    # (aten/src/ATen/native/TensorShape.cpp), ``dropout`` returns its input in evaluation (Dropout.cpp), and
-    # ``type_as`` where it has that type already (TensorConversions.cpp).
+    # Their schemas do not say so: ``_unsafe_view`` has only a version counter of
+    # its own (aten/src/ATen/native/TensorShape.cpp), ``dropout`` returns its input
+    # in evaluation (Dropout.cpp), and ``type_as`` where it has that type already
+    # (TensorConversions.cpp).
     own = {"aten::_unsafe_view", "aten::dropout", "aten::type_as"}
     assert of(Kind.VIEW | Kind.HANDS_ON) - aliases == own
     assert aliases <= of(Kind.VIEW | Kind.HANDS_ON)
@@ -100,7 +118,8 @@ def test_what_works_on_each_element_has_the_tag_of_torch(torch_has: Any) -> None
     pointwise = set(torch_has["pointwise"]) & set(BY_NAME)
     assert pointwise - ELEMENTWISE <= {"aten::clone"}
     assert len(pointwise) > 100
-    # Made of pointwise operators, or of tensors of one element: torch tags the parts.
+    # Made of pointwise operators, or of tensors of one element: torch tags the
+    # parts.
     assert ELEMENTWISE - pointwise == {
         f"aten::{name}"
         for name in [
@@ -127,7 +146,9 @@ def test_what_works_on_each_element_has_the_tag_of_torch(torch_has: Any) -> None
 
 
 @pytest.mark.torch
-def test_masks_are_made_by_what_gives_truth_values_of_numbers(torch_has: Any) -> None:
+def test_masks_are_made_by_what_gives_truth_values_of_numbers(
+    torch_has: Any,
+) -> None:
     assert of(Kind.TRUTH) == set(torch_has["truth"]) & set(BY_NAME)
 
 
@@ -139,13 +160,23 @@ def test_what_draws_random_numbers_has_the_tag_of_torch(torch_has: Any) -> None:
 @pytest.mark.torch
 def test_signs_are_what_expressions_and_statements_make(torch_has: Any) -> None:
     signs = torch_has["signs"]
-    by_sign = {(op, sign) for sign, made in signs.items() for ops in made for op in ops}
+    by_sign = {
+        (op, sign) for sign, made in signs.items() for ops in made for op in ops
+    }
     assert {(row.name, row.sign) for row in OPERATORS if row.sign} <= by_sign
-    statements = {op: sign for sign, (_, *made) in signs.items() for ops in made for op in ops}
+    statements = {
+        op: sign for sign, (_, *made) in signs.items() for ops in made for op in ops
+    }
     for op, sign in statements.items():
-        if is_in_place(op) and op != "aten::fmod_":  # of ``x %= y`` in a script; ``x % y`` is remainder
+        if (
+            is_in_place(op) and op != "aten::fmod_"
+        ):  # of ``x %= y`` in a script; ``x % y`` is remainder
             assert sign_of(op) == sign, op
-    assert sign_of("aten::fmod_") is None and sign_of("aten::eq_") is None and sign_of("aten::add") is None
+    assert (
+        sign_of("aten::fmod_") is None
+        and sign_of("aten::eq_") is None
+        and sign_of("aten::add") is None
+    )
 
 
 @pytest.mark.torch

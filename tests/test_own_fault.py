@@ -10,7 +10,9 @@ from fusiondoc.cli import main
 
 
 def test_it_ends_with_70_and_keeps_the_traceback(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def fail(*args: object, **options: object) -> None:
         raise RuntimeError("not foreseen")

@@ -1,4 +1,5 @@
-"""``fusiondoc parse`` as a user meets it: wrong input, empty logs, --fail-on, pipes, speed of start."""
+"""``fusiondoc parse`` as a user meets it: wrong input, empty logs, --fail-on,
+pipes, speed of start."""
 
 from __future__ import annotations
 
@@ -36,7 +37,10 @@ def test_no_log_and_no_capture(fusiondoc: Run) -> None:
     assert "diagnose" in done.stderr
 
 
-@pytest.mark.parametrize("content", [b"", b"epoch 1 loss 0.3\nepoch 2 loss 0.2\n", b"\xff\x00\x80" * 1000])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"epoch 1 loss 0.3\nepoch 2 loss 0.2\n", b"\xff\x00\x80" * 1000],
+)
 def test_a_log_without_fusion_lines_says_how_to_get_one(
     content: bytes, fusiondoc: Run, tmp_path: Path
 ) -> None:
@@ -50,13 +54,21 @@ def test_a_log_without_fusion_lines_says_how_to_get_one(
 def test_a_compressed_file_that_is_none(fusiondoc: Run, tmp_path: Path) -> None:
     (tmp_path / "train.log.gz").write_text("not gzip")
     done = fusiondoc("parse", "train.log.gz")
-    assert done.returncode == 2 and "compressed" in done.stderr and "Traceback" not in done.stderr
+    assert (
+        done.returncode == 2
+        and "compressed" in done.stderr
+        and "Traceback" not in done.stderr
+    )
 
 
-def test_a_compressed_file_that_is_cut_off_gives_what_it_holds(fusiondoc: Run, tmp_path: Path) -> None:
+def test_a_compressed_file_that_is_cut_off_gives_what_it_holds(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     import gzip
 
-    data = gzip.compress(raw_log.read(LOGS / "nvfuser-2.1.2-ordered-encoder-layer.log.xz"))
+    data = gzip.compress(
+        raw_log.read(LOGS / "nvfuser-2.1.2-ordered-encoder-layer.log.xz")
+    )
     (tmp_path / "train.log.gz").write_bytes(data[: len(data) // 2])
     done = fusiondoc("parse", "train.log.gz", "--format", "json")
     assert done.returncode == 0
@@ -79,7 +91,11 @@ def test_stdin(fusiondoc: Run) -> None:
         ("nvfuser-2.1.2-rejects-full", "error", 0),
         ("nvfuser-2.1.2-rejects-full", "warning", 0),
         ("nvfuser-2.1.2-rejects-full", "note", 1),
-        ("nvfuser-1.13.1-primitive-layer-norm", "warning", 0),  # nothing is advised: notes
+        (
+            "nvfuser-1.13.1-primitive-layer-norm",
+            "warning",
+            0,
+        ),  # nothing is advised: notes
         ("nvfuser-2.1.2-other-gradients", "warning", 0),
         ("nvfuser-2.1.2-other-gradients", "note", 1),
         ("nvfuser-2.1.2-ordered-layer-norm", "warning", 0),
@@ -89,12 +105,19 @@ def test_stdin(fusiondoc: Run) -> None:
     ],
 )
 def test_fail_on(log: str, fail_on: str, status: int, fusiondoc: Run) -> None:
-    assert fusiondoc("parse", LOGS / f"{log}.log.xz", "--fail-on", fail_on).returncode == status
+    assert (
+        fusiondoc("parse", LOGS / f"{log}.log.xz", "--fail-on", fail_on).returncode
+        == status
+    )
 
 
 def test_fail_on_something_unknown(fusiondoc: Run) -> None:
     done = fusiondoc("parse", CLEAN, "--fail-on", "FD20")
-    assert done.returncode == 2 and "Did you mean" in done.stderr and "FD20" in done.stderr
+    assert (
+        done.returncode == 2
+        and "Did you mean" in done.stderr
+        and "FD20" in done.stderr
+    )
 
 
 def test_an_unknown_command_and_an_unknown_option(fusiondoc: Run) -> None:
@@ -106,16 +129,24 @@ def test_an_unknown_command_and_an_unknown_option(fusiondoc: Run) -> None:
 
 def test_piped_text_has_no_colours_and_keeps_to_the_width(fusiondoc: Run) -> None:
     for width in ("80", "120"):
-        done = fusiondoc("parse", LOGS / "nvfuser-2.1.2-fallback-compile.log.xz", env={"COLUMNS": width})
+        done = fusiondoc(
+            "parse",
+            LOGS / "nvfuser-2.1.2-fallback-compile.log.xz",
+            env={"COLUMNS": width},
+        )
         assert "\x1b" not in done.stdout
         to_copy = re.compile(r" +(\$ |fusiondoc |PYTORCH_\w+=)")
-        assert max(len(line) for line in done.stdout.split("\n") if not to_copy.match(line)) <= int(width)
+        assert max(
+            len(line) for line in done.stdout.split("\n") if not to_copy.match(line)
+        ) <= int(width)
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
     command = f"{sys.executable} -m fusiondoc parse {CLEAN} | head -n 1"
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, shell=True, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, shell=True, env=env, capture_output=True, text=True, check=False
+    )
     assert "Traceback" not in done.stderr and "Exception" not in done.stderr
 
 
@@ -128,7 +159,11 @@ def imported(*args: str) -> set:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "import time:" in line}
+    return {
+        line.rpartition("|")[2].strip()
+        for line in done.stderr.splitlines()
+        if "import time:" in line
+    }
 
 
 @pytest.mark.parametrize(
@@ -150,7 +185,9 @@ def test_torch_is_never_imported_here(args: tuple) -> None:
         assert not {
             m
             for m in modules
-            if m.startswith(("rich", "yaml", "fusiondoc.parsers", "fusiondoc.model.report"))
+            if m.startswith(
+                ("rich", "yaml", "fusiondoc.parsers", "fusiondoc.model.report")
+            )
         }
 
 
@@ -159,12 +196,21 @@ def test_streams_that_are_closed(fusiondoc_process: Run, tmp_path: Path) -> None
     no_input = fusiondoc_process("parse", "-", preexec_fn=lambda: os.close(0))
     assert no_input.returncode == 2
     assert "the standard input is closed" in no_input.stderr
-    no_output = fusiondoc_process("parse", "train.log", preexec_fn=lambda: os.close(1))
-    assert no_output.returncode == 2 and "standard output is closed" in no_output.stderr
+    no_output = fusiondoc_process(
+        "parse", "train.log", preexec_fn=lambda: os.close(1)
+    )
+    assert (
+        no_output.returncode == 2
+        and "standard output is closed" in no_output.stderr
+    )
 
 
-@pytest.mark.parametrize("request_", ["{", "[]", '{"schema": "fusiondoc.capture/1", "target": 5}'])
-def test_a_capture_whose_request_is_broken(request_: str, fusiondoc: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "request_", ["{", "[]", '{"schema": "fusiondoc.capture/1", "target": 5}']
+)
+def test_a_capture_whose_request_is_broken(
+    request_: str, fusiondoc: Run, tmp_path: Path
+) -> None:
     (tmp_path / "capture").mkdir()
     (tmp_path / "capture" / "request.json").write_text(request_)
     (tmp_path / "capture" / "log").touch()

@@ -1,4 +1,5 @@
-"""Logs as they come out of terminals, CI systems and launchers: the report is that of the clean log."""
+"""Logs as they come out of terminals, CI systems and launchers: the report is that
+of the clean log."""
 
 from __future__ import annotations
 
@@ -28,10 +29,26 @@ def parse(*paths: Path) -> Report:
 def gist(report: Report) -> tuple:
     """All but line numbers and file names."""
     return (
-        [(g.id, g.kind, g.phase, g.nodes, g.inputs, g.outputs, g.runs, g.kernels) for g in report.groups],
-        [(u.op, u.source, u.phase, u.count, u.reason, len(u.evidence)) for u in report.unfused],
         [
-            (k.id, k.name, k.groups, k.launches, k.block, k.grid, k.ms, k.gb_per_s, k.code)
+            (g.id, g.kind, g.phase, g.nodes, g.inputs, g.outputs, g.runs, g.kernels)
+            for g in report.groups
+        ],
+        [
+            (u.op, u.source, u.phase, u.count, u.reason, len(u.evidence))
+            for u in report.unfused
+        ],
+        [
+            (
+                k.id,
+                k.name,
+                k.groups,
+                k.launches,
+                k.block,
+                k.grid,
+                k.ms,
+                k.gb_per_s,
+                k.code,
+            )
             for k in report.kernels
         ],
         [(f.stage, f.group, f.count, f.count_exact) for f in report.fallbacks],
@@ -39,7 +56,9 @@ def gist(report: Report) -> tuple:
 
 
 def each_line(change: Callable[[int, bytes], bytes]) -> Callable[[bytes], bytes]:
-    return lambda log: b"".join(change(i, line) for i, line in enumerate(log.splitlines(keepends=True)))
+    return lambda log: b"".join(
+        change(i, line) for i, line in enumerate(log.splitlines(keepends=True))
+    )
 
 
 def crlf(log: bytes) -> bytes:
@@ -51,7 +70,10 @@ def colours(i: int, line: bytes) -> bytes:
 
 
 def timestamps(i: int, line: bytes) -> bytes:
-    return b"2022-06-%02dT12:%02d:%02d.%03dZ " % (1 + i % 9, i % 60, i % 60, i % 1000) + line
+    return (
+        b"2022-06-%02dT12:%02d:%02d.%03dZ " % (1 + i % 9, i % 60, i % 60, i % 1000)
+        + line
+    )
 
 
 def syslog(i: int, line: bytes) -> bytes:
@@ -63,11 +85,19 @@ def srun(i: int, line: bytes) -> bytes:
 
 
 def progress(i: int, line: bytes) -> bytes:
-    return b"\r 40%|####  | 4/10 [00:01<00:01]\r" + line if i % 7 == 0 and line.strip() else line
+    return (
+        b"\r 40%|####  | 4/10 [00:01<00:01]\r" + line
+        if i % 7 == 0 and line.strip()
+        else line
+    )
 
 
 def junk_between(i: int, line: bytes) -> bytes:
-    return line + b"loss \xff\xfe\x80 = 0.3\n" if line.startswith(b"[") and i % 11 == 0 else line
+    return (
+        line + b"loss \xff\xfe\x80 = 0.3\n"
+        if line.startswith(b"[") and i % 11 == 0
+        else line
+    )
 
 
 def warnings_inside_graphs(i: int, line: bytes) -> bytes:
@@ -87,7 +117,9 @@ MESSES = {
     "progress": each_line(progress),
     "junk": each_line(junk_between),
     "warnings": each_line(warnings_inside_graphs),
-    "colours in timestamps": lambda log: each_line(timestamps)(each_line(colours)(log)),
+    "colours in timestamps": lambda log: each_line(timestamps)(
+        each_line(colours)(log)
+    ),
     "utf-16": lambda log: log.decode("latin-1").encode("utf-16"),
     "utf-16 without a mark": lambda log: log.decode("latin-1").encode("utf-16-le"),
     "utf-16, big end first": lambda log: log.decode("latin-1").encode("utf-16-be"),
@@ -118,14 +150,20 @@ def test_evidence_points_at_the_lines_of_the_messy_file(tmp_path: Path) -> None:
             assert b"Failed cond" in lines[evidence.line - 1]
 
 
-def test_evidence_of_interleaved_ranks_points_at_lines_of_the_rank(tmp_path: Path) -> None:
+def test_evidence_of_interleaved_ranks_points_at_lines_of_the_rank(
+    tmp_path: Path,
+) -> None:
     """Lines of other ranks stand between those of one plan."""
-    log = raw_log.read(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz").splitlines(keepends=True)
+    log = raw_log.read(
+        FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz"
+    ).splitlines(keepends=True)
     woven, done, choose = [], [0] * 4, random.Random(1)
     while any(at < len(log) for at in done):
         rank = choose.choice([r for r in range(4) if done[r] < len(log)])
         end = done[rank] + choose.randint(1, 5)
-        woven += [b"[1,%d]<stderr>:" % rank + line for line in log[done[rank] : end]]
+        woven += [
+            b"[1,%d]<stderr>:" % rank + line for line in log[done[rank] : end]
+        ]
         done[rank] = end
     path = tmp_path / "ranks.log"
     path.write_bytes(b"".join(woven))
@@ -134,12 +172,19 @@ def test_evidence_of_interleaved_ranks_points_at_lines_of_the_rank(tmp_path: Pat
     for group in groups:
         for evidence in group.evidence:
             line = woven[evidence.line - 1]
-            assert line.startswith(b"[1,%d]" % group.rank) and b"prim::CudaFusionGroup" in line
+            assert (
+                line.startswith(b"[1,%d]" % group.rank)
+                and b"prim::CudaFusionGroup" in line
+            )
 
 
-def test_two_ranks_in_one_log_are_told_apart_by_their_prefix(tmp_path: Path) -> None:
+def test_two_ranks_in_one_log_are_told_apart_by_their_prefix(
+    tmp_path: Path,
+) -> None:
     one = raw_log.read(CLEAN).splitlines(keepends=True)
-    other = raw_log.read(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz").splitlines(keepends=True)
+    other = raw_log.read(
+        FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz"
+    ).splitlines(keepends=True)
     woven, choose = [], random.Random(7)
     while one or other:
         rank = choose.randrange(2) if one and other else int(not one)
@@ -163,21 +208,31 @@ TAGS = {
     "compose": [b"trainer_%d  | " % i for i in range(4)],
     "names": [b"alpha | ", b"beta  | ", b"gamma | ", b"delta | "],
     "two numbers": [b"[node%d gpu%d] " % (i // 2, i) for i in range(4)],
-    "number that tells nothing": [b"v2 %s: " % name for name in (b"a", b"b", b"c", b"d")],
+    "number that tells nothing": [
+        b"v2 %s: " % name for name in (b"a", b"b", b"c", b"d")
+    ],
 }
 
 
 @pytest.mark.parametrize("timed", [False, True], ids=["bare", "with times"])
 @pytest.mark.parametrize("kind", TAGS)
-def test_tags_of_unknown_form_tell_processes_apart(kind: str, timed: bool, tmp_path: Path) -> None:
-    log = raw_log.read(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz").splitlines(keepends=True)
+def test_tags_of_unknown_form_tell_processes_apart(
+    kind: str, timed: bool, tmp_path: Path
+) -> None:
+    log = raw_log.read(
+        FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz"
+    ).splitlines(keepends=True)
     alone = parse(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz")
     woven, done, choose = [], [0] * 4, random.Random(3)
     while any(at < len(log) for at in done):
         who = choose.choice([r for r in range(4) if done[r] < len(log)])
         end = done[who] + choose.randint(1, 5)
         for line in log[done[who] : end]:
-            time = b"2024-05-01T10:00:%02d.%06dZ " % divmod(len(woven), 60) if timed else b""
+            time = (
+                b"2024-05-01T10:00:%02d.%06dZ " % divmod(len(woven), 60)
+                if timed
+                else b""
+            )
             woven.append(time + TAGS[kind][who] + line)
         done[who] = end
     path = tmp_path / "ranks.log"
@@ -185,21 +240,36 @@ def test_tags_of_unknown_form_tell_processes_apart(kind: str, timed: bool, tmp_p
     report = parse(path)
     assert {group.rank for group in report.groups} == {0, 1, 2, 3}
     for rank in range(4):
-        mine = [(g.nodes, g.inputs, g.runs) for g in report.groups if g.rank == rank]
+        mine = [
+            (g.nodes, g.inputs, g.runs) for g in report.groups if g.rank == rank
+        ]
         assert mine == [(g.nodes, g.inputs, g.runs) for g in alone.groups] and mine
         for group in (g for g in report.groups if g.rank == rank):
             lines = {woven[e.line - 1].split(b"[")[0] for e in group.evidence}
-            assert len(group.evidence) and (kind == "two numbers" or timed or len(lines) == 1)
-    assert sorted(f.rank for f in report.fallbacks if f.rank is not None) == [0, 1, 2, 3]
+            assert len(group.evidence) and (
+                kind == "two numbers" or timed or len(lines) == 1
+            )
+    assert sorted(f.rank for f in report.fallbacks if f.rank is not None) == [
+        0,
+        1,
+        2,
+        3,
+    ]
     assert report.parse.truncated == 0 and report.parse.unrecognised == 0
 
 
 @pytest.mark.parametrize(
     "prefix",
-    [lambda i: b"job-7 | ", lambda i: b"%06d| " % i, lambda i: b"[+%d.%03ds] " % (i // 1000, i % 1000)],
+    [
+        lambda i: b"job-7 | ",
+        lambda i: b"%06d| " % i,
+        lambda i: b"[+%d.%03ds] " % (i // 1000, i % 1000),
+    ],
     ids=["one tag", "line numbers", "seconds"],
 )
-def test_a_prefix_that_tags_no_process_is_no_rank(prefix: Callable[[int], bytes], tmp_path: Path) -> None:
+def test_a_prefix_that_tags_no_process_is_no_rank(
+    prefix: Callable[[int], bytes], tmp_path: Path
+) -> None:
     lines = raw_log.read(CLEAN).splitlines(keepends=True)
     path = tmp_path / "one.log"
     path.write_bytes(b"".join(prefix(i) + line for i, line in enumerate(lines)))
@@ -208,7 +278,9 @@ def test_a_prefix_that_tags_no_process_is_no_rank(prefix: Callable[[int], bytes]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_log_cut_off_at_either_end_keeps_what_is_whole(seed: int, tmp_path: Path) -> None:
+def test_a_log_cut_off_at_either_end_keeps_what_is_whole(
+    seed: int, tmp_path: Path
+) -> None:
     log = raw_log.read(CLEAN)
     choose = random.Random(seed)
     start = choose.randrange(0, len(log) // 2)
@@ -225,7 +297,11 @@ def test_a_log_cut_off_at_either_end_keeps_what_is_whole(seed: int, tmp_path: Pa
     assert len(report.groups) >= sum(
         1
         for ops, types, _ in expected
-        if (ops, types) in {(tuple((n.op, n.source) for n in nodes), inputs) for nodes, inputs in known}
+        if (ops, types)
+        in {
+            (tuple((n.op, n.source) for n in nodes), inputs)
+            for nodes, inputs in known
+        }
     )
     stats = report.parse
     assert stats.recognised + stats.user_output + stats.unrecognised == stats.lines
@@ -238,7 +314,9 @@ def bare_graphs(path: Path) -> bytes:
 
 def test_graphs_without_a_prefix(tmp_path: Path) -> None:
     log = tmp_path / "printed.txt"
-    log.write_bytes(b"step 1 loss 0.3\n" + bare_graphs(CLEAN) + b"\nstep 2 loss 0.2\n")
+    log.write_bytes(
+        b"step 1 loss 0.3\n" + bare_graphs(CLEAN) + b"\nstep 2 loss 0.2\n"
+    )
     report, whole = parse(log), parse(CLEAN)
     assert [(g.nodes, g.inputs, g.outputs, g.phase) for g in report.groups] == [
         (g.nodes, g.inputs, g.outputs, g.phase) for g in whole.groups
@@ -257,8 +335,12 @@ def test_a_warning_splits_a_graph_without_a_prefix(tmp_path: Path) -> None:
 
 def test_output_without_a_line_end_before_a_marker(tmp_path: Path) -> None:
     log = tmp_path / "glued.log"
-    glued = raw_log.read(CLEAN).replace(b"\nkernel1 run in", b"\nloss: 0.3 kernel1 run in")
-    log.write_bytes(glued.replace(b"\n[DEBUG kernel_cache", b"\nstep 3 [DEBUG kernel_cache"))
+    glued = raw_log.read(CLEAN).replace(
+        b"\nkernel1 run in", b"\nloss: 0.3 kernel1 run in"
+    )
+    log.write_bytes(
+        glued.replace(b"\n[DEBUG kernel_cache", b"\nstep 3 [DEBUG kernel_cache")
+    )
     assert gist(parse(log)) == gist(parse(CLEAN))
 
 
@@ -270,13 +352,17 @@ def test_compressed(ending: str, tmp_path: Path) -> None:
         zstandard = pytest.importorskip("zstandard")
         path.write_bytes(zstandard.ZstdCompressor().compress(data))
     else:
-        path.write_bytes({".gz": gzip, ".xz": lzma, ".bz2": bz2}[ending].compress(data))
+        path.write_bytes(
+            {".gz": gzip, ".xz": lzma, ".bz2": bz2}[ending].compress(data)
+        )
     assert gist(parse(path)) == gist(parse(CLEAN))
 
 
 def test_a_folder_and_several_files_are_parts_of_one_run(tmp_path: Path) -> None:
     log = raw_log.read(CLEAN).splitlines(keepends=True)
-    half = next(i for i, line in enumerate(log) if b"Before Fusion" in line and i > 100)
+    half = next(
+        i for i, line in enumerate(log) if b"Before Fusion" in line and i > 100
+    )
     (tmp_path / "a.log").write_bytes(b"".join(log[:half]))
     (tmp_path / "b.log").write_bytes(b"".join(log[half:]))
     (tmp_path / "notes.md").write_text("not a log")
@@ -294,7 +380,9 @@ def test_a_log_that_repeats_gives_the_same_rows(tmp_path: Path) -> None:
     assert [(u.op, u.source, u.count, u.reason) for u in report.unfused] == [
         (u.op, u.source, u.count, u.reason) for u in once.unfused
     ]
-    assert [3 * len(u.evidence) for u in once.unfused] == [len(u.evidence) for u in report.unfused]
+    assert [3 * len(u.evidence) for u in once.unfused] == [
+        len(u.evidence) for u in report.unfused
+    ]
 
 
 def test_renamed_values_change_nothing(tmp_path: Path) -> None:
@@ -304,7 +392,9 @@ def test_renamed_values_change_nothing(tmp_path: Path) -> None:
     renamed = re.sub(rb"%([A-Za-z0-9_.]+)", rb"%\1.r", log)
     both = tmp_path / "renamed.log"
     both.write_bytes(log + renamed)
-    assert gist(parse(both))[0] == [(*g[:6], 2 * g[6], g[7]) for g in gist(parse(CLEAN))[0]]
+    assert gist(parse(both))[0] == [
+        (*g[:6], 2 * g[6], g[7]) for g in gist(parse(CLEAN))[0]
+    ]
 
 
 def test_indented_messages_of_onednn_are_no_cut_off_graphs(tmp_path: Path) -> None:

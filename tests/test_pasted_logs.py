@@ -1,6 +1,7 @@
-"""What people paste into issues and forums: graphs and errors without the log around them, in the forms of
-terminals, launchers and containers. The forms are those of public threads that are named at each; values and
-operators are our own, the text between is torch's.
+"""What people paste into issues and forums: graphs and errors without the log
+around them, in the forms of terminals, launchers and containers. The forms are
+those of public threads that are named at each; values and operators are our own,
+the text between is torch's.
 """
 
 from __future__ import annotations
@@ -58,22 +59,34 @@ def report_of(text: str, tmp_path: Path) -> Report:
 
 
 def each(change: Callable[[int, str], str], text: str) -> str:
-    return "".join(change(i, line) + "\n" for i, line in enumerate(text.splitlines(), 1))
+    return "".join(
+        change(i, line) + "\n" for i, line in enumerate(text.splitlines(), 1)
+    )
 
 
 def docker(i: int, line: str) -> str:
-    return json.dumps({"log": line + "\n", "stream": "stderr", "time": f"2024-05-01T10:00:{i % 60:02}.1Z"})
+    return json.dumps(
+        {
+            "log": line + "\n",
+            "stream": "stderr",
+            "time": f"2024-05-01T10:00:{i % 60:02}.1Z",
+        }
+    )
 
 
 def kubernetes(i: int, line: str) -> str:
     time = f"2024-05-01T10:00:{i % 60:02}.{i:09}Z"
-    return f"{time} stderr F {line}" + (f"\n{time} stdout F loss 0.3" if i % 4 == 0 else "")
+    return f"{time} stderr F {line}" + (
+        f"\n{time} stdout F loss 0.3" if i % 4 == 0 else ""
+    )
 
 
 FORMS: dict[str, Callable[[str], str]] = {
     "behind text": lambda text: "step 3, the plan: " + text,
     "below its title": lambda text: "Optimized Graph:\n" + text,
-    "indented": lambda text: "Optimized Graph:\n" + each(lambda _, line: "  " + line, text),
+    "indented": lambda text: (
+        "Optimized Graph:\n" + each(lambda _, line: "  " + line, text)
+    ),
     "indented by tabs": lambda text: each(lambda _, line: "\t" + line, text),
     "without indentation": lambda text: each(lambda _, line: line.strip(), text),
     "spaces made tabs": lambda text: text.replace("  ", "\t"),
@@ -82,12 +95,17 @@ FORMS: dict[str, Callable[[str], str]] = {
     "in a fence": lambda text: "### Output\n```\n" + text + "```\n",
     "line numbers": lambda text: each(lambda i, line: f"{i:4}: {line}", text),
     "grep -n": lambda text: each(lambda i, line: f"{i}: {line}", text),
-    "times": lambda text: each(lambda i, line: f"2024-05-01T10:00:{i % 60:02}.4236118Z {line}", text),
+    "times": lambda text: each(
+        lambda i, line: f"2024-05-01T10:00:{i % 60:02}.4236118Z {line}", text
+    ),
     "padded days": lambda text: each(
-        lambda i, line: f"May {1 + i % 20:2} 10:00:{i % 60:02} n1 train: {line}", text
+        lambda i, line: f"May {1 + i % 20:2} 10:00:{i % 60:02} n1 train: {line}",
+        text,
     ),
     "docker": lambda text: each(docker, text),
-    "a service's JSON": lambda text: each(lambda _, line: json.dumps({"level": "info", "msg": line}), text),
+    "a service's JSON": lambda text: each(
+        lambda _, line: json.dumps({"level": "info", "msg": line}), text
+    ),
     "kubernetes": lambda text: each(kubernetes, text),
     "colours": lambda text: each(lambda _, line: f"\x1b[32m{line}\x1b[0m", text),
     "CRLF": lambda text: text.replace("\n", "\r\n"),
@@ -97,8 +115,14 @@ FORMS: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("text", [PRINT, LOG], ids=["print", "log"])
 @pytest.mark.parametrize("form", FORMS)
-def test_a_graph_is_read_in_every_form(form: str, text: str, tmp_path: Path) -> None:
-    if text is LOG and form in ("behind text", "without indentation", "spaces made tabs"):
+def test_a_graph_is_read_in_every_form(
+    form: str, text: str, tmp_path: Path
+) -> None:
+    if text is LOG and form in (
+        "behind text",
+        "without indentation",
+        "spaces made tabs",
+    ):
         pytest.skip("a log has its prefix in front")
     report = report_of(FORMS[form](text), tmp_path)
     assert [(group.ops, group.rank) for group in report.groups] == [(OPS, None)]
@@ -107,23 +131,36 @@ def test_a_graph_is_read_in_every_form(form: str, text: str, tmp_path: Path) -> 
 
 
 def test_evidence_stands_on_the_line_of_the_node(tmp_path: Path) -> None:
-    """Another line of the program stands in the graph, which is behind text and indented."""
+    """Another line of the program stands in the graph, which is behind text and
+    indented."""
     lines = ("plan: " + PRINT).splitlines()
     lines.insert(4, "loss 0.3")
     report = report_of("\n".join(["first", *lines]) + "\n", tmp_path)
     (group,) = report.groups
     assert [("first", *lines)[one.line - 1].strip() for one in group.evidence] == [
-        next(line for line in lines if line.startswith("with prim::CudaFusionGroup_0"))
+        next(
+            line
+            for line in lines
+            if line.startswith("with prim::CudaFusionGroup_0")
+        )
     ]
     assert report.parse.user_output == 2
 
 
-@pytest.mark.parametrize("kind", ["prim::CudaFusionGroup", "prim::TensorExprGroup", "tensorexpr::Group"])
+@pytest.mark.parametrize(
+    "kind", ["prim::CudaFusionGroup", "prim::TensorExprGroup", "tensorexpr::Group"]
+)
 def test_the_body_of_a_group_alone(kind: str, tmp_path: Path) -> None:
-    """As in pytorch/torchdynamo's notes on nvFuser; tensorexpr::Group is NNC of torch 1.6."""
+    """As in pytorch/torchdynamo's notes on nvFuser; tensorexpr::Group is NNC of
+    torch 1.6."""
     body = BODY.replace("prim::CudaFusionGroup", kind)
-    report = report_of("these were fused:\n" + body + "\n" + body.replace("tanh", "relu"), tmp_path)
-    assert [group.ops for group in report.groups] == [OPS, ("aten::sub", "aten::relu")]
+    report = report_of(
+        "these were fused:\n" + body + "\n" + body.replace("tanh", "relu"), tmp_path
+    )
+    assert [group.ops for group in report.groups] == [
+        OPS,
+        ("aten::sub", "aten::relu"),
+    ]
     assert {group.kind for group in report.groups} == {
         "CudaFusionGroup" if "Cuda" in kind else "TensorExprGroup"
     }
@@ -131,14 +168,19 @@ def test_the_body_of_a_group_alone(kind: str, tmp_path: Path) -> None:
 
 
 def test_groups_of_torch_1_6(tmp_path: Path) -> None:
-    report = report_of(PRINT.replace("prim::CudaFusionGroup", "tensorexpr::Group"), tmp_path)
-    assert [(group.kind, group.ops) for group in report.groups] == [("TensorExprGroup", OPS)]
+    report = report_of(
+        PRINT.replace("prim::CudaFusionGroup", "tensorexpr::Group"), tmp_path
+    )
+    assert [(group.kind, group.ops) for group in report.groups] == [
+        ("TensorExprGroup", OPS)
+    ]
     assert [row.op for row in report.unfused] == ["aten::cumsum"]
 
 
 @pytest.mark.parametrize("end", ["=" * 38, "=" * 36, "=====*" + "=" * 31])
 def test_kernels_as_torch_1_6_to_1_8_print_them(end: str, tmp_path: Path) -> None:
-    """PYTORCH_CUDA_FUSER_DEBUG=1 (torch/csrc/jit/codegen/cuda/executor.cpp); the end mark changed twice."""
+    """PYTORCH_CUDA_FUSER_DEBUG=1 (torch/csrc/jit/codegen/cuda/executor.cpp); the
+    end mark changed twice."""
     frame = (
         "\n==== codegen output for kernel: kernel{0} ====\nnamespace CudaCodeGen {{\n"
         "__global__ void kernel{0}(Tensor<float, 1> T0, Tensor<float, 1> T1) {{\n  T1[0] = T0[0];\n}}\n}}\n\n"
@@ -146,7 +188,10 @@ def test_kernels_as_torch_1_6_to_1_8_print_them(end: str, tmp_path: Path) -> Non
     text = "".join(frame.format(n) + end + f"\n\nloss 0.{n}\n" for n in (1, 2))
     report = report_of(text, tmp_path)
     assert [kernel.name for kernel in report.kernels] == ["kernel1", "kernel2"]
-    assert all(kernel.code is not None and kernel.code.endswith("}") for kernel in report.kernels)
+    assert all(
+        kernel.code is not None and kernel.code.endswith("}")
+        for kernel in report.kernels
+    )
     assert (report.parse.user_output, report.parse.truncated) == (2, 0)
 
 
@@ -155,8 +200,13 @@ STRIDES = (
     " (!still_rightmost && stride % word_size == 0)"
 )
 PLACE = '"../third_party/nvfuser/csrc/executor_utils.cpp":621'
-ASSERT = f"{STRIDES} INTERNAL ASSERT FAILED at {PLACE}, please report a bug to PyTorch. "
-DOMAIN = "iS63{( ceilDiv(( ceilDiv(( T0.size[0] * ( T0.size[1] * T0.size[2] ) ), 2) ), 128) )}, " * 6
+ASSERT = (
+    f"{STRIDES} INTERNAL ASSERT FAILED at {PLACE}, please report a bug to PyTorch. "
+)
+DOMAIN = (
+    "iS63{( ceilDiv(( ceilDiv(( T0.size[0] * ( T0.size[1] * T0.size[2] ) ), 2) ), 128) )}, "
+    * 6
+)
 WORDS = (
     f"Vectorization of T0_g[ {DOMAIN}iS60{{2}}, iS64{{128}} ] with word size 2 not possible due to invalid"
     " stride. Domain: iS60{2}, stride: 42"
@@ -167,7 +217,9 @@ WRAPPED = (
     "Traceback of TorchScript (most recent call last):\nRuntimeError: "
 )
 VECTORISED: dict[str, str] = {
-    "pytorch#85209, quoted": "> " + (WRAPPED + ASSERT + WORDS).replace("\n", "\n> ") + "\n",
+    "pytorch#85209, quoted": "> "
+    + (WRAPPED + ASSERT + WORDS).replace("\n", "\n> ")
+    + "\n",
     "pytorch#109488, a logger": "[ERROR] " + WRAPPED + ASSERT + WORDS + "\n\n",
     "with its traceback": TRACEBACK + WRAPPED + ASSERT + WORDS + "\n",
     "pytorch#79325, alone": "RuntimeError: " + ASSERT + WORDS + "\n",
@@ -188,14 +240,18 @@ def failures(text: str, tmp_path: Path) -> list[Finding]:
 
 
 @pytest.mark.parametrize("form", VECTORISED)
-def test_strides_that_cannot_be_vectorised_are_a_failure_of_nvfuser(form: str, tmp_path: Path) -> None:
+def test_strides_that_cannot_be_vectorised_are_a_failure_of_nvfuser(
+    form: str, tmp_path: Path
+) -> None:
     (one,) = failures(VECTORISED[form], tmp_path)
     assert one.message == (
         "nvFuser failed, and the error ended the program: Vectorization of T0_g with word size 2 not possible"
         " due to invalid stride. Domain: iS60{2}, stride: 42 (executor_utils.cpp:621)"
     )
     assert one.advice is not None and ".contiguous()" in one.advice
-    assert "RuntimeError" in (VECTORISED[form]).split("\n")[one.evidence[0].line - 1]
+    assert (
+        "RuntimeError" in (VECTORISED[form]).split("\n")[one.evidence[0].line - 1]
+    )
 
 
 def test_an_error_of_nvfuser_names_the_group_that_it_ran(tmp_path: Path) -> None:
@@ -204,14 +260,20 @@ def test_an_error_of_nvfuser_names_the_group_that_it_ran(tmp_path: Path) -> None
 
     log = read(FIXTURES / "logs" / "nvfuser-1.12.1-crash.log.xz").decode()
     (one,) = failures(log + TRACEBACK + WRAPPED + ASSERT + WORDS + "\n", tmp_path)
-    assert "; group G1 (add, native_dropout, add" in one.message and one.source is not None
+    assert (
+        "; group G1 (add, native_dropout, add" in one.message
+        and one.source is not None
+    )
     assert not [
-        f for f in report_of(log + TRACEBACK + WRAPPED + ASSERT, tmp_path).findings if f.code == "FD303"
+        f
+        for f in report_of(log + TRACEBACK + WRAPPED + ASSERT, tmp_path).findings
+        if f.code == "FD303"
     ]
 
 
 def test_what_nvrtc_says_of_a_kernel_of_nnc() -> None:
-    """A traced BERT of transformers 4.35.2 under NNC on an H100, torch 2.1.2 (as in pytorch/serve#2728)."""
+    """A traced BERT of transformers 4.35.2 under NNC on an H100, torch 2.1.2 (as in
+    pytorch/serve#2728)."""
     report = parse(FIXTURES / "logs" / "nnc-2.1.2-nvrtc-error.log.xz")
     (one,) = [f for f in report.findings if f.code == "FD307"]
     assert one.message.startswith(
@@ -231,25 +293,35 @@ def test_the_size_of_a_reduction_over_a_negative_dimension() -> None:
     assert not [f for f in report.findings if f.code == "FD905"]
     # The size of std, which the group returns, is not computed.
     assert "before group G1 (std, add, mean, sub, ..." in one.message
-    assert "the size of the result of aten::mean (prim::ReductionSizes)" in one.message
+    assert (
+        "the size of the result of aten::mean (prim::ReductionSizes)" in one.message
+    )
     assert one.source == "masks.py:116"
     assert one.advice is not None
-    assert one.advice.startswith("Give the dimension of aten::mean (masks.py:116) to the scripted function")
+    assert one.advice.startswith(
+        "Give the dimension of aten::mean (masks.py:116) to the scripted function"
+    )
     assert "skip_node_kind=aten::mean" in one.advice
 
 
 def test_the_size_of_a_mean_that_its_group_has_yet_to_compute() -> None:
-    """With the dimensions as an argument of the function the same program ran on the H200, with the gradients
-    of eager; so it did with aten::mean left out of groups."""
+    """With the dimensions as an argument of the function the same program ran on
+    the H200, with the gradients of eager; so it did with aten::mean left out of
+    groups."""
     report = parse(FIXTURES / "logs" / "nvfuser-2.1.2-size-before-group.log.xz")
     (one,) = [f for f in report.findings if f.severity == "error"]
     assert one.code == "FD307" and one.source == "two_means.py:7"
-    assert "before group G1 (sub, mul, mean, sigmoid, ... 6 operators" in one.message
     assert (
-        "the size of the result of aten::mean (prim::ReductionSizes), from a tensor that the" in one.message
+        "before group G1 (sub, mul, mean, sigmoid, ... 6 operators" in one.message
+    )
+    assert (
+        "the size of the result of aten::mean (prim::ReductionSizes), from a tensor that the"
+        in one.message
     )
     assert one.advice is not None and "f(x, dims: List[int])" in one.advice
-    assert report.plan[0].change.startswith("Give the dimensions of aten::mean (two_means.py:7)")
+    assert report.plan[0].change.startswith(
+        "Give the dimensions of aten::mean (two_means.py:7)"
+    )
 
 
 def test_another_range_error_is_the_programs(tmp_path: Path) -> None:
@@ -277,7 +349,11 @@ def test_torch_takes_no_negative_dimension_there() -> None:
 
 
 def test_an_error_of_the_program_stays_one(tmp_path: Path) -> None:
-    text = TRACEBACK + "ValueError: no such file\n" + "RuntimeError: printed by the program itself\n"
+    text = (
+        TRACEBACK
+        + "ValueError: no such file\n"
+        + "RuntimeError: printed by the program itself\n"
+    )
     findings = report_of(text, tmp_path).findings
     assert [f.message for f in findings if f.code == "FD905"] == [
         "The log holds an error: ValueError: no such file"
@@ -289,7 +365,9 @@ def test_an_unknown_option_is_suspected_only_where_options_were_set() -> None:
     log = FIXTURES / "logs" / "nvfuser-2.1.2-unknown-dump-option.log.xz"
     findings = parse(log).findings
     assert "FD003" not in {f.code for f in findings}
-    assert "(FD003)" in (next(f for f in findings if f.code == "FD302").advice or "")
+    assert "(FD003)" in (
+        next(f for f in findings if f.code == "FD302").advice or ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -299,29 +377,45 @@ def test_an_unknown_option_is_suspected_only_where_options_were_set() -> None:
         ("declare -x PYTORCH_NVFUSER_DISABLE=fallback", False),
     ],
 )
-def test_a_shell_that_prints_its_commands_says_so(line: str, asked: bool, tmp_path: Path) -> None:
+def test_a_shell_that_prints_its_commands_says_so(
+    line: str, asked: bool, tmp_path: Path
+) -> None:
     from raw_log import read
 
-    log = read(FIXTURES / "logs" / "nvfuser-2.1.2-unknown-dump-option.log.xz").decode()
-    assert ("FD003" in {f.code for f in report_of(line + "\n" + log, tmp_path).findings}) is asked
+    log = read(
+        FIXTURES / "logs" / "nvfuser-2.1.2-unknown-dump-option.log.xz"
+    ).decode()
+    assert (
+        "FD003" in {f.code for f in report_of(line + "\n" + log, tmp_path).findings}
+    ) is asked
 
 
 @pytest.mark.parametrize(
-    "of_output", ["", " : Tensor", " : Float(SS(-2), 8, requires_grad=0, device=cuda:0)"]
+    "of_output",
+    ["", " : Tensor", " : Float(SS(-2), 8, requires_grad=0, device=cuda:0)"],
 )
-def test_sizes_that_the_log_does_not_tell_are_not_zero(of_output: str, tmp_path: Path) -> None:
+def test_sizes_that_the_log_does_not_tell_are_not_zero(
+    of_output: str, tmp_path: Path
+) -> None:
     (group,) = report_of(PRINT.replace(" : " + TYPE, of_output), tmp_path).groups
     assert (group.bytes_in, group.bytes_out) == (None, None)
 
 
-def test_a_group_without_its_outer_graph_says_nothing_of_what_is_outside(tmp_path: Path) -> None:
+def test_a_group_without_its_outer_graph_says_nothing_of_what_is_outside(
+    tmp_path: Path,
+) -> None:
     report = report_of(BODY.replace("TYPE", TYPE), tmp_path)
-    assert report.coverage.unknown is not None and verdict(report) == "2 operators fused into 1 group"
+    assert (
+        report.coverage.unknown is not None
+        and verdict(report) == "2 operators fused into 1 group"
+    )
 
 
 def test_a_step_is_said_once(tmp_path: Path) -> None:
     """An error ended the run, and the log has nothing else."""
-    report = report_of("RuntimeError:\nCUDA out of memory. Tried to allocate 2.00 GiB\n", tmp_path)
+    report = report_of(
+        "RuntimeError:\nCUDA out of memory. Tried to allocate 2.00 GiB\n", tmp_path
+    )
     codes = [code for step in report.plan for code in step.codes]
     assert "FD901" in codes and len(codes) == len(set(codes))
 
@@ -363,10 +457,18 @@ SERVE = "2023-10-21T17:05:08,418 [INFO ] W-9000-model_1.0-stdout MODEL_LOG - "
     ],
     ids=["serve", "cut-assert", "address", "fence"],
 )
-def test_errors_are_read_as_people_quote_them(text: str, code: str, said: str, tmp_path: Path) -> None:
+def test_errors_are_read_as_people_quote_them(
+    text: str, code: str, said: str, tmp_path: Path
+) -> None:
     (tmp_path / "pasted.txt").write_text(text)
-    (found,) = [one for one in parse(tmp_path / "pasted.txt").findings if one.code == code]
-    assert said in found.message and "`" not in found.message and "github" not in found.message
+    (found,) = [
+        one for one in parse(tmp_path / "pasted.txt").findings if one.code == code
+    ]
+    assert (
+        said in found.message
+        and "`" not in found.message
+        and "github" not in found.message
+    )
 
 
 OLD = """graph(%x : Float(2, 2)
@@ -387,11 +489,21 @@ with prim::FusionGroup_0 = graph(%1 : Float(2, 2)
 
 
 @pytest.mark.parametrize(
-    "form", [str, lambda text: text.replace("\n", "\r\n"), lambda text: f"```\n{text}```\n"]
+    "form",
+    [
+        str,
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: f"```\n{text}```\n",
+    ],
 )
-def test_graphs_of_2018_have_braces_and_no_commas(form: Callable[[str], str], tmp_path: Path) -> None:
-    """As in pytorch/pytorch#10466: without its body the group would not be seen at all."""
-    (tmp_path / "pasted.txt").write_bytes(form(f"produced this:\n{OLD}any idea?\n").encode())
+def test_graphs_of_2018_have_braces_and_no_commas(
+    form: Callable[[str], str], tmp_path: Path
+) -> None:
+    """As in pytorch/pytorch#10466: without its body the group would not be seen at
+    all."""
+    (tmp_path / "pasted.txt").write_bytes(
+        form(f"produced this:\n{OLD}any idea?\n").encode()
+    )
     report = parse(tmp_path / "pasted.txt")
     (group,) = report.groups
     assert [node.op for node in group.nodes] == ["aten::add", "aten::mul"]
@@ -401,22 +513,35 @@ def test_graphs_of_2018_have_braces_and_no_commas(form: Callable[[str], str], tm
 
 def broken_graph(width: int) -> str:
     lines = (GRAPH + BODY).split("\n")
-    return "\n".join(line[at : at + width] for line in lines for at in range(0, len(line), width))
+    return "\n".join(
+        line[at : at + width] for line in lines for at in range(0, len(line), width)
+    )
 
 
 def test_a_graph_that_a_terminal_broke_is_put_together(tmp_path: Path) -> None:
     report = report_of(broken_graph(80), tmp_path)
     assert [group.ops for group in report.groups] == [OPS]
-    assert [row.op for row in report.unfused] == ["aten::cumsum"] and report.parse.truncated == 0
+    assert [row.op for row in report.unfused] == [
+        "aten::cumsum"
+    ] and report.parse.truncated == 0
 
 
 @pytest.mark.parametrize(
     "row",
-    ["-" * 80, "=== epoch {0} ".ljust(82, "="), "{0} of 9: " + "lr 0.5, loss 0.125, " * 3 + "time 0.5 s"],
+    [
+        "-" * 80,
+        "=== epoch {0} ".ljust(82, "="),
+        "{0} of 9: " + "lr 0.5, loss 0.125, " * 3 + "time 0.5 s",
+    ],
 )
-def test_rows_of_a_program_that_are_as_wide_as_a_terminal_are_whole(row: str, tmp_path: Path) -> None:
-    """Rules and tables: what stands behind them was taken for the rest of their line, and lost."""
-    printed = "".join(f"{row.format(number):>80}\nstep {number}\n" for number in range(9))
+def test_rows_of_a_program_that_are_as_wide_as_a_terminal_are_whole(
+    row: str, tmp_path: Path
+) -> None:
+    """Rules and tables: what stands behind them was taken for the rest of their
+    line, and lost."""
+    printed = "".join(
+        f"{row.format(number):>80}\nstep {number}\n" for number in range(9)
+    )
     graph = """graph(%x : Tensor,
       %y : Tensor):
   %2 : int = prim::Constant[value=1]()
@@ -429,15 +554,24 @@ def test_rows_of_a_program_that_are_as_wide_as_a_terminal_are_whole(row: str, tm
 RuntimeError: no such batch
 """
     report = report_of(
-        printed + row.format(9).rjust(80) + "\n" + graph + row.format(9).rjust(80) + "\n" + failed, tmp_path
+        printed
+        + row.format(9).rjust(80)
+        + "\n"
+        + graph
+        + row.format(9).rjust(80)
+        + "\n"
+        + failed,
+        tmp_path,
     )
     assert [one.op for one in report.unfused] == ["aten::cumsum"]
-    assert [one.message for one in report.findings if "no such batch" in one.message]
+    assert [
+        one.message for one in report.findings if "no such batch" in one.message
+    ]
 
 
 def test_a_graph_whose_lines_a_page_broke_is_said_to_be_cut(tmp_path: Path) -> None:
-    """Broken at 75 columns, as no terminal does, its operators are lost: nothing must look as if all of it
-    were read."""
+    """Broken at 75 columns, as no terminal does, its operators are lost: nothing
+    must look as if all of it were read."""
     (tmp_path / "pasted.txt").write_text(broken_graph(75))
     report = parse(tmp_path / "pasted.txt")
     assert [one.code for one in report.findings if one.code == "FD902"] == ["FD902"]
@@ -445,8 +579,11 @@ def test_a_graph_whose_lines_a_page_broke_is_said_to_be_cut(tmp_path: Path) -> N
 
 
 def test_sizes_with_their_strides_beside_them_are_sizes(tmp_path: Path) -> None:
-    """As torch 1.6 and 1.7 print them (pytorch/pytorch#37728): no "0 B" for them."""
+    """As torch 1.6 and 1.7 print them (pytorch/pytorch#37728): no "0 B" for
+    them."""
     body = BODY.replace(TYPE, "Float(3:20, 20:1, requires_grad=0, device=cuda:0)")
-    (tmp_path / "pasted.txt").write_text(GRAPH.replace(TYPE, "Float(3:20, 20:1)") + body)
+    (tmp_path / "pasted.txt").write_text(
+        GRAPH.replace(TYPE, "Float(3:20, 20:1)") + body
+    )
     (group,) = parse(tmp_path / "pasted.txt").groups
     assert (group.bytes_in, group.bytes_out) == (240, 240)

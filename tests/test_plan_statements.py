@@ -1,4 +1,5 @@
-"""Which changes over several lines a plan has: prints behind what is computed, numbers that stay tensors."""
+"""Which changes over several lines a plan has: prints behind what is computed,
+numbers that stay tensors."""
 
 from __future__ import annotations
 
@@ -52,11 +53,15 @@ def printed_later(text: str, pairs: list[tuple[int, int]]) -> list[Printed]:
     file = parsed_text(text, "m.py")
     assert file is not None
     found = prints_between(file, pairs)
-    return [Printed(line_edits(file, "m.py", one.edits), one.pairs) for one in found]
+    return [
+        Printed(line_edits(file, "m.py", one.edits), one.pairs) for one in found
+    ]
 
 
 def number_kept(text: str, line: int, gradients: bool = False) -> tuple[Edit, ...]:
-    return plan_lines(ChangeKind.NUMBER, text, line, op="aten::div", gradients=gradients)
+    return plan_lines(
+        ChangeKind.NUMBER, text, line, op="aten::div", gradients=gradients
+    )
 
 
 FIRST, SECOND = "a = torch.relu(x * 2)", "b = torch.tanh(a + x)"
@@ -68,7 +73,12 @@ FIRST, SECOND = "a = torch.relu(x * 2)", "b = torch.tanh(a + x)"
         (
             [FIRST, "print(a.size(0))  # why", "return torch.tanh(a + x)"],
             (6, 8),
-            [FIRST, "result = torch.tanh(a + x)", "print(a.size(0))  # why", "return result"],
+            [
+                FIRST,
+                "result = torch.tanh(a + x)",
+                "print(a.size(0))  # why",
+                "return result",
+            ],
         ),
         (
             [FIRST, "warnings.warn('slow')", SECOND, "return b"],
@@ -83,7 +93,13 @@ FIRST, SECOND = "a = torch.relu(x * 2)", "b = torch.tanh(a + x)"
         (
             [FIRST, "print('one')", "return torch.tanh(", "    a + x)"],
             (6, 8),
-            [FIRST, "result = torch.tanh(", "    a + x)", "print('one')", "return result"],
+            [
+                FIRST,
+                "result = torch.tanh(",
+                "    a + x)",
+                "print('one')",
+                "return result",
+            ],
         ),
     ],
 )
@@ -102,9 +118,19 @@ def test_what_is_printed_between_goes_behind(
         [FIRST, "print(a)", "a += x", "return a"],
         [FIRST, "print(a)", "b = a.relu_()", "return b"],
         [FIRST, "print(a)", "a[0] = 1", "return a"],
-        [FIRST, "print(a)", "b = self.act(a)", "return b"],  # which may work in place
+        [
+            FIRST,
+            "print(a)",
+            "b = self.act(a)",
+            "return b",
+        ],  # which may work in place
         [FIRST, "print(self.last)", "self.last = a * 2"],
-        [FIRST, "print(torch.rand(2))", SECOND, "return b"],  # random numbers in another order
+        [
+            FIRST,
+            "print(torch.rand(2))",
+            SECOND,
+            "return b",
+        ],  # random numbers in another order
         [FIRST, "print(a.zero_())", SECOND, "return b"],
         [FIRST, "log(a)", SECOND, "return b"],  # who knows what it does
         [FIRST, "a2 = a; print(a)", SECOND, "return b"],
@@ -116,7 +142,13 @@ def test_what_would_print_something_else_stays(lines: list[str]) -> None:
 
 
 def test_what_a_loop_or_a_branch_prints_stays() -> None:
-    lines = ["for _ in range(3):", "    x = x * 2", "    print('here')", "    x = torch.tanh(x)", "return x"]
+    lines = [
+        "for _ in range(3):",
+        "    x = x * 2",
+        "    print('here')",
+        "    x = torch.tanh(x)",
+        "return x",
+    ]
     assert list(printed_later(written(lines), [(7, 9)])) == []
 
 
@@ -134,12 +166,18 @@ ITEM = "limit = a.max().item()"
          [FIRST, "return torch.tanh(a / torch.max(a))"]),
     ],
 )  # fmt: skip
-def test_a_number_stays_the_tensor(lines: list[str], line: int, after: list[str]) -> None:
-    assert applied(written(lines), number_kept(written(lines), line)) == written(after)
+def test_a_number_stays_the_tensor(
+    lines: list[str], line: int, after: list[str]
+) -> None:
+    assert applied(written(lines), number_kept(written(lines), line)) == written(
+        after
+    )
 
 
 def test_a_number_takes_no_part_in_gradients() -> None:
-    (edit,) = number_kept(written([FIRST, ITEM, "return a / limit"]), 8, gradients=True)
+    (edit,) = number_kept(
+        written([FIRST, ITEM, "return a / limit"]), 8, gradients=True
+    )
     assert edit.after == "    limit = a.max().detach()"
 
 
@@ -151,7 +189,11 @@ def test_a_number_takes_no_part_in_gradients() -> None:
         [FIRST, ITEM, "return torch.full([2], limit) + a / limit"],
         [FIRST, ITEM, "return a / (limit * 2)"],  # a number of its own
         [FIRST, ITEM, "return a ** limit"],
-        [FIRST, "limit = a.item()", "return x / limit"],  # of one dimension, perhaps
+        [
+            FIRST,
+            "limit = a.item()",
+            "return x / limit",
+        ],  # of one dimension, perhaps
         [FIRST, "limit = a.max(0).values.item()", "return x / limit"],
         [FIRST, "limit: float = a.max().item()", "return x / limit"],
         [FIRST, ITEM, "return x / limit", "limit = 2.0"],
@@ -185,11 +227,16 @@ inputs = (torch.randn(4, 4), torch.randn(4, 4))
 
 
 @pytest.mark.torch
-def test_both_make_the_groups_that_the_plan_promises(fusiondoc: Run, tmp_path: Path) -> None:
-    """On the real NNC: three groups and a division outside become two groups with it."""
+def test_both_make_the_groups_that_the_plan_promises(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    """On the real NNC: three groups and a division outside become two groups with
+    it."""
 
     def run() -> dict[str, object]:
-        return json.loads(fusiondoc("diagnose", "model.py", "--fuser", "nnc", "-f", "json").stdout)  # type: ignore[no-any-return]
+        return json.loads(
+            fusiondoc("diagnose", "model.py", "--fuser", "nnc", "-f", "json").stdout
+        )  # type: ignore[no-any-return]
 
     (tmp_path / "model.py").write_text(GATE, encoding="utf-8")
     before = run()
@@ -198,7 +245,9 @@ def test_both_make_the_groups_that_the_plan_promises(fusiondoc: Run, tmp_path: P
     assert plan["number"]["unlocks"] == "div joins 1 group of this run"
     assert plan["split"]["unlocks"] == "2 groups of this run become one"
     assert plan["split"]["where"].endswith("model.py:9")
-    assert {one["command"] for one in plan.values()} == {"fusiondoc fix model.py --fuser nnc"}
+    assert {one["command"] for one in plan.values()} == {
+        "fusiondoc fix model.py --fuser nnc"
+    }
     edits = tuple(Edit(**edit) for one in plan.values() for edit in one["edits"])
     (tmp_path / "model.py").write_text(applied(GATE, edits), encoding="utf-8")
     after = run()
@@ -213,8 +262,11 @@ class Files:
         return written([FIRST, "print('here')", SECOND, "return b"])
 
 
-def printed_between(middle: str | None = None, fuser: str = "nnc", file: str = "m.py") -> Report:
-    """Two groups, of the lines before and after a print; something may be between them too."""
+def printed_between(
+    middle: str | None = None, fuser: str = "nnc", file: str = "m.py"
+) -> Report:
+    """Two groups, of the lines before and after a print; something may be between
+    them too."""
     made = Made()
     first = made.node("group")
     between = made.node(middle, "FD201") if middle is not None else None
@@ -226,7 +278,9 @@ def printed_between(middle: str | None = None, fuser: str = "nnc", file: str = "
     report = made.report(*edges, texts=Files())
     group = report.groups[0]
     each = [
-        replace(group, id=name, nodes=(OpNode("aten::tanh", None, f"{file}:{line}"),))
+        replace(
+            group, id=name, nodes=(OpNode("aten::tanh", None, f"{file}:{line}"),)
+        )
         for name, line in (("G1", 6), ("G2", 8))
     ]
     state = replace(report.fuser, effective=fuser, requested=fuser)
@@ -236,25 +290,41 @@ def printed_between(middle: str | None = None, fuser: str = "nnc", file: str = "
 def test_groups_that_only_a_print_parts_become_one() -> None:
     (change,) = planned(printed_between()).plan
     assert (change.kind, change.where) == (ChangeKind.SPLIT, "m.py:7")
-    assert change.unlocks == "2 groups of this run become one" and change.gain_bytes == 2 * 4 * 8 * 4
+    assert (
+        change.unlocks == "2 groups of this run become one"
+        and change.gain_bytes == 2 * 4 * 8 * 4
+    )
     assert change.before == "print('here')\nb = torch.tanh(a + x)\nreturn b"
     assert change.after == "b = torch.tanh(a + x)\nprint('here')\nreturn b"
 
 
 def test_a_print_between_differentiable_graphs_is_found() -> None:
-    """Where gradients are recorded, the plan has a graph of its own on either side, with a group in it."""
+    """Where gradients are recorded, the plan has a graph of its own on either side,
+    with a group in it."""
     report = printed_between()
     (plan,) = report.programs
     regions = tuple(
-        replace(node, kind="region", op="prim::DifferentiableGraph", group=None, program=f"P{number}")
+        replace(
+            node,
+            kind="region",
+            op="prim::DifferentiableGraph",
+            group=None,
+            program=f"P{number}",
+        )
         for number, node in enumerate(plan.nodes, 2)
     )
-    inner = [replace(plan, id=f"P{n}", nodes=(node,), edges=()) for n, node in enumerate(plan.nodes, 2)]
+    inner = [
+        replace(plan, id=f"P{n}", nodes=(node,), edges=())
+        for n, node in enumerate(plan.nodes, 2)
+    ]
     trained = replace(report, programs=(replace(plan, nodes=regions), *inner))
     (change,) = planned(trained).plan
     assert (change.kind, change.where) == (ChangeKind.SPLIT, "m.py:7")
     assert change.unlocks == "2 groups of this run become one"
-    more = replace(trained, programs=(trained.programs[0], *(replace(one, cut=1) for one in inner)))
+    more = replace(
+        trained,
+        programs=(trained.programs[0], *(replace(one, cut=1) for one in inner)),
+    )
     assert planned(more).plan == ()  # the log does not say what else is in them
 
 
@@ -272,7 +342,9 @@ def test_groups_that_more_than_a_print_parts_stay(report: Report) -> None:
 
 
 def test_a_trace_holds_no_print() -> None:
-    asked = KeptRequest(target=KeptTarget("m.py:net", "file"), options=Options(trace=True))
+    asked = KeptRequest(
+        target=KeptTarget("m.py:net", "file"), options=Options(trace=True)
+    )
     found = with_plan(printed_between(), Context(Observed(), request=asked))
     assert found.plan == ()
 
@@ -288,7 +360,9 @@ def test_a_trace_holds_no_print() -> None:
          [FIRST, "h = a.relu()", "return torch.tanh(h).view(4, 8)"]),
     ],
 )  # fmt: skip
-def test_a_view_goes_around_the_next_line(lines: list[str], after: list[str]) -> None:
+def test_a_view_goes_around_the_next_line(
+    lines: list[str], after: list[str]
+) -> None:
     edits = plan_lines(ChangeKind.MOVE_VIEW, written(lines), 7, op="aten::view")
     assert applied(written(lines), edits) == written(after)
 
@@ -296,14 +370,19 @@ def test_a_view_goes_around_the_next_line(lines: list[str], after: list[str]) ->
 def test_a_flip_goes_around_the_next_line() -> None:
     lines = ["h = torch.flip(x, [0])", "return h.tanh() + 1"]
     edits = plan_lines(ChangeKind.MOVE, written(lines), 6, op="aten::flip")
-    assert applied(written(lines), edits) == written(["return torch.flip(x.tanh() + 1, [0])"])
+    assert applied(written(lines), edits) == written(
+        ["return torch.flip(x.tanh() + 1, [0])"]
+    )
 
 
 @pytest.mark.parametrize(
     "lines",
     [
         ["h = x.view(4, 8)", "return torch.softmax(h, 1)"],
-        ["h = x.view(4, 8)", "return torch.tanh(h) + y"],  # y would need the view too
+        [
+            "h = x.view(4, 8)",
+            "return torch.tanh(h) + y",
+        ],  # y would need the view too
         ["h = x.view(4, 8)", "return torch.tanh(h) * h"],
         ["h = x.view(4, 8)", "z = torch.tanh(h)", "return z + h"],  # read later
         ["h = x.view(4, 8)", "return h"],
@@ -311,16 +390,23 @@ def test_a_flip_goes_around_the_next_line() -> None:
     ],
 )
 def test_a_view_stays_where_more_is_read_of_it(lines: list[str]) -> None:
-    assert plan_lines(ChangeKind.MOVE_VIEW, written(lines), 6, op="aten::view") == ()
+    assert (
+        plan_lines(ChangeKind.MOVE_VIEW, written(lines), 6, op="aten::view") == ()
+    )
 
 
 # What a reader of SARIF applies
 
 
 def fixed(text: str, report: Report) -> list[str]:
-    """The file with each fix of the SARIF document applied alone, and with all of them, by their regions."""
+    """The file with each fix of the SARIF document applied alone, and with all of
+    them, by their regions."""
     results = json.loads(sarif.render(report))["runs"][0]["results"]
-    fixes = [one["fixes"][0]["artifactChanges"][0]["replacements"] for one in results if "fixes" in one]
+    fixes = [
+        one["fixes"][0]["artifactChanges"][0]["replacements"]
+        for one in results
+        if "fixes" in one
+    ]
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
 
     def made(replacements: list[dict[str, dict[str, object]]]) -> str:
@@ -331,7 +417,9 @@ def fixed(text: str, report: Report) -> list[str]:
             end = starts[region["endLine"] - 1] + region["endColumn"] - 1
             pieces.append((start, end, str(one["insertedContent"]["text"])))
         pieces.sort(reverse=True)
-        assert all(later[0] >= one[1] for later, one in itertools.pairwise(pieces)), "they overlap"
+        assert all(
+            later[0] >= one[1] for later, one in itertools.pairwise(pieces)
+        ), "they overlap"
         after = text
         for start, end, new in pieces:
             after = after[:start] + new + after[end:]
@@ -343,7 +431,10 @@ def fixed(text: str, report: Report) -> list[str]:
 
 def with_changes(text: str, *changes: tuple[Edit, ...]) -> Report:
     base = planned(printed_between())
-    plan = tuple(replace(base.plan[0], edits=edits, where=f"m.py:{edits[0].line}") for edits in changes)
+    plan = tuple(
+        replace(base.plan[0], edits=edits, where=f"m.py:{edits[0].line}")
+        for edits in changes
+    )
     return replace(base, plan=plan, findings=(), texts=None)
 
 
@@ -354,8 +445,14 @@ PRINTS = [FIRST, ITEM, "b = torch.tanh(a / limit)", "print('limit', limit)"]
 @pytest.mark.parametrize(
     ("last", "after"),
     [
-        (["b = torch.relu(b)", "return b"], ["b = torch.relu(b)", "PRINT", "return b"]),
-        (["return torch.relu(b)"], ["result = torch.relu(b)", "PRINT", "return result"]),
+        (
+            ["b = torch.relu(b)", "return b"],
+            ["b = torch.relu(b)", "PRINT", "return b"],
+        ),
+        (
+            ["return torch.relu(b)"],
+            ["result = torch.relu(b)", "PRINT", "return result"],
+        ),
         (["return b / limit"], ["result = b / limit", "PRINT", "return result"]),
     ],
 )
@@ -367,12 +464,19 @@ def test_fixes_of_one_line_make_the_file_of_both(
     number = number_kept(text, 8)
     (moved,) = printed_later(text, [(8, 10)])
     both = (number, moved.edits) if number_first else (moved.edits, number)
-    printed = [one.replace("PRINT", "print('limit', limit.item())") for one in after]
+    printed = [
+        one.replace("PRINT", "print('limit', limit.item())") for one in after
+    ]
     wanted = written([FIRST, "limit = a.max()", PRINTS[2], *printed])
     # One fix holds both: alone and together they make the same.
     assert fixed(text, with_changes(text, *both)) == [wanted, wanted]
-    results = json.loads(sarif.render(with_changes(text, *both)))["runs"][0]["results"]
-    assert "The fix of (1 of 2) changes these lines too." in results[1]["message"]["text"]
+    results = json.loads(sarif.render(with_changes(text, *both)))["runs"][0][
+        "results"
+    ]
+    assert (
+        "The fix of (1 of 2) changes these lines too."
+        in results[1]["message"]["text"]
+    )
 
 
 def test_a_line_that_moves_leaves_no_empty_line() -> None:
@@ -387,11 +491,17 @@ def test_fixes_of_other_lines_stay_apart() -> None:
     one = Edit("m.py", 6, "    x += y", "    x = x + y")
     other = Edit("m.py", 7, "    y -= x", "    y = y - x")
     made = fixed(text, with_changes(text, (one,), (other,)))
-    assert made[2] == written(["x = x + y", "y = y - x", "return x"]) and len(set(made)) == 3
+    assert (
+        made[2] == written(["x = x + y", "y = y - x", "return x"])
+        and len(set(made)) == 3
+    )
 
 
 def test_of_fixes_that_cannot_both_be_the_first_stays() -> None:
     text = written(["x += y", "return x"])
     one = Edit("m.py", 6, "    x += y", "    x = x + y")
     other = Edit("m.py", 6, "    x += y", "    x = torch.add(x, y)")
-    assert fixed(text, with_changes(text, (one,), (other,))) == [written(["x = x + y", "return x"])] * 2
+    assert (
+        fixed(text, with_changes(text, (one,), (other,)))
+        == [written(["x = x + y", "return x"])] * 2
+    )

@@ -1,4 +1,5 @@
-"""What the probe's source may hold: Python 3.7, the standard library and torch, nothing of the package."""
+"""What the probe's source may hold: Python 3.7, the standard library and torch,
+nothing of the package."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def imported(tree: ast.AST) -> set[str]:
 
 
 def test_there_is_a_probe() -> None:
-    assert {"__main__.py", "actions.py", "knobs.py"} <= {path.name for path in FILES}
+    assert {"__main__.py", "actions.py", "knobs.py"} <= {
+        path.name for path in FILES
+    }
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -36,18 +39,24 @@ def test_python_37_can_read_it(path: Path) -> None:
     ast.parse(path.read_text("utf-8"), str(path), feature_version=(3, 7))
 
 
-@pytest.mark.skipif(sys.version_info < (3, 10), reason="sys.stdlib_module_names is new in 3.10")
+@pytest.mark.skipif(
+    sys.version_info < (3, 10), reason="sys.stdlib_module_names is new in 3.10"
+)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_it_imports_the_standard_library_and_torch_only(path: Path) -> None:
-    others = imported(ast.parse(path.read_text("utf-8"))) - set(sys.stdlib_module_names)
+    others = imported(ast.parse(path.read_text("utf-8"))) - set(
+        sys.stdlib_module_names
+    )
     assert others <= {"torch"}
 
 
 IN_THE_USERS_PROCESS = {"workflows/run_model.py"}
-"""Runs where the user's program has imported torch already, and asks for it when a model is handed over."""
+"""Runs where the user's program has imported torch already, and asks for it when a
+model is handed over."""
 
 RUN_IN_CHILDREN = {"suites/timed_programs.py"}
-"""The targets of the suites; nothing in the package imports them (``suites/__init__.py`` names the file)."""
+"""The targets of the suites; nothing in the package imports them
+(``suites/__init__.py`` names the file)."""
 
 
 def test_the_package_imports_torch_nowhere_else() -> None:
@@ -57,10 +66,14 @@ def test_the_package_imports_torch_nowhere_else() -> None:
         if "probe" not in path.relative_to(package).parts:
             name = path.relative_to(package).as_posix()
             source = path.read_text("utf-8")
-            named = re.search(r"^\s*(from|import) .*\btorch\b", source, re.M)  # few files are worth a parse
+            named = re.search(
+                r"^\s*(from|import) .*\btorch\b", source, re.M
+            )  # few files are worth a parse
             found = bool(named) and "torch" in imported(ast.parse(source))
             assert found == (name in RUN_IN_CHILDREN), path
-            assert not re.search(r"^\s*(from|import) .*timed_programs", source, re.M), path
+            assert not re.search(
+                r"^\s*(from|import) .*timed_programs", source, re.M
+            ), path
             if re.search(r"(import_module|__import__)\(\s*.torch\b", source):
                 by_name.add(path.relative_to(package).as_posix())
     assert by_name == IN_THE_USERS_PROCESS
@@ -68,13 +81,20 @@ def test_the_package_imports_torch_nowhere_else() -> None:
 
 def test_only_the_fixture_itself_brings_torch() -> None:
     code = "import sys, fusiondoc.pytest_plugin, fusiondoc.testing; sys.exit('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=str(PACKAGE.parent), check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=str(PACKAGE.parent), check=False
+    )
     assert done.returncode == 0
 
 
 def test_start_up_file_is_readable_to_old_pythons() -> None:
-    """It has to say that Python 3.6 or 2.7 is too old, so it must not fail to compile there."""
-    source = next(path for path in FILES if path.name == "__main__.py").read_text("utf-8")
+    """It has to say that Python 3.6 or 2.7 is too old, so it must not fail to
+    compile there."""
+    source = next(path for path in FILES if path.name == "__main__.py").read_text(
+        "utf-8"
+    )
     tree = ast.parse(source, feature_version=(3, 4))
     assert "annotations" not in source
-    assert not any(isinstance(node, (ast.JoinedStr, ast.AnnAssign)) for node in ast.walk(tree))
+    assert not any(
+        isinstance(node, (ast.JoinedStr, ast.AnnAssign)) for node in ast.walk(tree)
+    )

@@ -1,4 +1,5 @@
-"""Knobs on a live torch: what the probe says against what torch's own functions say."""
+"""Knobs on a live torch: what the probe says against what torch's own functions
+say."""
 
 from __future__ import annotations
 
@@ -17,10 +18,16 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def _child(code: str) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTORCH_")}
+    environment = {
+        k: v for k, v in os.environ.items() if not k.startswith("PYTORCH_")
+    }
     strict = 'import warnings; warnings.simplefilter("error", ResourceWarning)\n'
-    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
-    return python_apart(code=f"{strict}import json, os, torch\n{code}", cwd=ROOT, env=environment)
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(ROOT), environment.get("PYTHONPATH", "")]
+    )
+    return python_apart(
+        code=f"{strict}import json, os, torch\n{code}", cwd=ROOT, env=environment
+    )
 
 
 _READ = """
@@ -51,7 +58,8 @@ from fusiondoc.probe import knobs
 @pytest.fixture(scope="module")
 def tried() -> tuple[dict[str, dict[str, object]], str]:
     done = _child(
-        _READ + "before = state(); rows = knobs.try_all(torch); assert state() == before, state()\n"
+        _READ
+        + "before = state(); rows = knobs.try_all(torch); assert state() == before, state()\n"
         "print(json.dumps(rows)); print(torch.__version__)"
     )
     assert done.returncode == 0, done.stderr
@@ -62,7 +70,10 @@ def tried() -> tuple[dict[str, dict[str, object]], str]:
 
 def test_trying_all_leaves_everything_as_it_was_and_stderr_clean(tried):
     rows, _ = tried
-    assert all(row["record"] == "knob" and row["requested"] is None for row in rows.values())
+    assert all(
+        row["record"] == "knob" and row["requested"] is None
+        for row in rows.values()
+    )
     assert rows["fusion_strategy"]["effective"] == "STATIC:2,DYNAMIC:10"
     assert rows["profiled_runs"] == {
         "record": "knob",
@@ -78,7 +89,14 @@ def test_nvfuser_knobs_that_are_no_ops_are_not_live_though_they_exist(tried):
     rows, version = tried
     if tuple(map(int, version.split(".")[:2])) < (2, 2):
         pytest.skip("this torch still has nvFuser")
-    for name in ("nvfuser", "single_node", "horizontal", "guard", "skip_node_kind", "comparison_callback"):
+    for name in (
+        "nvfuser",
+        "single_node",
+        "horizontal",
+        "guard",
+        "skip_node_kind",
+        "comparison_callback",
+    ):
         assert rows[name]["live"] is False, name
         assert rows[name]["effective"] is None, name
         assert "no-op" in str(rows[name]["why"]), name
@@ -86,7 +104,10 @@ def test_nvfuser_knobs_that_are_no_ops_are_not_live_though_they_exist(tried):
 
 def test_autodiff_inlining_is_seen_at_work_although_nothing_reads_it(tried):
     rows, _ = tried
-    assert (rows["autodiff_inlining"]["effective"], rows["autodiff_inlining"]["live"]) == ("on", True)
+    assert (
+        rows["autodiff_inlining"]["effective"],
+        rows["autodiff_inlining"]["live"],
+    ) == ("on", True)
 
 
 def test_live_and_default_agree_with_the_catalogue(tried):
@@ -95,15 +116,24 @@ def test_live_and_default_agree_with_the_catalogue(tried):
     rows, version = tried
     for knob in catalogue.knobs():
         live = rows[knob.name]["live"]
-        if live is not None and knob.name != "fuse_on_gpu":  # It needs a build with CUDA.
+        if (
+            live is not None and knob.name != "fuse_on_gpu"
+        ):  # It needs a build with CUDA.
             assert live == exists_in(knob.live, parse_version(version)), knob.name
-        if rows[knob.name]["effective"] and not knob.default.startswith(("on ", "off ", "empty")):
+        if rows[knob.name]["effective"] and not knob.default.startswith(
+            ("on ", "off ", "empty")
+        ):
             assert rows[knob.name]["effective"] == knob.default, knob.name
 
 
 _APPLIED = (
     ("nnc_dynamic_shapes", "on", "C._jit_texpr_dynamic_shape_enabled()", True),
-    ("nnc_cuda_block_size", "128", "C._jit_get_te_cuda_pointwise_block_size()", 128),
+    (
+        "nnc_cuda_block_size",
+        "128",
+        "C._jit_get_te_cuda_pointwise_block_size()",
+        128,
+    ),
     ("profiled_runs", "3", "C._jit_get_num_profiled_runs()", 3),
     (
         "fusion_strategy",
@@ -116,7 +146,12 @@ _APPLIED = (
     ("log_level", ">>inliner", "C._jit_get_logging_option()", ">>inliner"),
     ("max_fusion_size", "256", "seen('max_fusion_size')", [256, 256]),
     ("min_overlap_ratio", "0.1", "seen('min_overlap_ratio')", [0.1, 0.1]),
-    ("triton.prefer_nd_tiling", "on", "seen('triton', 'prefer_nd_tiling')", [True, True]),
+    (
+        "triton.prefer_nd_tiling",
+        "on",
+        "seen('triton', 'prefer_nd_tiling')",
+        [True, True],
+    ),
 )
 
 
@@ -127,16 +162,22 @@ def seen(*names):
     read = lambda: reduce(getattr, names, torch._inductor.config)
     return [read(), ThreadPoolExecutor(1).submit(read).result()]
 """
-"""A value of Inductor's configuration in this thread and in another: autograd has its own."""
+"""A value of Inductor's configuration in this thread and in another: autograd has
+its own."""
 
 
 def test_apply_sets_what_torch_itself_reads_back():
     calls = ",".join(
-        f"(knobs.apply(torch, {name!r}, {value!r}), {read})" for name, value, read, _ in _APPLIED
+        f"(knobs.apply(torch, {name!r}, {value!r}), {read})"
+        for name, value, read, _ in _APPLIED
     )
-    done = _child(f"{_SEEN}\nfrom fusiondoc.probe import knobs\nC = torch._C\nprint(json.dumps([{calls}]))")
+    done = _child(
+        f"{_SEEN}\nfrom fusiondoc.probe import knobs\nC = torch._C\nprint(json.dumps([{calls}]))"
+    )
     assert done.returncode == 0, done.stderr
-    for (name, _, _, expected), (row, seen) in zip(_APPLIED, json.loads(done.stdout)):
+    for (name, _, _, expected), (row, seen) in zip(
+        _APPLIED, json.loads(done.stdout)
+    ):
         assert seen == expected, name
         assert row["live"] is True and "error" not in row, row
 
@@ -150,8 +191,12 @@ _REFUSED = (
 
 
 def test_a_value_that_cannot_be_set_gives_an_error_record():
-    calls = ",".join(f"knobs.apply(torch, {name!r}, {value!r})" for name, value, _ in _REFUSED)
-    done = _child(f"from fusiondoc.probe import knobs\nprint(json.dumps([{calls}]))")
+    calls = ",".join(
+        f"knobs.apply(torch, {name!r}, {value!r})" for name, value, _ in _REFUSED
+    )
+    done = _child(
+        f"from fusiondoc.probe import knobs\nprint(json.dumps([{calls}]))"
+    )
     assert done.returncode == 0, done.stderr
     for (_, _, error), row in zip(_REFUSED, json.loads(done.stdout)):
         assert row["error"].startswith(error)

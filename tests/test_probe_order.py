@@ -1,4 +1,5 @@
-"""The log of a run holds every line in the order in which it was written, whoever wrote it."""
+"""The log of a run holds every line in the order in which it was written, whoever
+wrote it."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ WRITERS = '''
 
 
 @pytest.mark.cold
-def test_all_writers_keep_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_writers_keep_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     write(tmp_path, "writers.py", WRITERS)
     capture, error = run_target(tmp_path, "writers.py", script=True)
@@ -40,15 +43,24 @@ def test_all_writers_keep_their_order(tmp_path: Path, monkeypatch: pytest.Monkey
     seen = []
     for line in log_of(capture).split("\n"):
         own = re.match(r"ORDER (\d+) (\S+)", line)
-        # The executor prints a fresh graph when it profiles it; the constant tells whose it is.
+        # The executor prints a fresh graph when it profiles it; the constant tells
+        # whose it is.
         jit = re.search(
-            r"^\[DUMP profiling_graph_executor_impl.cpp:\d+\] .*prim::Constant\[value=1(\d\d\d)\]", line
+            r"^\[DUMP profiling_graph_executor_impl.cpp:\d+\] .*prim::Constant\[value=1(\d\d\d)\]",
+            line,
         )
         if own:
             seen.append((int(own.group(1)), own.group(2)))
         elif jit and (int(jit.group(1)), "jit") not in seen:
             seen.append((int(jit.group(1)), "jit"))
-    kinds = ["c-stdout", "python-stdout", "descriptor-2", "python-stderr", "jit", "c-puts"]
+    kinds = [
+        "c-stdout",
+        "python-stdout",
+        "descriptor-2",
+        "python-stderr",
+        "jit",
+        "c-puts",
+    ]
     assert seen == [(number, kind) for number in range(20) for kind in kinds]
 
 
@@ -74,7 +86,11 @@ def test_iterations_are_marked_where_they_begin(tmp_path: Path) -> None:
     )
     capture, error = run_target(tmp_path, "talks.py", runs=3)
     assert error is None
-    lines = [line for line in log_of(capture).split("\n") if line.startswith(("[fusiondoc]", "making"))]
+    lines = [
+        line
+        for line in log_of(capture).split("\n")
+        if line.startswith(("[fusiondoc]", "making"))
+    ]
     # The first call of inputs() of each pass comes before its mark.
     assert lines == [
         "making inputs 1",
@@ -86,7 +102,7 @@ def test_iterations_are_marked_where_they_begin(tmp_path: Path) -> None:
         "[fusiondoc] end",
     ]
     records = records_of(capture, "iteration")
-    assert [(one["index"], one["runs"], one["phase"], one["inputs"]) for one in records] == [
-        (number, 3, "forward", 0) for number in (1, 2, 3)
-    ]
+    assert [
+        (one["index"], one["runs"], one["phase"], one["inputs"]) for one in records
+    ] == [(number, 3, "forward", 0) for number in (1, 2, 3)]
     assert all(one["seconds"] >= 0 for one in records)

@@ -1,4 +1,5 @@
-"""What is kept off stderr while knobs are tried comes out all the same if the process dies."""
+"""What is kept off stderr while knobs are tried comes out all the same if the
+process dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Output of the program is taken many lines at a time, with the same result as line by line."""
+"""Output of the program is taken many lines at a time, with the same result as line
+by line."""
 
 from __future__ import annotations
 
@@ -49,9 +50,13 @@ AT_REST: dict[str, Pattern[bytes]] = {
     "graph": re.compile(rb"graph\("),
     "torch's log": re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) "),
     **{mark.decode(): re.compile(re.escape(mark)) for mark in stdout_marks()},
-    **{f"dump {kind.option} {number}": re.compile(kind.start) for number, kind in enumerate(KINDS)},
+    **{
+        f"dump {kind.option} {number}": re.compile(kind.start)
+        for number, kind in enumerate(KINDS)
+    },
 }
-"""All that a line can be besides output of the program, where nothing is open before it."""
+"""All that a line can be besides output of the program, where nothing is open
+before it."""
 
 
 @pytest.mark.parametrize("name", AT_REST)
@@ -63,8 +68,14 @@ def test_each_line_that_is_more_than_output_holds_a_sign(name: str) -> None:
     def holds(found: bytes) -> None:
         match = pattern.search(found)
         assert match is not None
-        # As it stands in a log: from the first byte of its line, where it must; without line ends in it.
-        line = b"\n" + (found[match.start() :] if b"^" in pattern.pattern else match.group()).split(b"\n")[0]
+        # As it stands in a log: from the first byte of its line, where it must;
+        # without line ends in it.
+        line = (
+            b"\n"
+            + (
+                found[match.start() :] if b"^" in pattern.pattern else match.group()
+            ).split(b"\n")[0]
+        )
         if pattern.search(line, 1) is not None:
             assert any(sign in line for sign in SIGNS), line
 
@@ -72,16 +83,31 @@ def test_each_line_that_is_more_than_output_holds_a_sign(name: str) -> None:
 
 
 def lines_of(chance: random.Random) -> bytes:
-    """Output of programs, in which there stand lines that are more, as real logs have them."""
-    logs = ("logs/nvfuser-2.1.2-control-flow", "logs/nvfuser-1.12.1-crash", "kernels/onednn-2.13-verbose")
+    """Output of programs, in which there stand lines that are more, as real logs
+    have them."""
+    logs = (
+        "logs/nvfuser-2.1.2-control-flow",
+        "logs/nvfuser-1.12.1-crash",
+        "kernels/onednn-2.13-verbose",
+    )
     real = [
         line
         for name in logs
-        for line in lzma.decompress((ROOT / "fixtures" / f"{name}.log.xz").read_bytes()).split(b"\n")[:3000]
+        for line in lzma.decompress(
+            (ROOT / "fixtures" / f"{name}.log.xz").read_bytes()
+        ).split(b"\n")[:3000]
     ]
     special = (
-        *(b"Traceback (most recent call last):", b'  File "a.py", line 3, in f', b"ValueError: no", b""),
-        *(b"a.py:3: UserWarning: FALLBACK path has been taken inside: runCudaFusionGroup.", b"  return f(x)"),
+        *(
+            b"Traceback (most recent call last):",
+            b'  File "a.py", line 3, in f',
+            b"ValueError: no",
+            b"",
+        ),
+        *(
+            b"a.py:3: UserWarning: FALLBACK path has been taken inside: runCudaFusionGroup.",
+            b"  return f(x)",
+        ),
         *(
             b"Segmentation fault (core dumped)",
             b"Inputs:",
@@ -111,9 +137,14 @@ def lines_of(chance: random.Random) -> bytes:
     while len(made) < 3000:
         kind = chance.random()
         if kind < 0.6:
-            made += [b"step %d loss %.4f" % (k, chance.random()) for k in range(chance.randrange(400))]
+            made += [
+                b"step %d loss %.4f" % (k, chance.random())
+                for k in range(chance.randrange(400))
+            ]
         elif kind < 0.8:
-            made += [b""] * chance.randrange(3) + [chance.choice(special)] * chance.randrange(3)
+            made += [b""] * chance.randrange(3) + [
+                chance.choice(special)
+            ] * chance.randrange(3)
         else:
             start = chance.randrange(len(real))
             made += real[start : start + chance.randrange(60)]
@@ -121,7 +152,9 @@ def lines_of(chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(200 if THOROUGH else 8))
-def test_as_line_by_line(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_line_by_line(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chance = random.Random(seed)
     log = tmp_path / "some.log"
     log.write_bytes(lines_of(chance))
@@ -147,22 +180,33 @@ def everything(log: Path) -> tuple[object, ...]:
         reading.close()
     work = [stream.facts.work.over for stream in reading._streams.values()]
     report, observed = reading.report(["some.log"])
-    parse = {name: value for name, value in vars(report.parse).items() if name != "seconds"}
+    parse = {
+        name: value
+        for name, value in vars(report.parse).items()
+        if name != "seconds"
+    }
     rows = report.groups, report.unfused, report.kernels, report.fallbacks
     return parse, rows, observed, work
 
 
 def test_pieces_are_whole_lines_one_after_the_other() -> None:
-    text = b"".join(b"line %d\n" % k + (b"\n\nsee graph(\n" if k % 90 == 0 else b"") for k in range(3000))
+    text = b"".join(
+        b"line %d\n" % k + (b"\n\nsee graph(\n" if k % 90 == 0 else b"")
+        for k in range(3000)
+    )
     found = list(Pieces(text, 0, len(text), lambda: True))
     ends = [0, *(end for end, _ in found)]
     assert ends == sorted(set(ends)) and ends[-1] == len(text)
     for start, (end, is_output) in zip(ends, found):
         assert text[end - 1 : end] == b"\n"
         if is_output:
-            assert b"graph(" not in text[start:end] and not text[start:end].endswith(b"\n\n")
+            assert b"graph(" not in text[start:end] and not text[
+                start:end
+            ].endswith(b"\n\n")
     assert sum(is_output for _, is_output in found) > 30
-    assert [one for one in Pieces(text, 0, len(text), lambda: False) if one[1]] == []
+    assert [
+        one for one in Pieces(text, 0, len(text), lambda: False) if one[1]
+    ] == []
 
 
 def test_counted_together_in_the_facts() -> None:

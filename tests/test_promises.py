@@ -1,4 +1,5 @@
-"""The harness that holds plans to their promises: each verdict can be reached, and torch counts."""
+"""The harness that holds plans to their promises: each verdict can be reached, and
+torch counts."""
 
 from __future__ import annotations
 
@@ -42,8 +43,20 @@ def harness() -> ModuleType:
 def change(path: Path, line: int, after: str, **others: Any) -> dict[str, Any]:
     before = path.read_text().split("\n")[line - 1]
     edit = {"file": str(path), "line": line, "before": before, "after": after}
-    row = {"change": after, "kind": "recipe", "ops": ["aten::square"], "operators": 1, "groups": -1}
-    return {**row, "unlocks": "joins 2 groups of this run", "together_with": [], "edits": [edit], **others}
+    row = {
+        "change": after,
+        "kind": "recipe",
+        "ops": ["aten::square"],
+        "operators": 1,
+        "groups": -1,
+    }
+    return {
+        **row,
+        "unlocks": "joins 2 groups of this run",
+        "together_with": [],
+        "edits": [edit],
+        **others,
+    }
 
 
 GOOD = "    t = y + 1.0\n    h = t * t * y"
@@ -54,7 +67,9 @@ def forks(harness: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harness, "subprocess", subprocess_of_forks())
 
 
-def test_each_verdict_can_be_reached(harness: ModuleType, tmp_path: Path, forks: None) -> None:
+def test_each_verdict_can_be_reached(
+    harness: ModuleType, tmp_path: Path, forks: None
+) -> None:
     path = tmp_path / "square.py"
     path.write_text(SQUARE)
     stale = change(path, 6, GOOD)
@@ -72,18 +87,31 @@ def test_each_verdict_can_be_reached(harness: ModuleType, tmp_path: Path, forks:
     ]
     outcome = harness.judge_plan(path, plan, "nnc", False)
     verdicts = [one.verdict for one in outcome.verdicts if one.kind != "all"]
-    expected = ["as promised", "less", "no number", "nothing", "broken", "broken", "wrong line", "wrong line"]
+    expected = [
+        "as promised",
+        "less",
+        "no number",
+        "nothing",
+        "broken",
+        "broken",
+        "wrong line",
+        "wrong line",
+    ]
     assert verdicts == expected, outcome.verdicts
     assert len(outcome.without_edits) == 1
 
 
 @pytest.mark.nightly
-def test_a_promise_counts_on_the_changes_it_names(harness: ModuleType, tmp_path: Path) -> None:
+def test_a_promise_counts_on_the_changes_it_names(
+    harness: ModuleType, tmp_path: Path
+) -> None:
     path = tmp_path / "square.py"
     path.write_text(SQUARE)
     line = "    return torch.sigmoid(h) + 1.0 * y"
     useless = change(path, 7, line, ops=["aten::sigmoid"], together_with=[2])
-    outcome = harness.judge_plan(path, [useless, change(path, 6, GOOD)], "nnc", False)
+    outcome = harness.judge_plan(
+        path, [useless, change(path, 6, GOOD)], "nnc", False
+    )
     assert outcome.verdicts[0].verdict == "as promised", outcome.verdicts
 
 
@@ -106,7 +134,9 @@ def test_advice_of_the_command_line_is_made_and_judged(
     printed = capsys.readouterr().out
     assert "FAILED      torn.py" in printed and "2 runs failed" in printed
     assert "as promised square forward" in printed
-    assert printed.splitlines()[-1].endswith("as promised, 0 broken, 0 on a wrong line")
+    assert printed.splitlines()[-1].endswith(
+        "as promised, 0 broken, 0 on a wrong line"
+    )
     assert status == 1  # a program that does not run proves nothing
 
 
@@ -124,14 +154,21 @@ def test_a_program_that_did_not_come_to_its_turn_is_measured_alone(
     monkeypatch.setattr(harness, "SECONDS", 2)
     paths = [tmp_path / "a.py", tmp_path / "b.py"]
     found = harness.measured(paths, "nnc", False)
-    assert {Path(name).name: row["alone"] for name, row in found.items()} == {"a.py": False, "b.py": True}
+    assert {Path(name).name: row["alone"] for name, row in found.items()} == {
+        "a.py": False,
+        "b.py": True,
+    }
 
 
-def test_tensors_in_lists_go_to_the_device_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_in_lists_go_to_the_device_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.syspath_prepend(HARNESS.parent)
     import torch
     from promises_judge import moved, tensors
 
     one = torch.zeros(2)
     state = moved((one, [one, {"step": (one, 3)}]), "meta")
-    assert [tensor.device.type for tensor in tensors(state)] == ["meta"] * 3 and state[1][1]["step"][1] == 3
+    assert [tensor.device.type for tensor in tensors(state)] == [
+        "meta"
+    ] * 3 and state[1][1]["step"][1] == 3

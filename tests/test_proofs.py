@@ -1,5 +1,5 @@
-"""What ``fix`` and ``--try`` found in a run is part of its capture: the plan marks what they proved, and
-leaves out what they refuted."""
+"""What ``fix`` and ``--try`` found in a run is part of its capture: the plan marks
+what they proved, and leaves out what they refuted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ from test_compare_match import report
 
 from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.proofs import Proofs
-from fusiondoc.model.change_plan import ChangeKind, Edit, Fixes, Outcome, TriedFix, Try, Version
+from fusiondoc.model.change_plan import (
+    ChangeKind,
+    Edit,
+    Fixes,
+    Outcome,
+    TriedFix,
+    Try,
+    Version,
+)
 from fusiondoc.model.remedies import Setting
 
 BLOCK = """
@@ -61,14 +69,22 @@ def plan_of(fusiondoc: Run, folder: Path, *words: object) -> dict[str, Any]:
 
 
 @pytest.mark.torch
-def test_what_fix_kept_is_proved_in_the_plan_of_its_capture(fusiondoc: Run, tmp_path: Path) -> None:
+def test_what_fix_kept_is_proved_in_the_plan_of_its_capture(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     write(tmp_path, "block.py", BLOCK)
     plan = plan_of(fusiondoc, tmp_path, "diagnose", "block.py", "--runs", 3)["plan"]
     assert plan and all(one["proof"] is None for one in plan)
     done = fusiondoc("fix", "block.py", "--runs", 3, "-f", "json", cwd=tmp_path)
     fixed = json.loads(done.stdout)
-    notes = [line for line in done.stderr.splitlines() if line.startswith(("trying", "proved"))]
-    assert notes[0].startswith("trying 1 of ") and notes[1].startswith("proved: operators in place")
+    notes = [
+        line
+        for line in done.stderr.splitlines()
+        if line.startswith(("trying", "proved"))
+    ]
+    assert notes[0].startswith("trying 1 of ") and notes[1].startswith(
+        "proved: operators in place"
+    )
     kept = [one for one in fixed["tried"] if one["outcome"] == "kept"]
     assert [edit["line"] for edit in kept[0]["edits"]] == [9, 13]
     found = plan_of(fusiondoc, tmp_path)
@@ -77,30 +93,45 @@ def test_what_fix_kept_is_proved_in_the_plan_of_its_capture(fusiondoc: Run, tmp_
         proof = one["proof"]
         assert proof["by"] == "fusiondoc fix" and proof["same_results"] is True
         (tried,) = [other for other in kept if other["change"] == proof["change"]]
-        assert proof["ops_fused_before"] == tried["before"]["ops_fused"] < proof["ops_fused"]
+        assert (
+            proof["ops_fused_before"]
+            == tried["before"]["ops_fused"]
+            < proof["ops_fused"]
+        )
         assert {(edit["line"], edit["after"]) for edit in one["edits"]} <= {
             (edit["line"], edit["after"]) for edit in tried["edits"]
         }
     for form in ("text", "markdown", "html", "sarif"):
-        done = fusiondoc("parse", "--format", form, cwd=tmp_path, env={"COLUMNS": "200"})
+        done = fusiondoc(
+            "parse", "--format", form, cwd=tmp_path, env={"COLUMNS": "200"}
+        )
         assert "proved by fusiondoc fix" in done.stdout, form
     # A bundle without sources has none of their lines.
     for words, there in (((), True), (("--no-source",), False)):
         done = fusiondoc("bundle", "--dry-run", *words, cwd=tmp_path)
-        assert ("fixes.json" in done.stdout.split("left out")[0]) is there, done.stdout
+        assert ("fixes.json" in done.stdout.split("left out")[0]) is there, (
+            done.stdout
+        )
 
 
 @pytest.mark.torch
-def test_what_fix_refuted_is_not_in_the_plan_of_its_capture(fusiondoc: Run, tmp_path: Path) -> None:
-    """``kept`` is the same tensor: it changes with ``z``, and would not if that were written out of place."""
+def test_what_fix_refuted_is_not_in_the_plan_of_its_capture(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    """``kept`` is the same tensor: it changes with ``z``, and would not if that
+    were written out of place."""
     write(tmp_path, "names.py", TWO_NAMES)
     before = plan_of(fusiondoc, tmp_path, "diagnose", "names.py", "--runs", 3)
     fixed = plan_of(fusiondoc, tmp_path, "fix", "names.py", "--runs", 3)
     assert [one["outcome"] for one in fixed["tried"]] == ["computes something else"]
     after = plan_of(fusiondoc, tmp_path)
     line = fixed["tried"][0]["edits"][0]["after"]
-    assert any(line in [edit["after"] for edit in one["edits"]] for one in before["plan"])
-    assert not any(line in [edit["after"] for edit in one["edits"]] for one in after["plan"])
+    assert any(
+        line in [edit["after"] for edit in one["edits"]] for one in before["plan"]
+    )
+    assert not any(
+        line in [edit["after"] for edit in one["edits"]] for one in after["plan"]
+    )
     assert after["plan_note"].endswith("fusiondoc fix tried 1 change and kept none")
     assert after["plan_try"] is None
 
@@ -121,12 +152,19 @@ def test_a_setting_that_was_tried_is_proved(fusiondoc: Run, tmp_path: Path) -> N
     )
     words = ("diagnose", "sums.py", "--runs", 3, "--fuser", "nnc", "--try")
     found = plan_of(fusiondoc, tmp_path, *words)
-    (planned,) = [one for one in found["plan"] if "nnc_reductions" in one["command"]]
+    (planned,) = [
+        one for one in found["plan"] if "nnc_reductions" in one["command"]
+    ]
     proof = planned["proof"]
     tries = {one["change"]: one for one in found["tries"]}
     tried = tries["nnc_reductions=on"]
-    assert proof["by"] == "fusiondoc diagnose --try" and proof["same_results"] is None
-    assert (proof["groups"], proof["ops_fused"]) == (tried["groups"], tried["ops_fused"])
+    assert (
+        proof["by"] == "fusiondoc diagnose --try" and proof["same_results"] is None
+    )
+    assert (proof["groups"], proof["ops_fused"]) == (
+        tried["groups"],
+        tried["ops_fused"],
+    )
 
 
 # -- decisions -----------------------------------------------------------------------------------------------
@@ -137,7 +175,9 @@ OUT_OF_PLACE = Change(ChangeKind.OUT_OF_PLACE, "out of place", lines=(LINE,))
 BOTH = replace(OUT_OF_PLACE, lines=(LINE, OTHER))
 
 
-def tried(outcome: Outcome, *edits: Edit, setting: Setting | None = None) -> TriedFix:
+def tried(
+    outcome: Outcome, *edits: Edit, setting: Setting | None = None
+) -> TriedFix:
     made = TriedFix(
         ChangeKind.OUT_OF_PLACE,
         "in place",
@@ -156,16 +196,24 @@ def proofs(*rows: TriedFix) -> Proofs:
     return Proofs(report(), Fixes("m.py", version, version, rows, ""))
 
 
-@pytest.mark.parametrize("outcome", [one for one in Outcome if one is not Outcome.KEPT])
+@pytest.mark.parametrize(
+    "outcome", [one for one in Outcome if one is not Outcome.KEPT]
+)
 def test_a_line_is_refuted_where_no_run_with_it_helped(outcome: Outcome) -> None:
     assert proofs(tried(outcome, LINE)).refutes(OUT_OF_PLACE, report())
     assert not proofs(tried(outcome, OTHER)).refutes(OUT_OF_PLACE, report())
     again = proofs(tried(outcome, LINE), tried(Outcome.KEPT, LINE, OTHER))
-    assert not again.refutes(OUT_OF_PLACE, report()) and again.of(OUT_OF_PLACE, report()) is not None
+    assert (
+        not again.refutes(OUT_OF_PLACE, report())
+        and again.of(OUT_OF_PLACE, report()) is not None
+    )
 
 
 def test_a_change_of_two_lines_is_proved_where_both_were_kept() -> None:
-    one, both = proofs(tried(Outcome.KEPT, LINE)), proofs(tried(Outcome.KEPT, LINE, OTHER))
+    one, both = (
+        proofs(tried(Outcome.KEPT, LINE)),
+        proofs(tried(Outcome.KEPT, LINE, OTHER)),
+    )
     assert one.of(BOTH, report()) is None and not one.refutes(BOTH, report())
     proof = both.of(BOTH, report())
     assert proof is not None and (proof.ops_fused_before, proof.ops_fused) == (2, 4)
@@ -175,18 +223,29 @@ def test_a_change_of_two_lines_is_proved_where_both_were_kept() -> None:
 
 def test_what_was_never_run_is_neither_proved_nor_refuted() -> None:
     nothing = Proofs(report(), None)
-    knob = Change(ChangeKind.KNOB, "a knob", setting=Setting(knobs={"single_node": "on"}))
+    knob = Change(
+        ChangeKind.KNOB, "a knob", setting=Setting(knobs={"single_node": "on"})
+    )
     for change in (OUT_OF_PLACE, knob, Change(ChangeKind.NO_GRAD, "no gradients")):
-        assert nothing.of(change, report()) is None and not nothing.refutes(change, report())
+        assert nothing.of(change, report()) is None and not nothing.refutes(
+            change, report()
+        )
 
 
 @pytest.mark.parametrize(("ops_fused", "helps"), [(2, False), (3, True)])
-def test_a_setting_is_proved_or_refuted_by_its_try(ops_fused: int, helps: bool) -> None:
+def test_a_setting_is_proved_or_refuted_by_its_try(
+    ops_fused: int, helps: bool
+) -> None:
     setting = Setting(knobs={"single_node": "on"})
     base = Try("unchanged", (), 1, 2, 3, 0, None, None, 0)
-    row = replace(base, change="single_node=on", ops_fused=ops_fused, setting=setting)
+    row = replace(
+        base, change="single_node=on", ops_fused=ops_fused, setting=setting
+    )
     runs = Proofs(replace(report(), tries=(base, row)), None)
     change = Change(ChangeKind.KNOB, "a knob", setting=setting)
-    assert (runs.of(change, report()) is not None, runs.refutes(change, report())) == (helps, not helps)
+    assert (
+        runs.of(change, report()) is not None,
+        runs.refutes(change, report()),
+    ) == (helps, not helps)
     kept = proofs(tried(Outcome.KEPT, setting=setting)).of(change, report())
     assert kept is not None and kept.by == "fusiondoc fix"

@@ -1,4 +1,5 @@
-"""The fixture ``fusion`` in tests of its own: real test files, real child processes, NNC on the CPU.
+"""The fixture ``fusion`` in tests of its own: real test files, real child
+processes, NNC on the CPU.
 
 One pytest runs all files, and a second one, under xdist, two more.
 """
@@ -35,11 +36,16 @@ def entry_points() -> dict:
 
 
 def installed() -> bool:
-    """Whether pytest finds the plugin by itself; a plugin may not be named twice."""
+    """Whether pytest finds the plugin by itself; a plugin may not be named
+    twice."""
     from importlib.metadata import entry_points as all_points
 
     points = all_points()
-    group = points.select(group="pytest11") if hasattr(points, "select") else points.get("pytest11", [])
+    group = (
+        points.select(group="pytest11")
+        if hasattr(points, "select")
+        else points.get("pytest11", [])
+    )
     return any(point.value == ENTRY for point in group)
 
 
@@ -155,12 +161,19 @@ class Session:
     text: str
 
     def outcomes(self, file: str) -> list[str]:
-        """Of each test of a file, by the summary; those that were skipped are not listed by name there."""
-        return sorted(re.findall(rf"^(PASSED|FAILED|ERROR) {file}::", self.text, re.MULTILINE))
+        """Of each test of a file, by the summary; those that were skipped are not
+        listed by name there."""
+        return sorted(
+            re.findall(rf"^(PASSED|FAILED|ERROR) {file}::", self.text, re.MULTILINE)
+        )
 
     def failure(self, test: str) -> str:
         """The section on a test that failed."""
-        found = re.search(rf"^_+ {test} _+$(.*?)^(?=____+ \w|=====)", self.text, re.MULTILINE | re.DOTALL)
+        found = re.search(
+            rf"^_+ {test} _+$(.*?)^(?=____+ \w|=====)",
+            self.text,
+            re.MULTILINE | re.DOTALL,
+        )
         assert found is not None, self.text
         return found.group(1)
 
@@ -170,9 +183,13 @@ def run(folder: Path, cache: Path, files: dict[str, str], *options: str) -> Sess
     environment = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("PYTORCH_", "PYTEST_XDIST", "PYTEST_ADDOPTS", "COV"))
+        if not name.startswith(
+            ("PYTORCH_", "PYTEST_XDIST", "PYTEST_ADDOPTS", "COV")
+        )
     }
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
+    )
     environment.update(FUSIONDOC_CACHE=str(cache), COLUMNS="100")
     for name, source in files.items():
         (folder / name).write_text(textwrap.dedent(source), encoding="utf-8")
@@ -180,7 +197,12 @@ def run(folder: Path, cache: Path, files: dict[str, str], *options: str) -> Sess
     if not any("torch" in source for source in files.values()):
         command = [sys.executable, str(PYTEST), *words]
         done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+            command,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
     else:
         # It and its children are forks of the process that has torch.
@@ -195,7 +217,9 @@ def run(folder: Path, cache: Path, files: dict[str, str], *options: str) -> Sess
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Session:
-    example = re.search(r"<!-- file: test_gelu.py -->\n```python\n(.*?)```", PAGE, re.DOTALL)
+    example = re.search(
+        r"<!-- file: test_gelu.py -->\n```python\n(.*?)```", PAGE, re.DOTALL
+    )
     assert example is not None
     files = {**FILES, "test_gelu.py": example.group(1)}
     options = ("-W", "error", "-o", "fusion_fuser=nnc", "--fusion-keep", "kept")
@@ -213,7 +237,9 @@ def test_it_imports_nothing_until_it_is_used(tmp_path: Path, cache: Path) -> Non
         def test_modules():
             print("MODULES", *sorted(sys.modules))
     """
-    loaded = re.search("MODULES (.*)", run(tmp_path, cache, {"test_it.py": source}, "-s").text)
+    loaded = re.search(
+        "MODULES (.*)", run(tmp_path, cache, {"test_it.py": source}, "-s").text
+    )
     assert loaded is not None
     names = set(loaded.group(1).split())
     assert {name for name in names if name.split(".")[0] == "fusiondoc"} == {
@@ -228,9 +254,14 @@ def test_groups_are_found_and_switches_stay(session: Session) -> None:
 
 
 @pytest.mark.torch
-def test_a_broken_expectation_says_what_check_says(session: Session, fusiondoc: Run) -> None:
+def test_a_broken_expectation_says_what_check_says(
+    session: Session, fusiondoc: Run
+) -> None:
     assert session.outcomes("test_gelu.py") == ["FAILED", "PASSED"]
-    file, text = session.folder / "test_gelu.py", session.failure("test_scale_is_fused_with_the_rest")
+    file, text = (
+        session.folder / "test_gelu.py",
+        session.failure("test_scale_is_fused_with_the_rest"),
+    )
     said = re.search(r"^E +AssertionError: (.*)$", text, re.MULTILINE)
     assert said is not None
     assert said.group(1) == (
@@ -239,23 +270,41 @@ def test_a_broken_expectation_says_what_check_says(session: Session, fusiondoc: 
         f"{file.name}:17"
     )
     assert said.group(1).replace(str(file), file.name) in PAGE
-    assert re.search(r"^> .*fusion\.assert_fused\(scaled, .*\nE .*\nE +under nnc, torch ", text, re.MULTILINE)
+    assert re.search(
+        r"^> .*fusion\.assert_fused\(scaled, .*\nE .*\nE +under nnc, torch ",
+        text,
+        re.MULTILINE,
+    )
     assert "def assert_fused" not in text and "Traceback" not in text
 
     capture = re.search(r"fusiondoc parse (kept/\S+)", text)
     assert capture is not None and "captures are under kept" in session.text
     expect = session.folder / "fusions.yaml"
     expect.write_text("groups:\n- [add, relu, mul]\n", encoding="utf-8")
-    checked = fusiondoc("check", capture.group(1), "--expect", expect, "--format", "json", cwd=session.folder)
+    checked = fusiondoc(
+        "check",
+        capture.group(1),
+        "--expect",
+        expect,
+        "--format",
+        "json",
+        cwd=session.folder,
+    )
     assert checked.returncode == 1, checked.stderr
     (row,) = json.loads(checked.stdout)["expectations"]
-    assert said.group(1) == f"expected {row['expected']}; found {row['found']}: {row['why']}"
+    assert (
+        said.group(1)
+        == f"expected {row['expected']}; found {row['found']}: {row['why']}"
+    )
 
 
 @pytest.mark.torch
 def test_failures_show_the_models_own_text(session: Session) -> None:
     assert session.outcomes("test_failures.py") == ["FAILED"] * 3
-    failures = map(session.failure, ("test_raises", "test_cannot_be_scripted", "test_wrong_arguments"))
+    failures = map(
+        session.failure,
+        ("test_raises", "test_cannot_be_scripted", "test_wrong_arguments"),
+    )
     text = "\n".join(failures)
     for said in (
         "test_raises (picky) failed in the forward pass",
@@ -272,33 +321,70 @@ def test_failures_show_the_models_own_text(session: Session) -> None:
 
 @pytest.mark.torch
 def test_it_skips_where_the_fuser_or_torch_is_not_there(session: Session) -> None:
-    if inspect(Path(sys.executable)).torch_cuda is not None and Path("/dev/nvidiactl").exists():
+    if (
+        inspect(Path(sys.executable)).torch_cuda is not None
+        and Path("/dev/nvidiactl").exists()
+    ):
         pytest.skip("nvFuser may be here")
-    assert not session.outcomes("test_fuser.py") and not session.outcomes("test_torch.py")
-    assert re.search(r"^SKIPPED.*nvFuser cannot work here: .*Use torch 2\.1", session.text, re.MULTILINE)
-    assert re.search(r"^SKIPPED.*no torch \(pip install torch\)", session.text, re.MULTILINE)
+    assert not session.outcomes("test_fuser.py") and not session.outcomes(
+        "test_torch.py"
+    )
+    assert re.search(
+        r"^SKIPPED.*nvFuser cannot work here: .*Use torch 2\.1",
+        session.text,
+        re.MULTILINE,
+    )
+    assert re.search(
+        r"^SKIPPED.*no torch \(pip install torch\)", session.text, re.MULTILINE
+    )
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("option", every(2, [("--fusion-required",), ("-o", "fusion_required=true")]))
+@pytest.mark.parametrize(
+    "option", every(2, [("--fusion-required",), ("-o", "fusion_required=true")])
+)
 def test_what_would_be_skipped_fails_where_it_is_required(
     option: tuple[str, ...], tmp_path: Path, cache: Path
 ) -> None:
-    if inspect(Path(sys.executable)).torch_cuda is not None and Path("/dev/nvidiactl").exists():
+    if (
+        inspect(Path(sys.executable)).torch_cuda is not None
+        and Path("/dev/nvidiactl").exists()
+    ):
         pytest.skip("nvFuser may be here")
     files = {name: FILES[name] for name in ("test_fuser.py", "test_torch.py")}
     session = run(tmp_path, cache, files, *option)
-    assert session.outcomes("test_fuser.py") == session.outcomes("test_torch.py") == ["FAILED"]
-    assert re.search(r"^E .*CannotRun: nvFuser cannot work here: ", session.text, re.MULTILINE)
-    assert re.search(r"^E .*no torch \(pip install torch\)", session.text, re.MULTILINE)
+    assert (
+        session.outcomes("test_fuser.py")
+        == session.outcomes("test_torch.py")
+        == ["FAILED"]
+    )
+    assert re.search(
+        r"^E .*CannotRun: nvFuser cannot work here: ", session.text, re.MULTILINE
+    )
+    assert re.search(
+        r"^E .*no torch \(pip install torch\)", session.text, re.MULTILINE
+    )
 
 
 @pytest.mark.torch
 @pytest.mark.nightly
-def test_under_xdist_every_test_has_its_own_captures(tmp_path: Path, cache: Path) -> None:
+def test_under_xdist_every_test_has_its_own_captures(
+    tmp_path: Path, cache: Path
+) -> None:
     pytest.importorskip("xdist")
-    options = ("-n", "2", "--dist", "loadfile", "--fusion-fuser", "none", "--fusion-keep", "kept")
-    done = run(tmp_path, cache, {"test_a.py": SHARED, "test_b.py": SHARED}, *options)
+    options = (
+        "-n",
+        "2",
+        "--dist",
+        "loadfile",
+        "--fusion-fuser",
+        "none",
+        "--fusion-keep",
+        "kept",
+    )
+    done = run(
+        tmp_path, cache, {"test_a.py": SHARED, "test_b.py": SHARED}, *options
+    )
     assert done.outcomes("test_[ab].py") == ["PASSED"] * 2
     assert set(re.findall(r"WORKER (\w+)", done.text)) == {"gw0", "gw1"}
     captures = sorted((tmp_path / "kept").glob("*/*/request.json"))

@@ -21,45 +21,80 @@ quick: Any = fusiondoc.model.dataclass
 def _pair(namespace: dict[str, Any], **options: Any) -> tuple[Any, Any]:
     """The same class by the standard library and by ours."""
     made = (type("Row", (), dict(namespace, __module__=__name__)) for _ in range(2))
-    return dataclasses.dataclass(**options)(next(made)), quick(**options)(next(made))
+    return dataclasses.dataclass(**options)(next(made)), quick(**options)(
+        next(made)
+    )
 
 
 FIELDS: dict[str, Any] = {
-    "__annotations__": {"op": "str", "count": "int", "tags": "list[str]", "note": "str"},
+    "__annotations__": {
+        "op": "str",
+        "count": "int",
+        "tags": "list[str]",
+        "note": "str",
+    },
     "count": 1,
     "tags": dataclasses.field(default_factory=list),
     "note": dataclasses.field(default="", compare=False, repr=False),
 }
 
 
-@pytest.mark.parametrize("options", [{}, {"frozen": True}, {"eq": False}, {"frozen": True, "repr": False}])
-def test_a_class_does_what_one_of_the_standard_library_does(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"frozen": True}, {"eq": False}, {"frozen": True, "repr": False}],
+)
+def test_a_class_does_what_one_of_the_standard_library_does(
+    options: dict[str, Any],
+) -> None:
     theirs, ours = _pair(FIELDS, **options)
     for made in (theirs, ours):
-        row, same, other = made("aten::add"), made("aten::add", note="x"), made("aten::add", 2)
+        row, same, other = (
+            made("aten::add"),
+            made("aten::add", note="x"),
+            made("aten::add", 2),
+        )
         assert (row == same) is options.get("eq", True)
         assert row != other and row != "aten::add"
         assert row.tags == [] and row.tags is not same.tags
         assert dataclasses.replace(row, count=2).count == 2
-        assert dataclasses.asdict(row) == {"op": "aten::add", "count": 1, "tags": [], "note": ""}
+        assert dataclasses.asdict(row) == {
+            "op": "aten::add",
+            "count": 1,
+            "tags": [],
+            "note": "",
+        }
     assert str(inspect.signature(theirs)) == str(inspect.signature(ours))
     assert (theirs.__hash__ is None) is (ours.__hash__ is None)
     if options.get("repr", True):
-        assert repr(theirs("aten::add")) == repr(ours("aten::add")) == "Row(op='aten::add', count=1, tags=[])"
+        assert (
+            repr(theirs("aten::add"))
+            == repr(ours("aten::add"))
+            == "Row(op='aten::add', count=1, tags=[])"
+        )
 
 
 def test_a_frozen_one_refuses_changes_and_has_a_hash_of_its_fields() -> None:
     row = Source("model.py", 3, 5)
-    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'file'"):
+    with pytest.raises(
+        dataclasses.FrozenInstanceError, match="cannot assign to field 'file'"
+    ):
         row.file = "other.py"  # type: ignore[misc]
-    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot delete field 'file'"):
+    with pytest.raises(
+        dataclasses.FrozenInstanceError, match="cannot delete field 'file'"
+    ):
         del row.file
-    assert hash(row) == hash(dataclasses.replace(row)) and row in {dataclasses.replace(row)}
+    assert hash(row) == hash(dataclasses.replace(row)) and row in {
+        dataclasses.replace(row)
+    }
     assert pickle.loads(pickle.dumps(row)) == copy.deepcopy(row) == row
 
 
 def test_methods_that_a_class_has_itself_stay() -> None:
-    own = {"__annotations__": {"op": "str"}, "__eq__": lambda a, b: True, "__repr__": lambda a: "own"}
+    own = {
+        "__annotations__": {"op": "str"},
+        "__eq__": lambda a, b: True,
+        "__repr__": lambda a: "own",
+    }
     for made in _pair(own):
         assert made("a") == made("b") and repr(made("a")) == "own"
 
@@ -69,7 +104,13 @@ def test_a_class_without_fields_and_one_with_a_wrong_default() -> None:
         assert made() == made() and hash(made()) == hash(())
     for decorator in (dataclasses.dataclass, quick):
         with pytest.raises(ValueError, match="mutable default"):
-            decorator(type("Row", (), {"__annotations__": {"tags": "list[str]"}, "tags": []}))
+            decorator(
+                type(
+                    "Row",
+                    (),
+                    {"__annotations__": {"tags": "list[str]"}, "tags": []},
+                )
+            )
 
 
 def test_the_standard_library_takes_them_for_its_own() -> None:

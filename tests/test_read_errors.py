@@ -28,7 +28,8 @@ NVRTC_1_12 = (
 )
 
 NVRTC_ARCH = (
-    INTERPRETER + "RuntimeError: namespace CudaCodeGen {\ntypedef int nvfuser_index_t;\n}\n"
+    INTERPRETER
+    + "RuntimeError: namespace CudaCodeGen {\ntypedef int nvfuser_index_t;\n}\n"
     "CUDA NVRTC compile error: nvrtc: error: invalid value for --gpu-architecture (-arch)\n"
 )
 
@@ -63,7 +64,8 @@ CASES = [
         "Vectorization of T0_g with word size 2",
         "executor_utils.cpp:621",
     ),
-    # the same at compile time, without the interpreter; torch 1.11 has no blank before INTERNAL
+    # the same at compile time, without the interpreter; torch 1.11 has no blank
+    # before INTERNAL
     (
         "RuntimeError: false"
         'INTERNAL ASSERT FAILED at "../torch/csrc/jit/codegen/cuda/kernel_cache.cpp":88, please report a bug'
@@ -91,12 +93,18 @@ CASES = [
     ),
     # pytorch#80911: no place at all
     (
-        INTERPRETER + "RuntimeError: Attempting to bind T0.size[1] to 64but it's already set to 512",
+        INTERPRETER
+        + "RuntimeError: Attempting to bind T0.size[1] to 64but it's already set to 512",
         "codegen",
         "Attempting to bind",
         None,
     ),
-    (NVRTC_1_12, "kernel", '__tmp_kernel1.cu(9234): error: identifier "nosuch"', None),
+    (
+        NVRTC_1_12,
+        "kernel",
+        '__tmp_kernel1.cu(9234): error: identifier "nosuch"',
+        None,
+    ),
     (NVRTC_ARCH, "architecture", "invalid value for --gpu-architecture", None),
     (NNC_ARCH, "architecture", "invalid value for --gpu-architecture", None),
     (SEGMENTS, "codegen", "Error during replay", "transform_iter.cpp:546"),
@@ -114,8 +122,18 @@ CASES = [
         "no kernel image",
         None,
     ),
-    ("RuntimeError: CUDA driver error: too many resources requested for launch", "driver", "too many", None),
-    ("RuntimeError: CUDA error: misaligned address", "driver", "misaligned address", None),
+    (
+        "RuntimeError: CUDA driver error: too many resources requested for launch",
+        "driver",
+        "too many",
+        None,
+    ),
+    (
+        "RuntimeError: CUDA error: misaligned address",
+        "driver",
+        "misaligned address",
+        None,
+    ),
     (
         "RuntimeError: Invalid debug dump option: 'print_args'\nAvailable options:\n\tfusion_ir, ...\n",
         "option",
@@ -142,13 +160,17 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "kind", "starts", "where"), CASES, ids=lambda value: str(value)[:24])
+@pytest.mark.parametrize(
+    ("text", "kind", "starts", "where"), CASES, ids=lambda value: str(value)[:24]
+)
 def test_real_errors(text: str, kind: str, starts: str, where: str | None) -> None:
     error = read_error(text)
     assert error is not None
     assert (error.kind, error.where) == (kind, where)
     assert starts in error.text and "\n" not in error.text
-    assert (error.kind in TOOLCHAIN) == (kind in ("architecture", "builtins", "no kernel"))
+    assert (error.kind in TOOLCHAIN) == (
+        kind in ("architecture", "builtins", "no kernel")
+    )
 
 
 @pytest.mark.parametrize("text", [case[0] for case in CASES])
@@ -218,7 +240,10 @@ RuntimeError: """
             PYTHON + INTERPRETER + FRAME + f"RuntimeError: {SIZES}\n",
             f"RuntimeError: {SIZES}",
         ),
-        (PYTHON + NNC_SOURCE, 'RuntimeError: default_program(22): error: identifier "erf_" is undefined'),
+        (
+            PYTHON + NNC_SOURCE,
+            'RuntimeError: default_program(22): error: identifier "erf_" is undefined',
+        ),
         (
             PYTHON + INTERPRETER + "RuntimeError: " + NNC_SOURCE,
             'RuntimeError: default_program(22): error: identifier "erf_" is undefined',
@@ -227,7 +252,10 @@ RuntimeError: """
             PYTHON + NVRTC_1_12,
             'CUDA NVRTC compile error: __tmp_kernel1.cu(9234): error: identifier "nosuch" is undefined',
         ),
-        (PYTHON + "no such axis\n  (dims: 3)\nsee the manual", "RuntimeError: no such axis"),
+        (
+            PYTHON + "no such axis\n  (dims: 3)\nsee the manual",
+            "RuntimeError: no such axis",
+        ),
         (PYTHON + "x" * 500, "RuntimeError: " + "x" * 186),
         ("RuntimeError: no\n  of this\nat all", "RuntimeError: no"),
         ("terminate called\nwhat(): no", "what(): no"),

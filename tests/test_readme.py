@@ -1,5 +1,5 @@
-"""The README and its nearest pages, held against the program: commands run, output is the program's, links
-lead on."""
+"""The README and its nearest pages, held against the program: commands run, output
+is the program's, links lead on."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 WITH_OUTPUT = ("README.md", "docs/commands/compare.md", "docs/commands/kernels.md")
 """Pages whose commands run here."""
 PYTHON_PAGE = (ROOT / "docs" / "how-to" / "python.md").read_text(encoding="utf-8")
-DOCS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+DOCS = sorted(
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+)
 
 
 def loosely(text: str) -> list:
-    """Words without numbers and heights of bars: times, dates and counts differ from run to run,
-    and with their width the line that a word is on."""
+    """Words without numbers and heights of bars: times, dates and counts differ
+    from run to run, and with their width the line that a word is on."""
     text = re.sub(r"\d[\d,.]*\s+m?s\b", "0 ms", text)
     return re.sub("[▁-█]", "▁", re.sub(r"\d+", "0", text)).split()
 
@@ -30,12 +32,18 @@ def shown_outputs() -> list:
     shown = []
     for page in WITH_OUTPUT:
         text = (ROOT / page).read_text(encoding="utf-8")
-        shown += re.findall(r"<!-- output: (.*?) -->\n```text\n(.*?)```", text, flags=re.S)
+        shown += re.findall(
+            r"<!-- output: (.*?) -->\n```text\n(.*?)```", text, flags=re.S
+        )
     return shown
 
 
-@pytest.mark.parametrize(("command", "shown"), shown_outputs(), ids=lambda v: v[:40])
-def test_the_output_shown_is_the_programs(command: str, shown: str, fusiondoc: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "shown"), shown_outputs(), ids=lambda v: v[:40]
+)
+def test_the_output_shown_is_the_programs(
+    command: str, shown: str, fusiondoc: Run, tmp_path: Path
+) -> None:
     pytest.importorskip("torch")
     for folder in ("examples", "fixtures"):
         (tmp_path / folder).symlink_to(ROOT / folder)
@@ -90,22 +98,45 @@ def test_every_option_that_the_documents_name_exists(fusiondoc: Run) -> None:
         "--fusion-fuser",
         "--fusion-keep",
         "--fusion-required",
-        *("--cov", "--cov-report", "--dist", "--durations", "--update-golden"),  # of pytest, in CONTRIBUTING
-        # Of fuzz/ and benchmarks/ (their results are in docs/evidence/), as their parsers take them.
+        *(
+            "--cov",
+            "--cov-report",
+            "--dist",
+            "--durations",
+            "--update-golden",
+        ),  # of pytest, in CONTRIBUTING
+        # Of fuzz/ and benchmarks/ (their results are in docs/evidence/), as their
+        # parsers take them.
         *(
             option
             for script in (*ROOT.glob("fuzz/*.py"), *ROOT.glob("benchmarks/*.py"))
-            for option in re.findall(r'add_argument\(\s*"(--[a-z-]+)"', script.read_text(encoding="utf-8"))
+            for option in re.findall(
+                r'add_argument\(\s*"(--[a-z-]+)"',
+                script.read_text(encoding="utf-8"),
+            )
         ),
         "--depth",  # of git fetch, in docs/ci.md
-        *("--try-eval", "--try-fixes", "--nothing"),  # gone, and wrong, in docs/evidence/
+        *(
+            "--try-eval",
+            "--try-fixes",
+            "--nothing",
+        ),  # gone, and wrong, in docs/evidence/
         "--wheel",  # of python -m build, in docs/ci.md
         *("--rm", "--gpus"),  # of docker run, in docs/how-to/containers.md
         # Of torchrun, srun and mpirun, in docs/how-to/many-machines.md.
-        *("--redirects", "--log-dir", "--tee", "--standalone", "--label", "--output-filename"),
+        *(
+            "--redirects",
+            "--log-dir",
+            "--tee",
+            "--standalone",
+            "--label",
+            "--output-filename",
+        ),
     }
     for name in COMMANDS:
-        known |= options_in(fusiondoc(name, "--help-all" if name in SECTIONS else "--help").stdout)
+        known |= options_in(
+            fusiondoc(name, "--help-all" if name in SECTIONS else "--help").stdout
+        )
     for page in DOCS:
         text = page.read_text(encoding="utf-8")
         assert options_in(text) <= known, (page, options_in(text) - known)
@@ -113,7 +144,9 @@ def test_every_option_that_the_documents_name_exists(fusiondoc: Run) -> None:
 
 def test_links_lead_somewhere() -> None:
     for page in DOCS:
-        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        for target in re.findall(
+            r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")
+        ):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), (page, target)
 
@@ -121,10 +154,16 @@ def test_links_lead_somewhere() -> None:
 @pytest.mark.torch
 def test_the_python_shown_prints_what_is_shown(tmp_path: Path, cache: Path) -> None:
     found = re.search(
-        r"```python\n(import torch.*?)```\n\n<!-- printed.*?-->\n```text\n(.*?)```", PYTHON_PAGE, flags=re.S
+        r"```python\n(import torch.*?)```\n\n<!-- printed.*?-->\n```text\n(.*?)```",
+        PYTHON_PAGE,
+        flags=re.S,
     )
     assert found is not None
     (tmp_path / "shown.py").write_text(uses_forks() + found[1])
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUSIONDOC_CACHE": str(cache)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "FUSIONDOC_CACHE": str(cache),
+    }
     done = python_apart("shown.py", cwd=tmp_path, env=environment)
     assert done.stdout == found[2], done.stderr

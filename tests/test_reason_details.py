@@ -1,4 +1,5 @@
-"""The details of reasons: each has words, and comes back from a saved report as it was."""
+"""The details of reasons: each has words, and comes back from a saved report as it
+was."""
 
 from __future__ import annotations
 
@@ -49,14 +50,22 @@ def test_rows_of_real_logs_keep_their_details_in_a_saved_report(name: str) -> No
     report = report_of(name)
     details = [row.reason.detail for row in report.unfused]
     assert details and None not in details
-    assert all(row.reason.detail and sentence(row.reason.detail) == row.reason.text for row in report.unfused)
+    assert all(
+        row.reason.detail and sentence(row.reason.detail) == row.reason.text
+        for row in report.unfused
+    )
     again = read_report(fusiondoc.render(report, "json").encode(), "report.json")
     assert [row.reason.detail for row in again.unfused] == details
 
 
 def test_a_report_of_another_version_has_no_detail() -> None:
-    """An older one has no such key; a newer one may have a kind that this version does not know."""
-    saved = json.loads(fusiondoc.render(report_of("foreign/resnet18.trace.eval.nvfuser.log.xz"), "json"))
+    """An older one has no such key; a newer one may have a kind that this version
+    does not know."""
+    saved = json.loads(
+        fusiondoc.render(
+            report_of("foreign/resnet18.trace.eval.nvfuser.log.xz"), "json"
+        )
+    )
     older, newer, *_ = (row["reason"] for row in saved["unfused"])
     del older["detail"]
     newer["detail"]["kind"] = "of_a_later_version"
@@ -80,5 +89,8 @@ def test_other_words_change_no_advice_and_no_change(name: str) -> None:
     assert run_facts(reworded, context) == run
     advice = [advice_on(row, run) for row in report.unfused]
     assert [advice_on(row, run) for row in reworded.unfused] == advice
-    assert SuggestedChanges(reworded, run).at_lines() == SuggestedChanges(report, run).at_lines()
+    assert (
+        SuggestedChanges(reworded, run).at_lines()
+        == SuggestedChanges(report, run).at_lines()
+    )
     assert with_plan(reworded, context).plan == with_plan(report, context).plan

@@ -1,5 +1,6 @@
-"""Why a differentiable graph is missing: lines of plans of torch 2.1.2 (EfficientNet, DistilBERT and DenseNet
-in training), without what has no part in it."""
+"""Why a differentiable graph is missing: lines of plans of torch 2.1.2
+(EfficientNet, DistilBERT and DenseNet in training), without what has no part in
+it."""
 
 from __future__ import annotations
 
@@ -72,7 +73,11 @@ LISTS = """graph(%x : Tensor, %w : Tensor):
 def reason(plan: str, op: str, folder: Path) -> str:
     log = folder / "plan.log"
     tag = "[DUMP profiling_graph_executor_impl.cpp:676] "
-    log.write_text("".join(f"{tag}{line}\n" for line in ["Optimized Graph: ", *plan.split("\n")]))
+    log.write_text(
+        "".join(
+            f"{tag}{line}\n" for line in ["Optimized Graph: ", *plan.split("\n")]
+        )
+    )
     report, _ = read_logs(find_logs([str(log)]), work_out=Reasons("nvfuser"))
     (row,) = [row for row in report.unfused if row.op == op]
     assert row.reason.code == "FD231"
@@ -103,10 +108,16 @@ def reason(plan: str, op: str, folder: Path) -> str:
             "aten::mul",
             "aten::add_ (model.py:2:0) between it and aten::batch_norm changes an attribute",
         ),
-        (LISTS, "aten::mul", "torch differentiates regions of at least two operators"),
+        (
+            LISTS,
+            "aten::mul",
+            "torch differentiates regions of at least two operators",
+        ),
     ],
 )
-def test_the_one_cause_is_said(plan: str, op: str, said: str, tmp_path: Path) -> None:
+def test_the_one_cause_is_said(
+    plan: str, op: str, said: str, tmp_path: Path
+) -> None:
     assert said in reason(plan, op, tmp_path)
 
 
@@ -121,7 +132,11 @@ def test_a_dict_hides_what_was_put_in(tmp_path: Path) -> None:
   %z : Tensor = aten::add(%a, %a, %1) # model.py:3:0
   return (%z)"""
     tag = "[DUMP profiling_graph_executor_impl.cpp:676] "
-    log.write_text("".join(f"{tag}{line}\n" for line in ["Optimized Graph: ", *plan.split("\n")]))
+    log.write_text(
+        "".join(
+            f"{tag}{line}\n" for line in ["Optimized Graph: ", *plan.split("\n")]
+        )
+    )
     report, _ = read_logs(find_logs([str(log)]), work_out=Reasons("nnc"))
     (row,) = [row for row in report.unfused if row.op == "aten::add"]
     assert "from a dict or list" in row.reason.text
@@ -137,7 +152,8 @@ ARGUMENTS = "(%w : Tensor, %v : Tensor, %i : Tensor):"
 
 
 def embeddings(after: str) -> str:
-    """A plan with a differentiable graph and an operator behind it, and the plan of that graph's executor."""
+    """A plan with a differentiable graph and an operator behind it, and the plan of
+    that graph's executor."""
     outer = f"""graph(%w : Float(9, 4, strides=[4, 1], requires_grad=1, device=cuda:0),
       %v : Float(9, 4, strides=[4, 1], requires_grad=1, device=cuda:0),
       %i : Long(2, strides=[1], requires_grad=0, device=cuda:0),
@@ -149,10 +165,20 @@ def embeddings(after: str) -> str:
 with prim::DifferentiableGraph_0 = graph{ARGUMENTS}
 {EMBEDDINGS}"""
     inner = f"graph{ARGUMENTS}\n{EMBEDDINGS}"
-    executor, fuser = "[DUMP profiling_graph_executor_impl.cpp:676] ", "[DUMP graph_fuser.cpp:2503] "
-    dumps = [(executor, "Optimized Graph: ", outer), (fuser, "Before Compilation: ", inner)]
+    executor, fuser = (
+        "[DUMP profiling_graph_executor_impl.cpp:676] ",
+        "[DUMP graph_fuser.cpp:2503] ",
+    )
+    dumps = [
+        (executor, "Optimized Graph: ", outer),
+        (fuser, "Before Compilation: ", inner),
+    ]
     dumps.append((executor, "Optimized Graph: ", inner))
-    return "".join(f"{tag}{line}\n" for tag, title, plan in dumps for line in (title, *plan.split("\n")))
+    return "".join(
+        f"{tag}{line}\n"
+        for tag, title, plan in dumps
+        for line in (title, *plan.split("\n"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,20 +188,40 @@ with prim::DifferentiableGraph_0 = graph{ARGUMENTS}
             "aten::add_(%d, %p, %1)",
             "aten::add_ (model.py:4:0) after it changes its input in place, so its differentiable graph ends",
         ),
-        ("aten::sigmoid_(%d)", "aten::sigmoid_ (model.py:4:0) after it changes its input in place, so"),
-        ("aten::cumsum(%d, %1)", "nothing next to it can be fused with it: aten::embedding before it"),
-        # Out of place it would have no gradient formula either, and end the graph all the same.
-        ("aten::copy_(%d, %p)", "nothing next to it can be fused with it: aten::embedding before it"),
+        (
+            "aten::sigmoid_(%d)",
+            "aten::sigmoid_ (model.py:4:0) after it changes its input in place, so",
+        ),
+        (
+            "aten::cumsum(%d, %1)",
+            "nothing next to it can be fused with it: aten::embedding before it",
+        ),
+        # Out of place it would have no gradient formula either, and end the graph
+        # all the same.
+        (
+            "aten::copy_(%d, %p)",
+            "nothing next to it can be fused with it: aten::embedding before it",
+        ),
     ],
 )
-def test_an_operator_in_place_that_ends_its_graph_is_named(after: str, said: str, tmp_path: Path) -> None:
+def test_an_operator_in_place_that_ends_its_graph_is_named(
+    after: str, said: str, tmp_path: Path
+) -> None:
     (tmp_path / "plan.log").write_text(embeddings(after))
-    report, _ = read_logs(find_logs([str(tmp_path / "plan.log")]), work_out=Reasons("nvfuser"))
+    report, _ = read_logs(
+        find_logs([str(tmp_path / "plan.log")]), work_out=Reasons("nvfuser")
+    )
     (row,) = [row for row in report.unfused if row.op == "aten::add"]
     assert row.reason.code == "FD225" and row.reason.text.startswith(said)
-    advice = CliRunner().invoke(cli, ["parse", "-v", str(tmp_path / "plan.log")]).output
-    assert ("Write x = x + y instead of x += y after it" in advice) == ("add_" in after)
-    assert ("Write aten::sigmoid_ without its underscore after it" in advice) == ("sigmoid_" in after)
+    advice = (
+        CliRunner().invoke(cli, ["parse", "-v", str(tmp_path / "plan.log")]).output
+    )
+    assert ("Write x = x + y instead of x += y after it" in advice) == (
+        "add_" in after
+    )
+    assert ("Write aten::sigmoid_ without its underscore after it" in advice) == (
+        "sigmoid_" in after
+    )
 
 
 NESTED = """graph(%a : Tensor):
@@ -191,13 +237,25 @@ with prim::DifferentiableGraph_1 = graph(%d : Tensor):
   return (%f)"""
 
 
-def test_a_differentiable_graph_in_another_has_no_node_in_the_plan(tmp_path: Path) -> None:
-    """Its node is the third of the graph around it; that of the plan itself has one."""
+def test_a_differentiable_graph_in_another_has_no_node_in_the_plan(
+    tmp_path: Path,
+) -> None:
+    """Its node is the third of the graph around it; that of the plan itself has
+    one."""
     log = tmp_path / "train.log"
     prefix = "[DUMP profiling_graph_executor_impl.cpp:620] "
-    log.write_text("".join(f"{prefix}{line}\n" for line in ("Optimized Graph:", *NESTED.split("\n"))))
+    log.write_text(
+        "".join(
+            f"{prefix}{line}\n"
+            for line in ("Optimized Graph:", *NESTED.split("\n"))
+        )
+    )
     report, _ = read_logs(find_logs([str(log)]), work_out=Reasons())
-    assert {row.op for row in report.unfused} == {"aten::relu", "aten::sin", "aten::tanh"}
+    assert {row.op for row in report.unfused} == {
+        "aten::relu",
+        "aten::sin",
+        "aten::tanh",
+    }
     (program,) = report.programs
     operators = {node.op: node for node in program.nodes}
     region = operators["aten::tanh"].inside

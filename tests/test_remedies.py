@@ -1,5 +1,5 @@
-"""Findings carry what they are about, and what to do, as data: held against the sentences
-of real logs, and settings against the command line that takes them."""
+"""Findings carry what they are about, and what to do, as data: held against the
+sentences of real logs, and settings against the command line that takes them."""
 
 from __future__ import annotations
 
@@ -56,14 +56,20 @@ def test_the_step_of_a_finding_begins_its_advice(reports: list[Report]) -> None:
             assert finding.remedy.text.startswith(finding.remedy.step)
 
 
-def test_nothing_is_to_be_done_where_the_advice_says_so(reports: list[Report]) -> None:
+def test_nothing_is_to_be_done_where_the_advice_says_so(
+    reports: list[Report],
+) -> None:
     findings = [finding for _, finding in every(reports)]
     nothing = [finding.nothing_to_do for finding in findings]
-    assert nothing == [(finding.advice or "").startswith("Nothing") for finding in findings]
+    assert nothing == [
+        (finding.advice or "").startswith("Nothing") for finding in findings
+    ]
     assert any(nothing) and not all(nothing)
     for code in CODES.values():
         begins = (code.advice or "").startswith("Nothing")
-        assert (code.remedy is not None and code.remedy.nothing is not None) == begins, code.code
+        assert (
+            code.remedy is not None and code.remedy.nothing is not None
+        ) == begins, code.code
 
 
 def test_a_finding_on_operators_names_its_rows(reports: list[Report]) -> None:
@@ -92,7 +98,12 @@ def test_a_finding_on_operators_names_its_rows(reports: list[Report]) -> None:
         Setting(recipe="delayed"),
         Setting(knobs={"fuse_on_cpu": "on", "nnc_must_use_llvm": "off"}),
         Setting(flags=("--freeze", "--verify")),
-        Setting(fuser="none", runs=3, knobs={"fusion_strategy": "STATIC:2,DYNAMIC:10"}, flags=("--trace",)),
+        Setting(
+            fuser="none",
+            runs=3,
+            knobs={"fusion_strategy": "STATIC:2,DYNAMIC:10"},
+            flags=("--trace",),
+        ),
     ],
 )
 def test_the_command_line_takes_a_setting(setting: Setting) -> None:
@@ -103,18 +114,24 @@ def test_the_command_line_takes_a_setting(setting: Setting) -> None:
     assert taken["fuser"] == (setting.fuser or "auto")
     assert taken["runs"] == (setting.runs or 5)
     assert list(taken["recipes"]) == ([setting.recipe] if setting.recipe else [])
-    assert list(taken["knobs"]) == [f"{name}={value}" for name, value in setting.knobs.items()]
+    assert list(taken["knobs"]) == [
+        f"{name}={value}" for name, value in setting.knobs.items()
+    ]
     for flag in setting.flags:
         assert taken[{"--time": "timed"}.get(flag, flag.removeprefix("--"))] is True
 
 
-@pytest.mark.parametrize("option", ["--fuser nnc", "--knob fusion_strategy=STATIC:2,DYNAMIC:10"])
+@pytest.mark.parametrize(
+    "option", ["--fuser nnc", "--knob fusion_strategy=STATIC:2,DYNAMIC:10"]
+)
 def test_an_option_is_read_as_it_is_written(option: str) -> None:
     assert Setting.of_option(option).text == option
 
 
 @pytest.mark.parametrize("rows", [[99_999], [-1], [0, 5_000_000]])
-def test_rows_that_a_saved_report_lacks_are_passed_over(rows: list[int], tmp_path: Path) -> None:
+def test_rows_that_a_saved_report_lacks_are_passed_over(
+    rows: list[int], tmp_path: Path
+) -> None:
     for log in (LOGS[0], LOGS[-1]):
         data = json.loads(render_report(report_from([str(FIXTURES / log)]), "json"))
         for finding in data["findings"]:
@@ -128,14 +145,26 @@ def test_a_box_of_the_picture_has_the_advice_on_its_own_row() -> None:
     """Another einsum of this log has the same code and another advice."""
     report = report_from([str(FIXTURES / "logs/nnc-2.13-refusals.log.xz")])
     page = render_report(report, "html")
-    found = re.search(r'<script type="application/json" id="programs">(.*?)</script>', page, re.DOTALL)
+    found = re.search(
+        r'<script type="application/json" id="programs">(.*?)</script>',
+        page,
+        re.DOTALL,
+    )
     assert found is not None
-    shown = {(code, text): advice for code, text, _, _, _, advice, _ in json.loads(found[1])["reasons"]}
+    shown = {
+        (code, text): advice
+        for code, text, _, _, _, advice, _ in json.loads(found[1])["reasons"]
+    }
     rows, compared = rows_by_index(report), 0
     for finding in report.findings:
         for index in finding.rows:
             reason = rows[index].reason
-            alike = {one.advice for one in report.findings for row in one.rows if rows[row].reason == reason}
+            alike = {
+                one.advice
+                for one in report.findings
+                for row in one.rows
+                if rows[row].reason == reason
+            }
             if (reason.code, reason.text) in shown and len(alike) == 1:
                 assert shown[reason.code, reason.text] == finding.advice
                 compared += 1
@@ -143,11 +172,18 @@ def test_a_box_of_the_picture_has_the_advice_on_its_own_row() -> None:
 
 
 def test_lines_of_python_stand_beside_a_knob_and_not_twice() -> None:
-    """NNC's reductions: a log is answered in Python, a run that fusiondoc can repeat with the knob."""
+    """NNC's reductions: a log is answered in Python, a run that fusiondoc can
+    repeat with the knob."""
     line = "torch._C._jit_set_texpr_reductions_enabled(True)"
     log = report_from([str(FIXTURES / "logs/nnc-2.13-refusals.log.xz")])
-    live = Context(Observed(), KeptRequest(target=KeptTarget("m.py:net", "file"), options=Options()))
-    for report, named in ((log, line), (with_plan(log, live), "--knob nnc_reductions=on")):
+    live = Context(
+        Observed(),
+        KeptRequest(target=KeptTarget("m.py:net", "file"), options=Options()),
+    )
+    for report, named in (
+        (log, line),
+        (with_plan(log, live), "--knob nnc_reductions=on"),
+    ):
         (change,) = [one for one in report.plan if one.kind is ChangeKind.KNOB]
         assert change.change == f"Let NNC take reductions: {named}"
         assert line in change.change + (change.python or "")

@@ -1,4 +1,5 @@
-"""Parts of graphs of torch.compile as scripts (``fusiondoc repro --boundary``, ``--kernel``, ``--group``)."""
+"""Parts of graphs of torch.compile as scripts (``fusiondoc repro --boundary``,
+``--kernel``, ``--group``)."""
 
 from __future__ import annotations
 
@@ -40,7 +41,10 @@ def scripts_of(recording: Recording, folder: Path) -> Iterator[Path]:
     for row in parts.listed():
         option, value = row.option.split()
         names = {"--boundary": "boundary", "--kernel": "kernel", "--group": "group"}
-        wanted = replace(Wanted(), **{names[option]: int(value) if option == "--boundary" else value})
+        wanted = replace(
+            Wanted(),
+            **{names[option]: int(value) if option == "--boundary" else value},
+        )
         try:
             script = folder / f"{recording.name}-{value}.py"
             lines = list(parts.write(wanted, script, True))
@@ -50,19 +54,33 @@ def scripts_of(recording: Recording, folder: Path) -> Iterator[Path]:
             assert error.hint and NOT_SHOWN.search(error.message), error.message
 
 
-@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.name)
-def test_statements_of_scripts_are_those_that_torch_printed(recording: Recording, tmp_path: Path) -> None:
-    printed = lzma.decompress(recording.trace.read_bytes()) + lzma.decompress(recording.log.read_bytes())
+@pytest.mark.parametrize(
+    "recording", RECORDINGS, ids=lambda recording: recording.name
+)
+def test_statements_of_scripts_are_those_that_torch_printed(
+    recording: Recording, tmp_path: Path
+) -> None:
+    printed = lzma.decompress(recording.trace.read_bytes()) + lzma.decompress(
+        recording.log.read_bytes()
+    )
     calls = {
         ast.unparse(ast.parse(found).body[0])
         for found in re.findall(r" = (torch\.ops\.[^;\n]+\))", printed.decode())
     }
     for script in scripts_of(recording, tmp_path):
         (model,) = (
-            one for one in ast.parse(script.read_text()).body if getattr(one, "name", None) == "model"
+            one
+            for one in ast.parse(script.read_text()).body
+            if getattr(one, "name", None) == "model"
         )
-        written = [ast.unparse(one.value) for one in ast.walk(model) if isinstance(one, ast.Assign)]
-        assert written and calls.issuperset(call for call in written if call.startswith("torch.ops"))
+        written = [
+            ast.unparse(one.value)
+            for one in ast.walk(model)
+            if isinstance(one, ast.Assign)
+        ]
+        assert written and calls.issuperset(
+            call for call in written if call.startswith("torch.ops")
+        )
 
 
 RUN = """
@@ -80,10 +98,16 @@ for path in sys.argv[1:]:
 @pytest.mark.torch
 def test_scripts_run_and_have_results(tmp_path: Path) -> None:
     recordings = thorough.every(4, RECORDINGS)
-    written = [str(path) for recording in recordings for path in scripts_of(recording, tmp_path)]
+    written = [
+        str(path)
+        for recording in recordings
+        for path in scripts_of(recording, tmp_path)
+    ]
     assert len(written) > thorough.least(100)
     scripts = thorough.every(5, list(dict.fromkeys(written)))
-    done = python_apart(*scripts, code=RUN, env={**os.environ, **warm_torch.COMPILES})
+    done = python_apart(
+        *scripts, code=RUN, env={**os.environ, **warm_torch.COMPILES}
+    )
     assert done.stdout.split() == scripts, done.stderr[-2000:]
 
 
@@ -103,7 +127,12 @@ inputs = (torch.randn(32, 64), torch.randn(64, 64))
 def test_a_script_shows_the_same_boundary(fusiondoc: Run, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     made = ("--fuser", "inductor", "--no-run", "--format", "json")
-    assert fusiondoc("diagnose", "program.py", *made, "--output", "report.json").returncode == 0
+    assert (
+        fusiondoc(
+            "diagnose", "program.py", *made, "--output", "report.json"
+        ).returncode
+        == 0
+    )
     report = json.loads((tmp_path / "report.json").read_text())
     number = next(
         at
@@ -111,14 +140,16 @@ def test_a_script_shows_the_same_boundary(fusiondoc: Run, tmp_path: Path) -> Non
         if one["producer"]["group"] and one["consumer"]["group"]
     )
     wanted = report["boundaries"][number - 1]
-    done = fusiondoc("repro", "report.json", "--boundary", number, "--output", "part.py")
+    done = fusiondoc(
+        "repro", "report.json", "--boundary", number, "--output", "part.py"
+    )
     assert done.returncode == 0, done.stderr
     again = fusiondoc("diagnose", "part.py", *made)
     found = json.loads(again.stdout)["boundaries"]
     keys = ("tensor", "bytes", "kind")
-    assert [(*(one[key] for key in keys), one["cause"]["code"]) for one in found] == [
-        (*(wanted[key] for key in keys), wanted["cause"]["code"])
-    ]
+    assert [
+        (*(one[key] for key in keys), one["cause"]["code"]) for one in found
+    ] == [(*(wanted[key] for key in keys), wanted["cause"]["code"])]
 
 
 TENSOR = PartInput("x", "f32[8][1]cpu", "float32", (8,), (1,))
@@ -146,19 +177,35 @@ TENSOR = PartInput("x", "f32[8][1]cpu", "float32", (8,), (1,))
         ("lab.twice.default", "x"),
     ],
 )
-def test_a_script_holds_only_operators_and_literals(target: str, arguments: str) -> None:
+def test_a_script_holds_only_operators_and_literals(
+    target: str, arguments: str
+) -> None:
     part = CompiledPart(
-        (GraphOperator("sin", "call_function", target, ("x",), arguments=arguments),), (TENSOR,), ("sin",)
+        (
+            GraphOperator(
+                "sin", "call_function", target, ("x",), arguments=arguments
+            ),
+        ),
+        (TENSOR,),
+        ("sin",),
     )
     with pytest.raises(UsageError) as raised:
         script_of(part, "A part.", "a command")
     assert raised.value.hint
 
 
-@pytest.mark.parametrize("name", ["torch", "print", "import", "a b", "x\n", "__import__", "made"])
+@pytest.mark.parametrize(
+    "name", ["torch", "print", "import", "a b", "x\n", "__import__", "made"]
+)
 def test_names_of_values_shadow_nothing(name: str) -> None:
     part = CompiledPart(
-        (GraphOperator(name, "call_function", "aten.sin.default", ("x",), arguments="x"),), (TENSOR,), (name,)
+        (
+            GraphOperator(
+                name, "call_function", "aten.sin.default", ("x",), arguments="x"
+            ),
+        ),
+        (TENSOR,),
+        (name,),
     )
     with pytest.raises(UsageError, match="is no name of a value"):
         script_of(part, "A part.", "a command")
@@ -166,7 +213,11 @@ def test_names_of_values_shadow_nothing(name: str) -> None:
 
 def test_a_title_ends_no_docstring() -> None:
     part = CompiledPart(
-        (GraphOperator("sin", "call_function", "aten.sin.default", ("x",), arguments="x"),),
+        (
+            GraphOperator(
+                "sin", "call_function", "aten.sin.default", ("x",), arguments="x"
+            ),
+        ),
         (TENSOR,),
         ("sin",),
     )
@@ -183,7 +234,11 @@ def test_without_an_option_the_parts_are_listed(fusiondoc: Run) -> None:
     done = fusiondoc("repro", RECORDING.log)
     assert done.returncode == 0
     options = [tuple(line.split()[:2]) for line in done.stdout.splitlines()]
-    assert ("--boundary", "1") in options and ("--group", "G1") in options and ("--kernel", "K1") in options
+    assert (
+        ("--boundary", "1") in options
+        and ("--group", "G1") in options
+        and ("--kernel", "K1") in options
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,18 +248,29 @@ def test_without_an_option_the_parts_are_listed(fusiondoc: Run) -> None:
         (("--kernel", "K99"), "there is no kernel 'K99'"),
         (("--group", "G99"), "there is no group 'G99'"),
         (("--boundary", "1", "--kernel", "K1"), "name different parts"),
-        (("--group", "G1", "--minimise", "--trust-log"), "--minimise is for groups of TorchScript"),
+        (
+            ("--group", "G1", "--minimise", "--trust-log"),
+            "--minimise is for groups of TorchScript",
+        ),
     ],
 )
-def test_wrong_parts(fusiondoc: Run, arguments: tuple[str, ...], message: str) -> None:
+def test_wrong_parts(
+    fusiondoc: Run, arguments: tuple[str, ...], message: str
+) -> None:
     done = fusiondoc("repro", RECORDING.log, *arguments)
-    assert done.returncode == 2 and message in done.stderr and "next: " in done.stderr
+    assert (
+        done.returncode == 2 and message in done.stderr and "next: " in done.stderr
+    )
     assert "Traceback" not in done.stderr
 
 
-def test_a_log_without_the_graph_says_how_to_get_it(fusiondoc: Run, tmp_path: Path) -> None:
+def test_a_log_without_the_graph_says_how_to_get_it(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     lines = lzma.decompress(RECORDING.log.read_bytes()).splitlines(keepends=True)
     log = tmp_path / "fusion.log"
-    log.write_bytes(b"".join(line for line in lines if b"post_grad_graphs" not in line))
+    log.write_bytes(
+        b"".join(line for line in lines if b"post_grad_graphs" not in line)
+    )
     done = fusiondoc("repro", log, "--kernel", "K1")
     assert done.returncode == 2 and "TORCH_LOGS=post_grad_graphs" in done.stderr

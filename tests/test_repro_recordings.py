@@ -1,5 +1,5 @@
-"""``repro`` on every group of the real logs: the graph is found again, and torch's own parser takes what is
-written."""
+"""``repro`` on every group of the real logs: the graph is found again, and torch's
+own parser takes what is written."""
 
 from __future__ import annotations
 
@@ -25,19 +25,27 @@ def groups(folder: Path) -> Iterator[tuple[LogInput, Group]]:
     for path in every(6, logs):
         log = LogInput(str(path), path)
         found = read_logs([log])[0].groups
-        for group in found if THOROUGH or len(found) < 4 else (*found[:2], found[-1]):
+        for group in (
+            found if THOROUGH or len(found) < 4 else (*found[:2], found[-1])
+        ):
             yield log, group
 
 
 def operators(graph: object) -> list:
-    """Kinds of a graph's nodes, without those that a file adds or a fusion group does not count."""
-    skipped = ("prim::Constant", "prim::ListConstruct", "prim::TupleConstruct", "prim::AutogradAllNonZero")
+    """Kinds of a graph's nodes, without those that a file adds or a fusion group
+    does not count."""
+    skipped = (
+        "prim::Constant",
+        "prim::ListConstruct",
+        "prim::TupleConstruct",
+        "prim::AutogradAllNonZero",
+    )
     return [node.kind() for node in graph.nodes() if node.kind() not in skipped]  # type: ignore[attr-defined]
 
 
 def check(folder: Path, at_least: int) -> None:
-    """Groups (three of each sixth log, or all: thorough.py) are found, and 95 % of them are taken by parse_ir
-    with the operators that the report has."""
+    """Groups (three of each sixth log, or all: thorough.py) are found, and 95 % of
+    them are taken by parse_ir with the operators that the report has."""
     total, refused = 0, []
     for log, group in groups(folder):
         total += 1
@@ -49,13 +57,19 @@ def check(folder: Path, at_least: int) -> None:
         except RuntimeError as error:
             refused.append((log.name, group.id, str(error)[:200]))
             continue
-        wanted = [op.replace("_copy", "").replace("prim::", "aten::") for op in group.ops]
+        wanted = [
+            op.replace("_copy", "").replace("prim::", "aten::") for op in group.ops
+        ]
         assert operators(graph) == wanted, (log.name, group.id, recipe.problems)
         tensors = [value.type().str() for value in graph.inputs()]
-        # Weights of a frozen module are printed as <Tensor>: their values are not in the log.
+        # Weights of a frozen module are printed as <Tensor>: their values are not
+        # in the log.
         weights = found.text.count("prim::Constant[value=<Tensor>]")
         assert len(tensors) == len(group.inputs) + weights, (log.name, group.id)
-        ast.parse(script(recipe, "title", "file.py", (), found.text), feature_version=(3, 7))
+        ast.parse(
+            script(recipe, "title", "file.py", (), found.text),
+            feature_version=(3, 7),
+        )
     assert total >= (at_least if THOROUGH else at_least // 30)
     assert len(refused) <= max(0.05 * total, 1), refused
 
@@ -80,5 +94,7 @@ def test_a_body_is_the_raw_text_of_the_log() -> None:
         assert found is not None
         assert "with prim::CudaFusionGroup_" in raw[found.line - 1]
         lines = [line.partition("] ")[2] for line in raw[found.line - 1 :]]
-        end = next(i for i, line in enumerate(lines) if line.startswith("  return ("))
+        end = next(
+            i for i, line in enumerate(lines) if line.startswith("  return (")
+        )
         assert ("\n".join(lines[: end + 1])).endswith(found.text)

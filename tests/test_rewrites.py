@@ -22,16 +22,27 @@ def rewrites() -> Iterator[tuple[str, Rewrite]]:
     for module in pkgutil.iter_modules(fusiondoc.changes.__path__):
         found = importlib.import_module(f"fusiondoc.changes.{module.name}")
         one = getattr(found, "REWRITE", None)
-        for rewrite in (*getattr(found, "REWRITES", ()), *([one] if one is not None else [])):
+        for rewrite in (
+            *getattr(found, "REWRITES", ()),
+            *([one] if one is not None else []),
+        ):
             yield module.name, rewrite
 
 
 REWRITES = list(rewrites())
-CASES = [(name, rewrite, example) for name, rewrite in REWRITES for example in rewrite.examples]
+CASES = [
+    (name, rewrite, example)
+    for name, rewrite in REWRITES
+    for example in rewrite.examples
+]
 
 
 def text_of(example: Example, lines: str) -> str:
-    return f"import torch\n{lines}" if example.whole else HEAD + textwrap.indent(lines, "    ") + "\n"
+    return (
+        f"import torch\n{lines}"
+        if example.whole
+        else HEAD + textwrap.indent(lines, "    ") + "\n"
+    )
 
 
 def line_of(example: Example, text: str) -> Line:
@@ -46,14 +57,22 @@ def line_of(example: Example, text: str) -> Line:
 def test_every_rewrite_has_examples_of_both() -> None:
     assert len(REWRITES) >= 12
     for name, rewrite in REWRITES:
-        assert {example.after is None for example in rewrite.examples} == {True, False}, name
+        assert {example.after is None for example in rewrite.examples} == {
+            True,
+            False,
+        }, name
 
 
 @pytest.mark.parametrize(
     ("rewrite", "example"),
-    [pytest.param(rewrite, example, id=f"{name}: {example.before}") for name, rewrite, example in CASES],
+    [
+        pytest.param(rewrite, example, id=f"{name}: {example.before}")
+        for name, rewrite, example in CASES
+    ],
 )
-def test_a_rewrite_does_what_its_example_shows(rewrite: Rewrite, example: Example) -> None:
+def test_a_rewrite_does_what_its_example_shows(
+    rewrite: Rewrite, example: Example
+) -> None:
     text = text_of(example, example.before)
     found = list(rewrite.of(line_of(example, text)))
     if example.after is None:

@@ -1,4 +1,5 @@
-"""Runs that end before their time: by a signal, a timeout, an interruption, or a full disk."""
+"""Runs that end before their time: by a signal, a timeout, an interruption, or a
+full disk."""
 
 from __future__ import annotations
 
@@ -59,7 +60,11 @@ else:
 
 @pytest.mark.cold
 def test_a_child_that_dies_of_a_signal_leaves_its_capture(tmp_path: Path) -> None:
-    write(tmp_path, "user.py", ENDS_IN_PASS_TWO.format(last="os.kill(os.getpid(), signal.SIGSEGV)"))
+    write(
+        tmp_path,
+        "user.py",
+        ENDS_IN_PASS_TWO.format(last="os.kill(os.getpid(), signal.SIGSEGV)"),
+    )
     capture, error = run_target(tmp_path, "user.py")
     assert isinstance(error, ModelFailed) and "died of SIGSEGV" in error.message
     assert capture.result.signal == "SIGSEGV" and capture.result.exit_status is None
@@ -69,10 +74,19 @@ def test_a_child_that_dies_of_a_signal_leaves_its_capture(tmp_path: Path) -> Non
 
 
 def test_a_program_that_ends_the_process(tmp_path: Path) -> None:
-    write(tmp_path, "user.py", ENDS_IN_PASS_TWO.format(last="print('last words', flush=True); os._exit(9)"))
+    write(
+        tmp_path,
+        "user.py",
+        ENDS_IN_PASS_TWO.format(
+            last="print('last words', flush=True); os._exit(9)"
+        ),
+    )
     _, error = run_target(tmp_path, "user.py")
     assert isinstance(error, ModelFailed)
-    assert "exit status 9 before all passes were done" in error.message and "last words" in error.message
+    assert (
+        "exit status 9 before all passes were done" in error.message
+        and "last words" in error.message
+    )
 
 
 def test_sys_exit_in_a_model_is_a_failure(tmp_path: Path) -> None:
@@ -90,10 +104,22 @@ def test_a_run_that_never_ends(tmp_path: Path) -> None:
 
 
 def drive(folder: Path, limit: int = 0, more: str = "") -> subprocess.Popen[str]:
-    """fusiondoc's runner in a process of its own; its child is a new process too, unless ``more`` says."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUSIONDOC_CACHE": str(folder / "cache")}
-    code = DRIVER.format(tests=str(ROOT / "tests"), folder=str(folder), limit=limit, more=more)
-    return subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
+    """fusiondoc's runner in a process of its own; its child is a new process too,
+    unless ``more`` says."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "FUSIONDOC_CACHE": str(folder / "cache"),
+    }
+    code = DRIVER.format(
+        tests=str(ROOT / "tests"), folder=str(folder), limit=limit, more=more
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 def wait_for_pass(folder: Path, count: int) -> Capture:
@@ -125,7 +151,10 @@ def test_an_interruption_keeps_what_was_captured(tmp_path: Path) -> None:
     assert "interrupted=True" in said
     assert wait_until_gone(child)
     assert capture.result.interrupted and capture.result.exit_status == 130
-    assert capture.records.error is not None and capture.records.error.type == "KeyboardInterrupt"
+    assert (
+        capture.records.error is not None
+        and capture.records.error.type == "KeyboardInterrupt"
+    )
     assert "TensorExprGroup" in log_of(capture)
 
 
@@ -141,13 +170,23 @@ def test_a_killed_fusiondoc_leaves_no_child_behind(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_named_and_what_fits_is_kept(tmp_path: Path) -> None:
-    """A limit on the size of files fails writes as a full disk does, at a place of our choice."""
+    """A limit on the size of files fails writes as a full disk does, at a place of
+    our choice."""
     write(
-        tmp_path, "user.py", ENDS_IN_PASS_TWO.format(last="print('y' * 100_000, flush=True); time.sleep(600)")
+        tmp_path,
+        "user.py",
+        ENDS_IN_PASS_TWO.format(
+            last="print('y' * 100_000, flush=True); time.sleep(600)"
+        ),
     )
-    said, _ = drive(tmp_path, limit=40_000, more=uses_forks()).communicate(timeout=60)
+    said, _ = drive(tmp_path, limit=40_000, more=uses_forks()).communicate(
+        timeout=60
+    )
     assert said.startswith("refused: no space left to write the capture"), said
     assert "captures remove" in said
     (capture,) = CaptureStore(tmp_path).list()
     assert capture.log_path.stat().st_size == 40_000
-    assert json.loads((capture.path / "request.json").read_text())["target"]["text"] == "user.py"
+    assert (
+        json.loads((capture.path / "request.json").read_text())["target"]["text"]
+        == "user.py"
+    )

@@ -1,4 +1,5 @@
-"""Ways in which programs end that no program should: each has its status and keeps what was captured."""
+"""Ways in which programs end that no program should: each has its status and keeps
+what was captured."""
 
 from __future__ import annotations
 
@@ -32,18 +33,36 @@ def program(folder: Path, last: str) -> None:
 @pytest.mark.parametrize(
     ("last", "script", "said"),
     [
-        ("model = relu; os._exit(0)", False, "user.py ended with exit status 0 before all passes were done"),
-        ("model = relu; sys.stdout = sys.stderr = object()", False, "ended with exit status 120 after all"),
+        (
+            "model = relu; os._exit(0)",
+            False,
+            "user.py ended with exit status 0 before all passes were done",
+        ),
+        (
+            "model = relu; sys.stdout = sys.stderr = object()",
+            False,
+            "ended with exit status 120 after all",
+        ),
         ("os._exit(2)", True, "ended with exit status 2 before"),
         ("class Odd(BaseException): pass\nraise Odd('boo')", True, "Odd: boo"),
         ("raise KeyboardInterrupt", True, "KeyboardInterrupt"),
-        ("os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", True, "KeyboardInterrupt"),
+        (
+            "os.kill(os.getpid(), signal.SIGINT); time.sleep(9)",
+            True,
+            "KeyboardInterrupt",
+        ),
         ("class Odd(Exception):\n    __str__ = None\nraise Odd()", True, "Odd"),
-        ("os.close(1); os.close(2); raise ValueError('boo')", True, "ValueError: boo"),
+        (
+            "os.close(1); os.close(2); raise ValueError('boo')",
+            True,
+            "ValueError: boo",
+        ),
         ("sys.stderr = None; raise ValueError('boo')", True, "ValueError: boo"),
     ],
 )
-def test_the_programs_own_end_is_its_failure(last: str, script: bool, said: str, tmp_path: Path) -> None:
+def test_the_programs_own_end_is_its_failure(
+    last: str, script: bool, said: str, tmp_path: Path
+) -> None:
     program(tmp_path, last)
     capture, failed = run_target(tmp_path, "user.py", script=script)
     assert failed is not None
@@ -63,13 +82,17 @@ def test_a_script_may_end_itself_anywhere(tmp_path: Path) -> None:
 
 def test_a_program_that_removes_the_capture_of_its_own_run(tmp_path: Path) -> None:
     program(tmp_path, "import shutil; shutil.rmtree('.fusiondoc')")
-    with pytest.raises(ModelFailed, match=r"user\.py removed the capture of its own run") as caught:
+    with pytest.raises(
+        ModelFailed, match=r"user\.py removed the capture of its own run"
+    ) as caught:
         run_target(tmp_path, "user.py", script=True)
     assert "from another folder" in str(caught.value.hint)
 
 
 @pytest.mark.cold  # the name of a process is told
-def test_processes_left_behind_that_go_on_printing_are_not_waited_for(tmp_path: Path) -> None:
+def test_processes_left_behind_that_go_on_printing_are_not_waited_for(
+    tmp_path: Path,
+) -> None:
     program(
         tmp_path,
         "print('worked', flush=True)\n"
@@ -83,8 +106,12 @@ def test_processes_left_behind_that_go_on_printing_are_not_waited_for(tmp_path: 
     assert not capture.result.timed_out
     assert "worked" in log_of(capture)
     assert log_of(capture).count("noise") < 2000
-    (told,) = [one.message for one in report_of(capture).findings if one.code == "FD908"]
-    assert told.endswith("ended 1 process that the program had started: a fork of the program")
+    (told,) = [
+        one.message for one in report_of(capture).findings if one.code == "FD908"
+    ]
+    assert told.endswith(
+        "ended 1 process that the program had started: a fork of the program"
+    )
 
 
 def test_messages_that_are_no_text(fusiondoc: Run, tmp_path: Path) -> None:

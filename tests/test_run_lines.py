@@ -1,4 +1,5 @@
-"""The line of a run that check leaves for a history: its figures, and the file that keeps many of them."""
+"""The line of a run that check leaves for a history: its figures, and the file that
+keeps many of them."""
 
 from __future__ import annotations
 
@@ -33,28 +34,47 @@ def bert() -> Report:
 def test_the_groups_of_a_line_are_those_that_the_log_prints(bert: Report) -> None:
     line = line_of(bert, "bert")
     text = lzma.decompress(LOG.read_bytes()).decode()
-    plan = text[text.rindex("Before Compilation:") :].split("with prim::CudaFusionGroup_0", 1)[0]
-    assert line.number_of_groups == len(re.findall(r"= prim::CudaFusionGroup_\d+", plan)) > 3
-    assert line.operators == sum(len(group.ops) * group.count for group in line.groups)
+    plan = text[text.rindex("Before Compilation:") :].split(
+        "with prim::CudaFusionGroup_0", 1
+    )[0]
+    assert (
+        line.number_of_groups
+        == len(re.findall(r"= prim::CudaFusionGroup_\d+", plan))
+        > 3
+    )
+    assert line.operators == sum(
+        len(group.ops) * group.count for group in line.groups
+    )
     assert (line.status, line.lost, line.cached) == ("holds", (), False)
 
 
 def test_a_broken_expectation_is_lost(bert: Report) -> None:
-    section = loads("number_of_groups: 1000\nmax_fallbacks: 0\n", "f.yaml").sections[0]
-    report = bert.__class__(**{**vars(bert), "expectations": tuple(gate(section, bert, "f.yaml"))})
+    section = loads(
+        "number_of_groups: 1000\nmax_fallbacks: 0\n", "f.yaml"
+    ).sections[0]
+    report = bert.__class__(
+        **{**vars(bert), "expectations": tuple(gate(section, bert, "f.yaml"))}
+    )
     line = line_of(report, "bert")
     assert (line.status, line.held, len(line.lost)) == ("broken", 1, 1)
     assert line.lost[0].startswith("expected 1000 groups; found ")
 
 
 def test_a_line_comes_back_as_it_was_written(bert: Report, tmp_path: Path) -> None:
-    lines = [line_of(bert, "bert", date="2026-11-24T10:00:00+00:00"), failed_line("gone", "no such file")]
+    lines = [
+        line_of(bert, "bert", date="2026-11-24T10:00:00+00:00"),
+        failed_line("gone", "no such file"),
+    ]
     file = tmp_path / "history" / "runs.jsonl"
     append_lines(file, lines)
     assert read_runs([str(file)], tmp_path).runs == tuple(lines)
     assert file.read_text().count("\n") == 2
     with file.open("a") as cut_off:
-        cut_off.write(json.dumps({"schema": "fusiondoc.run/2"}) + "\n" + file.read_text()[:100])
+        cut_off.write(
+            json.dumps({"schema": "fusiondoc.run/2"})
+            + "\n"
+            + file.read_text()[:100]
+        )
     read = read_runs([str(file)], tmp_path)
     assert read.runs == tuple(lines)
     assert [one.source for one in read.unreadable] == [f"{file}:3", f"{file}:4"]
@@ -77,7 +97,9 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         append_lines(tmp_path / "runs.jsonl", [failed_line("m", "x")])
 
 
-def test_runs_with_equal_plans_share_them_and_others_keep_their_own(bert: Report, tmp_path: Path) -> None:
+def test_runs_with_equal_plans_share_them_and_others_keep_their_own(
+    bert: Report, tmp_path: Path
+) -> None:
     line = line_of(bert, "bert")
     other = replace(line, groups=line.groups[:-1], outside=())
     file = tmp_path / "runs.jsonl"
@@ -87,7 +109,9 @@ def test_runs_with_equal_plans_share_them_and_others_keep_their_own(bert: Report
     assert first.groups is third.groups and first.outside is third.outside
 
 
-def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_without_end_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(history_runs, "_MOST_OF_A_LINE", 1 << 20)
     file = tmp_path / "runs.jsonl"
     file.write_bytes((b" " * 1000 + b"\n") * 2100)

@@ -29,7 +29,12 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_the_four_forms(
-    folder: Path, text: str, kind: str, file: str | None, module: str | None, name: str | None
+    folder: Path,
+    text: str,
+    kind: str,
+    file: str | None,
+    module: str | None,
+    name: str | None,
 ) -> None:
     target = parse_target(text, folder)
     assert (target.kind, target.module, target.name) == (kind, module, name)
@@ -47,7 +52,11 @@ def test_the_four_forms(
         ("train.log", "'.log' is unknown", "fusiondoc parse train.log"),
         ("package.module", "is not a target", "package.module:model"),
         ("model", "is not a target", "Did you mean model.py?"),
-        ("model.py:1st", "'1st' in 'model.py:1st' is not a Python name", "A target is"),
+        (
+            "model.py:1st",
+            "'1st' in 'model.py:1st' is not a Python name",
+            "A target is",
+        ),
         ("net.pt:model", "an archive holds one model", "A target is"),
     ],
 )

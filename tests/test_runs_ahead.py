@@ -1,4 +1,5 @@
-"""The versions of ``fix`` made side by side: the answer is that of one after the other."""
+"""The versions of ``fix`` made side by side: the answer is that of one after the
+other."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ BLOCK = """
 
 
 def found(folder: Path, beside: int) -> tuple[Found, list[str], list[str]]:
-    """What ``fix`` finds, what it says on the way, and the captures of versions that it leaves."""
+    """What ``fix`` finds, what it says on the way, and the captures of versions
+    that it leaves."""
     write(folder, "block.py", BLOCK)
     request = RunRequest(
         target=parse_target("block.py", folder),
@@ -52,22 +54,39 @@ def found(folder: Path, beside: int) -> tuple[Found, list[str], list[str]]:
         python=sys.executable,
     )
     lines: list[str] = []
-    made = fix_target(request, CaptureStore(folder), timed=False, beside=beside, notify=lines.append)
-    captures = sorted(path.name.partition("-")[2] for path in folder.glob(f".fusiondoc/*/{FOLDER}/*"))
+    made = fix_target(
+        request,
+        CaptureStore(folder),
+        timed=False,
+        beside=beside,
+        notify=lines.append,
+    )
+    captures = sorted(
+        path.name.partition("-")[2]
+        for path in folder.glob(f".fusiondoc/*/{FOLDER}/*")
+    )
     return made, lines, captures
 
 
 @pytest.mark.torch
 @pytest.mark.nightly  # two searches; what begins and what is taken is held below
-def test_runs_side_by_side_find_what_runs_one_after_the_other_find(tmp_path: Path) -> None:
+def test_runs_side_by_side_find_what_runs_one_after_the_other_find(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "several").mkdir()
     alone, said_alone, captures_alone = found(tmp_path / "one", 1)
     beside, said_beside, captures_beside = found(tmp_path / "several", 3)
     assert alone.fixes.diff and len(alone.fixes.tried) > 1
     assert beside.fixes.diff == alone.fixes.diff
-    rows = [(one.change, one.outcome, one.before, one.after) for one in alone.fixes.tried]
-    assert [(one.change, one.outcome, one.before, one.after) for one in beside.fixes.tried] == rows
+    rows = [
+        (one.change, one.outcome, one.before, one.after)
+        for one in alone.fixes.tried
+    ]
+    assert [
+        (one.change, one.outcome, one.before, one.after)
+        for one in beside.fixes.tried
+    ] == rows
     assert said_beside[:-1] == said_alone[:-1]  # the last is how long it took
     # What was begun and not wanted in the end has left nothing.
     assert captures_beside == captures_alone
@@ -91,7 +110,11 @@ def failing() -> int:
 def test_a_run_that_is_no_longer_expected_is_ended(tmp_path: Path) -> None:
     runs: RunsAhead[str, object] = RunsAhead(2)
     runs.begin(
-        [("slow", partial(slow, tmp_path / "slow")), ("two", partial(made, 2)), ("three", partial(made, 3))]
+        [
+            ("slow", partial(slow, tmp_path / "slow")),
+            ("two", partial(made, 2)),
+            ("three", partial(made, 3)),
+        ]
     )
     assert runs.take("three") is None  # no room
     assert runs.take("two") == 4

@@ -1,4 +1,5 @@
-"""What a command says beside its report: no text of a log, path or error is a command to a terminal."""
+"""What a command says beside its report: no text of a log, path or error is a
+command to a terminal."""
 
 from __future__ import annotations
 
@@ -22,7 +23,13 @@ def test_commands_print_through_say_and_tell() -> None:
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-            if name in ("click.echo", "click.secho", "print", "sys.stdout.write", "sys.stderr.write"):
+            if name in (
+                "click.echo",
+                "click.secho",
+                "print",
+                "sys.stdout.write",
+                "sys.stderr.write",
+            ):
                 found.append(f"{path.name}:{node.lineno}")
     assert found == []
 
@@ -54,7 +61,9 @@ def quiet(text: str) -> bool:
         ("parse", "--" + BAD),
     ],
 )
-def test_names_are_shown_as_text(fusiondoc: Run, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_names_are_shown_as_text(
+    fusiondoc: Run, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
     (tmp_path / "x.log").write_text("nothing\n")
     (tmp_path / ("there" + BAD + ".log")).write_text(BAD + "\n")
     done = fusiondoc(*arguments, cwd=tmp_path)
@@ -65,17 +74,35 @@ def test_names_are_shown_as_text(fusiondoc: Run, tmp_path: Path, arguments: tupl
 def test_captures_with_any_name_and_content(fusiondoc: Run, tmp_path: Path) -> None:
     folder = tmp_path / ".fusiondoc" / f"20260101-000000-{BAD}"
     folder.mkdir(parents=True)
-    request = {"schema": "fusiondoc.capture/1", "target": {"text": BAD}, "python": BAD, "command": [BAD]}
+    request = {
+        "schema": "fusiondoc.capture/1",
+        "target": {"text": BAD},
+        "python": BAD,
+        "command": [BAD],
+    }
     (folder / "request.json").write_text(json.dumps(request))
     (folder / "log").write_text(BAD)
-    for line in ("captures", "captures show", "captures keep 2026", "parse", "bundle"):
+    for line in (
+        "captures",
+        "captures show",
+        "captures keep 2026",
+        "parse",
+        "bundle",
+    ):
         done = fusiondoc(*line.split(), cwd=tmp_path)
-        assert done.returncode == 0 and quiet(done.stdout + done.stderr), (line, done.stderr)
+        assert done.returncode == 0 and quiet(done.stdout + done.stderr), (
+            line,
+            done.stderr,
+        )
     assert quiet(fusiondoc("captures", "remove", "--all", cwd=tmp_path).stdout)
 
 
-def test_the_user_is_told_that_a_projects_file_names_the_interpreter(fusiondoc: Run, tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text("[tool.fusiondoc.diagnose]\npython = 'no-such-python'\n")
+def test_the_user_is_told_that_a_projects_file_names_the_interpreter(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        "[tool.fusiondoc.diagnose]\npython = 'no-such-python'\n"
+    )
     (tmp_path / "m.py").touch()
     said = "note: pyproject.toml:2:1 names the interpreter: no-such-python; --python PATH takes another\n"
     assert said in fusiondoc("diagnose", "m.py", cwd=tmp_path).stderr

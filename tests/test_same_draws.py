@@ -1,4 +1,5 @@
-"""Versions of a program that draw other random numbers from the same seed, and still are the same."""
+"""Versions of a program that draw other random numbers from the same seed, and
+still are the same."""
 
 from __future__ import annotations
 
@@ -34,13 +35,22 @@ def drawn(model: Callable[[Any], Any]) -> tuple[Any, Any]:
             lambda x: torch.dropout_(x * 2.0, 0.3, True),
             lambda x: torch.native_dropout(x * 2.0, 0.3, True)[0],
         ),
-        (lambda x: torch.dropout_(x, 1.0, True), lambda x: torch.native_dropout(x, 1.0, True)[0]),
+        (
+            lambda x: torch.dropout_(x, 1.0, True),
+            lambda x: torch.native_dropout(x, 1.0, True)[0],
+        ),
         (
             lambda x: torch.feature_dropout_(x, 0.5, True),
             lambda x: torch.feature_dropout(x, 0.5, True) + 0 * torch.rand(3).sum(),
         ),
-        (lambda x: torch.rrelu_(x, training=True), lambda x: torch.rrelu(x, training=True)),
-        (lambda x: x * torch.empty_like(x).uniform_(), lambda x: x * torch.rand(16, 16)),
+        (
+            lambda x: torch.rrelu_(x, training=True),
+            lambda x: torch.rrelu(x, training=True),
+        ),
+        (
+            lambda x: x * torch.empty_like(x).uniform_(),
+            lambda x: x * torch.rand(16, 16),
+        ),
     ],
 )
 def test_each_draw_of_a_shape_gives_the_same_whatever_draws(
@@ -69,7 +79,9 @@ def test_draws_of_a_shape_are_not_all_the_same() -> None:
 def told(folder: Path, before: Any, after: Any) -> list[dict[str, Any]]:
     """The rows on a changed program."""
     rows: list[dict[str, Any]] = []
-    records: Any = SimpleNamespace(write=lambda kind, **of: rows.extend(of["results"]))
+    records: Any = SimpleNamespace(
+        write=lambda kind, **of: rows.extend(of["results"])
+    )
     shapes = [lambda: (torch.ones(32, 32),)]
     for model, compare in ((before, False), (after, True)):
         wanted = {"file": str(folder / "kept.pt"), "compare": compare}
@@ -80,7 +92,9 @@ def told(folder: Path, before: Any, after: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def dropped(probability: float, other_numbers: bool = False) -> Callable[[Any], Any]:
+def dropped(
+    probability: float, other_numbers: bool = False
+) -> Callable[[Any], Any]:
     def model(x: Any) -> Any:
         if other_numbers:
             torch.rand(3)
@@ -101,8 +115,16 @@ def test_a_changed_program_that_draws_otherwise_is_the_same(
         monkeypatch.setattr(changed_program, "same_draws", broken)
     for after, by, same in (
         (dropped(0.3), "value", True),
-        (dropped(0.3, other_numbers=True), "same draws" if modes else "statistics", True),
-        (dropped(0.6, other_numbers=True), "same draws" if modes else "statistics", False),
+        (
+            dropped(0.3, other_numbers=True),
+            "same draws" if modes else "statistics",
+            True,
+        ),
+        (
+            dropped(0.6, other_numbers=True),
+            "same draws" if modes else "statistics",
+            False,
+        ),
         (dropped(0.0), "same draws" if modes else "statistics", False),
     ):
         output = told(tmp_path, dropped(0.3), after)[0]
@@ -128,13 +150,24 @@ ZOO = """
         def forward(self, x):
             return self.relu(x * 2.0 + 1.0) * 0.5, self.drop(torch.tanh(x))
 """
-"""As dropout of torch on CUDA: out of place it draws other numbers than in place."""
+"""As dropout of torch on CUDA: out of place it draws other numbers than in
+place."""
 
 
-def test_a_dropout_in_place_does_not_hide_that_the_rest_is_the_same(fusiondoc: Run, tmp_path: Path) -> None:
-    package = write(tmp_path / "lib" / "site-packages", "zoo/__init__.py", ZOO).parent.parent
-    write(tmp_path, "m.py", "import torch, zoo\nmodel = zoo.Net()\ninputs = (torch.randn(8, 16),)\n")
-    done = fusiondoc("fix", "m.py", "--runs", 3, cwd=tmp_path, env={"PYTHONPATH": str(package)})
+def test_a_dropout_in_place_does_not_hide_that_the_rest_is_the_same(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    package = write(
+        tmp_path / "lib" / "site-packages", "zoo/__init__.py", ZOO
+    ).parent.parent
+    write(
+        tmp_path,
+        "m.py",
+        "import torch, zoo\nmodel = zoo.Net()\ninputs = (torch.randn(8, 16),)\n",
+    )
+    done = fusiondoc(
+        "fix", "m.py", "--runs", 3, cwd=tmp_path, env={"PYTHONPATH": str(package)}
+    )
     assert done.returncode == 0, done.stderr
     assert "\n+ inplace=False on the modules of model: " in done.stderr, done.stderr
     assert "both unfused sides are made to draw the same ones" in done.stderr

@@ -1,4 +1,5 @@
-"""Secrets are masked in captures, reports and messages; what torch prints is left as it is."""
+"""Secrets are masked in captures, reports and messages; what torch prints is left
+as it is."""
 
 from __future__ import annotations
 
@@ -14,7 +15,14 @@ from fusiondoc.captures.capture import REQUEST, Capture, write_json
 from fusiondoc.captures.request import KeptRequest, KeptTarget
 from fusiondoc.captures.trust import request_again, sign
 from fusiondoc.errors import UsageError
-from fusiondoc.masking import MASK, mask, masked, masked_arguments, masked_in, masked_variables
+from fusiondoc.masking import (
+    MASK,
+    mask,
+    masked,
+    masked_arguments,
+    masked_in,
+    masked_variables,
+)
 from fusiondoc.model.reasons import InPlace
 from fusiondoc.model.source import Options
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
@@ -40,7 +48,10 @@ SECRET_TEXTS = [
     ("sk-" + "proj-abcd1234efgh5678ijkl", "***"),
     ("xoxb" + "-1234567890-abcdef", "***"),
     ("eyJhbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxIn0.abc", "***"),
-    ("https://b/x?X-Amz-Signature=abcdef1234567890&a=1", "https://b/x?X-Amz-Signature=***&a=1"),
+    (
+        "https://b/x?X-Amz-Signature=abcdef1234567890&a=1",
+        "https://b/x?X-Amz-Signature=***&a=1",
+    ),
     (
         "a\n-----BEGIN RSA PRIVATE KEY-----\nMIIEow+/=\nabc\n-----END RSA PRIVATE KEY-----\nb",
         "a\n-----BEGIN RSA PRIVATE KEY-----\n***\n***\n-----END RSA PRIVATE KEY-----\nb",
@@ -66,7 +77,8 @@ def test_secrets_in_text_are_masked_once(text: str, made: str) -> None:
         "secret = os.environ['X']; api_key = getpass('key: ')",
         "_ZN5torch3jit5fuser4cuda17CudaFusionManager15getOrCreateEPKeyE",
         "hf_DistilBertForSequenceClassification hf_T5ForConditionalGeneration",
-        "kernel sha256:" + "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "kernel sha256:"
+        + "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         "key=0123456789abcdef0123 task-12345678901234567890",
         "float32[8,128,1024]:grad https://pytorch.org/docs a@b.c:/x",
     ],
@@ -98,7 +110,8 @@ def kept(form: Form, before: str = "", around: str = "") -> bool:
 
 
 def test_forms_of_secrets_are_masked() -> None:
-    """Of all that a reader would call a secret at least 95 %, also those that only the meaning tells."""
+    """Of all that a reader would call a secret at least 95 %, also those that only
+    the meaning tells."""
     assert len(FORMS) >= 300 and len({form.kind for form in FORMS}) >= 15
     left = [form.text for form in FORMS if kept(form)]
     assert len(left) <= 0.02 * len(FORMS), left
@@ -106,20 +119,31 @@ def test_forms_of_secrets_are_masked() -> None:
 
 
 @pytest.mark.parametrize("before", BEFORE[1:])
-def test_forms_of_secrets_are_masked_behind_a_prefix_of_the_log(before: str) -> None:
+def test_forms_of_secrets_are_masked_behind_a_prefix_of_the_log(
+    before: str,
+) -> None:
     left = [form.text for form in FORMS if not form.hard and kept(form, before)]
     assert len(left) <= 0.05 * len(FORMS), left
 
 
 def test_a_long_text_loses_the_same_secrets() -> None:
-    """Which rules apply is decided by the words of a long text, and where by their hints."""
+    """Which rules apply is decided by the words of a long text, and where by their
+    hints."""
     around = "\n" + "graph(%x.1 : Float(8, 128)): # model.py:12:8\n" * 100
-    assert [form.text for form in FORMS if not form.hard and kept(form, around=around)] == []
-    text = "\n".join(form.text for form in FORMS if not form.hard and form.kind in ("name", "token", "URL"))
+    assert [
+        form.text for form in FORMS if not form.hard and kept(form, around=around)
+    ] == []
+    text = "\n".join(
+        form.text
+        for form in FORMS
+        if not form.hard and form.kind in ("name", "token", "URL")
+    )
     assert not [
         form.text
         for form in FORMS
-        if form.kind == "token" and not form.hard and form.secrets[0] in masked(text)
+        if form.kind == "token"
+        and not form.hard
+        and form.secrets[0] in masked(text)
     ]
 
 
@@ -132,7 +156,10 @@ def test_harmless_text_stays(text: str) -> None:
 
 def test_a_line_keeps_its_colours_unless_a_secret_stands_among_them() -> None:
     text = "\x1b[31merror\x1b[0m\n\x1b[1mpassword\x1b[0m=hunter2\n\x1b[32mok\x1b[0m"
-    assert mask(text) == ("\x1b[31merror\x1b[0m\npassword=***\n\x1b[32mok\x1b[0m", 1)
+    assert mask(text) == (
+        "\x1b[31merror\x1b[0m\npassword=***\n\x1b[32mok\x1b[0m",
+        1,
+    )
 
 
 def test_lines_of_others_between_those_of_a_key_stay() -> None:
@@ -171,9 +198,21 @@ def test_arguments_and_variables_by_name() -> None:
         "--verbose",
         "--password",
     )
-    variables = {"HF_TOKEN": "x", "PWD": "/home/x", "DEPLOY_KEY": "Ab3dEf6hIj9kLm2nOp5q", "KEY": "short"}
-    assert masked_variables(variables) == {**variables, "HF_TOKEN": MASK, "DEPLOY_KEY": MASK}
-    assert masked_in({"db": {"password": "x"}, "n": 1}) == {"db": {"password": MASK}, "n": 1}
+    variables = {
+        "HF_TOKEN": "x",
+        "PWD": "/home/x",
+        "DEPLOY_KEY": "Ab3dEf6hIj9kLm2nOp5q",
+        "KEY": "short",
+    }
+    assert masked_variables(variables) == {
+        **variables,
+        "HF_TOKEN": MASK,
+        "DEPLOY_KEY": MASK,
+    }
+    assert masked_in({"db": {"password": "x"}, "n": 1}) == {
+        "db": {"password": MASK},
+        "n": 1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -222,16 +261,28 @@ def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "m.py").touch()
     kept = KeptRequest(
         schema="fusiondoc.capture/1",
-        command=("fusiondoc", "diagnose", "--script", "m.py", "--", "--token", "abc-def"),
+        command=(
+            "fusiondoc",
+            "diagnose",
+            "--script",
+            "m.py",
+            "--",
+            "--token",
+            "abc-def",
+        ),
         cwd=str(tmp_path),
         target=KeptTarget("m.py", "file", str(tmp_path / "m.py")),
-        options=Options(fuser="nnc", script=True, script_args=("--token", "abc-def")),
+        options=Options(
+            fuser="nnc", script=True, script_args=("--token", "abc-def")
+        ),
         environment_user={"PYTORCH_JIT_LOG_LEVEL": HF},
         environment_set={"MY_API_KEY": "abc-def"},
     )
     write_json(folder / REQUEST, kept.without_secrets().as_json())
     sign(folder, REQUEST)
-    (folder / "log").write_text(f"[DUMP x] nothing\nRuntimeError: {HF}\nTraceback: password=abc-def\n")
+    (folder / "log").write_text(
+        f"[DUMP x] nothing\nRuntimeError: {HF}\nTraceback: password=abc-def\n"
+    )
     record = {
         "record": "error",
         "stage": "run",
@@ -257,7 +308,9 @@ def test_a_request_keeps_no_secret_and_says_what_it_lacks(capture: Path) -> None
 def test_what_was_masked_is_not_run_again(capture: Path) -> None:
     with pytest.raises(UsageError, match="secret among its arguments") as refused:
         request_again(Capture(capture), ("nnc_ir",))
-    assert "diagnose --script m.py --dump nnc_ir -- ARGS" in (refused.value.hint or "")
+    assert "diagnose --script m.py --dump nnc_ir -- ARGS" in (
+        refused.value.hint or ""
+    )
 
 
 @pytest.mark.parametrize("form", REPORT_FORMATS)
@@ -266,7 +319,9 @@ def test_no_format_shows_one(capture: Path, form: str) -> None:
     assert "abc-def" not in shown and HF not in shown
 
 
-def test_captures_show_and_the_log_stays(capture: Path, fusiondoc: Run, tmp_path: Path) -> None:
+def test_captures_show_and_the_log_stays(
+    capture: Path, fusiondoc: Run, tmp_path: Path
+) -> None:
     for form in ("text", "json"):
         shown = fusiondoc("captures", "show", "--format", form, cwd=tmp_path).stdout
         assert "abc-def" not in shown and HF not in shown and MASK in shown
@@ -274,7 +329,8 @@ def test_captures_show_and_the_log_stays(capture: Path, fusiondoc: Run, tmp_path
 
 
 def test_a_text_equal_to_the_name_of_a_class_is_masked_before_it() -> None:
-    """Masked texts are cached: a model named ``in_place`` gave its own string for the kind of a reason."""
+    """Masked texts are cached: a model named ``in_place`` gave its own string for
+    the kind of a reason."""
     name = "".join(["in_", "place"])
     assert masked(name) == name
     reason = InPlace(plain="aten::add", plain_fusible=True, fuser="nvfuser")

@@ -1,5 +1,6 @@
-"""NNC takes the size of a product of matrices for that to which its inputs broadcast, where a gradient reads
-only the size of what follows: real runs with torch, forward and backward."""
+"""NNC takes the size of a product of matrices for that to which its inputs
+broadcast, where a gradient reads only the size of what follows: real runs with
+torch, forward and backward."""
 
 from __future__ import annotations
 
@@ -46,9 +47,14 @@ print("ran")
 
 
 def ran(program: Path) -> str:
-    """What torch alone makes of the program under NNC: "ran", or the last line of its error."""
+    """What torch alone makes of the program under NNC: "ran", or the last line of
+    its error."""
     done = subprocess.run(
-        [sys.executable, "-c", JUDGE, program], capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, "-c", JUDGE, program],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
     return (done.stdout or done.stderr).strip().split("\n")[-1]
 
@@ -66,11 +72,15 @@ def test_no_change_is_advised_that_torch_cannot_run(tmp_path: Path) -> None:
     edits = [edit.before.strip() for change in report.plan for edit in change.edits]
     assert edits == ["y *= 2.0"]
     changed = written(tmp_path, "z = z + h")
-    assert "size of tensor a (7) must match the size of tensor b (4)" in ran(changed)
+    assert "size of tensor a (7) must match the size of tensor b (4)" in ran(
+        changed
+    )
 
 
 def test_it_is_advised_without_gradients(tmp_path: Path) -> None:
-    report = fusiondoc.diagnose(str(written(tmp_path, "z += h", trained=False)), fuser="nnc", runs=3)
+    report = fusiondoc.diagnose(
+        str(written(tmp_path, "z += h", trained=False)), fuser="nnc", runs=3
+    )
     edits = [edit.before.strip() for change in report.plan for edit in change.edits]
     assert sorted(edits) == ["y *= 2.0", "z += h"]
 
@@ -81,7 +91,13 @@ def test_the_error_of_the_fuser_is_explained_and_its_way_round_works(
     path = written(tmp_path, "z = z + h")
     report = fusiondoc.diagnose(str(path), fuser="nnc", runs=3, backward=True)
     (fault,) = [one for one in report.findings if one.code == "FD309"]
-    assert "NNC takes the result of aten::matmul for as large as its inputs broadcast" in fault.message
-    assert fault.advice is not None and "PYTORCH_TENSOREXPR_DONT_FUSE=matmul" in fault.advice
+    assert (
+        "NNC takes the result of aten::matmul for as large as its inputs broadcast"
+        in fault.message
+    )
+    assert (
+        fault.advice is not None
+        and "PYTORCH_TENSOREXPR_DONT_FUSE=matmul" in fault.advice
+    )
     monkeypatch.setenv("PYTORCH_TENSOREXPR_DONT_FUSE", "matmul")
     assert ran(path) == "ran"

@@ -1,4 +1,5 @@
-"""The lines of the user's that lead to operators in torch's own files, and the modules that they are of."""
+"""The lines of the user's that lead to operators in torch's own files, and the
+modules that they are of."""
 
 from __future__ import annotations
 
@@ -63,15 +64,27 @@ def test_operators_are_traced_to_the_line_that_calls_them(tmp_path: Path) -> Non
     assert by_op["aten::linear"] == {lines["LINEAR"]}
     assert by_op["aten::dropout"] == {lines["DROPOUT"]}
     assert by_op["aten::layer_norm"] == {lines["NORM"]}
-    # Two lines lead to the one place in functional.py: which of them it was cannot be told.
+    # Two lines lead to the one place in functional.py: which of them it was cannot
+    # be told.
     assert "aten::softmax" not in by_op
     text = path.read_text().split("\n")
-    both = [f"{path}:{number}" for number, line in enumerate(text, 1) if "# SOFTMAX" in line]
-    softmax = [lines for key, lines in record["callers"].items() if key.startswith("aten::softmax|")]
+    both = [
+        f"{path}:{number}"
+        for number, line in enumerate(text, 1)
+        if "# SOFTMAX" in line
+    ]
+    softmax = [
+        lines
+        for key, lines in record["callers"].items()
+        if key.startswith("aten::softmax|")
+    ]
     assert softmax
     assert all(lines == both for lines in softmax)
-    # Two equal blocks: each node has the module that it is of, in the record and in the report.
-    layers = {key.partition("|")[0]: paths for key, paths in record["layers"].items()}
+    # Two equal blocks: each node has the module that it is of, in the record and in
+    # the report.
+    layers = {
+        key.partition("|")[0]: paths for key, paths in record["layers"].items()
+    }
     assert layers["aten::linear"] == ["blocks.0.inner", "blocks.1.inner"]
     assert layers["aten::dropout"] == ["blocks.0", "blocks.1"]
     assert layers["aten::layer_norm"] == ["blocks.0.norm", "blocks.1.norm"]
@@ -83,7 +96,11 @@ def test_operators_are_traced_to_the_line_that_calls_them(tmp_path: Path) -> Non
     assert rows["aten::linear"].called_from == ()
     # The keys are what the log prints.
     log = log_of(capture)
-    source = next(key.partition("|")[2] for key in found if key.startswith("aten::layer_norm|"))
+    source = next(
+        key.partition("|")[2]
+        for key in found
+        if key.startswith("aten::layer_norm|")
+    )
     assert f"# {source}\n" in log
 
 
@@ -98,9 +115,13 @@ def test_the_paths_are_those_of_torch_with_the_names_of_module_lists(
     scripted = torch.jit.script(importlib.import_module("two_blocks").model)
     theirs: dict[str, list[str]] = {}
     for node in _nodes(scripted.inlined_graph):
-        if node.kind().startswith("aten::") and "Tensor" in str(node.output().type()):
+        if node.kind().startswith("aten::") and "Tensor" in str(
+            node.output().type()
+        ):
             parts = re.findall(r"(\w+)\([^()]*\)", node.getModuleHierarchy())
-            theirs.setdefault(node.kind(), []).append(".".join(n for n in parts if n != "UNKNOWN_INSTANCE"))
+            theirs.setdefault(node.kind(), []).append(
+                ".".join(n for n in parts if n != "UNKNOWN_INSTANCE")
+            )
     found = source_map(torch, scripted)["layers"]
     ours: dict[str, list[str]] = {}
     for key, paths in found.items():
@@ -109,15 +130,25 @@ def test_the_paths_are_those_of_torch_with_the_names_of_module_lists(
     assert theirs["aten::layer_norm"] == ["0.norm", "1.norm"]
     # Branches of constants (dropout_ for inplace) are gone once calls are inlined.
     for op, known in theirs.items():
-        assert list(dict.fromkeys(ours[op])) == [f"blocks.{path}" for path in dict.fromkeys(known)]
-    # A frozen model has no calls to follow: what torch knows is better than nothing.
+        assert list(dict.fromkeys(ours[op])) == [
+            f"blocks.{path}" for path in dict.fromkeys(known)
+        ]
+    # A frozen model has no calls to follow: what torch knows is better than
+    # nothing.
     frozen = source_map(torch, torch.jit.freeze(scripted.eval()))["layers"]
-    assert {path for paths in frozen.values() for path in paths} >= {"0", "0.inner", "1.norm"}
+    assert {path for paths in frozen.values() for path in paths} >= {
+        "0",
+        "0.inner",
+        "1.norm",
+    }
 
 
 def _nodes(block: object) -> list:
     return [
         one
         for node in block.nodes()
-        for one in (node, *(inner for sub in node.blocks() for inner in _nodes(sub)))
+        for one in (
+            node,
+            *(inner for sub in node.blocks() for inner in _nodes(sub)),
+        )
     ]

@@ -1,7 +1,9 @@
-"""Logs of the stand-alone nvFuser: kernel names with a scheduler, NVFUSER_DUMP, the NVFUSER_PROF table.
+"""Logs of the stand-alone nvFuser: kernel names with a scheduler, NVFUSER_DUMP, the
+NVFUSER_PROF table.
 
-No recording of it exists. The lines follow the formats of NVIDIA/Fuser (csrc/executor_utils.cpp,
-csrc/fusion_profiler.cpp: names and widths of the columns); the figures in them are ours.
+No recording of it exists. The lines follow the formats of NVIDIA/Fuser
+(csrc/executor_utils.cpp, csrc/fusion_profiler.cpp: names and widths of the
+columns); the figures in them are ours.
 """
 
 from __future__ import annotations
@@ -72,14 +74,24 @@ def test_profile_table(tmp_path: Path) -> None:
     one, norm, reduction = report.kernels
     assert [k.name for k in report.kernels] == [POINTWISE, NORM, REDUCTION]
     assert (one.launches, norm.launches, reduction.launches) == (1, 2, 2)
-    assert one.first_ms == 0.006 and one.registers == 18 and one.block == (128, 1, 1)
-    assert (norm.grid, norm.block, norm.smem_bytes, norm.registers) == ((1, 740, 1), (2, 64, 1), 512, 96)
+    assert (
+        one.first_ms == 0.006 and one.registers == 18 and one.block == (128, 1, 1)
+    )
+    assert (norm.grid, norm.block, norm.smem_bytes, norm.registers) == (
+        (1, 740, 1),
+        (2, 64, 1),
+        512,
+        96,
+    )
     assert norm.first_ms == 0.058 and norm.ms is not None and norm.ms.max == 0.055
     assert reduction.gb_per_s is not None and reduction.gb_per_s.median == 515.5
 
 
 def test_a_table_of_the_program_is_its_own(tmp_path: Path) -> None:
-    report = parse("epoch step loss\n    0     1   0.25\n    1     2   0.125 [ok] model1\n", tmp_path)
+    report = parse(
+        "epoch step loss\n    0     1   0.25\n    1     2   0.125 [ok] model1\n",
+        tmp_path,
+    )
     assert report.parse.user_output == 3
     assert not report.kernels
 
@@ -93,8 +105,17 @@ def test_names_frames_and_dumps(tmp_path: Path) -> None:
     assert kernel.registers == 18
     assert kernel.occupancy == 1.0
     assert kernel.compiles == 1
-    assert (kernel.block, kernel.grid, kernel.launches) == ((128, 1, 1), (2048, 1, 1), 1)
-    assert [d.option for d in kernel.dumps] == ["cuda_to_file", "ptxas_verbose", "occupancy", "kernel_args"]
+    assert (kernel.block, kernel.grid, kernel.launches) == (
+        (128, 1, 1),
+        (2048, 1, 1),
+        1,
+    )
+    assert [d.option for d in kernel.dumps] == [
+        "cuda_to_file",
+        "ptxas_verbose",
+        "occupancy",
+        "kernel_args",
+    ]
 
 
 THUNDER = """\
@@ -147,7 +168,8 @@ T0_g[ iS0{i0}, iS1{i1}, iS2{i2} ] float
 outputs:
 T4_g[ rS12{i0}, rS13{i1}, iS14{i2} ] float
 """
-"""NVFUSER_DUMP=segmented_fusion, from https://github.com/NVIDIA/Fuser/issues/785, shortened."""
+"""NVFUSER_DUMP=segmented_fusion, from https://github.com/NVIDIA/Fuser/issues/785,
+shortened."""
 
 
 def findings(text: str, tmp_path: Path) -> dict[str, str]:
@@ -189,14 +211,17 @@ def computation(x, weight, b):
   t6 = torch.cumsum(t5, 1)  # t6: "cuda:0 f32[64, 2048]"
   return (t4, t6)
 """
-"""A trace as it is executed, in the form of https://github.com/Lightning-AI/lightning-thunder/issues/482."""
+"""A trace as it is executed, in the form of
+https://github.com/Lightning-AI/lightning-thunder/issues/482."""
 
 
 def test_operators_beside_fusions_of_thunder(tmp_path: Path) -> None:
-    """Behind a logger's text, behind times, and without the comment that names the pass."""
+    """Behind a logger's text, behind times, and without the comment that names the
+    pass."""
     first = EXECUTED.replace("nvFusion0(t3, b)", "ltorch.relu(t3)")
     stamps = (
-        f"2024-05-01T12:00:{n % 60:02}.1234567Z {line}\n" for n, line in enumerate(EXECUTED.splitlines())
+        f"2024-05-01T12:00:{n % 60:02}.1234567Z {line}\n"
+        for n, line in enumerate(EXECUTED.splitlines())
     )
     bare = EXECUTED[EXECUTED.index("import torch") :]
     for text in (EXECUTED, first + EXECUTED + first, "".join(stamps), bare):
@@ -204,20 +229,28 @@ def test_operators_beside_fusions_of_thunder(tmp_path: Path) -> None:
             "fusions named in it: 1 (nvFusion0); operators that its last trace with fusions calls beside"
             " them: torch.nn.functional.linear, torch.cumsum"
         )
-    # A traceback that shows such a line, and a program of fusions of another kind, are none.
-    assert "FD910" not in findings("  File 'a.py', line 1\n    from thunder.executors import x\n", tmp_path)
+    # A traceback that shows such a line, and a program of fusions of another kind,
+    # are none.
+    assert "FD910" not in findings(
+        "  File 'a.py', line 1\n    from thunder.executors import x\n", tmp_path
+    )
 
 
 def test_a_definition_of_stand_alone_nvfuser(tmp_path: Path) -> None:
     report = parse(DEFINITION, tmp_path)
     assert report.parse.recognised == 5  # the definition is a dump of its kernel
     assert (report.parse.unrecognised, report.parse.user_output) == (0, 3)
-    assert "fusions named in it: 1 (nvfuser_fusion_id0)" in findings(DEFINITION, tmp_path)["FD910"]
+    assert (
+        "fusions named in it: 1 (nvfuser_fusion_id0)"
+        in findings(DEFINITION, tmp_path)["FD910"]
+    )
 
 
 def test_kernels_with_names_of_stand_alone_nvfuser_say_so(tmp_path: Path) -> None:
     said = findings(KERNEL, tmp_path)
-    assert said["FD910"].endswith("not TorchScript's: kernels of stand-alone nvFuser read: 1")
+    assert said["FD910"].endswith(
+        "not TorchScript's: kernels of stand-alone nvFuser read: 1"
+    )
     assert "FD906" not in said  # its advice is for torch's log
     torchs = KERNEL.replace(POINTWISE, "kernel1")
     assert "FD910" not in findings(torchs, tmp_path)
@@ -246,9 +279,15 @@ CUDA NVRTC compile error: __tmp_nvfuser_pointwise_f0_c1_r0_g0.cu(10203): error: 
 
 def test_an_error_of_stand_alone_nvfuser_is_its_own(tmp_path: Path) -> None:
     said = findings(FAILED, tmp_path)
-    assert "an error of stand-alone nvFuser: CUDA NVRTC compile error:" in said["FD910"]
-    assert not {"FD307", "FD901"} & set(said)  # their advice is for the nvFuser in torch
+    assert (
+        "an error of stand-alone nvFuser: CUDA NVRTC compile error:"
+        in said["FD910"]
+    )
+    assert not {"FD307", "FD901"} & set(
+        said
+    )  # their advice is for the nvFuser in torch
     torchs = FAILED.replace(
-        "with repro script to NVFuser at https://github.com/NVIDIA/Fuser/issues", "to PyTorch"
+        "with repro script to NVFuser at https://github.com/NVIDIA/Fuser/issues",
+        "to PyTorch",
     )
     assert {"FD307", "FD901"} <= set(findings(torchs, tmp_path))

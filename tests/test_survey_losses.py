@@ -1,4 +1,5 @@
-"""What a survey calls gone: changes of a share, with their interval and cause, one row a loss."""
+"""What a survey calls gone: changes of a share, with their interval and cause, one
+row a loss."""
 
 from __future__ import annotations
 
@@ -20,11 +21,18 @@ from fusiondoc.captures.commit import commit_of
 from fusiondoc.model.survey_answers import Gone, Survey
 from fusiondoc.reports import survey_documents as documents
 from fusiondoc.workflows.loss_causes import losses_of, onset
-from fusiondoc.workflows.share_changes import best_slope, best_split, evidence, plausible_indices
+from fusiondoc.workflows.share_changes import (
+    best_slope,
+    best_split,
+    evidence,
+    plausible_indices,
+)
 from fusiondoc.workflows.share_explanations import Factor, History, scopes_of
 from fusiondoc.workflows.survey import survey
 
-_SPEC = importlib.util.spec_from_file_location("survey_losses", ROOT / "benchmarks" / "survey_losses.py")
+_SPEC = importlib.util.spec_from_file_location(
+    "survey_losses", ROOT / "benchmarks" / "survey_losses.py"
+)
 assert _SPEC is not None and _SPEC.loader is not None
 fleet = importlib.util.module_from_spec(_SPEC)
 sys.modules["survey_losses"] = fleet
@@ -50,8 +58,11 @@ HARMLESS = tuple(name for name, _ in fleet.HARMLESS)
 
 
 @pytest.mark.nightly
-def test_every_loss_is_a_row_and_nothing_else_is(tmp_path: Path, fusiondoc: Run) -> None:
-    """A fleet with a model for each name; the row has the groups, the cause, and a day in its interval."""
+def test_every_loss_is_a_row_and_nothing_else_is(
+    tmp_path: Path, fusiondoc: Run
+) -> None:
+    """A fleet with a model for each name; the row has the groups, the cause, and a
+    day in its interval."""
     models = len(LOSSES) + len(HARMLESS)
     known = fleet.make(tmp_path, 100 * models, models, 5, LOSSES + HARMLESS)
     done = fusiondoc("survey", tmp_path, "--format", "json", "--workers", "2")
@@ -65,7 +76,9 @@ def test_every_loss_is_a_row_and_nothing_else_is(tmp_path: Path, fusiondoc: Run)
 
 def history(runs: int, *factors: Factor) -> History:
     """A run a day."""
-    days = tuple(f"2025-{1 + day // 28:02}-{1 + day % 28:02}" for day in range(runs))
+    days = tuple(
+        f"2025-{1 + day // 28:02}-{1 + day % 28:02}" for day in range(runs)
+    )
     return History(days, True, factors, scopes_of(runs, factors))
 
 
@@ -74,12 +87,16 @@ def factor(name: str, texts: list[str], ordered: bool = True) -> Factor:
     return Factor(name, values, tuple(map(values.index, texts)), ordered, True)
 
 
-def found(has: str, *factors: Factor, tested: int = 1) -> list[tuple[str, tuple[str, ...], int, int]]:
-    """``1``: the run has it, ``0``: it lacks it, ``-``: it does not tell. Cause, what came with it, and how
-    many runs are before and after."""
+def found(
+    has: str, *factors: Factor, tested: int = 1
+) -> list[tuple[str, tuple[str, ...], int, int]]:
+    """``1``: the run has it, ``0``: it lacks it, ``-``: it does not tell. Cause,
+    what came with it, and how many runs are before and after."""
     told = [None if one == "-" else int(one) for one in has]
     losses = losses_of(history(len(has), *factors), told, tested)
-    return [(one.by, one.together, len(one.before), len(one.after)) for one in losses]
+    return [
+        (one.by, one.together, len(one.before), len(one.after)) for one in losses
+    ]
 
 
 @pytest.mark.parametrize(
@@ -109,10 +126,15 @@ def test_many_groups_need_more_evidence() -> None:
 def test_the_cause_is_what_explains_the_runs_best() -> None:
     """Torch is upgraded machine by machine, a driver at about that time."""
     dice = random.Random(3)
-    torch = ["2.1" if day > 40 and (day > 80 or dice.random() < 0.5) else "2.0" for day in range(120)]
+    torch = [
+        "2.1" if day > 40 and (day > 80 or dice.random() < 0.5) else "2.0"
+        for day in range(120)
+    ]
     driver = ["550" if day > 60 else "535" for day in range(120)]
     has = "".join("10"[one == "2.1"] for one in torch)
-    ((by, together, _, after),) = found(has, factor("driver", driver), factor("torch", torch))
+    ((by, together, _, after),) = found(
+        has, factor("driver", driver), factor("torch", torch)
+    )
     assert (by, together, after) == ("torch", (), torch.count("2.1"))
 
 
@@ -121,14 +143,19 @@ def test_what_changed_with_the_cause_is_named() -> None:
     cuda = ["11.8"] * 30 + ["12.1"] * 30
     commit = [f"{day // 7}" for day in range(60)]
     assert found(
-        "1" * 30 + "0" * 30, factor("torch", torch), factor("cuda", cuda), factor("commit", commit)
+        "1" * 30 + "0" * 30,
+        factor("torch", torch),
+        factor("cuda", cuda),
+        factor("commit", commit),
     ) == [("torch", ("cuda",), 30, 30)]
 
 
 def test_a_loss_of_one_gpu_is_of_its_runs() -> None:
     gpus = ["A100", "H100", "L40S"] * 40
     commits = ["a"] * 60 + ["b"] * 60
-    has = "".join("10"[gpu == "H100" and commit == "b"] for gpu, commit in zip(gpus, commits))
+    has = "".join(
+        "10"[gpu == "H100" and commit == "b"] for gpu, commit in zip(gpus, commits)
+    )
     factors = factor("gpu", gpus, False), factor("commit", commits)
     ((by, _, before, after),) = found(has, *factors)
     assert (by, before, after) == ("commit", 20, 20)
@@ -139,18 +166,27 @@ def test_a_loss_of_one_gpu_is_of_its_runs() -> None:
 
 @pytest.mark.parametrize("share", [0.05, 0.2])
 def test_what_a_gpu_never_had_is_not_lost(share: float) -> None:
-    """Also if more and more runs are on it; a GPU that is new takes its groups away."""
+    """Also if more and more runs are on it; a GPU that is new takes its groups
+    away."""
     dice = random.Random(11)
-    there = ["L40S" if dice.random() < share + 0.6 * day / 200 else "A100" for day in range(200)]
+    there = [
+        "L40S" if dice.random() < share + 0.6 * day / 200 else "A100"
+        for day in range(200)
+    ]
     there[1] = "L40S"
-    assert not found("".join("10"[gpu == "L40S"] for gpu in there), factor("gpu", there, False))
+    assert not found(
+        "".join("10"[gpu == "L40S"] for gpu in there), factor("gpu", there, False)
+    )
     new = ["H200" if day > 100 and day % 2 else "A100" for day in range(200)]
-    ((by, *_),) = found("".join("10"[gpu == "H200"] for gpu in new), factor("gpu", new, False))
+    ((by, *_),) = found(
+        "".join("10"[gpu == "H200"] for gpu in new), factor("gpu", new, False)
+    )
     assert by == "gpu"
 
 
 def test_the_interval_of_a_change() -> None:
-    """By the profile of the likelihood: one day where the share falls from all to none, more where less."""
+    """By the profile of the likelihood: one day where the share falls from all to
+    none, more where less."""
     days = [f"{day:03}" for day in range(200)]
     sharp = [1] * 100 + [0] * 100
     split = best_split(sharp, days)
@@ -165,14 +201,23 @@ def test_the_interval_of_a_change() -> None:
         within += places[0] <= 100 <= places[1]
         wide += places[1] - places[0]
     assert within >= 180 and 1 < wide / 200 < 30
-    assert best_split(sharp, ["1"] * 200) is None and plausible_indices(sharp, ["1"] * 200) is None
+    assert (
+        best_split(sharp, ["1"] * 200) is None
+        and plausible_indices(sharp, ["1"] * 200) is None
+    )
 
 
 def test_a_gradual_change_begins_and_ends() -> None:
     dice = random.Random(4)
-    has = [int(dice.random() > min(1, max(0, (day - 100) / 60))) for day in range(300)]
+    has = [
+        int(dice.random() > min(1, max(0, (day - 100) / 60))) for day in range(300)
+    ]
     slope = best_slope(has, range(300))
-    assert slope is not None and abs(slope.begin - 100) < 20 and abs(slope.end - 160) < 20
+    assert (
+        slope is not None
+        and abs(slope.begin - 100) < 20
+        and abs(slope.end - 160) < 20
+    )
     (loss,) = losses_of(history(300), has, 1)
     assert loss.slope is not None
     begin, first, last, until = onset(history(300), has, loss)
@@ -193,14 +238,19 @@ Make = Callable[..., Survey]
 
 @pytest.fixture
 def of_days(tmp_path: Path) -> Make:
-    """A survey of a run a day: ``report(day)`` is what changes in the golden report."""
+    """A survey of a run a day: ``report(day)`` is what changes in the golden
+    report."""
 
     def make(days: int, report: Callable[[int, dict[str, Any]], None]) -> Survey:
         text = (ROOT / "fixtures" / "golden" / "capture.json").read_text()
         for day in range(days):
             data = json.loads(text)
             stamp = f"2025{1 + day // 28:02}{1 + day % 28:02}-000000"
-            data["target"] = {"name": "a/m.py", "options": {}, "capture": f".fusiondoc/{stamp}-m"}
+            data["target"] = {
+                "name": "a/m.py",
+                "options": {},
+                "capture": f".fusiondoc/{stamp}-m",
+            }
             report(day, data)
             (tmp_path / f"{day}.json").write_text(json.dumps(data))
         return survey([str(tmp_path)], workers=1)
@@ -209,16 +259,23 @@ def of_days(tmp_path: Path) -> Make:
 
 
 def _groups(data: dict[str, Any], *groups: str) -> None:
-    """``3 mul add``: a group of these operators at line 3 and the following ones."""
+    """``3 mul add``: a group of these operators at line 3 and the following
+    ones."""
     first = data["groups"][0]
     made = []
     for number, text in enumerate(groups):
         line, *ops = text.split()
         nodes = [
-            {"op": f"aten::{op}", "source": f"/a/m.py:{int(line) + at}:8", "user_source": None}
+            {
+                "op": f"aten::{op}",
+                "source": f"/a/m.py:{int(line) + at}:8",
+                "user_source": None,
+            }
             for at, op in enumerate(ops)
         ]
-        made.append({**first, "id": f"G{number}", "nodes": nodes, "phase": "forward"})
+        made.append(
+            {**first, "id": f"G{number}", "nodes": nodes, "phase": "forward"}
+        )
     data["groups"] = made
 
 
@@ -248,10 +305,21 @@ ONE, TWO = "10 mul add relu", "20 sub exp tanh"
         ("510 mul add relu", "10 sub exp tanh"),
         ("10 mul add gelu", "20 sub exp tanh"),
     ],
-    ids=["the same", "moved", "one larger group", "split", "far away", "an operator written otherwise"],
+    ids=[
+        "the same",
+        "moved",
+        "one larger group",
+        "split",
+        "far away",
+        "an operator written otherwise",
+    ],
 )
-def test_another_form_of_a_group_is_no_loss(of_days: Make, later: tuple[str, ...]) -> None:
-    made = of_days(20, lambda day, data: _groups(data, *((ONE, TWO) if day < 10 else later)))
+def test_another_form_of_a_group_is_no_loss(
+    of_days: Make, later: tuple[str, ...]
+) -> None:
+    made = of_days(
+        20, lambda day, data: _groups(data, *((ONE, TWO) if day < 10 else later))
+    )
     assert not made.gone
 
 
@@ -262,27 +330,41 @@ def test_a_group_that_shrinks_is_a_loss(of_days: Make) -> None:
             _outside(data, 11, "add", "relu")
 
     (gone,) = of_days(20, report).gone
-    assert gone.text.startswith("mul, add, relu") and gone.why == ("FD230 in 10 runs",)
+    assert gone.text.startswith("mul, add, relu") and gone.why == (
+        "FD230 in 10 runs",
+    )
     assert (gone.date_from, gone.date) == ("2025-01-10", "2025-01-11")
 
 
 def test_a_loss_after_lines_moved_has_the_last_lines(of_days: Make) -> None:
     def report(day: int, data: dict[str, Any]) -> None:
         lines = 10 + day // 5
-        _groups(data, *([f"{lines} mul add relu"] if day < 24 else []), f"{lines + 20} sub exp tanh")
+        _groups(
+            data,
+            *([f"{lines} mul add relu"] if day < 24 else []),
+            f"{lines + 20} sub exp tanh",
+        )
 
     made = of_days(40, report)
     (gone,) = made.gone
-    assert gone.text.endswith("at m.py:14, m.py:15") and gone.runs_before == 24 and made.moved == 2
+    assert (
+        gone.text.endswith("at m.py:14, m.py:15")
+        and gone.runs_before == 24
+        and made.moved == 2
+    )
 
 
-def test_runs_that_ended_early_or_trained_nothing_tell_nothing(of_days: Make) -> None:
+def test_runs_that_ended_early_or_trained_nothing_tell_nothing(
+    of_days: Make,
+) -> None:
     def report(day: int, data: dict[str, Any]) -> None:
         if day % 3 == 2 and day > 15:
             data["groups"] = data["groups"][:1]
             data["findings"] = [{"code": "FD905", "severity": "error"}]
         elif day > 22:
-            data["groups"] = [one for one in data["groups"] if one["phase"] != "backward"]
+            data["groups"] = [
+                one for one in data["groups"] if one["phase"] != "backward"
+            ]
             data["target"]["options"] = {"backward": False}
 
     assert not of_days(40, report).gone
@@ -292,7 +374,9 @@ def test_all_backward_groups_of_a_script_can_be_lost(of_days: Make) -> None:
     def report(day: int, data: dict[str, Any]) -> None:
         data["target"]["options"] = {"backward": False, "script": True}
         if day >= 15:
-            data["groups"] = [one for one in data["groups"] if one["phase"] != "backward"]
+            data["groups"] = [
+                one for one in data["groups"] if one["phase"] != "backward"
+            ]
 
     (gone,) = of_days(40, report).gone
     assert "(backward)" in gone.text and gone.date == "2025-01-16"
@@ -309,7 +393,9 @@ def test_the_documents_say_when_where_and_with_what(of_days: Make) -> None:
 
     made = of_days(40, report)
     (gone,) = made.gone
-    assert len(gone.groups) == len(gone.texts) == 2 and gone.together == ("CUDA 11.8 to 12.1",)
+    assert len(gone.groups) == len(gone.texts) == 2 and gone.together == (
+        "CUDA 11.8 to 12.1",
+    )
     text = " ".join(documents.as_text(made).split())
     assert "mul, add, relu at m.py:10, m.py:11, and 1 more group (" in text
     assert (
@@ -319,7 +405,11 @@ def test_the_documents_say_when_where_and_with_what(of_days: Make) -> None:
     page = documents.as_page(made)
     assert "torch 2.0.1 to 2.1.2; together with CUDA 11.8 to 12.1" in page
     (row,) = csv.DictReader(io.StringIO(documents.as_csv(made, "gone")))
-    assert row["date"] == "2025-01-21" and row["texts"].count("; ") == 1 and row["share_since"] == "0.0"
+    assert (
+        row["date"] == "2025-01-21"
+        and row["texts"].count("; ") == 1
+        and row["share_since"] == "0.0"
+    )
     assert max(map(len, documents.as_text(made).splitlines())) <= 80
 
 
@@ -338,13 +428,27 @@ def test_every_kind_of_row_can_be_read() -> None:
     from fusiondoc.views.losses_in_words import cells, sentence, title
 
     at = {"date": "2025-02-02", "date_from": "2025-02-01", "date_to": "2025-02-02"}
-    by_day = Gone(by="date", last="2025-02-01", since="2025-02-02", **base, **at, share_since=0.5)
+    by_day = Gone(
+        by="date",
+        last="2025-02-01",
+        since="2025-02-02",
+        **base,
+        **at,
+        share_since=0.5,
+    )
     assert sentence(by_day) == (
         "2025-02-02 (between 2025-02-01 and 2025-02-02): in 100 % of 9 runs before it, in 50 % of 9 runs"
         " since; nothing that the runs record changed at that time"
     )
     assert cells(by_day)[6] == Text("nothing that is recorded")
-    instances = Gone(by="commit", last="a1", since="b2", **base, instances=4, scope="GPU NVIDIA H200")
+    instances = Gone(
+        by="commit",
+        last="a1",
+        since="b2",
+        **base,
+        instances=4,
+        scope="GPU NVIDIA H200",
+    )
     assert title(instances) == "mul (fewer than 4 instances) (m.py)"
     assert sentence(instances) == (
         "in 100 % of 9 runs up to commit a1, in none of 9 runs from commit b2 on, of the runs with GPU NVIDIA"
@@ -357,7 +461,8 @@ def test_every_kind_of_row_can_be_read() -> None:
 
 
 def test_the_commit_of_a_program(tmp_path: Path) -> None:
-    """As git says it: on a branch, packed, of a further work tree, detached; without git running."""
+    """As git says it: on a branch, packed, of a further work tree, detached;
+    without git running."""
     if commit_of(tmp_path) is not None:
         pytest.skip("the temporary folder is in a repository")
     top = tmp_path / "top"
@@ -381,7 +486,11 @@ def test_the_commit_of_a_program(tmp_path: Path) -> None:
     assert commit_of(top) == git("rev-parse", "HEAD")[:12]
     git("worktree", "add", "-q", str(tmp_path / "other"), "-b", "side")
     git("commit", "-q", "--allow-empty", "-m", "two", folder=tmp_path / "other")
-    assert commit_of(tmp_path / "other") == git("rev-parse", "side")[:12] != commit_of(top)
+    assert (
+        commit_of(tmp_path / "other")
+        == git("rev-parse", "side")[:12]
+        != commit_of(top)
+    )
     git("checkout", "-q", "--detach")
     assert commit_of(top) == git("rev-parse", "HEAD")[:12]
     (top / ".git" / "HEAD").write_text("ref: refs/../../../etc/passwd")

@@ -1,4 +1,5 @@
-"""A survey of a bucket of a real object server (moto's, over HTTP): the answer is that of a local folder."""
+"""A survey of a bucket of a real object server (moto's, over HTTP): the answer is
+that of a local folder."""
 
 from __future__ import annotations
 
@@ -35,8 +36,18 @@ def server() -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [
+        sys.executable,
+        "-m",
+        "moto.server",
+        "-H",
+        "127.0.0.1",
+        "-p",
+        str(port),
+    ]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     address = f"http://127.0.0.1:{port}"
     names = {
         "AWS_ENDPOINT_URL": address,
@@ -70,8 +81,11 @@ def _wait_for(address: str) -> None:
 
 
 def answers(found: Survey, top: str) -> dict[str, Any]:
-    """The answers without how they were made, with names below the folder or bucket."""
-    content = {name: value for name, value in plain(found).items() if name != "work"}
+    """The answers without how they were made, with names below the folder or
+    bucket."""
+    content = {
+        name: value for name, value in plain(found).items() if name != "work"
+    }
     text = repr(content)
     return {"text": text.replace(top, ""), "runs": len(found.runs)}
 
@@ -87,15 +101,24 @@ def test_a_bucket_has_the_answer_of_a_folder(server: str, tmp_path: Path) -> Non
     client = boto3.client("s3")
     client.create_bucket(Bucket="fleet")
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-        client.upload_file(str(file), "fleet", f"reports/{file.relative_to(folder).as_posix()}")
+        client.upload_file(
+            str(file), "fleet", f"reports/{file.relative_to(folder).as_posix()}"
+        )
     local = survey([str(folder)], workers=1)
     for workers in (1, 2):
         stored = survey(["s3://fleet/reports"], workers=workers)
         assert answers(stored, "s3://fleet/reports") == answers(local, str(folder))
-    assert len(local.unreadable) == 1 and len(local.duplicates) == 1 and local.ignored == 1
+    assert (
+        len(local.unreadable) == 1
+        and len(local.duplicates) == 1
+        and local.ignored == 1
+    )
     assert len(local.runs) == len(list(GOLDEN.glob("*.json")))
 
 
 def test_a_bucket_that_is_not_there(server: str) -> None:
-    with pytest.raises(UsageError, match=r"cannot list s3://nowhere|there is nothing at s3://nowhere"):
+    with pytest.raises(
+        UsageError,
+        match=r"cannot list s3://nowhere|there is nothing at s3://nowhere",
+    ):
         survey(["s3://nowhere/reports"])

@@ -1,4 +1,5 @@
-"""Workers of ``survey`` that are ended in the middle: the survey ends, with its answer and a note."""
+"""Workers of ``survey`` that are ended in the middle: the survey ends, with its
+answer and a note."""
 
 from __future__ import annotations
 
@@ -24,13 +25,17 @@ from fusiondoc.workflows.survey_listing import Item
 from fusiondoc.workflows.survey_tallies import read_chunk
 
 pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="workers are forks, and found in /proc"),
+    pytest.mark.skipif(
+        sys.platform != "linux", reason="workers are forks, and found in /proc"
+    ),
     pytest.mark.xdist_group("survey workers"),
 ]
 
 
 def _script(folder: str, name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / folder / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(
+        name, ROOT / folder / f"{name}.py"
+    )
     assert spec is not None and spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     sys.modules[name] = made  # its named tuples are looked up there
@@ -38,7 +43,10 @@ def _script(folder: str, name: str) -> ModuleType:
     return made
 
 
-fleet, ended = _script("benchmarks", "survey_fleet"), _script("fuzz", "survey_workers")
+fleet, ended = (
+    _script("benchmarks", "survey_fleet"),
+    _script("fuzz", "survey_workers"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +59,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.nightly
 def test_a_worker_of_the_command_line_that_is_ended(folder: Path) -> None:
-    """By SIGKILL and SIGTERM, at any time; fuzz/survey_workers.py does it more often."""
+    """By SIGKILL and SIGTERM, at any time; fuzz/survey_workers.py does it more
+    often."""
     done = ended.rounds("local", folder, ROOT, 4)
     assert {one.outcome for one in done} == {"the same answer"}, done
     assert sum(one.killed for one in done) == 4
@@ -79,22 +88,30 @@ def gone_at(chunk: Chunk, name: str, how: int) -> str:
 
 
 def test_handlers_of_the_first_process_are_not_those_of_its_workers() -> None:
-    """One that raises, as the command line has: in a worker it made an error of the work, and it went on."""
+    """One that raises, as the command line has: in a worker it made an error of the
+    work, and it went on."""
 
     def raises(number: int, frame: object) -> None:
         raise RuntimeError("a signal of the first process")
 
-    before = {number: signal.signal(number, raises) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {
+        number: signal.signal(number, raises)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+    }
     try:
         for how in (signal.SIGTERM, signal.SIGHUP, signal.SIGKILL):
             engine = Local(2)
             began = time.monotonic()
             found = {
                 one.chunk[0].name: one.made
-                for one in engine.outcomes(lambda chunk, how=how: gone_at(chunk, "3", how), chunks(9))
+                for one in engine.outcomes(
+                    lambda chunk, how=how: gone_at(chunk, "3", how), chunks(9)
+                )
             }
             assert time.monotonic() - began < 30 and engine.lost == 1
-            assert found == {str(one): None if one == 3 else str(one) for one in range(9)}
+            assert found == {
+                str(one): None if one == 3 else str(one) for one in range(9)
+            }
             assert signal.getsignal(signal.SIGTERM) is raises
             assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
     finally:
@@ -110,14 +127,17 @@ def _killed_while_it_answers(chunk: Chunk) -> bytes:
 
 
 def test_half_an_answer_is_not_waited_for() -> None:
-    """It is larger than a pipe holds, and the first process reads it only when its writer is dead."""
+    """It is larger than a pipe holds, and the first process reads it only when its
+    writer is dead."""
     engine = Local(3)
     made = []
     for outcome in engine.outcomes(_killed_while_it_answers, chunks(6)):
         if not made:
             time.sleep(1)
         made.append((outcome.chunk[0].name, outcome.made))
-    assert sorted(made) == [(str(one), None if one == 1 else b"") for one in range(6)]
+    assert sorted(made) == [
+        (str(one), None if one == 1 else b"") for one in range(6)
+    ]
     assert engine.lost == 1
 
 
@@ -129,7 +149,9 @@ def test_an_error_of_the_work_is_that_of_the_survey() -> None:
         list(Local(1).outcomes(fails, chunks(2)))
 
 
-def test_what_a_worker_has_unpacked_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_worker_has_unpacked_goes_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import tempfile
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -144,7 +166,9 @@ def test_what_a_worker_has_unpacked_goes_with_it(tmp_path: Path, monkeypatch: py
     assert outcome.made is None and not list(tmp_path.iterdir())
 
 
-def test_an_interrupted_survey_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_survey_leaves_no_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pids: list[int] = []
     for outcome in Local(2).outcomes(lambda chunk: os.getpid(), chunks(20)):
         pids.append(outcome.made)
@@ -162,7 +186,8 @@ class _Future:
 
 
 class _Empty:
-    """Stands for a Dask client whose workers come late, or never: what the engine does with it is real."""
+    """Stands for a Dask client whose workers come late, or never: what the engine
+    does with it is real."""
 
     def __init__(self, later: int | None) -> None:
         self._looks = 0
@@ -176,7 +201,10 @@ class _Empty:
 
     def submit(self, call: Any, work: Any, chunk: Chunk, **_: Any) -> Any:
         future = _Future()
-        future.result = lambda timeout: ("tcp://a:1" if len(chunk) % 2 else "tcp://b:2", work(chunk))  # type: ignore[attr-defined]
+        future.result = lambda timeout: (
+            "tcp://a:1" if len(chunk) % 2 else "tcp://b:2",
+            work(chunk),
+        )  # type: ignore[attr-defined]
         future.release = lambda: None  # type: ignore[attr-defined]
         return future
 
@@ -200,7 +228,9 @@ class _Package(ModuleType):
             "CancelledError": type("C", (Exception,), {}),
         }
         self.client = type("client", (), errors)
-        self.scheduler = type("scheduler", (), {"KilledWorker": type("K", (Exception,), {})})
+        self.scheduler = type(
+            "scheduler", (), {"KilledWorker": type("K", (Exception,), {})}
+        )
 
     def Client(self, *_: Any, **__: Any) -> _Empty:
         return self._client
@@ -219,12 +249,20 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     return made  # type: ignore[return-value]
 
 
-def test_workers_that_come_after_the_survey_are_counted(folder: Path, cluster: Any) -> None:
+def test_workers_that_come_after_the_survey_are_counted(
+    folder: Path, cluster: Any
+) -> None:
     """``work.workers`` was the number at the start: 0 for a run that two did."""
     cluster(later=6)
     notes: list[str] = []
-    made = survey(folder / "fleet", engine="dask", address="tcp://x", notify=notes.append)
-    assert made.work.workers == 2 and made.work.lost_workers == 0 and len(made.runs) > 300
+    made = survey(
+        folder / "fleet", engine="dask", address="tcp://x", notify=notes.append
+    )
+    assert (
+        made.work.workers == 2
+        and made.work.lost_workers == 0
+        and len(made.runs) > 300
+    )
     assert notes == ["note: the Dask cluster has no workers now; waiting for one"]
 
 
@@ -234,10 +272,17 @@ def test_a_cluster_without_workers_is_not_waited_for_ever(
     monkeypatch.setattr(survey_engines, "MOST_WAIT", 0.2)
     cluster(later=None)
     notes: list[str] = []
-    made = survey(folder / "fleet", engine="dask", address="tcp://x", notify=notes.append)
+    made = survey(
+        folder / "fleet", engine="dask", address="tcp://x", notify=notes.append
+    )
     assert not made.runs and len(made.unreadable) > 300
-    assert all("no worker was there to read it" in one.why for one in made.unreadable)
-    assert any("has had no workers for 0.2 s" in note and "files not read" in note for note in notes)
+    assert all(
+        "no worker was there to read it" in one.why for one in made.unreadable
+    )
+    assert any(
+        "has had no workers for 0.2 s" in note and "files not read" in note
+        for note in notes
+    )
     with pytest.raises(NoWorkers):
         list(Dask("tcp://x").outcomes(read_chunk, chunks(1)))
 
@@ -255,4 +300,6 @@ def test_the_last_files_of_a_worker_are_named_if_they_kill_each(
     made = survey(folder / "fleet", workers=2, notify=notes.append)
     died = [one for one in made.unreadable if "the worker died" in one.why]
     assert [Path(one.run).name for one in died] == ["run-000010.json"]
-    assert notes[0].startswith("note: a worker died; its ") and notes[1].endswith("its 1 file is read again")
+    assert notes[0].startswith("note: a worker died; its ") and notes[1].endswith(
+        "its 1 file is read again"
+    )

@@ -1,8 +1,10 @@
-"""The table of rules of Transformer Engine's fuser against what six versions of it planned themselves.
+"""The table of rules of Transformer Engine's fuser against what six versions of it
+planned themselves.
 
-``fixtures/te/plans-*.jsonl.xz`` are plans of the real packages, recorded by tests/te_cpu/record_plans.py
-(which says how) on a machine without a GPU: plans, not runs. ``random-*.jsonl.xz`` are those of a hundred
-random sequences each, by random_plans.py; at night other sequences are planned.
+``fixtures/te/plans-*.jsonl.xz`` are plans of the real packages, recorded by
+tests/te_cpu/record_plans.py (which says how) on a machine without a GPU: plans, not
+runs. ``random-*.jsonl.xz`` are those of a hundred random sequences each, by
+random_plans.py; at night other sequences are planned.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ def programs(version: str) -> dict[str, TeRecords]:
 
 
 def recorded(name: str) -> str:
-    return lzma.decompress((ROOT / "fixtures" / "te" / f"{name}.jsonl.xz").read_bytes()).decode()
+    return lzma.decompress(
+        (ROOT / "fixtures" / "te" / f"{name}.jsonl.xz").read_bytes()
+    ).decode()
 
 
 def programs_of(text: str) -> dict[str, TeRecords]:
@@ -68,7 +72,11 @@ def programs_of(text: str) -> dict[str, TeRecords]:
         elif record["record"] == "te_package":
             package = [record]
         rows.setdefault(name, []).append(record)
-    left_out = {name for name, lines in rows.items() if any(one["record"] == "left_out" for one in lines)}
+    left_out = {
+        name
+        for name, lines in rows.items()
+        if any(one["record"] == "left_out" for one in lines)
+    }
     found = {}
     for name, lines in rows.items():
         if name and name not in left_out:
@@ -82,17 +90,27 @@ def report(version: str, program: str) -> Report:
 
 
 def fused(version: str, program: str, phase: str) -> list[str]:
-    """Classes of the fused operators in training, in order; ``"-"`` where the version cannot build it."""
+    """Classes of the fused operators in training, in order; ``"-"`` where the
+    version cannot build it."""
     if program not in programs(version):
         return ["-"]
     found = report(version, program).te
     assert found is not None
-    steps = [one for fuser in found.fusers for one in getattr(fuser.plans[0], phase)]
+    steps = [
+        one for fuser in found.fusers for one in getattr(fuser.plans[0], phase)
+    ]
     return [one.op for one in steps if one.fused]
 
 
 def test_six_versions_were_recorded() -> None:
-    assert [version_of(one) for one in VERSIONS] == [(1, 13), (2, 10), (2, 13), (2, 15), (2, 20), (2, 7)]
+    assert [version_of(one) for one in VERSIONS] == [
+        (1, 13),
+        (2, 10),
+        (2, 13),
+        (2, 15),
+        (2, 20),
+        (2, 7),
+    ]
     assert min(len(programs(version)) for version in VERSIONS) > 15
     assert len(programs("2.20.2")) == 34
 
@@ -105,12 +123,15 @@ def test_the_table_makes_the_plans_of_every_version(version: str) -> None:
 
 
 def held_against_the_table(text: str) -> int:
-    """How many programs there are, each with the plans and the reasons of the table."""
+    """How many programs there are, each with the plans and the reasons of the
+    table."""
     found = programs_of(text)
     for name, told in found.items():
         assert told.plans and not disagreements(told), name
         unknown = [
-            one for one in te_report(EMPTY, told, "te").unfused if one.reason.code in ("FD249", "FD299")
+            one
+            for one in te_report(EMPTY, told, "te").unfused
+            if one.reason.code in ("FD249", "FD299")
         ]
         assert not unknown, name
     return len(found)
@@ -144,9 +165,21 @@ def test_random_sequences_of_today(version: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
         file.extractall(tmp_path / "te")
     folders = [ROOT / "tests" / "te_cpu", tmp_path / "te", ROOT]
-    program = [sys.executable, "-W", "ignore", folders[0] / "random_plans.py", str(date.today()), "300"]
+    program = [
+        sys.executable,
+        "-W",
+        "ignore",
+        folders[0] / "random_plans.py",
+        str(date.today()),
+        "300",
+    ]
     path = os.pathsep.join(map(str, folders))
-    done = subprocess.run(program, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    done = subprocess.run(
+        program,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert held_against_the_table(done.stdout) > 200
 
@@ -155,7 +188,10 @@ def test_a_neighbour_that_a_fusion_of_the_program_took_is_named() -> None:
     told = programs_of(recorded("random-2.13.0-own"))["3:197"]
     texts = {one.reason.text for one in te_report(EMPTY, told, "te").unfused}
     own = "a fusion that the program registered"
-    assert f"ForwardLinearBiasActivation: Bias next to it went into OwnFused, {own}" in texts
+    assert (
+        f"ForwardLinearBiasActivation: Bias next to it went into OwnFused, {own}"
+        in texts
+    )
 
 
 def test_a_plan_that_another_version_made_disagrees() -> None:
@@ -166,10 +202,17 @@ def test_a_plan_that_another_version_made_disagrees() -> None:
     older = replace(told, package=replace(told.package, version="1.13.0"))
     found = disagreements(older)
     assert {one.phase for one in found} == {"forward", "backward"}
-    assert found[0].planned == "ForwardLinearScaleAdd(0, 1, 2)" and found[0].by_table == "nothing"
+    assert (
+        found[0].planned == "ForwardLinearScaleAdd(0, 1, 2)"
+        and found[0].by_table == "nothing"
+    )
 
 
-BIAS, ADD, SCALE = "ForwardLinearBiasActivation", "ForwardLinearBiasAdd", "ForwardLinearScaleAdd"
+BIAS, ADD, SCALE = (
+    "ForwardLinearBiasActivation",
+    "ForwardLinearBiasAdd",
+    "ForwardLinearScaleAdd",
+)
 
 
 @pytest.mark.parametrize(
@@ -187,10 +230,18 @@ BIAS, ADD, SCALE = "ForwardLinearBiasActivation", "ForwardLinearBiasAdd", "Forwa
         ("scale and sum", "forward", [["-"], [SCALE], [SCALE], [SCALE]]),
         ("scale and sum", "backward", [["-"], *[["BackwardLinearScale"]] * 3]),
         ("scale and sum not in place", "forward", [["-"], [], [], []]),
-        ("bias between product and scale", "forward", [["-"], [BIAS], [BIAS], [BIAS]]),
+        (
+            "bias between product and scale",
+            "forward",
+            [["-"], [BIAS], [BIAS], [BIAS]],
+        ),
         ("extra output in place", "backward", [["BackwardLinearAdd"]] * 4),
         ("extra output not in place", "backward", [["-"], [], [], []]),
-        ("extra output and RMSNorm", "backward", [["-"], [], ["BackwardAddRMSNorm"], ["BackwardAddRMSNorm"]]),
+        (
+            "extra output and RMSNorm",
+            "backward",
+            [["-"], [], ["BackwardAddRMSNorm"], ["BackwardAddRMSNorm"]],
+        ),
         ("extra output in place and RMSNorm", "backward", [[]] * 4),
         ("extra output and LayerNorm", "backward", [["-"], [], [], []]),
         ("no recipe", "backward", [[]] * 4),
@@ -205,17 +256,31 @@ BIAS, ADD, SCALE = "ForwardLinearBiasActivation", "ForwardLinearBiasAdd", "Forwa
         ("column", "backward", [["-"], [], [], []]),
         ("userbuffers", "forward", [["UserbuffersForwardLinear"]] * 4),
         ("userbuffers", "backward", [["UserbuffersBackwardLinear"]] * 4),
-        ("userbuffers, row and bias", "forward", [["UserbuffersForwardLinear"]] * 4),
+        (
+            "userbuffers, row and bias",
+            "forward",
+            [["UserbuffersForwardLinear"]] * 4,
+        ),
         ("grouped MLP", "forward", [["-"], ["-"], [], []]),
-        ("a fusion of its own", "forward", [["-"], ["-"], ["ScaledBias"], ["ScaledBias"]]),
+        (
+            "a fusion of its own",
+            "forward",
+            [["-"], ["-"], ["ScaledBias"], ["ScaledBias"]],
+        ),
     ],
 )
-def test_what_each_version_fuses(program: str, phase: str, by_version: list[list[str]]) -> None:
-    for version, expected in zip(("1.13.0", "2.7.0", "2.13.0", "2.20.2"), by_version):
+def test_what_each_version_fuses(
+    program: str, phase: str, by_version: list[list[str]]
+) -> None:
+    for version, expected in zip(
+        ("1.13.0", "2.7.0", "2.13.0", "2.20.2"), by_version
+    ):
         assert fused(version, program, phase) == expected, version
 
 
-def reasons(version: str, program: str, op: str, phase: str) -> set[tuple[str, str]]:
+def reasons(
+    version: str, program: str, op: str, phase: str
+) -> set[tuple[str, str]]:
     return {
         (row.reason.code, row.reason.text)
         for row in report(version, program).unfused
@@ -227,7 +292,13 @@ def reasons(version: str, program: str, op: str, phase: str) -> set[tuple[str, s
 @pytest.mark.parametrize(
     "program, op, phase, code, words",
     [
-        ("bias in float32", "Bias", "forward", "FD241", "neither float16 nor bfloat16"),
+        (
+            "bias in float32",
+            "Bias",
+            "forward",
+            "FD241",
+            "neither float16 nor bfloat16",
+        ),
         (
             "sum not in place",
             "AddExtraInput",
@@ -235,12 +306,30 @@ def reasons(version: str, program: str, op: str, phase: str) -> set[tuple[str, s
             "FD242",
             "ForwardLinearBiasAdd: the sum is not in place",
         ),
-        ("scale and sum not in place", "ConstantScale", "forward", "FD242", "ForwardLinearScaleAdd"),
-        ("extra output not in place", "BasicLinear", "backward", "FD242", "BackwardLinearAdd"),
+        (
+            "scale and sum not in place",
+            "ConstantScale",
+            "forward",
+            "FD242",
+            "ForwardLinearScaleAdd",
+        ),
+        (
+            "extra output not in place",
+            "BasicLinear",
+            "backward",
+            "FD242",
+            "BackwardLinearAdd",
+        ),
         ("row", "BasicLinear", "forward", "FD243", "row-parallel"),
         ("column", "BasicLinear", "backward", "FD243", "column-parallel"),
         ("no recipe", "GELU", "backward", "FD244", "there is no recipe"),
-        ("no quantizer before the bias", "GELU", "backward", "FD244", "takes no quantized gradient"),
+        (
+            "no quantizer before the bias",
+            "GELU",
+            "backward",
+            "FD244",
+            "takes no quantized gradient",
+        ),
         (
             "no bias",
             "BasicLinear",
@@ -256,7 +345,13 @@ def reasons(version: str, program: str, op: str, phase: str) -> set[tuple[str, s
             "needs BasicLinear before it, where Bias is",
         ),
         ("no bias", "GELU", "forward", "FD246", "no rule of Transformer Engine"),
-        ("options without processes", "BasicLinear", "backward", "FD247", "torch.distributed does not run"),
+        (
+            "options without processes",
+            "BasicLinear",
+            "backward",
+            "FD247",
+            "torch.distributed does not run",
+        ),
     ],
 )
 def test_why_an_operator_stays_basic(
@@ -267,15 +362,18 @@ def test_why_an_operator_stays_basic(
 
 
 def test_reasons_of_some_versions_only() -> None:
-    assert ("FD246", "BackwardAddRMSNorm takes it from Transformer Engine 2.8 on") in reasons(
-        "2.7.0", "extra output and RMSNorm", "RMSNorm", "backward"
-    )
+    assert (
+        "FD246",
+        "BackwardAddRMSNorm takes it from Transformer Engine 2.8 on",
+    ) in reasons("2.7.0", "extra output and RMSNorm", "RMSNorm", "backward")
     ((code, text),) = reasons("2.20.2", "backward override", "GELU", "backward")
     assert code == "FD244" and "backward_override" in text
     for version in ("2.15.0", "2.20.2"):
         ((code, text),) = reasons(version, "grouped MLP", "ScaledSwiGLU", "forward")
         assert code == "FD248" and "compute capability 10" in text
-    ((code, _),) = reasons("2.20.2", "extra output in place and RMSNorm", "RMSNorm", "backward")
+    ((code, _),) = reasons(
+        "2.20.2", "extra output in place and RMSNorm", "RMSNorm", "backward"
+    )
     assert code == "FD242"
 
 
@@ -289,7 +387,10 @@ def test_every_rule_of_the_table_was_fused_by_some_version() -> None:
         for step in (*plan.forward, *plan.backward)
         if step.fused
     }
-    never = {"GroupedMLP_CuTeGEMM", "BackwardBiasActivation"}  # another GPU; 2.6 alone
+    never = {
+        "GroupedMLP_CuTeGEMM",
+        "BackwardBiasActivation",
+    }  # another GPU; 2.6 alone
     assert {rule.fused for rule in RULES} - never == made - {"ScaledBias"}
 
 
@@ -306,8 +407,13 @@ def test_rows_count_operators_and_keep_the_lines_that_make_them() -> None:
     assert group.runs == 4  # two operators in training and inference
     assert (found.fuser.effective, found.fuser.live) == ("te", False)
     assert "a plan, not a run" in (found.fuser.why or "")
-    assert found.coverage.ops_fused == 4 and found.coverage.ops_total == 4 + 5  # GELU's forward has no rule
-    assert all((node.user_source or "").split(":")[0].endswith("record_plans.py") for node in group.nodes)
+    assert (
+        found.coverage.ops_fused == 4 and found.coverage.ops_total == 4 + 5
+    )  # GELU's forward has no rule
+    assert all(
+        (node.user_source or "").split(":")[0].endswith("record_plans.py")
+        for node in group.nodes
+    )
 
 
 def test_training_and_inference_are_plans_of_one_fuser() -> None:
@@ -316,23 +422,41 @@ def test_training_and_inference_are_plans_of_one_fuser() -> None:
         training, inference = fuser.plans
         assert (training.training, inference.training) == (True, False)
         assert training.recipe == "DelayedScaling" and inference.backward == ()
-        assert [one.op for one in training.backward] == ["BasicLinear", "BackwardActivationBias"]
+        assert [one.op for one in training.backward] == [
+            "BasicLinear",
+            "BackwardActivationBias",
+        ]
 
 
 def planner(kinds: list[BasicOperator], **plan: Any) -> Planner:
     facts = OperatorFacts(dtype="bfloat16")
-    return Planner((2, 6), "forward", kinds, Plan(1, 1, operators=(facts,) * len(kinds), **plan))
+    return Planner(
+        (2, 6),
+        "forward",
+        kinds,
+        Plan(1, 1, operators=(facts,) * len(kinds), **plan),
+    )
 
 
-def test_a_class_of_the_program_is_what_it_is_derived_from_whatever_its_name() -> None:
+def test_a_class_of_the_program_is_what_it_is_derived_from_whatever_its_name() -> (
+    None
+):
     linear = BasicOperator("BasicLinear", bases=("BasicLinear",))
-    mine, derived = BasicOperator("Bias", own=True), BasicOperator("Shift", bases=("Bias",), own=True)
+    mine, derived = (
+        BasicOperator("Bias", own=True),
+        BasicOperator("Shift", bases=("Bias",), own=True),
+    )
     assert planner([linear, mine]).planned == []
-    assert planner([linear, derived]).planned == [("ForwardLinearBiasActivation", (0, 1))]
+    assert planner([linear, derived]).planned == [
+        ("ForwardLinearBiasActivation", (0, 1))
+    ]
 
 
-def test_before_2_7_nothing_is_fused_in_an_operator_that_is_called_by_itself() -> None:
-    """``OperationFuser([self], fuse_ops=False)``: te.ops.Linear(x) was held against the rules before."""
+def test_before_2_7_nothing_is_fused_in_an_operator_that_is_called_by_itself() -> (
+    None
+):
+    """``OperationFuser([self], fuse_ops=False)``: te.ops.Linear(x) was held against
+    the rules before."""
     pair = [BasicOperator("BasicLinear"), BasicOperator("Bias")]
     alone = planner(pair, asked=False)
     assert planner(pair).planned and not alone.planned
@@ -341,11 +465,18 @@ def test_before_2_7_nothing_is_fused_in_an_operator_that_is_called_by_itself() -
 
 def test_fix_is_not_offered_for_what_goes_through_transformer_engine() -> None:
     """It changes programs for TorchScript, and refuses these."""
-    target, options = SimpleNamespace(text="m.py", kind="file"), SimpleNamespace(script=False)
-    request = SimpleNamespace(bundled=False, masked=(), target=target, options=options)
+    target, options = (
+        SimpleNamespace(text="m.py", kind="file"),
+        SimpleNamespace(script=False),
+    )
+    request = SimpleNamespace(
+        bundled=False, masked=(), target=target, options=options
+    )
 
     def offered(*plans: Plan) -> bool:
-        context: Any = SimpleNamespace(request=request, own=True, te=TeRecords(plans=plans))
+        context: Any = SimpleNamespace(
+            request=request, own=True, te=TeRecords(plans=plans)
+        )
         return can_be_fixed(context)
 
     assert offered() and not offered(Plan(1, 1))

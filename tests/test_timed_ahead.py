@@ -1,4 +1,5 @@
-"""Processes that warm up while other runs go on, and are timed when those are done."""
+"""Processes that warm up while other runs go on, and are timed when those are
+done."""
 
 from __future__ import annotations
 
@@ -40,14 +41,17 @@ def gone(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return (
+        Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    )
 
 
 @pytest.mark.torch
 def test_what_died_is_started_again_and_what_nobody_wants_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three of one program: one that warmed up, one that was killed, one that is no longer wanted."""
+    """Three of one program: one that warmed up, one that was killed, one that is no
+    longer wanted."""
     monkeypatch.setattr(bench_turns, "PROCESSES", 1)
     first, second, third = (request_of(tmp_path, factor) for factor in (2, 3, 4))
     with forks(), contextlib.closing(TimedAhead(3)) as ahead:
@@ -72,7 +76,9 @@ def test_what_died_is_started_again_and_what_nobody_wants_is_ended(
 
 
 @pytest.mark.torch
-def test_a_compiler_that_times_kernels_does_not_begin_beside_others(tmp_path: Path) -> None:
+def test_a_compiler_that_times_kernels_does_not_begin_beside_others(
+    tmp_path: Path,
+) -> None:
     with contextlib.closing(TimedAhead(3)) as ahead:
         ahead.begin(request_of(tmp_path, 2), "inductor")
         ahead.begin(request_of(tmp_path, 3), None)

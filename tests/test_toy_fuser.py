@@ -1,4 +1,5 @@
-"""A new fuser of TorchScript is one object: what it prints is seen in every report and in ``check``."""
+"""A new fuser of TorchScript is one object: what it prints is seen in every report
+and in ``check``."""
 
 from __future__ import annotations
 
@@ -50,10 +51,14 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="module")
 def process() -> Iterator[subprocess.Popen[str]]:
-    """A process in which the fuser is registered before anything else is imported, for all commands."""
+    """A process in which the fuser is registered before anything else is imported,
+    for all commands."""
     made = subprocess.Popen(
         [sys.executable, "-c", _COMMANDS],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
+        },
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -72,7 +77,9 @@ def run(process: subprocess.Popen[str]) -> Toy:
     def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         assert process.stdin is not None and process.stdout is not None
         print(json.dumps([str(folder), arguments]), file=process.stdin, flush=True)
-        return subprocess.CompletedProcess(arguments, *json.loads(process.stdout.readline()))
+        return subprocess.CompletedProcess(
+            arguments, *json.loads(process.stdout.readline())
+        )
 
     return run
 
@@ -94,7 +101,10 @@ def test_json_has_its_group_and_what_it_refuses(toy: Path, run: Toy) -> None:
     )
     assert report["fuser"]["effective"] == "toy"
     reasons = {row["op"]: row["reason"] for row in report["unfused"]}
-    assert reasons["aten::cumsum"]["text"] == "the toy fuser takes at most two dimensions"
+    assert (
+        reasons["aten::cumsum"]["text"]
+        == "the toy fuser takes at most two dimensions"
+    )
     assert reasons["aten::erfinv"]["text"] == "the toy fuser has no kernel for it"
     assert reasons["aten::erfinv"]["detail"]["condition"] == "toy_no_kernel"
     assert all(reason["stated"] for reason in reasons.values())
@@ -107,18 +117,24 @@ def test_documents_show_it(toy: Path, run: Toy, form: str) -> None:
     assert done.returncode == 0, done.stderr
     text = " ".join(done.stdout.split())
     assert "the toy fuser has no kernel for it" in text
-    assert "ToyGroup" in text or form == "markdown"  # which names no kinds of groups
+    assert (
+        "ToyGroup" in text or form == "markdown"
+    )  # which names no kinds of groups
     assert "aten::cumsum" in text
 
 
 def test_check_holds_its_groups(toy: Path, run: Toy) -> None:
-    (toy / "fusions.yaml").write_text("when:\n  fuser: toy\ngroups:\n  - [mul, tanh]\n")
+    (toy / "fusions.yaml").write_text(
+        "when:\n  fuser: toy\ngroups:\n  - [mul, tanh]\n"
+    )
     held = run(toy, "check", "toy.log", "--expect", "fusions.yaml")
     assert held.returncode == 0, held.stdout + held.stderr
     (toy / "fusions.yaml").write_text("groups:\n  - [mul, tanh, cumsum]\n")
     lost = run(toy, "check", "toy.log", "--expect", "fusions.yaml")
     assert lost.returncode == 1
-    assert "the toy fuser takes at most two dimensions" in " ".join(lost.stdout.split())
+    assert "the toy fuser takes at most two dimensions" in " ".join(
+        lost.stdout.split()
+    )
 
 
 def test_without_it_the_group_is_not_known(toy: Path, fusiondoc: Run) -> None:
@@ -131,33 +147,48 @@ def test_its_fields_decide_what_the_log_does_not_state(toy: Path, run: Toy) -> N
     line = f"%d : {TENSOR} = aten::erfinv(%c) # model.py:4:4\n"
     added = f"{line}[DUMP toy_fuser.cpp:130]   %e : {wide} = aten::relu(%w) # model.py:5:4\n"
     before, mark, after = LOG.partition("[DUMP toy_fuser.cpp:130] After ToyFuser:")
-    plan = after.replace(f"graph(%x : {TENSOR})", f"graph(%x : {TENSOR}, %w : {wide})", 1)
+    plan = after.replace(
+        f"graph(%x : {TENSOR})", f"graph(%x : {TENSOR}, %w : {wide})", 1
+    )
     plan = plan.replace(line, added, 1).replace("return (%d)", "return (%d, %e)", 1)
     (toy / "toy.log").write_text(before + mark + plan)
     done = run(toy, "parse", "toy.log", "--format", "json")
-    (reason,) = [row["reason"] for row in json.loads(done.stdout)["unfused"] if row["op"] == "aten::relu"]
+    (reason,) = [
+        row["reason"]
+        for row in json.loads(done.stdout)["unfused"]
+        if row["op"] == "aten::relu"
+    ]
     assert (reason["code"], reason["stated"]) == ("FD224", False)
     assert (reason["detail"]["dimensions"], reason["detail"]["most"]) == (3, 2)
     assert reason["text"] == "a tensor of 3 dimensions; the toy fuser takes up to 2"
 
 
 def test_groups_of_its_second_kind_are_its_own(toy: Path, run: Toy) -> None:
-    (toy / "toy.log").write_text(LOG.replace("prim::ToyGroup_0", "prim::ToyLibraryCall_0"))
+    (toy / "toy.log").write_text(
+        LOG.replace("prim::ToyGroup_0", "prim::ToyLibraryCall_0")
+    )
     done = run(toy, "parse", "toy.log", "--format", "json")
     report = json.loads(done.stdout)
     assert [group["kind"] for group in report["groups"]] == ["ToyLibraryCall"]
     assert report["fuser"]["effective"] == "toy"
 
 
-def test_a_fuser_without_dumps_prints_no_kernels_that_are_read(toy: Path, run: Toy) -> None:
+def test_a_fuser_without_dumps_prints_no_kernels_that_are_read(
+    toy: Path, run: Toy
+) -> None:
     done = run(toy, "kernels", "toy.log")
     note = "fusiondoc reads no kernels of the toy fuser; it reads those of nvFuser and NNC"
     assert note in " ".join(done.stderr.split())
 
 
-def test_its_dump_is_no_output_of_the_program(toy: Path, run: Toy, fusiondoc: Run) -> None:
+def test_its_dump_is_no_output_of_the_program(
+    toy: Path, run: Toy, fusiondoc: Run
+) -> None:
     (toy / "toy.log").write_text(f"Toy plan {{\n  mul\n  tanh\n}}\n{LOG}")
     arguments = ("parse", "toy.log", "--format", "json")
     with_it, without = run(toy, *arguments), fusiondoc(*arguments, cwd=toy)
-    printed = [json.loads(done.stdout)["parse"]["user_output"] for done in (with_it, without)]
+    printed = [
+        json.loads(done.stdout)["parse"]["user_output"]
+        for done in (with_it, without)
+    ]
     assert printed == [0, 4]

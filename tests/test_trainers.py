@@ -1,6 +1,8 @@
-"""The Trainers of Hugging Face and Lightning, their real packages: the nightly workflow installs them.
+"""The Trainers of Hugging Face and Lightning, their real packages: the nightly
+workflow installs them.
 
-At every push test_script_programs.py has a trainer of a library that is like theirs.
+At every push test_script_programs.py has a trainer of a library that is like
+theirs.
 """
 
 from __future__ import annotations
@@ -80,20 +82,35 @@ TRAINERS = {
 
 @pytest.mark.cold
 def test_trainers(tmp_path: Path, fusiondoc: Run) -> None:
-    """In one program, because most of it is their imports (transformers 5.23 with accelerate 1.15,
-    pytorch-lightning 2.6.6)."""
-    here = [one for name, one in TRAINERS.items() if importlib.util.find_spec(name) is not None]
+    """In one program, because most of it is their imports (transformers 5.23 with
+    accelerate 1.15, pytorch-lightning 2.6.6)."""
+    here = [
+        one
+        for name, one in TRAINERS.items()
+        if importlib.util.find_spec(name) is not None
+    ]
     if not here:
         pytest.skip("needs transformers with accelerate, or pytorch-lightning")
-    (tmp_path / "train.py").write_text("\n".join(source for source, *_ in here), "utf-8")
+    (tmp_path / "train.py").write_text(
+        "\n".join(source for source, *_ in here), "utf-8"
+    )
     done = fusiondoc(
-        "diagnose", "--script", "train.py", "--format", "json", "--", str(tmp_path / "out"), cwd=tmp_path
+        "diagnose",
+        "--script",
+        "train.py",
+        "--format",
+        "json",
+        "--",
+        str(tmp_path / "out"),
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     models = {one["name"]: one["groups"] for one in report["script"]["models"]}
     assert list(models) == [name for _, name, _, _ in here] and all(models.values())
-    assert {id for groups in models.values() for id in groups} == {g["id"] for g in report["groups"]}
+    assert {id for groups in models.values() for id in groups} == {
+        g["id"] for g in report["groups"]
+    }
     for groups in models.values():
         phases = {one["phase"] for one in report["groups"] if one["id"] in groups}
         assert phases == {"forward", "backward"}

@@ -58,7 +58,9 @@ NET = """
 """
 
 
-def diagnose(fusiondoc: Run, folder: Path, *arguments: object) -> tuple[dict[str, Any], str]:
+def diagnose(
+    fusiondoc: Run, folder: Path, *arguments: object
+) -> tuple[dict[str, Any], str]:
     done = fusiondoc("diagnose", *arguments, "--format", "json", cwd=folder)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), done.stderr
@@ -67,36 +69,68 @@ def diagnose(fusiondoc: Run, folder: Path, *arguments: object) -> tuple[dict[str
 @pytest.mark.torch
 def test_each_change_is_run_and_measured(fusiondoc: Run, tmp_path: Path) -> None:
     write(tmp_path, "net.py", NET)
-    report, said = diagnose(fusiondoc, tmp_path, "net.py", "--try", "--knob", "profiled_runs=1")
+    report, said = diagnose(
+        fusiondoc, tmp_path, "net.py", "--try", "--knob", "profiled_runs=1"
+    )
     tries = {one["change"]: one for one in report["tries"]}
     assert next(iter(tries)) == "unchanged"
-    assert set(tries) == {"unchanged", "nnc_reductions=on", "--trace", "--fuser onednn"}
+    assert set(tries) == {
+        "unchanged",
+        "nnc_reductions=on",
+        "--trace",
+        "--fuser onednn",
+    }
     assert f"trying {len(tries) - 1} of {len(tries) - 1}" in said
 
     asked = tries["unchanged"]
     assert asked["groups"] == len(report["groups"]) == 3
     assert asked["ops_fused"] == report["coverage"]["ops_fused"]
-    # What NNC and tracing can do here, by the words of torch: softmax is a reduction, the branch depends on
-    # a size.
+    # What NNC and tracing can do here, by the words of torch: softmax is a
+    # reduction, the branch depends on a size.
     assert tries["nnc_reductions=on"]["ops_fused"] == asked["ops_fused"] + 1
-    assert tries["--trace"]["groups"] == 2 and tries["--trace"]["unfused"] < asked["unfused"]
-    assert all(one["exit"] == 0 and one["problem"] is None for one in tries.values())
+    assert (
+        tries["--trace"]["groups"] == 2
+        and tries["--trace"]["unfused"] < asked["unfused"]
+    )
+    assert all(
+        one["exit"] == 0 and one["problem"] is None for one in tries.values()
+    )
     # NNC has no LLVM in the wheels for the CPU; oneDNN Graph runs real kernels.
-    assert asked["steady_seconds"] is None and tries["--trace"]["steady_seconds"] is None
+    assert (
+        asked["steady_seconds"] is None
+        and tries["--trace"]["steady_seconds"] is None
+    )
     assert tries["--fuser onednn"]["steady_seconds"] > 0
 
     advice = [f["advice"] for f in report["findings"] if f["code"] == "FD211"]
-    assert advice and all("Tried nnc_reductions=on: 1 operator more fused" in text for text in advice)
+    assert advice and all(
+        "Tried nnc_reductions=on: 1 operator more fused" in text for text in advice
+    )
 
     # The captures of the tries are inside that of the run, which stays the newest.
-    (capture,) = [path for path in (tmp_path / ".fusiondoc").iterdir() if path.is_dir()]
+    (capture,) = [
+        path for path in (tmp_path / ".fusiondoc").iterdir() if path.is_dir()
+    ]
     assert len(list((capture / "tries").iterdir())) == len(tries) - 1
     again = json.loads(fusiondoc("parse", "--format", "json", cwd=tmp_path).stdout)
-    assert again["tries"] == report["tries"] and again["findings"] == report["findings"]
-    one = fusiondoc("parse", capture / tries["--trace"]["capture"], "--format", "json", cwd=tmp_path)
+    assert (
+        again["tries"] == report["tries"]
+        and again["findings"] == report["findings"]
+    )
+    one = fusiondoc(
+        "parse",
+        capture / tries["--trace"]["capture"],
+        "--format",
+        "json",
+        cwd=tmp_path,
+    )
     assert len(json.loads(one.stdout)["groups"]) == 2
     text = fusiondoc("parse", cwd=tmp_path).stdout
-    assert "Tried" in text and "nnc_reductions=on" in text and "no speed where NNC" in text
+    assert (
+        "Tried" in text
+        and "nnc_reductions=on" in text
+        and "no speed where NNC" in text
+    )
 
 
 @pytest.mark.torch
@@ -119,12 +153,18 @@ def test_more_runs_and_a_change_that_fails(fusiondoc: Run, tmp_path: Path) -> No
     (found,) = [f for f in report["findings"] if f["code"] == "FD101"]
     assert "0 groups become 2" in found["advice"]
     if "--trace" in tries:  # tracing takes tensors only
-        assert tries["--trace"]["exit"] == 3 and "float" in tries["--trace"]["problem"]
+        assert (
+            tries["--trace"]["exit"] == 3 and "float" in tries["--trace"]["problem"]
+        )
 
 
 @pytest.mark.torch
 def test_nothing_to_try(fusiondoc: Run, tmp_path: Path) -> None:
-    write(tmp_path, "small.py", "import torch\n\ndef f(x):\n    return (x * 2.0 + 1.0).relu()\n")
+    write(
+        tmp_path,
+        "small.py",
+        "import torch\n\ndef f(x):\n    return (x * 2.0 + 1.0).relu()\n",
+    )
     options = ("small.py:f", "--input", "float32[4]", "--runs", 3, "--try")
     report, said = diagnose(fusiondoc, tmp_path, *options)
     assert report["tries"] == [] and "no finding suggests a change" in said
@@ -158,38 +198,60 @@ def row(**values: Any) -> Try:
 def test_effects_in_words() -> None:
     assert effect(row(), row()) == "the same groups"
     assert effect(row(), row(groups=1)) == "3 groups become 1"
-    assert effect(row(groups=1), row(groups=2, ops_fused=9)) == "1 group becomes 2, 1 operator fewer fused"
+    assert (
+        effect(row(groups=1), row(groups=2, ops_fused=9))
+        == "1 group becomes 2, 1 operator fewer fused"
+    )
     assert effect(row(), row(unfused=0)) == "0 instead of 4 not fused"
     assert effect(row(), row(fallbacks=0)) == "0 fallbacks instead of 1"
-    assert effect(row(), row(steady_seconds=0.001)) == "the same groups", "logged passes say nothing of speed"
+    assert effect(row(), row(steady_seconds=0.001)) == "the same groups", (
+        "logged passes say nothing of speed"
+    )
     twice, unsure = Ratio(2.0, 1.9, 2.1), Ratio(2.0, 0.9, 2.5)
-    assert effect(row(), row(groups=1, speed=twice)) == "3 groups become 1, 2.00 times as fast"
-    assert effect(row(), row(speed=unsure)) == "the same groups, no difference in speed"
+    assert (
+        effect(row(), row(groups=1, speed=twice))
+        == "3 groups become 1, 2.00 times as fast"
+    )
+    assert (
+        effect(row(), row(speed=unsure))
+        == "the same groups, no difference in speed"
+    )
     assert effect(row(), row(problem="no")) == "fails (no)"
-    assert "agree" in effect(row(wrong=3), row(wrong=0)) and "still" in effect(row(wrong=3), row(wrong=3))
+    assert "agree" in effect(row(wrong=3), row(wrong=0)) and "still" in effect(
+        row(wrong=3), row(wrong=3)
+    )
 
 
 @pytest.mark.torch
-def test_what_was_tried_is_timed_in_turns_against_the_run_as_asked(tmp_path: Path) -> None:
+def test_what_was_tried_is_timed_in_turns_against_the_run_as_asked(
+    tmp_path: Path,
+) -> None:
     """The same program twice, and one that cannot be timed."""
     (tmp_path / "net.py").write_text(
         "import torch\ninputs = (torch.ones(4, 4),)\ndef model(x):\n    return torch.relu(x) + 1.0\n"
     )
-    request = RunRequest(parse_target(str(tmp_path / "net.py")), Path(sys.executable), cwd=tmp_path)
-    asked, same, other = speeds_in_turns([(request, "none"), (request, "none"), (request, None)])
+    request = RunRequest(
+        parse_target(str(tmp_path / "net.py")), Path(sys.executable), cwd=tmp_path
+    )
+    asked, same, other = speeds_in_turns(
+        [(request, "none"), (request, "none"), (request, None)]
+    )
     assert asked is None and other is None
     assert same is not None and same.low <= same.value <= same.high
 
 
 @pytest.mark.torch
-def test_processes_that_warmed_up_ahead_are_those_that_are_timed(tmp_path: Path) -> None:
+def test_processes_that_warmed_up_ahead_are_those_that_are_timed(
+    tmp_path: Path,
+) -> None:
     """And one that nobody times ends with the others."""
     (tmp_path / "net.py").write_text(
         "import torch\ninputs = (torch.ones(4, 4),)\ndef model(x):\n    return torch.relu(x) + 1.0\n"
     )
     target = parse_target(str(tmp_path / "net.py"))
     one, other, left = (
-        RunRequest(target, Path(sys.executable), seed=seed, cwd=tmp_path) for seed in range(3)
+        RunRequest(target, Path(sys.executable), seed=seed, cwd=tmp_path)
+        for seed in range(3)
     )
     with contextlib.closing(TimedAhead(3)) as ahead:
         for request in (one, one, other, left):
@@ -206,13 +268,17 @@ def test_processes_that_warmed_up_ahead_are_those_that_are_timed(tmp_path: Path)
 def test_what_warms_up_for_long_is_timed_again_in_the_same_processes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A short warm-up has two processes each time, which end; a long one a single process that goes on."""
+    """A short warm-up has two processes each time, which end; a long one a single
+    process that goes on."""
     monkeypatch.setattr(timed_in_turns, "_TWICE_WITHIN", 1e-6)
     (tmp_path / "net.py").write_text(
         "import torch\ninputs = (torch.ones(4, 4),)\ndef model(x):\n    return torch.relu(x) + 1.0\n"
     )
     target = parse_target(str(tmp_path / "net.py"))
-    one, other = (RunRequest(target, Path(sys.executable), seed=seed, cwd=tmp_path) for seed in range(2))
+    one, other = (
+        RunRequest(target, Path(sys.executable), seed=seed, cwd=tmp_path)
+        for seed in range(2)
+    )
     with contextlib.closing(TimedAhead(1)) as ahead:
         pids = []
         for _ in range(2):
@@ -228,34 +294,53 @@ def test_what_warms_up_for_long_is_timed_again_in_the_same_processes(
 def test_a_try_is_timed_in_two_processes_whose_difference_is_in_its_interval(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Seconds of a step as of a program that waits for the host: as fast as the other in one process, 1.5
-    times in the next. One process alone said that the change helps, or that it does not."""
+    """Seconds of a step as of a program that waits for the host: as fast as the
+    other in one process, 1.5 times in the next. One process alone said that the
+    change helps, or that it does not."""
     steps = {"asked": [1.0, 1.0], "tried": [1.0, 1 / 1.5], "dies": [0.5, None]}
     started: list[str] = []
 
-    def start(wanted: Any, _fuser: str, interpreter: Any, _phase: str, _folder: Path) -> Any:
+    def start(
+        wanted: Any, _fuser: str, interpreter: Any, _phase: str, _folder: Path
+    ) -> Any:
         name = next(iter(wanted.knobs))
         step = steps[name][started.count(name)]
         started.append(name)
-        return bench_turns.VariantRun(name, interpreter, TimedChild(step or 1.0, step is None))  # type: ignore
+        return bench_turns.VariantRun(
+            name, interpreter, TimedChild(step or 1.0, step is None)
+        )  # type: ignore
 
     monkeypatch.setattr(timed_in_turns, "find_python", lambda path: path)
     monkeypatch.setattr(timed_in_turns, "inspect", lambda path: None)
     monkeypatch.setattr(timed_in_turns, "start_variant", start)
     (tmp_path / "net.py").touch()
     target, python = parse_target(str(tmp_path / "net.py")), Path(sys.executable)
-    requests = [(RunRequest(target, python, knobs={name: "1"}, cwd=tmp_path), "none") for name in steps]
+    requests = [
+        (RunRequest(target, python, knobs={name: "1"}, cwd=tmp_path), "none")
+        for name in steps
+    ]
     asked, tried, dies = speeds_in_turns(requests)
     assert started == [*steps, *steps] and asked is None
-    assert tried is not None and tried.low < 1 and tried.high > 1.49 and not tried.differs
-    assert dies is not None and dies.low > 1.9, "what its first process measured counts"
+    assert (
+        tried is not None
+        and tried.low < 1
+        and tried.high > 1.49
+        and not tried.differs
+    )
+    assert dies is not None and dies.low > 1.9, (
+        "what its first process measured counts"
+    )
 
 
 # -- what is tried, with what it is compared, and the verdict -----------------------------------------------
 
 
-def unfused(op: str, code: str, source: str = "m.py:1:2", text: str = "why") -> Unfused:
-    return Unfused(op, source, None, "forward", 1, Reason(code, text, True), (), ran=True)
+def unfused(
+    op: str, code: str, source: str = "m.py:1:2", text: str = "why"
+) -> Unfused:
+    return Unfused(
+        op, source, None, "forward", 1, Reason(code, text, True), (), ran=True
+    )
 
 
 def changes(
@@ -274,12 +359,19 @@ def changes(
         environment={"torch": "2.13.0"},
         fuser=SimpleNamespace(effective=fuser),
     )
-    return {one.title: one.codes for one in suggested(report, Options(**options), "file", training)}
+    return {
+        one.title: one.codes
+        for one in suggested(report, Options(**options), "file", training)
+    }
 
 
 def test_only_what_can_matter_is_tried() -> None:
-    """No reductions for a pooling, no freezing in training, no inplace=False with nothing in place."""
-    softmax, pool = unfused("aten::softmax", "FD211"), unfused("aten::max_pool2d", "FD211")
+    """No reductions for a pooling, no freezing in training, no inplace=False with
+    nothing in place."""
+    softmax, pool = (
+        unfused("aten::softmax", "FD211"),
+        unfused("aten::max_pool2d", "FD211"),
+    )
     assert "nnc_reductions=on" in changes([softmax], None)
     assert "nnc_reductions=on" not in changes([pool], None)
     relu = unfused("aten::relu_", "FD230", "torch/nn/functional.py:1:2")
@@ -290,13 +382,18 @@ def test_only_what_can_matter_is_tried() -> None:
     assert FREEZE not in changes([norm], True)  # in training mode
     assert FREEZE not in changes([norm], False, backward=True)
     assert FREEZE not in changes([norm], False, freeze=True)
-    assert not {FREEZE, IN_PLACE_OFF} & set(changes([relu, norm], None))  # no module
+    assert not {FREEZE, IN_PLACE_OFF} & set(
+        changes([relu, norm], None)
+    )  # no module
     mine = unfused("aten::add_", "FD230", "m.py:3:4")
-    assert IN_PLACE_OFF not in changes([mine], False)  # no module of torch.nn made it
+    assert IN_PLACE_OFF not in changes(
+        [mine], False
+    )  # no module of torch.nn made it
 
 
 def test_the_settings_of_the_plan_are_tried() -> None:
-    """Knobs that belong together in one run, each setting once, and none that the run has."""
+    """Knobs that belong together in one run, each setting once, and none that the
+    run has."""
     knobs = {"fuse_on_cpu": "on", "nnc_must_use_llvm": "off"}
     off = PlannedChange(
         "Let NNC fuse on the CPU", ChangeKind.KNOB, None, None, None, None, None, None, "",
@@ -309,7 +406,9 @@ def test_the_settings_of_the_plan_are_tried() -> None:
     assert changes([mul], None, plan=[replace(off, ops=())]) == changes([mul], None)
     reductions = replace(off, setting=Setting(knobs={"nnc_reductions": "on"}))
     assert changes([softmax], None, plan=[reductions]) == changes([softmax], None)
-    traced = replace(off, kind=ChangeKind.TRACE, setting=Setting(flags=("--trace",)))
+    traced = replace(
+        off, kind=ChangeKind.TRACE, setting=Setting(flags=("--trace",))
+    )
     assert "--trace" in changes([mul], None, plan=[traced])
     assert "--trace" not in changes([mul], None, plan=[traced], trace=True)
 
@@ -318,13 +417,20 @@ def test_knobs_of_a_device_are_tried_where_it_is_at_work() -> None:
     large = unfused("aten::sum", "FD273")
     tiled = unfused("aten::add", "FD268")
     tried = changes([large, tiled], None, fuser="inductor")
-    assert set(tried) == {"max_fusion_size=256", "cpp.max_horizontal_fusion_size=64"}  # on the CPU
+    assert set(tried) == {
+        "max_fusion_size=256",
+        "cpp.max_horizontal_fusion_size=64",
+    }  # on the CPU
     assert "max_fusion_size=256" not in changes([large], None, fuser="nnc")
-    tried = changes([large], None, fuser="inductor", knobs={"max_fusion_size": "256"})
+    tried = changes(
+        [large], None, fuser="inductor", knobs={"max_fusion_size": "256"}
+    )
     assert set(tried) == {"cpp.max_horizontal_fusion_size=64"}
     template = unfused("aten::mm", "FD269")
     assert not changes([template], None, fuser="inductor"), "on by default"
-    off = changes([template], None, fuser="inductor", knobs={"epilogue_fusion": "off"})
+    off = changes(
+        [template], None, fuser="inductor", knobs={"epilogue_fusion": "off"}
+    )
     assert set(off) == {"epilogue_fusion=on"}
 
 
@@ -338,15 +444,24 @@ def test_a_frozen_run_is_compared_with_a_frozen_one() -> None:
     assert follow_ups._like(frozen, [asked]) == 0  # none was tried before it
     assert follow_ups._like(row(frozen=True), [asked, frozen]) == 1
     assert follow_ups._like(row(), [asked, frozen]) == 0
-    assert follow_ups._like(row(frozen=True), [asked, row(frozen=True, problem="no")]) == 0
+    assert (
+        follow_ups._like(row(frozen=True), [asked, row(frozen=True, problem="no")])
+        == 0
+    )
 
 
 def test_the_verdict_names_the_best_or_says_that_nothing_helped() -> None:
     same, wrong = row(change="same"), row(change="wrong", ops_fused=12, wrong=2)
-    assert verdict_on_tries((row(), same, wrong)) == "No change helped: none of 2 fuses more or is faster"
+    assert (
+        verdict_on_tries((row(), same, wrong))
+        == "No change helped: none of 2 fuses more or is faster"
+    )
     slower = row(change="slower", ops_fused=15, speed=Ratio(0.5, 0.4, 0.6))
     assert verdict_on_tries((row(), slower)).startswith("No change helped")
-    good, better = row(change="good", ops_fused=11), row(change="better", groups=1, ops_fused=13, unfused=1)
+    good, better = (
+        row(change="good", ops_fused=11),
+        row(change="better", groups=1, ops_fused=13, unfused=1),
+    )
     assert verdict_on_tries((row(), good, better)) == (
         "Best: better: 3 → 1 groups, 10 → 13 operators fused, 4 → 1 not fused; good helped too"
     )
@@ -357,7 +472,8 @@ def test_the_verdict_names_the_best_or_says_that_nothing_helped() -> None:
 
 
 def test_a_long_change_leaves_room_for_the_numbers() -> None:
-    """A change of ``fix`` is a line of the program: it is broken, the numbers are not."""
+    """A change of ``fix`` is a line of the program: it is broken, the numbers are
+    not."""
     long = row(change="fix: " + "x = torch.transpose(y, 0, 1); " * 4, ops_fused=13)
     section = tried(SimpleNamespace(tries=(row(change="unchanged"), long)))  # type: ignore[arg-type]
     text = drawn(Lines(*sections((section,), 80)), 80, colour=False)
@@ -366,10 +482,24 @@ def test_a_long_change_leaves_room_for_the_numbers() -> None:
 
 
 def test_a_setting_is_made_part_of_a_request() -> None:
-    request = RunRequest(parse_target("zoo.net:model"), Path("python"), knobs={"guard": "off"}, backward=True)
-    setting = Setting("nnc", runs=7, knobs={"single_node": "on"}, flags=("--in-place-off", "--freeze"))
+    request = RunRequest(
+        parse_target("zoo.net:model"),
+        Path("python"),
+        knobs={"guard": "off"},
+        backward=True,
+    )
+    setting = Setting(
+        "nnc",
+        runs=7,
+        knobs={"single_node": "on"},
+        flags=("--in-place-off", "--freeze"),
+    )
     changed = request.with_setting(setting)
     assert (changed.fuser, changed.runs, changed.backward) == ("nnc", 7, True)
-    assert (changed.in_place_off, changed.freeze, changed.trace) == (True, True, False)
+    assert (changed.in_place_off, changed.freeze, changed.trace) == (
+        True,
+        True,
+        False,
+    )
     assert changed.knobs == {"guard": "off", "single_node": "on"}
     assert request.with_setting(Setting()) == request

@@ -1,4 +1,5 @@
-"""Figures as documents write them: three digits, no exponent, and a unit that fits after rounding."""
+"""Figures as documents write them: three digits, no exponent, and a unit that fits
+after rounding."""
 
 from __future__ import annotations
 
@@ -7,11 +8,16 @@ import pytest
 from fusiondoc.rendering import units
 
 
-@pytest.mark.parametrize("value", [0.00001234, 0.0999, 0.276, 1.0, 9.996, 33.14, 99.96, 100.4, 1125.4, 2e9])
+@pytest.mark.parametrize(
+    "value",
+    [0.00001234, 0.0999, 0.276, 1.0, 9.996, 33.14, 99.96, 100.4, 1125.4, 2e9],
+)
 def test_digits_are_those_of_the_number_rounded_to_three(value: float) -> None:
     written = units.digits(value)
     assert "e" not in written
-    assert float(written.replace(",", "")) == pytest.approx(float(f"{value:.3g}"), rel=5e-3)
+    assert float(written.replace(",", "")) == pytest.approx(
+        float(f"{value:.3g}"), rel=5e-3
+    )
 
 
 def test_no_figure_is_rounded_up_into_a_power_of_ten() -> None:

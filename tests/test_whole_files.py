@@ -20,7 +20,9 @@ from fusiondoc.cli import main
 from fusiondoc.whole_files import alone, read_within, refuse_endless, write_whole
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "report.json"
     file.write_bytes(b"old")
 
@@ -46,7 +48,9 @@ def test_a_signal_at_a_write_leaves_the_old_file_and_no_other(
     number = signal.Signals[name]
     sent: list[object] = []
     monkeypatch.setattr(os, "fsync", lambda handle: signal.raise_signal(number))
-    monkeypatch.setattr(os, "kill", lambda process, how: sent.append((process, how)))
+    monkeypatch.setattr(
+        os, "kill", lambda process, how: sent.append((process, how))
+    )
     before = signal.signal(number, signal.SIG_DFL)
     try:
         with pytest.raises(BaseException, match=str(int(number))):
@@ -102,7 +106,9 @@ def test_it_keeps_permissions_and_follows_links(tmp_path: Path) -> None:
 def test_it_writes_to_a_pipe(tmp_path: Path) -> None:
     code = "import sys; from pathlib import Path; from fusiondoc.whole_files import write_whole;"
     code += "write_whole(Path('/dev/stdout'), b'told')"
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, check=True
+    )
     assert done.stdout == b"told"
 
 
@@ -127,7 +133,9 @@ def test_one_that_is_being_written_or_kept_by_name_stays(tmp_path: Path) -> None
     store = CaptureStore(tmp_path)
     named, writing, dead = finished(store), store.new("y"), store.new("z")
     store.keep(named.name)
-    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    other = subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE
+    )
     try:
         (writing / WRITING).write_text(str(other.pid))
         (dead / WRITING).write_text("²")
@@ -149,7 +157,9 @@ def test_a_pipe_that_nobody_opens_is_not_waited_on_for_ever(
     for name in ("pipe", "pipe.gz"):
         os.mkfifo(tmp_path / name)
     (tmp_path / "a.log").write_bytes(
-        lzma.decompress((FIXTURES / "logs" / "nnc-2.11-add-relu.log.xz").read_bytes())
+        lzma.decompress(
+            (FIXTURES / "logs" / "nnc-2.11-add-relu.log.xz").read_bytes()
+        )
     )
     for arguments, said in (
         (["parse", "pipe"], "nobody opened the other end"),
@@ -158,11 +168,15 @@ def test_a_pipe_that_nobody_opens_is_not_waited_on_for_ever(
         (["parse", "a.log", "--output", "pipe"], "nobody opened the other end"),
     ):
         told = fusiondoc(*arguments, cwd=tmp_path)
-        assert told.returncode == 2 and said in told.stderr and "next: " in told.stderr, told.stderr
+        assert (
+            told.returncode == 2 and said in told.stderr and "next: " in told.stderr
+        ), told.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes of POSIX")
-def test_a_pipe_with_a_writer_is_read_to_its_end(fusiondoc: Run, tmp_path: Path) -> None:
+def test_a_pipe_with_a_writer_is_read_to_its_end(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writer = threading.Thread(target=lambda: pipe.write_text("hello\n"))
@@ -174,12 +188,16 @@ def test_a_pipe_with_a_writer_is_read_to_its_end(fusiondoc: Run, tmp_path: Path)
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="files of Linux")
 def test_files_without_an_end_are_refused(fusiondoc: Run, tmp_path: Path) -> None:
-    """``/proc/kmsg`` waits for more for ever; this one stands for it, as only root may open that."""
+    """``/proc/kmsg`` waits for more for ever; this one stands for it, as only root
+    may open that."""
     (tmp_path / "a.log").symlink_to("/proc/self/stat")
     for arguments in (["parse", "a.log"], ["compare", "/proc/self/stat", "a.log"]):
         told = fusiondoc(*arguments, cwd=tmp_path)
         assert told.returncode == 2 and "may never end" in told.stderr, told.stderr
-    with Path("/dev/zero").open("rb") as endless, pytest.raises(OSError, match="a device"):
+    with (
+        Path("/dev/zero").open("rb") as endless,
+        pytest.raises(OSError, match="a device"),
+    ):
         refuse_endless(endless.fileno(), Path("/dev/stdin"))
     with Path(os.devnull).open("rb") as empty:
         refuse_endless(empty.fileno(), Path("/dev/stdin"))

@@ -8,7 +8,8 @@ from fusiondoc.runner.bench_child import Died, Ready, Round
 
 
 class TimedChild:
-    """Stands for a process: ``step`` seconds a step, but for what the machine adds; dies where told."""
+    """Stands for a process: ``step`` seconds a step, but for what the machine adds;
+    dies where told."""
 
     log = records = Path("nowhere")
     chosen = facts = problem = None

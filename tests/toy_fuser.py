@@ -1,7 +1,8 @@
-"""A fuser that torch does not have, in one file: ``python toy_fuser.py`` is ``fusiondoc`` with it.
+"""A fuser that torch does not have, in one file: ``python toy_fuser.py`` is
+``fusiondoc`` with it.
 
-Its pass (``toy_fuser.cpp``) prints the graph that it leaves, with ``prim::ToyGroup`` nodes, and two messages
-on nodes that it does not take.
+Its pass (``toy_fuser.cpp``) prints the graph that it leaves, with
+``prim::ToyGroup`` nodes, and two messages on nodes that it does not take.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ TOY = Fuser(
     title="the toy fuser",
     kinds=("ToyGroup", "ToyLibraryCall"),
     operators=TakenOperators(
-        takes=frozenset(("aten::mul", "aten::add", "aten::relu", "aten::tanh", "aten::cumsum")),
+        takes=frozenset(
+            ("aten::mul", "aten::add", "aten::relu", "aten::tanh", "aten::cumsum")
+        ),
     ),
     limits=FuserLimits(
         most_dimensions=2,
@@ -32,13 +35,22 @@ TOY = Fuser(
         guards=frozenset(("prim::ToyGuard",)),
         signs=(b"Toy plan {",),
         dump_kinds=(
-            DumpKind("toy_plan", COMPILE, b"T", rb"Toy plan \{$", sections(main=rb"(?P<end>\}$)|  \S")),
+            DumpKind(
+                "toy_plan",
+                COMPILE,
+                b"T",
+                rb"Toy plan \{$",
+                sections(main=rb"(?P<end>\}$)|  \S"),
+            ),
         ),
         refusals=Refusals(
             file="toy_fuser",
             mark=b"skipping node",
             form=re.compile(rb"skipping node \((.+?)\): (.*)", re.S),
-            causes={b"no kernel": ("FD201", "toy_no_kernel"), b"too many dims": ("FD203", "toy_dimensions")},
+            causes={
+                b"no kernel": ("FD201", "toy_no_kernel"),
+                b"too many dims": ("FD203", "toy_dimensions"),
+            },
             other="FD201",
         ),
     ),

@@ -1,4 +1,5 @@
-"""JSON against a schema, which is itself checked once: that takes longer than what is held against it."""
+"""JSON against a schema, which is itself checked once: that takes longer than what
+is held against it."""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
-"""Children that start with torch imported: forks of a process that did that once, not two seconds for each.
-That process is one for all workers of xdist.
+"""Children that start with torch imported: forks of a process that did that once,
+not two seconds for each. That process is one for all workers of xdist.
 
-Runs of torch.compile, for which torch reads other variables at its import, are forks of another one. Children
-differ from what a user starts in nothing but that: a supervisor, a process and session of their own,
-their own pipe, environment, folder and end. Where a variable differs that torch or a library reads when it is
-imported, and in tests with the mark ``cold`` (how a process starts, is stopped or dies), a child is a new
-process. A ``fusiondoc`` that is a process itself has warm children where ``command()`` starts it.
+Runs of torch.compile, for which torch reads other variables at its import, are
+forks of another one. Children differ from what a user starts in nothing but that: a
+supervisor, a process and session of their own, their own pipe, environment, folder
+and end. Where a variable differs that torch or a library reads when it is imported,
+and in tests with the mark ``cold`` (how a process starts, is stopped or dies), a
+child is a new process. A ``fusiondoc`` that is a process itself has warm children
+where ``command()`` starts it.
 """
 
 from __future__ import annotations
@@ -70,9 +72,14 @@ class WarmSupervisor:
 
 
 class Warm:
-    """The process that has torch, started when it is first needed; at ``path``, that of another process."""
+    """The process that has torch, started when it is first needed; at ``path``,
+    that of another process."""
 
-    def __init__(self, path: str | None = None, variables: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        path: str | None = None,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._control: socket.socket | None = None
         self._path = path
         self._variables = variables
@@ -84,18 +91,23 @@ class Warm:
         assert self._path is not None
         return self._path
 
-    def start(self, command: Sequence[str], control: int, told: int) -> WarmSupervisor:
+    def start(
+        self, command: Sequence[str], control: int, told: int
+    ) -> WarmSupervisor:
         self.path()
         assert self._control is not None
         pipe, out = os.pipe()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # Behind -c: the supervisor's start and its arguments, of which the last two are the descriptors.
+        # Behind -c: the supervisor's start and its arguments, of which the last two
+        # are the descriptors.
         _, start, *arguments = command[command.index("-c") :]
         assert arguments[-2:] == [str(control), str(told)]
         request = {"start": start, "arguments": arguments[:-2], "asks": os.getpid()}
         descriptors = [control, told, out, theirs.fileno()]
         with theirs:
-            socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
+            socket.send_fds(
+                self._control, [json.dumps(request).encode()], descriptors
+            )
         os.close(out)
         pid = ours.recv(64)
         assert pid, "the process that has torch is gone"
@@ -126,15 +138,26 @@ class Warm:
             listener.bind(self._path)
             listener.listen()
             own = _connected(self._path)
-            self._process = subprocess.Popen(  # kept: forgotten, it is a ResourceWarning
-                [sys.executable, str(SERVER), str(listener.fileno()), str(folder)],
-                pass_fds=[listener.fileno()],
-                env={
-                    **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-                    **self._variables,
-                },
-                start_new_session=True,
-                stdout=subprocess.DEVNULL,  # buffered as a pipe is
+            self._process = (
+                subprocess.Popen(  # kept: forgotten, it is a ResourceWarning
+                    [
+                        sys.executable,
+                        str(SERVER),
+                        str(listener.fileno()),
+                        str(folder),
+                    ],
+                    pass_fds=[listener.fileno()],
+                    env={
+                        **{
+                            name: value
+                            for name, value in os.environ.items()
+                            if name != "PYTHONPATH"
+                        },
+                        **self._variables,
+                    },
+                    start_new_session=True,
+                    stdout=subprocess.DEVNULL,  # buffered as a pipe is
+                )
             )
         return own
 
@@ -157,12 +180,14 @@ _used: Warm | None = None
 
 
 def use(path: str | None = None) -> None:
-    """From now on the runner starts warm children where that is the same; ``path``: by the server there."""
+    """From now on the runner starts warm children where that is the same; ``path``:
+    by the server there."""
     global _used
     if not (hasattr(socket, "send_fds") and hasattr(os, "pidfd_open")):
         return
     warm = _used = Warm(path)
-    # For runs of torch.compile: with Inductor imported, and with what it reads at that time.
+    # For runs of torch.compile: with Inductor imported, and with what it reads at
+    # that time.
     compiles = Warm(variables=COMPILES)
     order_of_thread = threading.local()
     start = child._start_supervisor
@@ -174,7 +199,9 @@ def use(path: str | None = None) -> None:
     def popen(command: Sequence[str], **options: Any) -> Any:
         if allowed and "-c" in command:
             control, told = options["pass_fds"]
-            return (compiles if order_of_thread.compiles else warm).start(command, control, told)
+            return (compiles if order_of_thread.compiles else warm).start(
+                command, control, told
+            )
         return subprocess.Popen(command, **options)
 
     stand_in = types.SimpleNamespace(**{**vars(subprocess), "Popen": popen})
@@ -186,11 +213,17 @@ def use(path: str | None = None) -> None:
 
 
 def server() -> str | None:
-    """For ``use()`` in another process: where the server of this one listens, if there is one."""
+    """For ``use()`` in another process: where the server of this one listens, if
+    there is one."""
     return _used.path() if _used is not None and allowed else None
 
 
 def command() -> list[str]:
-    """What starts ``fusiondoc`` as a process of its own, with warm children where this one has them."""
+    """What starts ``fusiondoc`` as a process of its own, with warm children where
+    this one has them."""
     path = server()
-    return [sys.executable, str(START), path] if path else [sys.executable, "-m", "fusiondoc"]
+    return (
+        [sys.executable, str(START), path]
+        if path
+        else [sys.executable, "-m", "fusiondoc"]
+    )

@@ -1,8 +1,10 @@
-"""Whether work grows with the size of its input, whatever else the machine and this process have to do.
+"""Whether work grows with the size of its input, whatever else the machine and this
+process have to do.
 
-Lines of fusiondoc that are run are counted: the same at every time on every machine. What C does for one
-line, such as the search for a pattern, has no count; that is processor time, without the collecting of what
-other tests have left, and only a growth that is there each time is one.
+Lines of fusiondoc that are run are counted: the same at every time on every
+machine. What C does for one line, such as the search for a pattern, has no count;
+that is processor time, without the collecting of what other tests have left, and
+only a growth that is there each time is one.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ Work = Callable[[], object]
 
 
 def lines_run(work: Work) -> int:
-    """Lines of fusiondoc that ``work`` runs, loops and comprehensions counted each time round."""
+    """Lines of fusiondoc that ``work`` runs, loops and comprehensions counted each
+    time round."""
     count = 0
 
     def step(frame: FrameType, event: str, argument: object) -> Any:
@@ -42,15 +45,19 @@ def lines_run(work: Work) -> int:
 
 
 def lines_in_proportion(made: Callable[[int], Work], size: int) -> bool:
-    """Lines of ``made(2 * size)`` against those of ``made(size)``; what is cached at first is not counted."""
+    """Lines of ``made(2 * size)`` against those of ``made(size)``; what is cached
+    at first is not counted."""
     lines_run(made(max(size // 100, 1)))
     return lines_run(made(2 * size)) < MOST_GROWTH * lines_run(made(size))
 
 
 def time_in_proportion(made: Callable[[int], Work], size: int) -> bool:
-    """Eight times the size, and less than twenty times the time; 64 times where it is quadratic."""
+    """Eight times the size, and less than twenty times the time; 64 times where it
+    is quadratic."""
     made(size)()
-    return any(_seconds(made(8 * size)) < 20 * _seconds(made(size)) + 0.3 for _ in range(3))
+    return any(
+        _seconds(made(8 * size)) < 20 * _seconds(made(size)) + 0.3 for _ in range(3)
+    )
 
 
 def _seconds(work: Work) -> float:

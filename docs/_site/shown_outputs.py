@@ -1,10 +1,12 @@
-"""Runs the commands whose output the documentation shows, and writes what they print into the pages.
+"""Runs the commands whose output the documentation shows, and writes what they
+print into the pages.
 
     python docs/_site/shown_outputs.py [PAGE.md ...]
 
-A block is marked ``<!-- output: COMMAND -->``, or ``<!-- output: COMMAND | parts: first, Findings -->`` for
-some parts of a report: ``first`` is what comes before the first heading. It needs the torch that the README
-names. ``docs/encoder-layer.html`` is made too, unless pages are named.
+A block is marked ``<!-- output: COMMAND -->``, or ``<!-- output: COMMAND | parts:
+first, Findings -->`` for some parts of a report: ``first`` is what comes before the
+first heading. It needs the torch that the README names. ``docs/encoder-layer.html``
+is made too, unless pages are named.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(
-    r"<!-- output: (?P<command>.*?)(?: \| parts: (?P<parts>.*?))? -->\n```text\n(?P<shown>.*?)```", re.S
+    r"<!-- output: (?P<command>.*?)(?: \| parts: (?P<parts>.*?))? -->\n```text\n(?P<shown>.*?)```",
+    re.S,
 )
 
 
@@ -53,23 +56,38 @@ def parts_of(text: str, names: list[str]) -> str:
 
 
 def run(command: str, folder: Path) -> str:
-    """What a command prints to a terminal of 80 columns, without the folder; else its notes."""
+    """What a command prints to a terminal of 80 columns, without the folder; else
+    its notes."""
     words = [sys.executable, "-m", *shlex.split(command)]
     places = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    env = {**os.environ, "COLUMNS": "80", "PYTHONPATH": os.pathsep.join(filter(None, places))}
-    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, encoding="utf-8")
+    env = {
+        **os.environ,
+        "COLUMNS": "80",
+        "PYTHONPATH": os.pathsep.join(filter(None, places)),
+    }
+    done = subprocess.run(
+        words, cwd=folder, env=env, capture_output=True, text=True, encoding="utf-8"
+    )
     if done.returncode not in (0, 1):
         raise SystemExit(f"{command}: exit status {done.returncode}\n{done.stderr}")
     return (done.stdout or done.stderr).replace(f"{folder}{os.sep}", "")
 
 
 def prepared(folder: Path) -> Path:
-    """A folder as the pages have it: that of the repository, with its recorded captures unpacked."""
+    """A folder as the pages have it: that of the repository, with its recorded
+    captures unpacked."""
     (folder / "fixtures").symlink_to(ROOT / "fixtures")
-    # A copy: reports show lines of files beneath the current folder only, and a link leads out of it.
-    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns(".fusiondoc"))
+    # A copy: reports show lines of files beneath the current folder only, and a
+    # link leads out of it.
+    shutil.copytree(
+        ROOT / "examples",
+        folder / "examples",
+        ignore=shutil.ignore_patterns(".fusiondoc"),
+    )
     for name in ("encoder-layer-nvfuser-2.1.2", "two-gpus-ddp-nvfuser-2.1.2"):
-        with tarfile.open(ROOT / "fixtures" / "captures" / f"{name}.tar.xz") as archive:
+        with tarfile.open(
+            ROOT / "fixtures" / "captures" / f"{name}.tar.xz"
+        ) as archive:
             archive.extractall(folder)
     return folder
 
@@ -95,7 +113,10 @@ def renew(page: Path) -> None:
 
 def main(names: list[str]) -> None:
     pages = [Path(name).resolve() for name in names]
-    for page in pages or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    for page in pages or [
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+    ]:
         if "<!-- output:" in page.read_text(encoding="utf-8"):
             renew(page)
     if not pages:

@@ -1,5 +1,5 @@
-"""Runs a command in a terminal of 80 columns and draws what that showed at some moment, for pages of what
-changes while it runs.
+"""Runs a command in a terminal of 80 columns and draws what that showed at some
+moment, for pages of what changes while it runs.
 
     $ pip install pyte
     $ python docs/_site/terminal_picture.py PICTURE.svg MOMENT COMMAND...
@@ -22,13 +22,16 @@ COLUMNS, LINES = 80, 24
 
 
 def screens(command: list[str]) -> list[list[list[tuple[str, str]]]]:
-    """What stood on the screen after each piece of output: lines of characters with their styles."""
+    """What stood on the screen after each piece of output: lines of characters with
+    their styles."""
     screen = pyte.Screen(COLUMNS, LINES)
     stream = pyte.ByteStream(screen)
     found = []
     child, terminal = pty.fork()
     if not child:
-        os.environ.update(COLUMNS=str(COLUMNS), LINES=str(LINES), TERM="xterm-256color")
+        os.environ.update(
+            COLUMNS=str(COLUMNS), LINES=str(LINES), TERM="xterm-256color"
+        )
         os.execvp(command[0], command)
     while True:
         try:
@@ -42,8 +45,14 @@ def screens(command: list[str]) -> list[list[list[tuple[str, str]]]]:
         found.append(
             [
                 [
-                    (cell.data, ("bold " if cell.bold else "") + ("dim" if cell.fg == "brightblack" else ""))
-                    for cell in (screen.buffer[row][column] for column in range(COLUMNS))
+                    (
+                        cell.data,
+                        ("bold " if cell.bold else "")
+                        + ("dim" if cell.fg == "brightblack" else ""),
+                    )
+                    for cell in (
+                        screen.buffer[row][column] for column in range(COLUMNS)
+                    )
                 ]
                 for row in range(LINES)
             ]

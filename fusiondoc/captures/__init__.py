@@ -1,6 +1,7 @@
 """Captures and their records: the folder of a run, read anywhere, without torch.
 
-Here: where captures are kept, and how many, as options say, else a variable, else the configuration file.
+Here: where captures are kept, and how many, as options say, else a variable, else
+the configuration file.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ KEPT = 20
 
 IN, LAST = "captures-in", "keep-last"
 """The options, and the keys of the configuration."""
-VARIABLES: Mapping[str, str] = {IN: "FUSIONDOC_CAPTURES", LAST: "FUSIONDOC_KEEP_LAST"}
+VARIABLES: Mapping[str, str] = {
+    IN: "FUSIONDOC_CAPTURES",
+    LAST: "FUSIONDOC_KEEP_LAST",
+}
 
 _given: dict[str, str] = {}
 """By options of this call."""
@@ -42,7 +46,8 @@ def forget() -> None:
 
 
 def folder_named() -> Path | None:
-    """The folder that was named for captures; None for ``.fusiondoc`` of the current one."""
+    """The folder that was named for captures; None for ``.fusiondoc`` of the
+    current one."""
     named = _value(IN)
     return Path(named).expanduser() if named else None
 
@@ -62,6 +67,7 @@ def _value(key: str) -> str | None:
 def _checked(key: str, value: str, where: str) -> str:
     if key == LAST and not 0 < (whole_number(value) or 0) < 10**9:
         raise UsageError(
-            f"{where}: '{value}' is not a number of captures", "A whole number from 1, such as 50."
+            f"{where}: '{value}' is not a number of captures",
+            "A whole number from 1, such as 50.",
         )
     return value

@@ -1,6 +1,7 @@
-"""A capture: a folder with the log of a run, the probe's records, the request, the result, and the results of
-further runs: bandwidth, the rerun without fallback, whose error it is, the timed and profiled runs, the
-tries, and what ``fix`` tried."""
+"""A capture: a folder with the log of a run, the probe's records, the request, the
+result, and the results of further runs: bandwidth, the rerun without fallback,
+whose error it is, the timed and profiled runs, the tries, and what ``fix``
+tried."""
 
 from __future__ import annotations
 
@@ -16,7 +17,12 @@ from typing import Any
 
 from fusiondoc.captures.ending import Ended, Result, failure_of, where_it_was
 from fusiondoc.captures.fuser_fault import Blame, FuserFault
-from fusiondoc.captures.probe_records import LeftRunning, Records, read_records, together
+from fusiondoc.captures.probe_records import (
+    LeftRunning,
+    Records,
+    read_records,
+    together,
+)
 from fusiondoc.captures.process_records import RANKS
 from fusiondoc.captures.raw_records import lines_of
 from fusiondoc.captures.request import KeptRequest
@@ -82,7 +88,8 @@ class ProfiledRun:
 
 @dataclass(frozen=True)
 class Tries:
-    """The runs of ``--try`` (``tries.json``); the first is the run as it was requested."""
+    """The runs of ``--try`` (``tries.json``); the first is the run as it was
+    requested."""
 
     tries: tuple[Try, ...] = ()
 
@@ -91,10 +98,16 @@ SCHEMA = "fusiondoc.capture/1"
 _SCHEMA_NUMBER = re.compile(r"fusiondoc\.capture/(\d+)\Z")
 
 REQUEST, RESULT, RECORDS = "request.json", "result.json", "records.jsonl"
-_PEAK, _RERUN, _TIMING, _TRIES = "peak.json", "rerun.json", "timing.json", "tries.json"
+_PEAK, _RERUN, _TIMING, _TRIES = (
+    "peak.json",
+    "rerun.json",
+    "timing.json",
+    "tries.json",
+)
 _PROFILE, _FAULT, FIXES = "profile.json", "fault.json", "fixes.json"
 LOGS = ("log", "log.1", "log.2")
-"""The log, and the newest lines of a long one whose end could not be put behind it: fusiondoc was killed."""
+"""The log, and the newest lines of a long one whose end could not be put behind it:
+fusiondoc was killed."""
 INNER = (
     "rerun",
     "unfused",
@@ -109,7 +122,19 @@ INNER = (
     "ranks/*",
 )
 """Folders of a capture with captures of further runs."""
-FILES = (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _FAULT, _TIMING, _PROFILE, _TRIES, FIXES, *LOGS)
+FILES = (
+    REQUEST,
+    RESULT,
+    RECORDS,
+    _PEAK,
+    _RERUN,
+    _FAULT,
+    _TIMING,
+    _PROFILE,
+    _TRIES,
+    FIXES,
+    *LOGS,
+)
 
 
 MOST_BYTES = 256 << 20
@@ -117,32 +142,40 @@ MOST_BYTES = 256 << 20
 
 
 class Capture:
-    """A capture folder. Every file but ``request.json`` may be missing or cut off: the run may have been
-    killed at any moment. Each file is read once, at the first use.
+    """A capture folder. Every file but ``request.json`` may be missing or cut off:
+    the run may have been killed at any moment. Each file is read once, at the first
+    use.
 
-    Args:
-        shown: how reports name the folder, where that is not ``path``; of an archive, the archive.
-        held: what must live as long as this, such as a temporary folder.
+    Args: shown: how reports name the folder, where that is not ``path``; of an
+        archive, the archive. held: what must live as long as this, such as a
+        temporary folder.
 
     Raises:
         UsageError: the folder is no capture, or one of a newer fusiondoc.
     """
 
-    def __init__(self, path: Path, shown: Path | None = None, held: object = None) -> None:
+    def __init__(
+        self, path: Path, shown: Path | None = None, held: object = None
+    ) -> None:
         self.path = path
         self.shown = shown
         self._held = held
         if not path.is_dir():
-            raise UsageError(f"there is no capture '{path}'", "fusiondoc captures lists them.")
+            raise UsageError(
+                f"there is no capture '{path}'", "fusiondoc captures lists them."
+            )
         _refuse_links(path)
         try:
             request = sound(json.loads(read_within(path / REQUEST)))
         except FileNotFoundError:
             raise UsageError(
-                f"'{path}' is not a capture: it has no {REQUEST}", "fusiondoc captures lists them."
+                f"'{path}' is not a capture: it has no {REQUEST}",
+                "fusiondoc captures lists them.",
             ) from None
         except (OSError, ValueError, RecursionError) as error:
-            raise UsageError(f"{path / REQUEST} cannot be read: {error}", "Run it again.") from None
+            raise UsageError(
+                f"{path / REQUEST} cannot be read: {error}", "Run it again."
+            ) from None
         _check_schema(path, request)
         for part in ("target", "options", "environment_set"):
             if not isinstance(request.get(part) or {}, dict):
@@ -160,7 +193,8 @@ class Capture:
 
     @property
     def from_archive(self) -> bool:
-        """Whether it was unpacked from an archive, such as a bundle; whatever it says of itself."""
+        """Whether it was unpacked from an archive, such as a bundle; whatever it
+        says of itself."""
         return self.shown is not None
 
     @property
@@ -170,7 +204,8 @@ class Capture:
 
     @property
     def log_path(self) -> Path:
-        """The log, byte for byte as the child wrote it up to the limit of the run; may be missing."""
+        """The log, byte for byte as the child wrote it up to the limit of the run;
+        may be missing."""
         return self.path / "log"
 
     @property
@@ -180,7 +215,8 @@ class Capture:
 
     @cached_property
     def result(self) -> Result:
-        """How the run ended; ``Ended.UNFINISHED`` while it runs and if fusiondoc itself was killed."""
+        """How the run ended; ``Ended.UNFINISHED`` while it runs and if fusiondoc
+        itself was killed."""
         return read_object(Result, object_of(self._bytes(RESULT))) or Result()
 
     @cached_property
@@ -190,13 +226,17 @@ class Capture:
 
     @cached_property
     def ranks(self) -> tuple[Capture, ...]:
-        """The captures of the processes that the launcher started here, in their order; () for a run of one
-        process."""
+        """The captures of the processes that the launcher started here, in their
+        order; () for a run of one process."""
         found = [
-            (whole_number(folder.name), folder) for folder in self.path.glob(f"{RANKS}/*") if folder.is_dir()
+            (whole_number(folder.name), folder)
+            for folder in self.path.glob(f"{RANKS}/*")
+            if folder.is_dir()
         ]
         made = []
-        for _, path in sorted((rank, path) for rank, path in found if rank is not None):
+        for _, path in sorted(
+            (rank, path) for rank, path in found if rank is not None
+        ):
             with contextlib.suppress(UsageError):  # damaged; it is missing then
                 made.append(self.further(path))
         return tuple(made)
@@ -209,9 +249,14 @@ class Capture:
 
     @cached_property
     def peak(self) -> Peak | None:
-        """The memory bandwidth that was given or measured for the run; None if none was."""
+        """The memory bandwidth that was given or measured for the run; None if none
+        was."""
         peak = read_object(Peak, object_of(self._bytes(_PEAK)))
-        known = peak is not None and peak.source in ("given", "measured") and peak.gb_per_s > 0
+        known = (
+            peak is not None
+            and peak.source in ("given", "measured")
+            and peak.gb_per_s > 0
+        )
         return peak if known else None
 
     @cached_property
@@ -230,7 +275,8 @@ class Capture:
 
     @property
     def fuser_is_at_fault(self) -> bool:
-        """Whether the error that the run ended with is one that only the fused run has."""
+        """Whether the error that the run ended with is one that only the fused run
+        has."""
         return self.fault is not None and self.fault.blame is Blame.FUSER
 
     @cached_property
@@ -246,12 +292,13 @@ class Capture:
         return read_object(ProfiledRun, kept) if kept else None
 
     def inner(self, name: str | None) -> Path | None:
-        """The folder of a further run, by the name that a file of this capture gives; None for any other
-        name: somebody else may have written the file."""
+        """The folder of a further run, by the name that a file of this capture
+        gives; None for any other name: somebody else may have written the file."""
         return self.path / name if name is not None and name in INNER else None
 
     def further(self, path: Path) -> Capture:
-        """The capture of a further run in this one, read once; UsageError if it is none."""
+        """The capture of a further run in this one, read once; UsageError if it is
+        none."""
         if path not in self._further:
             self._further[path] = Capture(path)
         return self._further[path]
@@ -263,14 +310,15 @@ class Capture:
 
     @cached_property
     def fixes(self) -> Fixes | None:
-        """The changes of the program that ``fix`` tried on this run, and what became of each; None if there
-        were none."""
+        """The changes of the program that ``fix`` tried on this run, and what
+        became of each; None if there were none."""
         kept = object_of(self._bytes(FIXES))
         return read_object(Fixes, kept) if kept else None
 
     @property
     def left_later(self) -> LeftRunning | None:
-        """The processes that further runs (without fallback, timed, tries) left running; None without any."""
+        """The processes that further runs (without fallback, timed, tries) left
+        running; None without any."""
         found = []
         for inner in INNER:
             for path in sorted(self.path.glob(inner)):
@@ -279,12 +327,14 @@ class Capture:
         return together(value for value in found if value is not None)
 
     def failure(self) -> FusiondocError | None:
-        """The error of the user's program that the run ended with, or None; None also for an interruption,
-        and for an error that only the fused run has, which is a finding."""
+        """The error of the user's program that the run ended with, or None; None
+        also for an interruption, and for an error that only the fused run has,
+        which is a finding."""
         return None if self.fuser_is_at_fault else self.error()
 
     def error(self) -> FusiondocError | None:
-        """The error that the run ended with, whoever is at fault; None for an interruption."""
+        """The error that the run ended with, whoever is at fault; None for an
+        interruption."""
         label = self.request.target.text or "the program"
         log = self.log_path if self.shown is None else self.shown / "log"
         timeout = self.request.options.timeout
@@ -298,25 +348,50 @@ class Capture:
             if failed is not None and self.result.timed_out:
                 failed.hint = self._where_ranks_were() or failed.hint
             return failed
-        log = first.log_path if self.shown is None else self.shown / RANKS / first.name / "log"
-        return failure_of(first.result, first.records, f"{label} on rank {first.name}", timeout, log)
+        log = (
+            first.log_path
+            if self.shown is None
+            else self.shown / RANKS / first.name / "log"
+        )
+        return failure_of(
+            first.result,
+            first.records,
+            f"{label} on rank {first.name}",
+            timeout,
+            log,
+        )
 
     @property
     def ending(self) -> Capture:
-        """Whose end is that of the run: of several ranks the one that failed first, else this."""
-        of_all = self.result.ended in (Ended.INTERRUPTED, Ended.TIMED_OUT, Ended.UNFINISHED)
+        """Whose end is that of the run: of several ranks the one that failed first,
+        else this."""
+        of_all = self.result.ended in (
+            Ended.INTERRUPTED,
+            Ended.TIMED_OUT,
+            Ended.UNFINISHED,
+        )
         return self if of_all else self._first_to_fail() or self
 
     @property
     def rank(self) -> int:
-        """The rank of a process that the launcher started, which is the name of its folder; else 0."""
+        """The rank of a process that the launcher started, which is the name of its
+        folder; else 0."""
         return whole_number(self.name) or 0
 
     def _first_to_fail(self) -> Capture | None:
-        """The rank that failed before the launcher ended the others; None where the launcher itself did."""
+        """The rank that failed before the launcher ended the others; None where the
+        launcher itself did."""
         failed = [rank for rank in self.ranks if rank.ended_badly]
-        own = [rank for rank in failed if rank.records.rank is not None and rank.records.rank.asked is None]
-        at = [(rank.records.rank.ended_at or 0.0, rank.rank, rank) for rank in own if rank.records.rank]
+        own = [
+            rank
+            for rank in failed
+            if rank.records.rank is not None and rank.records.rank.asked is None
+        ]
+        at = [
+            (rank.records.rank.ended_at or 0.0, rank.rank, rank)
+            for rank in own
+            if rank.records.rank
+        ]
         return min(at, key=lambda end: end[:2])[2] if at else None
 
     @property
@@ -325,14 +400,24 @@ class Capture:
         return self.result.ended in (Ended.SIGNAL, Ended.FAILED)
 
     def _where_ranks_were(self) -> str | None:
-        locations = [(rank.rank, where_it_was(rank.log_path)) for rank in self.ranks]
-        texts = [f"rank {number} was at {where}" for number, where in locations if where is not None]
+        locations = [
+            (rank.rank, where_it_was(rank.log_path)) for rank in self.ranks
+        ]
+        texts = [
+            f"rank {number} was at {where}"
+            for number, where in locations
+            if where is not None
+        ]
         if not texts:
             return None
-        return "; ".join(texts[:8]) + f". Their logs are in {self.path / RANKS}; --timeout gives more time."
+        return (
+            "; ".join(texts[:8])
+            + f". Their logs are in {self.path / RANKS}; --timeout gives more time."
+        )
 
     def keep_result(self, result: Result) -> None:
-        """Write how the run ended. OSError if it cannot be written, as of the methods below."""
+        """Write how the run ended. OSError if it cannot be written, as of the
+        methods below."""
         self._write(RESULT, result)
         self.result = result
 
@@ -372,20 +457,26 @@ class Capture:
         self.fixes = fixes
 
     def add_source_map(self, source_map: Mapping[str, object]) -> None:
-        """Add lines and layers of the program that the probe could not find, as it would have recorded
-        them."""
+        """Add lines and layers of the program that the probe could not find, as it
+        would have recorded them."""
         self.add_record("source_map", **source_map)
 
     def add_record(self, record: str, **fields: object) -> None:
-        """Add a record that the probe did not write. OSError if it cannot be written."""
+        """Add a record that the probe did not write. OSError if it cannot be
+        written."""
         with (self.path / RECORDS).open("a", encoding="utf-8") as records:
             records.write(json.dumps({"record": record, **fields}) + "\n")
         for name in ("_records", "records"):
             self.__dict__.pop(name, None)
 
     def document(self) -> dict[str, object]:
-        """Everything that it holds but the log, secrets masked, for ``captures show --format json``."""
-        content: dict[str, object] = {"name": self.name, "path": str(self.path), **self._raw_request}
+        """Everything that it holds but the log, secrets masked, for ``captures show
+        --format json``."""
+        content: dict[str, object] = {
+            "name": self.name,
+            "path": str(self.path),
+            **self._raw_request,
+        }
         content["result"] = as_json(self.result)
         content["records"] = lines_of(self._records)
         return masked_in(content)
@@ -401,13 +492,16 @@ class Capture:
 
 
 def _refuse_links(path: Path) -> None:
-    """A capture holds files that a run wrote; a link leads to something else, and a pipe is waited on for
-    ever."""
+    """A capture holds files that a run wrote; a link leads to something else, and a
+    pipe is waited on for ever."""
     for folder in (path, path / "sources", path / "files"):
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    if not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
+                    if not (
+                        entry.is_file(follow_symlinks=False)
+                        or entry.is_dir(follow_symlinks=False)
+                    ):
                         name = Path(entry.path).relative_to(path)
                         raise UsageError(
                             f"'{path}' is not a capture to trust: its {name} is a link, or not a file",

@@ -1,5 +1,6 @@
-"""Which commit of the user's program a run was made of, as its repository's own files say. Git is not
-started: the configuration of a repository can name programs that git runs."""
+"""Which commit of the user's program a run was made of, as its repository's own
+files say. Git is not started: the configuration of a repository can name programs
+that git runs."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from pathlib import Path
 from fusiondoc.whole_files import read_within
 
 _MOST_BYTES = 4 << 20
-"""Bytes of ``packed-refs``; larger ones, of very large repositories, are not read."""
+"""Bytes of ``packed-refs``; larger ones, of very large repositories, are not
+read."""
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 _BRANCH = re.compile(r"ref: (refs/[\w./+@-]{1,200})\Z")
 SHOWN = 12
@@ -17,8 +19,8 @@ SHOWN = 12
 
 
 def commit_of(folder: Path) -> str | None:
-    """The first digits of the commit that is checked out around a folder; None without a repository. Changes
-    that are not committed do not show."""
+    """The first digits of the commit that is checked out around a folder; None
+    without a repository. Changes that are not committed do not show."""
     try:
         for above in (folder, *folder.parents):
             if (above / ".git").exists():
@@ -34,7 +36,11 @@ def _repository(path: Path) -> Path:
     if path.is_dir():
         return path
     text = read_within(path, 4096).decode().strip()
-    return path.parent / text[len("gitdir: ") :] if text.startswith("gitdir: ") else path
+    return (
+        path.parent / text[len("gitdir: ") :]
+        if text.startswith("gitdir: ")
+        else path
+    )
 
 
 def _head(folder: Path) -> str | None:
@@ -53,7 +59,9 @@ def _head(folder: Path) -> str | None:
             return text if _COMMIT.match(text) else None
     if not (common / "packed-refs").is_file():
         return None
-    for line in read_within(common / "packed-refs", _MOST_BYTES).decode().splitlines():
+    for line in (
+        read_within(common / "packed-refs", _MOST_BYTES).decode().splitlines()
+    ):
         commit, _, name = line.partition(" ")
         if name == branch.group(1) and _COMMIT.match(commit):
             return commit

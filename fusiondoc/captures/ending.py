@@ -1,5 +1,6 @@
-"""How a run ended (``result.json``), and the consequence for the user: nothing, or an error with its exit
-status; and where the program was then. All other modules use the answer of this one."""
+"""How a run ended (``result.json``), and the consequence for the user: nothing, or
+an error with its exit status; and where the program was then. All other modules use
+the answer of this one."""
 
 from __future__ import annotations
 
@@ -8,7 +9,14 @@ from enum import Enum
 from pathlib import Path
 
 from fusiondoc.captures.probe_records import Failure, Records
-from fusiondoc.errors import CANNOT_RUN, WRONG_USAGE, CannotRun, FusiondocError, ModelFailed, UsageError
+from fusiondoc.errors import (
+    CANNOT_RUN,
+    WRONG_USAGE,
+    CannotRun,
+    FusiondocError,
+    ModelFailed,
+    UsageError,
+)
 from fusiondoc.model import dataclass
 from fusiondoc.probe import NO_MORE_RECORDS
 from fusiondoc.whole_files import open_regular
@@ -73,21 +81,28 @@ class Result:
         """Such as "died of SIGSEGV"."""
         if self.ended is Ended.SIGNAL:
             return f"died of {self.signal}"
-        return f"failed (status {self.exit_status})" if self.ended is Ended.FAILED else self.ended.value
+        return (
+            f"failed (status {self.exit_status})"
+            if self.ended is Ended.FAILED
+            else self.ended.value
+        )
 
     @property
     def cut_short(self) -> bool:
-        """The run did not come to its end: nothing follows from messages that its log lacks."""
+        """The run did not come to its end: nothing follows from messages that its
+        log lacks."""
         return self.ended in (Ended.INTERRUPTED, Ended.TIMED_OUT, Ended.SIGNAL)
 
 
 def ended_early(result: Result, records: Records) -> bool:
-    """Whether the program ended its process itself before the probe was done with it. A script may do that at
-    any time (os._exit), if its status is 0."""
+    """Whether the program ended its process itself before the probe was done with
+    it. A script may do that at any time (os._exit), if its status is 0."""
     if records.done is not None or records.error is not None:
         return False
     ended = result.ended
-    return ended is Ended.FAILED or (ended is Ended.DONE and records.target.how != "script")
+    return ended is Ended.FAILED or (
+        ended is Ended.DONE and records.target.how != "script"
+    )
 
 
 def failure_of(
@@ -105,7 +120,10 @@ def failure_of(
         return _timed_out(result, records, label, timeout, log)
     if result.ended is Ended.SIGNAL:
         if records.done is None or records.error is not None:
-            return ModelFailed(f"{label} died of {result.signal}", _after_signal(result.signal, log))
+            return ModelFailed(
+                f"{label} died of {result.signal}",
+                _after_signal(result.signal, log),
+            )
         return ModelFailed(
             f"{label} completed all passes, and its process died of {result.signal} as it ended",
             "What was captured is whole: fusiondoc parse reports it.",
@@ -119,7 +137,9 @@ def _timed_out(
     within = f"in {timeout:g} s" if timeout is not None else "in time"
     if records.error is not None:
         hint = f"After that its process did not end {within}: {_GOES_ON}; {_where(log)}."
-        return ModelFailed(_what_failed(records.error, label), hint, _traceback(records.error))
+        return ModelFailed(
+            _what_failed(records.error, label), hint, _traceback(records.error)
+        )
     if records.done is not None:
         return ModelFailed(
             f"{label} completed all passes, but its process did not end {within} and was stopped",
@@ -136,12 +156,17 @@ def _timed_out(
     )
 
 
-def _failed_with_status(result: Result, records: Records, label: str, log: Path) -> FusiondocError | None:
-    """The error of a run that ended by itself; None if it did all that it should."""
+def _failed_with_status(
+    result: Result, records: Records, label: str, log: Path
+) -> FusiondocError | None:
+    """The error of a run that ended by itself; None if it did all that it
+    should."""
     status, failure = result.exit_status, records.error
     hint = f"The whole output is in {log}."
     if failure is not None:
-        kind = {WRONG_USAGE: UsageError, CANNOT_RUN: CannotRun}.get(status or 0, ModelFailed)
+        kind = {WRONG_USAGE: UsageError, CANNOT_RUN: CannotRun}.get(
+            status or 0, ModelFailed
+        )
         output = _traceback(failure)
         if not output and kind is ModelFailed:
             output = _last_lines(log)
@@ -157,7 +182,9 @@ def _failed_with_status(result: Result, records: Records, label: str, log: Path)
         return None
     when = "after" if done else "before"
     return ModelFailed(
-        f"{label} ended with exit status {status} {when} all passes were done", hint, _last_lines(log)
+        f"{label} ended with exit status {status} {when} all passes were done",
+        hint,
+        _last_lines(log),
     )
 
 
@@ -173,7 +200,9 @@ def _where(log: Path) -> str:
 
 def _unwritten_records(log: Path) -> str | None:
     """Why the probe wrote no more records, if the end of the log states it."""
-    lines = [line for line in _tail(log).split("\n") if line.startswith(NO_MORE_RECORDS)]
+    lines = [
+        line for line in _tail(log).split("\n") if line.startswith(NO_MORE_RECORDS)
+    ]
     return lines[-1][len(NO_MORE_RECORDS) :].strip() if lines else None
 
 
@@ -223,7 +252,11 @@ _JIT_LINE = re.compile(r"\[(?:DUMP|DEBUG|UPDATE|SOURCE) [\w.]+:\d+\]")
 def _last_lines(log: Path) -> str:
     """The last lines that are the program's own."""
     tail = _tail(log).rstrip().split("\n")
-    lines = [line for line in tail if not line.startswith(_OWN) and not _JIT_LINE.match(line)][-_SHOWN_LINES:]
+    lines = [
+        line
+        for line in tail
+        if not line.startswith(_OWN) and not _JIT_LINE.match(line)
+    ][-_SHOWN_LINES:]
     return "\n".join(lines) if any(lines) else ""
 
 
@@ -236,20 +269,39 @@ def _tail(log: Path, size: int = _TAIL_BYTES) -> str:
         return ""
 
 
-_STACK = re.compile(r'^  File "(?P<file>[^"\n]{1,500})", line (?P<line>\d{1,9}) in ', re.MULTILINE)
-_CURRENT = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+.*\(most recent call first\):$", re.MULTILINE)
+_STACK = re.compile(
+    r'^  File "(?P<file>[^"\n]{1,500})", line (?P<line>\d{1,9}) in ', re.MULTILINE
+)
+_CURRENT = re.compile(
+    r"^(?:Current thread|Thread) 0x[0-9a-f]+.*\(most recent call first\):$",
+    re.MULTILINE,
+)
 _STACK_BYTES = 64 << 10
-_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen", "<string>")
+_LIBRARIES = (
+    "/site-packages/",
+    "/dist-packages/",
+    "/lib/python",
+    "<frozen",
+    "<string>",
+)
 
 
 def where_it_was(log: Path) -> str | None:
-    """``file:line`` of the program in which a process was when a signal ended it, by the stack that Python's
-    faulthandler printed at the end of its log; None without one."""
+    """``file:line`` of the program in which a process was when a signal ended it,
+    by the stack that Python's faulthandler printed at the end of its log; None
+    without one."""
     text = _tail(log, _STACK_BYTES)
     starts = [header.end() for header in _CURRENT.finditer(text)]
     if not starts:
         return None
-    frames = [(frame["file"], frame["line"]) for frame in _STACK.finditer(text, starts[-1])]
-    own = [frame for frame in frames if not any(part in frame[0] for part in _LIBRARIES)]
+    frames = [
+        (frame["file"], frame["line"])
+        for frame in _STACK.finditer(text, starts[-1])
+    ]
+    own = [
+        frame
+        for frame in frames
+        if not any(part in frame[0] for part in _LIBRARIES)
+    ]
     file_, line = (own or frames or [("", "")])[0]
     return f"{file_}:{line}" if file_ else None

@@ -1,5 +1,5 @@
-"""The records of the probe on AOTAutograd and te.ops (probe/aot_records.py, te_plans.py): one
-frozen dataclass a kind of record."""
+"""The records of the probe on AOTAutograd and te.ops (probe/aot_records.py,
+te_plans.py): one frozen dataclass a kind of record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from fusiondoc.model.aot import FusedModules
 
 @dataclass(frozen=True)
 class TracedNode:
-    """A node of an FX graph; ``inputs`` are names, "" for a value that is no node."""
+    """A node of an FX graph; ``inputs`` are names, "" for a value that is no
+    node."""
 
     name: str
     kind: str
@@ -31,7 +32,8 @@ class TracedNode:
 
 @dataclass(frozen=True)
 class TracedGraph:
-    """A graph of compilation ``number`` (from 1) of a site. ``phase``: joint, forward, backward."""
+    """A graph of compilation ``number`` (from 1) of a site. ``phase``: joint,
+    forward, backward."""
 
     site: int
     number: int
@@ -42,9 +44,10 @@ class TracedGraph:
 
 @dataclass(frozen=True)
 class PartitionDone:
-    """A joint graph has been partitioned. ``forward_outputs``: how many results of the joint graph, and of
-    the forward graph, are those of the function; the forward graph's others are saved. ``default_saved``:
-    what torch's default partition of the same graph saves."""
+    """A joint graph has been partitioned. ``forward_outputs``: how many results of
+    the joint graph, and of the forward graph, are those of the function; the
+    forward graph's others are saved. ``default_saved``: what torch's default
+    partition of the same graph saves."""
 
     site: int
     number: int
@@ -69,8 +72,8 @@ class Scripted:
 
 @dataclass(frozen=True)
 class GraphLines:
-    """A graph of torch.compile that a backend scripted or traced as it is, where its code is named ``file``:
-    the user's line for lines of it."""
+    """A graph of torch.compile that a backend scripted or traced as it is, where
+    its code is named ``file``: the user's line for lines of it."""
 
     file: str
     at: Mapping[str, str] = field(default_factory=dict)
@@ -147,13 +150,20 @@ class AotRecords:
 
     @property
     def source_map(self) -> dict[str, tuple[str, ...]]:
-        """``|file:line`` of scripted graphs to the user's lines, as ``user_source`` looks them up."""
+        """``|file:line`` of scripted graphs to the user's lines, as ``user_source``
+        looks them up."""
         sources: dict[str, tuple[str, ...]] = {}
         for plain in self.plain:
-            sources.update((f"|{plain.file}:{line}", (at,)) for line, at in plain.at.items())
-        graphs = {(graph.site, graph.number, graph.phase): graph for graph in self.graphs}
+            sources.update(
+                (f"|{plain.file}:{line}", (at,)) for line, at in plain.at.items()
+            )
+        graphs = {
+            (graph.site, graph.number, graph.phase): graph for graph in self.graphs
+        }
         for code in self.scripted:
-            graph = graphs.get((code.site, code.number, code.phase)) or graphs.get((code.site, 1, code.phase))
+            graph = graphs.get((code.site, code.number, code.phase)) or graphs.get(
+                (code.site, 1, code.phase)
+            )
             for node in graph.nodes if graph is not None else ():
                 line = code.lines.get(node.name)
                 if line is not None and node.at is not None:
@@ -180,7 +190,8 @@ def read_aot(records: RawRecords) -> AotRecords:
 
 @dataclass(frozen=True)
 class FusionFunction:
-    """A fusion function that the fuser calls: of the package, or registered by the program."""
+    """A fusion function that the fuser calls: of the package, or registered by the
+    program."""
 
     name: str
     module: str = ""
@@ -229,7 +240,8 @@ class Sequence:
 
 @dataclass(frozen=True)
 class Launched:
-    """A kernel, copy ("gpu_memcpy") or fill ("gpu_memset") of one call of an operator."""
+    """A kernel, copy ("gpu_memcpy") or fill ("gpu_memset") of one call of an
+    operator."""
 
     name: str
     kind: str = "kernel"
@@ -241,7 +253,8 @@ class Launched:
 
 @dataclass(frozen=True)
 class ProfiledOperator:
-    """``us``: minimum, median and maximum of its time on the GPU, of all that one call launches."""
+    """``us``: minimum, median and maximum of its time on the GPU, of all that one
+    call launches."""
 
     fuser: int
     phase: str
@@ -291,7 +304,13 @@ def read_te(records: RawRecords) -> TeRecords:
     for record in records.all_of("te_calls"):
         by_plan = record.get("calls")
         if isinstance(by_plan, dict):
-            calls.update({str(plan): count for plan, count in by_plan.items() if type(count) is int})
+            calls.update(
+                {
+                    str(plan): count
+                    for plan, count in by_plan.items()
+                    if type(count) is int
+                }
+            )
     return TeRecords(
         packages[-1] if packages else Package(),
         records.read_all("te_fuser", Pipeline),

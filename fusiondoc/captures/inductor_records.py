@@ -1,4 +1,5 @@
-"""The records of the probe on Inductor (probe/inductor_watch.py): the same facts as a ``Compilation``."""
+"""The records of the probe on Inductor (probe/inductor_watch.py): the same facts as
+a ``Compilation``."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ from fusiondoc.model import dataclass, field
 
 @dataclass(frozen=True)
 class CallRecord:
-    """What a call runs: the class of its IR, ``aten.sort.stable``, ``extern_kernels.addmm``."""
+    """What a call runs: the class of its IR, ``aten.sort.stable``,
+    ``extern_kernels.addmm``."""
 
     ir_class: str
     overload: str | None = None
@@ -63,7 +65,9 @@ class FinalRecord:
         if self.call is not None and self.call.ir_class == MULTI_OUTPUT:
             kind = FinalKind.NOTHING
         elif self.call is not None:
-            call = call_kind(self.call.ir_class, self.call.overload, self.call.on_purpose)
+            call = call_kind(
+                self.call.ir_class, self.call.overload, self.call.on_purpose
+            )
         return FinalNode(
             name=self.name,
             members=self.members,
@@ -137,8 +141,13 @@ class GraphRecord:
         )
 
     def _bytes_accessed(self) -> int | None:
-        """Of all final nodes, as torch counts ``num_bytes_accessed`` (``GraphLowering.count_bytes``)."""
-        moved = [size for node in self.final for size in (node.read_bytes, node.write_bytes)]
+        """Of all final nodes, as torch counts ``num_bytes_accessed``
+        (``GraphLowering.count_bytes``)."""
+        moved = [
+            size
+            for node in self.final
+            for size in (node.read_bytes, node.write_bytes)
+        ]
         known = [size for size in moved if size is not None]
         return sum(known) if known and len(known) == len(moved) else None
 
@@ -154,7 +163,8 @@ class BreakRecord:
 
 @dataclass(frozen=True)
 class HookFailed:
-    """A hook that this torch does not have, or that failed: what it would have noted is not known."""
+    """A hook that this torch does not have, or that failed: what it would have
+    noted is not known."""
 
     hook: str
     error: str
@@ -187,7 +197,8 @@ class InductorRecords:
         return with_live(read, self._as_compilation()) if self.graphs else read
 
     def _as_compilation(self) -> Compilation:
-        """The facts of the records, in the order in which the graphs were compiled."""
+        """The facts of the records, in the order in which the graphs were
+        compiled."""
         return Compilation(
             graphs=tuple(graph.as_graph() for graph in self.graphs),
             breaks=_counted(self.breaks),
@@ -211,6 +222,11 @@ def _counted(records: Sequence[BreakRecord]) -> tuple[GraphBreak, ...]:
     """Each break once, with how often it came."""
     counts = Counter(records)
     return tuple(
-        replace(break_of_text(record.text), source=record.source, function=record.function, count=count)
+        replace(
+            break_of_text(record.text),
+            source=record.source,
+            function=record.function,
+            count=count,
+        )
         for record, count in counts.items()
     )

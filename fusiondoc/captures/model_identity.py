@@ -1,10 +1,13 @@
-"""Which model a run is of, so that runs of many machines and days are known to be of one.
+"""Which model a run is of, so that runs of many machines and days are known to be
+of one.
 
-It is the label that the user gave (``--model-name``, ``model-name`` in the configuration), else
-``PROJECT/PATH:ENTRY``: where the file of the model is in its project, with the name of that project, which is
-the same in every checkout: ``team/shop/resnet/model.py:Net`` for ``resnet/model.py`` of a clone of
-``git@host:team/shop.git``, whatever folder that clone is in. A file of no project is known by the path that
-the user named. The name of the file alone is never enough: many models are called ``model.py``.
+It is the label that the user gave (``--model-name``, ``model-name`` in the
+configuration), else ``PROJECT/PATH:ENTRY``: where the file of the model is in its
+project, with the name of that project, which is the same in every checkout:
+``team/shop/resnet/model.py:Net`` for ``resnet/model.py`` of a clone of
+``git@host:team/shop.git``, whatever folder that clone is in. A file of no project
+is known by the path that the user named. The name of the file alone is never
+enough: many models are called ``model.py``.
 """
 
 from __future__ import annotations
@@ -58,7 +61,11 @@ def model_of(target: TargetSpec | KeptTarget, cwd: Path) -> str | None:
     if target.module:
         file = cwd.joinpath(*target.module.split(".")).with_suffix(".py")
         name = target.module + entry
-        return of_file(file, entry, name, cwd) if file.is_file() else of_name(name, cwd)
+        return (
+            of_file(file, entry, name, cwd)
+            if file.is_file()
+            else of_name(name, cwd)
+        )
     return of_name(target.text, cwd) if target.text else None
 
 
@@ -73,7 +80,9 @@ def of_file(file: Path, entry: str, text: str, cwd: Path) -> str:
     root = _project(real.parent)
     if root is None:
         return recorded_model(text or str(file) + entry, str(cwd))
-    return masked(f"{_name_of_project(root)}/{real.relative_to(root).as_posix()}{entry}")
+    return masked(
+        f"{_name_of_project(root)}/{real.relative_to(root).as_posix()}{entry}"
+    )
 
 
 def of_name(name: str, cwd: Path) -> str:
@@ -88,8 +97,8 @@ def of_name(name: str, cwd: Path) -> str:
 
 
 def recorded_model(name: str, folder: str | None) -> str:
-    """Of a target as it was named, where the project is not known: the path below the folder in which it ran;
-    a name without any folder gets that one's.
+    """Of a target as it was named, where the project is not known: the path below
+    the folder in which it ran; a name without any folder gets that one's.
 
     Args:
         folder: in which it ran, if that is known.
@@ -111,7 +120,9 @@ def recorded_model(name: str, folder: str | None) -> str:
 def _in_package(name: str) -> bool:
     """Whether it is ``package.module`` or a name in it, and no file."""
     module = name.partition(":")[0]
-    return _MODULE.match(module) is not None and not module.endswith((".py", *ARCHIVE_ENDINGS))
+    return _MODULE.match(module) is not None and not module.endswith(
+        (".py", *ARCHIVE_ENDINGS)
+    )
 
 
 _MODULE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+\Z")
@@ -124,8 +135,8 @@ def _entry(name: str | None, call: str | None) -> str:
 
 
 def _project(folder: Path) -> Path | None:
-    """The top folder of the repository that a folder is in, else of its project; None of neither. A user's
-    home folder is no project."""
+    """The top folder of the repository that a folder is in, else of its project;
+    None of neither. A user's home folder is no project."""
     home = Path(os.path.realpath(Path.home()))
     for parent in (folder, *folder.parents):
         if parent in (home, *home.parents):
@@ -133,25 +144,38 @@ def _project(folder: Path) -> Path | None:
         if (parent / ".git").exists():
             return parent
     root = project_root(folder)
-    marked = any((root / name).exists() for name in ("pyproject.toml", "setup.cfg", "setup.py", ".hg"))
+    marked = any(
+        (root / name).exists()
+        for name in ("pyproject.toml", "setup.cfg", "setup.py", ".hg")
+    )
     return root if marked else None
 
 
 def _name_of_project(root: Path) -> str:
-    """The same for all its checkouts where the repository has a remote or the project a name."""
+    """The same for all its checkouts where the repository has a remote or the
+    project a name."""
     return _of_remote(root) or _of_pyproject(root) or root.name or "project"
 
 
 def _of_remote(root: Path) -> str | None:
-    """``team/shop`` of the remote that a repository was cloned from: its ``origin``, else its only one. Read
-    as a file, since git starts what a configuration of others says."""
-    parser = configparser.RawConfigParser(strict=False, allow_no_value=True, delimiters=("=",))
+    """``team/shop`` of the remote that a repository was cloned from: its
+    ``origin``, else its only one. Read as a file, since git starts what a
+    configuration of others says."""
+    parser = configparser.RawConfigParser(
+        strict=False, allow_no_value=True, delimiters=("=",)
+    )
     try:
         parser.read_string(_read(_git_folder(root) / "config"))
     except (OSError, configparser.Error):
         return None
     remotes = [section for section in parser.sections() if _REMOTE.match(section)]
-    chosen = 'remote "origin"' if 'remote "origin"' in remotes else remotes[0] if len(remotes) == 1 else None
+    chosen = (
+        'remote "origin"'
+        if 'remote "origin"' in remotes
+        else remotes[0]
+        if len(remotes) == 1
+        else None
+    )
     url = parser.get(chosen, "url", fallback=None) if chosen is not None else None
     return name_of_remote(url) if url else None
 
@@ -160,7 +184,8 @@ _REMOTE = re.compile(r'remote "[^"]+"\Z')
 
 
 def _git_folder(root: Path) -> Path:
-    """Where the configuration is: of a worktree, in the repository that it belongs to.
+    """Where the configuration is: of a worktree, in the repository that it belongs
+    to.
 
     Raises:
         OSError: a file that says where cannot be read.
@@ -169,7 +194,11 @@ def _git_folder(root: Path) -> Path:
     if git.is_dir():
         return git
     content = _read(git).strip()
-    folder = root / content[len("gitdir:") :].strip() if content.startswith("gitdir:") else git
+    folder = (
+        root / content[len("gitdir:") :].strip()
+        if content.startswith("gitdir:")
+        else git
+    )
     with contextlib.suppress(OSError):
         return folder / _read(folder / "commondir").strip()
     return folder
@@ -180,11 +209,16 @@ def _read(file: Path) -> str:
 
 
 def name_of_remote(url: str) -> str | None:
-    """The path of a repository on its host (``team/shop``), which is the same by every protocol; of one in a
-    folder its name alone, since machines mount it in different ones."""
+    """The path of a repository on its host (``team/shop``), which is the same by
+    every protocol; of one in a folder its name alone, since machines mount it in
+    different ones."""
     text = url.strip().replace("\\", "/").rstrip("/")
     text = text[: -len(".git")] if text.endswith(".git") else text
-    by_protocol = re.match(r"(?P<protocol>[a-z][a-z0-9+.-]*)://[^/]*/(?P<path>.+)\Z", text, re.IGNORECASE)
+    by_protocol = re.match(
+        r"(?P<protocol>[a-z][a-z0-9+.-]*)://[^/]*/(?P<path>.+)\Z",
+        text,
+        re.IGNORECASE,
+    )
     by_ssh = re.match(r"[^/:]{2,}:(?P<path>.+)\Z", text)  # one letter is a drive
     if by_protocol is not None and by_protocol["protocol"].lower() != "file":
         path = by_protocol["path"]
@@ -202,7 +236,9 @@ def _of_pyproject(root: Path) -> str | None:
         import tomli as tomllib
     try:
         data: Any = tomllib.loads(_read(root / "pyproject.toml"))
-        name = data.get("project", {}).get("name") or data.get("tool", {}).get("poetry", {}).get("name")
+        name = data.get("project", {}).get("name") or data.get("tool", {}).get(
+            "poetry", {}
+        ).get("name")
     except (OSError, ValueError, RecursionError, AttributeError):
         return None
     return name if isinstance(name, str) and name.isprintable() else None

@@ -1,7 +1,8 @@
-"""The records that the probe wrote of a run, line by line in ``records.jsonl``: one frozen dataclass a kind
-of record.
+"""The records that the probe wrote of a run, line by line in ``records.jsonl``: one
+frozen dataclass a kind of record.
 
-Every record may be missing, cut off or of another version: fields that are not recorded are None, or empty.
+Every record may be missing, cut off or of another version: fields that are not
+recorded are None, or empty.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from fusiondoc.whole_files import open_regular
 
 @dataclass(frozen=True)
 class Environment:
-    """Python, torch and the GPU. Written again at the end of a script, which may touch the GPU only then."""
+    """Python, torch and the GPU. Written again at the end of a script, which may
+    touch the GPU only then."""
 
     gpu: str | None = None
     gpu_memory_gb_per_s: float | None = None
@@ -44,7 +46,8 @@ class Environment:
 
 @dataclass(frozen=True)
 class FuserSwitch:
-    """The fuser that was requested, the one that was switched on, and whether it read back as on."""
+    """The fuser that was requested, the one that was switched on, and whether it
+    read back as on."""
 
     requested: str | None = None
     effective: str | None = None
@@ -54,8 +57,8 @@ class FuserSwitch:
 
 @dataclass(frozen=True)
 class ByItself:
-    """The fuser of each device without fusiondoc's switches, and these switches by the functions of
-    ``torch._C`` that set them."""
+    """The fuser of each device without fusiondoc's switches, and these switches by
+    the functions of ``torch._C`` that set them."""
 
     fusers: Mapping[str, str] = field(default_factory=dict)
     switches: Mapping[str, bool] = field(default_factory=dict)
@@ -73,7 +76,8 @@ class KnobSetting:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The target: ``how`` is "script" for a file that runs as it is, else "model"."""
+    """The target: ``how`` is "script" for a file that runs as it is, else
+    "model"."""
 
     how: str | None = None
     label: str | None = None
@@ -83,7 +87,8 @@ class Loaded:
     frozen_here: bool | None = None
     """It was frozen by fusiondoc, and not by the program."""
     training: bool | None = None
-    """A module in training mode, before fusiondoc did anything to it; None for a function."""
+    """A module in training mode, before fusiondoc did anything to it; None for a
+    function."""
     scripted: bool | None = None
     """It was TorchScript already."""
 
@@ -99,7 +104,8 @@ class Frontend:
 
 @dataclass(frozen=True)
 class PassDone:
-    """A pass of the model. ``index`` of ``runs`` counts from 1, ``inputs`` (which shapes) from 0."""
+    """A pass of the model. ``index`` of ``runs`` counts from 1, ``inputs`` (which
+    shapes) from 0."""
 
     index: int
     phase: str
@@ -117,7 +123,8 @@ class Note:
 
 @dataclass(frozen=True)
 class ProgramInputs:
-    """What a program read, where the request asks to record it (``probe/input_watch.py``)."""
+    """What a program read, where the request asks to record it
+    (``probe/input_watch.py``)."""
 
     files: tuple[str, ...] = ()
     """Files that it opened or imported, those of packages left out."""
@@ -128,12 +135,14 @@ class ProgramInputs:
     packages: tuple[str, ...] = ()
     """Those that do."""
     beyond: tuple[str, ...] = ()
-    """What it used that no file shows: processes, connections, listings of folders."""
+    """What it used that no file shows: processes, connections, listings of
+    folders."""
 
 
 @dataclass(frozen=True)
 class TimedPasses:
-    """Rounds of ``--time``: ``ms`` is minimum, median and maximum of a step in those that count."""
+    """Rounds of ``--time``: ``ms`` is minimum, median and maximum of a step in
+    those that count."""
 
     way: str
     phase: str
@@ -145,7 +154,8 @@ class TimedPasses:
     eager: str | None = None
     """How the eager pass ran, in words."""
     rounds: tuple[float, ...] = ()
-    """Milliseconds of a step in each; the n-th of both ways ran one after the other."""
+    """Milliseconds of a step in each; the n-th of both ways ran one after the
+    other."""
 
     def as_speed(self) -> Speed | None:
         """None if it does not hold three times."""
@@ -166,7 +176,8 @@ class TimedPasses:
 
 @dataclass(frozen=True)
 class Profiled:
-    """Steps under torch's profiler; the figures that are not in the traces beside the records."""
+    """Steps under torch's profiler; the figures that are not in the traces beside
+    the records."""
 
     steps: int | None = None
     """How many were profiled; None for a script."""
@@ -178,7 +189,8 @@ class Profiled:
     device: str | None = None
     """"cuda" or "cpu": where the tensors are."""
     gb_per_s: float | None = None
-    """Bytes that a large copy within the device's memory reads and writes, in 10^9 a second."""
+    """Bytes that a large copy within the device's memory reads and writes, in 10^9
+    a second."""
     matmul_precision: str | None = None
     """``torch.get_float32_matmul_precision()``."""
     allow_tf32: bool | None = None
@@ -186,7 +198,8 @@ class Profiled:
 
 @dataclass(frozen=True)
 class Failure:
-    """The error that ended the program, or that the probe refused with (``type`` "Refused")."""
+    """The error that ended the program, or that the probe refused with (``type``
+    "Refused")."""
 
     stage: str = ""
     type: str = ""
@@ -197,7 +210,8 @@ class Failure:
 
 @dataclass(frozen=True)
 class Done:
-    """The probe came to its end. Seconds since it started, and those of them that it needed for itself."""
+    """The probe came to its end. Seconds since it started, and those of them that
+    it needed for itself."""
 
     seconds: float | None = None
     own_seconds: float | None = None
@@ -205,10 +219,12 @@ class Done:
 
 @dataclass(frozen=True)
 class LeftRunning:
-    """Processes that the program had started and that the supervisor ended after its end."""
+    """Processes that the program had started and that the supervisor ended after
+    its end."""
 
     names: Mapping[str, int] = field(default_factory=dict)
-    """Their names, without arguments, and how many of each; empty if only the process group is known."""
+    """Their names, without arguments, and how many of each; empty if only the
+    process group is known."""
     still_running: int = 0
     """How many could not be ended (those of another user)."""
     fusiondoc_gone: bool = False
@@ -220,51 +236,66 @@ class LeftRunning:
 
     @property
     def in_words(self) -> str:
-        """Such as "2 processes that the program had started: python worker.py (2)"."""
+        """Such as "2 processes that the program had started: python worker.py
+        (2)"."""
         if not self.names:
             return "processes that the program had started"
-        shown = [name if count == 1 else f"{name} ({count})" for name, count in self.names.items()]
+        shown = [
+            name if count == 1 else f"{name} ({count})"
+            for name, count in self.names.items()
+        ]
         more = f" and {len(shown) - 5} other kinds" if len(shown) > 5 else ""
         many = "1 process" if self.count == 1 else f"{self.count} processes"
         return f"{many} that the program had started: {', '.join(shown[:5])}{more}"
 
 
 def together(several: Iterable[LeftRunning]) -> LeftRunning | None:
-    """The processes that several runs left running, in one record; None for no run."""
+    """The processes that several runs left running, in one record; None for no
+    run."""
     every = tuple(several)
     names: Counter[str] = Counter()
     for left in every:
         names.update(left.names)
-    return LeftRunning(names, sum(left.still_running for left in every)) if every else None
+    return (
+        LeftRunning(names, sum(left.still_running for left in every))
+        if every
+        else None
+    )
 
 
 @dataclass(frozen=True)
 class Redirected:
-    """Descriptors at which fusers log (1, 2) that the program closed or turned elsewhere: how, None for one
-    that it left alone."""
+    """Descriptors at which fusers log (1, 2) that the program closed or turned
+    elsewhere: how, None for one that it left alone."""
 
     stdout: str | None = None
     stderr: str | None = None
 
     def loses_of(self, fuser: str | None) -> bool:
         """Whether something that the fuser writes is lost."""
-        return self.stderr is not None or (self.stdout is not None and may_write_to_stdout(fuser))
+        return self.stderr is not None or (
+            self.stdout is not None and may_write_to_stdout(fuser)
+        )
 
     @property
     def while_away(self) -> bool:
         """Whether the program put back all that it turned elsewhere."""
-        return all(how.endswith("for a while") for how in (self.stdout, self.stderr) if how)
+        return all(
+            how.endswith("for a while") for how in (self.stdout, self.stderr) if how
+        )
 
     @property
     def in_words(self) -> str:
-        """Such as "stderr is closed and stdout goes to /dev/null"; empty for none."""
+        """Such as "stderr is closed and stdout goes to /dev/null"; empty for
+        none."""
         both = (("stdout", self.stdout), ("stderr", self.stderr))
         return " and ".join(f"{name} {how}" for name, how in both if how)
 
 
 @dataclass(frozen=True)
 class EagerPass:
-    """The pass in which a fused run failed, once more without the fuser, from the same inputs."""
+    """The pass in which a fused run failed, once more without the fuser, from the
+    same inputs."""
 
     iteration: int
     inputs: int
@@ -285,14 +316,18 @@ class Records:
     profiled: Profiled | None = None
     verification: tuple[Verification, ...] = ()
     same_results: tuple[Verification, ...] = ()
-    """The changed program against the program before the change, both without a fuser (``fix``)."""
+    """The changed program against the program before the change, both without a
+    fuser (``fix``)."""
     rounding: tuple[Verification, ...] = ()
-    """The program without a fuser against itself, its inputs changed by a rounding (``fix``)."""
+    """The program without a fuser against itself, its inputs changed by a rounding
+    (``fix``)."""
     source_map: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Operators of the user's graphs to the lines of the program that they come from."""
+    """Operators of the user's graphs to the lines of the program that they come
+    from."""
     layers: tuple[Mapping[str, tuple[str, ...]], ...] = ()
-    """Of each model: ``op|source`` -> the module path of each such node, in the order of the inlined graph.
-    In a program with several models the paths begin with the model's name."""
+    """Of each model: ``op|source`` -> the module path of each such node, in the
+    order of the inlined graph. In a program with several models the paths begin
+    with the model's name."""
     error: Failure | None = None
     eager_pass: EagerPass | None = None
     """After an error of a fused pass under ``--verify``."""
@@ -311,8 +346,9 @@ class Records:
 
     @property
     def passes_in_eager(self) -> bool:
-        """Whether the pass that failed runs in eager, from the same inputs, and the fuser is the cause: of
-        TorchScript an earlier pass of the same kind ran that was not fused yet."""
+        """Whether the pass that failed runs in eager, from the same inputs, and the
+        fuser is the cause: of TorchScript an earlier pass of the same kind ran that
+        was not fused yet."""
         eager, error = self.eager_pass, self.error
         if eager is None or not eager.passed or error is None:
             return False
@@ -328,7 +364,11 @@ class Records:
 
 LiveRecord = FuserSwitch | Loaded | PassDone
 """Records that show the progress of a run."""
-LIVE_RECORDS: Mapping[str, type[LiveRecord]] = {"fuser": FuserSwitch, "target": Loaded, "iteration": PassDone}
+LIVE_RECORDS: Mapping[str, type[LiveRecord]] = {
+    "fuser": FuserSwitch,
+    "target": Loaded,
+    "iteration": PassDone,
+}
 
 
 T = TypeVar("T")
@@ -337,8 +377,8 @@ T = TypeVar("T")
 class GrowingRecords(Generic[T]):
     """The file of records of a run that goes on.
 
-    Args:
-        kinds: the records to hand on, by their name, such as ``LIVE_RECORDS``; others are left out.
+    Args: kinds: the records to hand on, by their name, such as ``LIVE_RECORDS``;
+        others are left out.
     """
 
     def __init__(self, path: Path, kinds: Mapping[str, type[T]]) -> None:
@@ -365,14 +405,17 @@ class GrowingRecords(Generic[T]):
 
 
 _NO_REASON = "asked for"
-"""Captures of the first versions begin with it where a fuser was requested by name."""
+"""Captures of the first versions begin with it where a fuser was requested by
+name."""
 
 
 def _fuser_switch(raw: RawRecords) -> FuserSwitch:
     switch = raw.read_merged("fuser", FuserSwitch) or FuserSwitch()
     if switch.why is None or not switch.why.startswith(_NO_REASON):
         return switch
-    return replace(switch, why=switch.why[len(_NO_REASON) :].removeprefix("; ") or None)
+    return replace(
+        switch, why=switch.why[len(_NO_REASON) :].removeprefix("; ") or None
+    )
 
 
 def read_records(data: bytes) -> Records:
@@ -411,7 +454,11 @@ def read_records(data: bytes) -> Records:
 
 def _environment(record: dict[str, Any]) -> Environment:
     known = read_object(Environment, record) or Environment()
-    texts = {name: str(value) for name, value in record.items() if name != "record" and _shown(value)}
+    texts = {
+        name: str(value)
+        for name, value in record.items()
+        if name != "record" and _shown(value)
+    }
     return Environment(known.gpu, known.gpu_memory_gb_per_s, texts)
 
 
@@ -426,8 +473,12 @@ def _compared(records: Iterable[Mapping[str, Any]]) -> tuple[Verification, ...]:
         results = record.get("results")
         if not isinstance(results, list):
             continue
-        of_pass = {name: record.get(name, ()) for name in ("iteration", "inputs", "random")}
-        of_tensors = ({**result, **of_pass} for result in results if isinstance(result, dict))
+        of_pass = {
+            name: record.get(name, ()) for name in ("iteration", "inputs", "random")
+        }
+        of_tensors = (
+            {**result, **of_pass} for result in results if isinstance(result, dict)
+        )
         rows.extend(objects(Verification, of_tensors))
     return tuple(rows)
 
@@ -435,8 +486,8 @@ def _compared(records: Iterable[Mapping[str, Any]]) -> tuple[Verification, ...]:
 def _source_map(records: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
     """The probe's map of operators to the user's lines.
 
-    A library line alone is a key too, with the callers of all its operators: passes replace operators and
-    keep their source.
+    A library line alone is a key too, with the callers of all its operators: passes
+    replace operators and keep their source.
     """
     sources: dict[str, tuple[str, ...]] = {}
     for record in records:
@@ -447,13 +498,20 @@ def _source_map(records: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ..
     callers: dict[str, dict[str, None]] = {}
     for key, lines in sources.items():
         callers.setdefault(key.partition("|")[2], {}).update(dict.fromkeys(lines))
-    sources.update({f"|{source}": tuple(lines) for source, lines in callers.items()})
+    sources.update(
+        {f"|{source}": tuple(lines) for source, lines in callers.items()}
+    )
     return sources
 
 
 def _lines_by_key(mapped: object) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The entries of a field of the record, with one line or a list of them; without damaged ones."""
+    """The entries of a field of the record, with one line or a list of them;
+    without damaged ones."""
     for key, lines in mapped.items() if isinstance(mapped, dict) else ():
         listed = [lines] if isinstance(lines, str) else lines
-        if isinstance(listed, list) and listed and all(isinstance(line, str) for line in listed):
+        if (
+            isinstance(listed, list)
+            and listed
+            and all(isinstance(line, str) for line in listed)
+        ):
             yield key, tuple(listed)

@@ -1,6 +1,6 @@
-"""The records of the probe on the processes of a run: of a program that ran as it is (probe/program_watch.py,
-script_run.py), and of several ranks how each ended, and whether by itself (probe/rank_process.py).
-One frozen dataclass a kind of record."""
+"""The records of the probe on the processes of a run: of a program that ran as it
+is (probe/program_watch.py, script_run.py), and of several ranks how each ended, and
+whether by itself (probe/rank_process.py). One frozen dataclass a kind of record."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ _FUNCTION = re.compile(r"([^\W\d]\w*(\.[^\W\d]\w*)*:)?[^\W\d]\w*(\.[^\W\d]\w*)*\
 
 @dataclass(frozen=True)
 class ScriptedModel:
-    """A model that the program scripted, traced or loaded; equal ones are counted as one."""
+    """A model that the program scripted, traced or loaded; equal ones are counted
+    as one."""
 
     name: str
     how: str = "scripted"
@@ -58,7 +59,8 @@ class RanInstead:
 
 @dataclass(frozen=True)
 class StepsTaken:
-    """Steps of the program. ``by`` is "AdamW.step" or the function's name; ``ms`` from one to the next."""
+    """Steps of the program. ``by`` is "AdamW.step" or the function's name; ``ms``
+    from one to the next."""
 
     by: str | None = None
     count: int = 0
@@ -95,13 +97,17 @@ def read_script(records: RawRecords) -> ScriptRecords:
     return ScriptRecords(
         models=tuple(models.values()),
         instead=_most(instead) if instead else None,
-        # Ranks take equal steps. The run's own process writes last, and states why there are none at all.
-        steps=max(reversed(steps), key=lambda taken: taken.count) if steps else None,
+        # Ranks take equal steps. The run's own process writes last, and states why
+        # there are none at all.
+        steps=max(reversed(steps), key=lambda taken: taken.count)
+        if steps
+        else None,
     )
 
 
 def _most(processes: Sequence[RanInstead]) -> RanInstead:
-    """The counts of torch.compile in all processes of a program; ranks compile the same."""
+    """The counts of torch.compile in all processes of a program; ranks compile the
+    same."""
     return RanInstead(
         frames=max(process.frames for process in processes),
         graphs=max(process.graphs for process in processes),
@@ -110,9 +116,11 @@ def _most(processes: Sequence[RanInstead]) -> RanInstead:
 
 
 def read_aot_of_processes(records: RawRecords) -> AotRecords:
-    """The records of AOTAutograd. Each process of a program numbers its call sites from 0; equal ones are
-    joined here."""
-    processes = [read_aot(records.of_process(number)) for number in records.processes(_KINDS)]
+    """The records of AOTAutograd. Each process of a program numbers its call sites
+    from 0; equal ones are joined here."""
+    processes = [
+        read_aot(records.of_process(number)) for number in records.processes(_KINDS)
+    ]
     if len(processes) == 1:
         return processes[0]
     joined = _JoinedProcesses()
@@ -122,14 +130,21 @@ def read_aot_of_processes(records: RawRecords) -> AotRecords:
 
 
 _KINDS = (
-    *("aot_site", "aot_graph", "aot_partition", "aot_scripted", "aot_used", "aot_failed"),
+    *(
+        "aot_site",
+        "aot_graph",
+        "aot_partition",
+        "aot_scripted",
+        "aot_used",
+        "aot_failed",
+    ),
     *("graph_lines", "aot_breaks", "fused_module"),
 )
 
 
 class _JoinedProcesses:
-    """The records of several processes, with one number for equal call sites: of a call site the graphs of
-    the first process that compiled it."""
+    """The records of several processes, with one number for equal call sites: of a
+    call site the graphs of the first process that compiled it."""
 
     def __init__(self) -> None:
         self._sites: dict[tuple[object, ...], SiteFound] = {}
@@ -169,26 +184,36 @@ class _JoinedProcesses:
         for site in process.sites:
             unknown = (len(self._sites), id(process))
             key = (site.name, site.how, site.at) if site.at else unknown
-            known = self._sites.setdefault(key, replace(site, site=len(self._sites)))
+            known = self._sites.setdefault(
+                key, replace(site, site=len(self._sites))
+            )
             numbers[site.site] = known.site
         return numbers
 
     def _add_module(self, module: FusedModules) -> None:
         known = self._modules.get(module.kind)
-        self._modules[module.kind] = module if known is None else known.joined(module)
+        self._modules[module.kind] = (
+            module if known is None else known.joined(module)
+        )
 
     def records(self) -> AotRecords:
         files = Counter(code.file for code in self._scripted)
         files.update(lines.file for lines in self._plain)
         most_breaks = GraphBreaks()
         if self._breaks:
-            most_breaks = max(self._breaks, key=lambda breaks: (breaks.graphs, len(breaks.reasons)))
+            most_breaks = max(
+                self._breaks,
+                key=lambda breaks: (breaks.graphs, len(breaks.reasons)),
+            )
         return AotRecords(
             sites=tuple(self._sites.values()),
             graphs=tuple(self._graphs),
             partitions=tuple(self._partitions),
-            # A name that is of two codes in two processes has no meaning: they write one log.
-            scripted=tuple(code for code in self._scripted if files[code.file] == 1),
+            # A name that is of two codes in two processes has no meaning: they
+            # write one log.
+            scripted=tuple(
+                code for code in self._scripted if files[code.file] == 1
+            ),
             used=tuple(self._used.values()),
             failed=tuple(self._failed),
             breaks=most_breaks,
@@ -198,9 +223,12 @@ class _JoinedProcesses:
 
 
 def _renumbered(
-    records: Iterable[_T], numbers: Mapping[int, int], without: AbstractSet[int] = frozenset()
+    records: Iterable[_T],
+    numbers: Mapping[int, int],
+    without: AbstractSet[int] = frozenset(),
 ) -> list[_T]:
-    """The records with new numbers of their call sites; those of unknown sites and of ``without`` go."""
+    """The records with new numbers of their call sites; those of unknown sites and
+    of ``without`` go."""
     moved = []
     for record in records:
         number = numbers.get(record.site)
@@ -210,7 +238,8 @@ def _renumbered(
 
 
 def _more_of(known: SiteUsed | None, other: SiteUsed) -> SiteUsed:
-    """The record of the process that used the call site most, and how many processes used it."""
+    """The record of the process that used the call site most, and how many
+    processes used it."""
     if known is None or not known.is_used:
         return other
     if not other.is_used:
@@ -219,18 +248,26 @@ def _more_of(known: SiteUsed | None, other: SiteUsed) -> SiteUsed:
     return replace(most, processes=known.processes + 1)
 
 
-def layers_of_models(records: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, tuple[str, ...]], ...]:
-    """Of each record ``source_map``: ``op|source`` -> the module path of each such node. In a program with
-    several models the paths begin with the model's name."""
+def layers_of_models(
+    records: Sequence[Mapping[str, Any]],
+) -> tuple[Mapping[str, tuple[str, ...]], ...]:
+    """Of each record ``source_map``: ``op|source`` -> the module path of each such
+    node. In a program with several models the paths begin with the model's name."""
     several = len({record.get("model") for record in records}) > 1
     found = []
     for record in records:
         paths_of_nodes, name = record.get("layers"), record.get("model")
         above = str(name).replace(".", "_") if several and name is not None else ""
         layers: dict[str, tuple[str, ...]] = {}
-        for key, paths in paths_of_nodes.items() if isinstance(paths_of_nodes, dict) else ():
-            if isinstance(paths, list) and all(isinstance(path, str) for path in paths):
-                layers[key] = tuple(".".join(filter(None, (above, path))) for path in paths)
+        for key, paths in (
+            paths_of_nodes.items() if isinstance(paths_of_nodes, dict) else ()
+        ):
+            if isinstance(paths, list) and all(
+                isinstance(path, str) for path in paths
+            ):
+                layers[key] = tuple(
+                    ".".join(filter(None, (above, path))) for path in paths
+                )
         if layers:
             found.append(layers)
     return tuple(found)
@@ -260,7 +297,8 @@ class RankProcess:
     restarts: int = 0
     """How often the launcher had started it again."""
     asked: str | None = None
-    """The signal by which the launcher (or fusiondoc) wanted it to end, such as SIGTERM."""
+    """The signal by which the launcher (or fusiondoc) wanted it to end, such as
+    SIGTERM."""
     ended_at: float | None = None
     """Seconds since 1970."""
 

@@ -1,5 +1,5 @@
-"""Options of a run as Python callers give them (``fusiondoc.diagnose``, the pytest fixture), checked by the
-table of ``model/run_options.py``."""
+"""Options of a run as Python callers give them (``fusiondoc.diagnose``, the pytest
+fixture), checked by the table of ``model/run_options.py``."""
 
 from __future__ import annotations
 
@@ -51,11 +51,16 @@ def _checked(option: RunOption, value: Any) -> Any:
 
 def _choice(option: RunOption, value: Any) -> Any:
     if value not in option.choices:
-        raise UsageError(f"unknown {option.name} '{value}'", did_you_mean(str(value), option.choices))
+        raise UsageError(
+            f"unknown {option.name} '{value}'",
+            did_you_mean(str(value), option.choices),
+        )
     return value
 
 
-def _number(option: RunOption, value: Any, convert: Callable[[Any], Any], needed: str) -> Any:
+def _number(
+    option: RunOption, value: Any, convert: Callable[[Any], Any], needed: str
+) -> Any:
     """A number of Python's own, also of one of numpy's."""
     if isinstance(value, (bool, str)):
         raise _wrong(option, value, needed)
@@ -67,7 +72,8 @@ def _number(option: RunOption, value: Any, convert: Callable[[Any], Any], needed
 
 def _wrong(option: RunOption, value: Any, needed: str) -> UsageError:
     return UsageError(
-        f"{option.name}={value!r}: {needed} is needed", f"As the option {option.flag} takes it."
+        f"{option.name}={value!r}: {needed} is needed",
+        f"As the option {option.flag} takes it.",
     )
 
 

@@ -1,4 +1,5 @@
-"""The lines of ``records.jsonl`` by kind, and read as the dataclasses of these kinds."""
+"""The lines of ``records.jsonl`` by kind, and read as the dataclasses of these
+kinds."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ T = TypeVar("T")
 
 
 class RawRecords:
-    """The records of a run by kind. Those that cannot be read as their dataclass are left out."""
+    """The records of a run by kind. Those that cannot be read as their dataclass
+    are left out."""
 
     def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:
         self._rows: dict[str, list[Mapping[str, Any]]] = {}
@@ -28,29 +30,44 @@ class RawRecords:
         return tuple(objects(dataclass, self.all_of(kind)))
 
     def merged(self, kind: str) -> dict[str, Any]:
-        """The records of a kind in one, later values over earlier ones that are not None."""
+        """The records of a kind in one, later values over earlier ones that are not
+        None."""
         merged: dict[str, Any] = {}
         for record in self.all_of(kind):
-            merged.update({k: v for k, v in record.items() if v is not None or k not in merged})
+            merged.update(
+                {
+                    k: v
+                    for k, v in record.items()
+                    if v is not None or k not in merged
+                }
+            )
         return merged
 
     def read_merged(self, kind: str, dataclass: type[T]) -> T | None:
         """The records of a kind in one object; None without any."""
-        return read_object(dataclass, self.merged(kind)) if self.all_of(kind) else None
+        return (
+            read_object(dataclass, self.merged(kind)) if self.all_of(kind) else None
+        )
 
     def processes(self, kinds: Iterable[str]) -> list[object]:
-        """Numbers of the processes that wrote records of these kinds; None for the run's own process, which
-        comes first."""
-        numbers = dict.fromkeys(record.get("process") for kind in kinds for record in self.all_of(kind))
+        """Numbers of the processes that wrote records of these kinds; None for the
+        run's own process, which comes first."""
+        numbers = dict.fromkeys(
+            record.get("process") for kind in kinds for record in self.all_of(kind)
+        )
         return sorted(numbers, key=lambda number: number is not None)
 
     def of_process(self, process: object) -> RawRecords:
         """The records that a process wrote."""
         every = (record for rows in self._rows.values() for record in rows)
-        return RawRecords(record for record in every if record.get("process") == process)
+        return RawRecords(
+            record for record in every if record.get("process") == process
+        )
 
 
-def objects(dataclass: type[T], records: Iterable[Mapping[str, Any]]) -> Iterator[T]:
+def objects(
+    dataclass: type[T], records: Iterable[Mapping[str, Any]]
+) -> Iterator[T]:
     """Each record that can be read, as an object."""
     for record in records:
         made = read_object(dataclass, record)
@@ -60,7 +77,9 @@ def objects(dataclass: type[T], records: Iterable[Mapping[str, Any]]) -> Iterato
 
 def lines_of(data: bytes) -> list[dict[str, Any]]:
     """The lines that are records; others (a cut last one) are left out."""
-    return [record for record in map(_line, data.split(b"\n")) if record is not None]
+    return [
+        record for record in map(_line, data.split(b"\n")) if record is not None
+    ]
 
 
 def _line(line: bytes) -> dict[str, Any] | None:
@@ -68,4 +87,8 @@ def _line(line: bytes) -> dict[str, Any] | None:
         record = sound(json.loads(line))
     except (ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) and isinstance(record.get("record"), str) else None
+    return (
+        record
+        if isinstance(record, dict) and isinstance(record.get("record"), str)
+        else None
+    )

@@ -1,5 +1,6 @@
-"""The request of a run, and the part of it that a capture keeps (``request.json``); the target as the user
-names it: ``FILE.py``, ``FILE.py:NAME``, ``package.module:NAME`` or ``FILE.pt``."""
+"""The request of a run, and the part of it that a capture keeps (``request.json``);
+the target as the user names it: ``FILE.py``, ``FILE.py:NAME``,
+``package.module:NAME`` or ``FILE.pt``."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ ARCHIVE_ENDINGS = (".pt", ".pth", ".ts")
 """Endings of TorchScript archives; whether the file is one is for torch to say."""
 
 IN_PROCESS = "process"
-"""Kind of target of a capture that a program made of itself: there is nothing to run again."""
+"""Kind of target of a capture that a program made of itself: there is nothing to
+run again."""
 
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 _EXPORTED = ".pt2"
@@ -35,8 +37,9 @@ _FORMS = "A target is FILE.py, FILE.py:NAME, package.module:NAME or a TorchScrip
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """What to run. ``kind`` is "file", "module" or "archive"; ``path`` is absolute (None for a module);
-    ``call`` is what ``name`` is called with, such as "(8, bias=False)" (None: it is not called)."""
+    """What to run. ``kind`` is "file", "module" or "archive"; ``path`` is absolute
+    (None for a module); ``call`` is what ``name`` is called with, such as "(8,
+    bias=False)" (None: it is not called)."""
 
     text: str
     kind: str
@@ -70,7 +73,8 @@ class TargetSpec:
 
 
 def parse_target(text: str, cwd: Path | None = None) -> TargetSpec:
-    """Read a TARGET; relative paths start at ``cwd`` (by default the current folder).
+    """Read a TARGET; relative paths start at ``cwd`` (by default the current
+    folder).
 
     Raises:
         UsageError: there is no such file, or the text has none of the four forms.
@@ -86,13 +90,21 @@ def parse_target(text: str, cwd: Path | None = None) -> TargetSpec:
     if ending == ".py" or ending in ARCHIVE_ENDINGS:
         _must_be_file(path, file_text)
         if ending == ".py":
-            return TargetSpec(text, "file", path=path.absolute(), name=name, call=call)
+            return TargetSpec(
+                text, "file", path=path.absolute(), name=name, call=call
+            )
         if name is not None:
-            raise UsageError(f"'{text}': an archive holds one model, so there is no ':{name}'", _FORMS)
+            raise UsageError(
+                f"'{text}': an archive holds one model, so there is no ':{name}'",
+                _FORMS,
+            )
         return TargetSpec(text, "archive", path=path.absolute())
     if _DOTTED.match(file_text) and name is not None:
         return TargetSpec(text, "module", module=file_text, name=name, call=call)
-    raise UsageError(f"'{text}' is not a target" + _why_not(path, file_text), _next_step(path, file_text))
+    raise UsageError(
+        f"'{text}' is not a target" + _why_not(path, file_text),
+        _next_step(path, file_text),
+    )
 
 
 def parse_module(text: str) -> TargetSpec:
@@ -114,7 +126,11 @@ def parse_module(text: str) -> TargetSpec:
 def _split_name(text: str) -> tuple[str, str | None, str | None]:
     """The file or module, the name in it, and what that is called with."""
     call = text.find("(") if text.endswith(")") else -1
-    named, called = (text[:call], text[call:]) if call >= 0 and ":" in text[:call] else (text, None)
+    named, called = (
+        (text[:call], text[call:])
+        if call >= 0 and ":" in text[:call]
+        else (text, None)
+    )
     head, colon, tail = named.rpartition(":")
     if not colon or tail.endswith((".py", *ARCHIVE_ENDINGS)) or "/" in tail:
         return text, None, None
@@ -147,13 +163,21 @@ def _must_be_file(path: Path, text: str) -> None:
         raise UsageError(f"there is no folder '{Path(text).parent}'", _FORMS)
     endings = (".py", *ARCHIVE_ENDINGS)
     folder = Path(text).parent
-    known = sorted(file.name for file in path.parent.iterdir() if file.suffix in endings)
+    known = sorted(
+        file.name for file in path.parent.iterdir() if file.suffix in endings
+    )
     where = "here" if path.parent == Path.cwd() else f"in '{folder}'"
-    from difflib import get_close_matches  # 0.8 % of a short parse, for a typing error
+    from difflib import (
+        get_close_matches,
+    )  # 0.8 % of a short parse, for a typing error
 
     near = get_close_matches(path.name, known, n=3, cutoff=0.6)
     if near:
-        hint = "Did you mean " + " or ".join(f"'{folder / name}'" for name in near) + "?"
+        hint = (
+            "Did you mean "
+            + " or ".join(f"'{folder / name}'" for name in near)
+            + "?"
+        )
     elif known:
         hint = f"There are {where}: {', '.join(known[:10])}{', ...' if len(known) > 10 else '.'}"
     else:
@@ -167,7 +191,11 @@ def _why_not(path: Path, text: str) -> str:
     if path.suffix.lower() == _EXPORTED:
         return ": it is an archive of torch.export, compiled or not, which no TorchScript fuser runs"
     if path.is_file():
-        return f": the ending '{path.suffix}' is unknown" if path.suffix else ": it has no ending"
+        return (
+            f": the ending '{path.suffix}' is unknown"
+            if path.suffix
+            else ": it has no ending"
+        )
     return ""
 
 
@@ -177,7 +205,16 @@ def _next_step(path: Path, text: str) -> str:
             "Name the Python that makes the model: FILE.py:NAME. To see what torch.compile makes of it: "
             f"fusiondoc bench FILE.py --variant eager --variant {COMPILER}"
         )
-    if path.is_file() and path.suffix in (".log", ".txt", ".gz", ".xz", ".bz2", ".zst", ".out", ".err"):
+    if path.is_file() and path.suffix in (
+        ".log",
+        ".txt",
+        ".gz",
+        ".xz",
+        ".bz2",
+        ".zst",
+        ".out",
+        ".err",
+    ):
         return f"For a report from a log: fusiondoc parse {text}"
     if path.with_name(path.name + ".py").is_file():
         return f"Did you mean {text}.py? {_FORMS}"
@@ -193,7 +230,8 @@ def check_inputs(texts: Sequence[str]) -> None:
             parse_input(named_input(text)[1])
         except InputTextError as error:
             raise UsageError(
-                str(error), "For example: --input 'float32[8,128,1024]:grad' or --input 0.5"
+                str(error),
+                "For example: --input 'float32[8,128,1024]:grad' or --input 0.5",
             ) from None
 
 
@@ -201,20 +239,21 @@ def check_inputs(texts: Sequence[str]) -> None:
 class RunRequest:
     """A run of a target under a fuser.
 
-    ``inputs`` are the texts of ``--input``; ``script`` runs the file as it is, with steps that are calls of
-    ``step_function`` (None: of its optimiser); ``timeout`` is in seconds;
-    ``dumps`` are names of ``--dump`` beyond the usual ones; ``device`` None leaves everything where
-    the program puts it.
+    ``inputs`` are the texts of ``--input``; ``script`` runs the file as it is, with
+    steps that are calls of ``step_function`` (None: of its optimiser); ``timeout``
+    is in seconds; ``dumps`` are names of ``--dump`` beyond the usual ones;
+    ``device`` None leaves everything where the program puts it.
     """
 
     target: TargetSpec
     python: Path
     fuser: str = DEFAULTS["fuser"]
     frontend: str = DEFAULTS["frontend"]
-    """The frontend that builds the fusion groups: "torchscript", "aot", "te" or "dynamo"; "auto" is the one
-    that the target uses."""
+    """The frontend that builds the fusion groups: "torchscript", "aot", "te" or
+    "dynamo"; "auto" is the one that the target uses."""
     recipes: tuple[str, ...] = ()
-    """Recipes of te.ops to run under, one after the other; without any the model's own."""
+    """Recipes of te.ops to run under, one after the other; without any the model's
+    own."""
     runs: int = DEFAULTS["runs"]
     backward: bool = False
     trace: bool = False
@@ -236,44 +275,55 @@ class RunRequest:
     no_run: bool = False
     """Torch.compile generates kernels, and neither compiles nor runs them."""
     no_freeze: bool = False
-    """Leave a module unfrozen under a fuser that sees weights only in frozen ones."""
+    """Leave a module unfrozen under a fuser that sees weights only in frozen
+    ones."""
     freeze: bool = False  # the same under every fuser, in eval mode
     eval: bool = False  # a module is put into that mode before it is scripted
     in_place_off: bool = False
     log_limit: int = DEFAULTS["log_limit"]
-    """Of a longer log, in MiB, the head, the tail and the lines about fusion between them are kept."""
+    """Of a longer log, in MiB, the head, the tail and the lines about fusion
+    between them are kept."""
     timing: bool = False
     """Time passes, eager against fused, without any log or dump."""
     timing_rounds: int | None = None
     """So many rounds each way; None: the default of the probe."""
     profile: bool = False
     """Run steps, or the script, under torch's profiler, without any log or dump."""
-    launcher: tuple[str, ...] = ()  # of torch.distributed.run, which then starts the processes
+    launcher: tuple[
+        str, ...
+    ] = ()  # of torch.distributed.run, which then starts the processes
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables on top of those that the fuser needs."""
     overlay: Mapping[str, str] = field(default_factory=dict)
-    """Source files of the program -> files whose text runs instead of theirs (``fix``)."""
+    """Source files of the program -> files whose text runs instead of theirs
+    (``fix``)."""
     results: KeptResults | None = None
     threads: int | None = None
-    """Of torch on the CPU, for a model on a GPU that runs beside others; None: as many as torch takes."""
+    """Of torch on the CPU, for a model on a GPU that runs beside others; None: as
+    many as torch takes."""
     record_inputs: bool = False
     """Record the files that the program reads (``probe/input_watch.py``)."""
     cwd: Path = field(default_factory=Path.cwd)
     command: tuple[str, ...] = ()
     """The command line as the user gave it; only kept in the capture."""
     model: str | None = None
-    """Which model it is (``captures/model_identity.py``), where that is known before the run."""
+    """Which model it is (``captures/model_identity.py``), where that is known
+    before the run."""
 
     def check(self) -> None:
-        """Raise UsageError for a request that can be seen to be wrong before a process starts."""
+        """Raise UsageError for a request that can be seen to be wrong before a
+        process starts."""
         check_inputs(self.inputs)
         if self.script and self.target.kind == "archive":
-            raise UsageError("--script takes a Python file", f"'{self.target.text}' is none.")
+            raise UsageError(
+                "--script takes a Python file", f"'{self.target.text}' is none."
+            )
         check_step_function(self.step_function)
         if self.script and (self.target.name or self.inputs):
             what = f":{self.target.name}" if self.target.name else "--input"
             raise UsageError(
-                f"--script runs the file as it is, so {what} has no meaning", "Leave one of them out."
+                f"--script runs the file as it is, so {what} has no meaning",
+                "Leave one of them out.",
             )
         if self.target.kind == "archive" and not self.inputs:
             raise UsageError(
@@ -283,16 +333,20 @@ class RunRequest:
         _check_frontend(self)
         if self.runs < 1:
             raise UsageError(
-                f"--runs {self.runs}: at least 1 is needed", "A group appears in the second or third run."
+                f"--runs {self.runs}: at least 1 is needed",
+                "A group appears in the second or third run.",
             )
         if not self.timeout > 0:
             raise UsageError(
-                f"--timeout {self.timeout:g}: it must be more than 0 seconds", "For example: --timeout 60"
+                f"--timeout {self.timeout:g}: it must be more than 0 seconds",
+                "For example: --timeout 60",
             )
 
     def with_setting(self, setting: Setting) -> RunRequest:
         """The run with another setting."""
-        flags: dict[str, Any] = {flag.strip("-").replace("-", "_"): True for flag in setting.flags}
+        flags: dict[str, Any] = {
+            flag.strip("-").replace("-", "_"): True for flag in setting.flags
+        }
         return replace(
             self,
             fuser=setting.fuser or self.fuser,
@@ -303,21 +357,27 @@ class RunRequest:
 
     def options(self) -> Options:
         """The options as the capture keeps them."""
-        return Options(**{option.name: getattr(self, option.name) for option in RUN_OPTIONS})
+        return Options(
+            **{option.name: getattr(self, option.name) for option in RUN_OPTIONS}
+        )
 
     def argv(self) -> list[str]:
-        """The arguments of ``fusiondoc`` that ask for this run, the interpreter left aside."""
+        """The arguments of ``fusiondoc`` that ask for this run, the interpreter
+        left aside."""
         return KeptRequest(
-            target=KeptTarget(self.target.text, self.target.kind), options=self.options()
+            target=KeptTarget(self.target.text, self.target.kind),
+            options=self.options(),
         ).argv()
 
 
 def _check_frontend(request: RunRequest) -> None:
-    """Refuse options of torch.compile for a run without it, and the reverse (UsageError)."""
+    """Refuse options of torch.compile for a run without it, and the reverse
+    (UsageError)."""
     title = facts_of(COMPILER).title
     compiled = request.fuser == COMPILER or request.frontend == DYNAMO.name
     if compiled and (
-        request.fuser not in ("auto", COMPILER) or request.frontend not in ("auto", DYNAMO.name)
+        request.fuser not in ("auto", COMPILER)
+        or request.frontend not in ("auto", DYNAMO.name)
     ):
         raise UsageError(
             f"--fuser {request.fuser} does not go with --frontend {request.frontend}",
@@ -325,7 +385,8 @@ def _check_frontend(request: RunRequest) -> None:
         )
     if request.no_run and (request.verify or request.timing or request.profile):
         raise UsageError(
-            "--no-run computes no results: there is nothing to compare or to time", "Leave one of them out."
+            "--no-run computes no results: there is nothing to compare or to time",
+            "Leave one of them out.",
         )
     if request.no_run and request.fuser not in ("auto", COMPILER):
         raise UsageError(f"--no-run is for {title}", f"Add --fuser {COMPILER}.")
@@ -333,7 +394,8 @@ def _check_frontend(request: RunRequest) -> None:
 
 @dataclass(frozen=True)
 class KeptTarget:
-    """A target as a capture keeps it: the fields of ``TargetSpec``, as far as they are known."""
+    """A target as a capture keeps it: the fields of ``TargetSpec``, as far as they
+    are known."""
 
     text: str | None = None
     kind: str | None = None
@@ -375,10 +437,11 @@ class KeptRequest:
     host: str | None = None
     """Name of the machine that ran it, as ``platform.node()`` gives it."""
     masked: tuple[str, ...] = ()
-    """Fields whose secrets were masked before they were written, such as "script_args": a run needs them
-    again."""
+    """Fields whose secrets were masked before they were written, such as
+    "script_args": a run needs them again."""
     bundled: bool = False
-    """It came in a bundle for a bug report: names in it are replaced, and it is never run again."""
+    """It came in a bundle for a bug report: names in it are replaced, and it is
+    never run again."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> KeptRequest:
@@ -391,8 +454,11 @@ class KeptRequest:
         return content
 
     def without_secrets(self) -> KeptRequest:
-        """As it is written: with secrets in arguments and variables masked; ``masked`` names the fields."""
-        options = replace(self.options, script_args=masked_arguments(self.options.script_args))
+        """As it is written: with secrets in arguments and variables masked;
+        ``masked`` names the fields."""
+        options = replace(
+            self.options, script_args=masked_arguments(self.options.script_args)
+        )
         made = replace(
             self,
             command=masked_arguments(self.command),
@@ -409,7 +475,9 @@ class KeptRequest:
             names.append("script_args")
         return replace(made, masked=tuple(names))
 
-    def argv(self, more: Sequence[str] = (), command: str = "diagnose") -> list[str]:
+    def argv(
+        self, more: Sequence[str] = (), command: str = "diagnose"
+    ) -> list[str]:
         """The arguments of ``fusiondoc`` that ask for the run again.
 
         Args:
@@ -417,7 +485,11 @@ class KeptRequest:
             command: one that runs a model.
         """
         options = self.options
-        offers = Offer.COMMANDS | Offer.DIAGNOSE if command == "diagnose" else Offer.COMMANDS
+        offers = (
+            Offer.COMMANDS | Offer.DIAGNOSE
+            if command == "diagnose"
+            else Offer.COMMANDS
+        )
         values = dict(vars(options))
         words = [command, self.target.text or ""]
         if options.script and self.target.kind == "module":
@@ -427,7 +499,11 @@ class KeptRequest:
             values["no_run"] = False  # it compares results
         words += command_words(values, offers, more)
         if offers & Offer.DIAGNOSE:
-            words += [_launcher_word(word) for word in options.launcher if word != STANDALONE]
+            words += [
+                _launcher_word(word)
+                for word in options.launcher
+                if word != STANDALONE
+            ]
         if "--python" in self.command[:-1]:
             words += ["--python", self.command[self.command.index("--python") + 1]]
         words += more
@@ -436,7 +512,8 @@ class KeptRequest:
         return words
 
     def off_by_variable(self, fuser: str | None) -> str | None:
-        """The variable with its value, if it is set and switches that fuser off whatever the program does."""
+        """The variable with its value, if it is set and switches that fuser off
+        whatever the program does."""
         off = facts_of(fuser).switches.off_by_variable
         if off is None or self.variables.get(off[0]) != off[1]:
             return None
@@ -453,6 +530,7 @@ STANDALONE = "--standalone"
 
 
 def _launcher_word(word: str) -> str:
-    """An option of torch's launcher as fusiondoc has it: ``--nproc-per-node=2`` of ``--nproc_per_node=2``."""
+    """An option of torch's launcher as fusiondoc has it: ``--nproc-per-node=2`` of
+    ``--nproc_per_node=2``."""
     name, equals, value = word.partition("=")
     return f"{name.replace('_', '-')}{equals}{value}"

@@ -1,4 +1,5 @@
-"""The captures of a folder: ``.fusiondoc/`` in it, the newest of them and all that have a name."""
+"""The captures of a folder: ``.fusiondoc/`` in it, the newest of them and all that
+have a name."""
 
 from __future__ import annotations
 
@@ -21,10 +22,12 @@ from fusiondoc.numbers import whole_number
 from fusiondoc.whole_files import read_within
 
 WRITING = "writing"
-"""A file in a capture while a run writes it: the number of the process that does."""
+"""A file in a capture while a run writes it: the number of the process that
+does."""
 
 KEEP = "keep"
-"""A file in a capture that is to stay until it is removed by name; it holds the name that a user gave."""
+"""A file in a capture that is to stay until it is removed by name; it holds the
+name that a user gave."""
 
 _NAME = re.compile(r"\d{8}-\d{6}-")
 _GIVEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}\Z")
@@ -36,17 +39,19 @@ class CaptureLocation(Protocol):
     """Where a run puts its capture."""
 
     def new(self, slug: str) -> Path:
-        """Make an empty folder for a capture of that name; UsageError where that cannot be."""
+        """Make an empty folder for a capture of that name; UsageError where that
+        cannot be."""
         ...
 
     def done(self, path: Path) -> None:
-        """The run that the folder was made for is over, and how it ended is written there."""
+        """The run that the folder was made for is over, and how it ended is written
+        there."""
         ...
 
 
 class Within:
-    """Inside the capture of the run that a further run belongs to: it is listed, shown and removed with that
-    one, and is never the newest."""
+    """Inside the capture of the run that a further run belongs to: it is listed,
+    shown and removed with that one, and is never the newest."""
 
     def __init__(self, capture: Path, name: str) -> None:
         self._path = capture / name
@@ -70,8 +75,8 @@ def _silent(line: str) -> None:
 
 
 class CaptureStore:
-    """Makes, finds and removes captures under ``cwd``/.fusiondoc, or where options, a variable or the
-    configuration put them.
+    """Makes, finds and removes captures under ``cwd``/.fusiondoc, or where options,
+    a variable or the configuration put them.
 
     Args:
         name: what the next capture is called; it stays until it is removed by name.
@@ -88,7 +93,9 @@ class CaptureStore:
         notify: Callable[[str], None] = _silent,
     ) -> None:
         elsewhere = folder_named() if cwd is None else None
-        self.folder = elsewhere if elsewhere is not None else (cwd or Path.cwd()) / FOLDER
+        self.folder = (
+            elsewhere if elsewhere is not None else (cwd or Path.cwd()) / FOLDER
+        )
         self._given = name
         self._keep = keep or name is not None
         self._notify = notify
@@ -96,15 +103,20 @@ class CaptureStore:
     def paths(self) -> list[Path]:
         """The folders of all captures, newest first."""
         try:
-            found = [path for path in self.folder.iterdir() if _NAME.match(path.name)]
+            found = [
+                path for path in self.folder.iterdir() if _NAME.match(path.name)
+            ]
         except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted(
-            (path for path in found if path.is_dir() and not path.is_symlink()), key=_age, reverse=True
+            (path for path in found if path.is_dir() and not path.is_symlink()),
+            key=_age,
+            reverse=True,
         )
 
     def _begun(self) -> Sequence[Path]:
-        """The folders with a request: a folder without one is of a run that never began."""
+        """The folders with a request: a folder without one is of a run that never
+        began."""
         return [path for path in self.paths() if (path / "request.json").is_file()]
 
     def list(self) -> list[Capture]:
@@ -126,7 +138,8 @@ class CaptureStore:
         return Capture(paths[0])
 
     def two_newest(self) -> tuple[Capture, Capture]:
-        """The two newest captures of one target, the older one first: of the newest target that has two.
+        """The two newest captures of one target, the older one first: of the newest
+        target that has two.
 
         Raises:
             UsageError: no target has two.
@@ -138,18 +151,21 @@ class CaptureStore:
             with contextlib.suppress(UsageError):
                 capture = Capture(path)
                 target = capture.request.target
-                what = (target.path or target.module or target.text, target.name, target.call)
+                what = (
+                    target.path or target.module or target.text,
+                    target.name,
+                    target.call,
+                )
                 if what in seen:
                     return capture, seen[what]
                 seen[what] = capture
-        what_to_do = (
-            "Run one target twice, or name two: fusiondoc compare A B; fusiondoc captures lists them."
-        )
+        what_to_do = "Run one target twice, or name two: fusiondoc compare A B; fusiondoc captures lists them."
         raise UsageError(f"no target has two captures in {self.folder}", what_to_do)
 
     def get(self, name: str) -> Capture:
-        """A capture by its folder's name, the name it was given, ``latest``, ``latest~1`` (the one before the
-        newest) and so on, or by a part of its folder's name that only one of them has."""
+        """A capture by its folder's name, the name it was given, ``latest``,
+        ``latest~1`` (the one before the newest) and so on, or by a part of its
+        folder's name that only one of them has."""
         return Capture(self._find(name))
 
     def new(self, slug: str) -> Path:
@@ -164,7 +180,8 @@ class CaptureStore:
             fresh = not self.folder.exists() or not any(self.folder.iterdir())
             self.folder.mkdir(parents=True, exist_ok=True)
             ignore = self.folder / ".gitignore"
-            # A folder that the user names may hold other things, which git is to see.
+            # A folder that the user names may hold other things, which git is to
+            # see.
             if (fresh or self.folder.name == FOLDER) and not ignore.exists():
                 ignore.write_text("*\n", encoding="utf-8")
             path = self._make(self._given or slug)
@@ -175,8 +192,9 @@ class CaptureStore:
         return path
 
     def done(self, path: Path) -> None:
-        """Remove the oldest captures beyond the number that is kept, as a run is over. Runs that failed are
-        counted apart, so that they push out no run that went well."""
+        """Remove the oldest captures beyond the number that is kept, as a run is
+        over. Runs that failed are counted apart, so that they push out no run that
+        went well."""
         kept = number_kept()
         others = []
         for other in self.paths():
@@ -191,17 +209,25 @@ class CaptureStore:
             removed += [old.name] if had_report and not old.exists() else []
         if removed:
             more = f" and {len(removed) - 1} more" if len(removed) > 1 else ""
-            self._notify(f"note: removed {removed[0]}{more}: the newest {kept} stay (--keep-last N)")
+            self._notify(
+                f"note: removed {removed[0]}{more}: the newest {kept} stay (--keep-last N)"
+            )
 
     def _check_name(self) -> None:
         if self._given is None:
             return
-        if _GIVEN.match(self._given) is None or _LATEST.match(self._given) or _NAME.match(self._given):
+        if (
+            _GIVEN.match(self._given) is None
+            or _LATEST.match(self._given)
+            or _NAME.match(self._given)
+        ):
             raise UsageError(
                 f"'{self._given}' cannot be the name of a capture",
                 "Up to 60 letters, digits, dots, dashes and underscores, such as --name before-rewrite.",
             )
-        taken = next((path for path in self.paths() if given_name(path) == self._given), None)
+        taken = next(
+            (path for path in self.paths() if given_name(path) == self._given), None
+        )
         if taken is not None:
             raise UsageError(
                 f"a capture named {self._given} already exists: {taken.name}",
@@ -209,7 +235,8 @@ class CaptureStore:
             )
 
     def keep(self, *names: str) -> tuple[str, ...]:
-        """Keep captures until they are removed by name; returns the names of their folders.
+        """Keep captures until they are removed by name; returns the names of their
+        folders.
 
         Raises:
             UsageError: there is no such capture, or it cannot be written.
@@ -247,13 +274,18 @@ class CaptureStore:
             raise UsageError(f"cannot remove {path}: {error.strerror}") from None
 
     def _make(self, slug: str) -> Path:
-        """``<time>-<slug>``, with ``-2``, ``-3`` ... behind it for later ones of the same second."""
+        """``<time>-<slug>``, with ``-2``, ``-3`` ... behind it for later ones of
+        the same second."""
         stamp = time.strftime("%Y%m%d-%H%M%S")
-        taken = [_age(path)[1] for path in self.paths() if path.name.startswith(stamp)]
+        taken = [
+            _age(path)[1] for path in self.paths() if path.name.startswith(stamp)
+        ]
         number = max(taken, default=0)
         while True:
             number += 1
-            path = self.folder / (f"{stamp}-{slug}" + (f"-{number}" if number > 1 else ""))
+            path = self.folder / (
+                f"{stamp}-{slug}" + (f"-{number}" if number > 1 else "")
+            )
             try:
                 path.mkdir()
                 (path / WRITING).write_text(str(os.getpid()), encoding="ascii")
@@ -266,7 +298,9 @@ class CaptureStore:
         wanted = Path(name).name
         latest = _LATEST.match(name)
         if latest is not None:
-            return self._latest(whole_number(latest.group(1) or "") or 0, self._begun())
+            return self._latest(
+                whole_number(latest.group(1) or "") or 0, self._begun()
+            )
         for path in paths:
             if given_name(path) == wanted:
                 return path
@@ -275,8 +309,14 @@ class CaptureStore:
             if len(matching) == 1:
                 return matching[0]
             if matching:
-                several = "".join(f"\n  {path.name}" for path in matching[:_MOST_LISTED])
-                left = f"\n  and {len(matching) - _MOST_LISTED} more" if len(matching) > _MOST_LISTED else ""
+                several = "".join(
+                    f"\n  {path.name}" for path in matching[:_MOST_LISTED]
+                )
+                left = (
+                    f"\n  and {len(matching) - _MOST_LISTED} more"
+                    if len(matching) > _MOST_LISTED
+                    else ""
+                )
                 raise UsageError(
                     f"'{name}' means {len(matching)} captures:{several}{left}",
                     "Name one of them; latest is the newest capture, latest~1 the one before.",
@@ -287,11 +327,16 @@ class CaptureStore:
     def _latest(self, back: int, paths: Sequence[Path]) -> Path:
         if back < len(paths):
             return paths[back]
-        there = f"there are {len(paths)} captures" if len(paths) > 1 else "there is 1 capture"
+        there = (
+            f"there are {len(paths)} captures"
+            if len(paths) > 1
+            else "there is 1 capture"
+        )
         if not paths:
             self.newest()  # which says what to do without any
         raise NotFound(
-            f"there is no capture 'latest~{back}': {there} in {self.folder}", "fusiondoc captures lists them."
+            f"there is no capture 'latest~{back}': {there} in {self.folder}",
+            "fusiondoc captures lists them.",
         )
 
     def _hint(self, wanted: str, known: Sequence[str]) -> str:
@@ -302,8 +347,8 @@ class CaptureStore:
 
 
 def _went_well(path: Path) -> bool:
-    """Whether its run came to its end, or the user ended it; of a capture of another version that is not
-    known."""
+    """Whether its run came to its end, or the user ended it; of a capture of
+    another version that is not known."""
     try:
         return Capture(path).result.ended in (Ended.DONE, Ended.INTERRUPTED)
     except UsageError:
@@ -311,7 +356,8 @@ def _went_well(path: Path) -> bool:
 
 
 def _had_report(path: Path) -> bool:
-    """Whether there was something to report: the program ran, though it may have failed."""
+    """Whether there was something to report: the program ran, though it may have
+    failed."""
     try:
         capture = Capture(path)
         ran = capture.result.ended is not Ended.UNFINISHED
@@ -334,7 +380,9 @@ def given_name(path: Path) -> str | None:
     """The name that a user gave this capture."""
     file = path / KEEP
     try:
-        if not stat.S_ISREG(file.lstat().st_mode):  # of a capture of others: a pipe, or a link to anything
+        if not stat.S_ISREG(
+            file.lstat().st_mode
+        ):  # of a capture of others: a pipe, or a link to anything
             return None
         return read_within(file, 200).decode("ascii") or None
     except (OSError, UnicodeDecodeError):
@@ -380,7 +428,9 @@ def while_writing(path: Path) -> Iterator[None]:
 def _age(path: Path) -> tuple[str, int]:
     """The second in the name, and the number behind it; slugs hold no dash."""
     number = path.name.rpartition("-")[2]
-    numbered = path.name.count("-") > 2 and re.fullmatch("[0-9]{1,9}", number) is not None
+    numbered = (
+        path.name.count("-") > 2 and re.fullmatch("[0-9]{1,9}", number) is not None
+    )
     return path.name[:15], (whole_number(number) or 0) if numbered else 1
 
 

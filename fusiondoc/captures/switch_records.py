@@ -1,5 +1,6 @@
-"""Switches that fusion needs and that the program set off itself (probe/switch_watch.py): one row each, with
-the call and its line where they are known."""
+"""Switches that fusion needs and that the program set off itself
+(probe/switch_watch.py): one row each, with the call and its line where they are
+known."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ class SwitchedOff:
     what: str
     """The fuser of the run (``FUSER``), or a knob of the executor."""
     when: str
-    """``LOADING`` (the probe has then set the fuser back, and left the executor), ``TRACED``, ``RUNNING``,
-    ``BEFORE`` or ``CALLER``."""
+    """``LOADING`` (the probe has then set the fuser back, and left the executor),
+    ``TRACED``, ``RUNNING``, ``BEFORE`` or ``CALLER``."""
     left: bool = True
     """It was never switched on again."""
     call: str | None = None
@@ -45,7 +46,9 @@ class Switches:
     @property
     def fuser_off_in_run(self) -> bool:
         """Whether the fuser was off while plans may have been made."""
-        return any(row.what == FUSER and row.when in (RUNNING, BEFORE) for row in self.rows)
+        return any(
+            row.what == FUSER and row.when in (RUNNING, BEFORE) for row in self.rows
+        )
 
     @property
     def fuser_off_before(self) -> bool:
@@ -59,7 +62,8 @@ class Switches:
 
 
 def read_switches(records: RawRecords) -> Switches:
-    """The switches that any process of the program set off; older captures have no call (``switches``)."""
+    """The switches that any process of the program set off; older captures have no
+    call (``switches``)."""
     rows = list(records.read_all("switched_off", SwitchedOff))
     for old in records.all_of("switches"):
         if old.get("fuser_off") is True:
@@ -67,5 +71,8 @@ def read_switches(records: RawRecords) -> Switches:
         if old.get("fuser_off_later") is True:
             rows.append(SwitchedOff(FUSER, RUNNING))
         names = old.get("executor_off")
-        rows += [SwitchedOff(str(name), LOADING) for name in (names if isinstance(names, list) else ())]
+        rows += [
+            SwitchedOff(str(name), LOADING)
+            for name in (names if isinstance(names, list) else ())
+        ]
     return Switches(tuple(dict.fromkeys(rows)))

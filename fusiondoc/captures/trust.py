@@ -1,19 +1,22 @@
-"""What of a capture may be used: which files that it keeps may be read, and whether its run may run again, as
-the user's own.
+"""What of a capture may be used: which files that it keeps may be read, and whether
+its run may run again, as the user's own.
 
-A capture that came from somebody else says which interpreter, program and variables to run again. Nothing
-that it says of itself counts: its request was signed here with the key of this user, which lies outside
-captures, or the user was shown what would run and gives the code of exactly that, made with the same key, so
-that nobody else can know it. Of an archive nothing is run at all.
+A capture that came from somebody else says which interpreter, program and variables
+to run again. Nothing that it says of itself counts: its request was signed here
+with the key of this user, which lies outside captures, or the user was shown what
+would run and gives the code of exactly that, made with the same key, so that nobody
+else can know it. Of an archive nothing is run at all.
 
-A log may name any file, and a report shows lines of the files that it names. So only Python files of the
-project are read: below the project's folder or a folder that the user names, never through a link out of it.
-Of packages only a run keeps copies, of files below the folder of packages of its own interpreter.
+A log may name any file, and a report shows lines of the files that it names. So
+only Python files of the project are read: below the project's folder or a folder
+that the user names, never through a link out of it. Of packages only a run keeps
+copies, of files below the folder of packages of its own interpreter.
 
-A fuser that can write its kernels to files writes ``__tmp_kernel1.cu``, ``.ptx``, ``.cubin`` and
-``segmented_fusion1.dot``. It prints ``PRINTING: __tmp_kernel1.cu`` for each but the last kind
-(seen on torch 2.1.2; for others by the strings in the binaries of 1.11 to 2.0).
-Those of a run for which they were requested are moved into its capture.
+A fuser that can write its kernels to files writes ``__tmp_kernel1.cu``, ``.ptx``,
+``.cubin`` and ``segmented_fusion1.dot``. It prints ``PRINTING: __tmp_kernel1.cu``
+for each but the last kind (seen on torch 2.1.2; for others by the strings in the
+binaries of 1.11 to 2.0). Those of a run for which they were requested are moved
+into its capture.
 """
 
 from __future__ import annotations
@@ -32,7 +35,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from fusiondoc.captures.capture import REQUEST, Capture
-from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest, TargetSpec
+from fusiondoc.captures.request import (
+    KeptRequest,
+    KeptTarget,
+    RunRequest,
+    TargetSpec,
+)
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.errors import UsageError
 from fusiondoc.fuser_knobs import catalogue
@@ -48,19 +56,24 @@ _KEY = "captures.key"
 
 
 def user_folder() -> Path:
-    """Where fusiondoc keeps things of this user: $FUSIONDOC_CACHE, or ``fusiondoc`` in $XDG_CACHE_HOME or
-    ~/.cache."""
+    """Where fusiondoc keeps things of this user: $FUSIONDOC_CACHE, or ``fusiondoc``
+    in $XDG_CACHE_HOME or ~/.cache."""
     own = os.environ.get("FUSIONDOC_CACHE")
     if own:
         return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fusiondoc"
+    return (
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        / "fusiondoc"
+    )
 
 
 def sign(capture: Path, request: str) -> None:
-    """Sign the file with the request. Without a folder for a key nothing is signed: the capture then needs
-    the user's consent to be run again."""
+    """Sign the file with the request. Without a folder for a key nothing is signed:
+    the capture then needs the user's consent to be run again."""
     with contextlib.suppress(OSError):
-        (capture / SIGNATURE).write_text(_digest(_key(make=True), capture / request), encoding="ascii")
+        (capture / SIGNATURE).write_text(
+            _digest(_key(make=True), capture / request), encoding="ascii"
+        )
 
 
 def is_own(capture: Path, request: str) -> bool:
@@ -70,7 +83,9 @@ def is_own(capture: Path, request: str) -> bool:
             if not stat.S_ISREG((capture / name).lstat().st_mode):
                 return False
         recorded = read_within(capture / SIGNATURE, 200)
-        return hmac.compare_digest(recorded, _digest(_key(make=False), capture / request).encode("ascii"))
+        return hmac.compare_digest(
+            recorded, _digest(_key(make=False), capture / request).encode("ascii")
+        )
     except OSError:
         return False
 
@@ -80,21 +95,25 @@ def _digest(key: bytes, file: Path) -> str:
 
 
 _CODE_LENGTH = 12
-"""Hexadecimal digits: 48 bits, which somebody without the key has one try for, on the user's command line."""
+"""Hexadecimal digits: 48 bits, which somebody without the key has one try for, on
+the user's command line."""
 
 
 def _code_to_run(capture: Path) -> str | None:
-    """The user's consent to run a capture of somebody else: a code of this very request, made with the key of
-    this user. None if no key can be kept."""
+    """The user's consent to run a capture of somebody else: a code of this very
+    request, made with the key of this user. None if no key can be kept."""
     try:
         content = read_within(capture / REQUEST)
-        return hmac.new(_key(make=True), b"run again\0" + content, hashlib.sha256).hexdigest()[:_CODE_LENGTH]
+        return hmac.new(
+            _key(make=True), b"run again\0" + content, hashlib.sha256
+        ).hexdigest()[:_CODE_LENGTH]
     except OSError:
         return None
 
 
 def _key(make: bool) -> bytes:
-    """The key of this user, made at the first need. OSError if there is none, or it is too short."""
+    """The key of this user, made at the first need. OSError if there is none, or it
+    is too short."""
     path = user_folder() / _KEY
     if make and not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -108,9 +127,11 @@ def _key(make: bool) -> bytes:
     return key
 
 
-def refuse_foreign(arguments: Sequence[str], store: CaptureStore, option: str) -> None:
-    """Check that every argument is a capture of ``store``, as its folder or its log; no argument is the
-    newest capture.
+def refuse_foreign(
+    arguments: Sequence[str], store: CaptureStore, option: str
+) -> None:
+    """Check that every argument is a capture of ``store``, as its folder or its
+    log; no argument is the newest capture.
 
     Args:
         option: the option that would run files, for the message.
@@ -134,13 +155,18 @@ def refuse_foreign(arguments: Sequence[str], store: CaptureStore, option: str) -
 
 
 def request_again(
-    capture: Capture, dumps: Sequence[str], command: Sequence[str] = (), *, code: str | None = None
+    capture: Capture,
+    dumps: Sequence[str],
+    command: Sequence[str] = (),
+    *,
+    code: str | None = None,
 ) -> RunRequest:
-    """The request of ``capture``, with these dumps and without ``--verify``. Variables of torch that the
-    user had set then and has not set now are set again, but for those that ask for logs and dumps.
+    """The request of ``capture``, with these dumps and without ``--verify``.
+    Variables of torch that the user had set then and has not set now are set again,
+    but for those that ask for logs and dumps.
 
-    Args:
-        code: what the user was shown for a capture of somebody else, and gives to run it.
+    Args: code: what the user was shown for a capture of somebody else, and gives to
+        run it.
 
     Raises:
         UsageError: its target, folder or request is gone, or somebody else made it.
@@ -163,9 +189,14 @@ def request_again(
     folder = Path(request.cwd or ".")
     if not folder.is_dir():
         raise UsageError(
-            f"'{capture.name}' ran in {folder}, which is gone", "Name the target to run it from here."
+            f"'{capture.name}' ran in {folder}, which is gone",
+            "Name the target to run it from here.",
         )
-    options = {name: value for name, value in vars(request.options).items() if value is not None}
+    options = {
+        name: value
+        for name, value in vars(request.options).items()
+        if value is not None
+    }
     options.update(dumps=tuple(dumps), verify=False)
     return RunRequest(
         target=target,
@@ -183,12 +214,19 @@ _MOST_SHOWN = 2000
 
 
 def _must_be_allowed(capture: Capture, code: str | None) -> None:
-    """Refuse a capture of somebody else, unless the user gives the code of exactly its request."""
+    """Refuse a capture of somebody else, unless the user gives the code of exactly
+    its request."""
     requested = _what_would_run(capture.request)
     right = _code_to_run(capture.path) if len(requested) <= _MOST_SHOWN else None
-    if right is not None and code is not None and hmac.compare_digest(code.encode(), right.encode()):
+    if (
+        right is not None
+        and code is not None
+        and hmac.compare_digest(code.encode(), right.encode())
+    ):
         return
-    hint = "Name the target to run it yourself: fusiondoc kernels TARGET --dump NAME"
+    hint = (
+        "Name the target to run it yourself: fusiondoc kernels TARGET --dump NAME"
+    )
     if right is not None:
         hint += f". To run exactly this: --trust-capture {right}"
     raise UsageError(
@@ -199,26 +237,39 @@ def _must_be_allowed(capture: Capture, code: str | None) -> None:
 
 
 def _what_would_run(request: KeptRequest) -> str:
-    """The command of a request, as a shell would take it, with the programs that really run."""
+    """The command of a request, as a shell would take it, with the programs that
+    really run."""
     target = request.target
     name = f":{target.name}" if target.name else ""
-    words = [request.python or "python", f"{target.path or target.module}{name}{target.call or ''}"]
+    words = [
+        request.python or "python",
+        f"{target.path or target.module}{name}{target.call or ''}",
+    ]
     options = request.options
     return f"{shlex.join([*words, *options.script_args])} in {shlex.quote(request.cwd or '.')}"
 
 
 def _target(recorded: KeptTarget, capture: Capture) -> TargetSpec:
     kind, path = recorded.kind, recorded.path
-    if kind not in ("file", "module", "archive") or (kind != "module") != bool(path):
+    if kind not in ("file", "module", "archive") or (kind != "module") != bool(
+        path
+    ):
         raise UsageError(
-            f"'{capture.name}' does not name its target", "Name the target: fusiondoc kernels TARGET"
+            f"'{capture.name}' does not name its target",
+            "Name the target: fusiondoc kernels TARGET",
         )
     if path and not Path(path).is_file():
         raise UsageError(
-            f"{path} is gone, so '{capture.name}' cannot run again", "Name its target where it is now."
+            f"{path} is gone, so '{capture.name}' cannot run again",
+            "Name its target where it is now.",
         )
     return TargetSpec(
-        str(recorded.text), kind, Path(path) if path else None, recorded.module, recorded.name, recorded.call
+        str(recorded.text),
+        kind,
+        Path(path) if path else None,
+        recorded.module,
+        recorded.name,
+        recorded.call,
     )
 
 
@@ -245,8 +296,9 @@ _PROJECT = ("pyproject.toml", "setup.cfg", "setup.py", ".git", ".hg")
 
 
 def project_root(folder: Path) -> Path:
-    """The project that ``folder`` belongs to: the nearest folder above with a mark of a project. The user's
-    home and what is above it are none; without any it is the folder itself."""
+    """The project that ``folder`` belongs to: the nearest folder above with a mark
+    of a project. The user's home and what is above it are none; without any it is
+    the folder itself."""
     folder = Path(os.path.realpath(folder))
     home = Path(os.path.realpath(Path.home()))
     for parent in (folder, *folder.parents):
@@ -259,8 +311,9 @@ def project_root(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class PackageFiles:
-    """Files of installed packages that a log names, and the folder that they must be in: that of the
-    interpreter which ran the program, not one that the log names."""
+    """Files of installed packages that a log names, and the folder that they must
+    be in: that of the interpreter which ran the program, not one that the log
+    names."""
 
     names: frozenset[str] = frozenset()
     folder: Path | None = None
@@ -273,11 +326,12 @@ def keep_sources(
     roots: Sequence[Path] = (),
     packages: PackageFiles = PackageFiles(),
 ) -> None:
-    """Copy the Python files of these names (as the log has them, relative to ``cwd``) into the capture: those
-    of the project of ``cwd`` and those below ``roots``; then, while there is room, those of packages.
+    """Copy the Python files of these names (as the log has them, relative to
+    ``cwd``) into the capture: those of the project of ``cwd`` and those below
+    ``roots``; then, while there is room, those of packages.
 
-    ``index.json`` beside them has name -> copy. What cannot be read or written is left out: a report can do
-    without it.
+    ``index.json`` beside them has name -> copy. What cannot be read or written is
+    left out: a report can do without it.
     """
     index: dict[str, str] = {}
     size = 0
@@ -301,13 +355,16 @@ def keep_sources(
         size += len(data)
     if index:
         try:
-            (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
+            (folder / INDEX).write_text(
+                json.dumps(index, indent=1) + "\n", encoding="utf-8"
+            )
         except OSError:
             return
 
 
 def kept_source(capture: Path, name: str) -> str | None:
-    """The copy of a file that ``keep_sources`` made; None without one, or if the capture is damaged."""
+    """The copy of a file that ``keep_sources`` made; None without one, or if the
+    capture is damaged."""
     folder = capture / SOURCES
     try:
         index = json.loads(read_within(folder / INDEX))
@@ -321,8 +378,8 @@ def kept_source(capture: Path, name: str) -> str | None:
 
 
 def read_source(path: Path, roots: Sequence[Path]) -> bytes | None:
-    """A regular Python file of at most a megabyte that really is below one of ``roots``, all links followed;
-    None for anything else."""
+    """A regular Python file of at most a megabyte that really is below one of
+    ``roots``, all links followed; None for anything else."""
     try:
         real = Path(os.path.realpath(path))
         inside = any(Path(os.path.realpath(root)) in real.parents for root in roots)
@@ -334,11 +391,20 @@ def read_source(path: Path, roots: Sequence[Path]) -> bytes | None:
 
 
 def text_of(data: bytes) -> str:
-    return data.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
+    return (
+        data.decode("utf-8-sig", "replace")
+        .replace("\r\n", "\n")
+        .replace("\r", "\n")
+    )
 
 
 DUMP_FILES = "files"
-OPTIONS = {"cuda_to_file": ".cu", "debug_info": ".cu", "ptx": ".ptx", "cubin": ".cubin"}
+OPTIONS = {
+    "cuda_to_file": ".cu",
+    "debug_info": ".cu",
+    "ptx": ".ptx",
+    "cubin": ".cubin",
+}
 """Dumps that write files, with the ending of theirs."""
 
 _DRAWING, _DRAWINGS = "draw_segmented_fusion", "segmented_fusion*.dot"
@@ -350,7 +416,8 @@ _SLACK = 2.0
 
 
 def collect(capture: Capture) -> list[Path]:
-    """Move the files that were requested, that the log names, and that were written since the run began."""
+    """Move the files that were requested, that the log names, and that were written
+    since the run began."""
     requested = capture.request.options.dumps
     endings = {OPTIONS[name] for name in requested if name in OPTIONS}
     if not endings and _DRAWING not in requested:
@@ -365,7 +432,11 @@ def collect(capture: Capture) -> list[Path]:
     for name in sorted(names):
         path = here / name
         with contextlib.suppress(OSError):
-            if path.suffix in endings and not path.is_symlink() and path.stat().st_mtime >= began:
+            if (
+                path.suffix in endings
+                and not path.is_symlink()
+                and path.stat().st_mtime >= began
+            ):
                 folder = capture.path / DUMP_FILES
                 folder.mkdir(exist_ok=True)
                 moved.append(Path(shutil.move(str(path), str(folder / name))))
@@ -373,16 +444,21 @@ def collect(capture: Capture) -> list[Path]:
 
 
 def texts(capture: Capture) -> dict[str, list[tuple[str, str]]]:
-    """Kernel -> (dump, text) of the files in the capture; binary ones are left out."""
+    """Kernel -> (dump, text) of the files in the capture; binary ones are left
+    out."""
     found: dict[str, list[tuple[str, str]]] = {}
     requested = [name for name in capture.request.options.dumps if name in OPTIONS]
     for option in requested:
-        for path in sorted((capture.path / DUMP_FILES).glob(f"__tmp_*{OPTIONS[option]}")):
+        for path in sorted(
+            (capture.path / DUMP_FILES).glob(f"__tmp_*{OPTIONS[option]}")
+        ):
             with open_regular(path) as file:
                 data = file.read()
             if b"\0" not in data.rstrip(b"\0"):
                 text = data.rstrip(b"\0").decode("utf-8", "replace")
-                found.setdefault(path.stem[len("__tmp_") :], []).append((option, text))
+                found.setdefault(path.stem[len("__tmp_") :], []).append(
+                    (option, text)
+                )
     return found
 
 

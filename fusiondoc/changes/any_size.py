@@ -1,5 +1,5 @@
-"""``dynamic=True`` where a program calls torch.compile: one compilation for any size, not one for each
-(torch/__init__.py, ``compile``, 2.0 on)."""
+"""``dynamic=True`` where a program calls torch.compile: one compilation for any
+size, not one for each (torch/__init__.py, ``compile``, 2.0 on)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ _COMPILE = "torch.compile"
 
 
 def calls_compile(file: ParsedFile) -> bool:
-    """Whether a file names ``torch.compile``: its program compiles itself, and options of a run change
-    nothing there."""
+    """Whether a file names ``torch.compile``: its program compiles itself, and
+    options of a run change nothing there."""
     return any(file.meaning(node) == _COMPILE for node in file.nodes)
 
 
 def compiled_for_any_size(file: ParsedFile) -> Iterator[tuple[ast.AST, Edit]]:
-    """Each call of ``torch.compile`` that leaves ``dynamic`` out, and each decorator, with its edit."""
+    """Each call of ``torch.compile`` that leaves ``dynamic`` out, and each
+    decorator, with its edit."""
     for node in file.nodes:
         if isinstance(node, ast.Call) and file.meaning(node.func) == _COMPILE:
             if all(given.arg not in ("dynamic", None) for given in node.keywords):
@@ -27,7 +28,10 @@ def compiled_for_any_size(file: ParsedFile) -> Iterator[tuple[ast.AST, Edit]]:
         elif isinstance(node, FUNCTIONS):
             for decorator in node.decorator_list:
                 if file.meaning(decorator) == _COMPILE:
-                    yield decorator, file.inserted(file.span(decorator)[1], "(dynamic=True)")
+                    yield (
+                        decorator,
+                        file.inserted(file.span(decorator)[1], "(dynamic=True)"),
+                    )
 
 
 def _with_option(file: ParsedFile, call: ast.Call) -> Edit:

@@ -1,39 +1,60 @@
-"""Names of a function: what is assigned to them, and whether others may have their tensor."""
+"""Names of a function: what is assigned to them, and whether others may have their
+tensor."""
 
 from __future__ import annotations
 
 import ast
 
-from fusiondoc.changes.source_file import ParsedFile, arguments_of, dotted, names_in, walk
+from fusiondoc.changes.source_file import (
+    ParsedFile,
+    arguments_of,
+    dotted,
+    names_in,
+    walk,
+)
 
 
 def assigned_once(file: ParsedFile, name: ast.Name) -> ast.expr | None:
     """The value of a local name that its function assigns once, before it is read.
 
-    None for an argument, for a name that is assigned again (``x += y``), and for one of the module or of a
-    function around. Elements of the name may be assigned (``x[0] = y``): dtype, device and sizes stay.
+    None for an argument, for a name that is assigned again (``x += y``), and for
+    one of the module or of a function around. Elements of the name may be assigned
+    (``x[0] = y``): dtype, device and sizes stay.
     """
     function = file.function_of(name)
-    if function is None or name.id in {argument.arg for argument in arguments_of(function)}:
+    if function is None or name.id in {
+        argument.arg for argument in arguments_of(function)
+    }:
         return None
-    stores = [one for one in names_in(function, name.id) if isinstance(one.ctx, ast.Store)]
+    stores = [
+        one for one in names_in(function, name.id) if isinstance(one.ctx, ast.Store)
+    ]
     if len(stores) != 1:
         return None
     statement = file.parent(stores[0])
     is_plain = isinstance(statement, ast.Assign) and statement.targets == stores
     before = stores[0].lineno < name.lineno
-    return statement.value if isinstance(statement, ast.Assign) and is_plain and before else None
+    return (
+        statement.value
+        if isinstance(statement, ast.Assign) and is_plain and before
+        else None
+    )
 
 
 def assigned_to(file: ParsedFile, attribute: str) -> list[ast.expr]:
     """All values that lines of the file assign to an attribute: ``self.act``."""
     assignments = [node for node in file.nodes if isinstance(node, ast.Assign)]
-    return [one.value for one in assignments if any(dotted(target) == attribute for target in one.targets)]
+    return [
+        one.value
+        for one in assignments
+        if any(dotted(target) == attribute for target in one.targets)
+    ]
 
 
 def assigned_last(file: ParsedFile, name: ast.Name) -> ast.expr | None:
-    """The value of the last assignment to a name above its line, wherever in its function that stands; of
-    ``x += y`` it is ``x``. None without one, and where several names are assigned together."""
+    """The value of the last assignment to a name above its line, wherever in its
+    function that stands; of ``x += y`` it is ``x``. None without one, and where
+    several names are assigned together."""
     function = file.function_of(name)
     if function is None:
         return None
@@ -42,24 +63,39 @@ def assigned_last(file: ParsedFile, name: ast.Name) -> ast.expr | None:
         for one in names_in(function, name.id)
         if isinstance(one.ctx, ast.Store) and one.lineno < name.lineno
     ]
-    statement = file.parent(max(above, key=lambda one: one.lineno)) if above else None
+    statement = (
+        file.parent(max(above, key=lambda one: one.lineno)) if above else None
+    )
     if isinstance(statement, ast.AugAssign):
         return statement.target
-    is_plain = isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
-    return statement.value if isinstance(statement, ast.Assign) and is_plain else None
+    is_plain = isinstance(statement, ast.Assign) and isinstance(
+        statement.targets[0], ast.Name
+    )
+    return (
+        statement.value if isinstance(statement, ast.Assign) and is_plain else None
+    )
 
 
 def is_argument(file: ParsedFile, name: ast.Name) -> bool:
-    """Whether it is an argument of its function, and nothing else is assigned to it."""
+    """Whether it is an argument of its function, and nothing else is assigned to
+    it."""
     function = file.function_of(name)
-    if function is None or name.id not in {argument.arg for argument in arguments_of(function)}:
+    if function is None or name.id not in {
+        argument.arg for argument in arguments_of(function)
+    }:
         return False
-    return not any(isinstance(one.ctx, ast.Store) for one in names_in(function, name.id))
+    return not any(
+        isinstance(one.ctx, ast.Store) for one in names_in(function, name.id)
+    )
 
 
 def outlives_call(file: ParsedFile, node: ast.AST, name: str) -> bool:
-    """Whether the name is one of the module or of a function around: others may hold the same tensor."""
+    """Whether the name is one of the module or of a function around: others may
+    hold the same tensor."""
     function = file.function_of(node)
     if function is None:
         return True
-    return any(isinstance(one, (ast.Global, ast.Nonlocal)) and name in one.names for one in walk(function))
+    return any(
+        isinstance(one, (ast.Global, ast.Nonlocal)) and name in one.names
+        for one in walk(function)
+    )

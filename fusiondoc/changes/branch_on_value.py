@@ -1,9 +1,10 @@
-"""``torch.where`` instead of a branch on the value of a tensor: ``if y.sum() > 0: y = y * 2`` becomes ``y =
-torch.where(y.sum() > 0, y * 2, y)``. Both sides are computed, and the value is not waited for.
+"""``torch.where`` instead of a branch on the value of a tensor: ``if y.sum() > 0: y
+= y * 2`` becomes ``y = torch.where(y.sum() > 0, y * 2, y)``. Both sides are
+computed, and the value is not waited for.
 
-Only where both sides set one name, or return, and do nothing but compute: operators of torch that draw no
-random numbers and change nothing in place. Whether both sides have one size and type is known after a run
-alone.
+Only where both sides set one name, or return, and do nothing but compute: operators
+of torch that draw no random numbers and change nothing in place. Whether both sides
+have one size and type is known after a run alone.
 """
 
 from __future__ import annotations
@@ -47,16 +48,28 @@ def without_branches(file: ParsedFile) -> Iterator[tuple[ast.If, Rewritten]]:
 def _is_truth(file: ParsedFile, test: ast.expr) -> bool:
     """Whether a test on tensors is one of truth values."""
     if isinstance(test, ast.Compare):
-        return len(test.ops) == 1 and isinstance(test.ops[0], _COMPARES) and _is_pure(file, test)
+        return (
+            len(test.ops) == 1
+            and isinstance(test.ops[0], _COMPARES)
+            and _is_pure(file, test)
+        )
     called = test.func if isinstance(test, ast.Call) else None
-    return isinstance(called, ast.Attribute) and called.attr in _TRUTHS and _is_pure(file, test)
+    return (
+        isinstance(called, ast.Attribute)
+        and called.attr in _TRUTHS
+        and _is_pure(file, test)
+    )
 
 
 def _sides(file: ParsedFile, node: ast.If) -> _Sides | None:
     first = _only(node.body)
     if isinstance(first, ast.Return):
         last = _only(node.orelse) if node.orelse else _next(file, node)
-        if isinstance(last, ast.Return) and first.value is not None and last.value is not None:
+        if (
+            isinstance(last, ast.Return)
+            and first.value is not None
+            and last.value is not None
+        ):
             return _Sides(first.value, last.value, None, last)
         return None
     set_ = _assigned(first)
@@ -66,7 +79,11 @@ def _sides(file: ParsedFile, node: ast.If) -> _Sides | None:
     if not node.orelse:
         return _Sides(taken, None, name, node)
     other = _assigned(_only(node.orelse))
-    return _Sides(taken, other[1], name, node) if other is not None and other[0] == name else None
+    return (
+        _Sides(taken, other[1], name, node)
+        if other is not None and other[0] == name
+        else None
+    )
 
 
 def _only(block: list[ast.stmt]) -> ast.stmt | None:
@@ -90,10 +107,17 @@ def _assigned(statement: ast.stmt | None) -> tuple[str, ast.expr] | None:
 
 def _can_be_written(file: ParsedFile, node: ast.If, sides: _Sides) -> bool:
     values = [value for value in (sides.taken, sides.other) if value is not None]
-    if all(isinstance(value, ast.Constant) for value in values) and sides.other is not None:
+    if (
+        all(isinstance(value, ast.Constant) for value in values)
+        and sides.other is not None
+    ):
         return False  # of two numbers it would make a tensor
     text = file.source.text[file.span(node)[0] : file.span(sides.last)[1]]
-    return text.startswith("if") and "#" not in text and all(_is_pure(file, value) for value in values)
+    return (
+        text.startswith("if")
+        and "#" not in text
+        and all(_is_pure(file, value) for value in values)
+    )
 
 
 _PURE = (
@@ -127,7 +151,8 @@ def _is_pure(file: ParsedFile, value: ast.expr) -> bool:
 
 
 def _is_operator(file: ParsedFile, call: ast.Call) -> bool:
-    """Whether a call is one of an operator of torch that draws nothing and changes nothing."""
+    """Whether a call is one of an operator of torch that draws nothing and changes
+    nothing."""
     if not isinstance(call.func, ast.Attribute):
         return False
     op = f"aten::{call.func.attr}"
@@ -139,8 +164,14 @@ def _is_operator(file: ParsedFile, call: ast.Call) -> bool:
 def _rewritten(file: ParsedFile, node: ast.If, sides: _Sides) -> Rewritten:
     torch, imports = spelled(file, "torch")
     other = file.text(sides.other) if sides.other is not None else sides.name
-    chosen = f"{torch}.where({file.text(node.test)}, {file.text(sides.taken)}, {other})"
+    chosen = (
+        f"{torch}.where({file.text(node.test)}, {file.text(sides.taken)}, {other})"
+    )
     text = f"return {chosen}" if sides.name is None else f"{sides.name} = {chosen}"
-    edit = Edit(file.source.path, file.span(node)[0], file.span(sides.last)[1], text)
+    edit = Edit(
+        file.source.path, file.span(node)[0], file.span(sides.last)[1], text
+    )
     title = on_one_line(f"torch.where instead of if {file.text(node.test)}")
-    return Rewritten(title, (edit, *imports), note=_NOTE, lines=(file.line(node),), sure=False)
+    return Rewritten(
+        title, (edit, *imports), note=_NOTE, lines=(file.line(node),), sure=False
+    )

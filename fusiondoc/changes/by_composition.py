@@ -1,5 +1,5 @@
-"""Calls of torch that a compiler leaves to eager code, written with operators that it compiles, by the table
-of its compositions."""
+"""Calls of torch that a compiler leaves to eager code, written with operators that
+it compiles, by the table of its compositions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from functools import lru_cache
 from fusiondoc.changes.assigned_names import assigned_to
 from fusiondoc.changes.by_recipe import rewritten_call
 from fusiondoc.changes.out_of_place import module_class
-from fusiondoc.changes.pattern import Operand, literal_value, operand, parse_expression
+from fusiondoc.changes.pattern import (
+    Operand,
+    literal_value,
+    operand,
+    parse_expression,
+)
 from fusiondoc.changes.recipes import Recipe
 from fusiondoc.changes.rewrite import Rewritten, in_all_calls
 from fusiondoc.changes.source_file import ParsedFile, dotted
@@ -23,27 +28,50 @@ _MOST_PARTS = 3
 """Of an argument that is one number for each dimension, or one for all."""
 
 
-def by_composition(file: ParsedFile, line: int, compositions: Iterable[Composition]) -> Iterator[Rewritten]:
-    """The calls of a line written by each of the compositions that fits one of them."""
+def by_composition(
+    file: ParsedFile, line: int, compositions: Iterable[Composition]
+) -> Iterator[Rewritten]:
+    """The calls of a line written by each of the compositions that fits one of
+    them."""
     for one in compositions:
-        made = [rewritten for node in file.on_line(line) for rewritten in _written(file, node, one)]
-        yield from in_all_calls(replace(each, note=one.note, sure=False) for each in made)
+        made = [
+            rewritten
+            for node in file.on_line(line)
+            for rewritten in _written(file, node, one)
+        ]
+        yield from in_all_calls(
+            replace(each, note=one.note, sure=False) for each in made
+        )
 
 
-def _written(file: ParsedFile, node: ast.AST, one: Composition) -> Iterator[Rewritten]:
+def _written(
+    file: ParsedFile, node: ast.AST, one: Composition
+) -> Iterator[Rewritten]:
     if not isinstance(node, ast.Call):
         return
     given = _given_to_function(file, node, one) or _given_to_module(file, node, one)
     bound = _bound(file, given, one) if given is not None else None
     if bound is not None:
-        recipe = Recipe(of=one.of, before=one.call, after=one.after, inputs="", ops="", helper=one.helper)
-        tensors = frozenset(name for name, found in bound.items() if literal_value(found.text) is None)
+        recipe = Recipe(
+            of=one.of,
+            before=one.call,
+            after=one.after,
+            inputs="",
+            ops="",
+            helper=one.helper,
+        )
+        tensors = frozenset(
+            name
+            for name, found in bound.items()
+            if literal_value(found.text) is None
+        )
         yield rewritten_call(file, node, recipe, bound, tensors)
 
 
 @dataclass(frozen=True)
 class _Signature:
-    """The arguments of a call: of each the default, or None; those that are expressions stay as they are."""
+    """The arguments of a call: of each the default, or None; those that are
+    expressions stay as they are."""
 
     name: str
     arguments: Mapping[str, ast.expr | None]
@@ -55,8 +83,14 @@ class _Signature:
 def _signature(call: str) -> _Signature:
     tree = parse_expression(call)
     assert isinstance(tree, ast.Call) and isinstance(tree.func, ast.Attribute)
-    names = {argument.id: None for argument in tree.args if isinstance(argument, ast.Name)}
-    defaults = {given.arg: given.value for given in tree.keywords if given.arg is not None}
+    names = {
+        argument.id: None
+        for argument in tree.args
+        if isinstance(argument, ast.Name)
+    }
+    defaults = {
+        given.arg: given.value for given in tree.keywords if given.arg is not None
+    }
     expression = tree.args[0] if tree.args and not names else None
     return _Signature(tree.func.attr, {**names, **defaults}, expression)
 
@@ -64,17 +98,26 @@ def _signature(call: str) -> _Signature:
 Given = Mapping[str, ast.expr]
 
 
-def _given_to_function(file: ParsedFile, node: ast.Call, one: Composition) -> Given | None:
-    """The arguments of a function of torch, or of the same as a method of its first one."""
+def _given_to_function(
+    file: ParsedFile, node: ast.Call, one: Composition
+) -> Given | None:
+    """The arguments of a function of torch, or of the same as a method of its first
+    one."""
     signature = _signature(one.call)
     method = node.func
     meaning = file.meaning(method)
     positional = list(node.args)
-    if meaning is None and isinstance(method, ast.Attribute) and method.attr == signature.name:
+    if (
+        meaning is None
+        and isinstance(method, ast.Attribute)
+        and method.attr == signature.name
+    ):
         if dotted(method.value) == "self":
             return None  # a method of the user's module may have any name
         positional.insert(0, method.value)
-    elif meaning is None or meaning not in {f"{owner}.{signature.name}" for owner in _OWNERS}:
+    elif meaning is None or meaning not in {
+        f"{owner}.{signature.name}" for owner in _OWNERS
+    }:
         return None
     if signature.expression is not None:
         only = positional[0] if len(positional) == 1 and not node.keywords else None
@@ -90,31 +133,48 @@ def _operands(pattern: ast.expr, node: ast.expr | None) -> Given | None:
         return None
     if type(pattern.op) is not type(node.op):
         return None
-    left, right = _operands(pattern.left, node.left), _operands(pattern.right, node.right)
+    left, right = (
+        _operands(pattern.left, node.left),
+        _operands(pattern.right, node.right),
+    )
     return {**left, **right} if left is not None and right is not None else None
 
 
-def _by_name(signature: _Signature, positional: list[ast.expr], node: ast.Call) -> Given | None:
-    """The arguments of a call by their names; None where it has others, or does not write them out."""
+def _by_name(
+    signature: _Signature, positional: list[ast.expr], node: ast.Call
+) -> Given | None:
+    """The arguments of a call by their names; None where it has others, or does not
+    write them out."""
     names = list(signature.arguments)
-    if len(positional) > len(names) or any(isinstance(value, ast.Starred) for value in positional):
+    if len(positional) > len(names) or any(
+        isinstance(value, ast.Starred) for value in positional
+    ):
         return None
     given = dict(zip(names, positional))
     for keyword in node.keywords:
-        if keyword.arg is None or keyword.arg not in signature.arguments or keyword.arg in given:
+        if (
+            keyword.arg is None
+            or keyword.arg not in signature.arguments
+            or keyword.arg in given
+        ):
             return None
         given[keyword.arg] = keyword.value
     return given
 
 
-def _given_to_module(file: ParsedFile, node: ast.Call, one: Composition) -> Given | None:
-    """The same of ``self.pool(x)``, by the arguments of the line that gives the attribute its module."""
+def _given_to_module(
+    file: ParsedFile, node: ast.Call, one: Composition
+) -> Given | None:
+    """The same of ``self.pool(x)``, by the arguments of the line that gives the
+    attribute its module."""
     name = dotted(node.func) or ""
     if one.module is None or not name.startswith("self."):
         return None
     signature = _signature(one.module)
     made = _constructor(file, name, signature.name)
-    options = _by_name(signature, list(made.args), made) if made is not None else None
+    options = (
+        _by_name(signature, list(made.args), made) if made is not None else None
+    )
     if options is None or not _same(signature, options):
         return None
     tensors = {
@@ -135,23 +195,37 @@ def _given_to_module(file: ParsedFile, node: ast.Call, one: Composition) -> Give
 
 
 def _constructor(file: ParsedFile, attribute: str, kind: str) -> ast.Call | None:
-    """``nn.MaxPool2d(2)`` of ``self.pool = nn.MaxPool2d(2)``; None where lines make several."""
+    """``nn.MaxPool2d(2)`` of ``self.pool = nn.MaxPool2d(2)``; None where lines make
+    several."""
     found = assigned_to(file, attribute)
     made = found[0] if len(found) == 1 else None
-    return made if isinstance(made, ast.Call) and module_class(file, made.func) == kind else None
+    return (
+        made
+        if isinstance(made, ast.Call) and module_class(file, made.func) == kind
+        else None
+    )
 
 
 _OF_MODULES = ("bias", "_weight")
-"""Options of modules that have another meaning than the argument of a call, or none there."""
+"""Options of modules that have another meaning than the argument of a call, or none
+there."""
 
 
 def _same(signature: _Signature, options: Given) -> bool:
-    """Whether options of a module that the call has no words for have the values of the table."""
+    """Whether options of a module that the call has no words for have the values of
+    the table."""
     for name in _OF_MODULES:
         wanted, value = signature.arguments.get(name), options.get(name)
-        if value is not None and (wanted is None or ast.dump(value) != ast.dump(wanted)):
+        if value is not None and (
+            wanted is None or ast.dump(value) != ast.dump(wanted)
+        ):
             return False
-        if name == "bias" and wanted is not None and value is None and not _is_true(wanted):
+        if (
+            name == "bias"
+            and wanted is not None
+            and value is None
+            and not _is_true(wanted)
+        ):
             return False  # a module has one if nothing else is given
     return True
 
@@ -160,10 +234,17 @@ def _is_true(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is True
 
 
-def _bound(file: ParsedFile, given: Given, one: Composition) -> dict[str, Operand] | None:
-    """The operands by the names that ``after`` reads; None where an argument is not as it has to be."""
+def _bound(
+    file: ParsedFile, given: Given, one: Composition
+) -> dict[str, Operand] | None:
+    """The operands by the names that ``after`` reads; None where an argument is not
+    as it has to be."""
     signature = _signature(one.call)
-    read = {node.id for node in ast.walk(parse_expression(one.after)) if isinstance(node, ast.Name)}
+    read = {
+        node.id
+        for node in ast.walk(parse_expression(one.after))
+        if isinstance(node, ast.Name)
+    }
     bound: dict[str, Operand] = {}
     for name, default in signature.arguments.items():
         value = given.get(name, default)
@@ -179,12 +260,15 @@ def _bound(file: ParsedFile, given: Given, one: Composition) -> dict[str, Operan
         elif not _as_wanted(name, given, default, one):
             return None
     if signature.expression is not None:
-        bound.update({name: _operand(file, value, True) for name, value in given.items()})
+        bound.update(
+            {name: _operand(file, value, True) for name, value in given.items()}
+        )
     return bound
 
 
 def _operand(file: ParsedFile, value: ast.expr, is_given: bool) -> Operand:
-    """``value`` in the program's words; of a default, or a parameter of a module, in its own."""
+    """``value`` in the program's words; of a default, or a parameter of a module,
+    in its own."""
     if is_given and file.parent(value) is not None:
         return operand(file, value)
     text = ast.unparse(value)
@@ -195,7 +279,9 @@ def _is_none(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and value.value is None
 
 
-def _parts(file: ParsedFile, value: ast.expr | None, read: set[str], name: str) -> dict[str, Operand] | None:
+def _parts(
+    file: ParsedFile, value: ast.expr | None, read: set[str], name: str
+) -> dict[str, Operand] | None:
     """``size_0`` and ``size_1`` of ``(4, 3)``, and of ``4``."""
     number = sum(f"{name}_{index}" in read for index in range(_MOST_PARTS))
     if isinstance(value, (ast.Tuple, ast.List)):
@@ -210,14 +296,21 @@ def _parts(file: ParsedFile, value: ast.expr | None, read: set[str], name: str) 
     return {f"{name}_{index}": part for index, part in enumerate(known)}
 
 
-def _as_wanted(name: str, given: Given, default: ast.expr | None, one: Composition) -> bool:
-    """Whether an argument that ``after`` does not read has the value that it has to have."""
+def _as_wanted(
+    name: str, given: Given, default: ast.expr | None, one: Composition
+) -> bool:
+    """Whether an argument that ``after`` does not read has the value that it has to
+    have."""
     value = given.get(name, default)
     if name in one.only:
         return isinstance(value, ast.Constant) and value.value == one.only[name]
     if name not in given:
         return default is not None
-    if default is not None and value is not None and ast.dump(value) == ast.dump(default):
+    if (
+        default is not None
+        and value is not None
+        and ast.dump(value) == ast.dump(default)
+    ):
         return True
     if one.alike is None or name != one.alike[0] or value is None:
         return False

@@ -1,8 +1,9 @@
-"""An operator written by the table of recipes: ``F.hardswish(x)`` becomes ``x * (torch.clamp(x + 3, 0,
-6) / 6)``.
+"""An operator written by the table of recipes: ``F.hardswish(x)`` becomes ``x *
+(torch.clamp(x + 3, 0, 6) / 6)``.
 
-An operand that the recipe reads more than once is computed once: in a line of its own before the statement,
-or, where the statement does not always compute the call, in a function of its own.
+An operand that the recipe reads more than once is computed once: in a line of its
+own before the statement, or, where the statement does not always compute the call,
+in a function of its own.
 """
 
 from __future__ import annotations
@@ -15,10 +16,27 @@ from dataclasses import replace
 from fusiondoc.changes.assigned_names import assigned_to
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import defined, spelled
-from fusiondoc.changes.out_of_place import assigned_name, is_method_in_place, module_class
-from fusiondoc.changes.pattern import Bound, Operand, Pattern, operand, parse_expression
+from fusiondoc.changes.out_of_place import (
+    assigned_name,
+    is_method_in_place,
+    module_class,
+)
+from fusiondoc.changes.pattern import (
+    Bound,
+    Operand,
+    Pattern,
+    operand,
+    parse_expression,
+)
 from fusiondoc.changes.recipes import ALL_DIMENSIONS, RECIPES, Recipe, may_be_tried
-from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown, in_all_calls
+from fusiondoc.changes.rewrite import (
+    Example,
+    Line,
+    Rewrite,
+    Rewritten,
+    Shown,
+    in_all_calls,
+)
 from fusiondoc.changes.source_file import ParsedFile, dotted
 from fusiondoc.fusers import with_dimensions_only
 from fusiondoc.model.change_plan import ChangeKind
@@ -38,30 +56,46 @@ def write(line: Line) -> Iterator[Rewritten]:
 
 
 def by_recipe(line: Line, recipe: Recipe) -> Rewritten | None:
-    """The calls of a line that the recipe replaces; None also for what other rewrites do, and where the
-    recipe is only an example."""
+    """The calls of a line that the recipe replaces; None also for what other
+    rewrites do, and where the recipe is only an example."""
     if recipe.shown or recipe.numbers_too:
         return None
     if ALL_DIMENSIONS in recipe.after:
         if not line.shown.rank or recipe.replaces <= with_dimensions_only():
             return None
         recipe = replace(recipe, after=recipe.over_all(line.shown.rank))
-    calls = list(_called(line.file, line.number, recipe, is_in_place(line.shown.op)))
+    calls = list(
+        _called(line.file, line.number, recipe, is_in_place(line.shown.op))
+    )
     if not calls and line.shown.layer is not None:
-        calls = list(_called_as_module(line.file, line.number, recipe, line.shown.layer))
+        calls = list(
+            _called_as_module(line.file, line.number, recipe, line.shown.layer)
+        )
     of = recipe.of.split()[0]
-    difference = None if recipe.difference in ("rounding", "exact") else f"{of}: {recipe.difference}"
-    note = "; ".join(filter(None, [difference, recipe.at_kinks, recipe.half])) or None
+    difference = (
+        None
+        if recipe.difference in ("rounding", "exact")
+        else f"{of}: {recipe.difference}"
+    )
+    note = (
+        "; ".join(filter(None, [difference, recipe.at_kinks, recipe.half])) or None
+    )
     conditional = not may_be_tried(recipe)
-    written = (replace(made, note=note, conditional=conditional) for made in in_all_calls(calls))
+    written = (
+        replace(made, note=note, conditional=conditional)
+        for made in in_all_calls(calls)
+    )
     return next(written, None)
 
 
-def _called(file: ParsedFile, line: int, recipe: Recipe, in_place: bool) -> Iterator[Rewritten]:
-    """Expressions of a line that the recipe's ``before`` matches, written as its ``after``.
+def _called(
+    file: ParsedFile, line: int, recipe: Recipe, in_place: bool
+) -> Iterator[Rewritten]:
+    """Expressions of a line that the recipe's ``before`` matches, written as its
+    ``after``.
 
-    Args:
-        in_place: the operator changes its first argument, as a method such as ``x.addcdiv_(y, z)`` may.
+    Args: in_place: the operator changes its first argument, as a method such as
+        ``x.addcdiv_(y, z)`` may.
     """
     names = frozenset(word.partition("=")[0] for word in recipe.inputs.split())
     pattern = Pattern(recipe.before, names, recipe.after, in_place)
@@ -76,9 +110,14 @@ def _called(file: ParsedFile, line: int, recipe: Recipe, in_place: bool) -> Iter
 
 
 def _method_in_place(
-    file: ParsedFile, node: ast.Call, recipe: Recipe, bound: Bound, names: frozenset[str]
+    file: ParsedFile,
+    node: ast.Call,
+    recipe: Recipe,
+    bound: Bound,
+    names: frozenset[str],
 ) -> Iterator[Rewritten]:
-    """``x.addcdiv_(y, z)`` as ``x = x + y / z``; nothing where the change of ``x`` would be missed."""
+    """``x.addcdiv_(y, z)`` as ``x = x + y / z``; nothing where the change of ``x``
+    would be missed."""
     assigned = assigned_name(file, node)
     if assigned is None:
         return
@@ -93,20 +132,34 @@ def _method_in_place(
     yield replace(made, edits=tuple(edits))
 
 
-def _called_as_module(file: ParsedFile, line: int, recipe: Recipe, attribute: str) -> Iterator[Rewritten]:
-    """The same of ``self.act(x)``, if a line of the file gives that attribute a module of torch.nn, made
-    without arguments, that calls the operator."""
+def _called_as_module(
+    file: ParsedFile, line: int, recipe: Recipe, attribute: str
+) -> Iterator[Rewritten]:
+    """The same of ``self.act(x)``, if a line of the file gives that attribute a
+    module of torch.nn, made without arguments, that calls the operator."""
     kind = recipe.module.rpartition(".")[2] if recipe.module is not None else None
     made = assigned_to(file, f"self.{attribute}")
     if kind is None or not any(_makes(file, value, kind) for value in made):
         return
     pattern = parse_expression(recipe.before)
-    tensor = pattern.args[0] if isinstance(pattern, ast.Call) and len(pattern.args) == 1 else None
+    tensor = (
+        pattern.args[0]
+        if isinstance(pattern, ast.Call) and len(pattern.args) == 1
+        else None
+    )
     for node in file.on_line(line):
         called = node.func if isinstance(node, ast.Call) else None
-        if not isinstance(node, ast.Call) or dotted(called) != f"self.{attribute}" or node.keywords:
+        if (
+            not isinstance(node, ast.Call)
+            or dotted(called) != f"self.{attribute}"
+            or node.keywords
+        ):
             continue
-        if isinstance(tensor, ast.Name) and len(node.args) == 1 and not isinstance(node.args[0], ast.Starred):
+        if (
+            isinstance(tensor, ast.Name)
+            and len(node.args) == 1
+            and not isinstance(node.args[0], ast.Starred)
+        ):
             bound = {tensor.id: operand(file, node.args[0])}
             yield rewritten_call(file, node, recipe, bound, frozenset([tensor.id]))
 
@@ -119,19 +172,27 @@ def _makes(file: ParsedFile, value: ast.expr, kind: str) -> bool:
 
 
 def rewritten_call(
-    file: ParsedFile, node: ast.expr, recipe: Recipe, bound: Bound, names: frozenset[str]
+    file: ParsedFile,
+    node: ast.expr,
+    recipe: Recipe,
+    bound: Bound,
+    names: frozenset[str],
 ) -> Rewritten:
     """An expression written as the recipe's ``after``.
 
-    Args:
-        bound: the operands of the expression by the recipe's names and numbers; ``names``: those of tensors.
+    Args: bound: the operands of the expression by the recipe's names and numbers;
+        ``names``: those of tensors.
     """
     after, helper, edits = with_imports(file, recipe)
     if helper:
         after, definition = with_free_name(file, after, helper)
         edits += defined(file, definition, rank=-6)
         return _replaced(file, node, filled(after, bound), edits)
-    twice = [name for name in names & set(bound) if _reads(after, name) > 1 and not bound[name].is_plain]
+    twice = [
+        name
+        for name in names & set(bound)
+        if _reads(after, name) > 1 and not bound[name].is_plain
+    ]
     if not twice:
         return _replaced(file, node, filled(after, bound), edits)
     if len(twice) == 1 and can_lead(file, node):
@@ -139,36 +200,53 @@ def rewritten_call(
     return _with_function(file, node, recipe, after, bound, names, edits)
 
 
-def with_imports(file: ParsedFile, recipe: Recipe) -> tuple[str, str, tuple[Edit, ...]]:
-    """The recipe's ``after`` and its definitions with torch as the file names it, and imports that are
-    missing."""
+def with_imports(
+    file: ParsedFile, recipe: Recipe
+) -> tuple[str, str, tuple[Edit, ...]]:
+    """The recipe's ``after`` and its definitions with torch as the file names it,
+    and imports that are missing."""
     after, helper = recipe.after, recipe.helper.rstrip()
     edits: tuple[Edit, ...] = ()
     for word, meaning in _MODULES.items():
         if re.search(rf"\b{word}\.", after + helper):
             name, imports = spelled(file, meaning)
-            after, helper = (re.sub(rf"\b{word}\.", f"{name}.", text) for text in (after, helper))
+            after, helper = (
+                re.sub(rf"\b{word}\.", f"{name}.", text) for text in (after, helper)
+            )
             edits += imports
     return after, helper, edits
 
 
-def with_free_name(file: ParsedFile, after: str, helper: str) -> tuple[str, list[str]]:
-    """The replacement and the lines of the function that it calls, under a name that the file does not
-    use."""
+def with_free_name(
+    file: ParsedFile, after: str, helper: str
+) -> tuple[str, list[str]]:
+    """The replacement and the lines of the function that it calls, under a name
+    that the file does not use."""
     own = helper.split("(")[0].split()[-1]
     free = file.free_name(own, f"fusible_{own}")
-    after, helper = (re.sub(rf"(?<![\w.]){own}(?=\()", free, text) for text in (after, helper))
+    after, helper = (
+        re.sub(rf"(?<![\w.]){own}(?=\()", free, text) for text in (after, helper)
+    )
     return after, helper.split("\n")
 
 
 def _reads(after: str, name: str) -> int:
-    return sum(isinstance(node, ast.Name) and node.id == name for node in ast.walk(parse_expression(after)))
+    return sum(
+        isinstance(node, ast.Name) and node.id == name
+        for node in ast.walk(parse_expression(after))
+    )
 
 
 def _replaced(
-    file: ParsedFile, node: ast.expr, text: str, edits: Sequence[Edit], more: str = ""
+    file: ParsedFile,
+    node: ast.expr,
+    text: str,
+    edits: Sequence[Edit],
+    more: str = "",
 ) -> Rewritten:
-    whole = _stands_alone(file, node) or isinstance(parse_expression(f"({text})"), _ATOMS)
+    whole = _stands_alone(file, node) or isinstance(
+        parse_expression(f"({text})"), _ATOMS
+    )
     edit = file.replaced(node, text if whole else f"({text})")
     return Rewritten.expression(file.text(node), f"{text}{more}", (*edits, edit))
 
@@ -176,15 +254,26 @@ def _replaced(
 def _stands_alone(file: ParsedFile, node: ast.expr) -> bool:
     """Whether an operator is valid there without parentheses."""
     above = file.parent(node)
-    alone = isinstance(above, (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr, ast.keyword))
-    return alone or file.call_of_argument(node) is not None or file.is_parenthesised(node)
+    alone = isinstance(
+        above, (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr, ast.keyword)
+    )
+    return (
+        alone
+        or file.call_of_argument(node) is not None
+        or file.is_parenthesised(node)
+    )
 
 
 # -- an operand that is read more than once ------------------------------------------------------------------
 
 
 def _with_line_before(
-    file: ParsedFile, node: ast.expr, after: str, bound: Bound, name: str, edits: Sequence[Edit]
+    file: ParsedFile,
+    node: ast.expr,
+    after: str,
+    bound: Bound,
+    name: str,
+    edits: Sequence[Edit],
 ) -> Rewritten:
     """``h = x + y`` in a line before the statement."""
     statement, text = file.statement_of(node), bound[name].text
@@ -194,14 +283,21 @@ def _with_line_before(
     line = f"{file.lead(statement)}{fresh} = {value}{file.newline}"
     before = file.inserted(file.start_of_line(statement), line)
     own = {**bound, name: Operand(fresh, True, True)}
-    return _replaced(file, node, filled(after, own), (*edits, before), more=f", where {fresh} = {text}")
+    return _replaced(
+        file,
+        node,
+        filled(after, own),
+        (*edits, before),
+        more=f", where {fresh} = {text}",
+    )
 
 
 _FRESH = ("h", "hidden", "inner")
 
 
 def _fresh_name(file: ParsedFile, statement: ast.stmt, node: ast.expr) -> str:
-    """Another name for each call of the statement: two of them may get such a line, and both lines come."""
+    """Another name for each call of the statement: two of them may get such a line,
+    and both lines come."""
     start = file.span(node)[0]
     calls = (call for call in ast.walk(statement) if isinstance(call, ast.Call))
     beside = [call for call in calls if file.span(call)[1] <= start]
@@ -209,31 +305,51 @@ def _fresh_name(file: ParsedFile, statement: ast.stmt, node: ast.expr) -> str:
     return file.free_name(*wanted)
 
 
-_NOT_ALWAYS = (ast.Lambda, ast.IfExp, ast.BoolOp, ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
-"""Expressions that do not compute all that stands in them, or compute it more than once."""
+_NOT_ALWAYS = (
+    ast.Lambda,
+    ast.IfExp,
+    ast.BoolOp,
+    ast.GeneratorExp,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+)
+"""Expressions that do not compute all that stands in them, or compute it more than
+once."""
 
 
 def can_lead(file: ParsedFile, node: ast.expr) -> bool:
-    """Whether a line can go before the statement: that has lines of its own, computes the expression once
-    whatever happens, and changes nothing before it."""
+    """Whether a line can go before the statement: that has lines of its own,
+    computes the expression once whatever happens, and changes nothing before it."""
     statement = file.statement_of(node)
-    if not isinstance(statement, (ast.Return, ast.Assign, ast.AnnAssign)) or file.function_of(node) is None:
+    if (
+        not isinstance(statement, (ast.Return, ast.Assign, ast.AnnAssign))
+        or file.function_of(node) is None
+    ):
         return False
     if not file.has_own_lines(statement):
         return False  # the body of "if x: return f(x)"
     for above in file.parents(node):
         if above is statement:
             break
-        if isinstance(above, _NOT_ALWAYS) or (isinstance(above, ast.Compare) and len(above.ops) > 1):
+        if isinstance(above, _NOT_ALWAYS) or (
+            isinstance(above, ast.Compare) and len(above.ops) > 1
+        ):
             return False
     start = file.span(node)[0]
-    return not any(_changes(one) and file.span(one)[0] < start for one in ast.walk(statement))
+    return not any(
+        _changes(one) and file.span(one)[0] < start for one in ast.walk(statement)
+    )
 
 
 def _changes(node: ast.AST) -> bool:
     """Whether it changes a tensor or binds a name."""
     called = node.func if isinstance(node, ast.Call) else None
-    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    name = (
+        called.attr
+        if isinstance(called, ast.Attribute)
+        else getattr(called, "id", "")
+    )
     return isinstance(node, ast.NamedExpr) or is_in_place(name)
 
 
@@ -254,24 +370,37 @@ def _with_function(
     body = [f"def {own}({', '.join(tensors)}):", f"    return {returned}"]
     call = f"{own}({', '.join(bound[name].text for name in tensors)})"
     made = (*edits, *defined(file, body, rank=-6), file.replaced(node, call))
-    return Rewritten.expression(file.text(node), f"{call}, which returns {returned}", made)
+    return Rewritten.expression(
+        file.text(node), f"{call}, which returns {returned}", made
+    )
 
 
 def _own_name(file: ParsedFile, recipe: Recipe, numbers: Bound) -> str:
-    """Of the function for one operator, with its numbers: two lines may call it with different ones."""
+    """Of the function for one operator, with its numbers: two lines may call it
+    with different ones."""
     of = recipe.of.split()[0]
-    given = [found.text for found in numbers.values() if found.text not in defaults_of(of)]
-    more = "".join(f"_{re.sub(r'[^0-9a-zA-Z]', '_', text.replace('-', 'minus_'))}" for text in given)
+    given = [
+        found.text
+        for found in numbers.values()
+        if found.text not in defaults_of(of)
+    ]
+    more = "".join(
+        f"_{re.sub(r'[^0-9a-zA-Z]', '_', text.replace('-', 'minus_'))}"
+        for text in given
+    )
     return file.free_name(f"fusible_{of}{more}", f"{of}_in_parts{more}")
 
 
 # -- the replacement -----------------------------------------------------------------------------------------
 
-_WORD = re.compile(r"(?<![\w.])(?:\d+\.\d+|\d+|[A-Za-z_]\w*)(?![\w.])|(?<![\w.])[A-Za-z_]\w*(?=\.)")
+_WORD = re.compile(
+    r"(?<![\w.])(?:\d+\.\d+|\d+|[A-Za-z_]\w*)(?![\w.])|(?<![\w.])[A-Za-z_]\w*(?=\.)"
+)
 
 
 def filled(after: str, bound: Bound) -> str:
-    """The replacement with the program's operands in the place of its names and numbers; keywords stay."""
+    """The replacement with the program's operands in the place of its names and
+    numbers; keywords stay."""
     for number in (number for number in bound if number.startswith("-")):
         after = after.replace(number, bound[number].text)
 
@@ -311,14 +440,26 @@ REWRITE = Rewrite(
     fits=lambda line: bool(line.shown.recipes),
     examples=(
         Example("return x.square()", "return x * x", _of("aten::square")),
-        Example("return torch.square(x * y)", "h = x * y\nreturn h * h", _of("aten::square")),
-        Example("return x.square() + y.square()", "return (x * x) + (y * y)", _of("aten::square")),
+        Example(
+            "return torch.square(x * y)",
+            "h = x * y\nreturn h * h",
+            _of("aten::square"),
+        ),
+        Example(
+            "return x.square() + y.square()",
+            "return (x * x) + (y * y)",
+            _of("aten::square"),
+        ),
         Example(
             "return torch.square(x * y) + torch.square(x + z)",
             "h = x * y\nhidden = x + z\nreturn (h * h) + (hidden * hidden)",
             _of("aten::square"),
         ),
-        Example("return x.square().square()", "h = x.square()\nreturn h * h", _of("aten::square")),
+        Example(
+            "return x.square().square()",
+            "h = x.square()\nreturn h * h",
+            _of("aten::square"),
+        ),
         Example("return torch.square(*x)", None, _of("aten::square")),
         Example(
             "x = x * 2\nx.addcdiv_(y, z, value=-0.1)",
@@ -326,7 +467,11 @@ REWRITE = Rewrite(
             _of("aten::addcdiv_"),
             2,
         ),
-        Example("return (x * 2).addcdiv_(y, z)", "return (x * 2) + y / z", _of("aten::addcdiv_")),
+        Example(
+            "return (x * 2).addcdiv_(y, z)",
+            "return (x * 2) + y / z",
+            _of("aten::addcdiv_"),
+        ),
         Example("self.p.addcdiv_(y, z)", None, _of("aten::addcdiv_")),
         Example("h = x.addcdiv_(y, z)\nreturn h + x", None, _of("aten::addcdiv_")),
         Example("h = x.max()", "h = x.amax([0, 1, 2])", _of("aten::max", rank=3)),

@@ -1,8 +1,9 @@
-"""An operand of a dtype that the fuser does not take, cast: ``torch.fmod(n, 5) * x`` becomes
-``torch.fmod(n.float(), 5) * x``.
+"""An operand of a dtype that the fuser does not take, cast: ``torch.fmod(n, 5) *
+x`` becomes ``torch.fmod(n.float(), 5) * x``.
 
-The types of the operator's inputs in the plan show which operand it is. Whether the change alters the result,
-in its dtype too, is for the comparison of the runs to find.
+The types of the operator's inputs in the plan show which operand it is. Whether the
+change alters the result, in its dtype too, is for the comparison of the runs to
+find.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from fusiondoc.changes.edits import Edit
-from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown, on_one_line
+from fusiondoc.changes.rewrite import (
+    Example,
+    Line,
+    Rewrite,
+    Rewritten,
+    Shown,
+    on_one_line,
+)
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.reasons import WrongType
@@ -36,17 +44,23 @@ def write(line: Line) -> Iterator[Rewritten]:
         if cast is not None:
             edits += _called(line.file, operand, f".{cast}()")
             titles.append(f"{line.file.text(operand)} as {cast}")
-    yield Rewritten(on_one_line(f"{', '.join(titles)} for {line.shown.op}"), tuple(edits))
+    yield Rewritten(
+        on_one_line(f"{', '.join(titles)} for {line.shown.op}"), tuple(edits)
+    )
 
 
 def _cast_of(dtype: str, line: Line) -> str | None:
     """The method that casts an operand of a dtype."""
-    floats = isinstance(line.shown.detail, WrongType) and line.shown.detail.takes == "floating"
+    floats = (
+        isinstance(line.shown.detail, WrongType)
+        and line.shown.detail.takes == "floating"
+    )
     return "float" if floats and dtype in _WHOLE else _CASTS.get(dtype)
 
 
 def _operands_at(line: Line) -> Sequence[ast.expr]:
-    """The operands of the line's operator that are no literal numbers; none if it is not found."""
+    """The operands of the line's operator that are no literal numbers; none if it
+    is not found."""
     name = plain_name(line.shown.op)
     found = []
     for node in line.file.on_line(line.number):
@@ -66,15 +80,32 @@ def _is_literal(node: ast.expr) -> bool:
 
 
 def _operands(file: ParsedFile, node: ast.AST, name: str) -> Sequence[ast.expr]:
-    """The operands of an expression that makes the operator of that name; none of another."""
+    """The operands of an expression that makes the operator of that name; none of
+    another."""
     sign = NODE_OF_SIGN.get(SIGNS.get(f"aten::{name}", ""))
     if isinstance(node, ast.BinOp):
         return (node.left, node.right) if type(node.op) is sign else ()
     if isinstance(node, ast.Compare):
-        return (node.left, *node.comparators) if [type(one) for one in node.ops] == [sign] else ()
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == name:
-        given = [argument for argument in node.args if not isinstance(argument, ast.Starred)]
-        return given if file.meaning(node.func) is not None else [node.func.value, *given]
+        return (
+            (node.left, *node.comparators)
+            if [type(one) for one in node.ops] == [sign]
+            else ()
+        )
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == name
+    ):
+        given = [
+            argument
+            for argument in node.args
+            if not isinstance(argument, ast.Starred)
+        ]
+        return (
+            given
+            if file.meaning(node.func) is not None
+            else [node.func.value, *given]
+        )
     return ()
 
 
@@ -87,7 +118,11 @@ def _called(file: ParsedFile, node: ast.expr, method: str) -> Iterator[Edit]:
     yield file.inserted(end, method if plain else f"){method}")
 
 
-_FLOAT, _BYTE, _LONG = "Float(4, strides=[1])", "Byte(4, strides=[1])", "Long(4, strides=[1])"
+_FLOAT, _BYTE, _LONG = (
+    "Float(4, strides=[1])",
+    "Byte(4, strides=[1])",
+    "Long(4, strides=[1])",
+)
 _FLOATS = WrongType("any", "Long", "floating")
 
 
@@ -101,9 +136,21 @@ REWRITE = Rewrite(
     write,
     fits=fits,
     examples=(
-        Example("h = x * y", "h = x * y.int()", Shown("aten::mul", types=(_FLOAT, _BYTE))),
-        Example("h = (y + 1) * x", "h = ((y + 1).int()) * x", Shown("aten::mul", types=(_BYTE, _FLOAT))),
-        Example("h = x > y[0]", "h = x > y[0].int()", Shown("aten::gt", types=(_FLOAT, _BYTE))),
+        Example(
+            "h = x * y",
+            "h = x * y.int()",
+            Shown("aten::mul", types=(_FLOAT, _BYTE)),
+        ),
+        Example(
+            "h = (y + 1) * x",
+            "h = ((y + 1).int()) * x",
+            Shown("aten::mul", types=(_BYTE, _FLOAT)),
+        ),
+        Example(
+            "h = x > y[0]",
+            "h = x > y[0].int()",
+            Shown("aten::gt", types=(_FLOAT, _BYTE)),
+        ),
         Example(
             "h = torch.fmod(y, 5) * x",
             "h = torch.fmod(y.float(), 5) * x",

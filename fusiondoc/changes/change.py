@@ -1,7 +1,7 @@
 """A change of a program or of its run, so that more fuses.
 
-The plan of a report ranks changes by what they gain, ``--try`` runs those that are settings, and ``fix`` runs
-the program with the edits of the others.
+The plan of a report ranks changes by what they gain, ``--try`` runs those that are
+settings, and ``fix`` runs the program with the edits of the others.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ class Change:
     lines: tuple[LineEdit, ...] = ()
     """Whole lines that change, as a report shows them."""
     setting: Setting = AS_REQUESTED
-    """Of the run, instead of edits or beside them: ``diagnose`` sets switches back that a file throws."""
+    """Of the run, instead of edits or beside them: ``diagnose`` sets switches back
+    that a file throws."""
     where: tuple[str, ...] = ()
     """``file:line`` of what changes."""
     rows: tuple[int, ...] = ()
-    """Positions in ``report.unfused`` of the operators that it could bring into groups."""
+    """Positions in ``report.unfused`` of the operators that it could bring into
+    groups."""
     ops: frozenset[str] = frozenset()
-    """The kinds of these operators: once none of them is outside groups, there is nothing to do."""
+    """The kinds of these operators: once none of them is outside groups, there is
+    nothing to do."""
     codes: tuple[str, ...] = ()
     """The findings that suggest it."""
     note: str | None = None
@@ -40,7 +43,8 @@ class Change:
     after: str | None = None
     """How the operator is called, and how it would be, in general."""
     python: str | None = None
-    """Lines that do it from outside, as in ``PlannedChange``; "" where the title has them."""
+    """Lines that do it from outside, as in ``PlannedChange``; "" where the title
+    has them."""
     at_model: bool = False
     """It is made where the model is made, not at the line of an operator."""
     sure: bool = True

@@ -1,5 +1,5 @@
-"""Lines that change in place a tensor that the caller of their function has too: an argument, an element or a
-view of one, an attribute of the module."""
+"""Lines that change in place a tensor that the caller of their function has too: an
+argument, an element or a view of one, an attribute of the module."""
 
 from __future__ import annotations
 
@@ -8,9 +8,27 @@ import builtins
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from fusiondoc.changes.out_of_place import assigned_in_place, inplace_flag, is_method_in_place
-from fusiondoc.changes.source_file import Function, ParsedFile, arguments_of, dotted, names_in
-from fusiondoc.operators import FLAGS, HANDS_ON, IN_PLACE_ASSIGNS, VIEWS, is_in_place, plain_name, sign_of
+from fusiondoc.changes.out_of_place import (
+    assigned_in_place,
+    inplace_flag,
+    is_method_in_place,
+)
+from fusiondoc.changes.source_file import (
+    Function,
+    ParsedFile,
+    arguments_of,
+    dotted,
+    names_in,
+)
+from fusiondoc.operators import (
+    FLAGS,
+    HANDS_ON,
+    IN_PLACE_ASSIGNS,
+    VIEWS,
+    is_in_place,
+    plain_name,
+    sign_of,
+)
 from fusiondoc.operators.signs import NODE_OF_SIGN
 
 _SHARE = frozenset(op.rpartition("::")[2] for op in VIEWS | HANDS_ON) | {
@@ -20,12 +38,16 @@ _SHARE = frozenset(op.rpartition("::")[2] for op in VIEWS | HANDS_ON) | {
     "bfloat16",
 }
 """Methods and functions whose result may have the memory of their input."""
-_OF_ELEMENTS = frozenset(("zip", "enumerate", "list", "tuple", "reversed", "sorted"))
+_OF_ELEMENTS = frozenset(
+    ("zip", "enumerate", "list", "tuple", "reversed", "sorted")
+)
 _MOST_STEPS = 50
 """Names that are followed to what is assigned to them."""
 
 
-def changes_argument(file: ParsedFile, line: int, through_calls: bool = True, op: str | None = None) -> bool:
+def changes_argument(
+    file: ParsedFile, line: int, through_calls: bool = True, op: str | None = None
+) -> bool:
     """Whether a line changes in place what the caller of its function has too.
 
     Args:
@@ -33,14 +55,20 @@ def changes_argument(file: ParsedFile, line: int, through_calls: bool = True, op
         op: the operator in place, as printed; else any on the line is looked at.
     """
     changes = _changes(file, line, op)
-    return any(_is_callers(file, function, tensor, through_calls) for function, tensor in changes)
+    return any(
+        _is_callers(file, function, tensor, through_calls)
+        for function, tensor in changes
+    )
 
 
 def changes_what_has_another_name(
-    file: ParsedFile, line: int, through_modules: bool = False, op: str | None = None
+    file: ParsedFile,
+    line: int,
+    through_modules: bool = False,
+    op: str | None = None,
 ) -> bool:
-    """Whether another name of its function that is read later, or an attribute, may hold the memory that a
-    line changes in place: ``skip = h`` before ``h += x``.
+    """Whether another name of its function that is read later, or an attribute, may
+    hold the memory that a line changes in place: ``skip = h`` before ``h += x``.
 
     Args:
         through_modules: a module may give back what it is given.
@@ -58,27 +86,43 @@ def changes_what_has_another_name(
     return False
 
 
-def changes_result_under_its_name(file: ParsedFile, line: int, op: str | None = None) -> bool:
-    """Whether a line gives the changed tensor a name, so that what reads it as it was has another one:
-    ``h += x`` and ``y = self.act(h)``. Of ``h.add_(x)`` alone, and of ``h[0] = x``, ``h`` is read later."""
+def changes_result_under_its_name(
+    file: ParsedFile, line: int, op: str | None = None
+) -> bool:
+    """Whether a line gives the changed tensor a name, so that what reads it as it
+    was has another one: ``h += x`` and ``y = self.act(h)``. Of ``h.add_(x)`` alone,
+    and of ``h[0] = x``, ``h`` is read later."""
     for node in _nodes(file, line, op):
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             return True
-        if isinstance(node, ast.Call) and _changed(file, node, True, op is not None) is not None:
-            by_name = is_in_place(_last_name(node.func) or "") or file.meaning(node.func) is not None
+        if (
+            isinstance(node, ast.Call)
+            and _changed(file, node, True, op is not None) is not None
+        ):
+            by_name = (
+                is_in_place(_last_name(node.func) or "")
+                or file.meaning(node.func) is not None
+            )
             if not by_name or not isinstance(file.parent(node), ast.Expr):
                 return True
     return False
 
 
-def changes_what_a_call_gave(file: ParsedFile, line: int, op: str | None = None) -> bool:
-    """Whether a line changes in place what a module or function of the program gives, without a name of its
-    own: ``self.act(h).mul_(y)``. What else has it, its text does not show."""
-    return any(_is_of_the_program(_whole(file, tensor)) for _, tensor in _changes(file, line, op))
+def changes_what_a_call_gave(
+    file: ParsedFile, line: int, op: str | None = None
+) -> bool:
+    """Whether a line changes in place what a module or function of the program
+    gives, without a name of its own: ``self.act(h).mul_(y)``. What else has it, its
+    text does not show."""
+    return any(
+        _is_of_the_program(_whole(file, tensor))
+        for _, tensor in _changes(file, line, op)
+    )
 
 
 def _is_of_the_program(node: ast.expr) -> bool:
-    """Whether it is a call of a function of the program, or of a module: ``self.act(h)``."""
+    """Whether it is a call of a function of the program, or of a module:
+    ``self.act(h)``."""
     name = dotted(node.func) if isinstance(node, ast.Call) else None
     return name is not None and (name.startswith("self.") or "." not in name)
 
@@ -86,22 +130,32 @@ def _is_of_the_program(node: ast.expr) -> bool:
 def changes_result_of(
     file: ParsedFile, line: int, functions: AbstractSet[str], op: str | None = None
 ) -> bool:
-    """Whether a line changes in place what one of these functions or methods gives: ``x.mean(1).mul_(y)``, or
-    ``m *= y`` below ``m = x.mean(1)``."""
+    """Whether a line changes in place what one of these functions or methods gives:
+    ``x.mean(1).mul_(y)``, or ``m *= y`` below ``m = x.mean(1)``."""
     for function, tensor in _changes(file, line, op):
-        values = _values(file, function, tensor)[0] if isinstance(tensor, ast.Name) else [tensor]
-        if any(isinstance(one, ast.Call) and _last_name(one.func) in functions for one in values):
+        values = (
+            _values(file, function, tensor)[0]
+            if isinstance(tensor, ast.Name)
+            else [tensor]
+        )
+        if any(
+            isinstance(one, ast.Call) and _last_name(one.func) in functions
+            for one in values
+        ):
             return True
     return False
 
 
 def _last_name(function: ast.expr) -> str | None:
-    return function.attr if isinstance(function, ast.Attribute) else dotted(function)
+    return (
+        function.attr if isinstance(function, ast.Attribute) else dotted(function)
+    )
 
 
 def is_in_a_container(file: ParsedFile, line: int, op: str | None = None) -> bool:
-    """Whether the tensor that a line changes in place stands in a list, a tuple or a dictionary of its
-    function, or is appended to one: no plan shows who reads it there."""
+    """Whether the tensor that a line changes in place stands in a list, a tuple or
+    a dictionary of its function, or is appended to one: no plan shows who reads it
+    there."""
     for function, tensor in _changes(file, line, op):
         whole = _whole(file, tensor)
         if isinstance(whole, ast.Name) and _is_contained(file, function, whole):
@@ -109,12 +163,17 @@ def is_in_a_container(file: ParsedFile, line: int, op: str | None = None) -> boo
     return False
 
 
-def _changes(file: ParsedFile, line: int, op: str | None) -> Iterator[tuple[Function, ast.expr]]:
-    """The tensors that a line changes in place, each with its function: by the operator, if the line shows
-    it; else any module that the line calls may be what works in place."""
+def _changes(
+    file: ParsedFile, line: int, op: str | None
+) -> Iterator[tuple[Function, ast.expr]]:
+    """The tensors that a line changes in place, each with its function: by the
+    operator, if the line shows it; else any module that the line calls may be what
+    works in place."""
     for node in _nodes(file, line, op):
         flagged = op is not None and _is_called(node, op)
-        tensor = _changed(file, node, flagged, any_module=op is not None and not flagged)
+        tensor = _changed(
+            file, node, flagged, any_module=op is not None and not flagged
+        )
         function = file.function_of(node)
         if tensor is not None and function is not None:
             yield function, tensor
@@ -123,19 +182,29 @@ def _changes(file: ParsedFile, line: int, op: str | None) -> Iterator[tuple[Func
 def _nodes(file: ParsedFile, line: int, op: str | None) -> Sequence[ast.AST]:
     """Those of a line that call the operator; all, where none does."""
     nodes = file.on_line(line)
-    return [node for node in nodes if op is not None and _is_called(node, op)] or nodes
+    return [
+        node for node in nodes if op is not None and _is_called(node, op)
+    ] or nodes
 
 
 def _is_called(node: ast.AST, op: str) -> bool:
-    """Whether it is a call, or an assignment by its sign or to a part, of an operator in place."""
-    target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+    """Whether it is a call, or an assignment by its sign or to a part, of an
+    operator in place."""
+    target = (
+        node.targets[0]
+        if isinstance(node, ast.Assign)
+        else getattr(node, "target", None)
+    )
     if op in IN_PLACE_ASSIGNS and isinstance(target, ast.Subscript):
         return True
     if isinstance(node, ast.AugAssign):
         sign = sign_of(op)
         return sign is not None and isinstance(node.op, NODE_OF_SIGN[sign])
     name = plain_name(op)
-    return isinstance(node, ast.Call) and _last_name(node.func) in (name, f"{name}_")
+    return isinstance(node, ast.Call) and _last_name(node.func) in (
+        name,
+        f"{name}_",
+    )
 
 
 def _origins(
@@ -145,8 +214,9 @@ def _origins(
     through_calls: bool,
     through_modules: bool = False,
 ) -> Iterator[tuple[ast.Name, bool]]:
-    """The names whose memory the tensor may have, by what is assigned to each; and whether one has been
-    assigned on every way there, so that it is no argument any more."""
+    """The names whose memory the tensor may have, by what is assigned to each; and
+    whether one has been assigned on every way there, so that it is no argument any
+    more."""
     todo: list[ast.expr] = [tensor]
     for one in todo:  # which grows
         whole = _whole(file, one, copied=one is not tensor)
@@ -162,26 +232,51 @@ def _origins(
 def _given_to_module(node: ast.expr) -> Sequence[ast.expr]:
     """What ``self.act(h)`` is given."""
     name = dotted(node.func) if isinstance(node, ast.Call) else None
-    return node.args if isinstance(node, ast.Call) and name is not None and name.startswith("self.") else ()
+    return (
+        node.args
+        if isinstance(node, ast.Call)
+        and name is not None
+        and name.startswith("self.")
+        else ()
+    )
 
 
 def _is_kept(file: ParsedFile, function: Function, name: ast.Name) -> bool:
-    """Whether something else has been assigned the memory of a name: ``skip = h``, ``z = h.view(-1)``."""
+    """Whether something else has been assigned the memory of a name: ``skip = h``,
+    ``z = h.view(-1)``."""
     for use in names_in(function, name.id):
-        if not isinstance(use.ctx, ast.Load) or not _is_before(file, function, use, name):
+        if not isinstance(use.ctx, ast.Load) or not _is_before(
+            file, function, use, name
+        ):
             continue
         statement = file.statement_of(use)
-        if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
+        if (
+            not isinstance(statement, (ast.Assign, ast.AnnAssign))
+            or statement.value is None
+        ):
             continue
-        if use in _roots(file, statement.value) and _is_needed(file, statement, name):
+        if use in _roots(file, statement.value) and _is_needed(
+            file, statement, name
+        ):
             return True
     return False
 
 
-def _is_needed(file: ParsedFile, statement: ast.Assign | ast.AnnAssign, name: ast.Name) -> bool:
-    """Whether a statement also assigns to an attribute, or to another name that is read later."""
-    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    parts = [part for target in targets for part in (getattr(target, "elts", None) or [target])]
+def _is_needed(
+    file: ParsedFile, statement: ast.Assign | ast.AnnAssign, name: ast.Name
+) -> bool:
+    """Whether a statement also assigns to an attribute, or to another name that is
+    read later."""
+    targets = (
+        statement.targets
+        if isinstance(statement, ast.Assign)
+        else [statement.target]
+    )
+    parts = [
+        part
+        for target in targets
+        for part in (getattr(target, "elts", None) or [target])
+    ]
     for one in parts:
         if not isinstance(one, ast.Name):
             return True
@@ -190,13 +285,17 @@ def _is_needed(file: ParsedFile, statement: ast.Assign | ast.AnnAssign, name: as
     return False
 
 
-def _is_before(file: ParsedFile, function: Function, use: ast.Name, name: ast.Name) -> bool:
-    """Whether a use of a name may come before it is changed: above it, or in a loop around both in which the
-    name is not made anew."""
+def _is_before(
+    file: ParsedFile, function: Function, use: ast.Name, name: ast.Name
+) -> bool:
+    """Whether a use of a name may come before it is changed: above it, or in a loop
+    around both in which the name is not made anew."""
     if use.lineno < name.lineno:
         return True
     loops = file.loops_around(name)
-    return any(loop in file.parents(use) for loop in loops) and not _made_between(file, function, name)
+    return any(loop in file.parents(use) for loop in loops) and not _made_between(
+        file, function, name
+    )
 
 
 def _roots(file: ParsedFile, value: ast.expr) -> list[ast.expr]:
@@ -211,36 +310,50 @@ def _roots(file: ParsedFile, value: ast.expr) -> list[ast.expr]:
 
 def _is_contained(file: ParsedFile, function: Function, name: ast.Name) -> bool:
     uses = names_in(function, name.id)
-    return any(_is_held(file, use) and _is_before(file, function, use, name) for use in uses)
+    return any(
+        _is_held(file, use) and _is_before(file, function, use, name)
+        for use in uses
+    )
 
 
 def _is_held(file: ParsedFile, use: ast.Name) -> bool:
-    """Whether a list, a tuple or a dictionary holds the tensor of a name from here on; not what ``torch.cat``
-    is given, or a function returns."""
+    """Whether a list, a tuple or a dictionary holds the tensor of a name from here
+    on; not what ``torch.cat`` is given, or a function returns."""
     above = file.parent(use)
     if isinstance(above, ast.Call):
         return isinstance(above.func, ast.Attribute) and above.func.attr in _KEEPERS
-    if not isinstance(above, (ast.List, ast.Tuple, ast.Dict)) or not isinstance(use.ctx, ast.Load):
+    if not isinstance(above, (ast.List, ast.Tuple, ast.Dict)) or not isinstance(
+        use.ctx, ast.Load
+    ):
         return False
-    return isinstance(file.parent(above), (ast.Assign, ast.AnnAssign, ast.List, ast.Tuple, ast.Dict))
+    return isinstance(
+        file.parent(above),
+        (ast.Assign, ast.AnnAssign, ast.List, ast.Tuple, ast.Dict),
+    )
 
 
 _KEEPERS = frozenset(("append", "insert", "extend", "setdefault"))
 
 
 def _made_between(file: ParsedFile, function: Function, name: ast.Name) -> bool:
-    """Whether a name is assigned anew in the nearest loop around it before it is changed there."""
+    """Whether a name is assigned anew in the nearest loop around it before it is
+    changed there."""
     loop = file.loops_around(name)[0]
     bound = _bound(file, function, name.id)
-    return any(loop in file.parents(one) and one.lineno < name.lineno for one in bound)
+    return any(
+        loop in file.parents(one) and one.lineno < name.lineno for one in bound
+    )
 
 
-def _changed(file: ParsedFile, node: ast.AST, flagged: bool, any_module: bool = False) -> ast.expr | None:
-    """The tensor that a statement or call changes in place; of ``x[0] = y`` it is ``x[0]``.
+def _changed(
+    file: ParsedFile, node: ast.AST, flagged: bool, any_module: bool = False
+) -> ast.expr | None:
+    """The tensor that a statement or call changes in place; of ``x[0] = y`` it is
+    ``x[0]``.
 
-    Args:
-        flagged: a function with an argument ``inplace`` works in place, whatever stands there.
-        any_module: what is called by a name, too, may be a module that works in place.
+    Args: flagged: a function with an argument ``inplace`` works in place, whatever
+        stands there. any_module: what is called by a name, too, may be a module
+        that works in place.
     """
     if isinstance(node, ast.Call):
         return _changed_by_call(file, node, flagged, any_module)
@@ -250,54 +363,73 @@ def _changed(file: ParsedFile, node: ast.AST, flagged: bool, any_module: bool = 
 def _changed_by_call(
     file: ParsedFile, call: ast.Call, flagged: bool, any_module: bool = False
 ) -> ast.expr | None:
-    """The tensor that a function, a method, or a module with ``inplace=True`` changes in place."""
+    """The tensor that a function, a method, or a module with ``inplace=True``
+    changes in place."""
     first = call.args[0] if call.args else None
     owner, _, name = (file.meaning(call.func) or "").rpartition(".")
     if owner == "torch.nn.functional" and name in FLAGS:
-        return first if flagged or inplace_flag(call, FLAGS[name]) is not None else None
+        return (
+            first
+            if flagged or inplace_flag(call, FLAGS[name]) is not None
+            else None
+        )
     if isinstance(call.func, ast.Attribute) and is_method_in_place(call):
         return first if owner else call.func.value
     return first if not owner and _may_be_module(call.func, any_module) else None
 
 
 def _may_be_module(called: ast.expr, any_module: bool) -> bool:
-    """``self.act``; and ``layer`` of a loop, where any name may be that of a module."""
+    """``self.act``; and ``layer`` of a loop, where any name may be that of a
+    module."""
     if isinstance(called, ast.Name):
         return any_module and not hasattr(builtins, called.id)
     above = called.value if isinstance(called, ast.Attribute) else None
     return isinstance(above, ast.Name) and above.id == "self"
 
 
-def _is_callers(file: ParsedFile, function: Function, tensor: ast.expr, through_calls: bool) -> bool:
-    """Whether the tensor may be one that the function was called with, or part of one."""
+def _is_callers(
+    file: ParsedFile, function: Function, tensor: ast.expr, through_calls: bool
+) -> bool:
+    """Whether the tensor may be one that the function was called with, or part of
+    one."""
     given = {argument.arg for argument in arguments_of(function)}
     names = _origins(file, function, tensor, through_calls)
     return any(not is_first and name.id in given for name, is_first in names)
 
 
-def _passed_on(file: ParsedFile, node: ast.expr, through_calls: bool) -> Sequence[ast.expr]:
-    """What a value may be as it is: both sides of ``a if b else c``, the elements of a tuple or list, and
-    what a function of the program, or the class of a named tuple, is given."""
+def _passed_on(
+    file: ParsedFile, node: ast.expr, through_calls: bool
+) -> Sequence[ast.expr]:
+    """What a value may be as it is: both sides of ``a if b else c``, the elements
+    of a tuple or list, and what a function of the program, or the class of a named
+    tuple, is given."""
     if isinstance(node, ast.IfExp):
         return node.body, node.orelse
     if isinstance(node, (ast.Tuple, ast.List)):
         return node.elts
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and through_calls:
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and through_calls
+    ):
         return [*node.args, *(keyword.value for keyword in node.keywords)]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         return node.args if node.func.attr in _OF_SEVERAL else ()
     return ()
 
 
-_OF_SEVERAL = frozenset(("broadcast_tensors", "meshgrid", "atleast_1d", "atleast_2d", "atleast_3d"))
+_OF_SEVERAL = frozenset(
+    ("broadcast_tensors", "meshgrid", "atleast_1d", "atleast_2d", "atleast_3d")
+)
 """Functions whose results are views of their arguments."""
 
 
 def _whole(file: ParsedFile, node: ast.expr, copied: bool = False) -> ast.expr:
-    """What an expression is an element, an attribute or a view of, or what it changes in place.
+    """What an expression is an element, an attribute or a view of, or what it
+    changes in place.
 
-    Args:
-        copied: it is read: ``x[index]`` with a tensor is a new tensor; where it is assigned, it is ``x``.
+    Args: copied: it is read: ``x[index]`` with a tensor is a new tensor; where it
+        is assigned, it is ``x``.
     """
     while True:
         if copied and isinstance(node, ast.Subscript) and _is_by_tensor(file, node):
@@ -318,15 +450,18 @@ def _whole(file: ParsedFile, node: ast.expr, copied: bool = False) -> ast.expr:
 
 
 def _is_by_tensor(file: ParsedFile, node: ast.Subscript) -> bool:
-    """Whether elements are chosen by a tensor: ``table[ids]``, ``x[0, rows]``, ``x[y > 0]``."""
+    """Whether elements are chosen by a tensor: ``table[ids]``, ``x[0, rows]``,
+    ``x[y > 0]``."""
     function = file.function_of(node)
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    return function is not None and any(_is_given_tensor(function, part) for part in parts)
+    return function is not None and any(
+        _is_given_tensor(function, part) for part in parts
+    )
 
 
 def _is_given_tensor(function: Function, node: ast.expr) -> bool:
-    """Whether it is an argument of the type of a tensor that keeps its name, elements of one, or what a
-    comparison or an operator makes of these."""
+    """Whether it is an argument of the type of a tensor that keeps its name,
+    elements of one, or what a comparison or an operator makes of these."""
     if isinstance(node, ast.Subscript):
         return _is_given_tensor(function, node.value)
     if isinstance(node, ast.Compare):
@@ -334,21 +469,30 @@ def _is_given_tensor(function: Function, node: ast.expr) -> bool:
     if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not):
         return _is_given_tensor(function, node.operand)
     if isinstance(node, ast.BinOp):
-        return _is_given_tensor(function, node.left) or _is_given_tensor(function, node.right)
+        return _is_given_tensor(function, node.left) or _is_given_tensor(
+            function, node.right
+        )
     if not isinstance(node, ast.Name) or any(
         isinstance(one.ctx, ast.Store) for one in names_in(function, node.id)
     ):
         return False
     kinds = (one.annotation for one in arguments_of(function) if one.arg == node.id)
-    return any((dotted(kind) or "").rpartition(".")[2] == "Tensor" for kind in kinds)
+    return any(
+        (dotted(kind) or "").rpartition(".")[2] == "Tensor" for kind in kinds
+    )
 
 
-def _values(file: ParsedFile, function: Function, name: ast.Name) -> tuple[list[ast.expr], bool]:
-    """What a name may stand for where it is read, by the assignments above it; and whether one of these is
-    made on every way there, so that it is no argument any more."""
+def _values(
+    file: ParsedFile, function: Function, name: ast.Name
+) -> tuple[list[ast.expr], bool]:
+    """What a name may stand for where it is read, by the assignments above it; and
+    whether one of these is made on every way there, so that it is no argument any
+    more."""
     found: list[ast.expr] = []
     around = {name, *file.parents(name)}
-    above = [one for one in _bound(file, function, name.id) if one.lineno < name.lineno]
+    above = [
+        one for one in _bound(file, function, name.id) if one.lineno < name.lineno
+    ]
     for one in sorted(above, key=lambda one: one.lineno, reverse=True):
         found += _value_of(file, one)
         statement = next(up for up in file.parents(one) if isinstance(up, ast.stmt))
@@ -360,25 +504,40 @@ def _values(file: ParsedFile, function: Function, name: ast.Name) -> tuple[list[
 def _bound(file: ParsedFile, function: Function, name: str) -> Iterator[ast.Name]:
     """Where a name is assigned; ``x += y`` assigns no other tensor."""
     for one in names_in(function, name):
-        if isinstance(one.ctx, ast.Store) and not isinstance(file.parent(one), ast.AugAssign):
+        if isinstance(one.ctx, ast.Store) and not isinstance(
+            file.parent(one), ast.AugAssign
+        ):
             yield one
 
 
 def _value_of(file: ParsedFile, target: ast.Name) -> Iterator[ast.expr]:
-    """What is assigned to a name: of ``a, b = x`` and of ``for a in x`` it is ``x``, as an element of it."""
+    """What is assigned to a name: of ``a, b = x`` and of ``for a in x`` it is
+    ``x``, as an element of it."""
     above = file.parent(target)
     if isinstance(above, (ast.Tuple, ast.List)):
         place, statement = above.elts.index(target), file.parent(above)
     else:
         place, statement = None, above
-    value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) else None
+    value = (
+        statement.value
+        if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.NamedExpr))
+        else None
+    )
     if isinstance(statement, (ast.For, ast.comprehension)):
         value = statement.iter
     if value is None:
         return
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in _OF_ELEMENTS:
+    if (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Name)
+        and value.func.id in _OF_ELEMENTS
+    ):
         yield from value.args
-    elif place is not None and isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) > place:
+    elif (
+        place is not None
+        and isinstance(value, (ast.Tuple, ast.List))
+        and len(value.elts) > place
+    ):
         yield value.elts[place]
     else:
         yield value

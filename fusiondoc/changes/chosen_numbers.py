@@ -1,4 +1,5 @@
-"""A number that ``torch.where`` chooses: as it is, or as a tensor where fusers and gradients need one."""
+"""A number that ``torch.where`` chooses: as it is, or as a tensor where fusers and
+gradients need one."""
 
 from __future__ import annotations
 
@@ -12,9 +13,11 @@ from fusiondoc.operators import ELEMENTWISE, VIEWS
 
 
 def needs_tensor(shown: Shown) -> bool:
-    """Whether the number has to be a tensor: not every fuser has a rule for the overload of a number, and
-    torch has no gradient formula for it."""
-    return shown.gradients or facts_of(shown.fuser).limits.numbers_for_tensors is False
+    """Whether the number has to be a tensor: not every fuser has a rule for the
+    overload of a number, and torch has no gradient formula for it."""
+    return (
+        shown.gradients or facts_of(shown.fuser).limits.numbers_for_tensors is False
+    )
 
 
 def is_number(node: ast.expr) -> bool:
@@ -27,30 +30,45 @@ def is_number(node: ast.expr) -> bool:
 
 
 def is_given_number(file: ParsedFile, node: ast.expr) -> bool:
-    """An argument of a function whose type is that of a number, and that keeps its value."""
+    """An argument of a function whose type is that of a number, and that keeps its
+    value."""
     function = file.function_of(node)
-    if function is None or not isinstance(node, ast.Name) or not is_argument(file, node):
+    if (
+        function is None
+        or not isinstance(node, ast.Name)
+        or not is_argument(file, node)
+    ):
         return False
-    kinds = [dotted(one.annotation) for one in arguments_of(function) if one.arg == node.id]
+    kinds = [
+        dotted(one.annotation)
+        for one in arguments_of(function)
+        if one.arg == node.id
+    ]
     return kinds in (["float"], ["int"])
 
 
-def number_as_tensor(file: ParsedFile, torch: str, number: str, mask: ast.expr) -> str | None:
-    """An expression that makes a tensor of a number on the device of a mask; None where the text does not
-    show a tensor of that device that the function is given.
+def number_as_tensor(
+    file: ParsedFile, torch: str, number: str, mask: ast.expr
+) -> str | None:
+    """An expression that makes a tensor of a number on the device of a mask; None
+    where the text does not show a tensor of that device that the function is given.
 
-    The device of a tensor that the function computes would keep its producer out of the group (FD227).
+    The device of a tensor that the function computes would keep its producer out of
+    the group (FD227).
 
     Args:
         torch: how the file names torch.
     """
     device = _device(file, mask)
-    return None if device is None else f"{torch}.full([], {number}, device={device})"
+    return (
+        None if device is None else f"{torch}.full([], {number}, device={device})"
+    )
 
 
 def _device(file: ParsedFile, mask: ast.expr) -> str | None:
-    """That of the argument or attribute that a mask is made of (``y`` of ``~y``, ``y == 0``,
-    ``y.unsqueeze(1)``), or the one that it is made on: ``torch.arange(n, device=x.device) < y``."""
+    """That of the argument or attribute that a mask is made of (``y`` of ``~y``,
+    ``y == 0``, ``y.unsqueeze(1)``), or the one that it is made on:
+    ``torch.arange(n, device=x.device) < y``."""
     if isinstance(mask, ast.Name):
         return _behind_name(file, mask)
     if isinstance(mask, ast.Attribute):
@@ -67,8 +85,8 @@ def _device(file: ParsedFile, mask: ast.expr) -> str | None:
 
 
 def _of_comparison(file: ParsedFile, mask: ast.Compare) -> str | None:
-    """Of two arguments a comparison does not show which has its device, as one may be a number in a tensor of
-    the host; a tensor with dimensions has it."""
+    """Of two arguments a comparison does not show which has its device, as one may
+    be a number in a tensor of the host; a tensor with dimensions has it."""
     if all(map(_is_no_argument, mask.comparators)):
         return _device(file, mask.left)
     made = (_made_on(file, one) for one in (mask.left, *mask.comparators))
@@ -84,26 +102,39 @@ def _behind_name(file: ParsedFile, name: ast.Name) -> str | None:
 
 
 def _behind_call(file: ParsedFile, call: ast.Call) -> str | None:
-    """The same of ``y.unsqueeze(1)`` or ``y.abs()``, whose other arguments are numbers; and of a call that
-    makes a tensor."""
+    """The same of ``y.unsqueeze(1)`` or ``y.abs()``, whose other arguments are
+    numbers; and of a call that makes a tensor."""
     made = _made_on(file, call)
     called = call.func
-    if made is not None or not isinstance(called, ast.Attribute) or file.meaning(called) is not None:
+    if (
+        made is not None
+        or not isinstance(called, ast.Attribute)
+        or file.meaning(called) is not None
+    ):
         return made
     op = f"aten::{called.attr}"
     only_numbers = all(map(is_number, call.args)) and not call.keywords
-    keeps = op in VIEWS or (only_numbers and (op in ELEMENTWISE or called.attr in _CASTS))
+    keeps = op in VIEWS or (
+        only_numbers and (op in ELEMENTWISE or called.attr in _CASTS)
+    )
     return _device(file, called.value) if keeps else None
 
 
 _CASTS = ("bool", "float", "long", "int")
 _TRIANGLES = ("torch.triu", "torch.tril")
-_MAKERS = ("torch.arange", "torch.ones", "torch.zeros", "torch.full", "torch.linspace")
+_MAKERS = (
+    "torch.arange",
+    "torch.ones",
+    "torch.zeros",
+    "torch.full",
+    "torch.linspace",
+)
 
 
 def _made_on(file: ParsedFile, node: ast.expr) -> str | None:
-    """The device on which a tensor with dimensions is made: ``x.device`` of an argument or attribute, of
-    ``torch.ones(t, t, device=x.device)``, a triangle, a view or a part of it."""
+    """The device on which a tensor with dimensions is made: ``x.device`` of an
+    argument or attribute, of ``torch.ones(t, t, device=x.device)``, a triangle, a
+    view or a part of it."""
     if isinstance(node, ast.Name):
         assigned = assigned_last(file, node)
         return _made_on(file, assigned) if assigned is not None else None
@@ -118,8 +149,14 @@ def _made_by_call(file: ParsedFile, call: ast.Call) -> str | None:
     if meaning in _TRIANGLES and call.args:
         return _made_on(file, call.args[0])
     if meaning in _MAKERS and call.args:
-        device = next((given.value for given in call.keywords if given.arg == "device"), None)
-        return file.text(device) if device is not None and _is_given(file, device) else None
+        device = next(
+            (given.value for given in call.keywords if given.arg == "device"), None
+        )
+        return (
+            file.text(device)
+            if device is not None and _is_given(file, device)
+            else None
+        )
     called = call.func
     if meaning is not None or not isinstance(called, ast.Attribute):
         return None
@@ -131,7 +168,8 @@ def _keeps_dimensions(index: ast.expr) -> bool:
     """Whether the part of a tensor has no fewer dimensions: ``[None, :]``."""
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
     return all(
-        isinstance(part, ast.Slice) or (isinstance(part, ast.Constant) and part.value in (None, ...))
+        isinstance(part, ast.Slice)
+        or (isinstance(part, ast.Constant) and part.value in (None, ...))
         for part in parts
     )
 
@@ -147,9 +185,11 @@ def _is_given(file: ParsedFile, device: ast.expr) -> bool:
 
 
 def _is_no_argument(node: ast.expr) -> bool:
-    """Whether a comparator is a number or an attribute: of two arguments it does not show which has the
-    device of the mask."""
-    return is_number(node) or (isinstance(node, ast.Attribute) and _is_of_self(node))
+    """Whether a comparator is a number or an attribute: of two arguments it does
+    not show which has the device of the mask."""
+    return is_number(node) or (
+        isinstance(node, ast.Attribute) and _is_of_self(node)
+    )
 
 
 def _is_of_self(node: ast.Attribute) -> bool:

@@ -1,8 +1,9 @@
 """Attributes of a module that its class declares constant.
 
-TorchScript reads an attribute such as ``self.dim`` when it runs, unless the class names it in
-``__constants__`` (torch/jit/_recursive.py, ``infer_concrete_type_builder``); an axis or flag read then
-is not a constant to a fuser, and a branch on it stays.
+TorchScript reads an attribute such as ``self.dim`` when it runs, unless the class
+names it in ``__constants__`` (torch/jit/_recursive.py,
+``infer_concrete_type_builder``); an axis or flag read then is not a constant to a
+fuser, and a branch on it stays.
 """
 
 from __future__ import annotations
@@ -15,20 +16,26 @@ from fusiondoc.changes.inserted_lines import before, is_docstring, lines_at
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten
 from fusiondoc.changes.source_file import ParsedFile, walk
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.reasons.lacking_constants import is_test_for_none, lacks_constant
+from fusiondoc.model.reasons.lacking_constants import (
+    is_test_for_none,
+    lacks_constant,
+)
 
 _CONDITIONS = (ast.If, ast.BoolOp, ast.Compare, ast.UnaryOp)
 
 
 def attributes_at(line: Line) -> Iterator[tuple[ast.ClassDef, str]]:
-    """The attributes that a line reads and that can be declared constant, with their classes."""
+    """The attributes that a line reads and that can be declared constant, with
+    their classes."""
     for node in line.file.on_line(line.number):
         found = own_attribute(line.file, node)
         if found is not None:
             yield found
 
 
-def declared_constant(file: ParsedFile, owner: ast.ClassDef, names: Sequence[str]) -> Rewritten:
+def declared_constant(
+    file: ParsedFile, owner: ast.ClassDef, names: Sequence[str]
+) -> Rewritten:
     """A class that declares these attributes constant."""
     title = f"{', '.join(names)} of {owner.name} declared constant"
     return Rewritten(title, declared(file, owner, list(names)))
@@ -45,20 +52,33 @@ def write(line: Line) -> Iterator[Rewritten]:
 
 def decides(file: ParsedFile, node: ast.expr) -> bool:
     """Whether it is an argument of a call, or part of a condition."""
-    return file.call_of_argument(node) is not None or isinstance(file.parent(node), _CONDITIONS)
+    return file.call_of_argument(node) is not None or isinstance(
+        file.parent(node), _CONDITIONS
+    )
 
 
-def own_attribute(file: ParsedFile, node: ast.AST) -> tuple[ast.ClassDef, str] | None:
-    """The class and name of ``self.dim``, which only ``__init__`` sets, to a plain value."""
+def own_attribute(
+    file: ParsedFile, node: ast.AST
+) -> tuple[ast.ClassDef, str] | None:
+    """The class and name of ``self.dim``, which only ``__init__`` sets, to a plain
+    value."""
     name = of_self(node)
-    if name is None or not isinstance(node, ast.Attribute) or not decides(file, node):
+    if (
+        name is None
+        or not isinstance(node, ast.Attribute)
+        or not decides(file, node)
+    ):
         return None
     owner = file.class_of(node)
     if owner is None or name == "training" or _is_constant(file, owner, name):
         return None
     assigned = [one for one in walk(owner) if name in _set_by(one)]
     function = file.function_of(assigned[0]) if len(assigned) == 1 else None
-    if function is None or function.name != "__init__" or not _is_plain(_value_of(assigned[0], name)):
+    if (
+        function is None
+        or function.name != "__init__"
+        or not _is_plain(_value_of(assigned[0], name))
+    ):
         return None
     return owner, name
 
@@ -71,7 +91,9 @@ def of_self(node: ast.AST) -> str | None:
 
 
 def _is_plain(value: ast.AST | None) -> bool:
-    return isinstance(value, (ast.Name, ast.Constant, ast.UnaryOp, ast.Tuple, ast.BinOp))
+    return isinstance(
+        value, (ast.Name, ast.Constant, ast.UnaryOp, ast.Tuple, ast.BinOp)
+    )
 
 
 def _set_by(node: ast.AST) -> list[str]:
@@ -83,32 +105,54 @@ def _targets(node: ast.AST) -> list[ast.expr]:
     if isinstance(node, (ast.AnnAssign, ast.AugAssign)):
         return [node.target]
     targets = node.targets if isinstance(node, ast.Assign) else []
-    return [part for one in targets for part in (one.elts if isinstance(one, _SEVERAL) else [one])]
+    return [
+        part
+        for one in targets
+        for part in (one.elts if isinstance(one, _SEVERAL) else [one])
+    ]
 
 
 _SEVERAL = (ast.Tuple, ast.List)
 
 
 def _value_of(statement: ast.AST, name: str) -> ast.AST | None:
-    """What an attribute of ``self`` is set to; None where that is a part of something."""
+    """What an attribute of ``self`` is set to; None where that is a part of
+    something."""
     value: ast.AST | None = getattr(statement, "value", None)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     if not any(isinstance(one, _SEVERAL) for one in targets):
         return value
     names = list(map(of_self, _targets(statement)))
-    both = len(targets) == 1 and isinstance(value, _SEVERAL) and len(value.elts) == len(names)
-    return value.elts[names.index(name)] if both and isinstance(value, _SEVERAL) else None
+    both = (
+        len(targets) == 1
+        and isinstance(value, _SEVERAL)
+        and len(value.elts) == len(names)
+    )
+    return (
+        value.elts[names.index(name)]
+        if both and isinstance(value, _SEVERAL)
+        else None
+    )
 
 
 def _is_constant(file: ParsedFile, owner: ast.ClassDef, name: str) -> bool:
     """Whether the class does so already, by ``Final`` or ``__constants__``."""
     listed = _constants(owner)
-    texts = [one.value for one in listed.elts if isinstance(one, ast.Constant)] if listed is not None else []
+    texts = (
+        [one.value for one in listed.elts if isinstance(one, ast.Constant)]
+        if listed is not None
+        else []
+    )
     if name in texts:
         return True
     annotated = (one for one in walk(owner) if isinstance(one, ast.AnnAssign))
     return any(
-        name == (one.target.id if isinstance(one.target, ast.Name) else getattr(one.target, "attr", None))
+        name
+        == (
+            one.target.id
+            if isinstance(one.target, ast.Name)
+            else getattr(one.target, "attr", None)
+        )
         and "Final" in file.text(one.annotation)
         for one in annotated
     )
@@ -117,28 +161,53 @@ def _is_constant(file: ParsedFile, owner: ast.ClassDef, name: str) -> bool:
 def _constants(owner: ast.ClassDef) -> ast.List | ast.Tuple | None:
     """The value of ``__constants__`` in the body of a class."""
     for statement in owner.body:
-        if isinstance(statement, ast.Assign) and isinstance(statement.value, (ast.List, ast.Tuple)):
-            names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
+        if isinstance(statement, ast.Assign) and isinstance(
+            statement.value, (ast.List, ast.Tuple)
+        ):
+            names = [
+                target.id
+                for target in statement.targets
+                if isinstance(target, ast.Name)
+            ]
             if "__constants__" in names:
                 return statement.value
     return None
 
 
-def declared(file: ParsedFile, owner: ast.ClassDef, names: list[str]) -> tuple[Edit, ...]:
-    """The names added to ``__constants__``, or a line with it at the start of the class."""
+def declared(
+    file: ParsedFile, owner: ast.ClassDef, names: list[str]
+) -> tuple[Edit, ...]:
+    """The names added to ``__constants__``, or a line with it at the start of the
+    class."""
     listed = _constants(owner)
     texts = ", ".join(f'"{name}"' for name in names)
     if listed is not None and listed.elts:
         return (file.inserted(file.span(listed.elts[-1])[1], f", {texts}"),)
     first = owner.body[0]
     has_more = len(owner.body) > 1
-    offset = file.after(first) if is_docstring(first) and has_more else before(file, first)
-    return (lines_at(file, offset, [f"__constants__ = [{texts}]", ""], file.lead(first), rank=0),)
+    offset = (
+        file.after(first)
+        if is_docstring(first) and has_more
+        else before(file, first)
+    )
+    return (
+        lines_at(
+            file,
+            offset,
+            [f"__constants__ = [{texts}]", ""],
+            file.lead(first),
+            rank=0,
+        ),
+    )
 
 
 def _example(body: str, after: str | None = None) -> Example:
     before = f"class Net:\n{body}    def forward(self, x):\n        return torch.softmax(x, self.dim)\n"
-    declared = before.replace("class Net:\n", f"class Net:\n{after}") if after is not None else None
+    declared = (
+        before.replace("class Net:\n", f"class Net:\n{after}")
+        if after is not None
+        else None
+    )
     return Example(before, declared, line=before.count("\n"), whole=True)
 
 
@@ -164,9 +233,12 @@ REWRITE = Rewrite(
         _example(f"{_INIT}    def other(self):\n        self.dim += 1\n"),
         _example(f"{_INIT}    def other(self):\n        self.dim, self.n = 3, 4\n"),
         _example(
-            _INIT.replace("self.dim = dim", "self.dim, self.n = dim, 2"), '    __constants__ = ["dim"]\n\n'
+            _INIT.replace("self.dim = dim", "self.dim, self.n = dim, 2"),
+            '    __constants__ = ["dim"]\n\n',
         ),
-        _example(_INIT.replace("self.dim = dim", "self.dim, self.n = make(dim), 2")),
+        _example(
+            _INIT.replace("self.dim = dim", "self.dim, self.n = make(dim), 2")
+        ),
         _example(_INIT.replace("self.dim = dim", "self.dim, self.n = dim")),
     ),
 )

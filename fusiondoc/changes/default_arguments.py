@@ -1,5 +1,6 @@
-"""The default of an argument in its place, ``dim: int = -1`` that nobody gives: then a fuser knows it when it
-compiles. The argument goes, so that a call that gives it fails, and is not quietly given something else.
+"""The default of an argument in its place, ``dim: int = -1`` that nobody gives:
+then a fuser knows it when it compiles. The argument goes, so that a call that gives
+it fails, and is not quietly given something else.
 """
 
 from __future__ import annotations
@@ -10,7 +11,14 @@ from collections.abc import Iterator
 
 from fusiondoc.changes.declared_constants import decides, fits
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten
-from fusiondoc.changes.source_file import FUNCTIONS, Function, ParsedFile, default_of, names_in, walk
+from fusiondoc.changes.source_file import (
+    FUNCTIONS,
+    Function,
+    ParsedFile,
+    default_of,
+    names_in,
+    walk,
+)
 from fusiondoc.model.change_plan import ChangeKind
 
 
@@ -26,7 +34,11 @@ def write(line: Line) -> Iterator[Rewritten]:
 def _with_default(file: ParsedFile, node: ast.Name) -> Rewritten | None:
     """The default in the place of a name, wherever the function reads it."""
     name, function = node.id, file.function_of(node)
-    if function is None or _is_set(function, name) or _is_named(file, function, name):
+    if (
+        function is None
+        or _is_set(function, name)
+        or _is_named(file, function, name)
+    ):
         return None
     found = _default_and_before(file, function, name)
     if found is None:
@@ -34,19 +46,28 @@ def _with_default(file: ParsedFile, node: ast.Name) -> Rewritten | None:
     value, last = found
     text = file.text(value)
     edits = [file.removed(file.span(last)[1], file.span(value)[1])]
-    for use in (use for statement in function.body for use in names_in(statement, name)):
+    for use in (
+        use for statement in function.body for use in names_in(statement, name)
+    ):
         if not isinstance(file.parent(use), ast.Attribute):
             edits.append(file.replaced(use, _in_its_place(file, use, text)))
     title = f"{text} instead of the argument {name} of {function.name}"
     return Rewritten(title, tuple(edits), note=f"calls that give {name} fail then")
 
 
-def _default_and_before(file: ParsedFile, function: Function, name: str) -> tuple[ast.expr, ast.AST] | None:
-    """The default of an argument, and what stands before the argument: another one, or its default."""
+def _default_and_before(
+    file: ParsedFile, function: Function, name: str
+) -> tuple[ast.expr, ast.AST] | None:
+    """The default of an argument, and what stands before the argument: another one,
+    or its default."""
     given = [*function.args.posonlyargs, *function.args.args]
     for before, argument in itertools.pairwise(given):
         value = default_of(function, argument)
-        if argument.arg != name or value is None or not _is_number_or_flag(file, value):
+        if (
+            argument.arg != name
+            or value is None
+            or not _is_number_or_flag(file, value)
+        ):
             continue
         last = default_of(function, before) or before
         parenthesised = isinstance(last, ast.expr) and file.is_parenthesised(last)
@@ -55,7 +76,8 @@ def _default_and_before(file: ParsedFile, function: Function, name: str) -> tupl
 
 
 def _in_its_place(file: ParsedFile, use: ast.Name, text: str) -> str:
-    """The default in the place of a name, with parentheses where its sign needs them."""
+    """The default in the place of a name, with parentheses where its sign needs
+    them."""
     alone = isinstance(file.parent(use), (ast.If, ast.List, ast.Tuple, ast.Set))
     if alone or file.call_of_argument(use) or not text.startswith("-"):
         return text
@@ -76,7 +98,11 @@ def _is_set(function: Function, name: str) -> bool:
         for node in walk(statement):
             if isinstance(node, (*FUNCTIONS, ast.Lambda)):
                 return True
-            if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load):
+            if (
+                isinstance(node, ast.Name)
+                and node.id == name
+                and not isinstance(node.ctx, ast.Load)
+            ):
                 return True
     return False
 
@@ -84,9 +110,13 @@ def _is_set(function: Function, name: str) -> bool:
 def _is_named(file: ParsedFile, function: Function, name: str) -> bool:
     """Whether a call in the file gives the argument by its name."""
     for call in file.nodes:
-        if isinstance(call, ast.Call) and any(given.arg == name for given in call.keywords):
+        if isinstance(call, ast.Call) and any(
+            given.arg == name for given in call.keywords
+        ):
             called = (
-                call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", None)
+                call.func.attr
+                if isinstance(call.func, ast.Attribute)
+                else getattr(call.func, "id", None)
             )
             if called in (function.name, "self"):
                 return True
@@ -103,7 +133,11 @@ REWRITE = Rewrite(
     write,
     fits=fits,
     examples=(
-        _example("x, dim=-1", "return g(x, dim) ** dim", "def f(x):\n    return g(x, -1) ** (-1)\n"),
+        _example(
+            "x, dim=-1",
+            "return g(x, dim) ** dim",
+            "def f(x):\n    return g(x, -1) ** (-1)\n",
+        ),
         _example("x, dim", "return g(x, dim)"),
         _example("dim=-1", "return g(x, dim)"),  # nothing is before it
         _example("x, dim=-1", "dim = 1\n    return g(x, dim)"),

@@ -1,7 +1,7 @@
 """A source file's text as it is on disk, and edits of exact characters of it.
 
-Characters that no edit names stay as they are, byte for byte. Offsets count characters of the decoded text,
-in which line ends are as they are in the file.
+Characters that no edit names stay as they are, byte for byte. Offsets count
+characters of the decoded text, in which line ends are as they are in the file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Edit:
-    """``start`` to ``end`` of a file's text become ``text``; an insertion has them equal.
+    """``start`` to ``end`` of a file's text become ``text``; an insertion has them
+    equal.
 
     Insertions at the same offset come in the order of ``rank``.
     """
@@ -58,9 +59,13 @@ def read_text(path: Path) -> SourceText:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         mark = data.startswith(_MARK)
         plain = "utf-8" if encoding == "utf-8-sig" else encoding
-        return SourceText(path, data[len(_MARK) * mark :].decode(plain), plain, mark)
+        return SourceText(
+            path, data[len(_MARK) * mark :].decode(plain), plain, mark
+        )
     except (OSError, SyntaxError, ValueError, LookupError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", "Check the file and its encoding.") from None
+        raise UsageError(
+            f"{path} cannot be read: {error}", "Check the file and its encoding."
+        ) from None
 
 
 def overlapping(edits: Iterable[Edit]) -> bool:
@@ -76,7 +81,8 @@ def overlapping(edits: Iterable[Edit]) -> bool:
 
 
 def changed_text(text: str, edits: Iterable[Edit]) -> str:
-    """The text of one file after its edits, which do not overlap; equal edits count once."""
+    """The text of one file after its edits, which do not overlap; equal edits count
+    once."""
     pieces: list[str] = []
     offset = 0
     for edit in _in_order(edits):
@@ -86,4 +92,7 @@ def changed_text(text: str, edits: Iterable[Edit]) -> str:
 
 
 def _in_order(edits: Iterable[Edit]) -> list[Edit]:
-    return sorted(dict.fromkeys(edits), key=lambda edit: (str(edit.path), edit.start, edit.end, edit.rank))
+    return sorted(
+        dict.fromkeys(edits),
+        key=lambda edit: (str(edit.path), edit.start, edit.end, edit.rank),
+    )

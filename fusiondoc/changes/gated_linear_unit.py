@@ -1,6 +1,7 @@
-"""``F.glu(x, dim=1)`` -> ``fusible_glu_1(x)``, a function of chunk, sigmoid and product: no fuser has a rule
-for aten::glu. Over the last dimension the recipe does it (``recipes.py``); another dimension is part of the
-function, as a chunk is fused with constants alone (prim::ConstantChunk).
+"""``F.glu(x, dim=1)`` -> ``fusible_glu_1(x)``, a function of chunk, sigmoid and
+product: no fuser has a rule for aten::glu. Over the last dimension the recipe does
+it (``recipes.py``); another dimension is part of the function, as a chunk is fused
+with constants alone (prim::ConstantChunk).
 """
 
 from __future__ import annotations
@@ -21,16 +22,24 @@ def write(line: Line) -> Iterator[Rewritten]:
     """Each call of the line that names another dimension than the last."""
     file = line.file
     for node in file.on_line(line.number):
-        if not isinstance(node, ast.Call) or file.meaning(node.func) != "torch.nn.functional.glu":
+        if (
+            not isinstance(node, ast.Call)
+            or file.meaning(node.func) != "torch.nn.functional.glu"
+        ):
             continue
         dimension = _dimension(node)
-        if dimension is None or dimension == _LAST or isinstance(node.args[0], ast.Starred):
+        if (
+            dimension is None
+            or dimension == _LAST
+            or isinstance(node.args[0], ast.Starred)
+        ):
             continue
         yield _rewritten(file, node, dimension)
 
 
 def _dimension(node: ast.Call) -> int | None:
-    """The constant dimension of a call; None where it is none, or the tensor is given by name."""
+    """The constant dimension of a call; None where it is none, or the tensor is
+    given by name."""
     if not node.args or any(keyword.arg != "dim" for keyword in node.keywords):
         return None
     given = [*node.args[1:], *(keyword.value for keyword in node.keywords)]
@@ -54,7 +63,11 @@ def _rewritten(file: ParsedFile, node: ast.Call, dimension: int) -> Rewritten:
     ]
     call = f"{name}({file.text(node.args[0])})"
     edits = (*imports, *defined(file, lines, rank=-6), file.replaced(node, call))
-    return Rewritten.expression(file.text(node), f"{call}, which returns a * sigmoid(b) of two halves", edits)
+    return Rewritten.expression(
+        file.text(node),
+        f"{call}, which returns a * sigmoid(b) of two halves",
+        edits,
+    )
 
 
 _GLU = Shown("aten::glu")

@@ -1,8 +1,10 @@
-"""Copies of a tensor to another layout taken out of a line, or put into one: ``x.t().contiguous()`` becomes
-``x.t()``, and ``y = x.t()`` becomes ``y = x.t().contiguous()``.
+"""Copies of a tensor to another layout taken out of a line, or put into one:
+``x.t().contiguous()`` becomes ``x.t()``, and ``y = x.t()`` becomes ``y =
+x.t().contiguous()``.
 
-Which of the two makes kernels use one layout, a run of the changed program shows. Without the copy both names
-are one tensor, so nothing is offered in a function that changes tensors in place.
+Which of the two makes kernels use one layout, a run of the changed program shows.
+Without the copy both names are one tensor, so nothing is offered in a function that
+changes tensors in place.
 """
 
 from __future__ import annotations
@@ -17,29 +19,40 @@ from fusiondoc.changes.rewrite import Rewritten
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.operators import TRANSPOSES, plain_name
 
-_VIEWS = frozenset(map(plain_name, TRANSPOSES)) - {"adjoint"}  # which conjugates, too
+_VIEWS = frozenset(map(plain_name, TRANSPOSES)) - {
+    "adjoint"
+}  # which conjugates, too
 _NOTE = "results may have other strides: what needs these of them, such as view(), fails or copies then"
 
 
 def without_copies(file: ParsedFile, line: int) -> Iterator[Rewritten]:
     """Each call on a line that only gives a tensor another layout, left out."""
     for node in file.on_line(line):
-        if isinstance(node, ast.Call) and _is_copy(file, node) and not _changes_in_place(file, node):
+        if (
+            isinstance(node, ast.Call)
+            and _is_copy(file, node)
+            and not _changes_in_place(file, node)
+        ):
             assert isinstance(node.func, ast.Attribute)
             tensor = node.func.value
             end = file.outer_span(tensor)[1]
             edits = (file.removed(end, file.span(node)[1]), *_reshaped(file, node))
             before = file.text(node)
             after = before[: end - file.span(node)[0]]
-            yield replace(Rewritten.expression(before, after, edits), note=_NOTE, sure=False)
+            yield replace(
+                Rewritten.expression(before, after, edits), note=_NOTE, sure=False
+            )
 
 
 def with_copies(file: ParsedFile, line: int) -> Iterator[Rewritten]:
-    """Each view on a line that orders the elements otherwise, and gets a name, as a copy in that order."""
+    """Each view on a line that orders the elements otherwise, and gets a name, as a
+    copy in that order."""
     for node in file.on_line(line):
         if isinstance(node, ast.Call) and _is_reordered(file, node):
             statement = file.parent(node)
-            if isinstance(statement, ast.Assign) and not _changes_in_place(file, node):
+            if isinstance(statement, ast.Assign) and not _changes_in_place(
+                file, node
+            ):
                 edit = file.inserted(file.outer_span(node)[1], ".contiguous()")
                 text = file.text(node)
                 made = Rewritten.expression(text, f"{text}.contiguous()", (edit,))
@@ -47,7 +60,8 @@ def with_copies(file: ParsedFile, line: int) -> Iterator[Rewritten]:
 
 
 def _is_copy(file: ParsedFile, node: ast.Call) -> bool:
-    """``x.contiguous()``, with a memory format or without, and ``x.to(memory_format=...)``."""
+    """``x.contiguous()``, with a memory format or without, and
+    ``x.to(memory_format=...)``."""
     method = node.func
     if not isinstance(method, ast.Attribute) or file.meaning(method) is not None:
         return False
@@ -69,7 +83,11 @@ def _reshaped(file: ParsedFile, copy: ast.Call) -> Iterator[Edit]:
     """``reshape`` for a ``view`` of the copy."""
     method = file.parent(copy)
     called = file.parent(method) if method is not None else None
-    if isinstance(method, ast.Attribute) and method.attr == "view" and isinstance(called, ast.Call):
+    if (
+        isinstance(method, ast.Attribute)
+        and method.attr == "view"
+        and isinstance(called, ast.Call)
+    ):
         end = file.span(method)[1]
         yield Edit(file.source.path, end - len("view"), end, "reshape")
 

@@ -10,14 +10,21 @@ from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.model.change_plan import Edit as LineEdit
 
 
-def line_edits(file: ParsedFile, name: str, edits: Sequence[Edit], line: int = 0) -> tuple[LineEdit, ...]:
-    """The lines that edits of a file change; none where the file would be no Python any more.
+def line_edits(
+    file: ParsedFile, name: str, edits: Sequence[Edit], line: int = 0
+) -> tuple[LineEdit, ...]:
+    """The lines that edits of a file change; none where the file would be no Python
+    any more.
 
     Args:
         name: of the file, in the report.
         line: the line to come first, if it changes; the others are in order.
     """
-    if not edits or overlapping(edits) or not _is_python(changed_text(file.source.text, edits)):
+    if (
+        not edits
+        or overlapping(edits)
+        or not _is_python(changed_text(file.source.text, edits))
+    ):
         return ()
     made: list[LineEdit] = []
     for lines, own in _by_lines(file, edits):
@@ -33,40 +40,66 @@ def _is_python(text: str) -> bool:
     return True
 
 
-def _by_lines(file: ParsedFile, edits: Sequence[Edit]) -> list[tuple[range, list[Edit]]]:
-    """The edits of lines that belong together: those of one line, and of several that one edit changes."""
+def _by_lines(
+    file: ParsedFile, edits: Sequence[Edit]
+) -> list[tuple[range, list[Edit]]]:
+    """The edits of lines that belong together: those of one line, and of several
+    that one edit changes."""
     found: list[tuple[range, list[Edit]]] = []
-    changed = {file.line_at(edit.start) for edit in edits if not _is_between_lines(file, edit)}
+    changed = {
+        file.line_at(edit.start)
+        for edit in edits
+        if not _is_between_lines(file, edit)
+    }
     ordered = sorted(dict.fromkeys(edits), key=lambda edit: (edit.start, edit.end))
     for edit in ordered:
         first = file.line_at(edit.start)
         if _is_between_lines(file, edit) and first not in changed:
             first = max(1, first - 1)
-        last = max(first, file.line_at(max(edit.start, edit.end - 1)) if edit.end > edit.start else first)
+        last = max(
+            first,
+            file.line_at(max(edit.start, edit.end - 1))
+            if edit.end > edit.start
+            else first,
+        )
         if found and first < found[-1][0].stop:
             lines, own = found.pop()
-            found.append((range(lines.start, max(lines.stop, last + 1)), [*own, edit]))
+            found.append(
+                (range(lines.start, max(lines.stop, last + 1)), [*own, edit])
+            )
         else:
             found.append((range(first, last + 1), [edit]))
     return found
 
 
 def _is_between_lines(file: ParsedFile, edit: Edit) -> bool:
-    """Whether it puts lines between two: they are shown with the line before them, unless the other one
-    changes."""
+    """Whether it puts lines between two: they are shown with the line before them,
+    unless the other one changes."""
     return edit.start == edit.end == file.offset_of_line(file.line_at(edit.start))
 
 
-def _of_lines(file: ParsedFile, name: str, lines: range, edits: Sequence[Edit]) -> list[LineEdit]:
+def _of_lines(
+    file: ParsedFile, name: str, lines: range, edits: Sequence[Edit]
+) -> list[LineEdit]:
     """The first line becomes all of them, changed; the others go."""
     start, end = file.offset_of_line(lines.start), file.offset_of_line(lines.stop)
-    own = [Edit(edit.path, edit.start - start, edit.end - start, edit.text, edit.rank) for edit in edits]
-    after = changed_text(file.source.text[start:end], own).removesuffix(file.newline)
+    own = [
+        Edit(edit.path, edit.start - start, edit.end - start, edit.text, edit.rank)
+        for edit in edits
+    ]
+    after = changed_text(file.source.text[start:end], own).removesuffix(
+        file.newline
+    )
     texts = [file.text_of_line(line) for line in lines]
-    changed = LineEdit(name, lines.start, texts[0], after.replace(file.newline, "\n"))
+    changed = LineEdit(
+        name, lines.start, texts[0], after.replace(file.newline, "\n")
+    )
     return [
         changed,
-        *(LineEdit(name, line, text, "") for line, text in zip(lines[1:], texts[1:], strict=True)),
+        *(
+            LineEdit(name, line, text, "")
+            for line, text in zip(lines[1:], texts[1:], strict=True)
+        ),
     ]
 
 
@@ -74,8 +107,11 @@ _MOST_SHOWN = 8
 """Lines of a function that are shown; of a longer one those that change."""
 
 
-def shown_lines(file: ParsedFile, edits: Sequence[LineEdit], first: int, last: int) -> tuple[str, str]:
-    """Lines of a file without indentation, and the same changed; "..." for those left out."""
+def shown_lines(
+    file: ParsedFile, edits: Sequence[LineEdit], first: int, last: int
+) -> tuple[str, str]:
+    """Lines of a file without indentation, and the same changed; "..." for those
+    left out."""
     changed = {edit.line: edit.after for edit in edits}
     before: list[str] = []
     after: list[str] = []
@@ -87,4 +123,6 @@ def shown_lines(file: ParsedFile, edits: Sequence[LineEdit], first: int, last: i
         elif before[-1:] != ["..."]:
             before.append("...")
             after.append("...")
-    return "\n".join(row for row in before if row), "\n".join(row for row in after if row)
+    return "\n".join(row for row in before if row), "\n".join(
+        row for row in after if row
+    )

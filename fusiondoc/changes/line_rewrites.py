@@ -1,4 +1,5 @@
-"""The rewrites of the line of an operator, which the plan shows and ``fix`` writes."""
+"""The rewrites of the line of an operator, which the plan shows and ``fix``
+writes."""
 
 from __future__ import annotations
 
@@ -41,16 +42,19 @@ UNITS: Sequence[Rewrite] = (
     *reductions.REWRITES,
     *moved_views.REWRITES,
 )
-"""Those of an operator's own line; ``read_numbers``, ``declared_constants`` and ``printed_later`` look
-at more of a file."""
+"""Those of an operator's own line; ``read_numbers``, ``declared_constants`` and
+``printed_later`` look at more of a file."""
 
 
 _FOR_OTHERS = (ChangeKind.CONSTANT, ChangeKind.MOVE, ChangeKind.MOVE_VIEW)
 """Changes that are made for the operators around the one that they rewrite."""
 
 
-def changes_at(line: Line, units: Sequence[Rewrite] = UNITS, likely: Line | None = None) -> Iterator[Change]:
-    """What the rewrites make of a line with an operator outside groups, in their order.
+def changes_at(
+    line: Line, units: Sequence[Rewrite] = UNITS, likely: Line | None = None
+) -> Iterator[Change]:
+    """What the rewrites make of a line with an operator outside groups, in their
+    order.
 
     Args:
         likely: the same line with what the run shows less surely. What is made of it alone is not sure: a run
@@ -74,7 +78,9 @@ def _of_unit(unit: Rewrite, line: Line) -> list[Change]:
 
 def _change(kind: ChangeKind, line: Line, found: Rewritten) -> Change:
     """A rewrite as a change of the line's file."""
-    ops = frozenset([line.shown.op]) if kind not in _FOR_OTHERS else frozenset[str]()
+    ops = (
+        frozenset([line.shown.op]) if kind not in _FOR_OTHERS else frozenset[str]()
+    )
     path = line.file.source.path
     return Change(
         kind,

@@ -1,5 +1,5 @@
-"""A number instead of a tensor that is made of it: ``x * torch.tensor(0.5, device=x.device)`` becomes
-``x * 0.5``.
+"""A number instead of a tensor that is made of it: ``x * torch.tensor(0.5,
+device=x.device)`` becomes ``x * 0.5``.
 """
 
 from __future__ import annotations
@@ -7,7 +7,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown, on_one_line
+from fusiondoc.changes.rewrite import (
+    Example,
+    Line,
+    Rewrite,
+    Rewritten,
+    Shown,
+    on_one_line,
+)
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
 
@@ -32,7 +39,10 @@ def _number_of(file: ParsedFile, node: ast.AST) -> ast.expr | None:
     if any(option.arg not in ("device", "dtype") for option in node.keywords):
         return None
     value = node.args[0]
-    is_number = isinstance(value, ast.Constant) and type(value.value) in (int, float)
+    is_number = isinstance(value, ast.Constant) and type(value.value) in (
+        int,
+        float,
+    )
     return value if is_number else None
 
 
@@ -42,10 +52,20 @@ REWRITE = Rewrite(
     fits=lambda line: line.shown.op in ("aten::tensor", "aten::scalar_tensor"),
     each_call=True,
     examples=(
-        Example("h = x * torch.tensor(0.5, device=x.device)", "h = x * 0.5", Shown("aten::tensor")),
-        Example("h = x * torch.tensor(0.5) + torch.tensor(2)", "h = x * 0.5 + 2", Shown("aten::tensor")),
+        Example(
+            "h = x * torch.tensor(0.5, device=x.device)",
+            "h = x * 0.5",
+            Shown("aten::tensor"),
+        ),
+        Example(
+            "h = x * torch.tensor(0.5) + torch.tensor(2)",
+            "h = x * 0.5 + 2",
+            Shown("aten::tensor"),
+        ),
         Example("h = torch.tensor([0.5])", None, Shown("aten::tensor")),
         Example("h = torch.tensor(y)", None, Shown("aten::tensor")),
-        Example("h = torch.tensor(0.5, requires_grad=True)", None, Shown("aten::tensor")),
+        Example(
+            "h = torch.tensor(0.5, requires_grad=True)", None, Shown("aten::tensor")
+        ),
     ),
 )

@@ -1,8 +1,11 @@
-"""Elements assigned by a mask: ``x[x < 0] = 0.0`` -> ``x = torch.where(x < 0, 0.0, x)``.
+"""Elements assigned by a mask: ``x[x < 0] = 0.0`` -> ``x = torch.where(x < 0, 0.0,
+x)``.
 
-No fuser takes aten::index_put_, and a differentiable graph ends before it. A mask that has fewer dimensions
-than the tensor stands for rows of it, which ``torch.where`` would broadcast the other way: the rewrite is
-sure where the text shows that both have the same sizes. Other names of the tensor do not show in the text.
+No fuser takes aten::index_put_, and a differentiable graph ends before it. A mask
+that has fewer dimensions than the tensor stands for rows of it, which
+``torch.where`` would broadcast the other way: the rewrite is sure where the text
+shows that both have the same sizes. Other names of the tensor do not show in the
+text.
 """
 
 from __future__ import annotations
@@ -12,7 +15,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from fusiondoc.changes.assigned_names import assigned_once, outlives_call
-from fusiondoc.changes.chosen_numbers import is_given_number, is_number, needs_tensor, number_as_tensor
+from fusiondoc.changes.chosen_numbers import (
+    is_given_number,
+    is_number,
+    needs_tensor,
+    number_as_tensor,
+)
 from fusiondoc.changes.inserted_lines import spelled
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.same_sizes import sizes_of
@@ -57,14 +65,18 @@ def _assignment(node: ast.AST) -> _Assignment | None:
             return None
     else:
         return None
-    if not isinstance(target, ast.Subscript) or not isinstance(target.value, ast.Name):
+    if not isinstance(target, ast.Subscript) or not isinstance(
+        target.value, ast.Name
+    ):
         return None
     return _Assignment(target.value, target.slice, node.value, sign)
 
 
 def _rewritten(line: Line, node: ast.AST, found: _Assignment) -> Rewritten | None:
     file = line.file
-    if not _is_mask(file, found.mask) or (line.shown.types[:1] and _is_of_integers(line.shown.types[0])):
+    if not _is_mask(file, found.mask) or (
+        line.shown.types[:1] and _is_of_integers(line.shown.types[0])
+    ):
         return None
     torch, imports = spelled(file, "torch")
     value = _chosen(line, found, torch)
@@ -75,7 +87,9 @@ def _rewritten(line: Line, node: ast.AST, found: _Assignment) -> Rewritten | Non
     return Rewritten(
         f"Write {text} instead of {' '.join(file.text(node).split())}",
         (*imports, file.replaced(node, text)),
-        note=None if line.shown.types[:1] and line.shown.types[0].startswith(_FLOATING) else _NOTE,
+        note=None
+        if line.shown.types[:1] and line.shown.types[0].startswith(_FLOATING)
+        else _NOTE,
         sure=_has_same_sizes(line, found),
     )
 
@@ -85,9 +99,12 @@ def _is_of_integers(shown: str) -> bool:
 
 
 def _is_mask(file: ParsedFile, index: ast.expr) -> bool:
-    """Whether an index is a tensor of truth values: a comparison, or what is made of some."""
+    """Whether an index is a tensor of truth values: a comparison, or what is made
+    of some."""
     if isinstance(index, ast.Compare):
-        return len(index.ops) == 1 and not isinstance(index.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
+        return len(index.ops) == 1 and not isinstance(
+            index.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+        )
     if isinstance(index, ast.UnaryOp):
         return isinstance(index.op, ast.Invert) and _is_mask(file, index.operand)
     if isinstance(index, ast.BinOp):
@@ -103,54 +120,89 @@ def _is_mask(file: ParsedFile, index: ast.expr) -> bool:
 
 
 def _has_same_sizes(line: Line, found: _Assignment) -> bool:
-    """Whether mask and tensor have the same sizes: by the text, or as both have one dimension."""
+    """Whether mask and tensor have the same sizes: by the text, or as both have one
+    dimension."""
     mask = sizes_of(line.file, found.mask)
-    return line.shown.rank == 1 or (mask is not None and mask == sizes_of(line.file, found.name))
+    return line.shown.rank == 1 or (
+        mask is not None and mask == sizes_of(line.file, found.name)
+    )
 
 
 # -- the value -----------------------------------------------------------------------------------------------
 
 
 def _chosen(line: Line, found: _Assignment, torch: str) -> str | None:
-    """The value of all elements; None where it is not known to be a function of each of them."""
+    """The value of all elements; None where it is not known to be a function of
+    each of them."""
     file = line.file
     if is_number(found.value) or is_given_number(file, found.value):
         number = file.whole(found.value)
         if found.sign is not None:
             return f"{found.name.id} {found.sign} {number}"
-        return number_as_tensor(file, torch, number, found.mask) if needs_tensor(line.shown) else number
+        return (
+            number_as_tensor(file, torch, number, found.mask)
+            if needs_tensor(line.shown)
+            else number
+        )
     masked = list(_masked(file, found.value, file.text(found.mask)))
     if not masked or not _is_of_each_element(line, found.value, masked):
         return None
     text = _without_masks(file, found.value, masked)
     is_atom = found.value in masked or file.is_parenthesised(found.value)
-    return text if found.sign is None else f"{found.name.id} {found.sign} {text if is_atom else f'({text})'}"
+    return (
+        text
+        if found.sign is None
+        else f"{found.name.id} {found.sign} {text if is_atom else f'({text})'}"
+    )
 
 
-def _masked(file: ParsedFile, value: ast.expr, mask: str) -> Iterator[ast.Subscript]:
-    """The parts of a value that are elements of a tensor by the same mask: ``y[mask]``."""
+def _masked(
+    file: ParsedFile, value: ast.expr, mask: str
+) -> Iterator[ast.Subscript]:
+    """The parts of a value that are elements of a tensor by the same mask:
+    ``y[mask]``."""
     for node in ast.walk(value):
-        is_part = isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
-        if isinstance(node, ast.Subscript) and is_part and file.text(node.slice) == mask:
+        is_part = isinstance(node, ast.Subscript) and isinstance(
+            node.value, ast.Name
+        )
+        if (
+            isinstance(node, ast.Subscript)
+            and is_part
+            and file.text(node.slice) == mask
+        ):
             yield node
 
 
-def _is_of_each_element(line: Line, value: ast.expr, masked: list[ast.Subscript]) -> bool:
-    """Whether a value is computed of such elements and numbers, each element by itself.
+def _is_of_each_element(
+    line: Line, value: ast.expr, masked: list[ast.Subscript]
+) -> bool:
+    """Whether a value is computed of such elements and numbers, each element by
+    itself.
 
-    Where gradients are recorded only with operators that have a finite gradient everywhere: ``torch.where``
-    multiplies the gradient of elements that it does not choose by zero, and infinity times zero is no number.
+    Where gradients are recorded only with operators that have a finite gradient
+    everywhere: ``torch.where`` multiplies the gradient of elements that it does not
+    choose by zero, and infinity times zero is no number.
     """
     if value in masked or is_number(value):
         return True
     if isinstance(value, ast.UnaryOp):
-        return isinstance(value.op, ast.USub) and _is_of_each_element(line, value.operand, masked)
+        return isinstance(value.op, ast.USub) and _is_of_each_element(
+            line, value.operand, masked
+        )
     if isinstance(value, ast.BinOp):
-        if line.shown.gradients and not (isinstance(value.op, _FINITE) or _is_whole_power(value)):
+        if line.shown.gradients and not (
+            isinstance(value.op, _FINITE) or _is_whole_power(value)
+        ):
             return False
         both = (value.left, value.right)
-        return type(value.op) in SIGN_OF_NODE and all(_is_of_each_element(line, one, masked) for one in both)
-    if isinstance(value, ast.Call) and not value.keywords and not line.shown.gradients:
+        return type(value.op) in SIGN_OF_NODE and all(
+            _is_of_each_element(line, one, masked) for one in both
+        )
+    if (
+        isinstance(value, ast.Call)
+        and not value.keywords
+        and not line.shown.gradients
+    ):
         return _is_elementwise_call(line, value, masked)
     return False
 
@@ -161,16 +213,23 @@ def _is_whole_power(value: ast.BinOp) -> bool:
     return isinstance(value.op, ast.Pow) and type(power) is int and power > 0
 
 
-def _is_elementwise_call(line: Line, call: ast.Call, masked: list[ast.Subscript]) -> bool:
+def _is_elementwise_call(
+    line: Line, call: ast.Call, masked: list[ast.Subscript]
+) -> bool:
     """``torch.exp(x[mask])`` and ``x[mask].exp()``."""
-    if not isinstance(call.func, ast.Attribute) or f"aten::{call.func.attr}" not in ELEMENTWISE:
+    if (
+        not isinstance(call.func, ast.Attribute)
+        or f"aten::{call.func.attr}" not in ELEMENTWISE
+    ):
         return False
     owner = (line.file.meaning(call.func) or "").rpartition(".")[0]
     given = [*call.args] if owner == "torch" else [call.func.value, *call.args]
     return all(_is_of_each_element(line, one, masked) for one in given)
 
 
-def _without_masks(file: ParsedFile, value: ast.expr, masked: list[ast.Subscript]) -> str:
+def _without_masks(
+    file: ParsedFile, value: ast.expr, masked: list[ast.Subscript]
+) -> str:
     """The text of a value with ``y`` for each ``y[mask]``."""
     start, end = file.outer_span(value)
     text = ""
@@ -191,15 +250,23 @@ REWRITE = Rewrite(
     examples=(
         Example("x[x < 0] = 0.0", "x = torch.where(x < 0, 0.0, x)", _PUT),
         Example("x[~(x > 0)] *= 2", "x = torch.where(~(x > 0), x * 2, x)", _PUT),
-        Example("x[x < 0] += y[x < 0] + 1", "x = torch.where(x < 0, x + (y + 1), x)", _PUT),
-        Example("x[y < 0] = 0.0", "x = torch.where(y < 0, 0.0, x)", _PUT, sure=False),
+        Example(
+            "x[x < 0] += y[x < 0] + 1",
+            "x = torch.where(x < 0, x + (y + 1), x)",
+            _PUT,
+        ),
+        Example(
+            "x[y < 0] = 0.0", "x = torch.where(y < 0, 0.0, x)", _PUT, sure=False
+        ),
         Example(
             "x[y < 0] = 0.0",
             "x = torch.where(y < 0, 0.0, x)",
             Shown("aten::index_put_", rank=1),
         ),
         Example(
-            "x[x < 0] = 0.0", "x = torch.where(x < 0, torch.full([], 0.0, device=x.device), x)", _GRADIENTS
+            "x[x < 0] = 0.0",
+            "x = torch.where(x < 0, torch.full([], 0.0, device=x.device), x)",
+            _GRADIENTS,
         ),
         Example(
             "h = x - 1\nm = h.abs() < 1.0\nh[m] = 0.5 * h[m] ** 2",
@@ -207,11 +274,21 @@ REWRITE = Rewrite(
             _GRADIENTS,
             line=3,
         ),
-        Example("x[x > 0] = torch.log(x[x > 0])", "x = torch.where(x > 0, torch.log(x), x)", _PUT),
+        Example(
+            "x[x > 0] = torch.log(x[x > 0])",
+            "x = torch.where(x > 0, torch.log(x), x)",
+            _PUT,
+        ),
         Example("x[x.gt(0)] = 2", "x = torch.where(x.gt(0), 2, x)", _PUT),
-        Example("x[torch.isnan(x)] = 0.0", "x = torch.where(torch.isnan(x), 0.0, x)", _PUT),
+        Example(
+            "x[torch.isnan(x)] = 0.0",
+            "x = torch.where(torch.isnan(x), 0.0, x)",
+            _PUT,
+        ),
         Example("x[x.argmax()] = 0.0", None, _PUT),
-        Example("x[x > 0] = torch.log(x[x > 0])", None, _GRADIENTS),  # infinity times zero
+        Example(
+            "x[x > 0] = torch.log(x[x > 0])", None, _GRADIENTS
+        ),  # infinity times zero
         Example("x[x > 0] = 1 / x[x > 0]", None, _GRADIENTS),
         Example("x[x > 0] = x[x > 0].mean()", None, _PUT),
         Example("x[x > 0] = x[x > 0].cumsum(0)", None, _PUT),
@@ -220,6 +297,10 @@ REWRITE = Rewrite(
         Example("x[0] = 0.0", None, _PUT),
         Example("self.s[self.s < 0] = 0.0", None, _PUT),
         Example("global n\nn[n < 0] = 0.0", None, _PUT, line=2),
-        Example("x[x > 0] = 0.5", None, Shown("aten::index_put_", types=("Long(4, strides=[1])",))),
+        Example(
+            "x[x > 0] = 0.5",
+            None,
+            Shown("aten::index_put_", types=("Long(4, strides=[1])",)),
+        ),
     ),
 )

@@ -1,6 +1,7 @@
-"""``x.masked_fill(mask == 0, -1e9)`` -> ``torch.where(mask == 0, -1e9, x)``: a number is as good as a tensor
-there (the overload ScalarSelf of aten::where, in 1.12 to 2.13). So is ``x.masked_fill_(mask, -1e9)``, where
-nothing else can see that ``x`` changes.
+"""``x.masked_fill(mask == 0, -1e9)`` -> ``torch.where(mask == 0, -1e9, x)``: a
+number is as good as a tensor there (the overload ScalarSelf of aten::where, in 1.12
+to 2.13). So is ``x.masked_fill_(mask, -1e9)``, where nothing else can see that
+``x`` changes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,11 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from fusiondoc.changes.chosen_numbers import is_number, needs_tensor, number_as_tensor
+from fusiondoc.changes.chosen_numbers import (
+    is_number,
+    needs_tensor,
+    number_as_tensor,
+)
 from fusiondoc.changes.inserted_lines import spelled
 from fusiondoc.changes.out_of_place import assigned_name, is_method_in_place
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
@@ -38,11 +43,13 @@ def _rewritten(
 ) -> Rewritten | None:
     """One call.
 
-    Args:
-        as_tensor: a number becomes a tensor, made on the device of the one tensor that the mask is made of.
+    Args: as_tensor: a number becomes a tensor, made on the device of the one tensor
+        that the mask is made of.
     """
     torch, imports = spelled(file, "torch")
-    mask, value, tensor = (file.whole(given[name]) for name in ("mask", "value", "input"))
+    mask, value, tensor = (
+        file.whole(given[name]) for name in ("mask", "value", "input")
+    )
     if as_tensor and is_number(given["value"]):
         made = number_as_tensor(file, torch, value, given["mask"])
         if made is None:
@@ -54,17 +61,24 @@ def _rewritten(
     if tensor.startswith("(") and isinstance(given["input"], ast.BinOp):
         tensor = file.text(given["input"])
     text = f"{assigned}{torch}.where({mask}, {value}, {tensor})"
-    return Rewritten.expression(file.text(node), text, (*imports, file.replaced(node, text)))
+    return Rewritten.expression(
+        file.text(node), text, (*imports, file.replaced(node, text))
+    )
 
 
 def _arguments(file: ParsedFile, node: ast.Call) -> dict[str, ast.expr] | None:
-    """The arguments of ``x.masked_fill(mask, value)`` or ``torch.masked_fill(x, mask, value)`` by their
-    names; of a method in place too."""
-    if not isinstance(node.func, ast.Attribute) or node.func.attr not in ("masked_fill", "masked_fill_"):
+    """The arguments of ``x.masked_fill(mask, value)`` or ``torch.masked_fill(x,
+    mask, value)`` by their names; of a method in place too."""
+    if not isinstance(node.func, ast.Attribute) or node.func.attr not in (
+        "masked_fill",
+        "masked_fill_",
+    ):
         return None
     meaning = file.meaning(node.func)
     positional = [node.func.value, *node.args] if meaning is None else node.args
-    if meaning not in (None, "torch.masked_fill") or any(isinstance(one, ast.Starred) for one in positional):
+    if meaning not in (None, "torch.masked_fill") or any(
+        isinstance(one, ast.Starred) for one in positional
+    ):
         return None
     given = dict(zip(_ARGUMENTS, positional, strict=False))
     given.update((keyword.arg or "", keyword.value) for keyword in node.keywords)
@@ -76,10 +90,15 @@ _IN_PLACE = Shown("aten::masked_fill_")
 REWRITE = Rewrite(
     ChangeKind.RECIPE,
     write,
-    fits=lambda line: line.shown.plain_op == "aten::masked_fill" and not line.shown.is_taken,
+    fits=lambda line: (
+        line.shown.plain_op == "aten::masked_fill" and not line.shown.is_taken
+    ),
     each_call=True,
     examples=(
-        Example("h = x.masked_fill(y == 0, -1e9) * 2", "h = torch.where(y == 0, -1e9, x) * 2"),
+        Example(
+            "h = x.masked_fill(y == 0, -1e9) * 2",
+            "h = torch.where(y == 0, -1e9, x) * 2",
+        ),
         Example(
             "h = x.masked_fill(y, 0) + z.masked_fill(y, 1)",
             "h = torch.where(y, 0, x) + torch.where(y, 1, z)",
@@ -113,13 +132,33 @@ REWRITE = Rewrite(
             " torch.full([], 0, device=y.device), x)",
             Shown(gradients=True),
         ),
-        Example("h = x.masked_fill(torch.arange(4, device=y.device)[0] < z, 0)", None, Shown(gradients=True)),
+        Example(
+            "h = x.masked_fill(torch.arange(4, device=y.device)[0] < z, 0)",
+            None,
+            Shown(gradients=True),
+        ),
         # Which of two tensors the mask's device is does not show.
         Example("h = x.masked_fill(y > z, -1e4)", None, Shown(gradients=True)),
-        Example("h = x.masked_fill(torch.isnan(y), -1e4)", None, Shown(gradients=True)),
-        Example("h = x.masked_fill(y, z)", "h = torch.where(y, z, x)", Shown(gradients=True), sure=False),
-        Example("x = x * 2\nx.masked_fill_(y, -1e9)", "x = x * 2\nx = torch.where(y, -1e9, x)", _IN_PLACE, 2),
-        Example("h = (x * 2).masked_fill_(y, 0)", "h = torch.where(y, 0, x * 2)", _IN_PLACE),
+        Example(
+            "h = x.masked_fill(torch.isnan(y), -1e4)", None, Shown(gradients=True)
+        ),
+        Example(
+            "h = x.masked_fill(y, z)",
+            "h = torch.where(y, z, x)",
+            Shown(gradients=True),
+            sure=False,
+        ),
+        Example(
+            "x = x * 2\nx.masked_fill_(y, -1e9)",
+            "x = x * 2\nx = torch.where(y, -1e9, x)",
+            _IN_PLACE,
+            2,
+        ),
+        Example(
+            "h = (x * 2).masked_fill_(y, 0)",
+            "h = torch.where(y, 0, x * 2)",
+            _IN_PLACE,
+        ),
         Example("h = x.masked_fill_(y, 0)\nreturn h + x", None, _IN_PLACE),
         Example("self.s.masked_fill_(y, 0)", None, _IN_PLACE),
         Example("h = x.masked_fill(*y)", None),

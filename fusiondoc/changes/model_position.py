@@ -1,5 +1,5 @@
-"""Where a file makes its model: the offset behind it, where lines can be added, and of a
-model that is TorchScript already the expression that makes it.
+"""Where a file makes its model: the offset behind it, where lines can be added, and
+of a model that is TorchScript already the expression that makes it.
 """
 
 from __future__ import annotations
@@ -43,11 +43,14 @@ class ModelPosition:
         return f"{self.file.source.path}:{line}"
 
     def insert(self, lines: Sequence[str], rank: int = 0) -> Edit:
-        """Lines, indented with four spaces a level, put here in the style of the file."""
+        """Lines, indented with four spaces a level, put here in the style of the
+        file."""
         return lines_at(self.file, self.position, lines, self.lead, rank)
 
 
-def position_of_model(file: ParsedFile, name: str, is_called: bool) -> ModelPosition | None:
+def position_of_model(
+    file: ParsedFile, name: str, is_called: bool
+) -> ModelPosition | None:
     """Where a file makes its model; None where no line shows it.
 
     Args:
@@ -61,18 +64,26 @@ def position_of_model(file: ParsedFile, name: str, is_called: bool) -> ModelPosi
 
 def _at_top(file: ParsedFile, name: str) -> ModelPosition | None:
     """Behind the last simple statement at the top of the file that has the name."""
-    simple = [statement for statement in file.tree.body if not is_compound(statement)]
+    simple = [
+        statement for statement in file.tree.body if not is_compound(statement)
+    ]
     binding = [statement for statement in simple if _binds(statement, name)]
     if not binding:
         return None
     value = _value_of(binding[-1])
-    if isinstance(value, ast.Call) and file.meaning(value.func) in _SCRIPTING and value.args:
+    if (
+        isinstance(value, ast.Call)
+        and file.meaning(value.func) in _SCRIPTING
+        and value.args
+    ):
         return _before_scripting(file, binding[-1], value)
     last = [statement for statement in simple if _mentions(statement, name)][-1]
     return ModelPosition(file, name, file.after(last))
 
 
-def _before_scripting(file: ParsedFile, statement: ast.stmt, value: ast.Call) -> ModelPosition | None:
+def _before_scripting(
+    file: ParsedFile, statement: ast.stmt, value: ast.Call
+) -> ModelPosition | None:
     inner = value.args[0]
     start = file.start_of_line(statement)
     if isinstance(inner, ast.Name):
@@ -87,7 +98,11 @@ def _before_scripting(file: ParsedFile, statement: ast.stmt, value: ast.Call) ->
 
 def _value_of(statement: ast.stmt) -> ast.expr | None:
     """The value of an assignment."""
-    return statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
+    return (
+        statement.value
+        if isinstance(statement, (ast.Assign, ast.AnnAssign))
+        else None
+    )
 
 
 def _binds(statement: ast.stmt, name: str) -> bool:
@@ -99,17 +114,23 @@ def _binds(statement: ast.stmt, name: str) -> bool:
         targets = [statement.target]
     elif isinstance(statement, ast.ImportFrom):
         return name in bound_by_import(statement)
-    return any(isinstance(target, ast.Name) and target.id == name for target in targets)
+    return any(
+        isinstance(target, ast.Name) and target.id == name for target in targets
+    )
 
 
 def _mentions(statement: ast.stmt, name: str) -> bool:
     """Whether the name stands in a statement, or is that of a definition."""
-    named = name in bound_by_import(statement) or getattr(statement, "name", None) == name
+    named = (
+        name in bound_by_import(statement)
+        or getattr(statement, "name", None) == name
+    )
     return named or any(names_in(statement, name))
 
 
 def _in_definition(file: ParsedFile, name: str) -> ModelPosition | None:
-    """In the function that returns the model, or at the end of the ``__init__`` of its class."""
+    """In the function that returns the model, or at the end of the ``__init__`` of
+    its class."""
     for definition in file.tree.body:
         if isinstance(definition, FUNCTIONS) and definition.name == name:
             return _before_return(file, definition)
@@ -124,7 +145,13 @@ def _end_of_init(file: ParsedFile, owner: ast.ClassDef) -> ModelPosition | None:
             last = method.body[-1]
             in_lines = file.line(last) > file.line(method)
             return (
-                ModelPosition(file, "self", file.after(last), file.lead(last), may_freeze=False)
+                ModelPosition(
+                    file,
+                    "self",
+                    file.after(last),
+                    file.lead(last),
+                    may_freeze=False,
+                )
                 if in_lines
                 else None
             )
@@ -149,9 +176,10 @@ def _before_return(file: ParsedFile, function: Function) -> ModelPosition | None
 
 
 def value_of_model(file: ParsedFile, name: str, is_called: bool) -> ast.expr | None:
-    """The expression that makes a model which is TorchScript already: ``torch.jit.script(net)`` of ``model =
-    torch.jit.script(net)`` or ``return torch.jit.script(net)``. None where the model is changed after that
-    line, or no such line is found.
+    """The expression that makes a model which is TorchScript already:
+    ``torch.jit.script(net)`` of ``model = torch.jit.script(net)`` or ``return
+    torch.jit.script(net)``. None where the model is changed after that line, or no
+    such line is found.
 
     Args:
         name: of the model.
@@ -164,7 +192,8 @@ def value_of_model(file: ParsedFile, name: str, is_called: bool) -> ast.expr | N
 
 
 def _returned(file: ParsedFile, name: str) -> ast.expr | None:
-    """The value that the function of that name returns, if it has one ``return``."""
+    """The value that the function of that name returns, if it has one
+    ``return``."""
     for definition in file.tree.body:
         if isinstance(definition, FUNCTIONS) and definition.name == name:
             returns = list(_returns(file, definition))
@@ -173,9 +202,11 @@ def _returned(file: ParsedFile, name: str) -> ast.expr | None:
 
 
 def _last_bound(file: ParsedFile, name: str) -> ast.expr | None:
-    """The value of the last statement at the top of the file that has the name, if that statement binds
-    it."""
-    mentioning = [statement for statement in file.tree.body if _mentions(statement, name)]
+    """The value of the last statement at the top of the file that has the name, if
+    that statement binds it."""
+    mentioning = [
+        statement for statement in file.tree.body if _mentions(statement, name)
+    ]
     last = mentioning[-1] if mentioning else None
     if last is None or not _binds(last, name) or not file.has_own_lines(last):
         return None
@@ -185,5 +216,9 @@ def _last_bound(file: ParsedFile, name: str) -> ast.expr | None:
 def _returns(file: ParsedFile, function: Function) -> Iterator[ast.Return]:
     """Those of the function itself that return something."""
     for node in walk(function):
-        if isinstance(node, ast.Return) and node.value is not None and file.function_of(node) is function:
+        if (
+            isinstance(node, ast.Return)
+            and node.value is not None
+            and file.function_of(node) is function
+        ):
             yield node

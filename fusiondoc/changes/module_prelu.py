@@ -1,7 +1,9 @@
-"""``self.act(x)`` of an nn.PReLU -> ``torch.where(x > 0, x, self.act.weight * x)``: few fusers have a rule
-for aten::prelu, and torch has a gradient formula for the comparison, the product and the choice.
+"""``self.act(x)`` of an nn.PReLU -> ``torch.where(x > 0, x, self.act.weight * x)``:
+few fusers have a rule for aten::prelu, and torch has a gradient formula for the
+comparison, the product and the choice.
 
-With a weight for each channel, dimension 1 of its tensor, the weight gets the dimensions behind that.
+With a weight for each channel, dimension 1 of its tensor, the weight gets the
+dimensions behind that.
 """
 
 from __future__ import annotations
@@ -19,41 +21,65 @@ from fusiondoc.model.change_plan import ChangeKind
 
 
 def write(line: Line) -> Iterator[Rewritten]:
-    """The call of the module on the line, where its tensor has a name or can get one in a line before."""
+    """The call of the module on the line, where its tensor has a name or can get
+    one in a line before."""
     file, attribute = line.file, line.shown.layer
     weights = _weights(file, attribute) if attribute is not None else None
     weight = _weight(f"self.{attribute}.weight", weights == "one", line.shown.rank)
     if weights is None or weight is None:
         return
-    recipe = Recipe("prelu", "F.prelu(x)", f"torch.where(x > 0, x, {weight} * x)", "", "gt mul where")
+    recipe = Recipe(
+        "prelu",
+        "F.prelu(x)",
+        f"torch.where(x > 0, x, {weight} * x)",
+        "",
+        "gt mul where",
+    )
     for node in file.on_line(line.number):
-        if not isinstance(node, ast.Call) or dotted(node.func) != f"self.{attribute}" or node.keywords:
+        if (
+            not isinstance(node, ast.Call)
+            or dotted(node.func) != f"self.{attribute}"
+            or node.keywords
+        ):
             continue
         if len(node.args) == 1 and not isinstance(node.args[0], ast.Starred):
             tensor = operand(file, node.args[0])
             if tensor.is_plain or can_lead(file, node):
-                yield rewritten_call(file, node, recipe, {"x": tensor}, frozenset("x"))
+                yield rewritten_call(
+                    file, node, recipe, {"x": tensor}, frozenset("x")
+                )
 
 
 def _weights(file: ParsedFile, attribute: str) -> str | None:
-    """ "one" or "channels" for the nn.PReLU that a line of the file gives an attribute; None without one, or
-    with several."""
+    """ "one" or "channels" for the nn.PReLU that a line of the file gives an
+    attribute; None without one, or with several."""
     found = set()
     for node in file.nodes:
         value = node.value if isinstance(node, ast.Assign) else None
-        if not isinstance(node, ast.Assign) or dotted(node.targets[0]) != f"self.{attribute}":
+        if (
+            not isinstance(node, ast.Assign)
+            or dotted(node.targets[0]) != f"self.{attribute}"
+        ):
             continue
-        if not isinstance(value, ast.Call) or module_class(file, value.func) != "PReLU":
+        if (
+            not isinstance(value, ast.Call)
+            or module_class(file, value.func) != "PReLU"
+        ):
             return None
         found.add("channels" if value.args or value.keywords else "one")
     return found.pop() if len(found) == 1 else None
 
 
 def _weight(name: str, is_one: bool, rank: int | None) -> str | None:
-    """The weight, as it is broadcast to a tensor of so many dimensions; None where these are not known."""
+    """The weight, as it is broadcast to a tensor of so many dimensions; None where
+    these are not known."""
     if is_one or rank == 2:
         return name
-    return f"{name}.view({', '.join(['-1', *['1'] * (rank - 2)])})" if rank is not None and rank > 2 else None
+    return (
+        f"{name}.view({', '.join(['-1', *['1'] * (rank - 2)])})"
+        if rank is not None and rank > 2
+        else None
+    )
 
 
 _MODULE = """\
@@ -86,25 +112,40 @@ REWRITE = Rewrite(
         ),
         Example(
             _MODULE.format("8", _CALLED),
-            _MODULE.format("8", "torch.where(x > 0, x, self.act.weight.view(-1, 1, 1) * x)"),
-            _of_rank(4),
-            line=6,
-            whole=True,
-        ),
-        Example(_MODULE.format("8", _CALLED), None, _of_rank(None), line=6, whole=True),
-        Example(
-            _MODULE.format("", "self.act(x + 1)"),
-            _MODULE.format("", "torch.where(h > 0, h, self.act.weight * h)").replace(
-                "        return", "        h = x + 1\n        return"
+            _MODULE.format(
+                "8", "torch.where(x > 0, x, self.act.weight.view(-1, 1, 1) * x)"
             ),
             _of_rank(4),
             line=6,
             whole=True,
         ),
-        # A line before it would compute the call always, and a function of its own has no ``self``.
         Example(
-            _MODULE.format("", "self.act(x + 1) if self.training else x"), None, _of_rank(4), 6, whole=True
+            _MODULE.format("8", _CALLED), None, _of_rank(None), line=6, whole=True
         ),
-        Example(_MODULE.format("", _CALLED).replace("PReLU", "ReLU"), None, _of_rank(4), 6, whole=True),
+        Example(
+            _MODULE.format("", "self.act(x + 1)"),
+            _MODULE.format(
+                "", "torch.where(h > 0, h, self.act.weight * h)"
+            ).replace("        return", "        h = x + 1\n        return"),
+            _of_rank(4),
+            line=6,
+            whole=True,
+        ),
+        # A line before it would compute the call always, and a function of its own
+        # has no ``self``.
+        Example(
+            _MODULE.format("", "self.act(x + 1) if self.training else x"),
+            None,
+            _of_rank(4),
+            6,
+            whole=True,
+        ),
+        Example(
+            _MODULE.format("", _CALLED).replace("PReLU", "ReLU"),
+            None,
+            _of_rank(4),
+            6,
+            whole=True,
+        ),
     ),
 )

@@ -1,8 +1,11 @@
-"""Views, permutations and concatenations behind the operators that compute each element of them.
+"""Views, permutations and concatenations behind the operators that compute each
+element of them.
 
-``torch.tanh(x.view(4, -1))`` becomes ``torch.tanh(x).view(4, -1)``; ``torch.tanh(torch.cat([x, y], 1))``
-becomes ``torch.cat([torch.tanh(x), torch.tanh(y)], 1)``; ``h = torch.flip(a, [0])`` comes after the lines
-that compute each element of ``h`` of its own. An operator between two groups then stands at the edge of one.
+``torch.tanh(x.view(4, -1))`` becomes ``torch.tanh(x).view(4, -1)``;
+``torch.tanh(torch.cat([x, y], 1))`` becomes ``torch.cat([torch.tanh(x),
+torch.tanh(y)], 1)``; ``h = torch.flip(a, [0])`` comes after the lines that compute
+each element of ``h`` of its own. An operator between two groups then stands at the
+edge of one.
 """
 
 from __future__ import annotations
@@ -14,23 +17,35 @@ from typing import NamedTuple
 from fusiondoc import operators
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.printed_later import is_print
-from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown, on_one_line
+from fusiondoc.changes.rewrite import (
+    Example,
+    Line,
+    Rewrite,
+    Rewritten,
+    Shown,
+    on_one_line,
+)
 from fusiondoc.changes.source_file import ParsedFile, is_compound, names_in, walk
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.operators import OF_EACH_ELEMENT, SAME_ELEMENTS, plain_name
 
 _VIEWS = frozenset(map(plain_name, [*SAME_ELEMENTS, "aten::contiguous"]))
-_MOVED_ELEMENTS = frozenset([*map(plain_name, operators.PERMUTATIONS), "index_select"])
+_MOVED_ELEMENTS = frozenset(
+    [*map(plain_name, operators.PERMUTATIONS), "index_select"]
+)
 """Operators whose results are elements of their input, each at another position."""
 
-_JOINED, _OWNERS = ("torch.cat", "torch.stack", "torch.concat"), ("torch", "torch.nn.functional")
+_JOINED, _OWNERS = (
+    ("torch.cat", "torch.stack", "torch.concat"),
+    ("torch", "torch.nn.functional"),
+)
 
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 
 
 class _Moved(NamedTuple):
-    """Operators that can be moved, one of the other: the call of the last, the tensor that the first is of,
-    and whether the first is a method of it."""
+    """Operators that can be moved, one of the other: the call of the last, the
+    tensor that the first is of, and whether the first is a method of it."""
 
     call: ast.Call
     tensor: ast.expr
@@ -38,8 +53,9 @@ class _Moved(NamedTuple):
 
 
 def write(line: Line) -> Iterator[Rewritten]:
-    """The operator behind the lines, or the expression, that compute each element of its result. Whether
-    lines behind an expression go on computing, so that nothing is gained, does not show."""
+    """The operator behind the lines, or the expression, that compute each element
+    of its result. Whether lines behind an expression go on computing, so that
+    nothing is gained, does not show."""
     file = line.file
     for found in moved_over_lines(file, line.number):
         texts = "; ".join(map(file.text, found.statements))
@@ -49,7 +65,11 @@ def write(line: Line) -> Iterator[Rewritten]:
     for node in file.on_line(line.number):
         edits = moved_in_expression(file, node)
         if edits:
-            yield Rewritten(on_one_line(f"{file.text(node)}: {line.shown.op} after it"), edits, sure=False)
+            yield Rewritten(
+                on_one_line(f"{file.text(node)}: {line.shown.op} after it"),
+                edits,
+                sure=False,
+            )
             break
 
 
@@ -57,7 +77,8 @@ def write(line: Line) -> Iterator[Rewritten]:
 
 
 def moved_in_expression(file: ParsedFile, node: ast.AST) -> tuple[Edit, ...]:
-    """The edits if the node is the outermost expression that computes each element of a moved operator's."""
+    """The edits if the node is the outermost expression that computes each element
+    of a moved operator's."""
     if not isinstance(node, ast.expr) or _inner(file, node) is None:
         return ()
     above = _expression_around(file, node)
@@ -72,7 +93,9 @@ def moved_in_expression(file: ParsedFile, node: ast.AST) -> tuple[Edit, ...]:
     if moved is None:
         return ()
     whole = _with(file, node, moved.call, moved.tensor)
-    return (file.replaced(node, _again(file, moved, whole, isinstance(node, _ATOMS))),)
+    return (
+        file.replaced(node, _again(file, moved, whole, isinstance(node, _ATOMS))),
+    )
 
 
 def _expression_around(file: ParsedFile, node: ast.expr) -> ast.expr | None:
@@ -110,8 +133,16 @@ def _tensor_of_call(file: ParsedFile, node: ast.Call) -> ast.expr | None:
     given = len(node.args) + len(node.keywords)
     if meaning is not None:
         owner, _, name = meaning.rpartition(".")
-        fits = owner in _OWNERS and name in OF_EACH_ELEMENT and given == len(node.args) == 1
-        return node.args[0] if fits and not isinstance(node.args[0], ast.Starred) else None
+        fits = (
+            owner in _OWNERS
+            and name in OF_EACH_ELEMENT
+            and given == len(node.args) == 1
+        )
+        return (
+            node.args[0]
+            if fits and not isinstance(node.args[0], ast.Starred)
+            else None
+        )
     method = node.func
     if given or not isinstance(method, ast.Attribute):
         return None
@@ -136,7 +167,10 @@ def _is_number(node: ast.expr) -> bool:
 def _movable(file: ParsedFile, node: ast.expr) -> _Moved | None:
     """``torch.flip(x.view(4, -1), [0])``: both, which are of ``x``."""
     moved = _single_movable(file, node)
-    while moved is not None and (inner := _single_movable(file, moved.tensor)) is not None:
+    while (
+        moved is not None
+        and (inner := _single_movable(file, moved.tensor)) is not None
+    ):
         moved = _Moved(moved.call, inner.tensor, inner.of_method)
     return moved
 
@@ -149,13 +183,20 @@ def _single_movable(file: ParsedFile, node: ast.expr) -> _Moved | None:
     meaning = file.meaning(node.func)
     if meaning is None:
         return _Moved(node, node.func.value, True)
-    if meaning.rpartition(".")[0] != "torch" or not node.args or isinstance(node.args[0], ast.Starred):
+    if (
+        meaning.rpartition(".")[0] != "torch"
+        or not node.args
+        or isinstance(node.args[0], ast.Starred)
+    ):
         return None
     return _Moved(node, node.args[0], False)
 
 
-def _again(file: ParsedFile, moved: _Moved, tensor: str, is_atom: bool = True) -> str:
-    """The calls of the operators with another tensor, in the same place of the first."""
+def _again(
+    file: ParsedFile, moved: _Moved, tensor: str, is_atom: bool = True
+) -> str:
+    """The calls of the operators with another tensor, in the same place of the
+    first."""
     if moved.of_method and not is_atom:
         tensor = f"({tensor})"
     start, end = file.span(moved.call)
@@ -166,7 +207,9 @@ def _again(file: ParsedFile, moved: _Moved, tensor: str, is_atom: bool = True) -
     return f"{before}{tensor}{after}"
 
 
-def _around_parts(file: ParsedFile, node: ast.expr, joined: ast.Call) -> tuple[Edit, ...]:
+def _around_parts(
+    file: ParsedFile, node: ast.expr, joined: ast.Call
+) -> tuple[Edit, ...]:
     """Each part computed by itself: the parts have to be written out in a list."""
     parts = joined.args[0] if joined.args else None
     if not isinstance(parts, (ast.List, ast.Tuple)):
@@ -195,10 +238,12 @@ class MovedLines(NamedTuple):
 
 
 def moved_over_lines(file: ParsedFile, line: int) -> Iterator[MovedLines]:
-    """``h = x.view(4, -1)`` on a line, more such lines on ``h``, and lines that compute each element of it of
-    its own: the operators come after them."""
+    """``h = x.view(4, -1)`` on a line, more such lines on ``h``, and lines that
+    compute each element of it of its own: the operators come after them."""
     for node in file.on_line(line):
-        if not isinstance(node, ast.Assign) or isinstance(file.parent(node), ast.Module):
+        if not isinstance(node, ast.Assign) or isinstance(
+            file.parent(node), ast.Module
+        ):
             continue
         block = file.block_of(node)
         lines = block[block.index(node) :]
@@ -219,8 +264,8 @@ class _Line(NamedTuple):
 
 
 def _stack(file: ParsedFile, lines: Sequence[ast.stmt]) -> list[_Line]:
-    """The first line, and those directly after it that move the result of the one before, which nothing else
-    reads."""
+    """The first line, and those directly after it that move the result of the one
+    before, which nothing else reads."""
     found: list[_Line] = []
     for node in lines:
         if not isinstance(node, ast.Assign) or not file.has_own_lines(node):
@@ -236,15 +281,20 @@ def _stack(file: ParsedFile, lines: Sequence[ast.stmt]) -> list[_Line]:
     return found
 
 
-def _only_moves(file: ParsedFile, node: ast.Assign, moved: _Moved, name: str) -> bool:
+def _only_moves(
+    file: ParsedFile, node: ast.Assign, moved: _Moved, name: str
+) -> bool:
     """Whether a line moves the tensor of that name, and nothing else reads it."""
     if list(names_in(node.value, name)) != [moved.tensor]:
         return False
     return name == _name_of(node) or not file.reads_after(node, name)
 
 
-def _behind_elements(file: ParsedFile, value: ast.expr, bare: bool) -> _Moved | None:
-    """``torch.flip(x, [0])`` in ``torch.flip(x, [0]) * 2``, unless it has to be all."""
+def _behind_elements(
+    file: ParsedFile, value: ast.expr, bare: bool
+) -> _Moved | None:
+    """``torch.flip(x, [0])`` in ``torch.flip(x, [0]) * 2``, unless it has to be
+    all."""
     found: ast.expr | None = value
     while found is not None:
         moved = _movable(file, found)
@@ -266,7 +316,8 @@ class _Behind(NamedTuple):
     others: Sequence[ast.stmt]
     """Lines that leave that as it is."""
     around: ast.expr | None
-    """The expression of the line after all these that computes each element of it."""
+    """The expression of the line after all these that computes each element of
+    it."""
 
 
 def _behind(file: ParsedFile, target: str, rest: Sequence[ast.stmt]) -> _Behind:
@@ -282,14 +333,21 @@ def _behind(file: ParsedFile, target: str, rest: Sequence[ast.stmt]) -> _Behind:
     name = (_name_of(lines[-1]) if lines else target) or target
     others = list(_that_leave(file, rest[len(lines) :], name))
     last = rest[len(lines) + len(others) :]
-    return _Behind(before, lines, name, others, _around_name(file, last[0], name) if last else None)
+    return _Behind(
+        before,
+        lines,
+        name,
+        others,
+        _around_name(file, last[0], name) if last else None,
+    )
 
 
 def _placed(
     file: ParsedFile, stack: Sequence[_Line], rest: Sequence[ast.stmt]
 ) -> tuple[tuple[Edit, ...], bool] | None:
-    """The lines of the stack taken out, and their operators in their new position: around the value that the
-    line after those that compute element by element computes so itself, else in a line of their own."""
+    """The lines of the stack taken out, and their operators in their new position:
+    around the value that the line after those that compute element by element
+    computes so itself, else in a line of their own."""
     if not stack:
         return None
     target, tensor = stack[-1].target, stack[0].moved.tensor
@@ -297,8 +355,15 @@ def _placed(
     if _changes_operand(stack, behind):
         return None
     edits = [_without(file, one) for one in stack]
-    own = tensor if isinstance(tensor, ast.Name) and stack[0].moved.call is stack[0].node.value else None
-    use = next(_reads(behind.lines[0] if behind.lines else behind.around, target), None)
+    own = (
+        tensor
+        if isinstance(tensor, ast.Name)
+        and stack[0].moved.call is stack[0].node.value
+        else None
+    )
+    use = next(
+        _reads(behind.lines[0] if behind.lines else behind.around, target), None
+    )
     if own is None:
         edits[0:1] = _given(file, stack[0], target)
     elif behind.lines and use is not None and own.id != target:
@@ -321,7 +386,10 @@ def _changes_operand(stack: Sequence[_Line], behind: _Behind) -> bool:
     if isinstance(tensor, ast.Name) and (behind.before or not behind.lines):
         read.add(tensor.id)
     others = behind.others if behind.around is not None else ()
-    return any(_name_of(statement) in read for statement in (*behind.before, *behind.lines, *others))
+    return any(
+        _name_of(statement) in read
+        for statement in (*behind.before, *behind.lines, *others)
+    )
 
 
 def _around_last(
@@ -334,30 +402,38 @@ def _around_last(
 ) -> tuple[tuple[Edit, ...], bool]:
     """The operators around an expression.
 
-    Args:
-        edits: of the lines before it.
-        use: where it reads the operators' result; ``own``: the tensor that it reads there then, if another.
+    Args: edits: of the lines before it. use: where it reads the operators' result;
+        ``own``: the tensor that it reads there then, if another.
     """
     whole, is_atom = file.text(around), isinstance(around, _ATOMS)
     if own is not None and use is not None:
         whole = _with(file, around, use, own)
     is_all = isinstance(file.parent(around), ast.stmt)
-    return (*edits, file.replaced(around, _all_again(file, stack, whole, is_atom))), is_all
+    return (
+        *edits,
+        file.replaced(around, _all_again(file, stack, whole, is_atom)),
+    ), is_all
 
 
-def _that_leave(file: ParsedFile, lines: Sequence[ast.stmt], name: str) -> Iterator[ast.stmt]:
-    """The next lines that give something to a name, or print, and leave another name alone."""
+def _that_leave(
+    file: ParsedFile, lines: Sequence[ast.stmt], name: str
+) -> Iterator[ast.stmt]:
+    """The next lines that give something to a name, or print, and leave another
+    name alone."""
     for statement in lines:
         if is_compound(statement) or not file.has_own_lines(statement):
             return
         prints = isinstance(statement, ast.Expr) and is_print(statement.value)
-        if any(names_in(statement, name)) or (_name_of(statement) is None and not prints):
+        if any(names_in(statement, name)) or (
+            _name_of(statement) is None and not prints
+        ):
             return
         yield statement
 
 
 def _given(file: ParsedFile, one: _Line, target: str) -> Iterator[Edit]:
-    """The line with the value that its operator moves, under the name of the last one's result."""
+    """The line with the value that its operator moves, under the name of the last
+    one's result."""
     if target != one.target:
         yield file.replaced(one.node.targets[0], target)
     yield file.replaced(one.node.value, one.computed)
@@ -372,10 +448,16 @@ def _reads(node: ast.AST | None, name: str) -> Iterator[ast.Name]:
 def _read_beside(moved: _Moved) -> set[str]:
     """Names that the calls read beside the tensor."""
     inside = set(walk(moved.tensor))
-    return {node.id for node in walk(moved.call) if isinstance(node, ast.Name) and node not in inside}
+    return {
+        node.id
+        for node in walk(moved.call)
+        if isinstance(node, ast.Name) and node not in inside
+    }
 
 
-def _all_again(file: ParsedFile, stack: Sequence[_Line], whole: str, is_atom: bool) -> str:
+def _all_again(
+    file: ParsedFile, stack: Sequence[_Line], whole: str, is_atom: bool
+) -> str:
     for one in stack:
         whole, is_atom = _again(file, one.moved, whole, is_atom), True
     return whole
@@ -390,8 +472,13 @@ def _without(file: ParsedFile, one: _Line) -> Edit:
 
 
 def _around_name(file: ParsedFile, line: ast.stmt, name: str) -> ast.expr | None:
-    """The largest expression of a line that computes each element of a name, which is read there alone."""
-    if not isinstance(line, (ast.Assign, ast.Return)) or line.value is None or not file.has_own_lines(line):
+    """The largest expression of a line that computes each element of a name, which
+    is read there alone."""
+    if (
+        not isinstance(line, (ast.Assign, ast.Return))
+        or line.value is None
+        or not file.has_own_lines(line)
+    ):
         return None
     if _name_of(line) != name and file.reads_after(line, name):
         return None
@@ -399,28 +486,45 @@ def _around_name(file: ParsedFile, line: ast.stmt, name: str) -> ast.expr | None
     if len(uses) != 1:
         return None
     node: ast.expr = uses[0]
-    while (above := _expression_around(file, node)) is not None and _inner(file, above) is node:
+    while (above := _expression_around(file, node)) is not None and _inner(
+        file, above
+    ) is node:
         node = above
     return node if node is not uses[0] else None
 
 
 def _name_of(node: ast.AST) -> str | None:
     """``x`` of ``x = ...``."""
-    target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+    target = (
+        node.targets[0]
+        if isinstance(node, ast.Assign) and len(node.targets) == 1
+        else None
+    )
     return target.id if isinstance(target, ast.Name) else None
 
 
-def _lines_of(file: ParsedFile, lines: Sequence[ast.stmt], name: str) -> list[ast.stmt]:
-    """The next lines that compute each element of the name of its own, one of the other."""
+def _lines_of(
+    file: ParsedFile, lines: Sequence[ast.stmt], name: str
+) -> list[ast.stmt]:
+    """The next lines that compute each element of the name of its own, one of the
+    other."""
     found: list[ast.stmt] = []
     for statement in lines:
         target = _name_of(statement)
-        if target is None or not isinstance(statement, ast.Assign) or not file.has_own_lines(statement):
+        if (
+            target is None
+            or not isinstance(statement, ast.Assign)
+            or not file.has_own_lines(statement)
+        ):
             break
         inner: ast.expr = statement.value
         while (deeper := _inner(file, inner)) is not None:
             inner = deeper
-        if inner is statement.value or not isinstance(inner, ast.Name) or inner.id != name:
+        if (
+            inner is statement.value
+            or not isinstance(inner, ast.Name)
+            or inner.id != name
+        ):
             break
         if target != name and file.reads_after(statement, name):
             break
@@ -454,7 +558,9 @@ VIEWS = Rewrite(
             Shown("aten::view"),
         ),
         Example("h = torch.softmax(x.view(4, -1), 1)", None, Shown("aten::view")),
-        Example("h = torch.tanh(torch.cat(y, 1))", None, Shown("aten::cat")),  # parts not written out
+        Example(
+            "h = torch.tanh(torch.cat(y, 1))", None, Shown("aten::cat")
+        ),  # parts not written out
         Example("h = torch.add(x.view(4, -1), y)", None, Shown("aten::view")),
     ),
 )

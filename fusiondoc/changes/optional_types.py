@@ -1,8 +1,9 @@
-"""A type without ``Optional`` for what is always given, or never: ``if mask is not None`` goes then.
+"""A type without ``Optional`` for what is always given, or never: ``if mask is not
+None`` goes then.
 
-A test for None goes where the type is not Optional: that of an argument is its annotation, that of an
-attribute its annotation in the class, else what it holds (torch/csrc/jit/frontend/ir_emitter.cpp,
-``emitCondExpr``).
+A test for None goes where the type is not Optional: that of an argument is its
+annotation, that of an attribute its annotation in the class, else what it holds
+(torch/csrc/jit/frontend/ir_emitter.cpp, ``emitCondExpr``).
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from collections.abc import Iterator
 from fusiondoc.changes.declared_constants import of_self
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
-from fusiondoc.changes.source_file import Function, ParsedFile, arguments_of, default_of, names_in, walk
+from fusiondoc.changes.source_file import (
+    Function,
+    ParsedFile,
+    arguments_of,
+    default_of,
+    names_in,
+    walk,
+)
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.reasons.lacking_constants import is_test_for_none
 
@@ -32,27 +40,32 @@ def write(line: Line) -> Iterator[Rewritten]:
 def _tests_for_none(line: Line) -> Iterator[ast.Compare]:
     """The comparisons of a line with None."""
     for node in line.file.on_line(line.number):
-        if not isinstance(node, ast.Compare) or line.file.text(node.comparators[0]) != "None":
+        if (
+            not isinstance(node, ast.Compare)
+            or line.file.text(node.comparators[0]) != "None"
+        ):
             continue
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
             yield node
 
 
 def _ran_if_given(line: Line, node: ast.Compare) -> bool:
-    """Whether operators of the branch for what is not None are in groups, or ran; so too where it has no
-    lines of its own, or where it is not known what ran."""
+    """Whether operators of the branch for what is not None are in groups, or ran;
+    so too where it has no lines of its own, or where it is not known what ran."""
     ran, branch = line.shown.lines_that_ran, _branch_if_given(line.file, node)
     return ran is None or branch is None or any(number in ran for number in branch)
 
 
 def _branch_if_given(file: ParsedFile, node: ast.Compare) -> range | None:
-    """The lines of the branch that runs where what is tested is not None; None where it is no branch of its
-    own."""
+    """The lines of the branch that runs where what is tested is not None; None
+    where it is no branch of its own."""
     branch = file.parent(node)
     if not isinstance(branch, ast.If):
         return None
     block = branch.body if isinstance(node.ops[0], ast.IsNot) else branch.orelse
-    return range(file.line(block[0]), file.last_line(block[-1]) + 1) if block else None
+    return (
+        range(file.line(block[0]), file.last_line(block[-1]) + 1) if block else None
+    )
 
 
 def _of_test(line: Line, node: ast.Compare, given: bool) -> Rewritten | None:
@@ -82,9 +95,12 @@ def _values(function: Function, name: str) -> Iterator[ast.expr]:
             yield node.value
 
 
-def _without_optional(file: ParsedFile, function: Function, name: str, given: bool) -> Rewritten | None:
-    """``mask: Tensor`` or ``mask: None = None`` for ``mask: Optional[Tensor] = None``, in the function and in
-    those that hand it on. Python calls it as ever; TorchScript refuses a call of the other kind."""
+def _without_optional(
+    file: ParsedFile, function: Function, name: str, given: bool
+) -> Rewritten | None:
+    """``mask: Tensor`` or ``mask: None = None`` for ``mask: Optional[Tensor] =
+    None``, in the function and in those that hand it on. Python calls it as ever;
+    TorchScript refuses a call of the other kind."""
     edits: list[Edit] = []
     text = "None"
     for one in (function, *_hand_it_on(file, name)):
@@ -102,13 +118,20 @@ def _without_optional(file: ParsedFile, function: Function, name: str, given: bo
         edits.append(Edit(file.source.path, start, end, text))
     if not edits:
         return None
-    how = "has to be given then" if given else "may not be given to TorchScript then"
+    how = (
+        "has to be given then" if given else "may not be given to TorchScript then"
+    )
     note = f"{name} {how}, as in this run"
-    return Rewritten(f"{name}: {text} instead of Optional", tuple(dict.fromkeys(edits)), note=note)
+    return Rewritten(
+        f"{name}: {text} instead of Optional",
+        tuple(dict.fromkeys(edits)),
+        note=note,
+    )
 
 
 def _has_default_before(function: Function, argument: ast.arg) -> bool:
-    """Whether an argument before it has a default; of one that is given by name alone, no."""
+    """Whether an argument before it has a default; of one that is given by name
+    alone, no."""
     given = [*function.args.posonlyargs, *function.args.args]
     before_it = given[: given.index(argument)] if argument in given else []
     return any(default_of(function, one) is not None for one in before_it)
@@ -117,13 +140,18 @@ def _has_default_before(function: Function, argument: ast.arg) -> bool:
 def _hand_it_on(file: ParsedFile, name: str) -> Iterator[Function]:
     """Functions that have an argument of that name, and give it to another."""
     for node in names_in(file.tree, name):
-        function = file.function_of(node) if file.call_of_argument(node) is not None else None
+        function = (
+            file.function_of(node)
+            if file.call_of_argument(node) is not None
+            else None
+        )
         if function is not None and _argument(function, name) is not None:
             yield function
 
 
 def _of_optional(file: ParsedFile, argument: ast.arg | None) -> str | None:
-    """ "Tensor" of an argument ``mask: Optional[Tensor]`` or ``mask: Tensor | None``."""
+    """ "Tensor" of an argument ``mask: Optional[Tensor]`` or ``mask: Tensor |
+    None``."""
     if argument is None or argument.annotation is None:
         return None
     return _inside_optional(file.text(argument.annotation))
@@ -132,23 +160,28 @@ def _of_optional(file: ParsedFile, argument: ast.arg | None) -> str | None:
 def _inside_optional(text: str) -> str | None:
     quote = text[0] if text[:1] in ("'", '"') and text[-1:] == text[:1] else ""
     plain = text.strip("'\"")
-    found = re.fullmatch(r"(?:\w+\.)*Optional\[(.*)\]", plain, re.S) or re.fullmatch(
-        r"(.*?)\s*\|\s*None", plain, re.S
-    )
+    found = re.fullmatch(
+        r"(?:\w+\.)*Optional\[(.*)\]", plain, re.S
+    ) or re.fullmatch(r"(.*?)\s*\|\s*None", plain, re.S)
     return f"{quote}{found.group(1).strip()}{quote}" if found is not None else None
 
 
 def _of_class(line: Line, node: ast.AST, name: str) -> Rewritten | None:
-    """The line ``bias: Optional[Tensor]`` of a class taken out: then the type is that of the value it
-    holds."""
+    """The line ``bias: Optional[Tensor]`` of a class taken out: then the type is
+    that of the value it holds."""
     file = line.file
     owner = file.class_of(node)
     for statement in owner.body if owner is not None else ():
         if not isinstance(statement, ast.AnnAssign) or statement.value is not None:
             continue
-        if not isinstance(statement.target, ast.Name) or statement.target.id != name:
+        if (
+            not isinstance(statement.target, ast.Name)
+            or statement.target.id != name
+        ):
             continue
-        if _inside_optional(file.text(statement.annotation)) is None or not file.has_own_lines(statement):
+        if _inside_optional(
+            file.text(statement.annotation)
+        ) is None or not file.has_own_lines(statement):
             continue
         return Rewritten(
             f"the annotation {file.text(statement)} taken out",
@@ -162,7 +195,13 @@ def _of_class(line: Line, node: ast.AST, name: str) -> Rewritten | None:
 def _example(argument: str, after: str | None, given: bool = True) -> Example:
     text = "def f(x, {}):\n    if mask is not None:\n        x = x * mask\n    return x\n"
     changed = text.format(after) if after is not None else None
-    return Example(text.format(argument), changed, Shown(lines_that_ran=(4,) if given else ()), 2, whole=True)
+    return Example(
+        text.format(argument),
+        changed,
+        Shown(lines_that_ran=(4,) if given else ()),
+        2,
+        whole=True,
+    )
 
 
 REWRITE = Rewrite(

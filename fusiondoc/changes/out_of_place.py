@@ -1,9 +1,10 @@
-"""Operators in place written out of place: ``x += y``, ``x.add_(y)``, ``torch.relu_(x)`` and ``F.relu(x,
-inplace=True)``.
+"""Operators in place written out of place: ``x += y``, ``x.add_(y)``,
+``torch.relu_(x)`` and ``F.relu(x, inplace=True)``.
 
-No fuser takes an operator that changes its input, and a differentiable graph ends before it. Only what is
-certain to be seen elsewhere is refused here: state that outlives the call (an attribute, an element, a global
-name), and a name that is read again after ``y = x.add_(1)``, which changes ``x`` too. Other names of the same
+No fuser takes an operator that changes its input, and a differentiable graph ends
+before it. Only what is certain to be seen elsewhere is refused here: state that
+outlives the call (an attribute, an element, a global name), and a name that is read
+again after ``y = x.add_(1)``, which changes ``x`` too. Other names of the same
 tensor (an argument of the caller, a view) cannot be seen in the text.
 """
 
@@ -18,11 +19,22 @@ from fusiondoc.changes.inserted_lines import spelled
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.operators import FILLS, FLAGS, VIEWS, WITHOUT_PLAIN, is_in_place, plain_name, sign_of
+from fusiondoc.operators import (
+    FILLS,
+    FLAGS,
+    VIEWS,
+    WITHOUT_PLAIN,
+    is_in_place,
+    plain_name,
+    sign_of,
+)
 from fusiondoc.operators.signs import NODE_OF_SIGN
 
-_NO_VERSION = frozenset([*map(plain_name, WITHOUT_PLAIN), "apply", "map", "map2", "share_memory"])
-"""Methods in place of a tensor that have no version without the underscore (torch.Tensor, 2.13)."""
+_NO_VERSION = frozenset(
+    [*map(plain_name, WITHOUT_PLAIN), "apply", "map", "map2", "share_memory"]
+)
+"""Methods in place of a tensor that have no version without the underscore
+(torch.Tensor, 2.13)."""
 
 _OWNERS = ("torch", "torch.nn.functional")
 
@@ -46,7 +58,8 @@ def write(line: Line) -> Iterator[Rewritten]:
 
 
 def out_of_place(file: ParsedFile, line: int, op: str) -> tuple[Edit, ...]:
-    """The edits that write every call of an operator on a line out of place; none where that is refused.
+    """The edits that write every call of an operator on a line out of place; none
+    where that is refused.
 
     Args:
         op: as printed, such as ``aten::add_``.
@@ -64,15 +77,20 @@ def out_of_place(file: ParsedFile, line: int, op: str) -> tuple[Edit, ...]:
 
 
 def _augmented(file: ParsedFile, node: ast.AugAssign, op: str) -> Iterator[Edit]:
-    """``x += y`` -> ``x = x + y``: of names only, an attribute or element is state."""
+    """``x += y`` -> ``x = x + y``: of names only, an attribute or element is
+    state."""
     sign = sign_of(op)
     if sign is None or not isinstance(node.op, NODE_OF_SIGN[sign]):
         return
-    if not isinstance(node.target, ast.Name) or outlives_call(file, node, node.target.id):
+    if not isinstance(node.target, ast.Name) or outlives_call(
+        file, node, node.target.id
+    ):
         return
     start, end = file.span(node.target)[1], file.span(node.value)[0]
     start = file.source.text.index(f"{sign}=", start, end)
-    yield Edit(file.source.path, start, start + len(sign) + 1, f"= {node.target.id} {sign}")
+    yield Edit(
+        file.source.path, start, start + len(sign) + 1, f"= {node.target.id} {sign}"
+    )
     if not _binds_tighter(file, node.value, sign):
         yield from file.parenthesised(node.value)
 
@@ -85,14 +103,19 @@ def _binds_tighter(file: ParsedFile, value: ast.expr, sign: str) -> bool:
         return file.text(value).startswith("(")
     if isinstance(value, ast.UnaryOp):
         return not isinstance(value.op, ast.Not) and sign in ("+", "-", "*", "/")
-    return isinstance(value, ast.BinOp) and isinstance(value.op, _PRODUCTS) and sign in ("+", "-")
+    return (
+        isinstance(value, ast.BinOp)
+        and isinstance(value.op, _PRODUCTS)
+        and sign in ("+", "-")
+    )
 
 
 # -- calls ---------------------------------------------------------------------------------------------------
 
 
 def _call(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
-    """The edits of a call of an operator, by the operator's name without the underscore."""
+    """The edits of a call of an operator, by the operator's name without the
+    underscore."""
     owner, _, last = (file.meaning(node.func) or "").rpartition(".")
     if owner in _OWNERS:
         yield from _function(file, node, name, last)
@@ -100,7 +123,9 @@ def _call(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
         yield from _method(file, node, name)
 
 
-def _function(file: ParsedFile, node: ast.Call, name: str, called: str) -> Iterator[Edit]:
+def _function(
+    file: ParsedFile, node: ast.Call, name: str, called: str
+) -> Iterator[Edit]:
     """``torch.relu_(x)`` and ``F.relu(x, inplace=True)``."""
     flag = inplace_flag(node, FLAGS.get(name))
     assigned = _assigned(file, node, node.args[0]) if node.args else None
@@ -113,41 +138,61 @@ def _function(file: ParsedFile, node: ast.Call, name: str, called: str) -> Itera
 
 
 def _method(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
-    """``x.add_(y)`` -> ``x = x.add(y)`` where it stands alone, else ``x.add(y)``."""
+    """``x.add_(y)`` -> ``x = x.add(y)`` where it stands alone, else
+    ``x.add(y)``."""
     if name in _NO_VERSION:
         yield from _filled(file, node, name)
         return
     assigned = _assigned(file, node, _receiver(node))
     if assigned is not None:
-        yield from (*assigned, *_without_underscore(file, _last_in_place(file, node)))
+        yield from (
+            *assigned,
+            *_without_underscore(file, _last_in_place(file, node)),
+        )
 
 
 def _filled(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
-    """``x.zero_()`` alone -> ``x = torch.zeros_like(x)``; ``x.fill_(v)`` -> ``x = torch.full_like(x, v)``."""
+    """``x.zero_()`` alone -> ``x = torch.zeros_like(x)``; ``x.fill_(v)`` -> ``x =
+    torch.full_like(x, v)``."""
     made = FILLS.get(f"aten::{name}_")
-    if made is None or len(node.args) != made.count("value") or not isinstance(node.func, ast.Attribute):
+    if (
+        made is None
+        or len(node.args) != made.count("value")
+        or not isinstance(node.func, ast.Attribute)
+    ):
         return
     tensor = node.func.value
-    if not isinstance(tensor, ast.Name) or not isinstance(file.parent(node), ast.Expr):
+    if not isinstance(tensor, ast.Name) or not isinstance(
+        file.parent(node), ast.Expr
+    ):
         return
     torch, imports = spelled(file, "torch")
     called = made.partition("(")[0].partition(".")[2]
     values = "".join(f", {file.text(value)}" for value in node.args)
     yield from imports
-    yield file.replaced(node, f"{tensor.id} = {torch}.{called}({tensor.id}{values})")
+    yield file.replaced(
+        node, f"{tensor.id} = {torch}.{called}({tensor.id}{values})"
+    )
 
 
 def _receiver(node: ast.Call) -> ast.expr:
     """The tensor of the first call of a chain: ``x`` of ``x.add_(y).mul_(z)``."""
     assert isinstance(node.func, ast.Attribute)
     inner = node.func.value
-    return _receiver(inner) if isinstance(inner, ast.Call) and is_method_in_place(inner) else inner
+    return (
+        _receiver(inner)
+        if isinstance(inner, ast.Call) and is_method_in_place(inner)
+        else inner
+    )
 
 
 def assigned_name(file: ParsedFile, node: ast.Call) -> str | None:
-    """``x = ``, which has to stand before what takes the place of ``x.add_(y)`` alone; "" where the statement
-    takes its result. None where the change of ``x`` would be missed, or goes on in the same statement."""
-    if _last_in_place(file, node) is not node or _receiver(node) is not getattr(node.func, "value", None):
+    """``x = ``, which has to stand before what takes the place of ``x.add_(y)``
+    alone; "" where the statement takes its result. None where the change of ``x``
+    would be missed, or goes on in the same statement."""
+    if _last_in_place(file, node) is not node or _receiver(node) is not getattr(
+        node.func, "value", None
+    ):
         return None
     edits = _assigned(file, node, _receiver(node))
     return None if edits is None else "".join(edit.text for edit in edits)
@@ -159,21 +204,27 @@ def is_method_in_place(node: ast.Call) -> bool:
 
 
 def assigned_in_place(node: ast.AST) -> ast.expr | None:
-    """The tensor, or the part of one, that an assignment changes in place: ``x`` of ``x += y``, ``x[0]`` of
-    ``x[0] = y``."""
+    """The tensor, or the part of one, that an assignment changes in place: ``x`` of
+    ``x += y``, ``x[0]`` of ``x[0] = y``."""
     if isinstance(node, ast.AugAssign):
         return node.target
     targets = node.targets if isinstance(node, ast.Assign) else ()
-    return next((target for target in targets if isinstance(target, ast.Subscript)), None)
+    return next(
+        (target for target in targets if isinstance(target, ast.Subscript)), None
+    )
 
 
 def _last_in_place(file: ParsedFile, node: ast.Call) -> ast.Call:
-    """The last call of a chain of methods in place: ``x.add_(y)`` alone would leave ``mul_`` to the new
-    tensor."""
+    """The last call of a chain of methods in place: ``x.add_(y)`` alone would leave
+    ``mul_`` to the new tensor."""
     while True:
         method = file.parent(node)
         above = file.parent(method) if isinstance(method, ast.Attribute) else None
-        if not isinstance(above, ast.Call) or above.func is not method or not is_method_in_place(above):
+        if (
+            not isinstance(above, ast.Call)
+            or above.func is not method
+            or not is_method_in_place(above)
+        ):
             return node
         node = above
 
@@ -189,9 +240,12 @@ def _without_underscore(file: ParsedFile, node: ast.Call) -> Iterator[Edit]:
         yield from _without_underscore(file, inner)
 
 
-def _assigned(file: ParsedFile, node: ast.Call, changed: ast.expr) -> tuple[Edit, ...] | None:
-    """``x = `` before a call that stands alone: its result was thrown away. No edit where the statement takes
-    the result, and None where that would be seen: the tensor is state, or its name is read again.
+def _assigned(
+    file: ParsedFile, node: ast.Call, changed: ast.expr
+) -> tuple[Edit, ...] | None:
+    """``x = `` before a call that stands alone: its result was thrown away. No edit
+    where the statement takes the result, and None where that would be seen: the
+    tensor is state, or its name is read again.
 
     Args:
         changed: the tensor that the call changes.
@@ -202,12 +256,18 @@ def _assigned(file: ParsedFile, node: ast.Call, changed: ast.expr) -> tuple[Edit
         return None
     last = _last_in_place(file, node)
     if isinstance(file.statement_of(node), ast.Expr):
-        alone = isinstance(file.parent(last), ast.Expr) and isinstance(changed, ast.Name)
+        alone = isinstance(file.parent(last), ast.Expr) and isinstance(
+            changed, ast.Name
+        )
         if not alone or _receiver(last) is not _receiver(node):
             return None
         assert isinstance(changed, ast.Name)
         return (file.inserted(file.span(last)[0], f"{changed.id} = "),)
-    return None if isinstance(changed, ast.Name) and file.reads_after(node, changed.id) else ()
+    return (
+        None
+        if isinstance(changed, ast.Name) and file.reads_after(node, changed.id)
+        else ()
+    )
 
 
 def _viewed(file: ParsedFile, node: ast.expr) -> ast.expr | None:
@@ -215,7 +275,11 @@ def _viewed(file: ParsedFile, node: ast.expr) -> ast.expr | None:
     called = node.func if isinstance(node, ast.Call) else None
     is_view = isinstance(called, ast.Attribute) and f"aten::{called.attr}" in VIEWS
     return (
-        called.value if isinstance(called, ast.Attribute) and is_view and not file.meaning(called) else None
+        called.value
+        if isinstance(called, ast.Attribute)
+        and is_view
+        and not file.meaning(called)
+        else None
     )
 
 
@@ -231,12 +295,19 @@ def inplace_flag(node: ast.Call, index: int | None) -> ast.expr | None:
     flags = [given.value for given in node.keywords if given.arg == "inplace"]
     if index is not None and not flags and index < len(node.args):
         flags = [node.args[index]]
-    return next((flag for flag in flags if isinstance(flag, ast.Constant) and flag.value is True), None)
+    return next(
+        (
+            flag
+            for flag in flags
+            if isinstance(flag, ast.Constant) and flag.value is True
+        ),
+        None,
+    )
 
 
 def modules_in_place(file: ParsedFile) -> Iterator[tuple[ast.Call, str, Edit]]:
-    """``nn.ReLU(inplace=True)`` and ``partial(nn.ReLU, inplace=True)``: the call, the module's class, and its
-    edit."""
+    """``nn.ReLU(inplace=True)`` and ``partial(nn.ReLU, inplace=True)``: the call,
+    the module's class, and its edit."""
     for node in file.nodes:
         if not isinstance(node, ast.Call):
             continue
@@ -251,14 +322,23 @@ def modules_in_place(file: ParsedFile) -> Iterator[tuple[ast.Call, str, Edit]]:
 
 
 def functions_in_place(file: ParsedFile, op: str) -> Iterator[Edit]:
-    """The edits of ``F.relu(x, inplace=True)`` anywhere in a file, where the operator is ``aten::relu_``."""
+    """The edits of ``F.relu(x, inplace=True)`` anywhere in a file, where the
+    operator is ``aten::relu_``."""
     name = plain_name(op)
     for node in file.nodes:
-        if isinstance(node, ast.Call) and file.meaning(node.func) == f"torch.nn.functional.{name}":
+        if (
+            isinstance(node, ast.Call)
+            and file.meaning(node.func) == f"torch.nn.functional.{name}"
+        ):
             yield from _function(file, node, name, name)
 
 
-_MODULES = ("torch.nn.modules.activation", "torch.nn.modules.dropout", "torch.nn.modules", "torch.nn")
+_MODULES = (
+    "torch.nn.modules.activation",
+    "torch.nn.modules.dropout",
+    "torch.nn.modules",
+    "torch.nn",
+)
 
 
 def module_class(file: ParsedFile, node: ast.expr) -> str | None:
@@ -273,9 +353,13 @@ REWRITE = Rewrite(
     fits=lambda line: is_in_place(line.shown.op),
     examples=(
         Example("x += y", "x = x + y", Shown("aten::add_")),
-        Example("x += y if z else 1", "x = x + (y if z else 1)", Shown("aten::add_")),
+        Example(
+            "x += y if z else 1", "x = x + (y if z else 1)", Shown("aten::add_")
+        ),
         Example("x.mul_(y).add_(z)", "x = x.mul(y).add(z)", Shown("aten::add_")),
-        Example("return (x * 2).add_(1)", "return (x * 2).add(1)", Shown("aten::add_")),
+        Example(
+            "return (x * 2).add_(1)", "return (x * 2).add(1)", Shown("aten::add_")
+        ),
         Example("F.relu(x, True)", "x = F.relu(x, False)", Shown("aten::relu_")),
         Example("self.s += y", None, Shown("aten::add_")),
         Example("x[0] += y", None, Shown("aten::add_")),

@@ -1,9 +1,9 @@
-"""Matching an expression of a program with a pattern: an expression of torch such as ``F.leaky_relu(x,
-0.01)``.
+"""Matching an expression of a program with a pattern: an expression of torch such
+as ``F.leaky_relu(x, 0.01)``.
 
-Names of the pattern stand for any expression; a number that the replacement repeats stands for any number,
-another one for itself. A function of torch matches by any of its names, and as a method of its first
-argument. ``inplace`` is left aside.
+Names of the pattern stand for any expression; a number that the replacement repeats
+stands for any number, another one for itself. A function of torch matches by any of
+its names, and as a method of its first argument. ``inplace`` is left aside.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.operators import defaults_of
 
 _NAMES = {"hardtanh": ("input", "min_val", "max_val")}
-"""Function -> its arguments (torch/nn/functional.py); of others the first is ``input``."""
+"""Function -> its arguments (torch/nn/functional.py); of others the first is
+``input``."""
 
 _OF_NUMBERS = ("value", "alpha")
 """Keywords of functions of torch that take a number (Scalar)."""
@@ -56,13 +57,14 @@ def parse_expression(text: str) -> ast.expr:
 class Pattern:
     """An expression to be found.
 
-    Args:
-        names: those that stand for any expression.
-        after: the replacement, in which the numbers that stand for any number are repeated.
-        in_place: a method may be the one that changes its tensor, such as ``x.addcdiv_(y, z)``.
+    Args: names: those that stand for any expression. after: the replacement, in
+        which the numbers that stand for any number are repeated. in_place: a method
+        may be the one that changes its tensor, such as ``x.addcdiv_(y, z)``.
     """
 
-    def __init__(self, before: str, names: frozenset[str], after: str, in_place: bool = False) -> None:
+    def __init__(
+        self, before: str, names: frozenset[str], after: str, in_place: bool = False
+    ) -> None:
         self.in_place = in_place
         self.tree = parse_expression(before)
         self.names = names
@@ -72,7 +74,11 @@ class Pattern:
     def match(self, file: ParsedFile, node: ast.AST) -> Bound | None:
         """The operands, if the pattern is the whole node."""
         match = _Match(self, file)
-        return match.bound if isinstance(node, ast.expr) and match.fits(self.tree, node) else None
+        return (
+            match.bound
+            if isinstance(node, ast.expr) and match.fits(self.tree, node)
+            else None
+        )
 
     def literal(self, node: ast.expr) -> str | None:
         """The text of a literal of the pattern; None for anything else."""
@@ -81,7 +87,10 @@ class Pattern:
 
     def is_repeated(self, number: str) -> bool:
         """Whether the replacement has the number too."""
-        return re.search(rf"(?<![\w.]){re.escape(number)}(?![\w.])", self._after) is not None
+        return (
+            re.search(rf"(?<![\w.]){re.escape(number)}(?![\w.])", self._after)
+            is not None
+        )
 
 
 def literal_value(text: str) -> object:
@@ -111,7 +120,11 @@ class _Match:
             return self._fits_call(pattern, node)
         if isinstance(pattern, ast.BinOp) and isinstance(node, ast.BinOp):
             same = type(pattern.op) is type(node.op)
-            return same and self.fits(pattern.left, node.left) and self.fits(pattern.right, node.right)
+            return (
+                same
+                and self.fits(pattern.left, node.left)
+                and self.fits(pattern.right, node.right)
+            )
         return False
 
     def _bind(self, name: str, found: Operand) -> bool:
@@ -122,38 +135,64 @@ class _Match:
         if value is None:
             return False
         if self._pattern.is_repeated(literal):
-            is_number = isinstance(value, (int, float)) or value == literal_value(literal)
-            return is_number and self._bind(literal, Operand(text, not text.startswith("-"), True))
+            is_number = isinstance(value, (int, float)) or value == literal_value(
+                literal
+            )
+            return is_number and self._bind(
+                literal, Operand(text, not text.startswith("-"), True)
+            )
         return value == literal_value(literal)
 
     def _fits_call(self, pattern: ast.Call, node: ast.Call) -> bool:
-        """A function of torch by any of its names, or the same as a method of its first argument."""
+        """A function of torch by any of its names, or the same as a method of its
+        first argument."""
         wanted = pattern.func
         if not isinstance(wanted, ast.Attribute):
             return False
         expected = _arguments(pattern)
-        is_method = isinstance(wanted.value, ast.Name) and wanted.value.id in self._pattern.names
+        is_method = (
+            isinstance(wanted.value, ast.Name)
+            and wanted.value.id in self._pattern.names
+        )
         if is_method:
             expected.insert(0, (None, wanted.value))
         meaning = self._file.meaning(node.func)
-        methods = (wanted.attr, f"{wanted.attr}_") if self._pattern.in_place else (wanted.attr,)
-        if meaning is None and isinstance(node.func, ast.Attribute) and node.func.attr in methods:
+        methods = (
+            (wanted.attr, f"{wanted.attr}_")
+            if self._pattern.in_place
+            else (wanted.attr,)
+        )
+        if (
+            meaning is None
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in methods
+        ):
             _, tensor = expected.pop(0)
             if _is_self(node.func.value) or not self.fits(tensor, node.func.value):
                 return False
-        elif meaning not in (f"torch.nn.functional.{wanted.attr}", f"torch.{wanted.attr}"):
+        elif meaning not in (
+            f"torch.nn.functional.{wanted.attr}",
+            f"torch.{wanted.attr}",
+        ):
             return False
-        given = [argument for argument in _arguments(node) if argument[0] != "inplace"]
+        given = [
+            argument for argument in _arguments(node) if argument[0] != "inplace"
+        ]
         if meaning is not None:
             given = _in_order(given, _NAMES.get(wanted.attr, ("input",)))
         return self._fit_arguments(expected, given, defaults_of(wanted.attr))
 
     def _fit_arguments(
-        self, expected: Sequence[_Argument], given: Sequence[_Argument], defaults: Sequence[str]
+        self,
+        expected: Sequence[_Argument],
+        given: Sequence[_Argument],
+        defaults: Sequence[str],
     ) -> bool:
         if len(given) > len(expected) or not _are_written_out(given):
             return False
-        named: dict[str | None, ast.expr] = dict(one for one in given if one[0] is not None)
+        named: dict[str | None, ast.expr] = dict(
+            one for one in given if one[0] is not None
+        )
         positional = [value for keyword, value in given if keyword is None]
         for index, (keyword, value) in enumerate(expected):
             if keyword in named:
@@ -170,17 +209,25 @@ class _Match:
                 return False
         return not named
 
-    def _fits_named(self, keyword: str | None, pattern: ast.expr, node: ast.expr) -> bool:
-        """Whether the value of a keyword fits; of one that takes numbers alone it may be any expression, such
-        as ``value=-lr``."""
+    def _fits_named(
+        self, keyword: str | None, pattern: ast.expr, node: ast.expr
+    ) -> bool:
+        """Whether the value of a keyword fits; of one that takes numbers alone it
+        may be any expression, such as ``value=-lr``."""
         literal = self._pattern.literal(pattern)
-        if keyword in _OF_NUMBERS and literal is not None and self._pattern.is_repeated(literal):
+        if (
+            keyword in _OF_NUMBERS
+            and literal is not None
+            and self._pattern.is_repeated(literal)
+        ):
             return self._bind(literal, operand(self._file, node))
         return self.fits(pattern, node)
 
-    def _fits_default(self, value: ast.expr, defaults: Sequence[str], behind: int) -> bool:
-        """Whether the default of an argument that is left out fits: it and what is ``behind`` it are the last
-        ones of ``defaults``."""
+    def _fits_default(
+        self, value: ast.expr, defaults: Sequence[str], behind: int
+    ) -> bool:
+        """Whether the default of an argument that is left out fits: it and what is
+        ``behind`` it are the last ones of ``defaults``."""
         literal = self._pattern.literal(value)
         if literal is None or behind > len(defaults):
             return False
@@ -193,7 +240,8 @@ def _is_self(node: ast.expr) -> bool:
 
 
 def _in_order(given: Sequence[_Argument], names: Sequence[str]) -> list[_Argument]:
-    """Arguments by their names as positional ones, as far as all before them are given."""
+    """Arguments by their names as positional ones, as far as all before them are
+    given."""
     left = list(given)
     found = [argument for argument in left if argument[0] is None]
     for name in names[len(found) :]:
@@ -213,4 +261,6 @@ def _arguments(call: ast.Call) -> list[_Argument]:
 
 def _are_written_out(given: Sequence[_Argument]) -> bool:
     """Whether no argument of a call is ``*values`` or ``**options``."""
-    return not any(keyword == "" or isinstance(value, ast.Starred) for keyword, value in given)
+    return not any(
+        keyword == "" or isinstance(value, ast.Starred) for keyword, value in given
+    )

@@ -1,7 +1,8 @@
-"""Statements that do something beside computing, such as a print, moved behind the operators of their block.
+"""Statements that do something beside computing, such as a print, moved behind the
+operators of their block.
 
-Only statements that are sure to do the same there are moved: nothing behind them changes a value that they
-read.
+Only statements that are sure to do the same there are moved: nothing behind them
+changes a value that they read.
 """
 
 from __future__ import annotations
@@ -11,15 +12,22 @@ from collections.abc import Collection, Iterator, Sequence
 
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
-from fusiondoc.changes.source_file import FUNCTIONS, Function, ParsedFile, dotted, walk
+from fusiondoc.changes.source_file import (
+    FUNCTIONS,
+    Function,
+    ParsedFile,
+    dotted,
+    walk,
+)
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.operators import NAMES_OF_REDUCTIONS, OF_EACH_ELEMENT
 
 PRINTS = frozenset(["print", "warnings.warn"])
-"""Calls that do something beside computing: torch moves no operator past them (``hasSideEffects`` of
-torch/csrc/jit/ir/ir.cpp, 1.12 to 2.13). Fusion passes of torch 2.13 were seen to move operators past
-assignments to attributes and past ``assert``."""
+"""Calls that do something beside computing: torch moves no operator past them
+(``hasSideEffects`` of torch/csrc/jit/ir/ir.cpp, 1.12 to 2.13). Fusion passes of
+torch 2.13 were seen to move operators past assignments to attributes and past
+``assert``."""
 
 
 def is_print(node: ast.AST) -> bool:
@@ -35,18 +43,24 @@ class PrintedLater:
     """The last statement of the block."""
     edits: tuple[Edit, ...]
     pairs: frozenset[int] = frozenset()
-    """The pairs of lines that they stand between, by their index in the argument."""
+    """The pairs of lines that they stand between, by their index in the
+    argument."""
 
     def texts(self, file: ParsedFile) -> tuple[str, ...]:
         """The statements, each on one line."""
-        return tuple(" ".join(file.text(statement).split()) for statement in self.statements)
+        return tuple(
+            " ".join(file.text(statement).split()) for statement in self.statements
+        )
 
 
-def prints_between(file: ParsedFile, pairs: Sequence[tuple[int, int]]) -> list[PrintedLater]:
-    """Prints between lines that compute, moved behind the last of them; one for each function.
+def prints_between(
+    file: ParsedFile, pairs: Sequence[tuple[int, int]]
+) -> list[PrintedLater]:
+    """Prints between lines that compute, moved behind the last of them; one for
+    each function.
 
-    Args:
-        pairs: the last line of the operators before the print, and the first line of those after it.
+    Args: pairs: the last line of the operators before the print, and the first line
+        of those after it.
     """
     found = []
     for function in _functions(file):
@@ -57,10 +71,18 @@ def prints_between(file: ParsedFile, pairs: Sequence[tuple[int, int]]) -> list[P
             if start is not None:
                 firsts[number] = start
         if firsts:
-            prints = [statement for statement in block[min(firsts.values()) + 1 :] if _prints(statement)]
+            prints = [
+                statement
+                for statement in block[min(firsts.values()) + 1 :]
+                if _prints(statement)
+            ]
             made = _behind(file, block, prints)
             if made is not None:
-                found.append(PrintedLater(made.statements, made.last, made.edits, frozenset(firsts)))
+                found.append(
+                    PrintedLater(
+                        made.statements, made.last, made.edits, frozenset(firsts)
+                    )
+                )
     return found
 
 
@@ -72,18 +94,25 @@ _QUIET = (ast.Assign, ast.AnnAssign, ast.Assert)
 
 
 def _print_between(block: Sequence[ast.stmt], lines: tuple[int, int]) -> int | None:
-    """The index of the first line's statement, if prints stand between the two and nothing that branches."""
+    """The index of the first line's statement, if prints stand between the two and
+    nothing that branches."""
     start, stop = (_statement_at(block, line) for line in lines)
     if start is None or stop is None or start >= stop:
         return None
     between = block[start + 1 : stop]
-    quiet = all(_prints(statement) or isinstance(statement, _QUIET) for statement in between)
+    quiet = all(
+        _prints(statement) or isinstance(statement, _QUIET) for statement in between
+    )
     return start if quiet and any(map(_prints, between)) else None
 
 
 def _statement_at(block: Sequence[ast.stmt], line: int) -> int | None:
     """The index of the statement, alone on its lines, that a line is of."""
-    found = [i for i, one in enumerate(block) if one.lineno <= line <= (one.end_lineno or one.lineno)]
+    found = [
+        i
+        for i, one in enumerate(block)
+        if one.lineno <= line <= (one.end_lineno or one.lineno)
+    ]
     return found[0] if len(found) == 1 else None
 
 
@@ -92,27 +121,42 @@ def write(line: Line) -> Iterator[Rewritten]:
     file = line.file
     for found in _prints_among(file, line.shown.lines_that_ran or ()):
         title = f"{'; '.join(found.texts(file))} after what is computed"
-        yield Rewritten(title, found.edits, lines=tuple(map(file.line, found.statements)))
+        yield Rewritten(
+            title, found.edits, lines=tuple(map(file.line, found.statements))
+        )
 
 
 def _prints_among(file: ParsedFile, ran: Collection[int]) -> Iterator[PrintedLater]:
-    """Prints and assignments to attributes among lines that compute, moved to the end of their block: all of
-    them, else those that can go there alone.
+    """Prints and assignments to attributes among lines that compute, moved to the
+    end of their block: all of them, else those that can go there alone.
 
     Args:
         ran: lines with operators of the run.
     """
     for function in _functions(file):
-        own = sorted(line for line in ran if function.lineno < line <= (function.end_lineno or 0))
+        own = sorted(
+            line
+            for line in ran
+            if function.lineno < line <= (function.end_lineno or 0)
+        )
         for block in _blocks(function) if own else ():
-            among = [one for one in block if own[0] < one.lineno < own[-1] and (_prints(one) or _keeps(one))]
+            among = [
+                one
+                for one in block
+                if own[0] < one.lineno < own[-1] and (_prints(one) or _keeps(one))
+            ]
             together = _behind(file, block, among)
-            singly = [together] if together else [_behind(file, block, [one]) for one in among]
+            singly = (
+                [together]
+                if together
+                else [_behind(file, block, [one]) for one in among]
+            )
             yield from (one for one in singly if one is not None)
 
 
 def _blocks(function: Function) -> Iterator[list[ast.stmt]]:
-    """The body of a function, and the blocks in it that are of no other function."""
+    """The body of a function, and the blocks in it that are of no other
+    function."""
     todo: list[ast.AST] = [function]
     while todo:
         node = todo.pop()
@@ -120,7 +164,11 @@ def _blocks(function: Function) -> Iterator[list[ast.stmt]]:
             block = getattr(node, name, None)
             if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
                 yield block
-                todo += [one for one in block if not isinstance(one, (ast.FunctionDef, ast.ClassDef))]
+                todo += [
+                    one
+                    for one in block
+                    if not isinstance(one, (ast.FunctionDef, ast.ClassDef))
+                ]
 
 
 def _prints(node: ast.stmt) -> bool:
@@ -129,15 +177,22 @@ def _prints(node: ast.stmt) -> bool:
 
 def _keeps(node: ast.stmt) -> bool:
     """``self.last = y``"""
-    target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+    target = (
+        node.targets[0]
+        if isinstance(node, ast.Assign) and len(node.targets) == 1
+        else None
+    )
     return isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
 
 
 _LEAVES = (ast.Continue, ast.Break, ast.Raise)
 
 
-def _behind(file: ParsedFile, block: Sequence[ast.stmt], moving: Sequence[ast.stmt]) -> PrintedLater | None:
-    """The edits that move statements behind the last one of their block that computes."""
+def _behind(
+    file: ParsedFile, block: Sequence[ast.stmt], moving: Sequence[ast.stmt]
+) -> PrintedLater | None:
+    """The edits that move statements behind the last one of their block that
+    computes."""
     moved, last = _before_what_computes(block, moving), block[-1]
     if not moved or last in moving or isinstance(last, _LEAVES):
         return None
@@ -146,13 +201,20 @@ def _behind(file: ParsedFile, block: Sequence[ast.stmt], moving: Sequence[ast.st
     rest = [one for one in block[block.index(moved[0]) :] if one not in moved]
     if any(_prints(one) or _may_change(one, moved) for one in rest):
         return None
-    edits = [file.removed(file.start_of_line(one), file.after(one)) for one in moved]
+    edits = [
+        file.removed(file.start_of_line(one), file.after(one)) for one in moved
+    ]
     lines = "".join(_whole_lines(file, one) for one in moved)
-    return PrintedLater(tuple(moved), last, (*edits, *_before_end(file, last, lines)))
+    return PrintedLater(
+        tuple(moved), last, (*edits, *_before_end(file, last, lines))
+    )
 
 
-def _before_what_computes(block: Sequence[ast.stmt], moving: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """Those of some statements that something behind them in their block computes."""
+def _before_what_computes(
+    block: Sequence[ast.stmt], moving: Sequence[ast.stmt]
+) -> list[ast.stmt]:
+    """Those of some statements that something behind them in their block
+    computes."""
     last = -1
     for index, statement in enumerate(block):
         if statement not in moving and not _returns_name(statement):
@@ -167,7 +229,8 @@ def _whole_lines(file: ParsedFile, statement: ast.stmt) -> str:
 
 
 def _before_end(file: ParsedFile, last: ast.stmt, lines: str) -> list[Edit]:
-    """Lines put at the end of a block; before its ``return``, with the value returned by a name."""
+    """Lines put at the end of a block; before its ``return``, with the value
+    returned by a name."""
     if not isinstance(last, ast.Return):
         end = file.after(last)
         return [file.inserted(end, file.ends_line(end) + lines)]
@@ -183,7 +246,9 @@ def _before_end(file: ParsedFile, last: ast.stmt, lines: str) -> list[Edit]:
 
 
 def _returns_name(node: ast.stmt) -> bool:
-    is_name = isinstance(node, ast.Return) and isinstance(node.value, (ast.Name, ast.Constant))
+    is_name = isinstance(node, ast.Return) and isinstance(
+        node.value, (ast.Name, ast.Constant)
+    )
     return is_name and node.lineno == node.end_lineno
 
 
@@ -191,10 +256,12 @@ def _returns_name(node: ast.stmt) -> bool:
 
 
 def _may_change(later: ast.stmt, moved: Sequence[ast.stmt]) -> bool:
-    """Whether a statement behind may change a value that is printed, or not come to its end: names bound
-    again, tensors in place (which changes no shape)."""
+    """Whether a statement behind may change a value that is printed, or not come to
+    its end: names bound again, tensors in place (which changes no shape)."""
     reads = _Reads(moved)
-    if reads.call_something or (isinstance(later, ast.Return) and later.value is None):
+    if reads.call_something or (
+        isinstance(later, ast.Return) and later.value is None
+    ):
         return True
     return any(reads.may_be_changed_by(node, node is later) for node in walk(later))
 
@@ -204,7 +271,11 @@ class _Reads:
 
     def __init__(self, moved: Sequence[ast.stmt]) -> None:
         inside = [node for statement in moved for node in walk(statement)]
-        calls = [node for node in inside if isinstance(node, ast.Call) and not is_print(node)]
+        calls = [
+            node
+            for node in inside
+            if isinstance(node, ast.Call) and not is_print(node)
+        ]
         attributes = [node for node in inside if isinstance(node, ast.Attribute)]
         self.call_something = not all(map(_only_reads, calls))
         self.names = {node.id for node in inside if isinstance(node, ast.Name)} - {
@@ -214,35 +285,49 @@ class _Reads:
         }
         self.values = any(map(_reads_values, moved))
         self.attributes = {node.attr for node in attributes}
-        self.kept = {node.attr for node in attributes if isinstance(node.ctx, ast.Store)}
+        self.kept = {
+            node.attr for node in attributes if isinstance(node.ctx, ast.Store)
+        }
 
     def may_be_changed_by(self, node: ast.AST, is_statement: bool) -> bool:
-        """Whether a node of a later statement changes one of them, or leaves the block."""
+        """Whether a node of a later statement changes one of them, or leaves the
+        block."""
         if isinstance(node, (ast.Return, *_LEAVES)):
             return not is_statement
         is_stored = isinstance(getattr(node, "ctx", None), ast.Store)
         if isinstance(node, ast.Name):
             return is_stored and node.id in self.names
         if isinstance(node, ast.Attribute):
-            return node.attr in self.kept or (is_stored and node.attr in self.attributes)
+            return node.attr in self.kept or (
+                is_stored and node.attr in self.attributes
+            )
         if not self.values:
             return False
         if isinstance(node, ast.Call):
             return _may_work_in_place(node)
-        return isinstance(node, ast.AugAssign) or (is_stored and isinstance(node, ast.Subscript))
+        return isinstance(node, ast.AugAssign) or (
+            is_stored and isinstance(node, ast.Subscript)
+        )
 
 
 def _may_work_in_place(call: ast.Call) -> bool:
-    """A method in place, a module or method of the user's own, or a call with ``inplace`` or ``out``."""
+    """A method in place, a module or method of the user's own, or a call with
+    ``inplace`` or ``out``."""
     func = call.func
     if isinstance(func, ast.Attribute) and func.attr.endswith("_"):
         return True
     name = dotted(func) or ""
     keywords = {given.arg for given in call.keywords}
-    return name.startswith("self.") or name.endswith("_") or bool(keywords & {"inplace", "out"})
+    return (
+        name.startswith("self.")
+        or name.endswith("_")
+        or bool(keywords & {"inplace", "out"})
+    )
 
 
-_OF_NO_VALUES = frozenset(["shape", "dtype", "device", "ndim", "size", "dim", "numel", "__class__"])
+_OF_NO_VALUES = frozenset(
+    ["shape", "dtype", "device", "ndim", "size", "dim", "numel", "__class__"]
+)
 
 _NOT_READ = frozenset(["print", "warnings", "self", "len", "str", "int", "float"])
 
@@ -250,21 +335,42 @@ _NOT_READ = frozenset(["print", "warnings", "self", "len", "str", "int", "float"
 def _reads_values(moved: ast.stmt) -> bool:
     """Whether it reads more of a name than ``x.shape`` and the like."""
     nodes = list(walk(moved))
-    plain = {node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr in _OF_NO_VALUES}
-    names = (node for node in nodes if isinstance(node, ast.Name) and node not in plain)
+    plain = {
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Attribute) and node.attr in _OF_NO_VALUES
+    }
+    names = (
+        node for node in nodes if isinstance(node, ast.Name) and node not in plain
+    )
     return any(node.id not in _NOT_READ for node in names)
 
 
 _READS = OF_EACH_ELEMENT.union(
     NAMES_OF_REDUCTIONS,
-    ["len", "float", "int", "str", "bool", "item", "size", "dim", "numel", "tolist", "detach"],
+    [
+        "len",
+        "float",
+        "int",
+        "str",
+        "bool",
+        "item",
+        "size",
+        "dim",
+        "numel",
+        "tolist",
+        "detach",
+    ],
 )
 
 
 def _only_reads(call: ast.Call) -> bool:
-    """Whether a call among those printed neither changes anything nor takes random numbers."""
+    """Whether a call among those printed neither changes anything nor takes random
+    numbers."""
     func = call.func
-    return (func.attr if isinstance(func, ast.Attribute) else dotted(func)) in _READS
+    return (
+        func.attr if isinstance(func, ast.Attribute) else dotted(func)
+    ) in _READS
 
 
 _ALL_RAN = Shown(lines_that_ran=range(99))
@@ -284,7 +390,9 @@ REWRITE = Rewrite(
             "h = x + y\nresult = h * 2\nself.last = h\nreturn result",
             _ALL_RAN,
         ),
-        Example("h = x + y\nprint(h)\nh = h * 2\nreturn h", None, _ALL_RAN),  # another value by then
+        Example(
+            "h = x + y\nprint(h)\nh = h * 2\nreturn h", None, _ALL_RAN
+        ),  # another value by then
         Example("h = x + y\nprint(h.shape)\nh = h * 2\nreturn h", None),
     ),
 )

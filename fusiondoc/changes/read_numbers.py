@@ -1,8 +1,10 @@
-"""The tensor instead of the number that is read from it: ``limit = a.max().item()`` becomes ``limit =
-a.max()``, and ``x * float(scale)`` becomes ``x * scale``. The value is not waited for.
+"""The tensor instead of the number that is read from it: ``limit = a.max().item()``
+becomes ``limit = a.max()``, and ``x * float(scale)`` becomes ``x * scale``. The
+value is not waited for.
 
-It is sure to do no harm where the tensor has no dimensions, and every use of the number computes with a
-tensor or prints it; else a comparison of two runs has to tell.
+It is sure to do no harm where the tensor has no dimensions, and every use of the
+number computes with a tensor or prints it; else a comparison of two runs has to
+tell.
 """
 
 from __future__ import annotations
@@ -11,7 +13,14 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from fusiondoc.changes.printed_later import is_print
-from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown, on_one_line
+from fusiondoc.changes.rewrite import (
+    Example,
+    Line,
+    Rewrite,
+    Rewritten,
+    Shown,
+    on_one_line,
+)
 from fusiondoc.changes.source_file import (
     Function,
     ParsedFile,
@@ -44,11 +53,15 @@ def numbers_read(file: ParsedFile) -> Iterator[ast.Call]:
 def tensor_instead(file: ParsedFile, read: ast.Call, gradients: bool) -> Rewritten:
     """The tensor in the place of such a call.
 
-    Args:
-        gradients: are recorded: as the number, a tensor that is sure to do no harm takes no part in them.
+    Args: gradients: are recorded: as the number, a tensor that is sure to do no
+        harm takes no part in them.
     """
     uses = _uses(file, read)
-    exact = _exactly(file, read, uses, gradients) if uses and _is_of_reduction(read) else None
+    exact = (
+        _exactly(file, read, uses, gradients)
+        if uses and _is_of_reduction(read)
+        else None
+    )
     return exact or _without_reading(file, read)
 
 
@@ -81,19 +94,26 @@ def _numbers_at(file: ParsedFile, line: int) -> Iterator[ast.Call]:
                 yield node
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             made = _set_once(file, function, node.id)
-            if made is not None and isinstance(made.value, ast.Call) and _tensor_read(file, made.value):
+            if (
+                made is not None
+                and isinstance(made.value, ast.Call)
+                and _tensor_read(file, made.value)
+            ):
                 yield made.value
 
 
 def _set_once(file: ParsedFile, function: Function, name: str) -> ast.Assign | None:
     """The only statement of a function that sets a name."""
-    stores = [use for use in names_in(function, name) if not isinstance(use.ctx, ast.Load)]
+    stores = [
+        use for use in names_in(function, name) if not isinstance(use.ctx, ast.Load)
+    ]
     made = file.parent(stores[0]) if len(stores) == 1 else None
     return made if isinstance(made, ast.Assign) and made.targets == stores else None
 
 
 def _uses(file: ParsedFile, read: ast.Call) -> Sequence[ast.expr]:
-    """All uses of a number: an operand, or the name that keeps it; none where they are not known."""
+    """All uses of a number: an operand, or the name that keeps it; none where they
+    are not known."""
     above, function = file.parent(read), file.function_of(read)
     if isinstance(above, ast.BinOp):
         return [read]
@@ -108,9 +128,17 @@ def _uses(file: ParsedFile, read: ast.Call) -> Sequence[ast.expr]:
 def _tensor_read(file: ParsedFile, node: ast.Call) -> ast.expr | None:
     """The tensor of which ``scale.item()`` or ``float(scale)`` reads the number."""
     called = node.func
-    if isinstance(called, ast.Attribute) and called.attr == "item" and not (node.args or node.keywords):
+    if (
+        isinstance(called, ast.Attribute)
+        and called.attr == "item"
+        and not (node.args or node.keywords)
+    ):
         return called.value
-    if isinstance(called, ast.Name) and called.id == "float" and len(node.args) == 1:
+    if (
+        isinstance(called, ast.Name)
+        and called.id == "float"
+        and len(node.args) == 1
+    ):
         tensor, function = node.args[0], file.function_of(node)
         if isinstance(tensor, ast.Name) and function is not None:
             return tensor if _is_argument_for_tensor(function, tensor.id) else None
@@ -121,20 +149,26 @@ def _tensor_read(file: ParsedFile, node: ast.Call) -> ast.expr | None:
 
 
 def _is_of_reduction(node: ast.Call) -> bool:
-    """``x.max().item()`` and ``torch.max(x).item()``, of a tensor without dimensions."""
+    """``x.max().item()`` and ``torch.max(x).item()``, of a tensor without
+    dimensions."""
     func = node.func
     if not isinstance(func, ast.Attribute) or node.lineno != node.end_lineno:
         return False
     reduction = func.value
-    if not isinstance(reduction, ast.Call) or not isinstance(reduction.func, ast.Attribute):
+    if not isinstance(reduction, ast.Call) or not isinstance(
+        reduction.func, ast.Attribute
+    ):
         return False
     arguments = 1 if dotted(reduction.func.value) == "torch" else 0
     plain = len(reduction.args) == arguments and not reduction.keywords
     return plain and reduction.func.attr in NAMES_OF_REDUCTIONS
 
 
-def _exactly(file: ParsedFile, read: ast.Call, uses: Sequence[ast.expr], gradients: bool) -> Rewritten | None:
-    """The tensor, and its number where it is printed; None where another use needs a number."""
+def _exactly(
+    file: ParsedFile, read: ast.Call, uses: Sequence[ast.expr], gradients: bool
+) -> Rewritten | None:
+    """The tensor, and its number where it is printed; None where another use needs
+    a number."""
     function, tensor = file.function_of(read), _tensor_read(file, read)
     assert tensor is not None and function is not None
     text = file.text(tensor)
@@ -142,44 +176,64 @@ def _exactly(file: ParsedFile, read: ast.Call, uses: Sequence[ast.expr], gradien
     edits = [file.replaced(read, after)]
     for use in uses:
         call = file.call_of_argument(use)
-        if call is not None and use in call.args and is_print(call) and dotted(call.func) == "print":
+        if (
+            call is not None
+            and use in call.args
+            and is_print(call)
+            and dotted(call.func) == "print"
+        ):
             edits.append(file.inserted(file.span(use)[1], ".item()"))
         elif not _computes_with_tensor(file, function, use):
             return None
     return Rewritten.expression(f"{text}.item()", after, edits)
 
 
-def _computes_with_tensor(file: ParsedFile, function: Function, use: ast.expr) -> bool:
-    """Whether a number is added to, subtracted from, multiplied with or divided by a tensor."""
+def _computes_with_tensor(
+    file: ParsedFile, function: Function, use: ast.expr
+) -> bool:
+    """Whether a number is added to, subtracted from, multiplied with or divided by
+    a tensor."""
     above = file.parent(use)
-    if not isinstance(above, ast.BinOp) or not isinstance(above.op, (ast.Add, ast.Sub, ast.Mult, ast.Div)):
+    if not isinstance(above, ast.BinOp) or not isinstance(
+        above.op, (ast.Add, ast.Sub, ast.Mult, ast.Div)
+    ):
         return False
     return _is_tensor(function, above.right if above.left is use else above.left)
 
 
 def _is_tensor(function: Function, node: ast.expr, deep: int = 6) -> bool:
-    """Whether an expression is a tensor for sure: an argument without a type, or computed of tensors."""
+    """Whether an expression is a tensor for sure: an argument without a type, or
+    computed of tensors."""
     if not deep:
         return False
     if isinstance(node, ast.BinOp):
-        return _is_tensor(function, node.left, deep - 1) or _is_tensor(function, node.right, deep - 1)
+        return _is_tensor(function, node.left, deep - 1) or _is_tensor(
+            function, node.right, deep - 1
+        )
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         computes = is_fusible(f"aten::{node.func.attr}")
         if dotted(node.func.value) in ("torch", "F", "torch.nn.functional"):
             return computes
         return computes and _is_tensor(function, node.func.value, deep - 1)
-    return isinstance(node, ast.Name) and _is_name_of_tensor(function, node.id, deep)
+    return isinstance(node, ast.Name) and _is_name_of_tensor(
+        function, node.id, deep
+    )
 
 
 def _is_name_of_tensor(function: Function, name: str, deep: int) -> bool:
-    """Whether a name is an argument without a type, or all that is assigned to it are tensors."""
+    """Whether a name is an argument without a type, or all that is assigned to it
+    are tensors."""
     values = []
     for node in walk(function):
         targets = node.targets if isinstance(node, ast.Assign) else []
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+        if any(
+            isinstance(target, ast.Name) and target.id == name for target in targets
+        ):
             assert isinstance(node, ast.Assign)
             values.append(node.value)
-    stores = [one for one in names_in(function, name) if isinstance(one.ctx, ast.Store)]
+    stores = [
+        one for one in names_in(function, name) if isinstance(one.ctx, ast.Store)
+    ]
     if len(stores) != len(values):
         return False
     if values:
@@ -189,17 +243,30 @@ def _is_name_of_tensor(function: Function, name: str, deep: int) -> bool:
 
 def _is_argument_for_tensor(function: Function, name: str) -> bool:
     """Whether a name is an argument that is no number by its type or default."""
-    argument = next((one for one in arguments_of(function) if one.arg == name), None)
-    if argument is None or name == "self" or default_of(function, argument) is not None:  # it may be a number
+    argument = next(
+        (one for one in arguments_of(function) if one.arg == name), None
+    )
+    if (
+        argument is None
+        or name == "self"
+        or default_of(function, argument) is not None
+    ):  # it may be a number
         return False
     kind = argument.annotation
     return kind is None or (dotted(kind) or "").rpartition(".")[2] == "Tensor"
 
 
-def _example(behind: str, after: str, kept: str = "x.max()", gradients: bool = False) -> Example:
+def _example(
+    behind: str, after: str, kept: str = "x.max()", gradients: bool = False
+) -> Example:
     """A number that the lines behind read as ``n``."""
     lines = f"n = x.max().item()\n{behind}"
-    return Example(lines, f"n = {kept}\n{after}", Shown(gradients=gradients), lines.count("\n") + 1)
+    return Example(
+        lines,
+        f"n = {kept}\n{after}",
+        Shown(gradients=gradients),
+        lines.count("\n") + 1,
+    )
 
 
 REWRITE = Rewrite(
@@ -207,14 +274,21 @@ REWRITE = Rewrite(
     write,
     (
         _example("return y * n", "return y * n"),
-        _example("return y * n", "return y * n", "x.max().detach()", gradients=True),
+        _example(
+            "return y * n", "return y * n", "x.max().detach()", gradients=True
+        ),
         _example("print(n)\nreturn y * n", "print(n.item())\nreturn y * n"),
         Example("h = x * y.item()", "h = x * y", sure=False),
         Example("h = x * float(y)", "h = x * y", sure=False),
         Example(
-            "n = x.max().item()\ny = y * n\nreturn n", "n = x.max()\ny = y * n\nreturn n", line=2, sure=False
+            "n = x.max().item()\ny = y * n\nreturn n",
+            "n = x.max()\ny = y * n\nreturn n",
+            line=2,
+            sure=False,
         ),
         Example("for _ in range(y.item()):\n    x = x + 1", None),
-        Example("def f(x, n: int):\n    return x * float(n)\n", None, line=2, whole=True),
+        Example(
+            "def f(x, n: int):\n    return x * float(n)\n", None, line=2, whole=True
+        ),
     ),
 )

@@ -1,9 +1,11 @@
-"""Recipes: operators that a fuser does not take, written with operators that it takes.
+"""Recipes: operators that a fuser does not take, written with operators that it
+takes.
 
-Each is tried in ``tests/test_recipes.py``: outputs and gradients against eager in several dtypes, the
-operators of ``after`` against what its scripted graph holds, and a real fuser on the CPU.
-``benchmarks/recipes.py`` tries them on a GPU too. Which fuser takes what is ``fusiondoc/fusers``.
-The definitions are those of the documentation of torch.nn.functional and of ATen/native (Activation.cpp,
+Each is tried in ``tests/test_recipes.py``: outputs and gradients against eager in
+several dtypes, the operators of ``after`` against what its scripted graph holds,
+and a real fuser on the CPU. ``benchmarks/recipes.py`` tries them on a GPU too.
+Which fuser takes what is ``fusiondoc/fusers``. The definitions are those of the
+documentation of torch.nn.functional and of ATen/native (Activation.cpp,
 ReduceOps.cpp, RNN.cpp, group_norm.cpp; 1.12 to 2.13).
 """
 
@@ -33,62 +35,85 @@ class Recipe:
     after: str
     """Both are TorchScript expressions."""
     inputs: str
-    """What the expressions read, as ``fusiondoc diagnose --input`` names types: ``x=float32[4,8]``."""
+    """What the expressions read, as ``fusiondoc diagnose --input`` names types:
+    ``x=float32[4,8]``."""
     ops: str
-    """The tensor operators of ``after`` that have to fuse, as its graph holds them; views are left out."""
+    """The tensor operators of ``after`` that have to fuse, as its graph holds them;
+    views are left out."""
     left: str = ""
-    """Operators of ``after`` that stay outside the group: at its edge, or with a kernel of the library."""
+    """Operators of ``after`` that stay outside the group: at its edge, or with a
+    kernel of the library."""
     needs: str | None = None
     """What has to hold."""
     difference: str = ROUNDING
     """EXACT, ROUNDING (the last digits), or what else differs."""
     module: str | None = None
-    """The module of torch.nn that calls the operator, which can be replaced from outside a package."""
+    """The module of torch.nn that calls the operator, which can be replaced from
+    outside a package."""
     helper: str = ""
     """Definitions that ``after`` calls."""
     arguments: bool = False
-    """The fuser has a rule for the operator, and this is how its arguments must look."""
+    """The fuser has a rule for the operator, and this is how its arguments must
+    look."""
     answers: GivenOverload | None = None
-    """The overload that it is an answer to; None: any. Another argument may be what was refused."""
+    """The overload that it is an answer to; None: any. Another argument may be what
+    was refused."""
     follows: bool = False
-    """It moves what follows the operator in front of it: nothing to move at the end of a graph."""
+    """It moves what follows the operator in front of it: nothing to move at the end
+    of a graph."""
     caution: str | None = None
     shown: str = ""
     """What to do in words, where the expressions are only an example."""
     kinks: str = ""
-    """Single points at which the gradient is not eager's (measured on torch 2.13): ``x = -3 and x = 3``."""
+    """Single points at which the gradient is not eager's (measured on torch 2.13):
+    ``x = -3 and x = 3``."""
     half: str = ""
-    """What goes wrong in float16 where eager computes in float32 (measured on torch 2.13)."""
+    """What goes wrong in float16 where eager computes in float32 (measured on torch
+    2.13)."""
     edge: bool = False
-    """Its result goes to a kernel of a library as a rule, and is in no sum (``breaks_in_training``)."""
+    """Its result goes to a kernel of a library as a rule, and is in no sum
+    (``breaks_in_training``)."""
     same: str = ""
-    """A condition on ``child``, of the type ``module``, under which the recipe is what it computes."""
+    """A condition on ``child``, of the type ``module``, under which the recipe is
+    what it computes."""
 
     numbers_too: bool = False
-    """Under a fuser that takes numbers for tensors (``FuserLimits.numbers_for_tensors``) a number does in the
-    place of the tensor that ``needs`` asks for, where no gradients are recorded: torch has no gradient
+    """Under a fuser that takes numbers for tensors
+    (``FuserLimits.numbers_for_tensors``) a number does in the place of the tensor
+    that ``needs`` asks for, where no gradients are recorded: torch has no gradient
     formula for that overload."""
 
     @property
     def replaces(self) -> frozenset[str]:
-        return frozenset(name if "::" in name else f"aten::{name}" for name in self.of.split())
+        return frozenset(
+            name if "::" in name else f"aten::{name}" for name in self.of.split()
+        )
 
     @property
     def operators(self) -> frozenset[str]:
-        return frozenset(name if "::" in name else f"aten::{name}" for name in self.ops.split())
+        return frozenset(
+            name if "::" in name else f"aten::{name}" for name in self.ops.split()
+        )
 
     @property
     def at_kinks(self) -> str | None:
         """A clause on the gradient, for training."""
-        return f"in training, at exactly {self.kinks} the gradient differs from eager" if self.kinks else None
+        return (
+            f"in training, at exactly {self.kinks} the gradient differs from eager"
+            if self.kinks
+            else None
+        )
 
     @property
     def words(self) -> str:
         """``x * x instead of torch.square(x)``"""
         return self.shown or f"{self.after} instead of {self.before}"
 
-    def helps(self, fuser: str, torch_version: str | None, gradients: bool | None) -> bool:
-        """Whether the fuser takes everything that the recipe puts in the operator's place.
+    def helps(
+        self, fuser: str, torch_version: str | None, gradients: bool | None
+    ) -> bool:
+        """Whether the fuser takes everything that the recipe puts in the operator's
+        place.
 
         Args:
             gradients: are recorded: then torch must have a gradient formula for all of it too. None: not
@@ -98,32 +123,37 @@ class Recipe:
             return False
         if gradients is False:
             return True
-        breaks = not self.edge and any(breaks_in_training(op, fuser, gradients) for op in self.operators)
+        breaks = not self.edge and any(
+            breaks_in_training(op, fuser, gradients) for op in self.operators
+        )
         return self.operators <= WITH_FORMULA and not breaks
 
     def over_all(self, rank: int) -> str:
-        """``after`` for tensors of so many dimensions, where it reduces over all."""
+        """``after`` for tensors of so many dimensions, where it reduces over
+        all."""
         return self.after.replace(ALL_DIMENSIONS, str(list(range(rank))))
 
 
 def breaks_in_training(op: str, fuser: str | None, gradients: bool | None) -> bool:
-    """Whether a reduction with constant dimensions may end the run, once the fuser takes it.
+    """Whether a reduction with constant dimensions may end the run, once the fuser
+    takes it.
 
-    A fuser that computes their sizes alone breaks in training where the result of such a reduction is added
-    to or subtracted from a tensor (FD307): all 24 such programs with ``mean`` or ``var`` that were tried on
-    an H200 under torch 2.1.2 failed, and 9 others ran.
+    A fuser that computes their sizes alone breaks in training where the result of
+    such a reduction is added to or subtracted from a tensor (FD307): all 24 such
+    programs with ``mean`` or ``var`` that were tried on an H200 under torch 2.1.2
+    failed, and 9 others ran.
     """
     return op in facts_of(fuser).operators.sized_reductions and bool(gradients)
 
 
-ALL_DIMENSIONS = "[0, 1]"  # in ``after``: all dimensions of the tensors of ``inputs``
+ALL_DIMENSIONS = (
+    "[0, 1]"  # in ``after``: all dimensions of the tensors of ``inputs``
+)
 _OVER_ALL: GivenOverload = "all_dimensions"
 _X = "x=float32[4,8]"
 _XY = "x=float32[4,8] y=float32[4,8]"
 _XYZ = f"{_XY} z=float32[4,8]"
-_CELL = (
-    "x=float32[4,8] h=float32[4,16] c=float32[4,16] w_ih=float32[64,8] w_hh=float32[64,16] b_ih=float32[64]"
-)
+_CELL = "x=float32[4,8] h=float32[4,16] c=float32[4,16] w_ih=float32[64,8] w_hh=float32[64,16] b_ih=float32[64]"
 _GATES = "x=float32[4,8] h=float32[4,16] w_ih=float32[48,8] w_hh=float32[48,16] b_ih=float32[48]"
 
 _ELU = "torch.where(x > 0, x, {0} * torch.expm1(torch.clamp(x, max=0){1}))"
@@ -179,7 +209,9 @@ def smooth_l1_loss(x, y):
     return torch.where(d < 1.0, 0.5 * d * d, d - 0.5)
 """
 
-_WITH_LOGITS = "torch.clamp(x, min=0) - x * y + torch.log1p(torch.exp(-torch.abs(x)))"
+_WITH_LOGITS = (
+    "torch.clamp(x, min=0) - x * y + torch.log1p(torch.exp(-torch.abs(x)))"
+)
 _OTHER_REDUCTION = "all dimensions listed; without the mean for reduction='none', with the sum for 'sum'"
 
 _KNOB = knob_for("aten::sum")
@@ -381,9 +413,15 @@ RECIPES: tuple[Recipe, ...] = (
 )
 # fmt: on
 
-CHUNKED = frozenset(op for one in RECIPES if one.left == "prim::ConstantChunk" for op in one.replaces)
-"""Operators of which a recipe begins with a chunk of the input. With gradients what makes the input is not in
-the group of what comes behind the chunk (seen on the CPU with torch 2.13)."""
+CHUNKED = frozenset(
+    op
+    for one in RECIPES
+    if one.left == "prim::ConstantChunk"
+    for op in one.replaces
+)
+"""Operators of which a recipe begins with a chunk of the input. With gradients what
+makes the input is not in the group of what comes behind the chunk (seen on the CPU
+with torch 2.13)."""
 
 
 _OF_EXTREMES = ("all_elements", "with_indices", "not_two_tensors")
@@ -399,21 +437,24 @@ _AMAX = Remedy(
 
 _OTHER_TYPES: Mapping[str, str | Remedy] = {
     "gpu_only": nothing(
-        "Nothing on the CPU: no recipe for it is known;", f"on the GPU {fuser_title(EVERYWHERE)} takes it."
+        "Nothing on the CPU: no recipe for it is known;",
+        f"on the GPU {fuser_title(EVERYWHERE)} takes it.",
     ),
     "cpu_only": nothing("Nothing on the GPU: it has a kernel of a library there."),
     "floating": "Cast its input to float32 before it.",
     "integer": "Cast its input to int32 before it.",
     **dict.fromkeys(
-        ("not_on_cpu", "some_on_cpu"), "Compute in float32 on the CPU, and cast outside the block."
+        ("not_on_cpu", "some_on_cpu"),
+        "Compute in float32 on the CPU, and cast outside the block.",
     ),
 }
-"""``WrongType.takes`` or ``WrongDevice.problem`` of an operator that the fuser takes with some types or on
-some devices -> what to do."""
+"""``WrongType.takes`` or ``WrongDevice.problem`` of an operator that the fuser
+takes with some types or on some devices -> what to do."""
 
 
 def for_other_types(detail: Detail | None) -> str | Remedy | None:
-    """What to do about a type or device that only some operators are refused for; None for other reasons."""
+    """What to do about a type or device that only some operators are refused for;
+    None for other reasons."""
     if isinstance(detail, WrongDevice):
         return _OTHER_TYPES.get(detail.problem)
     if not isinstance(detail, WrongType):
@@ -423,8 +464,11 @@ def for_other_types(detail: Detail | None) -> str | Remedy | None:
     return _OTHER_TYPES.get(detail.takes)
 
 
-def on_extremes(op: str, detail: Detail | None, fuser: str | None, gradients: bool | None) -> Remedy | None:
-    """What to do about a maximum or minimum with indices, or of all elements; None for other operators.
+def on_extremes(
+    op: str, detail: Detail | None, fuser: str | None, gradients: bool | None
+) -> Remedy | None:
+    """What to do about a maximum or minimum with indices, or of all elements; None
+    for other operators.
 
     Args:
         detail: why it is not fused.
@@ -434,7 +478,11 @@ def on_extremes(op: str, detail: Detail | None, fuser: str | None, gradients: bo
         return _NO_INDICES
     if not isinstance(detail, Overload) or detail.given not in _OF_EXTREMES:
         return None
-    return _AMAX if taken_by("aten::amax", fuser or "") and gradients is False else _NO_INDICES
+    return (
+        _AMAX
+        if taken_by("aten::amax", fuser or "") and gradients is False
+        else _NO_INDICES
+    )
 
 
 def recipe_for(
@@ -443,43 +491,67 @@ def recipe_for(
     torch_version: str | None = None,
     gradients: bool | None = None,
 ) -> Recipe | None:
-    """The first recipe that helps with an operator under a fuser; ``aten::relu6_`` has that of
-    ``aten::relu6``.
+    """The first recipe that helps with an operator under a fuser; ``aten::relu6_``
+    has that of ``aten::relu6``.
 
-    An operator that the fuser has a rule for was refused for its arguments: then only recipes for these help.
+    An operator that the fuser has a rule for was refused for its arguments: then
+    only recipes for these help.
     """
     return next(iter(helping(op, fuser, torch_version, gradients)), None)
 
 
 def recipe_answering(
-    detail: Detail | None, op: str, fuser: str, torch_version: str | None, gradients: bool | None
+    detail: Detail | None,
+    op: str,
+    fuser: str,
+    torch_version: str | None,
+    gradients: bool | None,
 ) -> Recipe | None:
-    """The same for an operator that was refused as ``detail`` says; None where it is not known which of its
-    arguments was: recipes for one overload are left out then."""
+    """The same for an operator that was refused as ``detail`` says; None where it
+    is not known which of its arguments was: recipes for one overload are left out
+    then."""
     given = detail.given if isinstance(detail, Overload) else None
     every = helping(op, fuser, torch_version, gradients)
     return next((one for one in every if one.answers in (None, given)), None)
 
 
 @lru_cache(maxsize=1000)
-def helping(op: str, fuser: str, torch_version: str | None, gradients: bool | None) -> tuple[Recipe, ...]:
-    """Recipes that help with an operator under a fuser. One that the fuser has a rule for was refused for its
-    arguments or its position."""
+def helping(
+    op: str, fuser: str, torch_version: str | None, gradients: bool | None
+) -> tuple[Recipe, ...]:
+    """Recipes that help with an operator under a fuser. One that the fuser has a
+    rule for was refused for its arguments or its position."""
     plain = op[:-1] if op.endswith("_") and not op.endswith("__") else op
     arguments = taken_by(plain, fuser, torch_version)
-    fitting = (one for one in RECIPES if plain in one.replaces and one.arguments == arguments)
-    return tuple(one for one in fitting if one.helps(fuser, torch_version, gradients))
+    fitting = (
+        one
+        for one in RECIPES
+        if plain in one.replaces and one.arguments == arguments
+    )
+    return tuple(
+        one for one in fitting if one.helps(fuser, torch_version, gradients)
+    )
 
 
 _CHECKED_BY_SHAPE = frozenset(
     [
-        *("softplus", "glu", "logical_and", "logical_or", "to", "prelu _prelu_kernel"),
+        *(
+            "softplus",
+            "glu",
+            "logical_and",
+            "logical_or",
+            "to",
+            "prelu _prelu_kernel",
+        ),
         *("adaptive_avg_pool2d", "baddbmm", "mse_loss"),
     ]
 )
-"""Recipes whose condition holds where the pattern matches, or is seen to fail in the first pass."""
+"""Recipes whose condition holds where the pattern matches, or is seen to fail in
+the first pass."""
 
 
 def may_be_tried(recipe: Recipe) -> bool:
     """Whether nothing has to hold for a recipe that a run would not show."""
-    return (recipe.needs is None and recipe.caution is None) or recipe.of in _CHECKED_BY_SHAPE
+    return (
+        recipe.needs is None and recipe.caution is None
+    ) or recipe.of in _CHECKED_BY_SHAPE

@@ -1,5 +1,6 @@
-"""Reductions as a fuser takes them: their dimensions named (``x.mean()`` -> ``x.mean([0, 1])``), and a
-maximum without its indices (``x.max(1)[0]`` -> ``x.amax(1)``).
+"""Reductions as a fuser takes them: their dimensions named (``x.mean()`` ->
+``x.mean([0, 1])``), and a maximum without its indices (``x.max(1)[0]`` ->
+``x.amax(1)``).
 """
 
 from __future__ import annotations
@@ -8,7 +9,14 @@ import ast
 from collections.abc import Iterator
 
 from fusiondoc.changes.edits import Edit
-from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown, on_one_line
+from fusiondoc.changes.rewrite import (
+    Example,
+    Line,
+    Rewrite,
+    Rewritten,
+    Shown,
+    on_one_line,
+)
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.fusers import taken_by, with_dimensions_only
 from fusiondoc.model.change_plan import ChangeKind
@@ -16,11 +24,14 @@ from fusiondoc.operators import WITH_FORMULA, plain_name
 
 
 def name_dimensions(line: Line) -> Iterator[Rewritten]:
-    """``x.mean()`` -> ``x.mean([0, 1])``: the overload without dimensions has no rule."""
+    """``x.mean()`` -> ``x.mean([0, 1])``: the overload without dimensions has no
+    rule."""
     if not line.shown.rank:
         return
     note = f"true for tensors of {line.shown.rank} dimensions, as in this run"
-    for node, edit in dimensions_named(line.file, line.number, plain_name(line.shown.op), line.shown.rank):
+    for node, edit in dimensions_named(
+        line.file, line.number, plain_name(line.shown.op), line.shown.rank
+    ):
         title = f"{line.file.text(node)} over the dimensions {list(range(line.shown.rank))}"
         yield Rewritten(title, (edit,), note=note)
 
@@ -30,15 +41,22 @@ def leave_indices_out(line: Line) -> Iterator[Rewritten]:
     name = plain_name(line.shown.op)
     note = "where several elements are equal, their gradient is shared among them"
     for node, edits in without_indices(line.file, line.number, name):
-        title = on_one_line(f"{line.file.text(node)} as a{name}, which finds no indices")
+        title = on_one_line(
+            f"{line.file.text(node)} as a{name}, which finds no indices"
+        )
         yield Rewritten(title, edits, note=note)
 
 
-def dimensions_named(file: ParsedFile, line: int, name: str, rank: int) -> Iterator[tuple[ast.Call, Edit]]:
-    """Calls of a reduction over everything, with all dimensions of a tensor of that rank as its argument."""
+def dimensions_named(
+    file: ParsedFile, line: int, name: str, rank: int
+) -> Iterator[tuple[ast.Call, Edit]]:
+    """Calls of a reduction over everything, with all dimensions of a tensor of that
+    rank as its argument."""
     dims = str(list(range(rank)))
     for node in file.on_line(line):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        if not isinstance(node, ast.Call) or not isinstance(
+            node.func, ast.Attribute
+        ):
             continue
         meaning = file.meaning(node.func)
         if node.func.attr != name or meaning not in (None, f"torch.{name}"):
@@ -52,8 +70,11 @@ def dimensions_named(file: ParsedFile, line: int, name: str, rank: int) -> Itera
         yield node, _given_first(file, node, text, is_method=meaning is None)
 
 
-def _given_first(file: ParsedFile, node: ast.Call, text: str, is_method: bool) -> Edit:
-    """An argument put before the options of a call, behind the tensor of a function."""
+def _given_first(
+    file: ParsedFile, node: ast.Call, text: str, is_method: bool
+) -> Edit:
+    """An argument put before the options of a call, behind the tensor of a
+    function."""
     if not is_method:
         return file.inserted(file.outer_span(node.args[0])[1], f", {text}")
     if node.keywords:
@@ -61,15 +82,21 @@ def _given_first(file: ParsedFile, node: ast.Call, text: str, is_method: bool) -
     return file.inserted(file.span(node)[1] - 1, text)
 
 
-def without_indices(file: ParsedFile, line: int, name: str) -> Iterator[tuple[ast.expr, tuple[Edit, ...]]]:
+def without_indices(
+    file: ParsedFile, line: int, name: str
+) -> Iterator[tuple[ast.expr, tuple[Edit, ...]]]:
     """``x.max(1)[0]`` and ``torch.max(x, 1).values`` -> ``x.amax(1)``.
 
     Args:
         name: "max" or "min".
     """
     for node in file.on_line(line):
-        call = node.value if isinstance(node, (ast.Subscript, ast.Attribute)) else None
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        call = (
+            node.value if isinstance(node, (ast.Subscript, ast.Attribute)) else None
+        )
+        if not isinstance(call, ast.Call) or not isinstance(
+            call.func, ast.Attribute
+        ):
             continue
         assert isinstance(node, (ast.Subscript, ast.Attribute))
         end = file.outer_span(call)[1]
@@ -81,7 +108,10 @@ def without_indices(file: ParsedFile, line: int, name: str) -> Iterator[tuple[as
             or picks not in ("[0]", ".values")
         ):
             continue
-        if len(call.args) + len(call.keywords) - (meaning is not None) not in (1, 2):
+        if len(call.args) + len(call.keywords) - (meaning is not None) not in (
+            1,
+            2,
+        ):
             continue
         last = file.span(call.func)[1]
         renamed = Edit(file.source.path, last - len(name), last, f"a{name}")
@@ -89,7 +119,8 @@ def without_indices(file: ParsedFile, line: int, name: str) -> Iterator[tuple[as
 
 
 def takes_values_alone(line: Line) -> bool:
-    """Whether the fuser takes ``amax`` for a maximum, and torch differentiates it where it has to."""
+    """Whether the fuser takes ``amax`` for a maximum, and torch differentiates it
+    where it has to."""
     shown = line.shown
     if shown.plain_op not in ("aten::max", "aten::min"):
         return False
@@ -105,9 +136,21 @@ NAME_DIMENSIONS = Rewrite(
     each_call=True,
     examples=(
         Example("h = x.mean()", "h = x.mean([0, 1])", Shown("aten::mean", rank=2)),
-        Example("h = torch.sum(x)", "h = torch.sum(x, [0, 1])", Shown("aten::sum", rank=2)),
-        Example("h = x.mean(keepdim=True)", "h = x.mean([0, 1], keepdim=True)", Shown("aten::mean", rank=2)),
-        Example("h = x.mean() + y.mean()", "h = x.mean([0]) + y.mean([0])", Shown("aten::mean", rank=1)),
+        Example(
+            "h = torch.sum(x)",
+            "h = torch.sum(x, [0, 1])",
+            Shown("aten::sum", rank=2),
+        ),
+        Example(
+            "h = x.mean(keepdim=True)",
+            "h = x.mean([0, 1], keepdim=True)",
+            Shown("aten::mean", rank=2),
+        ),
+        Example(
+            "h = x.mean() + y.mean()",
+            "h = x.mean([0]) + y.mean([0])",
+            Shown("aten::mean", rank=1),
+        ),
         Example("h = x.mean(1)", None, Shown("aten::mean", rank=2)),
         Example("h = mine.mean(x, 1)", None, Shown("aten::mean", rank=2)),
         Example("h = x.mean()", None, Shown("aten::mean")),
@@ -121,8 +164,16 @@ LEAVE_INDICES_OUT = Rewrite(
     each_call=True,
     examples=(
         Example("h = x.max(1)[0]", "h = x.amax(1)", Shown("aten::max")),
-        Example("h = torch.min(x, 1).values + 1", "h = torch.amin(x, 1) + 1", Shown("aten::min")),
-        Example("h = x.max(1)[0] * y.max(0)[0]", "h = x.amax(1) * y.amax(0)", Shown("aten::max")),
+        Example(
+            "h = torch.min(x, 1).values + 1",
+            "h = torch.amin(x, 1) + 1",
+            Shown("aten::min"),
+        ),
+        Example(
+            "h = x.max(1)[0] * y.max(0)[0]",
+            "h = x.amax(1) * y.amax(0)",
+            Shown("aten::max"),
+        ),
         Example("h = x.max(1)[1]", None, Shown("aten::max")),
         Example("h = x.max(1)", None, Shown("aten::max")),
         Example("h = x.max()", None, Shown("aten::max")),

@@ -1,7 +1,9 @@
-"""What a rewrite is: what it matches at a line of a program, what it writes there, and examples of both.
+"""What a rewrite is: what it matches at a line of a program, what it writes there,
+and examples of both.
 
-A module of this package holds one rewrite as ``REWRITE``, or several that are alike as ``REWRITES``. Its
-examples are its tests: ``tests/test_rewrites.py`` runs all of them.
+A module of this package holds one rewrite as ``REWRITE``, or several that are alike
+as ``REWRITES``. Its examples are its tests: ``tests/test_rewrites.py`` runs all of
+them.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ Sizes = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Assigned:
-    """What a run shows of an assignment to a part of a tensor, both of one scalar type."""
+    """What a run shows of an assignment to a part of a tensor, both of one scalar
+    type."""
 
     whole: Sizes
     """Of the tensor; ``value``: of what its part becomes."""
@@ -42,7 +45,8 @@ class Shown:
     types: Sequence[str] = ()
     """Of the tensors that it takes; none where no plan has it."""
     assigned: Assigned | None = None
-    """Of an assignment to a part, where the plans show the sizes, and in all of them the same."""
+    """Of an assignment to a part, where the plans show the sizes, and in all of
+    them the same."""
     rank: int | None = None
     """Dimensions of its first tensor, where they are known."""
     layer: str | None = None
@@ -88,33 +92,44 @@ class Rewritten:
     """In the words of the program, on one line."""
     edits: tuple[Edit, ...]
     before: str = ""
-    """The expression as it stands, where one is replaced; ``after``: what comes in its place, with the
-    definition of a name that it reads."""
+    """The expression as it stands, where one is replaced; ``after``: what comes in
+    its place, with the definition of a name that it reads."""
     after: str = ""
     note: str | None = None
     """What has to hold, or what else is to be known."""
     lines: tuple[int, ...] = ()
     """Lines that change, where these are others than that of the operator."""
     sure: bool = True
-    """The text alone shows that it does no harm and helps; of others only a run of both can tell."""
+    """The text alone shows that it does no harm and helps; of others only a run of
+    both can tell."""
     joins: bool = False
-    """It makes the whole tensor anew where the operator changes a part: what reads the tensor takes that."""
+    """It makes the whole tensor anew where the operator changes a part: what reads
+    the tensor takes that."""
     conditional: bool = False
-    """Something has to hold that a run of the changed program would not show either."""
+    """Something has to hold that a run of the changed program would not show
+    either."""
 
     @classmethod
-    def expression(cls, before: str, after: str, edits: Iterable[Edit]) -> Rewritten:
+    def expression(
+        cls, before: str, after: str, edits: Iterable[Edit]
+    ) -> Rewritten:
         """An expression that becomes another one."""
         return cls(on_one_line(f"{before} -> {after}"), tuple(edits), before, after)
 
 
 def in_all_calls(made: Iterable[Rewritten]) -> Iterator[Rewritten]:
-    """The rewrites of several calls of a line as one, those that are sure and the others: a report has these
-    calls in one row, and a promise counts all of them. Of a call inside another one, the outer is written."""
+    """The rewrites of several calls of a line as one, those that are sure and the
+    others: a report has these calls in one row, and a promise counts all of them.
+    Of a call inside another one, the outer is written."""
     found: dict[bool, list[Rewritten]] = {}
     for one in made:
         alike = found.setdefault(one.sure, [])
-        if not any(_overlap(edit, other) for edit in one.edits for kept in alike for other in kept.edits):
+        if not any(
+            _overlap(edit, other)
+            for edit in one.edits
+            for kept in alike
+            for other in kept.edits
+        ):
             alike.append(one)
     for alike in found.values():
         title = "; ".join(dict.fromkeys(one.title for one in alike))
@@ -123,8 +138,14 @@ def in_all_calls(made: Iterable[Rewritten]) -> Iterator[Rewritten]:
 
 
 def _overlap(one: Edit, other: Edit) -> bool:
-    """Whether both replace a character; the same edit, such as an import that both need, is one."""
-    return one != other and one.path == other.path and one.start < other.end and other.start < one.end
+    """Whether both replace a character; the same edit, such as an import that both
+    need, is one."""
+    return (
+        one != other
+        and one.path == other.path
+        and one.start < other.end
+        and other.start < one.end
+    )
 
 
 def on_one_line(text: str) -> str:
@@ -158,12 +179,15 @@ class Rewrite:
 
     kind: ChangeKind
     write: Callable[[Line], Iterable[Rewritten]]
-    """What it makes of a line, best first; nothing where it does not fit or would change what others see."""
+    """What it makes of a line, best first; nothing where it does not fit or would
+    change what others see."""
     examples: Sequence[Example]
     fits: Callable[[Line], bool] = _always
-    """Whether it may help with the operator of a line, by its kind and the reason."""
+    """Whether it may help with the operator of a line, by its kind and the
+    reason."""
     each_call: bool = False
-    """``write`` gives one for each call of the line; all of them are made together."""
+    """``write`` gives one for each call of the line; all of them are made
+    together."""
 
     def of(self, line: Line) -> Iterable[Rewritten]:
         """What it makes of a line that it fits."""

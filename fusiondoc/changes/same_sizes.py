@@ -9,15 +9,26 @@ from fusiondoc.changes.chosen_numbers import is_number
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.operators import ELEMENTWISE
 
-_MADE_LIKE = ("zeros_like", "ones_like", "full_like", "empty_like", "clone", "detach", "contiguous", "float")
-"""Beside operators that compute each element by itself, those whose result has the sizes of their tensor."""
+_MADE_LIKE = (
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "empty_like",
+    "clone",
+    "detach",
+    "contiguous",
+    "float",
+)
+"""Beside operators that compute each element by itself, those whose result has the
+sizes of their tensor."""
 
 
 def sizes_of(file: ParsedFile, node: ast.expr) -> str | None:
-    """The name of a tensor that has the sizes of an expression; None where more than one decides.
+    """The name of a tensor that has the sizes of an expression; None where more
+    than one decides.
 
-    Two expressions with one such name have the same sizes. A name that is assigned again may have others
-    then; within one statement it has the same.
+    Two expressions with one such name have the same sizes. A name that is assigned
+    again may have others then; within one statement it has the same.
     """
     if isinstance(node, ast.Name):
         return _sizes_of_name(file, node)
@@ -27,11 +38,17 @@ def sizes_of(file: ParsedFile, node: ast.expr) -> str | None:
         return _of_all(file, [node.left, *node.comparators])
     if isinstance(node, ast.BinOp):
         return _of_all(file, [node.left, node.right])
-    if isinstance(node, ast.Call) and not node.keywords and isinstance(node.func, ast.Attribute):
+    if (
+        isinstance(node, ast.Call)
+        and not node.keywords
+        and isinstance(node.func, ast.Attribute)
+    ):
         name = node.func.attr
         if f"aten::{name}" in ELEMENTWISE or name in _MADE_LIKE:
             is_function = file.meaning(node.func) is not None
-            return _of_all(file, node.args if is_function else [node.func.value, *node.args])
+            return _of_all(
+                file, node.args if is_function else [node.func.value, *node.args]
+            )
     return None
 
 
@@ -40,7 +57,11 @@ def _sizes_of_name(file: ParsedFile, name: ast.Name) -> str:
     made_of = sizes_of(file, value) if value is not None else None
     if made_of is not None:
         return made_of
-    return name.id if value is not None or is_argument(file, name) else f"{name.id} in line {file.line(name)}"
+    return (
+        name.id
+        if value is not None or is_argument(file, name)
+        else f"{name.id} in line {file.line(name)}"
+    )
 
 
 def _of_all(file: ParsedFile, parts: list[ast.expr]) -> str | None:

@@ -1,11 +1,13 @@
-"""A slice changed in place: ``x[..., :2] *= 2`` -> ``x = torch.cat([x[..., :2] * 2, x[..., 2:]], -1)``.
+"""A slice changed in place: ``x[..., :2] *= 2`` -> ``x = torch.cat([x[..., :2] * 2,
+x[..., 2:]], -1)``.
 
-No fuser takes aten::add_ of a view, or aten::copy_, and not every one takes aten::cat. Only slices of one
-dimension (``x[..., :2]``, ``x[:, 1:3]``) with constant ends that are both counted from its beginning, and
-elements of it (``x[..., 0]``). Only numbers, and values that have the sizes of that part: by the text (the
-part itself changed by a sign, or an expression of it), or in the run. Where gradients are recorded nothing is
-gained: aten::slice has no gradient formula of TorchScript's, so that a differentiable graph ends there as
-well.
+No fuser takes aten::add_ of a view, or aten::copy_, and not every one takes
+aten::cat. Only slices of one dimension (``x[..., :2]``, ``x[:, 1:3]``) with
+constant ends that are both counted from its beginning, and elements of it (``x[...,
+0]``). Only numbers, and values that have the sizes of that part: by the text (the
+part itself changed by a sign, or an expression of it), or in the run. Where
+gradients are recorded nothing is gained: aten::slice has no gradient formula of
+TorchScript's, so that a differentiable graph ends there as well.
 """
 
 from __future__ import annotations
@@ -18,7 +20,15 @@ from fusiondoc.changes.assigned_names import outlives_call
 from fusiondoc.changes.chosen_numbers import is_number
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import spelled
-from fusiondoc.changes.rewrite import Assigned, Example, Line, Rewrite, Rewritten, Shown, Sizes
+from fusiondoc.changes.rewrite import (
+    Assigned,
+    Example,
+    Line,
+    Rewrite,
+    Rewritten,
+    Shown,
+    Sizes,
+)
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.fusers import taken_by
 from fusiondoc.model.change_plan import ChangeKind
@@ -36,7 +46,8 @@ class _Slice(NamedTuple):
 
     name: ast.Name
     lead: str
-    """What stands before the dimension: ``..., ``, or ``:, `` once for each dimension before it."""
+    """What stands before the dimension: ``..., ``, or ``:, `` once for each
+    dimension before it."""
     dim: int
     begin: int | None
     end: int | None
@@ -44,13 +55,18 @@ class _Slice(NamedTuple):
     """It is written ``x[..., begin]``, which has a dimension less."""
 
     def sizes(self, whole: Sizes) -> Sizes | None:
-        """The sizes of the part; None where it does not lie in a tensor of these."""
+        """The sizes of the part; None where it does not lie in a tensor of
+        these."""
         dim = self.dim if self.dim >= 0 else len(whole) - 1
         begin = self.begin or 0
         if not 0 <= dim < len(whole) or max(begin, self.end or 0) > whole[dim]:
             return None
         size = (self.end if self.end is not None else whole[dim]) - begin
-        return (*whole[:dim], *(() if self.is_element else (size,)), *whole[dim + 1 :])
+        return (
+            *whole[:dim],
+            *(() if self.is_element else (size,)),
+            *whole[dim + 1 :],
+        )
 
     def text(self, begin: int | None, end: int | None) -> str:
         """A slice of the same dimension."""
@@ -59,7 +75,8 @@ class _Slice(NamedTuple):
 
 
 def write(line: Line) -> Iterator[Rewritten]:
-    """Each assignment of the line to a slice of one dimension, or to an element of it."""
+    """Each assignment of the line to a slice of one dimension, or to an element of
+    it."""
     shown = line.shown
     if shown.gradients or not all(one.startswith(_FLOATING) for one in shown.types):
         return
@@ -68,7 +85,11 @@ def write(line: Line) -> Iterator[Rewritten]:
     for node in line.file.on_line(line.number):
         target = _target(node)
         part = _slice(target) if target is not None else None
-        if target is None or part is None or outlives_call(line.file, node, part.name.id):
+        if (
+            target is None
+            or part is None
+            or outlives_call(line.file, node, part.name.id)
+        ):
             continue
         torch, imports = spelled(line.file, "torch")
         value = _value(line, node, target, part, torch)
@@ -80,17 +101,28 @@ def _target(node: ast.AST) -> ast.expr | None:
     """What a statement assigns, alone."""
     if isinstance(node, ast.AugAssign) and type(node.op) in SIGN_OF_NODE:
         return node.target
-    return node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+    return (
+        node.targets[0]
+        if isinstance(node, ast.Assign) and len(node.targets) == 1
+        else None
+    )
 
 
-def _value(line: Line, node: ast.AST, target: ast.expr, part: _Slice, torch: str) -> str | None:
-    """What comes between the other parts; None where it may have other sizes than the part."""
+def _value(
+    line: Line, node: ast.AST, target: ast.expr, part: _Slice, torch: str
+) -> str | None:
+    """What comes between the other parts; None where it may have other sizes than
+    the part."""
     file = line.file
     if isinstance(node, ast.AugAssign):
         value = file.text(node.value)
         is_atom = isinstance(node.value, _ATOMS)
         operand = value if is_atom else f"({value})"
-        return _kept(part, f"{file.text(target)} {SIGN_OF_NODE[type(node.op)]} {operand}", is_atom=False)
+        return _kept(
+            part,
+            f"{file.text(target)} {SIGN_OF_NODE[type(node.op)]} {operand}",
+            is_atom=False,
+        )
     assert isinstance(node, ast.Assign)
     if is_number(node.value):
         return f"{torch}.full_like({part.text(part.begin, part.end)}, {file.text(node.value)})"
@@ -109,8 +141,11 @@ def _kept(part: _Slice, value: str, is_atom: bool) -> str:
 
 
 def _slice(target: ast.expr) -> _Slice | None:
-    """A slice of a dimension with constant ends, or an element of it; None of anything else."""
-    if not isinstance(target, ast.Subscript) or not isinstance(target.value, ast.Name):
+    """A slice of a dimension with constant ends, or an element of it; None of
+    anything else."""
+    if not isinstance(target, ast.Subscript) or not isinstance(
+        target.value, ast.Name
+    ):
         return None
     index = target.slice
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
@@ -122,7 +157,9 @@ def _slice(target: ast.expr) -> _Slice | None:
         element = _natural(last)
         if element is None or element < 0:
             return None
-        return _Slice(target.value, before, dim, element or None, element + 1, is_element=True)
+        return _Slice(
+            target.value, before, dim, element or None, element + 1, is_element=True
+        )
     ends = [_natural(last.lower), _natural(last.upper)]
     if last.step is not None or -1 in ends or ends == [None, None]:
         return None
@@ -131,18 +168,26 @@ def _slice(target: ast.expr) -> _Slice | None:
 
 def _lead(lead: Sequence[ast.expr]) -> tuple[str, int] | None:
     """What stands before a dimension, as text, and which it is."""
-    if len(lead) == 1 and isinstance(lead[0], ast.Constant) and lead[0].value is Ellipsis:
+    if (
+        len(lead) == 1
+        and isinstance(lead[0], ast.Constant)
+        and lead[0].value is Ellipsis
+    ):
         return "..., ", -1
     return (":, " * len(lead), len(lead)) if all(map(_is_whole, lead)) else None
 
 
 def _is_whole(node: ast.expr) -> bool:
     """``:``."""
-    return isinstance(node, ast.Slice) and node.lower is node.upper is node.step is None
+    return (
+        isinstance(node, ast.Slice)
+        and node.lower is node.upper is node.step is None
+    )
 
 
 def _natural(node: ast.expr | None) -> int | None:
-    """A constant that counts from the beginning; -1 for anything else that is given."""
+    """A constant that counts from the beginning; -1 for anything else that is
+    given."""
     if node is None:
         return None
     value = node.value if isinstance(node, ast.Constant) else -1
@@ -150,37 +195,54 @@ def _natural(node: ast.expr | None) -> int | None:
 
 
 def _has_sizes_of(file: ParsedFile, value: ast.expr, part: str) -> bool:
-    """Whether a value is computed of a part, each element by itself, so that it has at least its sizes: a
-    value of more could not be assigned to it."""
+    """Whether a value is computed of a part, each element by itself, so that it has
+    at least its sizes: a value of more could not be assigned to it."""
     if file.text(value) == part:
         return True
-    return any(_has_sizes_of(file, operand, part) for operand in _operands_of_its_sizes(file, value))
+    return any(
+        _has_sizes_of(file, operand, part)
+        for operand in _operands_of_its_sizes(file, value)
+    )
 
 
 def _operands_of_its_sizes(file: ParsedFile, value: ast.expr) -> Sequence[ast.expr]:
-    """The operands of an element-wise expression of which each has at most the sizes of its result; none of
-    another expression."""
+    """The operands of an element-wise expression of which each has at most the
+    sizes of its result; none of another expression."""
     if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub):
         return [value.operand]
     if isinstance(value, ast.BinOp):
-        by_elements = type(value.op) in SIGN_OF_NODE and not isinstance(value.op, ast.MatMult)
+        by_elements = type(value.op) in SIGN_OF_NODE and not isinstance(
+            value.op, ast.MatMult
+        )
         return [value.left, value.right] if by_elements else []
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not value.keywords:
+    if (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and not value.keywords
+    ):
         return _operand_of_call(file, value, value.func)
     return []
 
 
-def _operand_of_call(file: ParsedFile, call: ast.Call, function: ast.Attribute) -> Sequence[ast.expr]:
-    """The tensor that an element-wise method or function of torch is called on, its other arguments
-    numbers."""
-    if f"aten::{function.attr}" not in ELEMENTWISE or not all(map(is_number, call.args[1:])):
+def _operand_of_call(
+    file: ParsedFile, call: ast.Call, function: ast.Attribute
+) -> Sequence[ast.expr]:
+    """The tensor that an element-wise method or function of torch is called on, its
+    other arguments numbers."""
+    if f"aten::{function.attr}" not in ELEMENTWISE or not all(
+        map(is_number, call.args[1:])
+    ):
         return []
     owner = (file.meaning(function) or "").rpartition(".")[0]
     return call.args[:1] if owner == "torch" else [function.value]
 
 
 def _rewritten(
-    file: ParsedFile, node: ast.AST, part: _Slice, value: str, named: tuple[str, tuple[Edit, ...]]
+    file: ParsedFile,
+    node: ast.AST,
+    part: _Slice,
+    value: str,
+    named: tuple[str, tuple[Edit, ...]],
 ) -> Rewritten:
     """The statement as a line that joins the parts.
 
@@ -210,8 +272,16 @@ REWRITE = Rewrite(
     write,
     fits=lambda line: line.shown.op == _ASSIGNS or sign_of(line.shown.op) in _SIGNS,
     examples=(
-        Example("x[..., :2] += y[..., :2]", "x = torch.cat([x[..., :2] + y[..., :2], x[..., 2:]], -1)", _ADD),
-        Example("x[..., 2:] += y[..., 2:]", "x = torch.cat([x[..., :2], x[..., 2:] + y[..., 2:]], -1)", _ADD),
+        Example(
+            "x[..., :2] += y[..., :2]",
+            "x = torch.cat([x[..., :2] + y[..., :2], x[..., 2:]], -1)",
+            _ADD,
+        ),
+        Example(
+            "x[..., 2:] += y[..., 2:]",
+            "x = torch.cat([x[..., :2], x[..., 2:] + y[..., 2:]], -1)",
+            _ADD,
+        ),
         Example(
             "x[..., 2:4] *= y[..., :1] - 1",
             "x = torch.cat([x[..., :2], x[..., 2:4] * (y[..., :1] - 1), x[..., 4:]], -1)",
@@ -239,13 +309,21 @@ REWRITE = Rewrite(
         ),
         Example("x[..., -1] += y", None, _ADD),
         Example(
-            "x[:, 1:3] += y[:, :2]", "x = torch.cat([x[:, :1], x[:, 1:3] + y[:, :2], x[:, 3:]], 1)", _ADD
+            "x[:, 1:3] += y[:, :2]",
+            "x = torch.cat([x[:, :1], x[:, 1:3] + y[:, :2], x[:, 3:]], 1)",
+            _ADD,
         ),
         Example("x[:2] += y[:2]", "x = torch.cat([x[:2] + y[:2], x[2:]], 0)", _ADD),
         Example(
-            "x[..., :2] = 0.0", "x = torch.cat([torch.full_like(x[..., :2], 0.0), x[..., 2:]], -1)", _COPY
+            "x[..., :2] = 0.0",
+            "x = torch.cat([torch.full_like(x[..., :2], 0.0), x[..., 2:]], -1)",
+            _COPY,
         ),
-        Example("x[0] = 1.0", "x = torch.cat([torch.full_like(x[:1], 1.0), x[1:]], 0)", _COPY),
+        Example(
+            "x[0] = 1.0",
+            "x = torch.cat([torch.full_like(x[:1], 1.0), x[1:]], 0)",
+            _COPY,
+        ),
         Example(
             "w = y[..., 3] * 2.0\nx[..., 0] = w",
             "w = y[..., 3] * 2.0\nx = torch.cat([w.unsqueeze(-1), x[..., 1:]], -1)",
@@ -255,15 +333,23 @@ REWRITE = Rewrite(
         Example("x[..., 0] = y", None, _COPY),  # its sizes do not show
         Example("x[..., 0] = y", None, _BROADCAST),  # broadcast
         Example("x[..., i] += y", None, _ADD),
-        Example("x[..., :2] += y[..., :2]", None, Shown("aten::add_", fuser="none")),  # takes no cat
+        Example(
+            "x[..., :2] += y[..., :2]", None, Shown("aten::add_", fuser="none")
+        ),  # takes no cat
         Example("x[..., :2] = y", None, _COPY),
         Example("x[..., :2] = x[..., :2].mean()", None, _COPY),
-        Example("x[..., -2:] += y", None, _ADD),  # how many come before it does not show
+        Example(
+            "x[..., -2:] += y", None, _ADD
+        ),  # how many come before it does not show
         Example("x[..., ::2] += y", None, _ADD),
         Example("x[:, ::2] += y", None, _ADD),
         Example("x[y, :2] += z", None, _ADD),
         Example("x[..., :2] += y", None, Shown("aten::add_", gradients=True)),
-        Example("x[..., :2] += y", None, Shown("aten::add_", types=("Long(4, strides=[1])",))),
+        Example(
+            "x[..., :2] += y",
+            None,
+            Shown("aten::add_", types=("Long(4, strides=[1])",)),
+        ),
         Example("self.s[..., :2] += y", None, _ADD),
     ),
 )

@@ -1,8 +1,9 @@
-"""A Python file as ``ast`` and ``tokenize`` read it: its nodes with their characters, and the meaning of its
-names.
+"""A Python file as ``ast`` and ``tokenize`` read it: its nodes with their
+characters, and the meaning of its names.
 
-``ast`` counts bytes of UTF-8 and leaves out parentheses and comments; ``tokenize`` finds these. An expression
-inside an f-string has the span of the whole string: its own position is wrong before Python 3.12.
+``ast`` counts bytes of UTF-8 and leaves out parentheses and comments; ``tokenize``
+finds these. An expression inside an f-string has the span of the whole string: its
+own position is wrong before Python 3.12.
 """
 
 from __future__ import annotations
@@ -26,14 +27,26 @@ LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_STRINGS = tuple(getattr(ast, name) for name in ("JoinedStr", "TemplateStr") if hasattr(ast, name))
+_STRINGS = tuple(
+    getattr(ast, name)
+    for name in ("JoinedStr", "TemplateStr")
+    if hasattr(ast, name)
+)
 _LAYOUT = frozenset(
-    [tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER]
+    [
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    ]
 )
 
 
 class Unreadable(Exception):
-    """The file is not Python for the interpreter that runs fusiondoc; the text is the reason."""
+    """The file is not Python for the interpreter that runs fusiondoc; the text is
+    the reason."""
 
 
 class Token(NamedTuple):
@@ -54,7 +67,9 @@ class ParsedFile:
     def __init__(self, source: SourceText) -> None:
         self.source = source
         try:
-            with warnings.catch_warnings():  # of the compiler, on literals such as "\\d"
+            with (
+                warnings.catch_warnings()
+            ):  # of the compiler, on literals such as "\\d"
                 warnings.simplefilter("ignore")
                 self.tree = ast.parse(source.text)
         except SyntaxError as error:
@@ -66,7 +81,9 @@ class ParsedFile:
         self._parents: dict[ast.AST, ast.AST] = {}
         self._string_of: dict[ast.AST, ast.AST] = {}
         for node in ast.walk(self.tree):
-            string = node if isinstance(node, _STRINGS) else self._string_of.get(node)
+            string = (
+                node if isinstance(node, _STRINGS) else self._string_of.get(node)
+            )
             for child in ast.iter_child_nodes(node):
                 self._parents[child] = node
                 if string is not None:
@@ -79,7 +96,8 @@ class ParsedFile:
         return [0, *(found.end() for found in _LINE_END.finditer(self.source.text))]
 
     def offset_of_line(self, line: int) -> int:
-        """The offset at which a line begins, counted from 1; the length of the text behind the last one."""
+        """The offset at which a line begins, counted from 1; the length of the text
+        behind the last one."""
         starts = self._line_starts
         return starts[line - 1] if line <= len(starts) else len(self.source.text)
 
@@ -89,26 +107,34 @@ class ParsedFile:
 
     def text_of_line(self, line: int) -> str:
         """A line without its line end."""
-        return self.source.text[self.offset_of_line(line) : self.offset_of_line(line + 1)].rstrip("\r\n")
+        return self.source.text[
+            self.offset_of_line(line) : self.offset_of_line(line + 1)
+        ].rstrip("\r\n")
 
     def _offset(self, line: int, byte: int) -> int:
         start = self._line_starts[line - 1]
         text = self.source.text[start : start + byte]
         if text.isascii():
             return start + byte
-        return start + len(text.encode("utf-8", "surrogatepass")[:byte].decode("utf-8", "replace"))
+        return start + len(
+            text.encode("utf-8", "surrogatepass")[:byte].decode("utf-8", "replace")
+        )
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        """Its characters, without parentheses around it; a tuple's own belong to it."""
+        """Its characters, without parentheses around it; a tuple's own belong to
+        it."""
         node = self._string_of.get(node, node)
-        assert isinstance(node, (ast.expr, ast.stmt, ast.arg, ast.keyword, ast.alias))
+        assert isinstance(
+            node, (ast.expr, ast.stmt, ast.arg, ast.keyword, ast.alias)
+        )
         start = self._offset(node.lineno, node.col_offset)
         if node.end_lineno is None or node.end_col_offset is None:
             return start, start
         return start, self._offset(node.end_lineno, node.end_col_offset)
 
     def outer_span(self, node: ast.expr) -> tuple[int, int]:
-        """Its characters with all parentheses around it, but not those of a call."""
+        """Its characters with all parentheses around it, but not those of a
+        call."""
         start, end = self.span(node)
         first = bisect.bisect_left(self._tokens, (start,))
         last = bisect.bisect_left(self._tokens, (end,)) - 1
@@ -118,9 +144,14 @@ class ParsedFile:
         return start, end
 
     def _in_parentheses(self, first: int, last: int) -> bool:
-        """Whether two tokens are parentheses that only group: those of a call follow an operand."""
+        """Whether two tokens are parentheses that only group: those of a call
+        follow an operand."""
         tokens = self._tokens
-        if first < 0 or last >= len(tokens) or (tokens[first].text, tokens[last].text) != ("(", ")"):
+        if (
+            first < 0
+            or last >= len(tokens)
+            or (tokens[first].text, tokens[last].text) != ("(", ")")
+        ):
             return False
         before = tokens[first - 1].text if first else ""
         is_operand = before.isidentifier() and not keyword.iskeyword(before)
@@ -128,19 +159,27 @@ class ParsedFile:
 
     @cached_property
     def _tokens(self) -> list[Token]:
-        """Empty where ``tokenize`` refuses what ``ast`` reads: then no parentheses are found."""
+        """Empty where ``tokenize`` refuses what ``ast`` reads: then no parentheses
+        are found."""
         try:
             every = list(self._all_tokens())
         except (tokenize.TokenError, SyntaxError):
             return []
         return [
-            Token(self._token_offset(token.start), self._token_offset(token.end), token.string)
+            Token(
+                self._token_offset(token.start),
+                self._token_offset(token.end),
+                token.string,
+            )
             for token in every
             if token.type not in _LAYOUT
         ]
 
     def _all_tokens(self) -> Iterator[tokenize.TokenInfo]:
-        lines = (self.text_of_line(line) + "\n" for line in range(1, len(self._line_starts) + 1))
+        lines = (
+            self.text_of_line(line) + "\n"
+            for line in range(1, len(self._line_starts) + 1)
+        )
         return tokenize.generate_tokens(lambda: next(lines, ""))
 
     def _token_offset(self, position: tuple[int, int]) -> int:
@@ -194,7 +233,8 @@ class ParsedFile:
         return not before.strip() and (not behind or behind.startswith("#"))
 
     def comment_behind(self, statement: ast.stmt) -> int | None:
-        """Where the comment behind a statement begins, on its last line; None without one."""
+        """Where the comment behind a statement begins, on its last line; None
+        without one."""
         end = self.span(statement)[1]
         behind = self.source.text[end : self.after(statement)]
         return end + behind.index("#") if behind.strip().startswith("#") else None
@@ -207,11 +247,14 @@ class ParsedFile:
 
     @cached_property
     def indent(self) -> str:
-        """What the file's first indented block is indented with; four spaces without one."""
+        """What the file's first indented block is indented with; four spaces
+        without one."""
         for node in walk(self.tree):
             if is_compound(node):
                 first = next(
-                    child for child in walk(node) if isinstance(child, ast.stmt) and child is not node
+                    child
+                    for child in walk(node)
+                    if isinstance(child, ast.stmt) and child is not node
                 )
                 lead = self.lead(first)
                 if lead and self.has_own_lines(first):
@@ -219,9 +262,14 @@ class ParsedFile:
         return "    "
 
     def ends_line(self, offset: int) -> str:
-        """The line end that has to come before what is put at the end of a file without one."""
+        """The line end that has to come before what is put at the end of a file
+        without one."""
         text = self.source.text
-        return self.newline if offset and offset == len(text) and text[-1] not in "\r\n" else ""
+        return (
+            self.newline
+            if offset and offset == len(text) and text[-1] not in "\r\n"
+            else ""
+        )
 
     # -- edits -----------------------------------------------------------------------------------------------
 
@@ -261,17 +309,39 @@ class ParsedFile:
         above = self.parent(node)
         if isinstance(above, ast.keyword):
             above = self.parent(above)
-        return above if isinstance(above, ast.Call) and above.func is not node else None
+        return (
+            above
+            if isinstance(above, ast.Call) and above.func is not node
+            else None
+        )
 
     def function_of(self, node: ast.AST) -> Function | None:
-        return next((above for above in self.parents(node) if isinstance(above, FUNCTIONS)), None)
+        return next(
+            (above for above in self.parents(node) if isinstance(above, FUNCTIONS)),
+            None,
+        )
 
     def class_of(self, node: ast.AST) -> ast.ClassDef | None:
-        return next((above for above in self.parents(node) if isinstance(above, ast.ClassDef)), None)
+        return next(
+            (
+                above
+                for above in self.parents(node)
+                if isinstance(above, ast.ClassDef)
+            ),
+            None,
+        )
 
     def statement_of(self, node: ast.AST) -> ast.stmt | None:
-        """The simple statement that it is part of; None in the header of a compound statement."""
-        found = next((one for one in (node, *self.parents(node)) if isinstance(one, ast.stmt)), None)
+        """The simple statement that it is part of; None in the header of a compound
+        statement."""
+        found = next(
+            (
+                one
+                for one in (node, *self.parents(node))
+                if isinstance(one, ast.stmt)
+            ),
+            None,
+        )
         return None if found is None or is_compound(found) else found
 
     def block_of(self, statement: ast.AST) -> list[ast.stmt]:
@@ -285,12 +355,18 @@ class ParsedFile:
 
     @cached_property
     def signatures(self) -> Sequence[tuple[int, int]]:
-        """The characters of each argument of a function and of each annotated result."""
+        """The characters of each argument of a function and of each annotated
+        result."""
         parts: list[ast.AST | None] = []
         for function in self.nodes:
             if isinstance(function, FUNCTIONS):
                 given = function.args
-                parts += [function.returns, *arguments_of(function), given.vararg, given.kwarg]
+                parts += [
+                    function.returns,
+                    *arguments_of(function),
+                    given.vararg,
+                    given.kwarg,
+                ]
                 parts += [*given.defaults, *given.kw_defaults]
         return [self.span(part) for part in parts if part is not None]
 
@@ -300,15 +376,20 @@ class ParsedFile:
         return list(walk(self.tree))
 
     def on_line(self, line: int) -> Sequence[ast.AST]:
-        """The nodes of the simple statements and headers that have this line, outer ones first, from left to
-        right. What stands in an f-string is left out: it has no characters of its own."""
+        """The nodes of the simple statements and headers that have this line, outer
+        ones first, from left to right. What stands in an f-string is left out: it
+        has no characters of its own."""
         return self._by_line.get(line, [])
 
     @cached_property
     def _by_line(self) -> dict[int, list[ast.AST]]:
         found: dict[int, list[ast.AST]] = {}
         for node in self.nodes:
-            if not isinstance(node, (ast.expr, ast.stmt)) or is_compound(node) or node in self._string_of:
+            if (
+                not isinstance(node, (ast.expr, ast.stmt))
+                or is_compound(node)
+                or node in self._string_of
+            ):
                 continue
             around = self.statement_of(node) or node
             for line in range(self.line(around), self.last_line(around) + 1):
@@ -325,7 +406,8 @@ class ParsedFile:
 
     @cached_property
     def imported(self) -> dict[str, str]:
-        """Names that imports bind anywhere in the file -> what they stand for: F -> torch.nn.functional."""
+        """Names that imports bind anywhere in the file -> what they stand for: F ->
+        torch.nn.functional."""
         found: dict[str, str] = {}
         for node in self.nodes:
             found.update(bound_by_import(node))
@@ -335,7 +417,12 @@ class ParsedFile:
     def identifiers(self) -> frozenset[str]:
         """Every name that stands in the file."""
         names = [token.text for token in self._tokens if token.text.isidentifier()]
-        return frozenset([*names, *(node.id for node in self.nodes if isinstance(node, ast.Name))])
+        return frozenset(
+            [
+                *names,
+                *(node.id for node in self.nodes if isinstance(node, ast.Name)),
+            ]
+        )
 
     def meaning(self, node: ast.AST) -> str | None:
         """What a name or attribute of an imported module stands for: ``F.relu`` is
@@ -350,16 +437,23 @@ class ParsedFile:
     def free_name(self, *wanted: str) -> str:
         """The first name that the file does not use."""
         numbered = (f"{wanted[0]}_{number}" for number in range(2, 1000))
-        return next(name for name in (*wanted, *numbered) if name not in self.identifiers)
+        return next(
+            name for name in (*wanted, *numbered) if name not in self.identifiers
+        )
 
     def reads_after(self, node: ast.AST, name: str) -> bool:
-        """Whether what a name stands for at a statement is read behind it, or in a loop around it."""
+        """Whether what a name stands for at a statement is read behind it, or in a
+        loop around it."""
         function, statement = self.function_of(node), self.statement_of(node)
         if function is None or statement is None:
             return True
         if _assigns(statement, name):
             return False
-        reads = [self.span(use)[0] for use in names_in(function, name) if self._is_read(use)]
+        reads = [
+            self.span(use)[0]
+            for use in names_in(function, name)
+            if self._is_read(use)
+        ]
         _, end = self.span(statement)
         loops = self.loops_around(statement)
         if not loops:
@@ -367,25 +461,33 @@ class ParsedFile:
         start, _ = self.span(loops[-1])
         block = self.block_of(statement)
         above = block[: block.index(statement)]
-        made = max((self.span(one)[0] for one in above if _assigns(one, name)), default=end)
+        made = max(
+            (self.span(one)[0] for one in above if _assigns(one, name)), default=end
+        )
         return any(start <= at < made or at >= end for at in reads)
 
     def _is_read(self, use: ast.Name) -> bool:
-        return isinstance(use.ctx, ast.Load) or isinstance(self.parent(use), ast.AugAssign)
+        return isinstance(use.ctx, ast.Load) or isinstance(
+            self.parent(use), ast.AugAssign
+        )
 
 
 def _assigns(statement: ast.stmt, name: str) -> bool:
     targets = statement.targets if isinstance(statement, ast.Assign) else ()
-    return any(isinstance(target, ast.Name) and target.id == name for target in targets)
+    return any(
+        isinstance(target, ast.Name) and target.id == name for target in targets
+    )
 
 
 _MOST_TEXT = 300_000
-"""Characters of a file that a report parses: its tree takes some six hundred times as much memory."""
+"""Characters of a file that a report parses: its tree takes some six hundred times
+as much memory."""
 
 
 @lru_cache(maxsize=8)
 def parsed_text(text: str, name: str) -> ParsedFile | None:
-    """The text of a file, for a report; None where it is not Python, or very long."""
+    """The text of a file, for a report; None where it is not Python, or very
+    long."""
     if len(text) > _MOST_TEXT:
         return None
     try:
@@ -398,7 +500,9 @@ def is_compound(node: ast.AST) -> bool:
     """Whether it is a statement with a block of its own."""
     if not isinstance(node, ast.stmt):
         return False
-    return isinstance(getattr(node, "body", None), list) or isinstance(getattr(node, "cases", None), list)
+    return isinstance(getattr(node, "body", None), list) or isinstance(
+        getattr(node, "cases", None), list
+    )
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
@@ -412,7 +516,9 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
 
 def names_in(node: ast.AST, name: str) -> Iterator[ast.Name]:
     """Where a name stands in an expression or statement."""
-    return (one for one in walk(node) if isinstance(one, ast.Name) and one.id == name)
+    return (
+        one for one in walk(node) if isinstance(one, ast.Name) and one.id == name
+    )
 
 
 def dotted(node: ast.AST | None) -> str | None:
@@ -442,16 +548,24 @@ def default_of(function: Function, argument: ast.arg) -> ast.expr | None:
 
 
 def bound_by_import(node: ast.AST) -> dict[str, str]:
-    """Names that an import statement binds -> what they stand for; of another statement none."""
+    """Names that an import statement binds -> what they stand for; of another
+    statement none."""
     if isinstance(node, ast.Import):
         short = {
-            alias.name.split(".")[0]: alias.name.split(".")[0] for alias in node.names if not alias.asname
+            alias.name.split(".")[0]: alias.name.split(".")[0]
+            for alias in node.names
+            if not alias.asname
         }
-        return {**short, **{alias.asname: alias.name for alias in node.names if alias.asname}}
+        return {
+            **short,
+            **{alias.asname: alias.name for alias in node.names if alias.asname},
+        }
     if not isinstance(node, ast.ImportFrom):
         return {}
     base = "." * node.level + (node.module or "")
     dot = "" if base.endswith(".") or not base else "."
     return {
-        alias.asname or alias.name: f"{base}{dot}{alias.name}" for alias in node.names if alias.name != "*"
+        alias.asname or alias.name: f"{base}{dot}{alias.name}"
+        for alias in node.names
+        if alias.name != "*"
     }

@@ -1,6 +1,7 @@
-"""``x.to(y.dtype)`` -> ``x.type_as(y)``: no dtype as a constant, and the type of a tensor is known. The plan
-shows whether the ``y`` of ``x.to(y)`` is a tensor: a dtype or a device is none of the types.
-``x.type(y.dtype)`` is the same operator; of ``x.to(y.device, y.dtype)`` type_as takes both from ``y``.
+"""``x.to(y.dtype)`` -> ``x.type_as(y)``: no dtype as a constant, and the type of a
+tensor is known. The plan shows whether the ``y`` of ``x.to(y)`` is a tensor: a
+dtype or a device is none of the types. ``x.type(y.dtype)`` is the same operator; of
+``x.to(y.device, y.dtype)`` type_as takes both from ``y``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,14 @@ import ast
 from collections.abc import Iterator
 
 from fusiondoc.changes.edits import Edit
-from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown, on_one_line
+from fusiondoc.changes.rewrite import (
+    Example,
+    Line,
+    Rewrite,
+    Rewritten,
+    Shown,
+    on_one_line,
+)
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
 
@@ -18,13 +26,21 @@ def write(line: Line) -> Iterator[Rewritten]:
     """One for each call of ``to`` or ``type`` that takes the dtype of a tensor."""
     file = line.file
     for node in file.on_line(line.number):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CALLS:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in _CALLS
+        ):
             like = _like(file, node, len(line.shown.types))
             if like is not None:
-                edit = Edit(file.source.path, *_method_call(file, node), f"type_as({like})")
+                edit = Edit(
+                    file.source.path, *_method_call(file, node), f"type_as({like})"
+                )
                 title = on_one_line(f"{file.text(node)} as type_as({like})")
                 is_dtype = ".dtype" in file.text(node)[len(file.text(node.func)) :]
-                yield Rewritten(title, (edit,), sure=is_dtype or len(line.shown.types) > 1)
+                yield Rewritten(
+                    title, (edit,), sure=is_dtype or len(line.shown.types) > 1
+                )
 
 
 _CALLS = ("to", "type")
@@ -46,14 +62,27 @@ def _like(file: ParsedFile, node: ast.Call, tensors: int) -> str | None:
     if owner is not None:
         return owner
     called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-    is_tensor = isinstance(value, ast.Name) and called == "to" and "dtype" not in given and tensors != 1
+    is_tensor = (
+        isinstance(value, ast.Name)
+        and called == "to"
+        and "dtype" not in given
+        and tensors != 1
+    )
     return file.text(value) if is_tensor else None
 
 
 def _owner_of(file: ParsedFile, value: ast.expr, name: str) -> str | None:
     """``y`` of ``y.dtype``; None of ``torch.dtype``."""
-    is_of_one = isinstance(value, ast.Attribute) and value.attr == name and file.meaning(value) is None
-    return file.text(value.value) if is_of_one and isinstance(value, ast.Attribute) else None
+    is_of_one = (
+        isinstance(value, ast.Attribute)
+        and value.attr == name
+        and file.meaning(value) is None
+    )
+    return (
+        file.text(value.value)
+        if is_of_one and isinstance(value, ast.Attribute)
+        else None
+    )
 
 
 def _method_call(file: ParsedFile, node: ast.Call) -> tuple[int, int]:
@@ -70,16 +99,36 @@ REWRITE = Rewrite(
     fits=lambda line: line.shown.op == "aten::to",
     each_call=True,
     examples=(
-        Example("h = x.to(y.dtype) * z.to(y.dtype)", "h = x.type_as(y) * z.type_as(y)", Shown("aten::to")),
+        Example(
+            "h = x.to(y.dtype) * z.to(y.dtype)",
+            "h = x.type_as(y) * z.type_as(y)",
+            Shown("aten::to"),
+        ),
         Example("h = x.to(y.dtype)", "h = x.type_as(y)", Shown("aten::to")),
         Example("h = x.to(dtype=y.dtype)", "h = x.type_as(y)", Shown("aten::to")),
         Example("h = x.type(y.dtype)", "h = x.type_as(y)", Shown("aten::to")),
-        Example("h = x.to(y.device, y.dtype)", "h = x.type_as(y)", Shown("aten::to")),
-        Example("h = x.to(device=y.device, dtype=y.dtype)", "h = x.type_as(y)", Shown("aten::to")),
-        Example("h = x.to(dtype=y.dtype, device=y.device)", "h = x.type_as(y)", Shown("aten::to")),
-        Example("h = x.to(y)", "h = x.type_as(y)", Shown("aten::to", types=(_FLOAT, _FLOAT))),
+        Example(
+            "h = x.to(y.device, y.dtype)", "h = x.type_as(y)", Shown("aten::to")
+        ),
+        Example(
+            "h = x.to(device=y.device, dtype=y.dtype)",
+            "h = x.type_as(y)",
+            Shown("aten::to"),
+        ),
+        Example(
+            "h = x.to(dtype=y.dtype, device=y.device)",
+            "h = x.type_as(y)",
+            Shown("aten::to"),
+        ),
+        Example(
+            "h = x.to(y)",
+            "h = x.type_as(y)",
+            Shown("aten::to", types=(_FLOAT, _FLOAT)),
+        ),
         Example("h = x.to(y)", "h = x.type_as(y)", Shown("aten::to"), sure=False),
-        Example("h = x.to(y)", None, Shown("aten::to", types=(_FLOAT,))),  # y is a dtype
+        Example(
+            "h = x.to(y)", None, Shown("aten::to", types=(_FLOAT,))
+        ),  # y is a dtype
         Example("h = x.to(torch.half)", None, Shown("aten::to")),
         Example("h = x.to(y.device)", None, Shown("aten::to")),
         Example("h = x.to(y.dtype, True)", None, Shown("aten::to")),

@@ -1,4 +1,5 @@
-"""``fusiondoc``: finds the command, runs it, and turns every known failure into a message and exit status.
+"""``fusiondoc``: finds the command, runs it, and turns every known failure into a
+message and exit status.
 
 Every call imports it, so it imports next to nothing.
 """
@@ -20,7 +21,13 @@ import click
 
 from fusiondoc.cli.memory_limit import memory_was_full
 from fusiondoc.cli.streams import open_streams
-from fusiondoc.errors import CANNOT_RUN, INTERRUPTED, OWN_FAULT, FusiondocError, did_you_mean
+from fusiondoc.errors import (
+    CANNOT_RUN,
+    INTERRUPTED,
+    OWN_FAULT,
+    FusiondocError,
+    did_you_mean,
+)
 from fusiondoc.version import __version__
 
 COMMANDS = {
@@ -40,7 +47,8 @@ COMMANDS = {
     "captures": "List, show and remove the captures in .fusiondoc/.",
     "explain": "Explain a finding code.",
 }
-"""Command name -> help line. The module of a command is imported when it runs, never before."""
+"""Command name -> help line. The module of a command is imported when it runs,
+never before."""
 
 
 def command_of(name: str) -> click.Command:
@@ -55,12 +63,15 @@ _MOST_WIDTH = 100
 
 
 class LazyGroup(click.Group):
-    """Imports a command's module only when that command is used, so that ``--help`` starts fast."""
+    """Imports a command's module only when that command is used, so that ``--help``
+    starts fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(
+        self, ctx: click.Context, cmd_name: str
+    ) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
         return command_of(cmd_name)
@@ -69,7 +80,10 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
-            raise click.UsageError(f"no such command '{args[0]}'. {did_you_mean(args[0], COMMANDS)}", ctx)
+            raise click.UsageError(
+                f"no such command '{args[0]}'. {did_you_mean(args[0], COMMANDS)}",
+                ctx,
+            )
         name, command, rest = super().resolve_command(ctx, args)
         own = rest[: rest.index("--")] if "--" in rest else rest
         if (
@@ -80,13 +94,16 @@ class LazyGroup(click.Group):
             _configure(ctx)
         return name, command, rest
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
 
 def _configure(ctx: click.Context) -> None:
-    """Defaults from the configuration, if there is one; only then is anything imported for it."""
+    """Defaults from the configuration, if there is one; only then is anything
+    imported for it."""
     from fusiondoc import captures
 
     ctx.call_on_close(captures.forget)
@@ -100,14 +117,19 @@ def _configure(ctx: click.Context) -> None:
 
 
 def _remove_unpacked() -> None:
-    """Archives that were read lie unpacked in a temporary folder, which a signal would leave there."""
+    """Archives that were read lie unpacked in a temporary folder, which a signal
+    would leave there."""
     archives = sys.modules.get("fusiondoc.workflows.archives")
     if archives is not None:
         archives.remove_unpacked()
 
 
 @click.command(
-    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": _MOST_WIDTH}
+    cls=LazyGroup,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": _MOST_WIDTH,
+    },
 )
 @click.version_option(__version__, prog_name="fusiondoc")
 def cli() -> None:
@@ -124,7 +146,8 @@ def cli() -> None:
 
 
 class _Signalled(BaseException):
-    """A signal that ends this process, once half-written files have been removed."""
+    """A signal that ends this process, once half-written files have been
+    removed."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -133,8 +156,8 @@ class _Signalled(BaseException):
 
 @contextlib.contextmanager
 def _signals_raise() -> Iterator[None]:
-    """Inside the block SIGTERM and SIGHUP raise instead of ending the process at once; while a child runs,
-    ``runner/child.py`` counts them."""
+    """Inside the block SIGTERM and SIGHUP raise instead of ending the process at
+    once; while a child runs, ``runner/child.py`` counts them."""
 
     before: dict[int, Any] = {}
 
@@ -157,23 +180,28 @@ def _signals_raise() -> Iterator[None]:
 
 
 def _help_width() -> int:
-    """Columns of help, as click works them out; but click imports shutil for it, with all its archives."""
+    """Columns of help, as click works them out; but click imports shutil for it,
+    with all its archives."""
     columns = os.environ.get("COLUMNS", "")
     try:
-        width = int(columns) if columns.isdigit() else os.get_terminal_size(1).columns
+        width = (
+            int(columns) if columns.isdigit() else os.get_terminal_size(1).columns
+        )
     except (ValueError, OSError):  # stdout is closed, or no terminal
         width = 80
     return max(min(width or 80, _MOST_WIDTH) - 2, 50)
 
 
 _COLLECT_AFTER = (50_000, 20, 100)
-"""Thresholds of the garbage collector. The report of a long log has millions of objects and few cycles: with
-those of Python (700, 10, 10) a sixth of the time of ``parse`` goes into looking for them."""
+"""Thresholds of the garbage collector. The report of a long log has millions of
+objects and few cycles: with those of Python (700, 10, 10) a sixth of the time of
+``parse`` goes into looking for them."""
 
 
 def _print_wrong_usage(error: click.ClickException, words: Sequence[str]) -> None:
-    """click's own message in the form of all others: a small letter, and the next step. click does not name
-    the command of an option that lacks its argument; ``words`` of the command line do."""
+    """click's own message in the form of all others: a small letter, and the next
+    step. click does not name the command of an option that lacks its argument;
+    ``words`` of the command line do."""
     message = error.format_message().rstrip(".")
     _print_error(f"error: {message[:1].lower()}{message[1:]}")
     command = words[0] if words and words[0] in COMMANDS else ""
@@ -181,7 +209,10 @@ def _print_wrong_usage(error: click.ClickException, words: Sequence[str]) -> Non
         own = "; options of a script follow --: fusiondoc diagnose --script FILE.py -- OPTIONS"
     else:
         own = ""
-    print(f"next: {' '.join(['fusiondoc', *filter(None, [command])])} --help{own}", file=sys.stderr)
+    print(
+        f"next: {' '.join(['fusiondoc', *filter(None, [command])])} --help{own}",
+        file=sys.stderr,
+    )
 
 
 def _print_with_hint(error: FusiondocError) -> None:
@@ -193,7 +224,10 @@ def _print_with_hint(error: FusiondocError) -> None:
 def _print_system_error(error: OSError) -> None:
     _print_error(f"error: {error}")
     if error.errno == errno.ENOSPC:
-        print("next: Free some space, or choose another file with --output.", file=sys.stderr)
+        print(
+            "next: Free some space, or choose another file with --output.",
+            file=sys.stderr,
+        )
     else:
         print("next: Check the path and its permissions.", file=sys.stderr)
 
@@ -206,7 +240,10 @@ def main(argv: list[str] | None = None) -> None:
     try:
         with _signals_raise():
             status = cli.main(
-                args=argv, prog_name="fusiondoc", standalone_mode=False, terminal_width=_help_width()
+                args=argv,
+                prog_name="fusiondoc",
+                standalone_mode=False,
+                terminal_width=_help_width(),
             )
     except _Signalled as ending:
         signal.signal(ending.number, signal.SIG_DFL)
@@ -225,7 +262,8 @@ def main(argv: list[str] | None = None) -> None:
     except MemoryError:
         memory_is_full()
     except BrokenPipeError:
-        # The reader (head, less) went away: not an error. Keep the interpreter from flushing into it again.
+        # The reader (head, less) went away: not an error. Keep the interpreter from
+        # flushing into it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
@@ -248,7 +286,8 @@ def _lacks_memory(error: Exception) -> bool:
 
 
 def interrupted() -> NoReturn:
-    """End after Ctrl-C (status 130). A second Ctrl-C would only show where Python was."""
+    """End after Ctrl-C (status 130). A second Ctrl-C would only show where Python
+    was."""
     while True:
         try:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -262,7 +301,8 @@ def interrupted() -> NoReturn:
 
 
 def memory_is_full() -> NoReturn:
-    """The end where this machine, or what this process may have of it, has no more memory (status 4)."""
+    """The end where this machine, or what this process may have of it, has no more
+    memory (status 4)."""
     print(
         "error: there is not enough memory for this.\n"
         "next: Raise the limit of this process (ulimit -v, or that of the container), use a machine with more"
@@ -273,7 +313,8 @@ def memory_is_full() -> NoReturn:
 
 
 def _print_error(text: str) -> None:
-    """A message that may quote a log or a path: no command to the terminal or to the runner of GitHub."""
+    """A message that may quote a log or a path: no command to the terminal or to
+    the runner of GitHub."""
     from fusiondoc.masking import masked
     from fusiondoc.rendering.printable import in_github_log, visible
 
@@ -285,14 +326,26 @@ def _own_fault(error: Exception) -> None:
     import tempfile
     import traceback
 
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    print(f"error: fusiondoc failed: {type(error).__name__}: {str(error)[:200]!r}", file=sys.stderr)
+    text = "".join(
+        traceback.format_exception(type(error), error, error.__traceback__)
+    )
+    print(
+        f"error: fusiondoc failed: {type(error).__name__}: {str(error)[:200]!r}",
+        file=sys.stderr,
+    )
     where = ""
     try:
         with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", errors="backslashreplace", prefix="fusiondoc-", suffix=".txt", delete=False
+            "w",
+            encoding="utf-8",
+            errors="backslashreplace",
+            prefix="fusiondoc-",
+            suffix=".txt",
+            delete=False,
         ) as file:
-            file.write(f"fusiondoc {__version__}, Python {sys.version}, {sys.platform}\n\n{text}")
+            file.write(
+                f"fusiondoc {__version__}, Python {sys.version}, {sys.platform}\n\n{text}"
+            )
         where = f" Its details are in {file.name}."
     except OSError:
         where = "\n" + text
@@ -308,10 +361,12 @@ SHARED = "pyproject.toml"
 
 
 def _configuration() -> tuple[str, str] | None:
-    """Path and kind ("yaml" or "toml") of the nearest configuration, from the current folder upward.
+    """Path and kind ("yaml" or "toml") of the nearest configuration, from the
+    current folder upward.
 
-    ``fusiondoc.yaml`` comes before a ``pyproject.toml`` in the same folder, which counts only if it holds
-    ``[tool.fusiondoc]``. The search ends at the folder that holds ``.git``.
+    ``fusiondoc.yaml`` comes before a ``pyproject.toml`` in the same folder, which
+    counts only if it holds ``[tool.fusiondoc]``. The search ends at the folder that
+    holds ``.git``.
     """
     try:
         here = Path.cwd()
@@ -329,7 +384,8 @@ def _configuration() -> tuple[str, str] | None:
 
 
 def _mentions(path: Path) -> bool:
-    """Whether a parser of TOML may find our table; most files have none, and the parser takes time."""
+    """Whether a parser of TOML may find our table; most files have none, and the
+    parser takes time."""
     from fusiondoc.whole_files import read_within
 
     try:

@@ -1,5 +1,5 @@
-"""``fusiondoc bench``: a model in every variant on the same inputs, timed side by side. (named as
-workflows/bench.py: that does it)"""
+"""``fusiondoc bench``: a model in every variant on the same inputs, timed side by
+side. (named as workflows/bench.py: that does it)"""
 
 from __future__ import annotations
 
@@ -42,9 +42,13 @@ ENDINGS = {
 @click.command(name="bench", cls=CommandWithShortHelp)
 @click.argument("target", required=False, shell_complete=complete_files)
 @click.option(
-    "--suite", metavar="NAME", help="Time the programs of a suite instead of a target: tutorial, xformers."
+    "--suite",
+    metavar="NAME",
+    help="Time the programs of a suite instead of a target: tutorial, xformers.",
 )
-@click.option("--list-suites", is_flag=True, help="Show the suites and their cases, and exit.")
+@click.option(
+    "--list-suites", is_flag=True, help="Show the suites and their cases, and exit."
+)
 @click.option(
     "--case",
     "cases",
@@ -83,9 +87,17 @@ ENDINGS = {
     help="As --input, with sets of sizes: 'float32[8,{64,128,256},1024]' is three shapes.",
 )
 @click.option(
-    "--random-sizes", is_flag=True, help="Give every step other sizes, near those of the inputs (20 of them)."
+    "--random-sizes",
+    is_flag=True,
+    help="Give every step other sizes, near those of the inputs (20 of them).",
 )
-@click.option("--rounds", type=int, default=15, show_default=True, help="Rounds of each variant and phase.")
+@click.option(
+    "--rounds",
+    type=int,
+    default=15,
+    show_default=True,
+    help="Rounds of each variant and phase.",
+)
 @click.option(
     "--processes",
     type=int,
@@ -103,11 +115,19 @@ ENDINGS = {
     help="An interpreter whose torch runs the model; by default this one. Repeat to compare several.",
 )
 @run_option("trace", "Trace the model for TorchScript instead of scripting it.")
-@click.option("--eval", "eval_mode", is_flag=True, help="Put a module into eval mode first.")
+@click.option(
+    "--eval", "eval_mode", is_flag=True, help="Put a module into eval mode first."
+)
 @run_option("device")
 @run_option("seed", "Seed of torch.", default=0, show_default=True)
-@run_option("knobs", "Set a knob of torch in every variant (fusiondoc knobs lists them). Repeat for more.")
-@run_option("timeout", "Give up a variant that needs longer than this to warm up, or for a round.")
+@run_option(
+    "knobs",
+    "Set a knob of torch in every variant (fusiondoc knobs lists them). Repeat for more.",
+)
+@run_option(
+    "timeout",
+    "Give up a variant that needs longer than this to warm up, or for a round.",
+)
 @click.option(
     "--fail-on",
     multiple=True,
@@ -166,9 +186,13 @@ def command(
         )
     plan = suite_named(suite) if suite is not None else None
     request = BenchRequest(
-        target=parse_target(plan.cases[0].target if plan is not None else str(target)),
+        target=parse_target(
+            plan.cases[0].target if plan is not None else str(target)
+        ),
         pythons=pythons or (Path(sys.executable),),
-        variants=_in_order(variants or (plan.variants if plan is not None else VARIANTS)),
+        variants=_in_order(
+            variants or (plan.variants if plan is not None else VARIANTS)
+        ),
         eval=eval_mode,
         knobs=chosen_knobs(knobs),
         shapes=expanded(shapes),
@@ -179,7 +203,15 @@ def command(
     else:
         bench = run_bench(request, _progress)
     for output in outputs or (None,):
-        write(_text(bench, format_of(format_, output, ENDINGS), output, full=small is False), output)
+        write(
+            _text(
+                bench,
+                format_of(format_, output, ENDINGS),
+                output,
+                full=small is False,
+            ),
+            output,
+        )
     if bench.interrupted:
         return INTERRUPTED
     return _status(bench, fail_on)
@@ -194,7 +226,9 @@ def _status(bench: Any, fail_on: Collection[str]) -> int:
 
 def _in_order(variants: Collection[str]) -> tuple[str, ...]:
     """As the table has them, and eager in any case."""
-    return tuple(name for name in (*VARIANTS, EACH_CALL) if name in variants or name == EAGER)
+    return tuple(
+        name for name in (*VARIANTS, EACH_CALL) if name in variants or name == EAGER
+    )
 
 
 def _text(bench: Any, format_: str, output: Path | None, full: bool) -> str:
@@ -221,13 +255,16 @@ LINE_SECONDS = 10.0
 
 
 class _Lines:
-    """A line on stderr at the start and every ten seconds, also while one step takes longer than that."""
+    """A line on stderr at the start and every ten seconds, also while one step
+    takes longer than that."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._at: tuple[str, int, int] | None = None
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._now_and_then, name="fusiondoc progress", daemon=True)
+        self._thread = threading.Thread(
+            target=self._now_and_then, name="fusiondoc progress", daemon=True
+        )
 
     def say(self, doing: str, done: int, total: int) -> None:
         first, self._at = self._at is None, (doing, done, total)
@@ -242,7 +279,9 @@ class _Lines:
 
     def _now_and_then(self) -> None:
         while not self._over.wait(LINE_SECONDS):
-            with contextlib.suppress(OSError, ValueError):  # a reader that went away is no reason to stop
+            with contextlib.suppress(
+                OSError, ValueError
+            ):  # a reader that went away is no reason to stop
                 self._show()
 
     def _show(self) -> None:
@@ -263,7 +302,13 @@ def _progress() -> Iterator[Any]:
             lines.end()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("{task.description}"),

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from fusiondoc.cli.options import captures_option
-from fusiondoc.cli.output import complete_captures, notify, output_option, print_result
+from fusiondoc.cli.output import (
+    complete_captures,
+    notify,
+    output_option,
+    print_result,
+)
 from fusiondoc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,12 +23,23 @@ if TYPE_CHECKING:
 
 
 @click.command("bundle")
-@click.argument("capture", required=False, metavar="[CAPTURE]", shell_complete=complete_captures)
-@output_option("A .tar.xz or .zip file; by default CAPTURE.tar.xz in this folder.", metavar="FILE")
-@click.option("--no-source", is_flag=True, help="Leave out the copies of your Python files.")
-@click.option("--dry-run", is_flag=True, help="Show what would be in it, and write nothing.")
+@click.argument(
+    "capture", required=False, metavar="[CAPTURE]", shell_complete=complete_captures
+)
+@output_option(
+    "A .tar.xz or .zip file; by default CAPTURE.tar.xz in this folder.",
+    metavar="FILE",
+)
+@click.option(
+    "--no-source", is_flag=True, help="Leave out the copies of your Python files."
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Show what would be in it, and write nothing."
+)
 @captures_option
-def command(capture: str | None, output: Path | None, no_source: bool, dry_run: bool) -> int:
+def command(
+    capture: str | None, output: Path | None, no_source: bool, dry_run: bool
+) -> int:
     """Pack a capture for a bug report, with names and secrets replaced; without CAPTURE, the newest.
 
     User, host, home folder, project folder, folders below /opt and its like, and e-mail addresses become
@@ -46,7 +62,8 @@ def command(capture: str | None, output: Path | None, no_source: bool, dry_run: 
 
     if output is not None and not is_archive_name(output.name):
         raise UsageError(
-            f"{output}: a bundle is a {' or '.join(ENDINGS)} file", "For example: -o report.tar.xz"
+            f"{output}: a bundle is a {' or '.join(ENDINGS)} file",
+            "For example: -o report.tar.xz",
         )
     if capture is None:
         found = CaptureStore().newest()
@@ -81,18 +98,29 @@ def _show(done: Bundle, output: Path | None) -> None:
     table.add_column(overflow="fold")
     table.add_row("FILE", "SIZE", "REPLACED")
     for packed_file in done.files:
-        replaced = ", ".join(f"{kind} {number}" for kind, number in packed_file.replaced.items())
-        table.add_row(packed_file.name, size(packed_file.size), replaced or "nothing")
-    print_result(drawn(table, shutil.get_terminal_size((80, 24)).columns, colour=False), nl=False)
+        replaced = ", ".join(
+            f"{kind} {number}" for kind, number in packed_file.replaced.items()
+        )
+        table.add_row(
+            packed_file.name, size(packed_file.size), replaced or "nothing"
+        )
+    print_result(
+        drawn(table, shutil.get_terminal_size((80, 24)).columns, colour=False),
+        nl=False,
+    )
     if done.left_out:
         notify(f"left out: {', '.join(done.left_out)}")
     notify("secrets were looked for of these kinds:")
     for kind in done.looked_for:
         notify(f"  {kind}")
     if not is_installed():
-        notify(f"the rules of detect-secrets know more services: pip install 'fusiondoc[{EXTRA}]'")
+        notify(
+            f"the rules of detect-secrets know more services: pip install 'fusiondoc[{EXTRA}]'"
+        )
     if output is None:
         notify("nothing was written (--dry-run)")
     else:
-        notify(f"wrote {output} ({size(output.stat().st_size)}); look at it before you send it, and")
+        notify(
+            f"wrote {output} ({size(output.stat().st_size)}); look at it before you send it, and"
+        )
         notify(f"read it with: fusiondoc parse {output}")

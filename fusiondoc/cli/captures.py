@@ -15,7 +15,12 @@ from fusiondoc.captures.ending import Seconds
 from fusiondoc.captures.probe_records import FuserSwitch
 from fusiondoc.captures.store import CaptureStore, given_name, is_kept
 from fusiondoc.cli.options import captures_option
-from fusiondoc.cli.output import complete_captures, format_option, notify, print_result
+from fusiondoc.cli.output import (
+    complete_captures,
+    format_option,
+    notify,
+    print_result,
+)
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_in
 from fusiondoc.probe import first_line
@@ -77,11 +82,17 @@ def show(name: str | None, format_: str | None) -> None:
     store = CaptureStore()
     capture = store.get(name) if name else store.newest()
     if format_ == "json":
-        print_result(json.dumps({"schema": SCHEMA, "capture": capture.document()}, indent=1))
+        print_result(
+            json.dumps({"schema": SCHEMA, "capture": capture.document()}, indent=1)
+        )
         return
     from fusiondoc.rendering.drawing import drawn, names_and_texts
 
-    known = [(f"{title}:", visible(value)) for title, value in masked_in(_details(capture)) if value]
+    known = [
+        (f"{title}:", visible(value))
+        for title, value in masked_in(_details(capture))
+        if value
+    ]
     table = names_and_texts(len("variables: "))
     for row in known:
         table.add_row(*row)
@@ -106,7 +117,9 @@ def keep(names: tuple[str, ...]) -> None:
 
 @command.command()
 @click.argument("names", nargs=-1, shell_complete=complete_captures)
-@click.option("--all", "every", is_flag=True, help="Remove all captures of this folder.")
+@click.option(
+    "--all", "every", is_flag=True, help="Remove all captures of this folder."
+)
 @captures_option
 def remove(names: tuple[str, ...], every: bool) -> None:
     """Remove captures by name.
@@ -116,7 +129,10 @@ def remove(names: tuple[str, ...], every: bool) -> None:
       fusiondoc captures remove 20260102-030405-model
     """
     if every == bool(names):
-        raise UsageError("name the captures to remove, or give --all", "fusiondoc captures lists them.")
+        raise UsageError(
+            "name the captures to remove, or give --all",
+            "fusiondoc captures lists them.",
+        )
     store = CaptureStore()
     removed = store.remove_all() if every else store.remove(*names)
     for name in removed:
@@ -132,40 +148,66 @@ def _print_list(format_: str | None) -> None:
         print_result(json.dumps({"schema": SCHEMA, "captures": rows}, indent=1))
         return
     if not captures:
-        notify("There are no captures here. Make one with: fusiondoc diagnose TARGET")
+        notify(
+            "There are no captures here. Make one with: fusiondoc diagnose TARGET"
+        )
         return
     _print_lines(_lines_of(captures))
 
 
 def _lines_of(captures: Sequence[Capture]) -> list[tuple[str, ...]]:
-    """The cells of the table, heads first; KEPT is a column only where one is kept."""
+    """The cells of the table, heads first; KEPT is a column only where one is
+    kept."""
     kept = any(is_kept(capture.path) for capture in captures)
-    heads = ("NAME", *(("KEPT",) if kept else ()), "FUSER", "TORCH", "ENDED", "TARGET")
+    heads = (
+        "NAME",
+        *(("KEPT",) if kept else ()),
+        "FUSER",
+        "TORCH",
+        "ENDED",
+        "TARGET",
+    )
     lines: list[tuple[str, ...]] = [heads]
     for capture in captures:
         row = _summary(capture)
-        stays = (row["given_name"] or ("yes" if row["kept"] else ""),) if kept else ()
-        line = (row["name"], *stays, row["fuser"] or "?", row["torch"] or "?", row["ended"], row["target"])
+        stays = (
+            (row["given_name"] or ("yes" if row["kept"] else ""),) if kept else ()
+        )
+        line = (
+            row["name"],
+            *stays,
+            row["fuser"] or "?",
+            row["torch"] or "?",
+            row["ended"],
+            row["target"],
+        )
         lines.append(tuple(map(one_line, line)))
     return lines
 
 
 def _print_lines(lines: Sequence[tuple[str, ...]]) -> None:
-    """The last column is the target, of which the terminal gets the end that fits."""
+    """The last column is the target, of which the terminal gets the end that
+    fits."""
     from rich.table import Table
 
     from fusiondoc.rendering.drawing import drawn
 
-    others = sum(max(len(line[column]) for line in lines) + 2 for column in range(len(lines[0]) - 1))
+    others = sum(
+        max(len(line[column]) for line in lines) + 2
+        for column in range(len(lines[0]) - 1)
+    )
     left = max(_LEAST_TARGET, shutil.get_terminal_size((80, 24)).columns - others)
     table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     for *words, target in lines:
-        table.add_row(*words, target if len(target) <= left else "…" + target[1 - left :])
+        table.add_row(
+            *words, target if len(target) <= left else "…" + target[1 - left :]
+        )
     print_result(drawn(table, others + left, colour=False), nl=False)
 
 
 _LEAST_TARGET = 12
-"""Columns that the list gives a target at least; of longer ones the end is shown."""
+"""Columns that the list gives a target at least; of longer ones the end is
+shown."""
 
 
 def _summary(capture: Capture) -> dict[str, Any]:
@@ -185,7 +227,9 @@ def _summary(capture: Capture) -> dict[str, Any]:
 
 def _details(capture: Capture) -> list[tuple[str, str]]:
     request, records = capture.request, capture.records
-    variables = [f"{name}={value}" for name, value in request.environment_set.items()]
+    variables = [
+        f"{name}={value}" for name, value in request.environment_set.items()
+    ]
     size = capture.log_path.stat().st_size if capture.log_path.exists() else 0
     return [
         ("capture", str(capture.path)),
@@ -196,7 +240,8 @@ def _details(capture: Capture) -> list[tuple[str, str]]:
         (
             "options",
             " ".join(
-                f"{option.name}={shlex.quote(option.value)}" for option in request.options.values_in_words()
+                f"{option.name}={shlex.quote(option.value)}"
+                for option in request.options.values_in_words()
             ),
         ),
         ("python", f"{request.python} ({request.python_version})"),
@@ -213,7 +258,11 @@ def _details(capture: Capture) -> list[tuple[str, str]]:
 
 
 def _fuser(switch: FuserSwitch) -> str:
-    return f"{switch.effective or ''} ({switch.why})" if switch.why else switch.effective or ""
+    return (
+        f"{switch.effective or ''} ({switch.why})"
+        if switch.why
+        else switch.effective or ""
+    )
 
 
 def _seconds(measured: Seconds) -> Iterator[str]:

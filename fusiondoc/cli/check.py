@@ -1,4 +1,5 @@
-"""``fusiondoc check``: hold a run or a log against a file of expected fusion groups."""
+"""``fusiondoc check``: hold a run or a log against a file of expected fusion
+groups."""
 
 from __future__ import annotations
 
@@ -10,9 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fusiondoc.cli.check_all import check_all, check_file, chosen_sections, folder_of_results
+from fusiondoc.cli.check_all import (
+    check_all,
+    check_file,
+    chosen_sections,
+    folder_of_results,
+)
 from fusiondoc.cli.help import CommandWithShortHelp
-from fusiondoc.cli.options import make_request, model_name_option, peak_option, run_options, store_for
+from fusiondoc.cli.options import (
+    make_request,
+    model_name_option,
+    peak_option,
+    run_options,
+    store_for,
+)
 from fusiondoc.cli.output import (
     check_fail_on,
     complete_files,
@@ -23,7 +35,13 @@ from fusiondoc.cli.output import (
     print_result,
     report_options,
 )
-from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, NotFound, UsageError, did_you_mean
+from fusiondoc.errors import (
+    FINDINGS_FOUND,
+    INTERRUPTED,
+    NotFound,
+    UsageError,
+    did_you_mean,
+)
 
 if TYPE_CHECKING:
     from fusiondoc.errors import FusiondocError
@@ -33,11 +51,23 @@ if TYPE_CHECKING:
 
 
 @click.command(name="check", cls=CommandWithShortHelp)
-@click.argument("targets", nargs=-1, metavar="[TARGET | LOG...] [-- ARGS...]", shell_complete=complete_files)
-@click.option(
-    "--expect", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="The YAML file."
+@click.argument(
+    "targets",
+    nargs=-1,
+    metavar="[TARGET | LOG...] [-- ARGS...]",
+    shell_complete=complete_files,
 )
-@click.option("--update", is_flag=True, help="Update the file to what is found; show the changes.")
+@click.option(
+    "--expect",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The YAML file.",
+)
+@click.option(
+    "--update",
+    is_flag=True,
+    help="Update the file to what is found; show the changes.",
+)
 @click.option(
     "--section",
     "only",
@@ -77,7 +107,9 @@ if TYPE_CHECKING:
     help="Without TARGET: where results of unchanged models are kept; by default in the folder of captures.",
 )
 @click.option(
-    "--no-cache", is_flag=True, help="Without TARGET: run every model, and keep no result for the next check."
+    "--no-cache",
+    is_flag=True,
+    help="Without TARGET: run every model, and keep no result for the next check.",
 )
 @click.option(
     "--history",
@@ -88,7 +120,9 @@ if TYPE_CHECKING:
 @model_name_option
 @run_options
 @click.option(
-    "--no-rerun", is_flag=True, help="Do not run again to see why groups fell back, or whose error it is."
+    "--no-rerun",
+    is_flag=True,
+    help="Do not run again to see why groups fell back, or whose error it is.",
 )
 @peak_option
 @report_options
@@ -129,7 +163,12 @@ def command(
     expect = _named_file(expect)
     expectations = _expectations(expect, update)
     _known_sections(expectations, only)
-    choices = {"--file-only": file_only, "--only": patterns, "--jobs": jobs, "--changed-since": changed_since}
+    choices = {
+        "--file-only": file_only,
+        "--only": patterns,
+        "--jobs": jobs,
+        "--changed-since": changed_since,
+    }
     if _is_for_all(targets, expectations, update, choices):
         assert expectations is not None
         _refuse_options_of_a_run(options)
@@ -153,7 +192,9 @@ def command(
     of_capture: FusiondocError | None = None
     if targets and is_target(targets[0], notify):
         need_profile = expectations is not None and expectations.need_profile
-        done = _run(targets, options, rerun=not no_rerun, profile=need_profile, peak=peak)
+        done = _run(
+            targets, options, rerun=not no_rerun, profile=need_profile, peak=peak
+        )
         if done.interrupted:
             notify("interrupted; nothing was checked")
             return INTERRUPTED
@@ -166,7 +207,12 @@ def command(
         report = without_suppressed(report)
     if update:
         _refuse_failed_run(expect, report)
-        update_file(expect, report, only, diff_to_stdout=(format_ or "text") == "text" and output is None)
+        update_file(
+            expect,
+            report,
+            only,
+            diff_to_stdout=(format_ or "text") == "text" and output is None,
+        )
         expectations = _expectations(expect, False)
     assert expectations is not None  # without a file --update has made one
     report = _checked(report, expectations, only)
@@ -180,7 +226,8 @@ def command(
 
 
 def _keep_line(history: Path | None, report: Report, only: tuple[str, ...]) -> None:
-    """Add the line of a run to the file of ``--history``; of a section that was named, by its name."""
+    """Add the line of a run to the file of ``--history``; of a section that was
+    named, by its name."""
     if history is None:
         return
     from fusiondoc.workflows.lines_of_runs import append_lines, line_of
@@ -200,11 +247,12 @@ def _is_for_all(
     Args:
         choices: the options that choose among sections, with their values.
 
-    Raises:
-        UsageError: options that choose among sections where the command line or nothing names it.
+    Raises: UsageError: options that choose among sections where the command line or
+        nothing names it.
     """
     named = expectations is not None and any(
-        section.run.target is not None or section.when.target for section in expectations.sections
+        section.run.target is not None or section.when.target
+        for section in expectations.sections
     )
     if not targets and not update and (named or choices["--file-only"]):
         return True
@@ -228,7 +276,11 @@ def _refuse_options_of_a_run(options: dict[str, Any]) -> None:
 
 
 def _run(
-    targets: Sequence[str], options: dict[str, Any], rerun: bool, profile: bool, peak: float | None
+    targets: Sequence[str],
+    options: dict[str, Any],
+    rerun: bool,
+    profile: bool,
+    peak: float | None,
 ) -> Finished:
     """The run of a target, with the arguments of its script, and its report."""
     # Imported here: they take longer than the modules that read a log.
@@ -246,9 +298,13 @@ def _run(
 
 
 def _raise_failure(
-    failed: FusiondocError | None, report: Report, format_: str | None, output: Path | None
+    failed: FusiondocError | None,
+    report: Report,
+    format_: str | None,
+    output: Path | None,
 ) -> None:
-    """Raise the error of a run, behind its report where a format or file is requested."""
+    """Raise the error of a run, behind its report where a format or file is
+    requested."""
     if failed is None:
         return
     if format_ is not None or output is not None:
@@ -256,26 +312,38 @@ def _raise_failure(
     raise failed
 
 
-def _show(report: Report, update: bool, format_: str | None, output: Path | None) -> None:
-    """The checked report; after --update only where a format or file is requested."""
-    from fusiondoc.reports.text.expectations import broken_expectations, expectation_text
+def _show(
+    report: Report, update: bool, format_: str | None, output: Path | None
+) -> None:
+    """The checked report; after --update only where a format or file is
+    requested."""
+    from fusiondoc.reports.text.expectations import (
+        broken_expectations,
+        expectation_text,
+    )
 
     if not update or format_ is not None or output is not None:
         emit(report, format_, output, expectation_text)
     if (update or output is not None) and not in_github():
-        for line in broken_expectations(report):  # so that the log of a CI job shows why it failed
+        for line in broken_expectations(
+            report
+        ):  # so that the log of a CI job shows why it failed
             notify(line)
 
 
 def _report_of_logs(
     arguments: Sequence[str], given: Sequence[str], peak: float | None
 ) -> tuple[Report, FusiondocError | None]:
-    """The report of logs, a capture, or the newest capture, and the error that ended its run; ``given``
-    are run options, which fit none."""
+    """The report of logs, a capture, or the newest capture, and the error that
+    ended its run; ``given`` are run options, which fit none."""
     from fusiondoc.workflows.load import failure_of_run, log_from
 
     if given:
-        what = f"'{arguments[0]}' is a log" if arguments else "without a TARGET the newest capture is read"
+        what = (
+            f"'{arguments[0]}' is a log"
+            if arguments
+            else "without a TARGET the newest capture is read"
+        )
         raise UsageError(
             f"{given[0]} is for running a model, but {what}",
             "A TARGET is FILE.py, FILE.py:NAME, package.module:NAME or FILE.pt.",
@@ -326,7 +394,8 @@ def _expectations(file: Path, update: bool) -> Expectations | None:
 
 
 def _refuse_failed_run(file: Path, report: Report) -> None:
-    """Refuse --update after a failed fused run: its groups are not to be expected of the next run."""
+    """Refuse --update after a failed fused run: its groups are not to be expected
+    of the next run."""
     from fusiondoc.expectations.gate import FUSER_FAILED
 
     if any(finding.code == FUSER_FAILED for finding in report.findings):
@@ -336,19 +405,29 @@ def _refuse_failed_run(file: Path, report: Report) -> None:
         )
 
 
-def _known_sections(expectations: Expectations | None, only: tuple[str, ...]) -> None:
-    """Refuse a section that the file does not have; none is refused of a file that --update is to make."""
+def _known_sections(
+    expectations: Expectations | None, only: tuple[str, ...]
+) -> None:
+    """Refuse a section that the file does not have; none is refused of a file that
+    --update is to make."""
     if expectations is None:
         return
     names = [section.name for section in expectations.sections]
     for name in only:
         if name not in names:
-            hint = did_you_mean(name, filter(None, names)) if any(names) else "Its sections have no names."
+            hint = (
+                did_you_mean(name, filter(None, names))
+                if any(names)
+                else "Its sections have no names."
+            )
             raise UsageError(f"{expectations.file} has no section '{name}'", hint)
 
 
-def _checked(report: Report, expectations: Expectations, only: tuple[str, ...]) -> Report:
-    """The report with the outcome of each expectation of the sections that hold for it."""
+def _checked(
+    report: Report, expectations: Expectations, only: tuple[str, ...]
+) -> Report:
+    """The report with the outcome of each expectation of the sections that hold for
+    it."""
     from datetime import datetime, timezone
 
     from fusiondoc.expectations.policy import gate_with_policy, notes_on_exceptions
@@ -363,18 +442,26 @@ def _checked(report: Report, expectations: Expectations, only: tuple[str, ...]) 
     return replace(report, expectations=tuple(rows))
 
 
-def _sections(report: Report, expectations: Expectations, only: tuple[str, ...]) -> list[Section]:
+def _sections(
+    report: Report, expectations: Expectations, only: tuple[str, ...]
+) -> list[Section]:
     from fusiondoc.expectations.applies import why_not
     from fusiondoc.expectations.renamed_target import sections_for
 
     if only:
-        return [section for section in expectations.sections if section.name in only]
+        return [
+            section for section in expectations.sections if section.name in only
+        ]
     sections = sections_for(expectations, report)
     if sections:
         return sections
-    reasons = [f"{s.name or 'the file'}: {why_not(s.when, report)}" for s in expectations.sections[:5]]
+    reasons = [
+        f"{s.name or 'the file'}: {why_not(s.when, report)}"
+        for s in expectations.sections[:5]
+    ]
     raise UsageError(
-        f"no section of {expectations.file} is for this run\n  " + "\n  ".join(reasons),
+        f"no section of {expectations.file} is for this run\n  "
+        + "\n  ".join(reasons),
         "--update adds one, --section NAME checks one regardless.",
     )
 
@@ -382,8 +469,11 @@ def _sections(report: Report, expectations: Expectations, only: tuple[str, ...])
 _BOM = b"\xef\xbb\xbf"
 
 
-def update_file(file: Path, report: Report, only: Sequence[str], diff_to_stdout: bool) -> None:
-    """Bring the file in line with the report; the difference goes to stdout, or to stderr beside a report."""
+def update_file(
+    file: Path, report: Report, only: Sequence[str], diff_to_stdout: bool
+) -> None:
+    """Bring the file in line with the report; the difference goes to stdout, or to
+    stderr beside a report."""
     from fusiondoc.expectations.read_file import read_text
     from fusiondoc.expectations.update import refuse_to_drop_backward, updated
     from fusiondoc.whole_files import alone, read_within, write_whole
@@ -401,10 +491,15 @@ def update_file(file: Path, report: Report, only: Sequence[str], diff_to_stdout:
             write_whole(file, mark + after.encode("utf-8"))
         except OSError as error:
             raise UsageError(
-                f"cannot write {file}: {error.strerror}", "Choose another file with --expect."
+                f"cannot write {file}: {error.strerror}",
+                "Choose another file with --expect.",
             ) from None
     difference = difflib.unified_diff(
-        before.splitlines(), after.splitlines(), f"{file} (before)", f"{file} (now)", lineterm=""
+        before.splitlines(),
+        after.splitlines(),
+        f"{file} (before)",
+        f"{file} (now)",
+        lineterm="",
     )
     for line in difference:
         (print_result if diff_to_stdout else notify)(line)

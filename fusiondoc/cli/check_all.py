@@ -1,4 +1,5 @@
-"""``fusiondoc check`` without a target: every section of the file, one table and one exit status."""
+"""``fusiondoc check`` without a target: every section of the file, one table and
+one exit status."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fusiondoc.cli.output import annotate_github, format_of, in_colour, in_github, notify, write
+from fusiondoc.cli.output import (
+    annotate_github,
+    format_of,
+    in_colour,
+    in_github,
+    notify,
+    write,
+)
 from fusiondoc.errors import FINDINGS_FOUND, UsageError
 from fusiondoc.model import count
 
@@ -32,7 +40,8 @@ def check_all(
     output: Path | None,
     history: Path | None,
 ) -> int:
-    """Check the sections, print the result, and return the exit status of the worst.
+    """Check the sections, print the result, and return the exit status of the
+    worst.
 
     Args:
         cache: the folder of kept results; None for a check without them.
@@ -48,7 +57,8 @@ def check_all(
     wanted = format_of(format_, output)
     if wanted not in FORMATS:
         raise UsageError(
-            f"there is no format '{wanted}' of a check of many models", f"Known: {', '.join(FORMATS)}."
+            f"there is no format '{wanted}' of a check of many models",
+            f"Known: {', '.join(FORMATS)}.",
         )
     results = CheckCache(cache, dict(os.environ)) if cache is not None else None
     since = None
@@ -83,18 +93,23 @@ def check_file(expectations: Expectations, sections: Sequence[Section]) -> int:
     from fusiondoc.expectations.policy import notes_on_exceptions
     from fusiondoc.workflows.expectations_without_run import problems_without_run
 
-    for note in notes_on_exceptions(expectations, datetime.now(timezone.utc).date()):
+    for note in notes_on_exceptions(
+        expectations, datetime.now(timezone.utc).date()
+    ):
         notify(f"note: {note}")
     problems = problems_without_run(expectations, sections)
     for problem in problems:
         notify(problem)
     if not problems:
-        notify(f"{expectations.file}: {count(len(sections), 'section')}, nothing wrong; no model was run")
+        notify(
+            f"{expectations.file}: {count(len(sections), 'section')}, nothing wrong; no model was run"
+        )
     return FINDINGS_FOUND if problems else 0
 
 
 def _summarise(checked: CheckedModels, output: Path | None) -> None:
-    """What the log of a CI job shows where the result went to a file, and the summary of GitHub Actions."""
+    """What the log of a CI job shows where the result went to a file, and the
+    summary of GitHub Actions."""
     from fusiondoc.reports.checked_models_documents import as_markdown
     from fusiondoc.views.checked_models_sections import verdict
     from fusiondoc.views.losses_in_sentences import expected_and_found
@@ -108,13 +123,15 @@ def _summarise(checked: CheckedModels, output: Path | None) -> None:
     if in_github():
         from fusiondoc.reports.code_annotations import github_of_models
 
-        reports = [model.report for model in checked.models if model.report is not None]
+        reports = [
+            model.report for model in checked.models if model.report is not None
+        ]
         annotate_github(github_of_models(reports), as_markdown(checked))
 
 
 def folder_of_results(named: Path | None, without: bool) -> Path | None:
-    """Where results of unchanged models are kept: the folder of --cache, else one beside the captures; None
-    for --no-cache."""
+    """Where results of unchanged models are kept: the folder of --cache, else one
+    beside the captures; None for --no-cache."""
     from fusiondoc.captures.store import CaptureStore
 
     if without:
@@ -125,7 +142,8 @@ def folder_of_results(named: Path | None, without: bool) -> Path | None:
 def chosen_sections(
     expectations: Expectations, names: Sequence[str], patterns: Sequence[str]
 ) -> tuple[Section, ...]:
-    """The sections of ``--section NAME`` and ``--only PATTERN``; all without either.
+    """The sections of ``--section NAME`` and ``--only PATTERN``; all without
+    either.
 
     Raises:
         UsageError: a pattern fits no section.
@@ -136,8 +154,14 @@ def chosen_sections(
     for pattern in patterns:
         if not any(fnmatchcase(section.name, pattern) for section in sections):
             known = ", ".join(section.name for section in sections[:10])
-            raise UsageError(f"--only {pattern}: no section has such a name", f"There are: {known}")
+            raise UsageError(
+                f"--only {pattern}: no section has such a name",
+                f"There are: {known}",
+            )
     if patterns:
-        fits = [any(fnmatchcase(section.name, pattern) for pattern in patterns) for section in sections]
+        fits = [
+            any(fnmatchcase(section.name, pattern) for pattern in patterns)
+            for section in sections
+        ]
         sections = tuple(section for section, does in zip(sections, fits) if does)
     return sections

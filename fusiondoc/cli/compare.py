@@ -1,4 +1,5 @@
-"""``fusiondoc compare``: what changed between two captures, logs or saved reports."""
+"""``fusiondoc compare``: what changed between two captures, logs or saved
+reports."""
 
 from __future__ import annotations
 
@@ -31,17 +32,33 @@ from fusiondoc.model.report import SEVERITIES
 from fusiondoc.numbers import figure
 from fusiondoc.reports import COMPARISON_FORMATS
 
-ENDINGS = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".html": "html"}
+ENDINGS = {
+    ".json": "json",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".html": "html",
+}
 
 
-def _sides(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
-    return [*complete_captures(ctx, param, typed), *complete_files(ctx, param, typed)]
+def _sides(
+    ctx: click.Context, param: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    return [
+        *complete_captures(ctx, param, typed),
+        *complete_files(ctx, param, typed),
+    ]
 
 
-def _words(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
+def _words(
+    ctx: click.Context, param: click.Parameter, typed: str
+) -> list[CompletionItem]:
     from fusiondoc.comparison import WORDS
 
-    known = [CompletionItem(word, help=what) for word, (what, _) in WORDS.items() if word.startswith(typed)]
+    known = [
+        CompletionItem(word, help=what)
+        for word, (what, _) in WORDS.items()
+        if word.startswith(typed)
+    ]
     return [*known, *complete_severities_and_codes(ctx, param, typed)]
 
 
@@ -56,7 +73,9 @@ def _words(ctx: click.Context, param: click.Parameter, typed: str) -> list[Compl
     help="Call a median time slower or faster from this difference.",
 )
 @format_option(COMPARISON_FORMATS)
-@output_option("Write to this file; its ending gives the format.", callback=output_checked)
+@output_option(
+    "Write to this file; its ending gives the format.", callback=output_checked
+)
 @click.option(
     "--fail-on",
     multiple=True,
@@ -102,7 +121,9 @@ def command(
     threshold = _share(slower_than)
     a, b = _both(a, b)
     if a == b == "-":
-        raise UsageError("A and B cannot both be stdin", "Save one of the logs to a file.")
+        raise UsageError(
+            "A and B cannot both be stdin", "Save one of the logs to a file."
+        )
     from fusiondoc.comparison import reached
     from fusiondoc.comparison.compare_reports import compare
     from fusiondoc.workflows import two_benches
@@ -112,7 +133,9 @@ def command(
     if benches is not None:
         given = click.get_current_context().get_parameter_source("slower_than")
         least = threshold if given is not ParameterSource.DEFAULT else 0.0
-        return _compare_benches(benches[0], benches[1], (a, b), least, format_, output, fail_on)
+        return _compare_benches(
+            benches[0], benches[1], (a, b), least, format_, output, fail_on
+        )
     comparison = compare(side(a), side(b), threshold)
     _emit(comparison, format_, output)
     hits = [word for word in fail_on if reached(comparison, word)]
@@ -122,7 +145,8 @@ def command(
 
 
 def _both(a: str | None, b: str | None) -> tuple[str, str]:
-    """The two reports to compare where the user did not name both; notifies which."""
+    """The two reports to compare where the user did not name both; notifies
+    which."""
     if a is not None and b is not None:
         return a, b
     from fusiondoc.captures.store import CaptureStore
@@ -130,7 +154,9 @@ def _both(a: str | None, b: str | None) -> tuple[str, str]:
     store = CaptureStore()
     if a is None:
         old, new = store.two_newest()
-        notify(f"A is {old.name}, B is {new.name}: the two newest captures of {new.request.target.text}")
+        notify(
+            f"A is {old.name}, B is {new.name}: the two newest captures of {new.request.target.text}"
+        )
         return old.name, new.name
     newest = store.newest()
     notify(f"B is {newest.name}, the newest capture")
@@ -147,7 +173,11 @@ def _compare_benches(
     fail_on: tuple[str, ...],
 ) -> int:
     """Two results of ``fusiondoc bench``, or of its suites."""
-    from fusiondoc.comparison.bench_changes import SLOWER, compare_benches, compare_suites
+    from fusiondoc.comparison.bench_changes import (
+        SLOWER,
+        compare_benches,
+        compare_suites,
+    )
     from fusiondoc.model.bench import Suite
     from fusiondoc.reports import bench_documents as documents
     from fusiondoc.reports import json_format
@@ -155,18 +185,28 @@ def _compare_benches(
     format_ = format_of(format_, output, ENDINGS)
     if format_ not in documents.FORMATS_OF_TWO:
         raise UsageError(
-            f"two benches cannot be compared as {format_}", f"Formats: {', '.join(documents.FORMATS_OF_TWO)}."
+            f"two benches cannot be compared as {format_}",
+            f"Formats: {', '.join(documents.FORMATS_OF_TWO)}.",
         )
-    others = [word for word in fail_on if word not in (SLOWER, "any", "environment")]
+    others = [
+        word for word in fail_on if word not in (SLOWER, "any", "environment")
+    ]
     if others:
         raise UsageError(
-            f"--fail-on {others[0]} does not apply to two benches", "For them: slower, environment, any."
+            f"--fail-on {others[0]} does not apply to two benches",
+            "For them: slower, environment, any.",
         )
-    found = (compare_suites if isinstance(a, Suite) else compare_benches)(a, b, names, least)
+    found = (compare_suites if isinstance(a, Suite) else compare_benches)(
+        a, b, names, least
+    )
     if format_ == "text":
         text = documents.as_text(found, **text_style(output))
     else:
-        text = json_format.as_json(found) if format_ == "json" else documents.as_markdown(found)
+        text = (
+            json_format.as_json(found)
+            if format_ == "json"
+            else documents.as_markdown(found)
+        )
     write(text, output)
     hits = {
         SLOWER: bool(found.having(SLOWER)),
@@ -185,7 +225,11 @@ def _check_words(values: tuple[str, ...]) -> None:
     from fusiondoc.model.codes import CODES
 
     for value in values:
-        if value not in WORDS and value not in SEVERITIES and value.upper() not in CODES:
+        if (
+            value not in WORDS
+            and value not in SEVERITIES
+            and value.upper() not in CODES
+        ):
             known = f"Known: {', '.join((*WORDS, *SEVERITIES))}, and codes such as FD201."
             hint = nearest(value, (*WORDS, *SEVERITIES, *CODES)) or known
             raise UsageError(f"unknown word '{value}' for --fail-on", hint)
@@ -195,12 +239,16 @@ def _share(text: str) -> float:
     """``10%`` or ``10`` as 0.1."""
     percent = figure(text.strip().rstrip("%"))
     if percent is None or percent < 0:
-        raise UsageError(f"--slower-than takes a percentage, not '{text}'", "For example: --slower-than 10%")
+        raise UsageError(
+            f"--slower-than takes a percentage, not '{text}'",
+            "For example: --slower-than 10%",
+        )
     return percent / 100
 
 
 def _emit(comparison: Any, format_: str | None, output: Path | None) -> None:
-    """Write the comparison in the requested format to the requested file or stdout."""
+    """Write the comparison in the requested format to the requested file or
+    stdout."""
     format_ = format_of(format_, output, ENDINGS)
     from fusiondoc.rendering.printable import in_github_log
     from fusiondoc.reports import render_comparison

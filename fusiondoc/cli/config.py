@@ -1,4 +1,5 @@
-"""The configuration made into defaults of the command line, which wins over it, and into ``ignore``."""
+"""The configuration made into defaults of the command line, which wins over it, and
+into ``ignore``."""
 
 from __future__ import annotations
 
@@ -23,24 +24,31 @@ PYTHON = "fusiondoc.python"
 """Where the configuration names the interpreter."""
 
 SHARING = ("diagnose", "parse", "check", "kernels", "compare", "bench")
-"""Commands that take the keys at the top; a table of its own sets the options of any command."""
+"""Commands that take the keys at the top; a table of its own sets the options of
+any command."""
 
 RUNNING = ("diagnose", "check", "kernels", "bench", "fix")
-"""Commands that run the user's model, and so the interpreter that a project's file may name."""
+"""Commands that run the user's model, and so the interpreter that a project's file
+may name."""
 
 WRITTEN = ("output", "save", "trace-file", "captures-in", "source-root")
-"""Options that name what is written or removed, or whose files are shown: a project's file may name files and
-folders of the project only."""
+"""Options that name what is written or removed, or whose files are shown: a
+project's file may name files and folders of the project only."""
 
 GIVEN = ("apply", "follow", "force", "trust-capture", "trust-log", "update")
-"""Options by which the user trusts something, lets files be changed or waits for what may never end: no file
-can give them."""
+"""Options by which the user trusts something, lets files be changed or waits for
+what may never end: no file can give them."""
 
-_HINT = "docs/configuration.md lists the keys: those of the long options, and ignore."
+_HINT = (
+    "docs/configuration.md lists the keys: those of the long options, and ignore."
+)
 
 
-def apply(ctx: click.Context, path: str, kind: str, commands: Collection[str]) -> None:
-    """Set the defaults of every command, and remember what is ignored. UsageError for a wrong value."""
+def apply(
+    ctx: click.Context, path: str, kind: str, commands: Collection[str]
+) -> None:
+    """Set the defaults of every command, and remember what is ignored. UsageError
+    for a wrong value."""
     settings = read(path, kind)
     if settings is None:
         return
@@ -48,17 +56,25 @@ def apply(ctx: click.Context, path: str, kind: str, commands: Collection[str]) -
     _set_captures(settings)
     _make_knobs_an_option(settings)
     sharing = {name: _options(ctx, name) for name in SHARING if name in commands}
-    shared_keys = {key for options in sharing.values() for key in options} | {"ignore"}
+    shared_keys = {key for options in sharing.values() for key in options} | {
+        "ignore"
+    }
     defaults: dict[str, dict[str, Any]] = {name: {} for name in sharing}
     for key, value in settings.options.items():
         if not any(_dashed(key) in options for options in sharing.values()):
-            raise _unknown(key, value.position, settings.where, [*shared_keys, *commands])
-        for name, option, default in _of_sharing_commands(key, value, sharing, settings):
+            raise _unknown(
+                key, value.position, settings.where, [*shared_keys, *commands]
+            )
+        for name, option, default in _of_sharing_commands(
+            key, value, sharing, settings
+        ):
             defaults[name][option] = default
     for name, (position, values) in settings.tables.items():
         _refuse_a_wrong_table(name, position, values, shared_keys, commands)
         if name not in commands:
-            raise _unknown(name, position, settings.where, [*shared_keys, *commands])
+            raise _unknown(
+                name, position, settings.where, [*shared_keys, *commands]
+            )
         own = _of_own_table(name, values, _options(ctx, name), settings)
         defaults.setdefault(name, {}).update(own)
     ctx.meta[PYTHON] = _position_of_python(settings)
@@ -67,9 +83,12 @@ def apply(ctx: click.Context, path: str, kind: str, commands: Collection[str]) -
 
 
 def _set_captures(settings: Settings) -> None:
-    """Where captures are kept, and how many; these keys are no options of single commands."""
+    """Where captures are kept, and how many; these keys are no options of single
+    commands."""
     for key in (captures.IN, captures.LAST):
-        named = settings.options.pop(key, None) or settings.options.pop(key.replace("-", "_"), None)
+        named = settings.options.pop(key, None) or settings.options.pop(
+            key.replace("-", "_"), None
+        )
         if named is not None:
             _captures(key, named, settings)
 
@@ -79,14 +98,20 @@ def _make_knobs_an_option(settings: Settings) -> None:
     knob = settings.tables.pop("knob", None)
     if knob is not None:
         position, values = knob
-        pairs = [f"{name}={_knob_text(value.value)}" for name, value in values.items()]
+        pairs = [
+            f"{name}={_knob_text(value.value)}" for name, value in values.items()
+        ]
         settings.options["knob"] = Value(pairs, position)
 
 
 def _of_sharing_commands(
-    key: str, value: Value, sharing: Mapping[str, Mapping[str, click.Option]], settings: Settings
+    key: str,
+    value: Value,
+    sharing: Mapping[str, Mapping[str, click.Option]],
+    settings: Settings,
 ) -> list[tuple[str, str, Any]]:
-    """Command, parameter and default of a key at the top, for the commands that take it.
+    """Command, parameter and default of a key at the top, for the commands that
+    take it.
 
     Raises:
         UsageError: none of the commands that have the option takes the value.
@@ -98,7 +123,9 @@ def _of_sharing_commands(
         if option is None:
             continue
         try:
-            taken.append((name, str(option.name), _checked(option, key, value, settings)))
+            taken.append(
+                (name, str(option.name), _checked(option, key, value, settings))
+            )
         except UsageError as error:  # a format, say, that only others have
             refused.append(error)
     if not taken:
@@ -120,18 +147,25 @@ def _refuse_a_wrong_table(
             f"Give it on the command line: fusiondoc {name} --python FILE",
         )
     if _dashed(name) in shared_keys:
-        raise UsageError(f"{position}: {name} takes a value or a list, not a table", _HINT)
+        raise UsageError(
+            f"{position}: {name} takes a value or a list, not a table", _HINT
+        )
 
 
 def _of_own_table(
-    name: str, values: Mapping[str, Value], options: Mapping[str, click.Option], settings: Settings
+    name: str,
+    values: Mapping[str, Value],
+    options: Mapping[str, click.Option],
+    settings: Settings,
 ) -> dict[str, Any]:
     """Parameter and default of each key in the table of a command."""
     defaults: dict[str, Any] = {}
     for key, value in values.items():
         option = options.get(_dashed(key))
         if option is None:
-            raise _unknown(key, value.position, f"{settings.where}, {name}", options)
+            raise _unknown(
+                key, value.position, f"{settings.where}, {name}", options
+            )
         defaults[str(option.name)] = _checked(option, key, value, settings)
     return defaults
 
@@ -141,11 +175,16 @@ def _position_of_python(settings: Settings) -> str:
     for _, table in settings.tables.values():
         if "python" in table:
             return table["python"].position
-    return settings.options["python"].position if "python" in settings.options else settings.shown
+    return (
+        settings.options["python"].position
+        if "python" in settings.options
+        else settings.shown
+    )
 
 
 def _captures(key: str, value: Value, settings: Settings) -> None:
-    """Where captures are kept, and how many: for every command, those that only read them too."""
+    """Where captures are kept, and how many: for every command, those that only
+    read them too."""
     text = str(value.value)
     if isinstance(value.value, (bool, dict, list)) or value.value is None:
         raise UsageError(f"{value.position}: {key} must be text or a number", _HINT)
@@ -156,11 +195,14 @@ def _captures(key: str, value: Value, settings: Settings) -> None:
 
 
 def without_suppressed(report: Report) -> Report:
-    """The report without the findings that the configuration or a comment suppresses; notes go to stderr."""
+    """The report without the findings that the configuration or a comment
+    suppresses; notes go to stderr."""
     from fusiondoc.diagnosis.diagnose import suppress
 
     ctx = click.get_current_context(silent=True)
-    report, notes = suppress(report, ctx.meta.get(META, ()) if ctx is not None else ())
+    report, notes = suppress(
+        report, ctx.meta.get(META, ()) if ctx is not None else ()
+    )
     for note in notes:
         notify(f"note: {note}")
     return report
@@ -180,7 +222,9 @@ def _options(ctx: click.Context, command: str) -> dict[str, click.Option]:
     }
 
 
-def _checked(option: click.Option, key: str, value: Value, settings: Settings) -> Any:
+def _checked(
+    option: click.Option, key: str, value: Value, settings: Settings
+) -> Any:
     """The value as the option takes it from the configuration."""
     if _dashed(key) in GIVEN:
         raise UsageError(
@@ -189,20 +233,29 @@ def _checked(option: click.Option, key: str, value: Value, settings: Settings) -
         )
     if option.is_flag:
         if not isinstance(value.value, bool):
-            raise UsageError(f"{value.position}: {key} must be true or false, not '{value.value}'", _HINT)
+            raise UsageError(
+                f"{value.position}: {key} must be true or false, not '{value.value}'",
+                _HINT,
+            )
         return value.value
     if isinstance(value.value, list) and not option.multiple:
-        raise UsageError(f"{value.position}: {key} takes one value, not a list", _HINT)
+        raise UsageError(
+            f"{value.position}: {key} takes one value, not a list", _HINT
+        )
     values = value.value if isinstance(value.value, list) else [value.value]
     texts = [_text(option, key, given, value, settings) for given in values]
     return texts if option.multiple else texts[0]
 
 
-def _text(option: click.Option, key: str, given: Any, value: Value, settings: Settings) -> str:
+def _text(
+    option: click.Option, key: str, given: Any, value: Value, settings: Settings
+) -> str:
     """A value of an option as text, as it would be given on the command line."""
     if isinstance(given, (bool, dict, list)) or given is None:
         what = str(given).lower() if isinstance(given, bool) else "that"
-        raise UsageError(f"{value.position}: {key} must be text or a number, not {what}", _HINT)
+        raise UsageError(
+            f"{value.position}: {key} must be text or a number, not {what}", _HINT
+        )
     text = str(given)
     if _dashed(key) in WRITTEN:
         _inside(text, key, value, settings)
@@ -211,15 +264,20 @@ def _text(option: click.Option, key: str, given: Any, value: Value, settings: Se
     try:
         option.type.convert(text, option, None)
     except click.BadParameter as error:
-        raise UsageError(f"{value.position}: {key}: {error.message}", _HINT) from None
+        raise UsageError(
+            f"{value.position}: {key}: {error.message}", _HINT
+        ) from None
     except UsageError as error:
         raise UsageError(f"{value.position}: {error.message}", error.hint) from None
     return text
 
 
 def _from_here(text: str, key: str, settings: Settings) -> str:
-    """A path of the file, as it would be given on the command line in this folder."""
-    if settings.file.parent == Path.cwd() or (key == "python" and (os.sep not in text or text[0] == "~")):
+    """A path of the file, as it would be given on the command line in this
+    folder."""
+    if settings.file.parent == Path.cwd() or (
+        key == "python" and (os.sep not in text or text[0] == "~")
+    ):
         return text  # the latter are a command on the PATH, and a file below the user's home
     return os.path.relpath(settings.file.parent / text)
 
@@ -244,18 +302,27 @@ def _ignore(value: Value | None) -> tuple[Ignore, ...]:
         try:
             rules.append(parse_ignore(str(entry)))
         except UsageError as error:
-            raise UsageError(f"{value.position}: ignore: {error.message}. {error.hint}", _HINT) from None
+            raise UsageError(
+                f"{value.position}: ignore: {error.message}. {error.hint}", _HINT
+            ) from None
     return tuple(rules)
 
 
-def _unknown(key: str, position: str, where: str, known: Iterable[str] | Mapping[str, Any]) -> UsageError:
+def _unknown(
+    key: str, position: str, where: str, known: Iterable[str] | Mapping[str, Any]
+) -> UsageError:
     return UsageError(
-        f"{position}: unknown key '{key}' in {where}. {did_you_mean(_dashed(key), known)}", _HINT
+        f"{position}: unknown key '{key}' in {where}. {did_you_mean(_dashed(key), known)}",
+        _HINT,
     )
 
 
 def _knob_text(value: Any) -> str:
-    return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+    return (
+        {True: "on", False: "off"}.get(value, str(value))
+        if isinstance(value, bool)
+        else str(value)
+    )
 
 
 def _dashed(key: str) -> str:

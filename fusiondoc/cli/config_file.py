@@ -1,4 +1,5 @@
-"""A configuration as it is read: values with their positions in ``pyproject.toml`` or ``fusiondoc.yaml``."""
+"""A configuration as it is read: values with their positions in ``pyproject.toml``
+or ``fusiondoc.yaml``."""
 
 from __future__ import annotations
 
@@ -24,26 +25,31 @@ class Value:
 
 @dataclass
 class Settings:
-    """The content of a configuration file: options for all commands, and tables of single commands."""
+    """The content of a configuration file: options for all commands, and tables of
+    single commands."""
 
     file: Path
     shown: str
     """The file, as messages name it."""
     where: str
-    """The table, as messages name it: ``[tool.fusiondoc]``; the file itself for YAML."""
+    """The table, as messages name it: ``[tool.fusiondoc]``; the file itself for
+    YAML."""
     options: dict[str, Value] = field(default_factory=dict)
     tables: dict[str, tuple[str, dict[str, Value]]] = field(default_factory=dict)
     """Name -> (position of its key, its values)."""
 
 
 def read(path: str, kind: str) -> Settings | None:
-    """The settings; None where a ``pyproject.toml`` has no table of ours. UsageError if it cannot be read."""
+    """The settings; None where a ``pyproject.toml`` has no table of ours.
+    UsageError if it cannot be read."""
     file = Path(path)
     shown = str(file.relative_to(Path.cwd())) if file.parent == Path.cwd() else path
     try:
         text = read_within(file).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {shown}: {error}", "It must be a text file in UTF-8.") from None
+        raise UsageError(
+            f"cannot read {shown}: {error}", "It must be a text file in UTF-8."
+        ) from None
     return _toml(file, shown, text) if kind == "toml" else _yaml(file, shown, text)
 
 
@@ -55,19 +61,28 @@ def _toml(file: Path, shown: str, text: str) -> Settings | None:
     try:
         data: Any = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{shown}: {error}", "Correct it: fusiondoc reads [tool.fusiondoc] in it.") from None
+        raise UsageError(
+            f"{shown}: {error}",
+            "Correct it: fusiondoc reads [tool.fusiondoc] in it.",
+        ) from None
     tool = data.get("tool")
     table = tool.get("fusiondoc") if isinstance(tool, dict) else None
     if table is None:
         return None
     settings = Settings(file, shown, "[tool.fusiondoc]")
     if not isinstance(table, dict):
-        raise UsageError(f"{shown}: tool.fusiondoc must be a table", "Write [tool.fusiondoc] and keys below.")
+        raise UsageError(
+            f"{shown}: tool.fusiondoc must be a table",
+            "Write [tool.fusiondoc] and keys below.",
+        )
     positions = _toml_positions(text, shown)
     for key, value in table.items():
         position = positions.get(("", key)) or positions.get((key, "")) or shown
         if isinstance(value, dict):
-            inner = {k: Value(v, positions.get((key, k)) or position) for k, v in value.items()}
+            inner = {
+                k: Value(v, positions.get((key, k)) or position)
+                for k, v in value.items()
+            }
             settings.tables[key] = (position, inner)
         else:
             settings.options[key] = Value(value, position)
@@ -75,20 +90,27 @@ def _toml(file: Path, shown: str, text: str) -> Settings | None:
 
 
 def _toml_positions(text: str, shown: str) -> dict[tuple[str, str], str]:
-    """(table below ours, key) -> position. Lines are read, as the parser of TOML gives no positions."""
+    """(table below ours, key) -> position. Lines are read, as the parser of TOML
+    gives no positions."""
     positions: dict[tuple[str, str], str] = {}
     table: str | None = None
     for number, line in enumerate(text.splitlines(), 1):
         head = re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line)
         if head:
             names = [name.strip(" \"'") for name in head.group(1).split(".")]
-            table = ".".join(names[2:]) if names[:2] == ["tool", "fusiondoc"] else None
+            table = (
+                ".".join(names[2:]) if names[:2] == ["tool", "fusiondoc"] else None
+            )
             if table is not None:
-                positions.setdefault((table, ""), f"{shown}:{number}:{line.index('[') + 1}")
+                positions.setdefault(
+                    (table, ""), f"{shown}:{number}:{line.index('[') + 1}"
+                )
             continue
         key = re.match(r"\s*([\"']?)([\w-]+)\1\s*[=.]", line)
         if key and table is not None:
-            positions.setdefault((table, key.group(2)), f"{shown}:{number}:{key.start(2) + 1}")
+            positions.setdefault(
+                (table, key.group(2)), f"{shown}:{number}:{key.start(2) + 1}"
+            )
     return positions
 
 
@@ -102,7 +124,10 @@ def _yaml(file: Path, shown: str, text: str) -> Settings:
     if root is None:
         return settings
     if not isinstance(root, yaml.MappingNode):
-        raise UsageError(f"{shown}:1:1: it must be a mapping of keys", f"For example: fuser: {EVERYWHERE}")
+        raise UsageError(
+            f"{shown}:1:1: it must be a mapping of keys",
+            f"For example: fuser: {EVERYWHERE}",
+        )
 
     def position(node: yaml.Node) -> str:
         at = yaml_text.position(node)
@@ -112,11 +137,14 @@ def _yaml(file: Path, shown: str, text: str) -> Settings:
         name = str(key.value)
         if isinstance(node, yaml.MappingNode):
             inner = {
-                str(k.value): Value(_plain(v, position(v)), position(k)) for k, v in yaml_text.items(node)
+                str(k.value): Value(_plain(v, position(v)), position(k))
+                for k, v in yaml_text.items(node)
             }
             settings.tables[name] = (position(key), inner)
         else:
-            settings.options[name] = Value(_plain(node, position(node)), position(key))
+            settings.options[name] = Value(
+                _plain(node, position(node)), position(key)
+            )
     return settings
 
 
@@ -127,12 +155,16 @@ def _plain(node: Any, position: str, depth: int = 0) -> Any:
 
     if depth > _DEEPEST:  # an anchor can hold itself
         raise UsageError(
-            f"{position}: nested too deeply", "Values are texts, numbers, true, false and lists."
+            f"{position}: nested too deeply",
+            "Values are texts, numbers, true, false and lists.",
         )
     if isinstance(node, yaml.SequenceNode):
         return [_plain(item, position, depth + 1) for item in node.value]
     if isinstance(node, yaml.MappingNode):
-        return {str(k.value): _plain(v, position, depth + 1) for k, v in yaml_text.items(node)}
+        return {
+            str(k.value): _plain(v, position, depth + 1)
+            for k, v in yaml_text.items(node)
+        }
     kind = yaml_text.kind(node)
     if kind == "bool":
         return node.value.lower() in ("true", "yes", "on")

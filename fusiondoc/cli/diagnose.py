@@ -1,4 +1,5 @@
-"""``fusiondoc diagnose``: run a model in a process of its own, capture what the fuser says, and report."""
+"""``fusiondoc diagnose``: run a model in a process of its own, capture what the
+fuser says, and report."""
 
 from __future__ import annotations
 
@@ -40,15 +41,22 @@ if TYPE_CHECKING:
 
 @click.command(name="diagnose", cls=CommandWithShortHelp)
 @click.argument("target", shell_complete=complete_files)
-@click.argument("script_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
+@click.argument(
+    "script_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]"
+)
 @model_name_option
 @run_options
 @run_option("verify")
 @click.option(
-    "--no-rerun", is_flag=True, help="Do not run again to see why groups fell back, or whose error it is."
+    "--no-rerun",
+    is_flag=True,
+    help="Do not run again to see why groups fell back, or whose error it is.",
 )
 @click.option(
-    "--try", "try_changes", is_flag=True, help="Run again with each change that the findings suggest."
+    "--try",
+    "try_changes",
+    is_flag=True,
+    help="Run again with each change that the findings suggest.",
 )
 @click.option(
     "--time",
@@ -64,7 +72,9 @@ if TYPE_CHECKING:
     help="Write the profiled steps for Perfetto or chrome://tracing, groups named; implies --time.",
 )
 @click.option(
-    "--live", is_flag=True, help="Show groups and fallbacks as they appear in the log of the first run."
+    "--live",
+    is_flag=True,
+    help="Show groups and fallbacks as they appear in the log of the first run.",
 )
 @launcher_options
 @peak_option
@@ -112,7 +122,8 @@ def command(
         )
     if options["no_run"] and (timed or trace_file):
         raise UsageError(
-            "--no-run computes no results: there is nothing to time", "Leave it out, or leave out --time."
+            "--no-run computes no results: there is nothing to time",
+            "Leave it out, or leave out --time.",
         )
     request = make_request(target, script_args, {**options, "launcher": launcher})
     follow_ups = FollowUps(
@@ -153,17 +164,24 @@ def _progress(live: bool) -> ShowProgress:
 
 
 def _has_more_than_an_error(done: Finished, report: Report) -> bool:
-    """False of a run that failed before any plan was made: its error is all that there is to say."""
+    """False of a run that failed before any plan was made: its error is all that
+    there is to say."""
     return done.failed is None or bool(report.groups or report.unfused)
 
 
 def _is_document(format_: str | None, output: Path | None) -> bool:
     """Whether a report is read by more than the user of this terminal."""
-    return format_ not in (None, "text") or output is not None or "GITHUB_ACTIONS" in os.environ
+    return (
+        format_ not in (None, "text")
+        or output is not None
+        or "GITHUB_ACTIONS" in os.environ
+    )
 
 
 def _write_trace(file: Path, done: Finished) -> None:
     from fusiondoc.workflows.speed import named_trace_of
 
     packed = file.suffix == ".gz"
-    write_file(file, named_trace_of(done.capture, done.report, packed), "--trace-file")
+    write_file(
+        file, named_trace_of(done.capture, done.report, packed), "--trace-file"
+    )

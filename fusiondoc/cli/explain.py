@@ -31,9 +31,13 @@ _CLASSES = {
 
 
 @click.command("explain")
-@click.argument("codes", nargs=-1, metavar="[CODE]...", shell_complete=complete_codes)
+@click.argument(
+    "codes", nargs=-1, metavar="[CODE]...", shell_complete=complete_codes
+)
 @click.option(
-    "--glossary", is_flag=True, help="Print the glossary instead; with words for CODE, only their entries."
+    "--glossary",
+    is_flag=True,
+    help="Print the glossary instead; with words for CODE, only their entries.",
 )
 def command(codes: tuple[str, ...], glossary: bool) -> None:
     """Print the page of a finding code, or the recipes for an operator; without one, list all codes.
@@ -52,7 +56,8 @@ def command(codes: tuple[str, ...], glossary: bool) -> None:
         print_result(reflow(glossary_page(codes).rstrip(), width))
         return
     if codes:
-        # All are read before the first is printed, so that a slip prints nothing else.
+        # All are read before the first is printed, so that a slip prints nothing
+        # else.
         pages = [reflow(page(code).rstrip(), width) for code in codes]
         print_result("\n\n".join(pages))
         return
@@ -87,12 +92,18 @@ _SHORT = 40
 
 
 def reflow(markdown: str, width: int) -> str:
-    """The page with paragraphs and list items of at most ``width`` columns; all other lines stay."""
+    """The page with paragraphs and list items of at most ``width`` columns; all
+    other lines stay."""
     lines: list[str] = []
     paragraph: list[str] = []
     for line in [*markdown.split("\n"), ""]:
         own = not paragraph and line.startswith("    ")
-        if not line.strip() or own or line.startswith(("#", "|")) or _MARK.match(line):
+        if (
+            not line.strip()
+            or own
+            or line.startswith(("#", "|"))
+            or _MARK.match(line)
+        ):
             lines += _wrapped(paragraph, width)
             paragraph = []
         if not line.strip() or own or line.startswith(("#", "|")):
@@ -103,7 +114,11 @@ def reflow(markdown: str, width: int) -> str:
 
 
 def _hold(span: re.Match[str]) -> str:
-    return span.group().replace(" ", _HELD) if len(span.group()) <= _SHORT else span.group()
+    return (
+        span.group().replace(" ", _HELD)
+        if len(span.group()) <= _SHORT
+        else span.group()
+    )
 
 
 def _wrapped(paragraph: list[str], width: int) -> list[str]:
@@ -112,7 +127,9 @@ def _wrapped(paragraph: list[str], width: int) -> list[str]:
     first = paragraph[0]
     mark = _MARK.match(first)
     start = mark.group() if mark else first[: len(first) - len(first.lstrip())]
-    text = " ".join([first[len(start) :], *(line.strip() for line in paragraph[1:])])
+    text = " ".join(
+        [first[len(start) :], *(line.strip() for line in paragraph[1:])]
+    )
     text = _CODE_SPAN.sub(_hold, text)
     wrapped = textwrap.wrap(
         text,
@@ -129,7 +146,8 @@ PAGES = Path(__file__).resolve().parents[1] / "diagnosis" / "pages"
 
 
 def page(code: str) -> str:
-    """The Markdown page of a code, or of the recipes for an operator, written in any case.
+    """The Markdown page of a code, or of the recipes for an operator, written in
+    any case.
 
     Raises UsageError for what is neither.
     """
@@ -143,20 +161,25 @@ def page(code: str) -> str:
         if recipe is not None:
             return recipe
         raise UsageError(
-            f"no such finding code: {code}. {_nearest(name)}", "fusiondoc explain lists all codes."
+            f"no such finding code: {code}. {_nearest(name)}",
+            "fusiondoc explain lists all codes.",
         )
     return (PAGES / f"{name}.md").read_text(encoding="utf-8")
 
 
 def glossary_page(terms: Sequence[str] = ()) -> str:
-    """The glossary as Markdown, or the entries of ``terms`` alone, written in any case.
+    """The glossary as Markdown, or the entries of ``terms`` alone, written in any
+    case.
 
     Raises UsageError for a term that the glossary does not have.
     """
     text = (PAGES / "glossary.md").read_text(encoding="utf-8")
     if not terms:
         return text
-    entries = {entry.split("\n", 1)[0].lower(): f"## {entry.strip()}" for entry in text.split("\n## ")[1:]}
+    entries = {
+        entry.split("\n", 1)[0].lower(): f"## {entry.strip()}"
+        for entry in text.split("\n## ")[1:]
+    }
     for term in terms:
         if term.strip().lower() not in entries:
             raise UsageError(

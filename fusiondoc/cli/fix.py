@@ -1,4 +1,5 @@
-"""``fusiondoc fix``: changes to a program that let more of it fuse, each tried; as a diff, or applied."""
+"""``fusiondoc fix``: changes to a program that let more of it fuse, each tried; as
+a diff, or applied."""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ import click
 
 from fusiondoc.cli.help import CommandWithShortHelp
 from fusiondoc.cli.options import make_request, run_options
-from fusiondoc.cli.output import complete_files, format_option, notify, output_option, write
+from fusiondoc.cli.output import (
+    complete_files,
+    format_option,
+    notify,
+    output_option,
+    write,
+)
 from fusiondoc.errors import INTERRUPTED, UsageError
 from fusiondoc.model.change_plan import MOST_TRIES
 
@@ -25,13 +32,20 @@ _FORMATS = ("diff", "json", "markdown")
 _ENDINGS = {".diff": "diff", ".patch": "diff", ".json": "json", ".md": "markdown"}
 
 
-def _checked(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path | None:
+def _checked(
+    ctx: click.Context, _: click.Parameter, value: Path | None
+) -> Path | None:
     """Refuse a file whose ending says no format before anything runs."""
     if value is not None and not value.parent.is_dir():
         raise UsageError(
-            f"cannot write {value}: there is no folder {value.parent}", "Make the folder, or choose another."
+            f"cannot write {value}: there is no folder {value.parent}",
+            "Make the folder, or choose another.",
         )
-    if value is not None and value.suffix.lower() not in _ENDINGS and not ctx.params.get("format_"):
+    if (
+        value is not None
+        and value.suffix.lower() not in _ENDINGS
+        and not ctx.params.get("format_")
+    ):
         raise UsageError(
             f"{value}: no format has the ending {value.suffix or '(none)'}",
             f"Known: {', '.join(_ENDINGS)}; or name one with --format.",
@@ -42,20 +56,33 @@ def _checked(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path
 @click.command(name="fix", cls=CommandWithShortHelp)
 @click.argument("target", shell_complete=complete_files)
 @run_options
-@click.option("--apply", "apply_", is_flag=True, help="Write the changes, with a backup beside each file.")
 @click.option(
-    "--force", is_flag=True, help="With --apply: also over changes that are not committed on those lines."
+    "--apply",
+    "apply_",
+    is_flag=True,
+    help="Write the changes, with a backup beside each file.",
 )
 @click.option(
-    "--inference", is_flag=True, help="Also try changes that are for inference only: eval mode, freezing."
+    "--force",
+    is_flag=True,
+    help="With --apply: also over changes that are not committed on those lines.",
+)
+@click.option(
+    "--inference",
+    is_flag=True,
+    help="Also try changes that are for inference only: eval mode, freezing.",
 )
 @click.option(
     "--allow-signature",
     is_flag=True,
     help="Also try changes of a function's arguments, such as a type without Optional.",
 )
-@format_option(_FORMATS, "Print the diff alone (default), or every change that was tried.")
-@output_option("Write it to this file; its ending gives the format.", callback=_checked)
+@format_option(
+    _FORMATS, "Print the diff alone (default), or every change that was tried."
+)
+@output_option(
+    "Write it to this file; its ending gives the format.", callback=_checked
+)
 @click.option(
     "--tries",
     type=click.IntRange(min=1),
@@ -102,7 +129,10 @@ def command(
     from fusiondoc.workflows.fix import apply, fix_target
 
     if force and not apply_:
-        raise UsageError("--force has no meaning without --apply", "Add --apply, or leave --force out.")
+        raise UsageError(
+            "--force has no meaning without --apply",
+            "Add --apply, or leave --force out.",
+        )
     request = make_request(target, (), options)
     if apply_ and not force:
         _note_uncommitted(request.target.path)
@@ -117,7 +147,9 @@ def command(
         progress=terminal_progress,
     )
     fixes, here = found.fixes, f"{request.cwd.resolve()}{os.sep}"
-    kind = format_ or (_ENDINGS[output.suffix.lower()] if output is not None else "diff")
+    kind = format_ or (
+        _ENDINGS[output.suffix.lower()] if output is not None else "diff"
+    )
     write(_document(fixes, kind, here, output), output)
     if kind == "diff" or output is not None:
         _notify_lines(fix_words.lines(fixes, here))
@@ -136,7 +168,9 @@ def command(
 def _note_unchanged(found: Found) -> None:
     names = [_short(changed_file.source.path) for changed_file in found.files]
     if names:
-        notify(f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} not changed: --apply writes it")
+        notify(
+            f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} not changed: --apply writes it"
+        )
 
 
 def _note_uncommitted(path: Path | None) -> None:
@@ -144,14 +178,18 @@ def _note_uncommitted(path: Path | None) -> None:
 
     if path is not None and uncommitted(path):
         name = _short(path)
-        notify(f"note: {name} has changes that are not committed; --apply writes over none without --force")
+        notify(
+            f"note: {name} has changes that are not committed; --apply writes over none without --force"
+        )
 
 
 def _notify_lines(lines: Iterable[str]) -> None:
     """Lines for the user, each within the width of the terminal."""
     from fusiondoc.views import fix_words
 
-    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
+    width = (
+        shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
+    )
     for line in lines:
         for part in fix_words.within(line, width):
             notify(part)
@@ -165,8 +203,13 @@ def _document(fixes: Fixes, kind: str, here: str, output: Path | None) -> str:
         return json_format.as_json(fixes)
     if kind == "markdown":
         return fixes_found.as_markdown(fixes, here)
-    # A terminal gets no control characters of the source; patch gets the diff as it is.
-    return visible(fixes.diff) if output is None and sys.stdout.isatty() else fixes.diff
+    # A terminal gets no control characters of the source; patch gets the diff as it
+    # is.
+    return (
+        visible(fixes.diff)
+        if output is None and sys.stdout.isatty()
+        else fixes.diff
+    )
 
 
 def _short(path: Path) -> str:

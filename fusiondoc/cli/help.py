@@ -1,4 +1,5 @@
-"""Help of commands with many options: ``--help`` shows those that most people use, ``--help-all`` all."""
+"""Help of commands with many options: ``--help`` shows those that most people use,
+``--help-all`` all."""
 
 from __future__ import annotations
 
@@ -13,11 +14,24 @@ _HELP_ALL = "--help-all"
 Sections = tuple[tuple[str, tuple[str, ...]], ...]
 """A heading and the options below it, as a command line writes them."""
 
-_OUTPUT = ("Output", ("--output", "--format", "--fail-on", "--summary", "--quiet", "--verbose"))
+_OUTPUT = (
+    "Output",
+    ("--output", "--format", "--fail-on", "--summary", "--quiet", "--verbose"),
+)
 
 SECTIONS: dict[str, Sections] = {
     "diagnose": (
-        ("The run", ("--backward", "--input", "--fuser", "--device", "--script", "--python")),
+        (
+            "The run",
+            (
+                "--backward",
+                "--input",
+                "--fuser",
+                "--device",
+                "--script",
+                "--python",
+            ),
+        ),
         ("A closer look", ("--time", "--verify", "--try")),
         _OUTPUT,
     ),
@@ -32,7 +46,18 @@ SECTIONS: dict[str, Sections] = {
         ("Output", ("--output", "--format")),
     ),
     "bench": (
-        ("The runs", ("--backward", "--input", "--shapes", "--variant", "--device", "--python", "--suite")),
+        (
+            "The runs",
+            (
+                "--backward",
+                "--input",
+                "--shapes",
+                "--variant",
+                "--device",
+                "--python",
+                "--suite",
+            ),
+        ),
         ("Output", ("--output", "--format", "--fail-on")),
     ),
     "kernels": (
@@ -51,15 +76,30 @@ class CommandWithShortHelp(click.Command):
         params = super().get_params(ctx)
         return [*params[:-1], _help_all(), *params[-1:]]
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+    def format_options(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        options = [
+            param
+            for param in self.get_params(ctx)
+            if isinstance(param, click.Option)
+        ]
         shown: set[str] = set()
         for heading, flags in SECTIONS[str(self.name)]:
-            _write(ctx, formatter, heading, [_with_flag(options, flag) for flag in flags])
+            _write(
+                ctx,
+                formatter,
+                heading,
+                [_with_flag(options, flag) for flag in flags],
+            )
             shown.update(flags)
         rest = [option for option in options if shown.isdisjoint(option.opts)]
         if not ctx.meta.get(_HELP_ALL):
-            rest = [option for option in rest if not {"--help", _HELP_ALL}.isdisjoint(option.opts)]
+            rest = [
+                option
+                for option in rest
+                if not {"--help", _HELP_ALL}.isdisjoint(option.opts)
+            ]
         _write(ctx, formatter, "More options", rest)
 
 
@@ -85,7 +125,10 @@ def _with_flag(options: Iterable[click.Option], flag: str) -> click.Option:
 
 
 def _write(
-    ctx: click.Context, formatter: click.HelpFormatter, heading: str, options: Sequence[click.Option]
+    ctx: click.Context,
+    formatter: click.HelpFormatter,
+    heading: str,
+    options: Sequence[click.Option],
 ) -> None:
     records = [option.get_help_record(ctx) for option in options]
     with formatter.section(heading):

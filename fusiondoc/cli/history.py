@@ -1,4 +1,5 @@
-"""``fusiondoc history``: how groups, coverage and times of models moved over commits and runs."""
+"""``fusiondoc history``: how groups, coverage and times of models moved over
+commits and runs."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ _FORMATS = ("text", "markdown", "html", "json")
     help="Runs before those of --from: losses and moves of --from alone are reported. Can be repeated.",
 )
 @click.option(
-    "--since", metavar="DATE|REV", help="Losses and moves of this day and later: a date, or a commit's day."
+    "--since",
+    metavar="DATE|REV",
+    help="Losses and moves of this day and later: a date, or a commit's day.",
 )
 @click.option(
     "--fail-on",
@@ -65,7 +68,9 @@ _FORMATS = ("text", "markdown", "html", "json")
     " with fusiondoc check and the options behind --.",
 )
 @format_option(_FORMATS)
-@output_option("Write to this file; its ending gives the format.", callback=output_checked)
+@output_option(
+    "Write to this file; its ending gives the format.", callback=output_checked
+)
 def command(
     model: str | None,
     check_arguments: tuple[str, ...],
@@ -97,7 +102,9 @@ def command(
         )
     from fusiondoc.workflows.history import history
 
-    found = history(sources or ("history.jsonl",), model=model, base=base, since=since)
+    found = history(
+        sources or ("history.jsonl",), model=model, base=base, since=since
+    )
     if bisect:
         from fusiondoc.workflows.history_bisect import bisected
 
@@ -105,7 +112,9 @@ def command(
         write(commit.text, output)
         return 0
     _write(found, format_, output)
-    return status_of_reached([sentence for cause in fail_on for sentence in _reached(found, cause)])
+    return status_of_reached(
+        [sentence for cause in fail_on for sentence in _reached(found, cause)]
+    )
 
 
 def _write(found: History, format_: str | None, output: Path | None) -> None:
@@ -114,7 +123,9 @@ def _write(found: History, format_: str | None, output: Path | None) -> None:
 
     format_ = format_of(format_, output)
     if format_ not in _FORMATS:
-        raise UsageError(f"history has no format {format_}", f"Known: {', '.join(_FORMATS)}.")
+        raise UsageError(
+            f"history has no format {format_}", f"Known: {', '.join(_FORMATS)}."
+        )
     if format_ == "json":
         write(json_format.as_json(found, indent=1), output)
     elif format_ == "html":
@@ -126,10 +137,13 @@ def _write(found: History, format_: str | None, output: Path | None) -> None:
 
 
 def _reached(found: History, cause: str) -> Iterator[str]:
-    """Why ``--fail-on`` of this cause is reached, in a line; nothing if it is not."""
+    """Why ``--fail-on`` of this cause is reached, in a line; nothing if it is
+    not."""
     if cause == "lost" and found.still_lost:
         yield f"--fail-on lost: {count(len(found.still_lost), 'loss')}"
-    worse = [move for model in found.models for move in model.moves if move.is_worse]
+    worse = [
+        move for model in found.models for move in model.moves if move.is_worse
+    ]
     fallen = sum(move.what == "coverage" for move in worse)
     slower = len(worse) - fallen
     if cause == "coverage" and fallen:

@@ -18,7 +18,14 @@ from fusiondoc.cli.options import (
     run_options,
     store_for,
 )
-from fusiondoc.cli.output import complete_files, format_option, notify, output_option, text_style, write
+from fusiondoc.cli.output import (
+    complete_files,
+    format_option,
+    notify,
+    output_option,
+    text_style,
+    write,
+)
 from fusiondoc.errors import INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
@@ -41,11 +48,28 @@ _SORT = (
 
 
 @click.command(name="kernels", cls=CommandWithShortHelp)
-@click.argument("arguments", nargs=-1, metavar="[TARGET or LOG]...", shell_complete=complete_files)
-@click.option(
-    "--kernel", "-k", "names", multiple=True, metavar="NAME|ID", help="Only this kernel. Can be repeated."
+@click.argument(
+    "arguments",
+    nargs=-1,
+    metavar="[TARGET or LOG]...",
+    shell_complete=complete_files,
 )
-@click.option("--group", "-g", "groups", multiple=True, metavar="ID", help="Only kernels of this group.")
+@click.option(
+    "--kernel",
+    "-k",
+    "names",
+    multiple=True,
+    metavar="NAME|ID",
+    help="Only this kernel. Can be repeated.",
+)
+@click.option(
+    "--group",
+    "-g",
+    "groups",
+    multiple=True,
+    metavar="ID",
+    help="Only kernels of this group.",
+)
 @click.option(
     "--sort",
     type=click.Choice(_SORT),
@@ -54,7 +78,9 @@ _SORT = (
     show_default=True,
     help="The worst first, by " + ", ".join(_SORT) + ".",
 )
-@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the first N.")
+@click.option(
+    "--top", type=click.IntRange(min=1), metavar="N", help="Only the first N."
+)
 @click.option(
     "--save",
     type=click.Path(file_okay=False, path_type=Path),
@@ -62,7 +88,9 @@ _SORT = (
     help="Write one file per kernel and dump there, with an index, instead of printing them.",
 )
 @format_option()
-@output_option("Write the result to this file; its ending gives the format.", metavar="FILE")
+@output_option(
+    "Write the result to this file; its ending gives the format.", metavar="FILE"
+)
 @click.option(
     "--trust-capture",
     is_flag=False,
@@ -118,7 +146,9 @@ def command(
     else:
         _print(report, kernels, (), format_, output)
         _save(report, kernels, dumps or available(kernels), save)
-    _remarks(report, kernels, [name for name in dumps if name not in looked.lacking])
+    _remarks(
+        report, kernels, [name for name in dumps if name not in looked.lacking]
+    )
     if looked.interrupted:
         notify("interrupted")
         return INTERRUPTED
@@ -128,11 +158,19 @@ def command(
 
 
 def _print(
-    report: Report, kernels: Sequence[Kernel], dumps: Sequence[str], format_: str | None, output: Path | None
+    report: Report,
+    kernels: Sequence[Kernel],
+    dumps: Sequence[str],
+    format_: str | None,
+    output: Path | None,
 ) -> None:
     """The listing, with these dumps of each kernel."""
     if format_ is None:
-        format_ = "json" if output is not None and output.suffix.lower() == ".json" else "text"
+        format_ = (
+            "json"
+            if output is not None and output.suffix.lower() == ".json"
+            else "text"
+        )
     if format_ == "json":
         from fusiondoc.reports.json_format import render as render_json
         from fusiondoc.reports.kernel_choice import narrowed
@@ -144,16 +182,23 @@ def _print(
     write(render_text(report, kernels, dumps, **text_style(output)), output)
 
 
-def _of_target(arguments: Sequence[str], options: dict[str, Any], dumps: tuple[str, ...]) -> Looked:
+def _of_target(
+    arguments: Sequence[str], options: dict[str, Any], dumps: tuple[str, ...]
+) -> Looked:
     from fusiondoc.runner.launch import terminal_progress
     from fusiondoc.workflows.kernels import of_target
 
     request = make_request(arguments[0], arguments[1:], {**options, "dumps": dumps})
-    return of_target(request, store_for(options), notify=notify, progress=terminal_progress)
+    return of_target(
+        request, store_for(options), notify=notify, progress=terminal_progress
+    )
 
 
 def _of_logs(
-    arguments: Sequence[str], options: dict[str, Any], dumps: tuple[str, ...], code: str | None
+    arguments: Sequence[str],
+    options: dict[str, Any],
+    dumps: tuple[str, ...],
+    code: str | None,
 ) -> Looked:
     from fusiondoc.runner.launch import terminal_progress
     from fusiondoc.workflows.kernels import of_arguments
@@ -170,27 +215,41 @@ def _of_logs(
             f"--{sorted(given)[0].replace('_', '-')} is for running a TARGET, and none is named",
             "Name the target: fusiondoc kernels TARGET --dump NAME",
         )
-    return of_arguments(arguments, dumps, code=code, notify=notify, progress=terminal_progress)
+    return of_arguments(
+        arguments, dumps, code=code, notify=notify, progress=terminal_progress
+    )
 
 
 def _given(context: click.Context, options: set[str]) -> set[str]:
-    """The names of the options of a run that are on the command line, as they are written there."""
+    """The names of the options of a run that are on the command line, as they are
+    written there."""
     from click.core import ParameterSource
 
-    given = {name for name in options if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
+    given = {
+        name
+        for name in options
+        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE
+    }
     return {{"inputs": "input", "knobs": "knob"}.get(name, name) for name in given}
 
 
-def _save(report: Report, kernels: Sequence[Kernel], shown: Sequence[str], folder: Path) -> None:
+def _save(
+    report: Report, kernels: Sequence[Kernel], shown: Sequence[str], folder: Path
+) -> None:
     from fusiondoc.workflows.kernels import save
 
     if not kernels:
-        raise UsageError("there is no kernel to save", "Without --kernel, --group and --top all are saved.")
+        raise UsageError(
+            "there is no kernel to save",
+            "Without --kernel, --group and --top all are saved.",
+        )
     files = save(report, kernels, shown, folder)
     notify(f"wrote {len(files)} files to {folder}; start with {files[-2]}")
 
 
-def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) -> None:
+def _remarks(
+    report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]
+) -> None:
     """Dumps that the user may miss in the result, with the next step."""
     from fusiondoc.fuser_knobs.checks import USUAL
     from fusiondoc.fusers import FUSERS, facts_of, fuser_title, titles
@@ -199,8 +258,13 @@ def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) ->
     if not report.kernels:
         if not report.groups:
             text = "no group was formed, so there is no kernel: fusiondoc parse shows why"
-        elif report.fuser.effective in FUSERS and not facts_of(report.fuser.effective).prints_kernels:
-            of_others = titles(lambda fuser: fuser.prints_kernels and not fuser.limits.partitions)
+        elif (
+            report.fuser.effective in FUSERS
+            and not facts_of(report.fuser.effective).prints_kernels
+        ):
+            of_others = titles(
+                lambda fuser: fuser.prints_kernels and not fuser.limits.partitions
+            )
             name = fuser_title(report.fuser.effective)
             text = f"fusiondoc reads no kernels of {name}; it reads those of {of_others}"
         else:
@@ -208,6 +272,8 @@ def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) ->
             text = f"the log names no kernel: --dump {named} makes the fuser print them"
         notify(f"note: {text}")
         return
-    lacking = [dump for dump in dumps if dump not in present(kernels)] if kernels else []
+    lacking = (
+        [dump for dump in dumps if dump not in present(kernels)] if kernels else []
+    )
     if lacking:
         notify(f"note: no kernel shown has {', '.join(lacking)}")

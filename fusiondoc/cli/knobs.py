@@ -1,5 +1,5 @@
-"""``fusiondoc knobs``: what can be toggled on this torch, and what each toggle really does, for terminals
-of 80 columns and more."""
+"""``fusiondoc knobs``: what can be toggled on this torch, and what each toggle
+really does, for terminals of 80 columns and more."""
 
 from __future__ import annotations
 
@@ -35,15 +35,20 @@ _NAME = 24
 
 
 def listing(shown: Overview, everything: bool, width: int) -> Iterator[str]:
-    """The whole overview; without ``everything`` only what means something on this torch."""
+    """The whole overview; without ``everything`` only what means something on this
+    torch."""
     known = shown.torch is not None
     yield from _knobs(shown, everything or not known, width)
     yield from _variables(shown, everything or not known, width)
     for variable, options in shown.options.items():
-        live = [option for option in options if everything or option.live or not known]
+        live = [
+            option for option in options if everything or option.live or not known
+        ]
         if live:
             yield ""
-            yield f"OPTIONS OF {variable}" + ("" if everything or not known else f" for torch {shown.torch}")
+            yield f"OPTIONS OF {variable}" + (
+                "" if everything or not known else f" for torch {shown.torch}"
+            )
             for option in live:
                 versions = f" ({option.live_in})" if everything or not known else ""
                 yield from _entry(option.name, option.does + versions, width)
@@ -54,16 +59,29 @@ def listing(shown: Overview, everything: bool, width: int) -> Iterator[str]:
 
 def _knobs(shown: Overview, everything: bool, width: int) -> Iterator[str]:
     no_ops = [knob for knob in shown.knobs if knob.no_op]
-    yield from _row(width, (_NAME, "KNOB"), (22, "VALUE HERE"), (0, "LIVE IN TORCH"))
+    yield from _row(
+        width, (_NAME, "KNOB"), (22, "VALUE HERE"), (0, "LIVE IN TORCH")
+    )
     for fuser, title in _HEADINGS.items():
-        listed = [knob for knob in shown.knobs if knob.fuser == fuser and (everything or knob not in no_ops)]
+        listed = [
+            knob
+            for knob in shown.knobs
+            if knob.fuser == fuser and (everything or knob not in no_ops)
+        ]
         if listed:
             yield f"-- {title}"
         for knob in listed:
-            yield from _row(width, (_NAME, knob.name), (22, value(knob, shown.torch)), (0, knob.live_in))
+            yield from _row(
+                width,
+                (_NAME, knob.name),
+                (22, value(knob, shown.torch)),
+                (0, knob.live_in),
+            )
             why = knob.why if knob.live is False else None
             here = f" Here: {why.rstrip('.')}." if why else ""
-            yield from _wrapped(f"{knob.does} Default: {knob.default}.{here}", width)
+            yield from _wrapped(
+                f"{knob.does} Default: {knob.default}.{here}", width
+            )
     if no_ops and not everything:
         yield ""
         names = ", ".join(knob.name for knob in no_ops)
@@ -84,13 +102,17 @@ def value(knob: KnobHere, torch: str | None) -> str:
 
 def _variables(shown: Overview, everything: bool, width: int) -> Iterator[str]:
     yield ""
-    yield from _row(width, (44, "ENVIRONMENT VARIABLE"), (14, "NOW"), (0, "READ BY TORCH"))
+    yield from _row(
+        width, (44, "ENVIRONMENT VARIABLE"), (14, "NOW"), (0, "READ BY TORCH")
+    )
     for variable in shown.variables:
         if not everything and not variable.live and variable.current is None:
             continue
         current = "-" if variable.current is None else f"'{variable.current}'"
         short = current if len(current) < 14 else "see below"
-        yield from _row(width, (44, variable.name), (14, short), (0, variable.live_in))
+        yield from _row(
+            width, (44, variable.name), (14, short), (0, variable.live_in)
+        )
         expected = f" Value: {variable.value}." if variable.value else ""
         now = "" if short == current else f" Now: {current}."
         yield from _wrapped(variable.does + expected + now, width)
@@ -133,16 +155,29 @@ def _problems(shown: Overview, width: int) -> Iterator[str]:
             yield from _lines(marked, width)
 
 
-def details(kind: str, entry: Entry, torch: str | None, width: int) -> Iterator[str]:
+def details(
+    kind: str, entry: Entry, torch: str | None, width: int
+) -> Iterator[str]:
     """All lines on a single entry."""
     from fusiondoc.fuser_knobs.overview import KnobHere, VariableHere
 
     yield f"{entry.name}  ({kind})"
-    yield from _wrapped(entry.does or "Writes to the JIT log, but not about fusion.", width)
+    yield from _wrapped(
+        entry.does or "Writes to the JIT log, but not about fusion.", width
+    )
     rows = _rows_of(entry, torch)
-    rows += [("live in", entry.live_in if "package" in entry.live_in else "torch " + entry.live_in)]
+    rows += [
+        (
+            "live in",
+            entry.live_in
+            if "package" in entry.live_in
+            else "torch " + entry.live_in,
+        )
+    ]
     if isinstance(entry, KnobHere) and entry.exists_in != entry.live_in:
-        rows += [("exists in", f"torch {entry.exists_in}, outside the above as a no-op")]
+        rows += [
+            ("exists in", f"torch {entry.exists_in}, outside the above as a no-op")
+        ]
     if isinstance(entry, (KnobHere, VariableHere)):
         rows += [("source", entry.source)]
     for name, text in rows:
@@ -152,7 +187,12 @@ def details(kind: str, entry: Entry, torch: str | None, width: int) -> Iterator[
 
 def _rows_of(entry: Entry, torch: str | None) -> list[tuple[str, str | None]]:
     """What entries of its kind have."""
-    from fusiondoc.fuser_knobs.overview import DumpHere, KnobHere, OptionHere, VariableHere
+    from fusiondoc.fuser_knobs.overview import (
+        DumpHere,
+        KnobHere,
+        OptionHere,
+        VariableHere,
+    )
 
     if isinstance(entry, KnobHere):
         where = f" on torch {torch}" if torch else ": no torch to try it on"
@@ -177,8 +217,13 @@ def _rows_of(entry: Entry, torch: str | None) -> list[tuple[str, str | None]]:
         return [("stream", entry.stream)]
     if isinstance(entry, DumpHere):
         needs = " ".join(f"{name}='{value}'" for name, value in entry.needs.items())
-        return [("example", f"fusiondoc kernels --dump {entry.name}"), ("set by it", needs)]
-    return [("write", f"PYTORCH_JIT_LOG_LEVEL='{entry.least}', or more of > for more")]
+        return [
+            ("example", f"fusiondoc kernels --dump {entry.name}"),
+            ("set by it", needs),
+        ]
+    return [
+        ("write", f"PYTORCH_JIT_LOG_LEVEL='{entry.least}', or more of > for more")
+    ]
 
 
 def _example(knob: KnobHere) -> str | None:
@@ -203,12 +248,15 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _row(width: int, *cells: tuple[int, str]) -> list[str]:
-    """Cells with the columns that each takes at least; the last cell has the rest and is never cut."""
+    """Cells with the columns that each takes at least; the last cell has the rest
+    and is never cut."""
     table = Table.grid(pad_edge=False)
     for least, text in cells:
         table.add_column(no_wrap=True, min_width=max(least, len(text)))
     table.add_row(*(text for _, text in cells))
-    return _lines(table, max(width, sum(max(least, len(text)) for least, text in cells)))
+    return _lines(
+        table, max(width, sum(max(least, len(text)) for least, text in cells))
+    )
 
 
 def _lines(content: RenderableType, width: int) -> list[str]:
@@ -216,11 +264,27 @@ def _lines(content: RenderableType, width: int) -> list[str]:
 
 
 @click.command("knobs")
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_knobs)
-@click.option("--python", metavar="PATH", help="The interpreter whose torch is looked at. Default: this one.")
-@click.option("--all", "everything", is_flag=True, help="Also show what other torch versions have.")
+@click.argument(
+    "names", nargs=-1, metavar="[NAME]...", shell_complete=complete_knobs
+)
+@click.option(
+    "--python",
+    metavar="PATH",
+    help="The interpreter whose torch is looked at. Default: this one.",
+)
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Also show what other torch versions have.",
+)
 @format_option()
-def command(names: tuple[str, ...], python: str | None, everything: bool, format_: str | None) -> None:
+def command(
+    names: tuple[str, ...],
+    python: str | None,
+    everything: bool,
+    format_: str | None,
+) -> None:
     """List knobs, environment variables, dump options and log files.
 
     The value of a knob here is found by setting another one and reading it back, on the torch of --python.
@@ -245,7 +309,12 @@ def command(names: tuple[str, ...], python: str | None, everything: bool, format
     shown = overview(torch, tried, os.environ)
     found = [entry for name in names for entry in find(name, shown)]
     if format_ == "json":
-        content: dict[str, Any] = {"schema": SCHEMA, "python": str(path), "torch": torch, "note": note}
+        content: dict[str, Any] = {
+            "schema": SCHEMA,
+            "python": str(path),
+            "torch": torch,
+            "note": note,
+        }
         entries = [{"kind": kind, **as_json(entry)} for kind, entry in found]
         content.update({"found": entries} if names else as_json(shown))
         print_result(json.dumps(content, indent=1))
@@ -253,24 +322,44 @@ def command(names: tuple[str, ...], python: str | None, everything: bool, format
     width = max(60, min(shutil.get_terminal_size((80, 24)).columns, 110))
     if names:
         for index, (kind, entry) in enumerate(found):
-            print_result(("\n" if index else "") + "\n".join(details(kind, entry, torch, width)))
+            print_result(
+                ("\n" if index else "")
+                + "\n".join(details(kind, entry, torch, width))
+            )
         return
     head = f"torch {torch}  {path}" if torch else str(note)
-    print_result("\n".join(textwrap.wrap(head, width, break_on_hyphens=False, break_long_words=False)) + "\n")
+    print_result(
+        "\n".join(
+            textwrap.wrap(
+                head, width, break_on_hyphens=False, break_long_words=False
+            )
+        )
+        + "\n"
+    )
     for line in listing(shown, everything, width):
         print_result(line)
 
 
 def _try(python: Path) -> tuple[str | None, tuple[TriedKnob, ...], str | None]:
-    """The torch of the interpreter and its knobs as tried; without a usable torch a sentence why."""
+    """The torch of the interpreter and its knobs as tried; without a usable torch a
+    sentence why."""
     from fusiondoc.errors import CannotRun
     from fusiondoc.runner.interpreter import inspect, try_everything
 
     interpreter = inspect(python)
     if interpreter.torch is None:
         note = f"Values are unknown: {python} (Python {interpreter.python}) has no torch."
-        return None, (), note + " Install it there, or give --python PATH of an interpreter that has it."
+        return (
+            None,
+            (),
+            note
+            + " Install it there, or give --python PATH of an interpreter that has it.",
+        )
     try:
         return interpreter.torch, try_everything(python).knobs, None
     except CannotRun as error:
-        return None, (), f"Values are unknown: {error.message}. {error.hint or ''}".strip()
+        return (
+            None,
+            (),
+            f"Values are unknown: {error.message}. {error.hint or ''}".strip(),
+        )

@@ -7,10 +7,12 @@ from pathlib import Path
 
 
 def memory_was_full() -> bool:
-    """Whether the address space of this process reached nine tenths of its limit (``ulimit -v``).
+    """Whether the address space of this process reached nine tenths of its limit
+    (``ulimit -v``).
 
-    Python 3.11 loses a MemoryError where there is no memory for its traceback, and raises "SystemError: error
-    return without exception set" in its place. False where there is no limit, and on Windows and macOS.
+    Python 3.11 loses a MemoryError where there is no memory for its traceback, and
+    raises "SystemError: error return without exception set" in its place. False
+    where there is no limit, and on Windows and macOS.
     """
     from fusiondoc.numbers import whole_number
 
@@ -23,4 +25,8 @@ def memory_was_full() -> bool:
         return False
     peak = re.search(r"^VmPeak:\s+(\d+) kB$", status, re.MULTILINE)
     kilobytes = whole_number(peak[1]) if peak is not None else None
-    return limit != resource.RLIM_INFINITY and kilobytes is not None and kilobytes * 1024 > 0.9 * limit
+    return (
+        limit != resource.RLIM_INFINITY
+        and kilobytes is not None
+        and kilobytes * 1024 > 0.9 * limit
+    )

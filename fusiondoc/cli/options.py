@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from fusiondoc.cli.output import complete_dump_options, complete_knob_settings, notify
+from fusiondoc.cli.output import (
+    complete_dump_options,
+    complete_knob_settings,
+    notify,
+)
 from fusiondoc.errors import UsageError
 from fusiondoc.model.run_options import BY_NAME, RUN_OPTIONS, Kind, RunOption
 from fusiondoc.numbers import figure, whole_number
@@ -31,7 +35,8 @@ def _seed(_: click.Context, __: click.Parameter, value: int | None) -> int | Non
 
 
 def _kept(_: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Where captures are kept, and how many, for all that reads or makes them in this call."""
+    """Where captures are kept, and how many, for all that reads or makes them in
+    this call."""
     if value is not None:
         from fusiondoc import captures
 
@@ -39,8 +44,8 @@ def _kept(_: click.Context, param: click.Parameter, value: str | None) -> None:
 
 
 class Amount(click.types.FloatParamType):
-    """A number above 0, with a fraction or without: every option that takes one is of this type, as
-    ``float`` takes nan and infinities too.
+    """A number above 0, with a fraction or without: every option that takes one is
+    of this type, as ``float`` takes nan and infinities too.
 
     Args:
         needed: the allowed values, in words of an error.
@@ -53,7 +58,9 @@ class Amount(click.types.FloatParamType):
         self._most = most
         self._hint = hint
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
         """UsageError if it is none."""
         number = figure(str(value).strip())
         if number is None or not 0 < number <= self._most:
@@ -63,9 +70,14 @@ class Amount(click.types.FloatParamType):
 
 
 _MOST_SECONDS = 1e9
-"""Thirty years; waiting for more than 9.2e9 s overflows (``threading.TIMEOUT_MAX``)."""
+"""Thirty years; waiting for more than 9.2e9 s overflows
+(``threading.TIMEOUT_MAX``)."""
 
-SECONDS = Amount("it must be more than 0 seconds, and less than 30 years", _MOST_SECONDS, "For example: 60.")
+SECONDS = Amount(
+    "it must be more than 0 seconds, and less than 30 years",
+    _MOST_SECONDS,
+    "For example: 60.",
+)
 
 _CAPTURES_IN = click.option(
     "--captures-in",
@@ -82,21 +94,28 @@ def captures_option(command: F) -> F:
     return _CAPTURES_IN(command)
 
 
-def run_option(name: str, help: str | None = None, **settings: Any) -> Callable[[F], F]:
+def run_option(
+    name: str, help: str | None = None, **settings: Any
+) -> Callable[[F], F]:
     """An option of a run, as the table of ``model/run_options.py`` has it.
 
-    Args:
-        help: another text than that of the table, in a command for which the option means more or less.
-        settings: of click, in the place of those that follow from the table.
+    Args: help: another text than that of the table, in a command for which the
+        option means more or less. settings: of click, in the place of those that
+        follow from the table.
     """
     option = BY_NAME[name]
     flags = str(option.flag)
     if option.opposite is not None:
         flags += f"/{BY_NAME[option.opposite].flag}"
-    common: dict[str, Any] = {"help": help or option.help, "metavar": option.metavar}
+    common: dict[str, Any] = {
+        "help": help or option.help,
+        "metavar": option.metavar,
+    }
     if option.default and option.kind is not Kind.SETTINGS:
         common.update(default=option.default, show_default=True)
-    return click.option(flags, name, **{**common, **_click_type(option), **settings})
+    return click.option(
+        flags, name, **{**common, **_click_type(option), **settings}
+    )
 
 
 def _click_type(option: RunOption) -> dict[str, Any]:
@@ -199,7 +218,9 @@ def source_root_option(command: F) -> F:
     )(command)
 
 
-def _model_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+def _model_name(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> str | None:
     if value is None:
         return None
     from fusiondoc.captures.model_identity import check_model_name
@@ -226,7 +247,8 @@ def run_options(command: F) -> F:
 
 
 def export_options(command: F) -> F:
-    """The options of a run that decide which variables and lines its launcher needs."""
+    """The options of a run that decide which variables and lines its launcher
+    needs."""
     of_run = (run_option(name) for name in ("dumps", "knobs", "script", "fuser"))
     for option in (_PYTHON, _AS_MODULE, *of_run):
         command = option(command)
@@ -234,7 +256,11 @@ def export_options(command: F) -> F:
 
 
 _LAUNCHER = (
-    ("nproc-per-node", "N", "Run N processes (ranks) through torch's own launcher, a log a rank."),
+    (
+        "nproc-per-node",
+        "N",
+        "Run N processes (ranks) through torch's own launcher, a log a rank.",
+    ),
     ("nnodes", "N", "Machines; run fusiondoc on each."),
     ("node-rank", "N", "Number of this machine, from 0."),
     ("rdzv-backend", "NAME", "How the machines find each other: c10d, static ..."),
@@ -245,22 +271,28 @@ _LAUNCHER = (
     ("master-port", "PORT", "Its port."),
     ("max-restarts", "N", "How often all processes start again if one fails."),
 )
-"""Options of torch.distributed.run that are handed on (torch/distributed/run.py, 1.12 to 2.13; with
-underscores, as 1.12 has them)."""
+"""Options of torch.distributed.run that are handed on (torch/distributed/run.py,
+1.12 to 2.13; with underscores, as 1.12 has them)."""
 
 
 def launcher_options(command: F) -> F:
     """The options of torch's launcher, as the argument ``launcher``."""
 
-    def passed(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    def passed(
+        ctx: click.Context, param: click.Parameter, value: str | None
+    ) -> str | None:
         if value is not None and not ctx.resilient_parsing:
             ctx.meta.setdefault(_LAUNCHED, {})[str(param.name)] = value
         return value
 
     for name, metavar, text in reversed(_LAUNCHER):
-        command = click.option(f"--{name}", metavar=metavar, help=text, expose_value=False, callback=passed)(
-            command
-        )
+        command = click.option(
+            f"--{name}",
+            metavar=metavar,
+            help=text,
+            expose_value=False,
+            callback=passed,
+        )(command)
     return command
 
 
@@ -269,8 +301,11 @@ _MANY = ("gpu", "cpu", "auto")
 
 
 def launcher_arguments() -> tuple[str, ...]:
-    """What torch.distributed.run gets; () for a run of one process (UsageError for what has no sense)."""
-    given: dict[str, str] = dict(click.get_current_context().meta.get(_LAUNCHED, {}))
+    """What torch.distributed.run gets; () for a run of one process (UsageError for
+    what has no sense)."""
+    given: dict[str, str] = dict(
+        click.get_current_context().meta.get(_LAUNCHED, {})
+    )
     number = given.get("nproc_per_node")
     if number is None:
         if given:
@@ -285,20 +320,33 @@ def launcher_arguments() -> tuple[str, ...]:
             f"--nproc-per-node {number}: a number of processes is needed",
             "For example: 2, or gpu for one on each GPU.",
         )
-    alone = not {"nnodes", "rdzv_endpoint", "rdzv_backend", "master_addr", "master_port"} & set(given)
+    alone = not {
+        "nnodes",
+        "rdzv_endpoint",
+        "rdzv_backend",
+        "master_addr",
+        "master_port",
+    } & set(given)
     from fusiondoc.captures.request import STANDALONE
 
-    return (*([STANDALONE] if alone else []), *(f"--{name}={value}" for name, value in given.items()))
+    return (
+        *([STANDALONE] if alone else []),
+        *(f"--{name}={value}" for name, value in given.items()),
+    )
 
 
 def store_for(options: dict[str, Any]) -> CaptureStore:
-    """Where the capture of a run goes, with the name that ``--name`` gives it; notes go to stderr."""
+    """Where the capture of a run goes, with the name that ``--name`` gives it;
+    notes go to stderr."""
     from fusiondoc.captures.store import CaptureStore
     from fusiondoc.workflows import is_target
 
     name = options.get("name")
     if name is not None and is_target(name):
-        raise UsageError(f"--name {name}: that is the form of a target", "Choose a name without .py or .pt.")
+        raise UsageError(
+            f"--name {name}: that is the form of a target",
+            "Choose a name without .py or .pt.",
+        )
     return CaptureStore(name=name, notify=notify)
 
 
@@ -309,30 +357,43 @@ def names_of(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def chosen_knobs(texts: Sequence[str]) -> dict[str, str]:
-    """``NAME=VALUE`` of each --knob; UsageError for one that is unknown or has no value."""
+    """``NAME=VALUE`` of each --knob; UsageError for one that is unknown or has no
+    value."""
     from fusiondoc.fuser_knobs.checks import check_knob
 
     knobs = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            raise UsageError(f"--knob {text}: a knob needs a value", f"For example: --knob {name}=on.")
+            raise UsageError(
+                f"--knob {text}: a knob needs a value",
+                f"For example: --knob {name}=on.",
+            )
         check_knob(name, value)
         knobs[name] = value
     return knobs
 
 
 def _report_python_of_project(python: Path | None) -> None:
-    """A project's configuration may name the interpreter: the user is notified of it."""
+    """A project's configuration may name the interpreter: the user is notified of
+    it."""
     ctx = click.get_current_context(silent=True)
-    if ctx is not None and ctx.get_parameter_source("python") is ParameterSource.DEFAULT_MAP:
+    if (
+        ctx is not None
+        and ctx.get_parameter_source("python") is ParameterSource.DEFAULT_MAP
+    ):
         from fusiondoc.cli.config import PYTHON
 
-        notify(f"note: {ctx.meta.get(PYTHON)} names the interpreter: {python}; --python PATH takes another")
+        notify(
+            f"note: {ctx.meta.get(PYTHON)} names the interpreter: {python}; --python PATH takes another"
+        )
 
 
-def make_request(target: str, script_args: Sequence[str], options: dict[str, Any]) -> RunRequest:
-    """The request for a run; wrong usage is refused here, before anything starts."""
+def make_request(
+    target: str, script_args: Sequence[str], options: dict[str, Any]
+) -> RunRequest:
+    """The request for a run; wrong usage is refused here, before anything
+    starts."""
     from fusiondoc.captures.request import RunRequest, parse_module, parse_target
     from fusiondoc.runner.interpreter import find_python
 
@@ -344,7 +405,9 @@ def make_request(target: str, script_args: Sequence[str], options: dict[str, Any
             "Arguments after the target are for a script that runs as it is: --script FILE.py -- ARGS",
         )
     if options["script"] and options["as_module"]:
-        raise UsageError("--script is for a file, and -m for a module", "Leave one of them out.")
+        raise UsageError(
+            "--script is for a file, and -m for a module", "Leave one of them out."
+        )
     if options.get("step_function") is not None and not script:
         raise UsageError(
             "--step-function is for a script that runs as it is",
@@ -352,7 +415,9 @@ def make_request(target: str, script_args: Sequence[str], options: dict[str, Any
             "--script FILE.py or -m MODULE",
         )
     return RunRequest(
-        target=parse_module(target) if options["as_module"] else parse_target(target),
+        target=parse_module(target)
+        if options["as_module"]
+        else parse_target(target),
         python=find_python(options["python"] or sys.executable),
         command=tuple(sys.argv),
         model=options.get("model_name"),
@@ -361,7 +426,8 @@ def make_request(target: str, script_args: Sequence[str], options: dict[str, Any
 
 
 def _values(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a run from those that click gives; the others, of the command itself, are left aside."""
+    """The options of a run from those that click gives; the others, of the command
+    itself, are left aside."""
     values: dict[str, Any] = {}
     for option in RUN_OPTIONS:
         value = options.get(option.name)
@@ -375,5 +441,7 @@ def _values(options: Mapping[str, Any]) -> dict[str, Any]:
         elif option.kind is Kind.NAMES:
             values[option.name] = names_of(value)
         else:
-            values[option.name] = tuple(value) if isinstance(value, (tuple, list)) else value
+            values[option.name] = (
+                tuple(value) if isinstance(value, (tuple, list)) else value
+            )
     return values

@@ -1,10 +1,11 @@
 """How every command prints, and the completions that a shell offers on Tab.
 
-Lines for the user (``print_result``, ``notify``): no text of a log, a path or an error in them acts as a
-command to a terminal or to GitHub. Reports (``emit``, ``write``), with --format, --output and --fail-on.
+Lines for the user (``print_result``, ``notify``): no text of a log, a path or an
+error in them acts as a command to a terminal or to GitHub. Reports (``emit``,
+``write``), with --format, --output and --fail-on.
 
-``--help`` of every command imports this: what only a run, a line or a completion needs is imported where it
-is used.
+``--help`` of every command imports this: what only a run, a line or a completion
+needs is imported where it is used.
 """
 
 from __future__ import annotations
@@ -58,18 +59,30 @@ ENDINGS = {
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def output_checked(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
-    """Refuse a file that could not be written, or whose ending says no format, before anything runs."""
+def output_checked(
+    ctx: click.Context, param: click.Parameter, value: Path | None
+) -> Path | None:
+    """Refuse a file that could not be written, or whose ending says no format,
+    before anything runs."""
     if value is None:
         return None
-    option = f"--{param.name}".replace("_", "-") if param.name is not None else "--output"
+    option = (
+        f"--{param.name}".replace("_", "-")
+        if param.name is not None
+        else "--output"
+    )
     if not value.parent.is_dir():
         raise UsageError(
             f"cannot write {value}: there is no folder {value.parent}",
             f"Choose another file with {option}, or make the folder first.",
         )
     ending = value.suffix.lower()
-    if param.name == "output" and ending and ending not in ENDINGS and not ctx.params.get("format_"):
+    if (
+        param.name == "output"
+        and ending
+        and ending not in ENDINGS
+        and not ctx.params.get("format_")
+    ):
         raise UsageError(
             f"{value}: no format has the ending {ending}",
             f"Known: {', '.join(ENDINGS)}; or name one with --format.",
@@ -82,11 +95,14 @@ def format_option(
 ) -> Callable[[F], F]:
     """``--format``, as the argument ``format_``: one of ``formats``, or None."""
     kinds = click.Choice(formats)
-    return click.option("--format", "-f", "format_", type=kinds, is_eager=True, help=about)
+    return click.option(
+        "--format", "-f", "format_", type=kinds, is_eager=True, help=about
+    )
 
 
 def output_option(about: str, *names: str, **more: Any) -> Callable[[F], F]:
-    """``--output FILE``, as the argument ``output`` or the one that ``names`` says; ``more`` is for click."""
+    """``--output FILE``, as the argument ``output`` or the one that ``names`` says;
+    ``more`` is for click."""
     file = click.Path(dir_okay=False, path_type=Path)
     return click.option("--output", "-o", *names, type=file, help=about, **more)
 
@@ -100,14 +116,17 @@ def _keep_detail(ctx: click.Context, param: click.Parameter, value: bool) -> Non
 
 
 def detail() -> Any:
-    """The requested length: --quiet counts before --summary, and that before --verbose."""
+    """The requested length: --quiet counts before --summary, and that before
+    --verbose."""
     from fusiondoc.rendering.drawing import Detail
 
     ctx = click.get_current_context(silent=True)
     requested = ctx.meta.get(_DETAIL) if ctx is not None else None
-    return {"quiet": Detail.VERDICT, "summary": Detail.SUMMARY, "verbose": Detail.ALL}.get(
-        str(requested), Detail.USUAL
-    )
+    return {
+        "quiet": Detail.VERDICT,
+        "summary": Detail.SUMMARY,
+        "verbose": Detail.ALL,
+    }.get(str(requested), Detail.USUAL)
 
 
 def detail_options(command: F) -> F:
@@ -153,7 +172,10 @@ def report_options(command: F) -> F:
             shell_complete=complete_severities_and_codes,
             help="Exit with status 1 if there is a finding of this severity (or worse) or code.",
         ),
-        output_option("Write the report to this file; its ending gives the format.", callback=output_checked),
+        output_option(
+            "Write the report to this file; its ending gives the format.",
+            callback=output_checked,
+        ),
         format_option(REPORT_FORMATS),
     ):
         command = option(command)
@@ -175,20 +197,28 @@ def check_fail_on(values: tuple[str, ...]) -> None:
             )
 
 
-def format_of(format_: str | None, output: Path | None, endings: Mapping[str, str] = ENDINGS) -> str:
+def format_of(
+    format_: str | None, output: Path | None, endings: Mapping[str, str] = ENDINGS
+) -> str:
     """The requested format, else that of the file's ending, else text."""
     if format_ is not None:
         return format_
-    return endings.get(output.suffix.lower(), "text") if output is not None else "text"
+    return (
+        endings.get(output.suffix.lower(), "text") if output is not None else "text"
+    )
 
 
 def emit(
-    report: Report, format_: str | None, output: Path | None, text_of: Callable[..., str] | None = None
+    report: Report,
+    format_: str | None,
+    output: Path | None,
+    text_of: Callable[..., str] | None = None,
 ) -> None:
-    """Write the report in the requested format to the requested file; ``text_of`` makes another text than the
-    usual one.
+    """Write the report in the requested format to the requested file; ``text_of``
+    makes another text than the usual one.
 
-    In GitHub Actions the findings are annotations too, on stderr, so that stdout holds one format.
+    In GitHub Actions the findings are annotations too, on stderr, so that stdout
+    holds one format.
     """
     format_ = format_of(format_, output)
     if format_ == "json":
@@ -202,7 +232,10 @@ def emit(
     else:
         from fusiondoc.rendering.drawing import can_link
 
-        make: Callable[..., str] = text_of or importlib.import_module("fusiondoc.reports.text.screen").render
+        make: Callable[..., str] = (
+            text_of
+            or importlib.import_module("fusiondoc.reports.text.screen").render
+        )
         links = in_colour(output) and can_link(os.environ)
         text = make(report, **text_style(output), detail=detail(), links=links)
     if output is None and format_ in ("junit", "markdown", "html"):
@@ -214,7 +247,8 @@ def emit(
 
 
 def in_github() -> bool:
-    """Whether this is a step of GitHub Actions, in whose log annotations are shown."""
+    """Whether this is a step of GitHub Actions, in whose log annotations are
+    shown."""
     return os.environ.get("GITHUB_ACTIONS") == "true"
 
 
@@ -237,12 +271,16 @@ def _annotate_report(report: Report, format_: str, output: Path | None) -> None:
 def in_colour(output: Path | None) -> bool:
     """Whether the text goes to a terminal that wants colours."""
     terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
-    return terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    return (
+        terminal
+        and "NO_COLOR" not in os.environ
+        and os.environ.get("TERM") != "dumb"
+    )
 
 
 def text_style(output: Path | None) -> dict[str, Any]:
-    """The width of a text that goes to ``output``, whether it is in colour, and whether block characters can
-    be shown."""
+    """The width of a text that goes to ``output``, whether it is in colour, and
+    whether block characters can be shown."""
     import shutil
 
     from fusiondoc.rendering.drawing import can_show_blocks
@@ -250,7 +288,8 @@ def text_style(output: Path | None) -> dict[str, Any]:
     return {
         "width": shutil.get_terminal_size((80, 24)).columns,
         "colour": in_colour(output),
-        "blocks": output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None)),
+        "blocks": output is not None
+        or can_show_blocks(getattr(sys.stdout, "encoding", None)),
     }
 
 
@@ -268,11 +307,16 @@ def write_parts(parts: Iterable[str], output: Path | None) -> None:
         for part in joined(parts):
             click.echo(part, nl=False)
         return
-    write_file(output, (part.encode("utf-8", "backslashreplace") for part in joined(parts)), "--output")
+    write_file(
+        output,
+        (part.encode("utf-8", "backslashreplace") for part in joined(parts)),
+        "--output",
+    )
 
 
 _ENOUGH = 1 << 18
-"""Characters that are worth being written: the text of one kernel alone can be a quarter of a megabyte."""
+"""Characters that are worth being written: the text of one kernel alone can be a
+quarter of a megabyte."""
 
 
 def joined(parts: Iterable[str]) -> Iterator[str]:
@@ -303,13 +347,15 @@ def write_file(file: Path, data: bytes | Iterable[bytes], option: str) -> None:
                 out.write(part)
     except OSError as error:
         raise UsageError(
-            f"cannot write {file}: {error.strerror}", f"Choose another file with {option}."
+            f"cannot write {file}: {error.strerror}",
+            f"Choose another file with {option}.",
         ) from None
     notify(f"wrote {file}")
 
 
 def status_of_reached(reached: Sequence[str]) -> int:
-    """The exit status of a command, and a note for each cause of ``--fail-on`` that is reached."""
+    """The exit status of a command, and a note for each cause of ``--fail-on`` that
+    is reached."""
     for sentence in reached:
         notify(sentence)
     return FINDINGS_FOUND if reached else 0
@@ -329,14 +375,18 @@ def exit_status(report: Report, fail_on: tuple[str, ...]) -> int:
     return 0
 
 
-def complete_files(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+def complete_files(
+    _ctx: click.Context, _param: click.Parameter, typed: str
+) -> list[CompletionItem]:
     """The shell's own completion of file names."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(typed, type="file")]
 
 
-def complete_codes(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+def complete_codes(
+    _ctx: click.Context, _param: click.Parameter, typed: str
+) -> list[CompletionItem]:
     """Finding codes, with their titles where the shell shows help."""
     from click.shell_completion import CompletionItem
 
@@ -359,21 +409,33 @@ def complete_severities_and_codes(
     return [*_that_fit(SEVERITIES, typed), *complete_codes(ctx, param, typed)]
 
 
-def complete_knobs(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+def complete_knobs(
+    _ctx: click.Context, _param: click.Parameter, typed: str
+) -> list[CompletionItem]:
     """Knobs and environment variables."""
     from fusiondoc.fuser_knobs.catalogue import knobs, variables
 
-    return _that_fit([*(entry.name for entry in knobs()), *(entry.name for entry in variables())], typed)
+    return _that_fit(
+        [
+            *(entry.name for entry in knobs()),
+            *(entry.name for entry in variables()),
+        ],
+        typed,
+    )
 
 
-def complete_knob_settings(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+def complete_knob_settings(
+    _ctx: click.Context, _param: click.Parameter, typed: str
+) -> list[CompletionItem]:
     """``NAME=`` of each knob."""
     from fusiondoc.fuser_knobs.catalogue import knobs
 
     return _that_fit([f"{knob.name}=" for knob in knobs()], typed)
 
 
-def complete_dump_options(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+def complete_dump_options(
+    _ctx: click.Context, _param: click.Parameter, typed: str
+) -> list[CompletionItem]:
     """Dumps of every fuser, behind the last comma."""
     from fusiondoc.fuser_knobs.catalogue import dump_options, fuser_dumps
 
@@ -382,7 +444,9 @@ def complete_dump_options(_ctx: click.Context, _param: click.Parameter, typed: s
     return _that_fit([before + comma + name for name in names], typed)
 
 
-def complete_captures(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+def complete_captures(
+    _ctx: click.Context, _param: click.Parameter, typed: str
+) -> list[CompletionItem]:
     """The captures of the current folder, newest first."""
     from fusiondoc.captures.store import CaptureStore
 
@@ -392,4 +456,8 @@ def complete_captures(_ctx: click.Context, _param: click.Parameter, typed: str) 
 def _that_fit(names: Iterable[str], typed: str) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
-    return [CompletionItem(name) for name in names if name.startswith(typed) and name.isprintable()]
+    return [
+        CompletionItem(name)
+        for name in names
+        if name.startswith(typed) and name.isprintable()
+    ]

@@ -16,7 +16,13 @@ from fusiondoc.cli.options import (
     peak_option,
     source_root_option,
 )
-from fusiondoc.cli.output import check_fail_on, complete_files, emit, exit_status, report_options
+from fusiondoc.cli.output import (
+    check_fail_on,
+    complete_files,
+    emit,
+    exit_status,
+    report_options,
+)
 from fusiondoc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -83,21 +89,30 @@ def command(
 
 
 def _named(report: Report, model_name: str | None) -> Report:
-    """The report with this label; one that only the configuration names is for what has none."""
-    given = click.get_current_context().get_parameter_source("model_name") is ParameterSource.COMMANDLINE
+    """The report with this label; one that only the configuration names is for what
+    has none."""
+    given = (
+        click.get_current_context().get_parameter_source("model_name")
+        is ParameterSource.COMMANDLINE
+    )
     if model_name is None or (report.target.model is not None and not given):
         return report
     return replace(report, target=replace(report.target, model=model_name))
 
 
 def _followed(
-    logs: tuple[str, ...], idle: float | None, peak: float | None, source_root: tuple[Path, ...]
+    logs: tuple[str, ...],
+    idle: float | None,
+    peak: float | None,
+    source_root: tuple[Path, ...],
 ) -> Report:
     from fusiondoc.cli.output import notify
     from fusiondoc.workflows.follow import follow, live_view
 
     if len(logs) != 1:
-        raise UsageError("--follow takes one LOG", "Name the log that grows, or - for stdin.")
+        raise UsageError(
+            "--follow takes one LOG", "Name the log that grows, or - for stdin."
+        )
     path = None if logs[0] == "-" else Path(logs[0])
     with live_view(logs[0] if path is not None else "stdin", notify) as view:
         return follow(path, view, idle=idle, peak=peak, source_roots=source_root)

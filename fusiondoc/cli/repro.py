@@ -1,5 +1,6 @@
-"""``fusiondoc repro``: one group of a log as a stand-alone Python file, and that file made smaller; of
-torch.compile also the two sides of a boundary, or a kernel."""
+"""``fusiondoc repro``: one group of a log as a stand-alone Python file, and that
+file made smaller; of torch.compile also the two sides of a boundary, or a
+kernel."""
 
 from __future__ import annotations
 
@@ -27,7 +28,11 @@ _STDIN = "fusiondoc-stdin.log"
 @click.command(name="repro")
 @click.argument("logs", nargs=-1, metavar="[LOG]...")
 @click.option(
-    "--group", "-g", "group", metavar="ID", help="The group, such as G3; without it the groups are listed."
+    "--group",
+    "-g",
+    "group",
+    metavar="ID",
+    help="The group, such as G3; without it the groups are listed.",
 )
 @click.option(
     "--boundary",
@@ -35,7 +40,11 @@ _STDIN = "fusiondoc-stdin.log"
     metavar="N",
     help="Of torch.compile: the two sides of boundary N, as the list has it.",
 )
-@click.option("--kernel", metavar="NAME", help="Of torch.compile: a generated kernel, by name or ID.")
+@click.option(
+    "--kernel",
+    metavar="NAME",
+    help="Of torch.compile: a generated kernel, by name or ID.",
+)
 @output_option("The file to write; repro_ID.py by default.", metavar="FILE.py")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option(
@@ -44,7 +53,9 @@ _STDIN = "fusiondoc-stdin.log"
     help="The fuser that the file uses; by default that of the group.",
 )
 @click.option(
-    "--minimise", is_flag=True, help="Remove operators while the failure remains; runs many children."
+    "--minimise",
+    is_flag=True,
+    help="Remove operators while the failure remains; runs many children.",
 )
 @click.option(
     "--trust-log",
@@ -106,7 +117,10 @@ def command(
     from fusiondoc.repro.write import notes, write_minimised
 
     if sum(one is not None for one in (group, boundary, kernel)) > 1:
-        raise UsageError("--group, --boundary and --kernel name different parts", "Give one of them.")
+        raise UsageError(
+            "--group, --boundary and --kernel name different parts",
+            "Give one of them.",
+        )
     if minimise:
         _check_minimise(logs, group, output, force, trust_log)
     with _read(logs) as read:
@@ -128,17 +142,26 @@ def command(
 
 
 def _check_minimise(
-    logs: tuple[str, ...], group: str | None, output: Path | None, force: bool, trust_log: bool
+    logs: tuple[str, ...],
+    group: str | None,
+    output: Path | None,
+    force: bool,
+    trust_log: bool,
 ) -> None:
-    """UsageError where nothing can be made smaller, or the log is of somebody else."""
+    """UsageError where nothing can be made smaller, or the log is of somebody
+    else."""
     from fusiondoc.repro.write import minimised_path
 
     if group is None:
         raise UsageError(
-            "--minimise needs a group", "Name it with --group; without it the groups are listed."
+            "--minimise needs a group",
+            "Name it with --group; without it the groups are listed.",
         )
     if output is not None and minimised_path(output).exists() and not force:
-        raise UsageError(f"{minimised_path(output)} already exists", "Give --force to overwrite it.")
+        raise UsageError(
+            f"{minimised_path(output)} already exists",
+            "Give --force to overwrite it.",
+        )
     if not trust_log:
         from fusiondoc.captures.store import CaptureStore
         from fusiondoc.captures.trust import refuse_foreign
@@ -148,7 +171,8 @@ def _check_minimise(
 
 @contextmanager
 def _read(arguments: tuple[str, ...]) -> Iterator[ReadLog]:
-    """What the arguments name. Stdin is kept for as long as it is needed: the log is read twice."""
+    """What the arguments name. Stdin is kept for as long as it is needed: the log
+    is read twice."""
     from fusiondoc.captures.store import CaptureStore
     from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
     from fusiondoc.repro.of_fusers import ReadLog
@@ -156,20 +180,32 @@ def _read(arguments: tuple[str, ...]) -> Iterator[ReadLog]:
 
     with tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:
         given = list(arguments) or [str(CaptureStore().newest().path)]
-        shown = " ".join(arguments).replace("-", "<stdin>") if "-" in arguments else " ".join(arguments)
+        shown = (
+            " ".join(arguments).replace("-", "<stdin>")
+            if "-" in arguments
+            else " ".join(arguments)
+        )
         kept = Path(folder) / _STDIN
         if "-" in given:
             with kept.open("wb") as file:
                 file.writelines(read_chunks(LogInput("<stdin>", None)))
-            given = [str(kept) if argument == "-" else argument for argument in given]
+            given = [
+                str(kept) if argument == "-" else argument for argument in given
+            ]
         report, observed = with_facts(given)
         yield ReadLog(report, observed, shown or Path(given[0]).name)
 
 
 def _of_group(
-    read: ReadLog, group: str | None, part: object, output: Path | None, force: bool, fuser: str | None
+    read: ReadLog,
+    group: str | None,
+    part: object,
+    output: Path | None,
+    force: bool,
+    fuser: str | None,
 ) -> Written | None:
-    """The written group; None where the groups were listed. ``part``: of torch.compile, if one was named."""
+    """The written group; None where the groups were listed. ``part``: of
+    torch.compile, if one was named."""
     from fusiondoc.rendering.drawing import rows_of_lines
     from fusiondoc.repro.write import listed, write_script
 
@@ -195,9 +231,14 @@ def _known_groups(read: ReadLog, wanted: str | None) -> Groups:
     from fusiondoc.workflows.load import logs_behind
 
     report = read.report
-    groups = tuple(group for group in report.groups if frontend_of_group(group.kind) is TORCHSCRIPT)
+    groups = tuple(
+        group
+        for group in report.groups
+        if frontend_of_group(group.kind) is TORCHSCRIPT
+    )
     if report.te is not None and (
-        not groups or wanted in {group.id for group in report.groups} - {g.id for g in groups}
+        not groups
+        or wanted in {group.id for group in report.groups} - {g.id for g in groups}
     ):
         raise UsageError(
             f"groups of {TE.title}'s operation fuser have no TorchScript graph to write",
@@ -205,7 +246,11 @@ def _known_groups(read: ReadLog, wanted: str | None) -> Groups:
             " run that: fusiondoc diagnose FILE.py:NAME --frontend te",
         )
     logs = logs_behind(report)
-    return groups_of(groups, logs, {log.name: "<stdin>" for log in logs if log.name.endswith(_STDIN)})
+    return groups_of(
+        groups,
+        logs,
+        {log.name: "<stdin>" for log in logs if log.name.endswith(_STDIN)},
+    )
 
 
 def _of_compiled(

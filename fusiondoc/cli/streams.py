@@ -1,8 +1,9 @@
-"""The standard streams of the command line where they are closed or full: a report that nobody gets is an
-error, a message that nobody gets is none.
+"""The standard streams of the command line where they are closed or full: a report
+that nobody gets is an error, a message that nobody gets is none.
 
-``fusiondoc parse LOG >&-`` must not end with 0 and nothing written, and ``2> /dev/full`` must not make of a
-report without findings status 1, which CI reads as findings.
+``fusiondoc parse LOG >&-`` must not end with 0 and nothing written, and ``2>
+/dev/full`` must not make of a report without findings status 1, which CI reads as
+findings.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class _Closed(io.RawIOBase):
 
 
 class _Lossy(io.FileIO):
-    """stderr, of which a full disk or a reader that went away takes nothing but the messages."""
+    """stderr, of which a full disk or a reader that went away takes nothing but the
+    messages."""
 
     def write(self, data: object) -> int:
         size = len(memoryview(data).cast("B"))  # type: ignore[arg-type]
@@ -47,23 +49,34 @@ class _Lossy(io.FileIO):
 
 
 def open_streams() -> None:
-    """Give Python's streams a meaning where the caller closed them, and take the errors from stderr.
+    """Give Python's streams a meaning where the caller closed them, and take the
+    errors from stderr.
 
     Streams that something else has put there (a test, a notebook) stay as they are.
     """
     if sys.stdout is None:
         closed = io.BufferedWriter(_Closed())
-        sys.stdout = io.TextIOWrapper(closed, encoding="utf-8", errors="backslashreplace")
+        sys.stdout = io.TextIOWrapper(
+            closed, encoding="utf-8", errors="backslashreplace"
+        )
     elif isinstance(sys.stdout, io.TextIOWrapper):
-        # Names of files and messages of programs need not be text that the terminal can show.
+        # Names of files and messages of programs need not be text that the terminal
+        # can show.
         sys.stdout.reconfigure(errors="backslashreplace")
     stderr = sys.stderr
     if stderr is None:
         sys.stderr = io.StringIO()
-    elif stderr is sys.__stderr__ and isinstance(stderr, io.TextIOWrapper) and not _is_console(stderr):
+    elif (
+        stderr is sys.__stderr__
+        and isinstance(stderr, io.TextIOWrapper)
+        and not _is_console(stderr)
+    ):
         lossy = io.BufferedWriter(_Lossy(stderr.fileno(), "w", closefd=False))
         sys.stderr = io.TextIOWrapper(
-            lossy, encoding=stderr.encoding, errors="backslashreplace", line_buffering=True
+            lossy,
+            encoding=stderr.encoding,
+            errors="backslashreplace",
+            line_buffering=True,
         )
 
 

@@ -33,11 +33,25 @@ _ENDINGS = {
     ".parquet": "parquet",
     ".txt": "text",
 }
-_TABLES = ("runs", "groups", "gone", "reasons", "outliers", "unreadable", "duplicates")
+_TABLES = (
+    "runs",
+    "groups",
+    "gone",
+    "reasons",
+    "outliers",
+    "unreadable",
+    "duplicates",
+)
 
 
 @click.command(name="survey")
-@click.argument("places", nargs=-1, required=True, metavar="PATH_OR_URL...", shell_complete=complete_files)
+@click.argument(
+    "places",
+    nargs=-1,
+    required=True,
+    metavar="PATH_OR_URL...",
+    shell_complete=complete_files,
+)
 @click.option(
     "--engine",
     type=click.Choice(("local", "dask", "ray")),
@@ -46,10 +60,14 @@ _TABLES = ("runs", "groups", "gone", "reasons", "outliers", "unreadable", "dupli
     help="What reads: processes of this machine, or a Dask or Ray cluster that you have.",
 )
 @click.option(
-    "--address", metavar="ADDRESS", help="Of that cluster: tcp://HOST:8786 of Dask, HOST:6379 of Ray."
+    "--address",
+    metavar="ADDRESS",
+    help="Of that cluster: tcp://HOST:8786 of Dask, HOST:6379 of Ray.",
 )
 @click.option(
-    "--workers", type=click.IntRange(min=1), help="Processes of the local engine; one for each core."
+    "--workers",
+    type=click.IntRange(min=1),
+    help="Processes of the local engine; one for each core.",
 )
 @click.option(
     "--model-from",
@@ -129,12 +147,17 @@ def command(
         write(documents.as_page(found), output)
     else:
         width = shutil.get_terminal_size((80, 24)).columns
-        write(documents.as_text(found, width=width, colour=in_colour(output)), output)
-    return status_of_reached([sentence for cause in fail_on for sentence in _reached(found, cause)])
+        write(
+            documents.as_text(found, width=width, colour=in_colour(output)), output
+        )
+    return status_of_reached(
+        [sentence for cause in fail_on for sentence in _reached(found, cause)]
+    )
 
 
 def _reached(found: Survey, cause: str) -> Iterator[str]:
-    """Why ``--fail-on`` of this cause is reached, in a line; nothing if it is not."""
+    """Why ``--fail-on`` of this cause is reached, in a line; nothing if it is
+    not."""
     since = f" since {found.since}" if found.since is not None else ""
     if cause == "gone" and found.gone:
         yield f"--fail-on gone: {count(len(found.gone), 'loss')}{since}"
@@ -160,5 +183,7 @@ def _format(format_: str | None, output: Path | None) -> str:
                 f"Known: {', '.join(_ENDINGS)}; or name one with --format.",
             )
     if format_ == "parquet" and output is None:
-        raise UsageError("Parquet is not a text format", "Name a file: --output runs.parquet")
+        raise UsageError(
+            "Parquet is not a text format", "Name a file: --output runs.parquet"
+        )
     return format_ or "text"

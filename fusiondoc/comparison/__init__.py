@@ -1,5 +1,6 @@
-"""The comparison model: what changed from report A to report B, and which of it ``compare --fail-on``
-names. Field names are those of the JSON (``fusiondoc.comparison/1``).
+"""The comparison model: what changed from report A to report B, and which of it
+``compare --fail-on`` names. Field names are those of the JSON
+(``fusiondoc.comparison/1``).
 
 Slower, faster or neither: two measurements with their spread.
 """
@@ -12,7 +13,14 @@ from math import isclose, isfinite
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.boundaries import Boundary
 from fusiondoc.model.reasons.reason import Reason
-from fusiondoc.model.report import SEVERITIES, Evidence, Finding, Kernel, OpNode, Report
+from fusiondoc.model.report import (
+    SEVERITIES,
+    Evidence,
+    Finding,
+    Kernel,
+    OpNode,
+    Report,
+)
 from fusiondoc.model.runs import Coverage, Spread
 
 SCHEMA = "fusiondoc.comparison/1"
@@ -35,8 +43,8 @@ class Side:
 
 @dataclass(frozen=True)
 class Difference:
-    """A value that is not the same on both sides. ``kind``: "environment", "fuser", "knob" or "setting"
-    (an option of ``diagnose`` or a variable that it set)."""
+    """A value that is not the same on both sides. ``kind``: "environment", "fuser",
+    "knob" or "setting" (an option of ``diagnose`` or a variable that it set)."""
 
     kind: str
     name: str
@@ -46,8 +54,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class SpeedChange:
-    """Times in milliseconds. ``change`` is "slower" or "faster" where the medians differ by more than the
-    threshold and the spread of the measurements does not explain it, else None."""
+    """Times in milliseconds. ``change`` is "slower" or "faster" where the medians
+    differ by more than the threshold and the spread of the measurements does not
+    explain it, else None."""
 
     a: Spread
     b: Spread
@@ -78,8 +87,8 @@ class GroupRef:
 class GroupChange:
     """Groups of A and the groups of B that took their place, instance by instance.
 
-    ``kinds``, one or more of: "added", "gone", "split", "merged", "operators" (some joined or left), "types"
-    (same operators, other types), "slower", "faster".
+    ``kinds``, one or more of: "added", "gone", "split", "merged", "operators" (some
+    joined or left), "types" (same operators, other types), "slower", "faster".
     """
 
     kinds: tuple[str, ...]
@@ -89,27 +98,31 @@ class GroupChange:
     """Operators of A's groups that are in none of B's."""
     ops_added: tuple[OpNode, ...]
     because: tuple[UnfusedChange, ...]
-    """Operators that left, or others between these lines, that are newly outside every group."""
+    """Operators that left, or others between these lines, that are newly outside
+    every group."""
     speed: SpeedChange | None
     count: int = 1
     """How many instances changed so."""
     layers: tuple[str, ...] = ()
-    """The modules that these are in, where the log has modules: in B; of what is gone in A."""
+    """The modules that these are in, where the log has modules: in B; of what is
+    gone in A."""
     boundaries: tuple[Boundary, ...] = ()
-    """Of a group that torch.compile split: the tensors that go through memory between its parts in B, with
-    why they are apart; most bytes first."""
+    """Of a group that torch.compile split: the tensors that go through memory
+    between its parts in B, with why they are apart; most bytes first."""
 
 
 @dataclass(frozen=True)
 class GroupByLines:
-    """A group of A, and all that computes operators of its lines in B, which another compiler made."""
+    """A group of A, and all that computes operators of its lines in B, which
+    another compiler made."""
 
     a: GroupRef
     b: tuple[GroupRef, ...]
     outside: tuple[str, ...]
     """Operators of these lines that are outside every group in B, each once."""
     boundaries: tuple[Boundary, ...]
-    """The tensors that go through memory between these groups of B, most bytes first."""
+    """The tensors that go through memory between these groups of B, most bytes
+    first."""
 
     @property
     def kind(self) -> str:
@@ -121,7 +134,8 @@ class GroupByLines:
 
 @dataclass(frozen=True)
 class UnfusedChange:
-    """Operators outside every group. ``change``: "came", "gone" or "reason" (the reason is another)."""
+    """Operators outside every group. ``change``: "came", "gone" or "reason" (the
+    reason is another)."""
 
     change: str
     op: str
@@ -138,7 +152,8 @@ class UnfusedChange:
 
 @dataclass(frozen=True)
 class FallbackChange:
-    """A fallback. ``change``: "came", "gone" or "count" (both counts exact, and not the same)."""
+    """A fallback. ``change``: "came", "gone" or "count" (both counts exact, and not
+    the same)."""
 
     change: str
     stage: str
@@ -170,16 +185,18 @@ class KernelRef:
 
 @dataclass(frozen=True)
 class KernelChange:
-    """A kernel. ``kinds``, one or more of: "added", "gone", "code", "registers", "spills", "shared memory",
-    "scheduler", "launch" (block or grid), "launches" (how often), "slower", "faster", "bandwidth"
-    (another one, although no time shows it), "bytes" (the fuser counted others, so that bandwidths cannot be
+    """A kernel. ``kinds``, one or more of: "added", "gone", "code", "registers",
+    "spills", "shared memory", "scheduler", "launch" (block or grid), "launches"
+    (how often), "slower", "faster", "bandwidth" (another one, although no time
+    shows it), "bytes" (the fuser counted others, so that bandwidths cannot be
     compared)."""
 
     kinds: tuple[str, ...]
     a: KernelRef | None
     b: KernelRef | None
     lines_gone: int
-    """Lines of code that only A has, after names, numbers of values and addresses were made equal."""
+    """Lines of code that only A has, after names, numbers of values and addresses
+    were made equal."""
     lines_added: int
     speed: SpeedChange | None
     bandwidth: str | None
@@ -211,7 +228,8 @@ class Comparison:
     a: Side
     b: Side
     slower_than: float
-    """Share by which a median must differ to be called slower or faster: 0.1 is 10 %."""
+    """Share by which a median must differ to be called slower or faster: 0.1 is 10
+    %."""
     differences: tuple[Difference, ...]
     groups: tuple[GroupChange, ...]
     unfused: tuple[UnfusedChange, ...]
@@ -220,14 +238,15 @@ class Comparison:
     findings: tuple[FindingChange, ...]
     speed: tuple[ModelSpeedChange, ...]
     groups_same: int
-    """Groups of A that B has too, with the same operators, types and (where measured) speed; of another
-    compiler, those whose lines one group of B computes."""
+    """Groups of A that B has too, with the same operators, types and (where
+    measured) speed; of another compiler, those whose lines one group of B
+    computes."""
     kernels_same: int
     notes: tuple[str, ...]
     """What one side lacks, so that it could not be compared."""
     by_lines: tuple[GroupByLines, ...] = ()
-    """Where torch.compile made one side and TorchScript the other: each group of A that has lines of the
-    program. These are not among ``groups``."""
+    """Where torch.compile made one side and TorchScript the other: each group of A
+    that has lines of the program. These are not among ``groups``."""
     schema: str = SCHEMA
     unrelated: str | None = None
     """A sentence where A and B are of programs that have nothing in common."""
@@ -238,21 +257,31 @@ class Comparison:
 
     @property
     def coverage_changed(self) -> bool:
-        """Where one log has less than the other, only what is in groups can have changed."""
+        """Where one log has less than the other, only what is in groups can have
+        changed."""
         a, b = self.a.coverage, self.b.coverage
         return a != b if a.is_known == b.is_known else a.ops_fused != b.ops_fused
 
     @property
     def same(self) -> bool:
-        """Nothing changed in what was fused and how fast; environments and knobs may differ."""
-        parts = (self.groups, self.unfused, self.fallbacks, self.kernels, self.findings, self.speed)
+        """Nothing changed in what was fused and how fast; environments and knobs
+        may differ."""
+        parts = (
+            self.groups,
+            self.unfused,
+            self.fallbacks,
+            self.kernels,
+            self.findings,
+            self.speed,
+        )
         moved = any(one.kind != "one" for one in self.by_lines)
         return not (any(parts) or moved or self.coverage_changed)
 
 
 def _group(kind: str) -> Callable[[Comparison], bool]:
     return lambda c: (
-        any(kind in change.kinds for change in c.groups) or any(one.kind == kind for one in c.by_lines)
+        any(kind in change.kinds for change in c.groups)
+        or any(one.kind == kind for one in c.by_lines)
     )
 
 
@@ -274,7 +303,8 @@ def _registers(kernel: KernelRef | None) -> int:
 
 
 def _coverage(c: Comparison) -> bool:
-    """A smaller share of operators is fused; where a side has no share, fewer operators are."""
+    """A smaller share of operators is fused; where a side has no share, fewer
+    operators are."""
     a, b = c.a.coverage.fraction, c.b.coverage.fraction
     if a is None or b is None:
         return c.a.coverage.ops_fused > c.b.coverage.ops_fused
@@ -299,7 +329,8 @@ WORDS: Mapping[str, tuple[str, Callable[[Comparison], bool]]] = {
     "fallback": (
         "a fallback that A did not have, or more of one",
         lambda c: any(
-            f.change == "came" or (f.change == "count" and (f.count_b or 0) > (f.count_a or 0))
+            f.change == "came"
+            or (f.change == "count" and (f.count_b or 0) > (f.count_a or 0))
             for f in c.fallbacks
         ),
     ),
@@ -307,9 +338,15 @@ WORDS: Mapping[str, tuple[str, Callable[[Comparison], bool]]] = {
     "code": ("a kernel with other code", _kernel("code")),
     "registers": (
         "a kernel with more registers",
-        lambda c: any("registers" in k.kinds and _registers(k.b) > _registers(k.a) for k in c.kernels),
+        lambda c: any(
+            "registers" in k.kinds and _registers(k.b) > _registers(k.a)
+            for k in c.kernels
+        ),
     ),
-    "kernel": ("any change of a kernel but faster", lambda c: any(k.kinds != ("faster",) for k in c.kernels)),
+    "kernel": (
+        "any change of a kernel but faster",
+        lambda c: any(k.kinds != ("faster",) for k in c.kernels),
+    ),
     "coverage": ("a smaller share of operators in groups", _coverage),
     "environment": (
         "another environment, fuser, knob or setting",
@@ -317,14 +354,18 @@ WORDS: Mapping[str, tuple[str, Callable[[Comparison], bool]]] = {
     ),
     "any": ("any change but one of the environment", lambda c: not c.same),
 }
-"""Word -> (what it stands for, whether a comparison has it). Besides these: severities and finding codes."""
+"""Word -> (what it stands for, whether a comparison has it). Besides these:
+severities and finding codes."""
 
 
 def reached(comparison: Comparison, word: str) -> bool:
-    """Whether the comparison has what ``word`` names; a severity or code means findings that came."""
+    """Whether the comparison has what ``word`` names; a severity or code means
+    findings that came."""
     if word in WORDS:
         return WORDS[word][1](comparison)
-    came = [change.finding for change in comparison.findings if change.change == "came"]
+    came = [
+        change.finding for change in comparison.findings if change.change == "came"
+    ]
     if word in SEVERITIES:
         worse = SEVERITIES[: SEVERITIES.index(word) + 1]
         return any(finding.severity in worse for finding in came)
@@ -338,15 +379,22 @@ SAME_BYTES = 0.01
 """Relative: a log prints six digits of both figures."""
 
 
-def speed_change(a: Spread | None, b: Spread | None, threshold: float) -> SpeedChange | None:
+def speed_change(
+    a: Spread | None, b: Spread | None, threshold: float
+) -> SpeedChange | None:
     """Two times in milliseconds; None where a side has none.
 
-    Slower: the median is more than ``threshold`` (0.1 is 10 %) above A's, even the fastest of B took longer
-    than the median of A, and the medians are further apart than the median of A is from its fastest. Nothing
-    makes a launch faster by chance, while a busy machine makes some slower: so minimum and median decide, and
-    the maximum does not. Faster is the same from B to A.
+    Slower: the median is more than ``threshold`` (0.1 is 10 %) above A's, even the
+    fastest of B took longer than the median of A, and the medians are further apart
+    than the median of A is from its fastest. Nothing makes a launch faster by
+    chance, while a busy machine makes some slower: so minimum and median decide,
+    and the maximum does not. Faster is the same from B to A.
     """
-    if a is None or b is None or not all(map(isfinite, (a.min, a.median, b.min, b.median))):
+    if (
+        a is None
+        or b is None
+        or not all(map(isfinite, (a.min, a.median, b.min, b.median)))
+    ):
         return None
     ratio = b.median / a.median if a.median > 0 else None
     change = None
@@ -359,11 +407,16 @@ def speed_change(a: Spread | None, b: Spread | None, threshold: float) -> SpeedC
 
 def _is_slower(a: Spread, b: Spread, threshold: float) -> bool:
     apart = b.median - a.median
-    return apart > a.median * threshold and b.min > a.median and apart > a.median - a.min
+    return (
+        apart > a.median * threshold
+        and b.min > a.median
+        and apart > a.median - a.min
+    )
 
 
 def rate_change(a: Spread | None, b: Spread | None, threshold: float) -> str | None:
-    """ "higher" or "lower" of two bandwidths, by the same rule: the maximum takes the part of the minimum."""
+    """ "higher" or "lower" of two bandwidths, by the same rule: the maximum takes
+    the part of the minimum."""
     if a is None or b is None:
         return None
     if a.median > b.median * (1 + threshold) and b.max < a.median:
@@ -375,24 +428,30 @@ def rate_change(a: Spread | None, b: Spread | None, threshold: float) -> str | N
 
 def measured(kernel: Kernel) -> Spread | None:
     """The time of a launch, where it was measured often enough to have a spread."""
-    if kernel.ms is None or (kernel.launches is not None and kernel.launches < LEAST_LAUNCHES):
+    if kernel.ms is None or (
+        kernel.launches is not None and kernel.launches < LEAST_LAUNCHES
+    ):
         return None
     return kernel.ms
 
 
 def rate(kernel: Kernel) -> Spread | None:
-    """The bandwidth of a launch, where it was measured often enough to have a spread."""
-    if kernel.gb_per_s is None or (kernel.launches is not None and kernel.launches < LEAST_LAUNCHES):
+    """The bandwidth of a launch, where it was measured often enough to have a
+    spread."""
+    if kernel.gb_per_s is None or (
+        kernel.launches is not None and kernel.launches < LEAST_LAUNCHES
+    ):
         return None
     return kernel.gb_per_s
 
 
 def counted_bytes(kernel: Kernel) -> float | None:
-    """The bytes that the fuser counted for the bandwidth: another version may count others, and then
-    bandwidths do not show speed."""
+    """The bytes that the fuser counted for the bandwidth: another version may count
+    others, and then bandwidths do not show speed."""
     if kernel.ms is None or kernel.gb_per_s is None:
         return None
-    # The fastest launch has the highest bandwidth, unless launches move different bytes.
+    # The fastest launch has the highest bandwidth, unless launches move different
+    # bytes.
     fastest = kernel.ms.min * kernel.gb_per_s.max * 1e6
     slowest = kernel.ms.max * kernel.gb_per_s.min * 1e6
     return fastest if isclose(fastest, slowest, rel_tol=SAME_BYTES) else None
@@ -404,4 +463,8 @@ def total(kernels: Sequence[Kernel]) -> Spread | None:
     known = [time for time in times if time is not None]
     if not known or len(known) < len(times):
         return None
-    return Spread(sum(t.min for t in known), sum(t.median for t in known), sum(t.max for t in known))
+    return Spread(
+        sum(t.min for t in known),
+        sum(t.median for t in known),
+        sum(t.max for t in known),
+    )

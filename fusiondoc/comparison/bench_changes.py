@@ -1,4 +1,5 @@
-"""What changed from one bench to another: per variant, phase and shape faster, slower or no difference."""
+"""What changed from one bench to another: per variant, phase and shape faster,
+slower or no difference."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ class BenchChange:
     ratio: Ratio
     """Speed of B against A: above 1 is faster."""
     change: str
-    """"faster", "slower" or "no difference" (the 95 % interval of the ratio holds 1)."""
+    """"faster", "slower" or "no difference" (the 95 % interval of the ratio holds
+    1)."""
     peak_bytes_a: int | None
     peak_bytes_b: int | None
     case: str | None = None
@@ -69,12 +71,20 @@ class BenchComparison:
     schema: str = SCHEMA
 
     def having(self, change: str) -> list[BenchChange]:
-        """The rows with that change, without eager ones: those measure the machine."""
-        return [row for row in self.changes if row.change == change and row.variant != VARIANTS[0]]
+        """The rows with that change, without eager ones: those measure the
+        machine."""
+        return [
+            row
+            for row in self.changes
+            if row.change == change and row.variant != VARIANTS[0]
+        ]
 
 
-def compare_benches(a: Bench, b: Bench, names: tuple[str, str], least: float = 0.0) -> BenchComparison:
-    """Variants by name, interpreters by name (else by order), shapes by their inputs.
+def compare_benches(
+    a: Bench, b: Bench, names: tuple[str, str], least: float = 0.0
+) -> BenchComparison:
+    """Variants by name, interpreters by name (else by order), shapes by their
+    inputs.
 
     Args:
         least: a smaller difference (0.1 is 10 %) is none, whatever the interval is.
@@ -116,12 +126,18 @@ def _section_of(change: BenchChange) -> tuple[str, ...]:
     return change.phase, change.inputs, change.interpreter
 
 
-def compare_suites(a: Suite, b: Suite, names: tuple[str, str], least: float = 0.0) -> BenchComparison:
-    """Case by case, as two benches; one that only one side could time is in ``only_a`` or ``only_b``."""
+def compare_suites(
+    a: Suite, b: Suite, names: tuple[str, str], least: float = 0.0
+) -> BenchComparison:
+    """Case by case, as two benches; one that only one side could time is in
+    ``only_a`` or ``only_b``."""
     old, new = _cases(a), _cases(b)
     changes: list[BenchChange] = []
     environment: dict[str, BenchDifference] = {}
-    only_a, only_b = [name for name in old if name not in new], [name for name in new if name not in old]
+    only_a, only_b = (
+        [name for name in old if name not in new],
+        [name for name in new if name not in old],
+    )
     for name, bench in new.items():
         if name not in old:
             continue
@@ -132,9 +148,17 @@ def compare_suites(a: Suite, b: Suite, names: tuple[str, str], least: float = 0.
         for difference in found.environment:
             environment.setdefault(difference.name, difference)
     about = {"suite": (a.suite, b.suite), "sizes": (_sizes(a), _sizes(b))}
-    differing = [BenchDifference(name, *values) for name, values in about.items() if len(set(values)) > 1]
+    differing = [
+        BenchDifference(name, *values)
+        for name, values in about.items()
+        if len(set(values)) > 1
+    ]
     return BenchComparison(
-        *names, (*differing, *environment.values()), tuple(changes), tuple(only_a), tuple(only_b)
+        *names,
+        (*differing, *environment.values()),
+        tuple(changes),
+        tuple(only_a),
+        tuple(only_b),
     )
 
 
@@ -149,14 +173,19 @@ def _sizes(suite: Suite) -> str:
 def ratio_of_medians(a: Measured, b: Measured) -> Ratio:
     """How many times as fast B is.
 
-    The interval comes from those of both medians, on the scale of logarithms, where they are added as
-    variances are (MOVER: Zou and Donner, Statistics in Medicine 27, 2008), and is widened by the spread of
-    processes: the two did not run in turns.
+    The interval comes from those of both medians, on the scale of logarithms, where
+    they are added as variances are (MOVER: Zou and Donner, Statistics in Medicine
+    27, 2008), and is widened by the spread of processes: the two did not run in
+    turns.
     """
     centre = log(a.median / b.median)
     low = centre - hypot(log(a.median / a.low), log(b.high / b.median))
     high = centre + hypot(log(a.high / a.median), log(b.median / b.low))
-    return Ratio(exp(centre), exp(low) * (1 - PROCESS_SPREAD), exp(high) * (1 + PROCESS_SPREAD))
+    return Ratio(
+        exp(centre),
+        exp(low) * (1 - PROCESS_SPREAD),
+        exp(high) * (1 + PROCESS_SPREAD),
+    )
 
 
 def _change(ratio: Ratio, least: float) -> str:
@@ -169,11 +198,17 @@ _Key = tuple[str, str, str, str]
 """Variant, interpreter, phase, inputs."""
 
 
-def _timed(bench: Bench, first: Bench) -> Iterator[tuple[_Key, tuple[BenchVariant, BenchPhase]]]:
+def _timed(
+    bench: Bench, first: Bench
+) -> Iterator[tuple[_Key, tuple[BenchVariant, BenchPhase]]]:
     names = _interpreters(bench, first)
     for variant in bench.variants:
         for phase in variant.phases:
-            shape = bench.shapes[phase.shape] if phase.shape < len(bench.shapes) else None
+            shape = (
+                bench.shapes[phase.shape]
+                if phase.shape < len(bench.shapes)
+                else None
+            )
             inputs = shape.label if shape is not None else ", ".join(bench.inputs)
             yield (
                 (variant.name, names[variant.interpreter], phase.phase, inputs),
@@ -187,7 +222,10 @@ def _interpreters(bench: Bench, first: Bench) -> dict[str, str]:
     if len(mine) != len(theirs):
         return {label: label for label in mine}
     known = set(theirs)
-    return {label: label if label in known else there for label, there in zip(mine, theirs)}
+    return {
+        label: label if label in known else there
+        for label, there in zip(mine, theirs)
+    }
 
 
 def _labels(bench: Bench) -> list[str]:
@@ -208,5 +246,7 @@ def _environment(a: Bench, b: Bench) -> Iterator[BenchDifference]:
             yield BenchDifference(name, old, new)
 
 
-def _both(a: Mapping[str, str], b: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
+def _both(
+    a: Mapping[str, str], b: Mapping[str, str]
+) -> dict[str, tuple[str | None, str | None]]:
     return {name: (a.get(name), b.get(name)) for name in dict.fromkeys([*a, *b])}

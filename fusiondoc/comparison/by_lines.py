@@ -1,7 +1,9 @@
-"""A TorchScript report against a torch.compile report of one program: what computes the lines of a group.
+"""A TorchScript report against a torch.compile report of one program: what computes
+the lines of a group.
 
-The two compilers name operators differently: ``aten::layer_norm`` is ``var_mean``, ``sub``, ``rsqrt`` and
-more in a compiled graph. So lines are held against each other, not operators.
+The two compilers name operators differently: ``aten::layer_norm`` is ``var_mean``,
+``sub``, ``rsqrt`` and more in a compiled graph. So lines are held against each
+other, not operators.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ _Line = tuple[str, int]
 
 
 def groups_by_lines(a: Report, b: Report) -> tuple[GroupByLines, ...]:
-    """Each group of A that has lines of the program, where one of the two reports is of torch.compile."""
+    """Each group of A that has lines of the program, where one of the two reports
+    is of torch.compile."""
     return tuple(_by_lines(a, b)) if of_two_compilers(a, b) else ()
 
 
@@ -31,8 +34,11 @@ def of_two_compilers(a: Report, b: Report) -> bool:
     return (a.compiled is None) != (b.compiled is None)
 
 
-def without_those(changes: Sequence[GroupChange], rows: Sequence[GroupByLines]) -> tuple[GroupChange, ...]:
-    """The changes of groups that no row answers for: a group of A by what it is now, one of B as a part."""
+def without_those(
+    changes: Sequence[GroupChange], rows: Sequence[GroupByLines]
+) -> tuple[GroupChange, ...]:
+    """The changes of groups that no row answers for: a group of A by what it is
+    now, one of B as a part."""
     of_a = {row.a.id for row in rows}
     of_b = {ref.id for row in rows for ref in row.b}
     return tuple(
@@ -49,8 +55,16 @@ def _by_lines(a: Report, b: Report) -> Iterator[GroupByLines]:
         lines = _lines(group.nodes)
         if group.respecialises is not None or not lines:
             continue
-        there = [one for one in b.groups if _is_counterpart(one, group) and lines & lines_of_b[one.id]]
-        outside = [row for row in b.unfused if _has_phase(row, group) and lines & _lines([row])]
+        there = [
+            one
+            for one in b.groups
+            if _is_counterpart(one, group) and lines & lines_of_b[one.id]
+        ]
+        outside = [
+            row
+            for row in b.unfused
+            if _has_phase(row, group) and lines & _lines([row])
+        ]
         yield GroupByLines(
             group_ref(group),
             tuple(map(group_ref, there)),
@@ -77,7 +91,9 @@ def _lines(nodes: Iterable[OpNode | Unfused]) -> AbstractSet[_Line]:
     return lines
 
 
-def boundaries_between(report: Report, groups: Collection[str]) -> tuple[Boundary, ...]:
+def boundaries_between(
+    report: Report, groups: Collection[str]
+) -> tuple[Boundary, ...]:
     """The boundaries between two of these groups, most bytes first."""
     found = [
         boundary

@@ -9,8 +9,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from fusiondoc.comparison import Comparison, KernelChange, ModelSpeedChange, Side, speed_change
-from fusiondoc.comparison.by_lines import groups_by_lines, of_two_compilers, without_those
+from fusiondoc.comparison import (
+    Comparison,
+    KernelChange,
+    ModelSpeedChange,
+    Side,
+    speed_change,
+)
+from fusiondoc.comparison.by_lines import (
+    groups_by_lines,
+    of_two_compilers,
+    without_those,
+)
 from fusiondoc.comparison.differences import differences, passes_differ
 from fusiondoc.comparison.finding_changes import fallback_changes, finding_changes
 from fusiondoc.comparison.group_changes import GroupChanges, other_work
@@ -24,9 +34,9 @@ from fusiondoc.comparison.unfused_changes import unfused_changes
 from fusiondoc.model.report import Report
 
 LEAST_APART_MS = 0.05
-"""Passes that differ by less are the same: two runs of one program on an H200 (torch 2.1.2) had medians of
-0.141 and 0.112 ms over a hundred passes each. The spread in one process does not show what the host does in
-another."""
+"""Passes that differ by less are the same: two runs of one program on an H200
+(torch 2.1.2) had medians of 0.141 and 0.112 ms over a hundred passes each. The
+spread in one process does not show what the host does in another."""
 
 SLOWER_THAN = 0.1
 """10 %: the launches of one kernel differ by so much from run to run."""
@@ -35,8 +45,8 @@ SLOWER_THAN = 0.1
 def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Comparison:
     """The changes from ``a`` to ``b``.
 
-    Args:
-        slower_than: share by which a median time must differ to be called slower or faster.
+    Args: slower_than: share by which a median time must differ to be called slower
+        or faster.
     """
     b = _apart(b)
     positions = Positions(a, b)
@@ -45,9 +55,14 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
     kernels, kernels_same = _kernels(a, b, clusters, slower_than)
     unfused = unfused_changes(a, b, positions)
     by_lines = groups_by_lines(a, b)
-    groups = without_those(GroupChanges(a, b, unfused, positions, slower_than).of_all(clusters), by_lines)
+    groups = without_those(
+        GroupChanges(a, b, unfused, positions, slower_than).of_all(clusters),
+        by_lines,
+    )
     moved = sum(one.a.instances for one in by_lines if one.kind != "one")
-    same_groups = {cluster.a[0].group.id: cluster.b[0].group.id for cluster in on_both_sides}
+    same_groups = {
+        cluster.a[0].group.id: cluster.b[0].group.id for cluster in on_both_sides
+    }
     return Comparison(
         a=_side(a),
         b=_side(b),
@@ -59,7 +74,9 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
         kernels=kernels,
         findings=finding_changes(a, b, positions),
         speed=_model_speed(a, b, slower_than),
-        groups_same=a.fusion_groups - moved - sum(len(change.a) * change.count for change in groups),
+        groups_same=a.fusion_groups
+        - moved
+        - sum(len(change.a) * change.count for change in groups),
         kernels_same=kernels_same,
         notes=notes(a, b),
         by_lines=by_lines,
@@ -69,9 +86,14 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
 
 
 def _apart(b: Report) -> Report:
-    """The report with rows of its own: those of A and B are distinguished by identity, and a report
-    made of the other one by ``dataclasses.replace`` shares them."""
-    return replace(b, kernels=tuple(map(copy, b.kernels)), fallbacks=tuple(map(copy, b.fallbacks)))
+    """The report with rows of its own: those of A and B are distinguished by
+    identity, and a report made of the other one by ``dataclasses.replace`` shares
+    them."""
+    return replace(
+        b,
+        kernels=tuple(map(copy, b.kernels)),
+        fallbacks=tuple(map(copy, b.fallbacks)),
+    )
 
 
 def _clusters(a: Report, b: Report, positions: Positions) -> list[Cluster]:
@@ -94,11 +116,14 @@ def _clusters(a: Report, b: Report, positions: Positions) -> list[Cluster]:
 def _kernels(
     a: Report, b: Report, clusters: Sequence[Cluster], slower_than: float
 ) -> tuple[tuple[KernelChange, ...], int]:
-    """The changes, and how many are the same. Kernels of two compilers have nothing to be matched by."""
+    """The changes, and how many are the same. Kernels of two compilers have nothing
+    to be matched by."""
     if of_two_compilers(a, b):
         return (), 0
     count_launches = not passes_differ(a, b)
-    return kernel_changes(a.kernels, b.kernels, _numbered(clusters), slower_than, count_launches)
+    return kernel_changes(
+        a.kernels, b.kernels, _numbered(clusters), slower_than, count_launches
+    )
 
 
 def _numbered(clusters: Sequence[Cluster]) -> Clusters:
@@ -127,7 +152,9 @@ def _side(report: Report) -> Side:
     )
 
 
-def _model_speed(a: Report, b: Report, threshold: float) -> tuple[ModelSpeedChange, ...]:
+def _model_speed(
+    a: Report, b: Report, threshold: float
+) -> tuple[ModelSpeedChange, ...]:
     """The timed ways (eager, fused) that became slower or faster."""
     before = {(s.way, s.phase, s.inputs): s for s in a.speed if s.passes > 1}
     found = []
@@ -139,5 +166,7 @@ def _model_speed(a: Report, b: Report, threshold: float) -> tuple[ModelSpeedChan
             continue
         change = speed_change(other.ms, speed.ms, threshold)
         if change is not None and change.change is not None:
-            found.append(ModelSpeedChange(speed.way, speed.phase, speed.inputs, change))
+            found.append(
+                ModelSpeedChange(speed.way, speed.phase, speed.inputs, change)
+            )
     return tuple(found)

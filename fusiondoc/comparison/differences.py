@@ -1,4 +1,5 @@
-"""The differences in how two reports were made: environment, fuser, knobs, settings, passes."""
+"""The differences in how two reports were made: environment, fuser, knobs,
+settings, passes."""
 
 from __future__ import annotations
 
@@ -13,25 +14,37 @@ from fusiondoc.model.runs import KnobState
 from fusiondoc.model.source import Options, in_words
 
 _NOT_COMPARED = frozenset(
-    ("executable", "host", *(fuser.switches.trace_variable for fuser in FUSERS.values()))
+    (
+        "executable",
+        "host",
+        *(fuser.switches.trace_variable for fuser in FUSERS.values()),
+    )
 )
-"""The folder of an interpreter changes nothing, each container has a name of its own, and each capture a
-folder for its trace."""
+"""The folder of an interpreter changes nothing, each container has a name of its
+own, and each capture a folder for its trace."""
 
 
 def differences(a: Report, b: Report) -> tuple[Difference, ...]:
-    """Values that differ between the sides; a fact that only one side has of its machine is no difference."""
+    """Values that differ between the sides; a fact that only one side has of its
+    machine is no difference."""
     found = list(_mapping("environment", a.environment, b.environment, both=True))
     for name in ("requested", "effective", "live"):
         values = (getattr(a.fuser, name), getattr(b.fuser, name))
         if None not in values and values[0] != values[1]:
-            found.append(Difference("fuser", name, in_words(values[0]), in_words(values[1])))
+            found.append(
+                Difference("fuser", name, in_words(values[0]), in_words(values[1]))
+            )
     # A log names no knob, whatever was set; a capture names each that was set.
     both = a.target.options is None or b.target.options is None
     found += _mapping("knob", _knobs(a.knobs), _knobs(b.knobs), both=both)
     if not both:
         found += _mapping("setting", _options(a), _options(b), both=False)
-        found += _mapping("setting", a.target.environment_set, b.target.environment_set, both=False)
+        found += _mapping(
+            "setting",
+            a.target.environment_set,
+            b.target.environment_set,
+            both=False,
+        )
     return tuple(found)
 
 
@@ -51,7 +64,9 @@ def _knob_value(knob: KnobState) -> str:
     return f"{value}" + (" (does nothing)" if knob.live is False else "")
 
 
-def _mapping(kind: str, a: Mapping[str, Any], b: Mapping[str, Any], both: bool) -> Iterator[Difference]:
+def _mapping(
+    kind: str, a: Mapping[str, Any], b: Mapping[str, Any], both: bool
+) -> Iterator[Difference]:
     for name in dict.fromkeys((*a, *b)):
         if name in _NOT_COMPARED or (both and (name not in a or name not in b)):
             continue

@@ -36,9 +36,12 @@ _SAME: tuple[Callable[[_Found], Hashable | None], ...] = (
 """When two findings are the same, from line and subject to the code alone."""
 
 
-def finding_changes(a: Report, b: Report, positions: Positions) -> tuple[FindingChange, ...]:
-    """The findings that came, worst first, then those that are gone. Of two compilers only errors are
-    compared: what else one of them reports, the other has no word for."""
+def finding_changes(
+    a: Report, b: Report, positions: Positions
+) -> tuple[FindingChange, ...]:
+    """The findings that came, worst first, then those that are gone. Of two
+    compilers only errors are compared: what else one of them reports, the other has
+    no word for."""
     left_a, left_b = _found(a, 0, positions), _found(b, 1, positions)
     of_a, of_b = _without_line(left_a), _without_line(left_b)
     for key in _SAME:
@@ -46,7 +49,10 @@ def finding_changes(a: Report, b: Report, positions: Positions) -> tuple[Finding
     came = _new(left_b, of_a, lacks_plans(a, b))
     gone = _new(left_a, of_b, lacks_plans(b, a))
     if of_two_compilers(a, b):
-        came, gone = ([one for one in found if one.severity == SEVERITIES[0]] for found in (came, gone))
+        came, gone = (
+            [one for one in found if one.severity == SEVERITIES[0]]
+            for found in (came, gone)
+        )
     return (
         *(FindingChange("came", finding) for finding in came),
         *(FindingChange("gone", finding) for finding in gone),
@@ -62,16 +68,19 @@ def _found(report: Report, side: int, positions: Positions) -> list[_Found]:
 
 
 def _without_line(found: Sequence[_Found]) -> set[Subject]:
-    """The subjects of those of no line of their own: one finding stands for many rows of an operator."""
+    """The subjects of those of no line of their own: one finding stands for many
+    rows of an operator."""
     return {known.subject for known in found if not known.fixed}
 
 
-def _new(left: Sequence[_Found], of_others: AbstractSet[Subject], is_blind: bool) -> list[Finding]:
+def _new(
+    left: Sequence[_Found], of_others: AbstractSet[Subject], is_blind: bool
+) -> list[Finding]:
     """The findings that the other side does not have, worst first.
 
-    Args:
-        of_others: subjects of findings of that side that have no line of their own, which are not counted.
-        is_blind: it lacks plans, so that operators outside them are not known.
+    Args: of_others: subjects of findings of that side that have no line of their
+        own, which are not counted. is_blind: it lacks plans, so that operators
+        outside them are not known.
     """
     new = []
     for left_finding in left:
@@ -82,7 +91,9 @@ def _new(left: Sequence[_Found], of_others: AbstractSet[Subject], is_blind: bool
 
 
 def _of_the_run(finding: Finding) -> bool:
-    code = CODES.get(finding.code)  # a saved report of a later version can have others
+    code = CODES.get(
+        finding.code
+    )  # a saved report of a later version can have others
     return code is not None and code.of_the_run
 
 
@@ -90,7 +101,9 @@ def _of_an_operator(finding: Finding) -> bool:
     return finding.code.startswith("FD2")
 
 
-def fallback_changes(a: Report, b: Report, same_groups: Mapping[str, str]) -> tuple[FallbackChange, ...]:
+def fallback_changes(
+    a: Report, b: Report, same_groups: Mapping[str, str]
+) -> tuple[FallbackChange, ...]:
     """Fallbacks by stage and group.
 
     Args:
@@ -104,7 +117,9 @@ def fallback_changes(a: Report, b: Report, same_groups: Mapping[str, str]) -> tu
             return row.group
         return same_groups.get(row.group, "A " + row.group)
 
-    pairs = pair_equal(left_a, left_b, lambda row: (row.stage, group(row), row.error))
+    pairs = pair_equal(
+        left_a, left_b, lambda row: (row.stage, group(row), row.error)
+    )
     pairs += pair_equal(left_a, left_b, lambda row: (row.stage, group(row)))
     changes = [
         _fallback("count", before, other)
@@ -116,7 +131,9 @@ def fallback_changes(a: Report, b: Report, same_groups: Mapping[str, str]) -> tu
     return tuple(changes)
 
 
-def _fallback(change: str, a: Fallback | None, b: Fallback | None) -> FallbackChange:
+def _fallback(
+    change: str, a: Fallback | None, b: Fallback | None
+) -> FallbackChange:
     row = b or a
     assert row is not None
     return FallbackChange(

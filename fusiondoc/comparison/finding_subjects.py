@@ -1,5 +1,5 @@
-"""What a finding is about, as data: the operators, the reasons of its rows and the group, without lines and
-figures, which differ between two runs of one program."""
+"""What a finding is about, as data: the operators, the reasons of its rows and the
+group, without lines and figures, which differ between two runs of one program."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from fusiondoc.model.report import Evidence, Finding, Group, Report
 
 
 class Subject(NamedTuple):
-    """Two findings of one subject are the same finding, wherever its line has moved to."""
+    """Two findings of one subject are the same finding, wherever its line has moved
+    to."""
 
     code: str
     keeps_out: bool
-    """It is about what the operator keeps out of groups, not about the operator alone."""
+    """It is about what the operator keeps out of groups, not about the operator
+    alone."""
     ops: frozenset[str]
     reasons: frozenset[Hashable]
     phases: frozenset[str | None]
@@ -24,8 +26,9 @@ class Subject(NamedTuple):
 
 
 class Subjects:
-    """The subjects of a report's findings. A saved report has them too: a finding names its rows, and the
-    lines of the log that prove it are those of its groups, kernels and fallbacks."""
+    """The subjects of a report's findings. A saved report has them too: a finding
+    names its rows, and the lines of the log that prove it are those of its groups,
+    kernels and fallbacks."""
 
     def __init__(self, report: Report) -> None:
         self._rows = {row.index: row for row in report.unfused}
@@ -42,13 +45,20 @@ class Subjects:
             finding.code,
             finding.keeps_out is not None,
             frozenset(finding.ops),
-            frozenset((row.op, row.reason.code, _lasting(row.reason.detail)) for row in rows),
-            frozenset([*(row.phase for row in rows), *(group.phase for group in groups)]),
+            frozenset(
+                (row.op, row.reason.code, _lasting(row.reason.detail))
+                for row in rows
+            ),
+            frozenset(
+                [*(row.phase for row in rows), *(group.phase for group in groups)]
+            ),
             groups[0].ops if len({group.ops for group in groups}) == 1 else (),
         )
 
     def _groups_of(self, finding: Finding) -> list[Group]:
-        ids = dict.fromkeys(id_ for line in finding.evidence for id_ in self._proved.get(line, ()))
+        ids = dict.fromkeys(
+            id_ for line in finding.evidence for id_ in self._proved.get(line, ())
+        )
         return [self._groups[id_] for id_ in ids if id_ in self._groups]
 
 
@@ -64,14 +74,21 @@ def _proofs(report: Report) -> Iterator[tuple[Sequence[str], Sequence[Evidence]]
 
 
 _OF_A_RUN = ("source", "fuser")
-"""Fields of details that differ between runs in which an operator is outside for the same reason."""
+"""Fields of details that differ between runs in which an operator is outside for
+the same reason."""
 
 
 def _lasting(detail: object) -> Hashable:
     """A detail without positions, figures and the fuser."""
     if dataclasses.is_dataclass(detail):
-        names = [field.name for field in dataclasses.fields(detail) if field.name not in _OF_A_RUN]
+        names = [
+            field.name
+            for field in dataclasses.fields(detail)
+            if field.name not in _OF_A_RUN
+        ]
         return tuple(_lasting(getattr(detail, name)) for name in names)
     if isinstance(detail, tuple):
         return tuple(map(_lasting, detail))
-    return None if isinstance(detail, int) and not isinstance(detail, bool) else detail
+    return (
+        None if isinstance(detail, int) and not isinstance(detail, bool) else detail
+    )

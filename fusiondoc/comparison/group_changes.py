@@ -1,4 +1,5 @@
-"""Changes between groups that belong together, and operators that came outside groups with them."""
+"""Changes between groups that belong together, and operators that came outside
+groups with them."""
 
 from __future__ import annotations
 
@@ -6,7 +7,14 @@ import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 
-from fusiondoc.comparison import GroupChange, GroupRef, SpeedChange, UnfusedChange, speed_change, total
+from fusiondoc.comparison import (
+    GroupChange,
+    GroupRef,
+    SpeedChange,
+    UnfusedChange,
+    speed_change,
+    total,
+)
 from fusiondoc.comparison.by_lines import boundaries_between, group_ref
 from fusiondoc.comparison.group_match import Cluster, Item, Node, Overlap, nodes_of
 from fusiondoc.comparison.positions import Positions, Token, split_source
@@ -17,13 +25,17 @@ from fusiondoc.model.report import Kernel, Report
 class GroupChanges:
     """The clusters of groups in which something changed.
 
-    Args:
-        unfused: what changed outside groups.
-        threshold: share by which a median time must differ to be called slower or faster.
+    Args: unfused: what changed outside groups. threshold: share by which a median
+        time must differ to be called slower or faster.
     """
 
     def __init__(
-        self, a: Report, b: Report, unfused: Sequence[UnfusedChange], positions: Positions, threshold: float
+        self,
+        a: Report,
+        b: Report,
+        unfused: Sequence[UnfusedChange],
+        positions: Positions,
+        threshold: float,
     ) -> None:
         self._kernels_a = {kernel.id: kernel for kernel in a.kernels}
         self._kernels_b = {kernel.id: kernel for kernel in b.kernels}
@@ -34,7 +46,8 @@ class GroupChanges:
         self._b = b
 
     def of_all(self, clusters: Sequence[Cluster]) -> tuple[GroupChange, ...]:
-        """The changes in the order of B; groups that are gone at the end, in the order of A."""
+        """The changes in the order of B; groups that are gone at the end, in the
+        order of A."""
         found = []
         for cluster in clusters:
             change = self._of(cluster)
@@ -75,9 +88,11 @@ class GroupChanges:
             return replace(speed, change=None)
         return speed
 
-    def _because(self, cluster: Cluster, lost: Sequence[Node]) -> tuple[UnfusedChange, ...]:
-        """The operators that came outside the groups: those that left this group, or others between its
-        parts, by the graph or by their lines."""
+    def _because(
+        self, cluster: Cluster, lost: Sequence[Node]
+    ) -> tuple[UnfusedChange, ...]:
+        """The operators that came outside the groups: those that left this group,
+        or others between its parts, by the graph or by their lines."""
         between = self._between(cluster.b)
         left = _Left(cluster, lost)
         found = []
@@ -88,7 +103,8 @@ class GroupChanges:
         return tuple(found[:_MOST_CAUSES])
 
     def _between(self, parts: Sequence[Item]) -> set[Hashable]:
-        """Operator, source and reason of the rows between two of these groups of B."""
+        """Operator, source and reason of the rows between two of these groups of
+        B."""
         ids = [item.group.id for item in parts[:_MOST_PARTS]]
         found: set[Hashable] = set()
         for number, first in enumerate(ids):
@@ -110,17 +126,25 @@ class _Left:
         self._phases = {item.group.phase for item in (*cluster.a, *cluster.b)}
         self._spans = _spans(cluster.b)
         self._ops = {node.op for node in nodes}
-        self._without_line = {node.op for node in nodes if not node.position.aligned}
-        """Operators on a line that only one side has, or on none: their names are all that is known."""
+        self._without_line = {
+            node.op for node in nodes if not node.position.aligned
+        }
+        """Operators on a line that only one side has, or on none: their names are
+        all that is known."""
         self._at: set[tuple[str, Token | None]] = set()
         for node in nodes:
-            self._at.update([(node.op, node.position.token), (node.op, node.user.token)])
+            self._at.update(
+                [(node.op, node.position.token), (node.op, node.user.token)]
+            )
 
     def has(self, row: UnfusedChange, token: Token | None) -> bool:
-        """Whether an operator outside groups may be one of them, or stands on lines of the groups."""
+        """Whether an operator outside groups may be one of them, or stands on lines
+        of the groups."""
         if row.phase not in self._phases and None not in self._phases:
             return False
-        if row.op in self._without_line or (row.source is None and row.op in self._ops):
+        if row.op in self._without_line or (
+            row.source is None and row.op in self._ops
+        ):
             return True
         if (row.op, token) in self._at:
             return True
@@ -130,7 +154,8 @@ class _Left:
 
 
 def _spans(items: Sequence[Item]) -> dict[str, tuple[int, int]]:
-    """File -> first and last line of the groups in it, files of formulas left out."""
+    """File -> first and last line of the groups in it, files of formulas left
+    out."""
     spans: dict[str, tuple[int, int]] = {}
     for node in nodes_of(items):
         if node.strong is None or node.node.source is None:
@@ -142,7 +167,12 @@ def _spans(items: Sequence[Item]) -> dict[str, tuple[int, int]]:
 
 
 def _kernels_of(items: Sequence[Item], known: dict[str, Kernel]) -> list[Kernel]:
-    return [known[name] for item in items for name in item.group.kernels if name in known]
+    return [
+        known[name]
+        for item in items
+        for name in item.group.kernels
+        if name in known
+    ]
 
 
 def _kinds(cluster: Cluster, overlap: Overlap) -> list[str]:
@@ -166,7 +196,9 @@ def _made(
     because: tuple[UnfusedChange, ...] = (),
     speed: SpeedChange | None = None,
 ) -> GroupChange:
-    layers = [item.layer for item in cluster.b or cluster.a if item.layer is not None]
+    layers = [
+        item.layer for item in cluster.b or cluster.a if item.layer is not None
+    ]
     return GroupChange(
         tuple(kinds),
         _refs(cluster.a),
@@ -196,9 +228,12 @@ def _with_one_more(known: GroupChange, change: GroupChange) -> GroupChange:
 
 
 def other_work(cluster: Cluster) -> bool:
-    """Whether both sides do not compute the same, so that their times cannot be compared: other operators, or
-    tensors of other sizes or dtypes. The layout of a tensor is no other work."""
-    if sorted(op for item in cluster.a for op in item.ops) != sorted(op for i in cluster.b for op in i.ops):
+    """Whether both sides do not compute the same, so that their times cannot be
+    compared: other operators, or tensors of other sizes or dtypes. The layout of a
+    tensor is no other work."""
+    if sorted(op for item in cluster.a for op in item.ops) != sorted(
+        op for i in cluster.b for op in i.ops
+    ):
         return True
     if len(cluster.a) > 1 or len(cluster.b) > 1:
         return False
@@ -206,7 +241,11 @@ def other_work(cluster: Cluster) -> bool:
 
 
 def _tensors(item: Item) -> set[str]:
-    return {_STRIDES.sub("", text) for text in (*item.inputs, *item.outputs) if "(" in text}
+    return {
+        _STRIDES.sub("", text)
+        for text in (*item.inputs, *item.outputs)
+        if "(" in text
+    }
 
 
 _STRIDES = re.compile(r"(, )?strides=\[[^\]]*\]")
@@ -214,4 +253,6 @@ _STRIDES = re.compile(r"(, )?strides=\[[^\]]*\]")
 
 def _refs(items: Sequence[Item]) -> tuple[GroupRef, ...]:
     """The groups of one side of a change, in the order of its report."""
-    return tuple(group_ref(item.group) for item in sorted(items, key=lambda item: item.index))
+    return tuple(
+        group_ref(item.group) for item in sorted(items, key=lambda item: item.index)
+    )

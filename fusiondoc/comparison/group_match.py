@@ -1,8 +1,10 @@
-"""Which groups of A are which groups of B, by their operators and positions; never by name, id or order.
+"""Which groups of A are which groups of B, by their operators and positions; never
+by name, id or order.
 
-A group is compared by its operators at positions that mean the same on both sides, and by types without what
-is no change. Exact keys first (operators at the same positions, then with other types), then the rest by
-likeness; what is left over may be a part that a group was split into, or that went into another one.
+A group is compared by its operators at positions that mean the same on both sides,
+and by types without what is no change. Exact keys first (operators at the same
+positions, then with other types), then the rest by likeness; what is left over may
+be a part that a group was split into, or that went into another one.
 """
 
 from __future__ import annotations
@@ -50,9 +52,13 @@ class Node:
 
     @property
     def elsewhere(self) -> bool:
-        """Its line is on the other side too: of two such lines that are not the same, none became the
-        other."""
-        position = self.position if self.position.token is not None and not self.position.weak else self.user
+        """Its line is on the other side too: of two such lines that are not the
+        same, none became the other."""
+        position = (
+            self.position
+            if self.position.token is not None and not self.position.weak
+            else self.user
+        )
         return position.aligned and not position.weak
 
 
@@ -64,7 +70,8 @@ class Item:
     group: Group
     nodes: tuple[Node, ...]
     keys: tuple[Key, ...]
-    """Sorted: the order in which a graph lists independent operators has no meaning."""
+    """Sorted: the order in which a graph lists independent operators has no
+    meaning."""
     ops: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -75,21 +82,30 @@ class Item:
         return self.inputs, self.outputs
 
 
-def items_of(groups: Iterable[Group], position_of: Callable[[str | None], Position]) -> list[Item]:
-    """The groups of one side, in their order: one for each instance. ``position_of`` gives the position, on
-    both sides, of a ``file:line:column`` of this side."""
+def items_of(
+    groups: Iterable[Group], position_of: Callable[[str | None], Position]
+) -> list[Item]:
+    """The groups of one side, in their order: one for each instance.
+    ``position_of`` gives the position, on both sides, of a ``file:line:column`` of
+    this side."""
     items: list[Item] = []
     for group in groups:
         first = _item(len(items), group, position_of)
         layers = [instance.layer for instance in group.instances]
         layers += [None] * (group.count - len(layers))
-        items += [replace(first, index=first.index + nth, layer=layer) for nth, layer in enumerate(layers)]
+        items += [
+            replace(first, index=first.index + nth, layer=layer)
+            for nth, layer in enumerate(layers)
+        ]
     return items
 
 
-def _item(index: int, group: Group, position_of: Callable[[str | None], Position]) -> Item:
+def _item(
+    index: int, group: Group, position_of: Callable[[str | None], Position]
+) -> Item:
     nodes = tuple(
-        Node(node, node.op, position_of(node.source), position_of(node.user_source)) for node in group.nodes
+        Node(node, node.op, position_of(node.source), position_of(node.user_source))
+        for node in group.nodes
     )
     return Item(
         index,
@@ -129,12 +145,14 @@ class Overlap:
             elif key is None:
                 left_b.append(node)
         self.formulas = 0
-        """Operators of the same line of an autodiff formula: the same formula, perhaps of another call."""
+        """Operators of the same line of an autodiff formula: the same formula,
+        perhaps of another call."""
         self.weak = 0
         """Operators identified by their name alone."""
         self.left_b = left_b
         self.left_a: list[Node] = []
-        # Formulas at the same position first, then any operator of that name that its position allows.
+        # Formulas at the same position first, then any operator of that name that
+        # its position allows.
         for same_position in (True, False):
             rest: list[Node] = []
             for node in left_a:
@@ -160,7 +178,8 @@ class Overlap:
 
 _FORMULA = 0.9
 _WEAK = 0.75
-"""Weight of operators that are identified by the line of their formula, and by their name."""
+"""Weight of operators that are identified by the line of their formula, and by
+their name."""
 
 
 def _partner(node: Node, others: Sequence[Node], same_position: bool) -> int | None:
@@ -176,14 +195,17 @@ def _partner(node: Node, others: Sequence[Node], same_position: bool) -> int | N
 
 
 LEAST_LIKENESS = 0.6
-"""Likeness of groups that are identified by names of operators alone, below which they are different ones."""
+"""Likeness of groups that are identified by names of operators alone, below which
+they are different ones."""
 
 LEAST_SHARE = 0.5
-"""Share of a group's operators that must be in another for it to be a part of that one."""
+"""Share of a group's operators that must be in another for it to be a part of that
+one."""
 
 _MOST_CANDIDATES = 40_000
-"""Pairs that are looked at: 200 groups of the same operators, which no line distinguishes, take two
-seconds. Of more each is held against those at about the same position."""
+"""Pairs that are looked at: 200 groups of the same operators, which no line
+distinguishes, take two seconds. Of more each is held against those at about the
+same position."""
 
 
 @dataclass
@@ -194,7 +216,9 @@ class Cluster:
     b: list[Item] = field(default_factory=list)
 
 
-def match(a: list[Item], b: list[Item], content: Callable[[Item], Any]) -> list[Cluster]:
+def match(
+    a: list[Item], b: list[Item], content: Callable[[Item], Any]
+) -> list[Cluster]:
     """Every group of both sides in exactly one cluster.
 
     Args:
@@ -222,16 +246,25 @@ _KEYS: tuple[Callable[[Item], Hashable], ...] = (
     _full,
     lambda item: (item.group.rank, item.group.phase, item.keys, item.inputs),
     lambda item: (item.group.phase, item.keys, item.inputs, item.outputs),
-    lambda item: (item.group.rank, item.group.phase, item.keys, item.group.specialisation),
+    lambda item: (
+        item.group.rank,
+        item.group.phase,
+        item.keys,
+        item.group.specialisation,
+    ),
     lambda item: (item.group.phase, item.keys),
 )
-"""From everything to operators and positions alone. Of equal groups those of one module are the same one:
-what is left over is the one whose module lost it."""
+"""From everything to operators and positions alone. Of equal groups those of one
+module are the same one: what is left over is the one whose module lost it."""
 
 
 def compatible(item: Item, other: Item) -> bool:
-    """The phase is None in a log that does not distinguish forward from backward."""
-    return item.group.phase == other.group.phase or None in (item.group.phase, other.group.phase)
+    """The phase is None in a log that does not distinguish forward from
+    backward."""
+    return item.group.phase == other.group.phase or None in (
+        item.group.phase,
+        other.group.phase,
+    )
 
 
 def _strong_keys(item: Item) -> list[Hashable]:
@@ -239,13 +272,17 @@ def _strong_keys(item: Item) -> list[Hashable]:
 
 
 def _weak_keys(item: Item) -> list[Hashable]:
-    """By names: the whole set of operators, and each operator whose line does not identify it."""
-    single: list[Hashable] = [node.key for node in item.nodes if node.strong is None]
+    """By names: the whole set of operators, and each operator whose line does not
+    identify it."""
+    single: list[Hashable] = [
+        node.key for node in item.nodes if node.strong is None
+    ]
     return [*single, ("", item.ops)]
 
 
 def _alike(left_a: list[Item], left_b: list[Item]) -> list[tuple[Item, Item]]:
-    """The most alike pairs of the groups that no key paired; they are taken out of both lists."""
+    """The most alike pairs of the groups that no key paired; they are taken out of
+    both lists."""
     wanted = candidates(left_a, left_b, _strong_keys, _MOST_CANDIDATES)
     wanted += candidates(left_a, left_b, _weak_keys, _MOST_CANDIDATES)
     pairs = _best(left_a, left_b, wanted)
@@ -253,9 +290,14 @@ def _alike(left_a: list[Item], left_b: list[Item]) -> list[tuple[Item, Item]]:
     return pairs + _best(left_a, left_b, _near_in_source(left_a, left_b))
 
 
-def _near_in_source(left_a: list[Item], left_b: list[Item]) -> list[tuple[int, int]]:
+def _near_in_source(
+    left_a: list[Item], left_b: list[Item]
+) -> list[tuple[int, int]]:
     """Groups at about the same position in the order of files and lines."""
-    ranks = [sorted(range(len(side)), key=lambda n: _position(side[n])) for side in (left_a, left_b)]
+    ranks = [
+        sorted(range(len(side)), key=lambda n: _position(side[n]))
+        for side in (left_a, left_b)
+    ]
     found = []
     for number, i in enumerate(ranks[0]):
         at = number * len(ranks[1]) // len(ranks[0])
@@ -268,14 +310,19 @@ _NEAR = 8
 
 def _position(item: Item) -> tuple[str, str, int, int]:
     positions = [
-        split_source(node.node.source) for node in item.nodes if node.strong and node.node.source is not None
+        split_source(node.node.source)
+        for node in item.nodes
+        if node.strong and node.node.source is not None
     ]
     file, line, _ = min(positions, default=("", 0, 0))
     return (item.group.phase or "", file.rpartition("/")[2], line, item.index)
 
 
-def _best(left_a: list[Item], left_b: list[Item], wanted: list[tuple[int, int]]) -> list[tuple[Item, Item]]:
-    """The pairs of highest likeness among those wanted; they are taken out of both lists."""
+def _best(
+    left_a: list[Item], left_b: list[Item], wanted: list[tuple[int, int]]
+) -> list[tuple[Item, Item]]:
+    """The pairs of highest likeness among those wanted; they are taken out of both
+    lists."""
     scored = []
     for i, j in dict.fromkeys(wanted):
         first, other = left_a[i], left_b[j]
@@ -305,11 +352,16 @@ def _bonus(item: Item, other: Item) -> float:
     )
 
 
-def _join_parts(clusters: list[Cluster], left_a: list[Item], left_b: list[Item]) -> None:
-    """Put a leftover group to the cluster whose other side holds its operators and has them to spare."""
+def _join_parts(
+    clusters: list[Cluster], left_a: list[Item], left_b: list[Item]
+) -> None:
+    """Put a leftover group to the cluster whose other side holds its operators and
+    has them to spare."""
     for left, whole, parts in ((left_b, "a", "b"), (left_a, "b", "a")):
         changed = [
-            cluster for cluster in clusters if _spare(getattr(cluster, whole), getattr(cluster, parts))
+            cluster
+            for cluster in clusters
+            if _spare(getattr(cluster, whole), getattr(cluster, parts))
         ]
         keys: dict[Hashable, list[int]] = {}
         for index, cluster in enumerate(changed):
@@ -331,19 +383,29 @@ def _spare(whole: list[Item], parts: list[Item]) -> list[Node]:
 
 
 def _best_whole(
-    item: Item, changed: list[Cluster], keys: dict[Hashable, list[int]], whole: str, parts: str
+    item: Item,
+    changed: list[Cluster],
+    keys: dict[Hashable, list[int]],
+    whole: str,
+    parts: str,
 ) -> Cluster | None:
     best: tuple[float, Cluster] | None = None
     positions = dict.fromkeys(
-        index for node in item.nodes for index in keys.get(node.strong or node.op, ())[:_MOST_WHOLES]
+        index
+        for node in item.nodes
+        for index in keys.get(node.strong or node.op, ())[:_MOST_WHOLES]
     )
     for index in positions:
         cluster = changed[index]
         if not compatible(getattr(cluster, whole)[0], item):
             continue
-        overlap = Overlap(item.nodes, _spare(getattr(cluster, whole), getattr(cluster, parts)))
+        overlap = Overlap(
+            item.nodes, _spare(getattr(cluster, whole), getattr(cluster, parts))
+        )
         known = overlap.strong + 0.9 * overlap.formulas
-        share = (known + overlap.weak * (0.75 if known else 0.6)) / max(1, len(item.nodes))
+        share = (known + overlap.weak * (0.75 if known else 0.6)) / max(
+            1, len(item.nodes)
+        )
         if share >= LEAST_SHARE and (best is None or share > best[0]):
             best = (share, cluster)
     return best[1] if best else None

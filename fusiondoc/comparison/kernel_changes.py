@@ -1,4 +1,5 @@
-"""Changes between the kernels of two reports, and kernels that only one side has."""
+"""Changes between the kernels of two reports, and kernels that only one side
+has."""
 
 from __future__ import annotations
 
@@ -32,9 +33,14 @@ _FIGURES = (
 
 
 def kernel_changes(
-    a: Sequence[Kernel], b: Sequence[Kernel], clusters: Clusters, threshold: float, count_launches: bool
+    a: Sequence[Kernel],
+    b: Sequence[Kernel],
+    clusters: Clusters,
+    threshold: float,
+    count_launches: bool,
 ) -> tuple[tuple[KernelChange, ...], int]:
-    """The changes in the order of B (what is gone at the end), and how many kernels are the same.
+    """The changes in the order of B (what is gone at the end), and how many kernels
+    are the same.
 
     Args:
         count_launches: False where one side ran more passes than the other.
@@ -43,48 +49,67 @@ def kernel_changes(
     order = {id(kernel): index for index, kernel in enumerate(b)}
     found: list[tuple[int, KernelChange]] = []
     for before, other in pairs:
-        change = _change(before, other, threshold, count_launches, clusters.same_work(before))
+        change = _change(
+            before, other, threshold, count_launches, clusters.same_work(before)
+        )
         if change is not None:
             found.append((order[id(other)], change))
     same = len(pairs) - len(found)
     for kernel in added:
         if not clusters.is_of_new_groups(kernel):
-            change = KernelChange(("added",), None, kernel_ref(kernel), 0, 0, None, None)
+            change = KernelChange(
+                ("added",), None, kernel_ref(kernel), 0, 0, None, None
+            )
             found.append((order[id(kernel)], change))
     for kernel in gone:
         if not clusters.is_of_lost_groups(kernel):
-            change = KernelChange(("gone",), kernel_ref(kernel), None, 0, 0, None, None)
+            change = KernelChange(
+                ("gone",), kernel_ref(kernel), None, 0, 0, None, None
+            )
             found.append((len(order), change))
     found.sort(key=lambda row: row[0])
     return tuple(change for _, change in found), same
 
 
 class Clusters(NamedTuple):
-    """The clusters of the groups of both sides, by number, as far as their kernels need them."""
+    """The clusters of the groups of both sides, by number, as far as their kernels
+    need them."""
 
     of_a: dict[str, int]
     """Id of a group of A -> number of its cluster; ``of_b``: of B."""
     of_b: dict[str, int]
     one_sided: set[int]
-    """Clusters of groups that only one side has; their kernels go with them and are not named again."""
+    """Clusters of groups that only one side has; their kernels go with them and are
+    not named again."""
     other_work: set[int]
-    """Clusters whose sides compute different things, so that times cannot be compared."""
+    """Clusters whose sides compute different things, so that times cannot be
+    compared."""
 
     def same_work(self, kernel: Kernel) -> bool:
         """The work of a kernel of A."""
-        return not any(self.of_a.get(name) in self.other_work for name in kernel.groups)
+        return not any(
+            self.of_a.get(name) in self.other_work for name in kernel.groups
+        )
 
     def is_of_new_groups(self, kernel: Kernel) -> bool:
         """Whether all groups of a kernel of B are groups that A does not have."""
-        return bool(kernel.groups) and all(self.of_b.get(name) in self.one_sided for name in kernel.groups)
+        return bool(kernel.groups) and all(
+            self.of_b.get(name) in self.one_sided for name in kernel.groups
+        )
 
     def is_of_lost_groups(self, kernel: Kernel) -> bool:
         """Whether all groups of a kernel of A are groups that B does not have."""
-        return bool(kernel.groups) and all(self.of_a.get(name) in self.one_sided for name in kernel.groups)
+        return bool(kernel.groups) and all(
+            self.of_a.get(name) in self.one_sided for name in kernel.groups
+        )
 
 
 def _change(
-    before: Kernel, other: Kernel, threshold: float, count_launches: bool, same_work: bool
+    before: Kernel,
+    other: Kernel,
+    threshold: float,
+    count_launches: bool,
+    same_work: bool,
 ) -> KernelChange | None:
     lines = _changed_lines(before, other)
     kinds = ["code"] if lines != (0, 0) else []
@@ -105,18 +130,29 @@ def _change(
         kinds.append("bandwidth")
     if not kinds:
         return None
-    return KernelChange(tuple(kinds), kernel_ref(before), kernel_ref(other), *lines, speed, bandwidth)
+    return KernelChange(
+        tuple(kinds),
+        kernel_ref(before),
+        kernel_ref(other),
+        *lines,
+        speed,
+        bandwidth,
+    )
 
 
 def _changed_lines(before: Kernel, other: Kernel) -> tuple[int, int]:
-    """How many lines only one code has, and only the other; none where a code is not known."""
+    """How many lines only one code has, and only the other; none where a code is
+    not known."""
     if before.code is None or other.code is None:
         return 0, 0
     return changed_lines(before.code, other.code)
 
 
-def _other_figures(before: Kernel, other: Kernel, count_launches: bool) -> Iterator[str]:
-    """The kinds of figures that both sides have, and not the same: one that a side lacks is no change."""
+def _other_figures(
+    before: Kernel, other: Kernel, count_launches: bool
+) -> Iterator[str]:
+    """The kinds of figures that both sides have, and not the same: one that a side
+    lacks is no change."""
     for kind, names in _FIGURES:
         if kind == "launches" and not count_launches:
             continue

@@ -1,5 +1,5 @@
-"""The code of two kernels compared: their lines with values, names and addresses made equal, and the types of
-their parameters.
+"""The code of two kernels compared: their lines with values, names and addresses
+made equal, and the types of their parameters.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ _VALUE = re.compile(
     r"|(?<![\w.])[A-Za-z_]\w*_\d+\b"
 )
 _PARAMETERS = re.compile(
-    r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?\w+\s*\((.*?)\)\s*\{", re.DOTALL
+    r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?\w+\s*\((.*?)\)\s*\{",
+    re.DOTALL,
 )
 
 _MOST_LINES = 1500
-"""Lines up to which the difference is that of a text diff; beyond it lines are counted without order."""
+"""Lines up to which the difference is that of a text diff; beyond it lines are
+counted without order."""
 
 
 @lru_cache(maxsize=8192)
 def normalised(code: str) -> tuple[str, ...]:
-    """The lines of the code that are not empty, with values by order of first use."""
+    """The lines of the code that are not empty, with values by order of first
+    use."""
     names: dict[str, str] = {}
     counts: Counter[str] = Counter()
 
@@ -44,16 +47,24 @@ def normalised(code: str) -> tuple[str, ...]:
             counts[stem] += 1
         return known
 
-    return tuple(line for line in (raw.strip() for raw in _VALUE.sub(rename, code).splitlines()) if line)
+    return tuple(
+        line
+        for line in (raw.strip() for raw in _VALUE.sub(rename, code).splitlines())
+        if line
+    )
 
 
 @lru_cache(maxsize=8192)
 def signature(code: str) -> str | None:
-    """The types of the kernel's parameters, sorted: its inputs and outputs. None where there are none."""
+    """The types of the kernel's parameters, sorted: its inputs and outputs. None
+    where there are none."""
     found = _PARAMETERS.search(code)
     if found is None:
         return None
-    types = [" ".join(part.split()[:-1]) for part in re.split(r",\s*(?![^<]*>)", found[1])]
+    types = [
+        " ".join(part.split()[:-1])
+        for part in re.split(r",\s*(?![^<]*>)", found[1])
+    ]
     return ", ".join(sorted(types))
 
 
@@ -72,7 +83,9 @@ def changed_lines(a: str, b: str) -> tuple[int, int]:
         left, right = Counter(x), Counter(y)
         return sum((left - right).values()), sum((right - left).values())
     gone = added = 0
-    for tag, i, i_end, j, j_end in SequenceMatcher(None, x, y, autojunk=False).get_opcodes():
+    for tag, i, i_end, j, j_end in SequenceMatcher(
+        None, x, y, autojunk=False
+    ).get_opcodes():
         if tag != "equal":
             gone += i_end - i
             added += j_end - j

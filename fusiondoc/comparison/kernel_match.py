@@ -1,4 +1,5 @@
-"""Which kernels of two reports are the same (by their groups, code and parameters, never by number)."""
+"""Which kernels of two reports are the same (by their groups, code and parameters,
+never by number)."""
 
 from __future__ import annotations
 
@@ -12,12 +13,14 @@ from fusiondoc.comparison.kernel_code import likeness, normalised, signature
 from fusiondoc.model.report import Kernel
 
 LEAST_LIKENESS = 0.5
-"""Share of equal lines below which two kernels without a group in common are different ones."""
+"""Share of equal lines below which two kernels without a group in common are
+different ones."""
 
 _MOST_CANDIDATES = 20_000
 
 _SAME_PARAMETERS = 0.3
-"""Score of equal inputs and outputs, in lines: another version may generate quite another code for them."""
+"""Score of equal inputs and outputs, in lines: another version may generate quite
+another code for them."""
 
 
 def content(kernel: Kernel) -> Any:
@@ -34,17 +37,21 @@ def content(kernel: Kernel) -> Any:
 
 
 def match_kernels(
-    a: Sequence[Kernel], b: Sequence[Kernel], clusters: tuple[Mapping[str, int], Mapping[str, int]]
+    a: Sequence[Kernel],
+    b: Sequence[Kernel],
+    clusters: tuple[Mapping[str, int], Mapping[str, int]],
 ) -> tuple[list[tuple[Kernel, Kernel]], list[Kernel], list[Kernel]]:
     """Pairs, and the rest of A and of B.
 
-    Args:
-        clusters: of each side, id of a group -> number of the cluster that it is in.
+    Args: clusters: of each side, id of a group -> number of the cluster that it is
+        in.
     """
     ties: dict[int, frozenset[int]] = {}
     for kernels, known in zip((a, b), clusters):
         for kernel in kernels:
-            ties[id(kernel)] = frozenset(known[name] for name in kernel.groups if name in known)
+            ties[id(kernel)] = frozenset(
+                known[name] for name in kernel.groups if name in known
+            )
 
     def tied(kernel: Kernel) -> frozenset[int]:
         return ties[id(kernel)]
@@ -58,10 +65,13 @@ def match_kernels(
 
     left_a, left_b = list(a), list(b)
     pairs = pair_equal(left_a, left_b, same_code, content)
-    pairs += pair_equal(left_a, left_b, lambda kernel: (tied(kernel), content(kernel)))
+    pairs += pair_equal(
+        left_a, left_b, lambda kernel: (tied(kernel), content(kernel))
+    )
     pairs += pair_equal(left_a, left_b, same_work)
     pairs += _within_groups(left_a, left_b, tied)
-    # A log that is out of order ties no kernel to a group: its code alone identifies it.
+    # A log that is out of order ties no kernel to a group: its code alone
+    # identifies it.
     pairs += pair_equal(left_a, left_b, _code, content)
     all_tied_a, all_tied_b = all(map(tied, left_a)), all(map(tied, left_b))
     loose_a = [kernel for kernel in left_a if not tied(kernel) or not all_tied_b]
@@ -75,19 +85,28 @@ def _code(kernel: Kernel) -> Hashable | None:
 
 
 def _work(kernel: Kernel) -> Hashable | None:
-    """The key of a kernel without code: its launch, and the bytes that the fuser counts (it prints six
-    digits)."""
+    """The key of a kernel without code: its launch, and the bytes that the fuser
+    counts (it prints six digits)."""
     counted = counted_bytes(kernel)
     if kernel.block is None and counted is None:
         return None
-    return (kernel.block, kernel.grid, None if counted is None else f"{counted:.2e}")
+    return (
+        kernel.block,
+        kernel.grid,
+        None if counted is None else f"{counted:.2e}",
+    )
 
 
 def _within_groups(
-    left_a: list[Kernel], left_b: list[Kernel], tied: Callable[[Kernel], frozenset[int]]
+    left_a: list[Kernel],
+    left_b: list[Kernel],
+    tied: Callable[[Kernel], frozenset[int]],
 ) -> list[tuple[Kernel, Kernel]]:
-    """Kernels of the same groups belong together, however much their code changed."""
-    of_groups: dict[frozenset[int], tuple[list[Kernel], list[Kernel]]] = defaultdict(lambda: ([], []))
+    """Kernels of the same groups belong together, however much their code
+    changed."""
+    of_groups: dict[frozenset[int], tuple[list[Kernel], list[Kernel]]] = (
+        defaultdict(lambda: ([], []))
+    )
     for side, kernels in enumerate((left_a, left_b)):
         for kernel in kernels:
             if tied(kernel):
@@ -98,7 +117,9 @@ def _within_groups(
     return _remove(found, left_a, left_b)
 
 
-def _alike(a: Sequence[Kernel], b: Sequence[Kernel], least: float) -> list[tuple[Kernel, Kernel]]:
+def _alike(
+    a: Sequence[Kernel], b: Sequence[Kernel], least: float
+) -> list[tuple[Kernel, Kernel]]:
     if not a or not b:
         return []
     if len(a) * len(b) <= _MOST_CANDIDATES:
@@ -121,14 +142,27 @@ def _rough_keys(kernel: Kernel) -> list[Hashable]:
 
 
 def _score(first: Kernel, other: Kernel) -> float:
-    """From 0 to about 1.4: equal lines, and a little for equal parameters and launches."""
+    """From 0 to about 1.4: equal lines, and a little for equal parameters and
+    launches."""
     bonus = 0.05 * (first.block == other.block) + 0.05 * (first.grid == other.grid)
     bonus += 0.02 * (first.launches == other.launches)
     if first.code is None or other.code is None:
-        known = first.block is not None and first.block == other.block and first.grid == other.grid
-        return bonus + (LEAST_LIKENESS if known and first.launches == other.launches else 0.0)
-    same_parameters = signature(first.code) is not None and signature(first.code) == signature(other.code)
-    return likeness(first.code, other.code) + bonus + _SAME_PARAMETERS * same_parameters
+        known = (
+            first.block is not None
+            and first.block == other.block
+            and first.grid == other.grid
+        )
+        return bonus + (
+            LEAST_LIKENESS if known and first.launches == other.launches else 0.0
+        )
+    same_parameters = signature(first.code) is not None and signature(
+        first.code
+    ) == signature(other.code)
+    return (
+        likeness(first.code, other.code)
+        + bonus
+        + _SAME_PARAMETERS * same_parameters
+    )
 
 
 def _remove(

@@ -1,4 +1,5 @@
-"""Sentences for the end of a comparison: facts that two reports lack, so that they could not be compared."""
+"""Sentences for the end of a comparison: facts that two reports lack, so that they
+could not be compared."""
 
 from __future__ import annotations
 
@@ -22,13 +23,17 @@ def notes(a: Report, b: Report) -> tuple[str, ...]:
 
 
 def _of_one_side(name: str, report: Report) -> Iterator[str]:
-    if report.parse.truncated or any(finding.code == "FD902" for finding in report.findings):
+    if report.parse.truncated or any(
+        finding.code == "FD902" for finding in report.findings
+    ):
         yield f"{name} is cut off: missing groups may be in the part that was cut"
     if not report.groups:
         yield f"{name} has no fusion group"
 
 
-def _without_plans(name: str, report: Report, other: str, against: Report) -> Iterator[str]:
+def _without_plans(
+    name: str, report: Report, other: str, against: Report
+) -> Iterator[str]:
     if lacks_plans(report, against):
         yield (
             f"whether operators that only {other} shows outside its groups were fused in {name} is"
@@ -76,7 +81,9 @@ def _has_code(report: Report) -> bool:
 
 
 def _has_untied_kernels(report: Report) -> bool:
-    return bool(report.kernels) and not any(kernel.groups for kernel in report.kernels)
+    return bool(report.kernels) and not any(
+        kernel.groups for kernel in report.kernels
+    )
 
 
 def _states_reasons(report: Report) -> bool:

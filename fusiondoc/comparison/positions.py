@@ -1,9 +1,9 @@
-"""The positions by which operators are the same on both sides of a comparison, whatever their lines and
-folders are.
+"""The positions by which operators are the same on both sides of a comparison,
+whatever their lines and folders are.
 
-Files are paired by the end of their path (a moved checkout, another environment), their lines by what is on
-them (alignment.py). ``<string>`` is the file of autodiff formulas: several texts share it, so a line of it is
-a weak sign.
+Files are paired by the end of their path (a moved checkout, another environment),
+their lines by what is on them (alignment.py). ``<string>`` is the file of autodiff
+formulas: several texts share it, so a line of it is a weak sign.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from fusiondoc.model.source import Source
 WEAK_FILE = "<string>"
 
 Token = tuple[int, int]
-"""(file, line) as numbers that both sides share; negative for a line that only one side has."""
+"""(file, line) as numbers that both sides share; negative for a line that only one
+side has."""
 
 _Lines = dict[int, Marks]
 
@@ -29,7 +30,8 @@ class Position(NamedTuple):
 
     token: Token | None
     aligned: bool
-    """The other side has this line too, so that another position is known to be another position."""
+    """The other side has this line too, so that another position is known to be
+    another position."""
     weak: bool
     """A line of an autodiff formula."""
 
@@ -41,7 +43,9 @@ class Positions:
     """Positions of both reports."""
 
     def __init__(self, a: Report, b: Report) -> None:
-        self._known: tuple[dict[tuple[str, int], Position], dict[tuple[str, int], Position]] = ({}, {})
+        self._known: tuple[
+            dict[tuple[str, int], Position], dict[tuple[str, int], Position]
+        ] = ({}, {})
         self._cache: tuple[dict[str, Position], dict[str, Position]] = ({}, {})
         files = _files(a), _files(b)
         for number, (name_a, name_b) in enumerate(_paired_files(*files)):
@@ -49,7 +53,12 @@ class Positions:
             lines_b = files[1][name_b] if name_b is not None else {}
             self._add(number, (name_a, name_b), (lines_a, lines_b))
 
-    def _add(self, number: int, names: tuple[str | None, str | None], files: tuple[_Lines, _Lines]) -> None:
+    def _add(
+        self,
+        number: int,
+        names: tuple[str | None, str | None],
+        files: tuple[_Lines, _Lines],
+    ) -> None:
         """The lines of a file; ``number`` is that of the file in tokens."""
         weak = WEAK_FILE in names
         lines = sorted(files[0]), sorted(files[1])
@@ -63,7 +72,9 @@ class Positions:
             for index, line in enumerate(lines[side]):
                 aligned = index in partners
                 token = partners[index] if aligned else -2 * index - side - 1
-                self._known[side][name, line] = Position((number, token), aligned, weak)
+                self._known[side][name, line] = Position(
+                    (number, token), aligned, weak
+                )
 
     def of(self, side: int, source: str | None) -> Position:
         """The position of ``file:line[:column]`` on side 0 (A) or 1 (B)."""
@@ -102,8 +113,11 @@ def _sources(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _files(report: Report) -> dict[str, _Lines]:
-    """File -> line -> the operators on it. A source without a column adds an operator that the line lacks."""
-    marks: dict[str, dict[int, set[tuple[str, int]]]] = defaultdict(lambda: defaultdict(set))
+    """File -> line -> the operators on it. A source without a column adds an
+    operator that the line lacks."""
+    marks: dict[str, dict[int, set[tuple[str, int]]]] = defaultdict(
+        lambda: defaultdict(set)
+    )
     for op, source in set(_sources(report)):
         file, line, column = split_source(source)
         found = marks[file][line]
@@ -112,19 +126,26 @@ def _files(report: Report) -> dict[str, _Lines]:
             found.add((op, column if has_column else -1))
     files: dict[str, _Lines] = {}
     for file, lines in marks.items():
-        files[file] = {line: _without_doubles(found) for line, found in lines.items()}
+        files[file] = {
+            line: _without_doubles(found) for line, found in lines.items()
+        }
     return files
 
 
 def _without_doubles(marks: set[tuple[str, int]]) -> Marks:
-    """The operators of a line, without those of no column that are there with one too."""
+    """The operators of a line, without those of no column that are there with one
+    too."""
     with_column = {op for op, column in marks if column >= 0}
-    return frozenset(mark for mark in marks if mark[1] >= 0 or mark[0] not in with_column)
+    return frozenset(
+        mark for mark in marks if mark[1] >= 0 or mark[0] not in with_column
+    )
 
 
-def _paired_files(a: dict[str, _Lines], b: dict[str, _Lines]) -> Iterator[tuple[str | None, str | None]]:
-    """Files of the same path, then of the longest common end of it, then (renamed) of like contents; then
-    those of one side."""
+def _paired_files(
+    a: dict[str, _Lines], b: dict[str, _Lines]
+) -> Iterator[tuple[str | None, str | None]]:
+    """Files of the same path, then of the longest common end of it, then (renamed)
+    of like contents; then those of one side."""
     left_a = [name for name in sorted(a) if name not in b]
     left_b = [name for name in sorted(b) if name not in a]
     for name in sorted(a):
@@ -150,7 +171,8 @@ def _scored(
     b: dict[str, _Lines],
     by_name: bool,
 ) -> Iterator[tuple[int, float, str, str]]:
-    """Two files that may be one, by the end of their paths or else by their contents; lower is more alike."""
+    """Two files that may be one, by the end of their paths or else by their
+    contents; lower is more alike."""
     for x in left_a:
         for y in left_b:
             end = _common_end(x, y)
@@ -162,11 +184,13 @@ def _scored(
 
 
 _MOST_UNLIKE = 0.5
-"""Share of equal lines above which a file of another name is taken for the renamed one."""
+"""Share of equal lines above which a file of another name is taken for the renamed
+one."""
 
 
 def _common_end(x: str, y: str) -> int:
-    """How many last parts of two paths agree; none if one is the file of autodiff formulas."""
+    """How many last parts of two paths agree; none if one is the file of autodiff
+    formulas."""
     if WEAK_FILE in (x, y):
         return 0
     common = 0

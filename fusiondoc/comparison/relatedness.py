@@ -10,19 +10,21 @@ from fusiondoc.model.source import Source, from_package
 
 
 def nothing_in_common(a: Report, b: Report, matched: bool) -> str | None:
-    """A sentence where A and B are of programs that have nothing to do with each other, else None; also where
-    a side has no line of a program.
+    """A sentence where A and B are of programs that have nothing to do with each
+    other, else None; also where a side has no line of a program.
 
-    They have something in common if a group of one is in the other (``matched``), if they are of the same
-    file, if one operator of both is of the same line of a file of the same name, or if both have the same
-    operators.
+    They have something in common if a group of one is in the other (``matched``),
+    if they are of the same file, if one operator of both is of the same line of a
+    file of the same name, or if both have the same operators.
     """
     if matched:
         return None
     of_a, of_b = set(_operators(a)), set(_operators(b))
     if not of_a or not of_b:
         return None
-    if {file for _, file, _ in of_a} & {file for _, file, _ in of_b} or _near(of_a) & _near(of_b):
+    if {file for _, file, _ in of_a} & {file for _, file, _ in of_b} or _near(
+        of_a
+    ) & _near(of_b):
         return None
     if _kinds(a) == _kinds(b):
         return None
@@ -33,12 +35,21 @@ def nothing_in_common(a: Report, b: Report, matched: bool) -> str | None:
 
 
 def _operators(report: Report) -> Iterator[tuple[str, str, int]]:
-    """Operator, file and line of the user's; without those of which only a line of a package is known."""
-    nodes = [(node.op, node.user_source or node.source) for group in report.groups for node in group.nodes]
+    """Operator, file and line of the user's; without those of which only a line of
+    a package is known."""
+    nodes = [
+        (node.op, node.user_source or node.source)
+        for group in report.groups
+        for node in group.nodes
+    ]
     rows = [(row.op, row.user_source or row.source) for row in report.unfused]
     for op, source in (*nodes, *rows):
         position = Source.parse(source)
-        if position is not None and position.has_file and from_package(position.file) == position.file:
+        if (
+            position is not None
+            and position.has_file
+            and from_package(position.file) == position.file
+        ):
             yield op, position.file, position.line
 
 
@@ -63,7 +74,9 @@ _MOST_NAMED = 2
 def _files(operators: set[tuple[str, str, int]]) -> str:
     files = sorted({file for _, file, _ in operators})
     shown = ", ".join(files[:_MOST_NAMED])
-    return shown + (f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else "")
+    return shown + (
+        f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
+    )
 
 
 def _name(file: str) -> str:

@@ -1,4 +1,5 @@
-"""Operators that are newly outside every group, no longer so, or outside for another reason."""
+"""Operators that are newly outside every group, no longer so, or outside for
+another reason."""
 
 from __future__ import annotations
 
@@ -33,14 +34,22 @@ class _Row:
 
     @property
     def is_movable(self) -> bool:
-        """Nothing shows that it stays where it was: no source, a formula, or a line of one side."""
+        """Nothing shows that it stays where it was: no source, a formula, or a line
+        of one side."""
         return self.position.weak or not self.position.aligned
 
 
 _Key = Callable[[_Row], "Hashable | None"]
 
 _SAME: tuple[_Key, ...] = (
-    lambda r: (r.row.rank, r.row.op, r.position.token, r.user.token, r.row.phase, r.row.reason.code),
+    lambda r: (
+        r.row.rank,
+        r.row.op,
+        r.position.token,
+        r.user.token,
+        r.row.phase,
+        r.row.reason.code,
+    ),
     lambda r: (r.row.op, r.position.token, r.row.phase, r.row.reason.code),
     lambda r: (r.row.op, r.position.token, r.row.reason.code),
 )
@@ -59,9 +68,12 @@ _OTHER_REASON: tuple[_Key, ...] = (
 """For rows whose reason differs."""
 
 
-def unfused_changes(a: Report, b: Report, positions: Positions) -> tuple[UnfusedChange, ...]:
-    """The changes in the order of B, then operators that are gone. An operator that never ran neither comes
-    nor goes. Where a log lacks plans, operators that only the other side shows may have been in groups."""
+def unfused_changes(
+    a: Report, b: Report, positions: Positions
+) -> tuple[UnfusedChange, ...]:
+    """The changes in the order of B, then operators that are gone. An operator that
+    never ran neither comes nor goes. Where a log lacks plans, operators that only
+    the other side shows may have been in groups."""
     rows_a, rows_b = _rows(a, 0, positions), _rows(b, 1, positions)
     for key in _SAME:
         _settle(rows_a, rows_b, key)
@@ -72,46 +84,71 @@ def unfused_changes(a: Report, b: Report, positions: Positions) -> tuple[Unfused
         for row, other, count in _settle(rows_a, rows_b, key):
             # One that runs now, or no longer, is not fused all the same.
             if False not in (row.row.ran, other.row.ran):
-                changes.append((other.index, _change("reason", row.row, other.row, count)))
-    for row in _left_over(rows_b, _fused(a, 0, positions) if lacks_plans(a, b) else None):
+                changes.append(
+                    (other.index, _change("reason", row.row, other.row, count))
+                )
+    for row in _left_over(
+        rows_b, _fused(a, 0, positions) if lacks_plans(a, b) else None
+    ):
         changes.append((row.index, _change("came", None, row.row, row.left)))
-    for row in _left_over(rows_a, _fused(b, 1, positions) if lacks_plans(b, a) else None):
+    for row in _left_over(
+        rows_a, _fused(b, 1, positions) if lacks_plans(b, a) else None
+    ):
         changes.append((len(rows_b), _change("gone", row.row, None, row.left)))
-    return tuple(change for _, change in sorted(changes, key=lambda numbered: numbered[0]))
+    return tuple(
+        change for _, change in sorted(changes, key=lambda numbered: numbered[0])
+    )
 
 
 def lacks_plans(report: Report, other: Report) -> bool:
-    """Whether a log lacks plans that the other one may have: operators that it does not show outside its
-    groups may have been there all the same."""
+    """Whether a log lacks plans that the other one may have: operators that it does
+    not show outside its groups may have been there all the same."""
     return other.coverage.is_known and not report.coverage.is_known
 
 
 def _rows(report: Report, side: int, positions: Positions) -> list[_Row]:
     return [
-        _Row(row, index, positions.of(side, row.source), positions.of(side, row.user_source), row.count)
+        _Row(
+            row,
+            index,
+            positions.of(side, row.source),
+            positions.of(side, row.user_source),
+            row.count,
+        )
         for index, row in enumerate(report.unfused)
     ]
 
 
-def _left_over(rows: Sequence[_Row], among: AbstractSet[Hashable] | None) -> Iterator[_Row]:
-    """Rows that no row of the other side matched; where that side lacks plans, of operators that it has in
-    groups (``among``)."""
+def _left_over(
+    rows: Sequence[_Row], among: AbstractSet[Hashable] | None
+) -> Iterator[_Row]:
+    """Rows that no row of the other side matched; where that side lacks plans, of
+    operators that it has in groups (``among``)."""
     for row in rows:
-        if row.left and row.row.may_have_run and (among is None or row.operator in among):
+        if (
+            row.left
+            and row.row.may_have_run
+            and (among is None or row.operator in among)
+        ):
             yield row
 
 
 def _fused(report: Report, side: int, positions: Positions) -> set[Hashable]:
     """The operators in groups, with their positions."""
     return {
-        (node.op, positions.of(side, node.source).token) for group in report.groups for node in group.nodes
+        (node.op, positions.of(side, node.source).token)
+        for group in report.groups
+        for node in group.nodes
     }
 
 
 def _settle_sourceless(a: Sequence[_Row], b: Sequence[_Row]) -> None:
-    """A row without a source stands for all of its operator and reason on the other side: some versions of
-    torch lose sources, and a count is that of one plan while such a row gathers several plans."""
-    kinds: dict[Hashable, tuple[list[_Row], list[_Row]]] = defaultdict(lambda: ([], []))
+    """A row without a source stands for all of its operator and reason on the other
+    side: some versions of torch lose sources, and a count is that of one plan while
+    such a row gathers several plans."""
+    kinds: dict[Hashable, tuple[list[_Row], list[_Row]]] = defaultdict(
+        lambda: ([], [])
+    )
     for side, rows in enumerate((a, b)):
         for row in rows:
             if row.left:
@@ -129,8 +166,11 @@ def _covered(rows: Sequence[_Row], others: Sequence[_Row]) -> Sequence[_Row]:
     return [row for row in rows if others and row.row.source is None]
 
 
-def _settle(a: Sequence[_Row], b: Sequence[_Row], key: _Key) -> list[tuple[_Row, _Row, int]]:
-    """Match as many nodes of rows with equal keys as both sides have: row of A, row of B, nodes."""
+def _settle(
+    a: Sequence[_Row], b: Sequence[_Row], key: _Key
+) -> list[tuple[_Row, _Row, int]]:
+    """Match as many nodes of rows with equal keys as both sides have: row of A, row
+    of B, nodes."""
     waiting: dict[Hashable, deque[_Row]] = defaultdict(deque)
     for other in b:
         if other.left:
@@ -150,7 +190,9 @@ def _settle(a: Sequence[_Row], b: Sequence[_Row], key: _Key) -> list[tuple[_Row,
     return found
 
 
-def _change(change: str, a: Unfused | None, b: Unfused | None, count: int) -> UnfusedChange:
+def _change(
+    change: str, a: Unfused | None, b: Unfused | None, count: int
+) -> UnfusedChange:
     row = b or a
     assert row is not None
     return UnfusedChange(

@@ -1,1 +1,2 @@
-"""Report model -> findings; one rule a function, each with its code and its page."""
+"""Report model -> findings; one rule a function, each with its code and its
+page."""

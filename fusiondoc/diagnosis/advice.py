@@ -1,7 +1,9 @@
-"""What to change about an operator that is in no group: worded for the run it was seen in.
+"""What to change about an operator that is in no group: worded for the run it was
+seen in.
 
-The general advice of a code is in ``model/codes.py``; here it is made to fit: a recipe, whose line it is,
-what the run records and where it ran. Advice that contradicts the run is worse than none."""
+The general advice of a code is in ``model/codes.py``; here it is made to fit: a
+recipe, whose line it is, what the run records and where it ran. Advice that
+contradicts the run is worse than none."""
 
 from __future__ import annotations
 
@@ -51,7 +53,11 @@ from fusiondoc.model.reasons import (
     Stated,
     WritesOut,
 )
-from fusiondoc.model.reasons.lacking_constants import condition_of, constant_attribute, reads_training_flag
+from fusiondoc.model.reasons.lacking_constants import (
+    condition_of,
+    constant_attribute,
+    reads_training_flag,
+)
 from fusiondoc.model.remedies import Remedy, nothing
 from fusiondoc.model.report import Unfused
 from fusiondoc.parsers.ir.types import HALVES
@@ -73,33 +79,53 @@ class Advice:
 
 
 def advice_on(row: Unfused, run: RunFacts, change: Change | None) -> Advice:
-    """What can be done about it, where it can be done: its change in words; by the reason where there is
-    none.
+    """What can be done about it, where it can be done: its change in words; by the
+    reason where there is none.
 
     Args:
         change: the one that the plan has for it.
     """
     code = row.reason.code
     if code in NO_RULE and not needs_knob(row, run) and run.of_aot_gradient(row):
-        return Advice(nothing("Nothing: it belongs to the gradient of this line, which AOTAutograd writes."))
+        return Advice(
+            nothing(
+                "Nothing: it belongs to the gradient of this line, which AOTAutograd writes."
+            )
+        )
     words = _OF_CHANGES.get(change.kind) if change is not None else None
-    remedy = words(change, row, run) if change is not None and words is not None else None
+    remedy = (
+        words(change, row, run)
+        if change is not None and words is not None
+        else None
+    )
     if remedy is not None:
-        return Advice(remedy, sure=code not in NO_RULE or (change is not None and change.removes))
+        return Advice(
+            remedy,
+            sure=code not in NO_RULE or (change is not None and change.removes),
+        )
     recipe = recipe_of(row, run) if is_replaceable(row, run) else None
     if recipe is not None:
         return _of_recipe(row, run, recipe)
     worded = _WORDED.get(code)
-    remedy = Remedy.of(worded(row, run)) if worded is not None else CODES[code].remedy
+    remedy = (
+        Remedy.of(worded(row, run)) if worded is not None else CODES[code].remedy
+    )
     return Advice(remedy, sure=code not in NO_RULE)
 
 
 def _of_recipe(row: Unfused, run: RunFacts, recipe: Recipe) -> Advice:
-    """To write the operator otherwise; nothing where a function of torch calls it, and no module."""
+    """To write the operator otherwise; nothing where a function of torch calls it,
+    and no module."""
     if recipe.module is None and in_torch(row.source):
-        return Advice(nothing(f"Nothing, unless you write out the function of torch that calls {row.op}."))
+        return Advice(
+            nothing(
+                f"Nothing, unless you write out the function of torch that calls {row.op}."
+            )
+        )
     sure = recipe.caution is None
-    return Advice(Remedy.of(_by_recipe(row, run, recipe)), recipe if sure else None, sure)
+    return Advice(
+        Remedy.of(_by_recipe(row, run, recipe)), recipe if sure else None, sure
+    )
 
 
 # -- a change of the plan in words ---------------------------------------------------------------------------
@@ -108,11 +134,17 @@ def _of_recipe(row: Unfused, run: RunFacts, recipe: Recipe) -> Advice:
 def _of_freezing(change: Change, row: Unfused, run: RunFacts) -> Remedy | None:
     if not change.removes:
         return None
-    return Remedy(f"It does nothing in inference, and freezing removes it: {run.freezing}.")
+    return Remedy(
+        f"It does nothing in inference, and freezing removes it: {run.freezing}."
+    )
 
 
 def _of_knob(change: Change, row: Unfused, run: RunFacts) -> Remedy | None:
-    return Remedy(f"{change.title}.", setting=change.setting) if needs_knob(row, run) else None
+    return (
+        Remedy(f"{change.title}.", setting=change.setting)
+        if needs_knob(row, run)
+        else None
+    )
 
 
 def _of_out_of_place(change: Change, row: Unfused, run: RunFacts) -> Remedy:
@@ -120,19 +152,28 @@ def _of_out_of_place(change: Change, row: Unfused, run: RunFacts) -> Remedy:
 
 
 def _as_titled(change: Change, row: Unfused, run: RunFacts) -> Remedy | None:
-    """Its title and its condition; of a line in a package that only its author can change, no."""
+    """Its title and its condition; of a line in a package that only its author can
+    change, no."""
     if run.owner(row) is Owner.PACKAGE:
         return None
     note = change.note or ""
-    return Remedy(f"{change.title}.", f"{note[:1].upper()}{note[1:]}." if note else "")
+    return Remedy(
+        f"{change.title}.", f"{note[:1].upper()}{note[1:]}." if note else ""
+    )
 
 
 def _of_view(change: Change, row: Unfused, run: RunFacts) -> Remedy | None:
     """Whether to move a view that keeps nothing out is for the plan to find."""
-    return _as_titled(change, row, run) if row.keeps_out and row.reason.code == "FD226" else None
+    return (
+        _as_titled(change, row, run)
+        if row.keeps_out and row.reason.code == "FD226"
+        else None
+    )
 
 
-_OF_CHANGES: Mapping[ChangeKind, Callable[[Change, Unfused, RunFacts], Remedy | None]] = {
+_OF_CHANGES: Mapping[
+    ChangeKind, Callable[[Change, Unfused, RunFacts], Remedy | None]
+] = {
     ChangeKind.FREEZE: _of_freezing,
     ChangeKind.KNOB: _of_knob,
     ChangeKind.OUT_OF_PLACE: _of_out_of_place,
@@ -142,20 +183,26 @@ _OF_CHANGES: Mapping[ChangeKind, Callable[[Change, Unfused, RunFacts], Remedy | 
     ChangeKind.MOVE_VIEW: _of_view,
     ChangeKind.MOVE: _of_view,
 }
-"""Kinds of which the change says all; of the others the reason has more to say, or other ways."""
+"""Kinds of which the change says all; of the others the reason has more to say, or
+other ways."""
 
 
 # -- whose operators no change is known for ------------------------------------------------------------------
 
 
 def of_a_library(row: Unfused, run: RunFacts) -> bool:
-    """Whether it runs in a kernel of a library that no program is better without."""
+    """Whether it runs in a kernel of a library that no program is better
+    without."""
     return row.op in operators.LIBRARY and answering_recipe(row, run) is None
 
 
 def of_torch(row: Unfused, run: RunFacts) -> bool:
     """Whether it is a line of torch's own gradient formulas."""
-    return run.owner(row) is Owner.FORMULA and row.reason.code not in ("FD103", "FD226", "FD235")
+    return run.owner(row) is Owner.FORMULA and row.reason.code not in (
+        "FD103",
+        "FD226",
+        "FD235",
+    )
 
 
 def between_libraries(row: Unfused, run: RunFacts) -> bool:
@@ -181,7 +228,10 @@ def _by_recipe(row: Unfused, run: RunFacts, recipe: Recipe) -> str | Remedy:
     end = f": fusiondoc explain {name}" if recipe.helper else "."
     step = f"Write {recipe.words}{more}"
     if owner is Owner.PACKAGE:
-        return Remedy(f"{step};", f"the line is in a package: change a copy of its module{end}")
+        return Remedy(
+            f"{step};",
+            f"the line is in a package: change a copy of its module{end}",
+        )
     return step + end
 
 
@@ -190,7 +240,10 @@ _IN_PYTHON = "Write the function in TorchScript, without @torch.jit.ignore"
 
 def _no_rule(row: Unfused, run: RunFacts) -> str | Remedy:
     if row.op.startswith(PYTHON):
-        return Remedy(f"{_IN_PYTHON};", "or call it before or after the operators that should fuse.")
+        return Remedy(
+            f"{_IN_PYTHON};",
+            "or call it before or after the operators that should fuse.",
+        )
     extremes = on_extremes(row.op, row.reason.detail, run.fuser, run.gradients)
     if extremes is not None:
         return extremes
@@ -203,18 +256,29 @@ def _no_rule(row: Unfused, run: RunFacts) -> str | Remedy:
         text = _moved(row) if row.op in operators.PLACES_ELEMENTS else ""
     others = " or ".join(f"--fuser {name}" for name in other_fusers(row.op, run))
     if not text and not others:
-        return nothing(f"Nothing: no fuser here takes {row.op}, and no known recipe replaces it.")
-    return f"{text}, or try {others}." if text and others else f"{text or f'Try {others}'}."
+        return nothing(
+            f"Nothing: no fuser here takes {row.op}, and no known recipe replaces it."
+        )
+    return (
+        f"{text}, or try {others}."
+        if text and others
+        else f"{text or f'Try {others}'}."
+    )
 
 
 def _moved(row: Unfused) -> str:
     """Where to move an operator that computes nothing."""
-    behind = "the operators that it separates" if row.keeps_out else "both, if it is between two groups"
+    behind = (
+        "the operators that it separates"
+        if row.keeps_out
+        else "both, if it is between two groups"
+    )
     return f"Move it before or after {behind}, if these are element-wise"
 
 
 def _other_arguments(row: Unfused, run: RunFacts) -> str | Remedy | None:
-    """What to do about an operator that the fuser takes with other arguments, where the reason names them."""
+    """What to do about an operator that the fuser takes with other arguments, where
+    the reason names them."""
     detail = row.reason.detail
     if reads_training_flag(detail):
         return _argument(row, run)
@@ -226,9 +290,17 @@ def _other_arguments(row: Unfused, run: RunFacts) -> str | Remedy | None:
         )
     if isinstance(detail, Argument):
         return _OF_ARGUMENTS.get(detail.problem)
-    if isinstance(detail, Overload) and detail.given == "number_first" and row.op != "aten::pow":
+    if (
+        isinstance(detail, Overload)
+        and detail.given == "number_first"
+        and row.op != "aten::pow"
+    ):
         return "Put the number into a tensor, made once: torch.full_like(x, 2.0)."
-    return rules_of(detail.fuser).calls.get(row.op) if isinstance(detail, Overload) else None
+    return (
+        rules_of(detail.fuser).calls.get(row.op)
+        if isinstance(detail, Overload)
+        else None
+    )
 
 
 _OF_ARGUMENTS: Mapping[str, str] = {
@@ -245,11 +317,17 @@ def _in_place(row: Unfused, run: RunFacts) -> str | Remedy:
         return f"Take the result that torch.{name}(...) returns without out=, instead of that tensor."
     if row.op in operators.FILLS:
         name = row.op.rpartition("::")[2]
-        filled = f"Make a filled tensor, x = {operators.FILLS[row.op]} for x.{name}(...)"
-        return Remedy(f"{filled};", "for a part of a tensor, select with torch.where.")
+        filled = (
+            f"Make a filled tensor, x = {operators.FILLS[row.op]} for x.{name}(...)"
+        )
+        return Remedy(
+            f"{filled};", "for a part of a tensor, select with torch.where."
+        )
     if _gains_nothing_out_of_place(row, run):
         plain = row.op.rstrip("_")
-        return nothing(f"Nothing: {fuser_title(run.fuser or '')} does not take {plain} either.")
+        return nothing(
+            f"Nothing: {fuser_title(run.fuser or '')} does not take {plain} either."
+        )
     if row.op in operators.WITH_FLAG and in_torch(row.source):
         return Remedy(
             "Set inplace=False where the module is made, or in the call of the function;",
@@ -258,9 +336,7 @@ def _in_place(row: Unfused, run: RunFacts) -> str | Remedy:
         )
     sign = operators.sign_of(row.op)
     if row.op in operators.IN_PLACE_ASSIGNS:
-        text = (
-            "It is an assignment to a part of a tensor: select with torch.where, or join parts with torch.cat"
-        )
+        text = "It is an assignment to a part of a tensor: select with torch.where, or join parts with torch.cat"
     elif sign is not None:
         text = f"Write x = x {sign} y instead of x {sign}= y"
     else:
@@ -272,8 +348,8 @@ def _in_place(row: Unfused, run: RunFacts) -> str | Remedy:
 
 
 def _gains_nothing_out_of_place(row: Unfused, run: RunFacts) -> bool:
-    """Whether the fuser does not take the version that makes a new tensor either, and no other operator waits
-    for it."""
+    """Whether the fuser does not take the version that makes a new tensor either,
+    and no other operator waits for it."""
     if run.fuser is None or row.keeps_out or row.op in operators.IN_PLACE_ASSIGNS:
         return False
     return not fusers.taken_by(row.op.rstrip("_"), run.fuser, run.torch)
@@ -285,7 +361,10 @@ def _gradient(row: Unfused, run: RunFacts) -> str | Remedy:
     if row.op.startswith(PYTHON):
         return f"{_IN_PYTHON}, with operators that have a gradient formula."
     detail = row.reason.detail
-    if isinstance(detail, DissolvedRegion) and detail.why in ("lost_at_border", "not_profiled"):
+    if isinstance(detail, DissolvedRegion) and detail.why in (
+        "lost_at_border",
+        "not_profiled",
+    ):
         return nothing(
             "Nothing in training: torch loses that type itself.",
             "Under torch.no_grad() no such graph is made.",
@@ -300,7 +379,9 @@ def _gradient(row: Unfused, run: RunFacts) -> str | Remedy:
 def _without_formula(run: RunFacts) -> Remedy:
     """An operator that has no gradient formula, nor a recipe."""
     if run.backward:
-        return nothing("Nothing in training: no other way to write it with a gradient formula is known.")
+        return nothing(
+            "Nothing in training: no other way to write it with a gradient formula is known."
+        )
     return Remedy(
         "If this is inference, run it under torch.no_grad().",
         "For training no other way to write it with a gradient formula is known.",
@@ -313,7 +394,11 @@ def _alone_in_region(detail: AloneInRegion, run: RunFacts) -> str | Remedy:
         return "Change the attribute or argument before or after these operators, if that code is yours."
     ends = [end for end in detail.ends if end.gap.why in CHANGEABLE]
     in_place = instead_of_in_place(ends[0], run) if ends else None
-    if in_place is None and ends and all(end.operator.op in operators.LIBRARY for end in ends):
+    if (
+        in_place is None
+        and ends
+        and all(end.operator.op in operators.LIBRARY for end in ends)
+    ):
         return nothing("Nothing: its neighbours are kernels of libraries.")
     return _in_training(in_place or _WITHOUT_FORMULA, run)
 
@@ -322,13 +407,17 @@ _WITHOUT_FORMULA = "move operators without a gradient formula out of the block"
 
 
 def _in_training(training: str, run: RunFacts) -> str | Remedy:
-    """What to do where gradients are recorded: first that they are not, unless a backward pass ran."""
+    """What to do where gradients are recorded: first that they are not, unless a
+    backward pass ran."""
     small = "--knob autodiff_inlining=off keeps small regions."
     if run.backward:
         step = f"{training[0].upper()}{training[1:]}"
         return Remedy(f"{step};", small) if run.live else f"{step}."
     training += f"; {small}" if run.live else "."
-    return Remedy("If this is inference, run it under torch.no_grad().", f"For training {training}")
+    return Remedy(
+        "If this is inference, run it under torch.no_grad().",
+        f"For training {training}",
+    )
 
 
 _OF_LOOPS: Mapping[str, str | Remedy] = {
@@ -340,7 +429,9 @@ _OF_LOOPS: Mapping[str, str | Remedy] = {
     ),
     **dict.fromkeys(
         ("unrolled_loop", "remainder_of_loop"),
-        nothing("Nothing, or give the loop a constant number of steps: for i in range(5) leaves no loop."),
+        nothing(
+            "Nothing, or give the loop a constant number of steps: for i in range(5) leaves no loop."
+        ),
     ),
 }
 """``Condition.on`` of a loop -> what to do."""
@@ -351,7 +442,10 @@ def _control_flow(row: Unfused, run: RunFacts) -> str | Remedy:
     if condition is not None and condition.on in ("training", "attribute"):
         when = "" if run.gradients is False else "for inference, "
         parts = [] if run.frozen else [f"{when}freeze it ({run.freezing})"]
-        if owner not in (Owner.PACKAGE, Owner.TORCH) and constant_attribute(condition) is not None:
+        if (
+            owner not in (Owner.PACKAGE, Owner.TORCH)
+            and constant_attribute(condition) is not None
+        ):
             parts.append("declare it torch.jit.Final")
         if not run.traced:
             parts.append("trace the module instead of scripting it")
@@ -369,7 +463,8 @@ def _control_flow(row: Unfused, run: RunFacts) -> str | Remedy:
 def _types(row: Unfused, run: RunFacts) -> str | Remedy:
     if row.op.startswith("aten::_autocast_to_"):
         return nothing(
-            "Nothing, if you need autocast: it adds this cast.", "Else end its block before these lines."
+            "Nothing, if you need autocast: it adds this cast.",
+            "Else end its block before these lines.",
         )
     exact = for_other_types(row.reason.detail)
     if exact is not None:
@@ -380,15 +475,23 @@ def _types(row: Unfused, run: RunFacts) -> str | Remedy:
 
 
 def _dtype(row: Unfused, run: RunFacts) -> str:
-    only = bool(run.devices) and run.devices.isdisjoint(facts_of(run.fuser).limits.halves_on)
+    only = bool(run.devices) and run.devices.isdisjoint(
+        facts_of(run.fuser).limits.halves_on
+    )
     kinds = "float32" if only else "float32, float16 or bfloat16"
     kinds = "the dtype of the rest" if run.dtypes & HALVES else kinds
-    return f"Compute in {kinds} if the result allows it, and cast outside the block."
+    return (
+        f"Compute in {kinds} if the result allows it, and cast outside the block."
+    )
 
 
 def _device(row: Unfused, run: RunFacts) -> str | Remedy:
     if "cpu" not in facts_of(run.fuser).limits.devices:
-        others = [other for other in facts_of(run.fuser).instead if "cpu" in facts_of(other).limits.devices]
+        others = [
+            other
+            for other in facts_of(run.fuser).instead
+            if "cpu" in facts_of(other).limits.devices
+        ]
         also = f"{fuser_title(others[0])} fuses on the CPU too." if others else ""
         return Remedy("Move its tensors to the GPU: .to('cuda').", also)
     return "Move its tensors to the device of the others."
@@ -421,8 +524,12 @@ def _argument(row: Unfused, run: RunFacts) -> str | Remedy:
     detail = row.reason.detail
     if reads_training_flag(detail) and not run.frozen:
         when = "" if run.gradients is False else "for inference, "
-        other = "" if run.traced else ", or trace the module instead of scripting it"
-        return f"Make it a constant: {when}freeze the module ({run.freezing}){other}."
+        other = (
+            "" if run.traced else ", or trace the module instead of scripting it"
+        )
+        return (
+            f"Make it a constant: {when}freeze the module ({run.freezing}){other}."
+        )
     if not isinstance(detail, Stated):
         return general_remedy("FD219")
     if detail.condition == "view_shared":

@@ -1,4 +1,5 @@
-"""What to change about an operator that has nothing to fuse with, or cannot reach it: what stands between."""
+"""What to change about an operator that has nothing to fuse with, or cannot reach
+it: what stands between."""
 
 from __future__ import annotations
 
@@ -7,7 +8,12 @@ from collections.abc import Mapping
 from fusiondoc import fusers, operators
 from fusiondoc.changes.recipes import recipe_answering
 from fusiondoc.diagnosis.of_fusers import rules_of
-from fusiondoc.diagnosis.recipes_of_rows import any_recipe, general_remedy, remedy_with_knob, takes_with_knob
+from fusiondoc.diagnosis.recipes_of_rows import (
+    any_recipe,
+    general_remedy,
+    remedy_with_knob,
+    takes_with_knob,
+)
 from fusiondoc.diagnosis.rules import RunFacts
 from fusiondoc.fusers import facts_of
 from fusiondoc.model.reasons import (
@@ -59,24 +65,39 @@ def _instead_of(barrier: str, run: RunFacts) -> str | Remedy:
     """How an operator that stands between is written otherwise."""
     recipe = None
     if run.fuser is not None:
-        recipe = recipe_answering(None, barrier, run.fuser, run.torch, run.gradients)
+        recipe = recipe_answering(
+            None, barrier, run.fuser, run.torch, run.gradients
+        )
     if recipe is not None:
         more = "; ".join(text for text in (recipe.needs, recipe.caution) if text)
         return f"Change {barrier}: {recipe.words}{f' ({more})' if more else ''}."
     plain = barrier[:-1]
-    if barrier.endswith("_") and run.fuser is not None and fusers.taken_by(plain, run.fuser, run.torch):
+    if (
+        barrier.endswith("_")
+        and run.fuser is not None
+        and fusers.taken_by(plain, run.fuser, run.torch)
+    ):
         return f"Change {barrier}, which works in place, to {plain}."
     if barrier.startswith("aten::") and barrier not in operators.PLACES_ELEMENTS:
-        return nothing(f"Nothing: no known recipe writes {barrier} with operators that fuse.")
+        return nothing(
+            f"Nothing: no known recipe writes {barrier} with operators that fuse."
+        )
     return general_remedy("FD227")
 
 
 def _reordered(row: Unfused) -> str | None:
-    """How to move the number, cast or side effect that stands between two operators."""
+    """How to move the number, cast or side effect that stands between two
+    operators."""
     detail = row.reason.detail
-    if isinstance(detail, Detour) and (detail.property or detail.by) in _OF_PROPERTIES:
+    if (
+        isinstance(detail, Detour)
+        and (detail.property or detail.by) in _OF_PROPERTIES
+    ):
         return _OF_PROPERTIES[detail.property or detail.by]
-    if isinstance(detail, SideEffect) and detail.operator.op in ("prim::Enter", "prim::Exit"):
+    if isinstance(detail, SideEffect) and detail.operator.op in (
+        "prim::Enter",
+        "prim::Exit",
+    ):
         return "Put all these operators into the with block, or all of them before or after it."
     if isinstance(detail, SideEffect) or barrier_of(row) == "aten::wait":
         return "Move that operator before or after these operators."
@@ -87,7 +108,10 @@ _OF_PROPERTIES: Mapping[str, str] = {
     "number": "Compute the number from the model's input (x.size(0)), or from another tensor that the"
     " group does not compute.",
     "dtype": "Cast with type_as, y.type_as(x) for y.to(x.dtype), or name the dtype: y.to(torch.float16).",
-    **dict.fromkeys(("device", "layout"), "Take it from another tensor, such as an input of the model."),
+    **dict.fromkeys(
+        ("device", "layout"),
+        "Take it from another tensor, such as an input of the model.",
+    ),
 }
 """What of a tensor a detour goes through -> what to do."""
 
@@ -112,25 +136,32 @@ def on_alone(row: Unfused, run: RunFacts) -> str | Remedy:
     if isinstance(detail, EndedInPlace):
         sign = operators.sign_of(barrier_of(row))
         how = (
-            f"x = x {sign} y instead of x {sign}= y" if sign else f"{barrier_of(row)} without its underscore"
+            f"x = x {sign} y instead of x {sign}= y"
+            if sign
+            else f"{barrier_of(row)} without its underscore"
         )
         return f"Write {how} after it."
     if isinstance(detail, Alone) and detail.container == "into_object":
-        return "Keep its result in a local variable, and store it in the object last."
+        return (
+            "Keep its result in a local variable, and store it in the object last."
+        )
     knob = facts_of(run.fuser).switches.knob_for_one
     if knob is not None and run.live:
         return nothing(
-            "Nothing, if no other operator can be next to it;", f"--knob {knob} makes it a group of its own."
+            "Nothing, if no other operator can be next to it;",
+            f"--knob {knob} makes it a group of its own.",
         )
     return nothing("Nothing, if no other operator can be next to it.")
 
 
 CHANGEABLE = ("in_place", "no_formula", "overload")
-"""What of the end of a differentiable graph another operator in its place would change."""
+"""What of the end of a differentiable graph another operator in its place would
+change."""
 
 
 def instead_of_in_place(end: RegionEnd, run: RunFacts) -> str | None:
-    """How an operator in place that ends a differentiable graph is written otherwise."""
+    """How an operator in place that ends a differentiable graph is written
+    otherwise."""
     op, plain = end.operator.op, end.operator.op[:-1]
     if end.gap.why != "in_place" or plain not in operators.WITH_FORMULA:
         return None

@@ -1,10 +1,12 @@
-"""From the records of AOTAutograd to the report: partitions, and the group of each operator.
+"""From the records of AOTAutograd to the report: partitions, and the group of each
+operator.
 
-A partition saves the tensors that the forward graph returns beyond the function's own results
-(``_extract_fwd_bwd_modules`` of torch/_functorch/partitioners.py in 2.0 to 2.13, of
-functorch/_src/partitioners.py in functorch 0.2 and torch 1.13).
+A partition saves the tensors that the forward graph returns beyond the function's
+own results (``_extract_fwd_bwd_modules`` of torch/_functorch/partitioners.py in 2.0
+to 2.13, of functorch/_src/partitioners.py in functorch 0.2 and torch 1.13).
 
-From the records of a program that ran as it is to the report: which groups are in which of its models.
+From the records of a program that ran as it is to the report: which groups are in
+which of its models.
 """
 
 from __future__ import annotations
@@ -21,7 +23,12 @@ from fusiondoc.captures.frontend_records import (
     TracedGraph,
     TracedNode,
 )
-from fusiondoc.captures.process_records import RanInstead, ScriptedModel, ScriptRecords, StepsTaken
+from fusiondoc.captures.process_records import (
+    RanInstead,
+    ScriptedModel,
+    ScriptRecords,
+    StepsTaken,
+)
 from fusiondoc.model.aot import AotFunction, AotGraph, AotNode, AotValue, Partition
 from fusiondoc.model.report import Report
 from fusiondoc.model.script_models import ScriptModel, ScriptRun
@@ -36,7 +43,8 @@ _MOST_SHOWN = 2_000
 
 
 class Fate(NamedTuple):
-    """The group of a node of TorchScript's, or the code of the reason why it is in none."""
+    """The group of a node of TorchScript's, or the code of the reason why it is in
+    none."""
 
     group: str | None
     reason: str | None
@@ -48,17 +56,22 @@ _NO_FATE = Fate(None, None)
 def aot_functions(records: AotRecords, report: Report) -> tuple[AotFunction, ...]:
     """A row for each call site that hands functions to AOTAutograd, in order."""
     fates = _fates(report)
-    return tuple(_function(index, site, records, fates) for index, site in enumerate(records.sites, 1))
+    return tuple(
+        _function(index, site, records, fates)
+        for index, site in enumerate(records.sites, 1)
+    )
 
 
 def _fates(report: Report) -> Mapping[tuple[str, int], Fate]:
-    """By file and line, as TorchScript names them. A line that a group has is fused, whatever else came of
-    it."""
+    """By file and line, as TorchScript names them. A line that a group has is
+    fused, whatever else came of it."""
     found: dict[tuple[str, int], Fate] = {}
     for row in report.unfused:
         source = Source.parse(row.source)
         if source is not None:
-            found.setdefault((source.file, source.line), Fate(None, row.reason.code))
+            found.setdefault(
+                (source.file, source.line), Fate(None, row.reason.code)
+            )
     for group in reversed(report.groups):
         for node in group.nodes:
             source = Source.parse(node.source)
@@ -84,7 +97,9 @@ class _SiteRecords:
         for graph in records.graphs:
             if (graph.site, graph.number) == (site.site, number):
                 self.traced[graph.phase] = graph
-        self.scripted = [record for record in records.scripted if record.site == site.site]
+        self.scripted = [
+            record for record in records.scripted if record.site == site.site
+        ]
         used = [record for record in records.used if record.site == site.site]
         self.used = used[-1] if used else None
         failed = [record for record in records.failed if record.site == site.site]
@@ -93,19 +108,29 @@ class _SiteRecords:
     def graphs(self, fates: Mapping[tuple[str, int], Fate]) -> Iterable[AotGraph]:
         for phase in _PHASES:
             if phase in self.traced:
-                scripted = [record for record in self.scripted if record.phase == phase]
+                scripted = [
+                    record for record in self.scripted if record.phase == phase
+                ]
                 yield _graph(self.traced[phase], scripted, self.number, fates)
 
     def default_partition(self) -> Partition | None:
-        """The partition that torch would make without a partition function of its own."""
+        """The partition that torch would make without a partition function of its
+        own."""
         joint = self.traced.get("joint")
-        if joint is None or self.partition is None or self.partition.default_saved is None:
+        if (
+            joint is None
+            or self.partition is None
+            or self.partition.default_saved is None
+        ):
             return None
         return _partition(DEFAULT, joint, self.partition.default_saved, ())
 
 
 def _function(
-    index: int, site: SiteFound, records: AotRecords, fates: Mapping[tuple[str, int], Fate]
+    index: int,
+    site: SiteFound,
+    records: AotRecords,
+    fates: Mapping[tuple[str, int], Fate],
 ) -> AotFunction:
     own = _SiteRecords(site, records)
     failed, changed = own.failed, _changed(own.traced)
@@ -119,12 +144,16 @@ def _function(
         compiles=len({record.number for record in own.scripted}),
         shapes=(),
         graphs=tuple(own.graphs(fates)),
-        partition=_actual(own.partition, own.traced) if own.partition is not None else None,
+        partition=_actual(own.partition, own.traced)
+        if own.partition is not None
+        else None,
         default=own.default_partition(),
         changed=tuple(dict.fromkeys(changed)),
         shared=(),
         fixed_sizes=_fixed_sizes(own.traced),
-        failure=f"{failed.type} in {failed.stage}: {failed.message}" if failed else None,
+        failure=f"{failed.type} in {failed.stage}: {failed.message}"
+        if failed
+        else None,
         processes=1,
     )
     used = own.used
@@ -143,12 +172,19 @@ def _function(
 
 
 def _graph(
-    graph: TracedGraph, scripted: Sequence[Scripted], number: int, fates: Mapping[tuple[str, int], Fate]
+    graph: TracedGraph,
+    scripted: Sequence[Scripted],
+    number: int,
+    fates: Mapping[tuple[str, int], Fate],
 ) -> AotGraph:
-    """The graph of a phase, with the groups of every TorchScript that it became: compiled again it is another
-    file."""
+    """The graph of a phase, with the groups of every TorchScript that it became:
+    compiled again it is another file."""
     of_node = _fates_of_nodes(scripted, fates)
-    nodes = [_node(node, of_node.get(node.name, _NO_FATE)) for node in graph.nodes if node.kind != "output"]
+    nodes = [
+        _node(node, of_node.get(node.name, _NO_FATE))
+        for node in graph.nodes
+        if node.kind != "output"
+    ]
     operators = [node for node in nodes if is_operator(node.op)]
     files = [record.file for record in scripted if record.number == number]
     return AotGraph(
@@ -156,16 +192,23 @@ def _graph(
         source=files[0] if files else None,
         operators=len(operators),
         fused=sum(node.group is not None for node in operators),
-        groups=tuple(sorted({node.group for node in operators if node.group}, key=in_natural_order)),
+        groups=tuple(
+            sorted(
+                {node.group for node in operators if node.group},
+                key=in_natural_order,
+            )
+        ),
         nodes=tuple(nodes[:_MOST_SHOWN]),
-        cut=max(0, graph.total - len(graph.nodes)) + max(0, len(nodes) - _MOST_SHOWN),
+        cut=max(0, graph.total - len(graph.nodes))
+        + max(0, len(nodes) - _MOST_SHOWN),
     )
 
 
 def _fates_of_nodes(
     scripted: Sequence[Scripted], fates: Mapping[tuple[str, int], Fate]
 ) -> Mapping[str, Fate]:
-    """Name of a node -> its group in any of the TorchScript files, else the reason in the first of them."""
+    """Name of a node -> its group in any of the TorchScript files, else the reason
+    in the first of them."""
     found: dict[str, Fate] = {}
     for record in reversed(scripted):
         for name, line in record.lines.items():
@@ -177,7 +220,16 @@ def _fates_of_nodes(
 
 def _node(node: TracedNode, fate: Fate) -> AotNode:
     inputs = tuple(filter(None, node.inputs))
-    return AotNode(node.name, node.op, node.at, node.type, node.bytes, inputs, fate.group, fate.reason)
+    return AotNode(
+        node.name,
+        node.op,
+        node.at,
+        node.type,
+        node.bytes,
+        inputs,
+        fate.group,
+        fate.reason,
+    )
 
 
 def is_operator(op: str | None) -> bool:
@@ -185,18 +237,26 @@ def is_operator(op: str | None) -> bool:
     return op is not None and op.rpartition("::")[2] != "getitem"
 
 
-def _actual(partition: PartitionDone, traced: Mapping[str, TracedGraph]) -> Partition | None:
+def _actual(
+    partition: PartitionDone, traced: Mapping[str, TracedGraph]
+) -> Partition | None:
     """The partition that the function made."""
     forward, backward = traced.get("forward"), traced.get("backward")
     if forward is None or backward is None:
         return None
     saved = _results(forward)[partition.forward_outputs :]
     again = {node.name for node in backward.nodes if is_operator(node.op)}
-    twice = [node for node in forward.nodes if is_operator(node.op) and node.name in again]
+    twice = [
+        node
+        for node in forward.nodes
+        if is_operator(node.op) and node.name in again
+    ]
     return _partition(partition.name, forward, saved, twice)
 
 
-def _partition(name: str, graph: TracedGraph, saved: Iterable[str], twice: Iterable[TracedNode]) -> Partition:
+def _partition(
+    name: str, graph: TracedGraph, saved: Iterable[str], twice: Iterable[TracedNode]
+) -> Partition:
     """A partition of a graph.
 
     Args:
@@ -244,11 +304,14 @@ def _results(graph: TracedGraph) -> tuple[str, ...]:
 
 
 def _changed(traced: Mapping[str, TracedGraph]) -> list[str]:
-    """Inputs that operators of the forward graph change, where AOTAutograd left these in it."""
+    """Inputs that operators of the forward graph change, where AOTAutograd left
+    these in it."""
     forward = traced.get("forward")
     if forward is None:
         return []
-    numbers = {node.name: number for number, node in enumerate(_placeholders(forward), 1)}
+    numbers = {
+        node.name: number for number, node in enumerate(_placeholders(forward), 1)
+    }
     found = []
     for node in forward.nodes:
         in_place = node.op is not None and node.op.endswith("_")
@@ -262,7 +325,8 @@ def _placeholders(graph: TracedGraph) -> list[TracedNode]:
 
 
 def _fixed_sizes(traced: Mapping[str, TracedGraph]) -> tuple[str, ...]:
-    """Operators that hold a size of an input in their arguments, such as ``view(x, [64, 128])``."""
+    """Operators that hold a size of an input in their arguments, such as ``view(x,
+    [64, 128])``."""
     sizes: set[int] = set()
     for graph in traced.values():
         for node in _placeholders(graph):
@@ -273,11 +337,15 @@ def _fixed_sizes(traced: Mapping[str, TracedGraph]) -> tuple[str, ...]:
     found = []
     for phase in ("forward", "backward"):
         if phase in traced:
-            found += [node.name for node in traced[phase].nodes if sizes & set(node.sizes)]
+            found += [
+                node.name for node in traced[phase].nodes if sizes & set(node.sizes)
+            ]
     return tuple(dict.fromkeys(found))
 
 
-def script_run(records: ScriptRecords, report: Report, reached: bool) -> ScriptRun | None:
+def script_run(
+    records: ScriptRecords, report: Report, reached: bool
+) -> ScriptRun | None:
     """The work of the program; None where nothing was recorded.
 
     Args:
@@ -303,7 +371,10 @@ def _model(model: ScriptedModel, report: Report, only: bool) -> ScriptModel:
     prefix = model.name.replace(".", "_")
 
     def is_in(layer: str | None) -> bool:
-        return only or (layer is not None and (layer == prefix or layer.startswith(prefix + ".")))
+        return only or (
+            layer is not None
+            and (layer == prefix or layer.startswith(prefix + "."))
+        )
 
     groups = []
     for group in report.groups:
@@ -313,13 +384,25 @@ def _model(model: ScriptedModel, report: Report, only: bool) -> ScriptModel:
     outside = 0
     for row in report.unfused:
         if not only:
-            outside += sum(count for layer, count in zip(row.layers, row.layer_counts) if is_in(layer))
+            outside += sum(
+                count
+                for layer, count in zip(row.layers, row.layer_counts)
+                if is_in(layer)
+            )
         elif not _of_graph(row.source):
             outside += row.count
-    return ScriptModel(model.name, model.how, model.at, model.count, model.planned, tuple(groups), outside)
+    return ScriptModel(
+        model.name,
+        model.how,
+        model.at,
+        model.count,
+        model.planned,
+        tuple(groups),
+        outside,
+    )
 
 
 def _of_graph(source: str | None) -> bool:
-    """Whether an operator is of a graph that torch made: code of AOTAutograd or torch.compile
-    (torch/fx/graph_module.py, ``_EvalCacheLoader``)."""
+    """Whether an operator is of a graph that torch made: code of AOTAutograd or
+    torch.compile (torch/fx/graph_module.py, ``_EvalCacheLoader``)."""
     return source is not None and source.startswith("<eval_with_key>")

@@ -1,4 +1,5 @@
-"""The arguments of a node as letters, one a kind: regular expressions over them tell overloads apart."""
+"""The arguments of a node as letters, one a kind: regular expressions over them
+tell overloads apart."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Casts by the types in the plans: whether a tensor that meets the result has the type that the cast gives.
+"""Casts by the types in the plans: whether a tensor that meets the result has the
+type that the cast gives.
 
-Only then is ``x.to(y) * y`` the same as ``x.type_as(y) * y``: of an RMS norm with a bfloat16 input and a
-float32 weight, ``weight * h.to(x.dtype)`` is not ``weight * h.type_as(weight)``, which leaves a rounding out.
+Only then is ``x.to(y) * y`` the same as ``x.type_as(y) * y``: of an RMS norm with a
+bfloat16 input and a float32 weight, ``weight * h.to(x.dtype)`` is not ``weight *
+h.type_as(weight)``, which leaves a rounding out.
 """
 
 from __future__ import annotations
@@ -20,15 +22,19 @@ _UNKNOWN: _Kind = (None, None)
 
 
 def casts_to_other_types(report: Report) -> frozenset[int]:
-    """Rows (``Unfused.index``) of casts whose result meets tensors of other dtypes or devices alone; not rows
-    of which the plans do not show the types."""
+    """Rows (``Unfused.index``) of casts whose result meets tensors of other dtypes
+    or devices alone; not rows of which the plans do not show the types."""
     inside = {group.id: group.inputs for group in report.groups}
     same: set[int] = set()
     other: set[int] = set()
     for program in report.programs:
         graph = graph_of(program)
         for place, node in enumerate(program.nodes):
-            kind = _kind(node.outputs[0]) if node.op == "aten::to" and node.outputs else _UNKNOWN
+            kind = (
+                _kind(node.outputs[0])
+                if node.op == "aten::to" and node.outputs
+                else _UNKNOWN
+            )
             if kind == _UNKNOWN:
                 continue
             for met in _met(graph, place, kind, inside):
@@ -37,14 +43,21 @@ def casts_to_other_types(report: Report) -> frozenset[int]:
 
 
 def with_tensors_cast_to(report: Report, found: Sequence[Change]) -> Report:
-    """The report as casts of these changes make it, written as ``x.type_as(y)``: each takes the tensor of
-    which it read the dtype, a number, before."""
-    rows = {report.unfused[row].index for one in found for row in one.rows if _is_cast(report, row)}
+    """The report as casts of these changes make it, written as ``x.type_as(y)``:
+    each takes the tensor of which it read the dtype, a number, before."""
+    rows = {
+        report.unfused[row].index
+        for one in found
+        for row in one.rows
+        if _is_cast(report, row)
+    }
     if not rows:
         return report
     programs = []
     for program in report.programs:
-        more = [edge for edge in program.waits if program.nodes[edge[1]].row in rows]
+        more = [
+            edge for edge in program.waits if program.nodes[edge[1]].row in rows
+        ]
         waits = tuple(edge for edge in program.waits if edge not in more)
         edges = tuple(dict.fromkeys([*program.edges, *more]))
         programs.append(replace(program, edges=edges, waits=waits))
@@ -56,12 +69,18 @@ def _is_cast(report: Report, row: int) -> bool:
 
 
 def _met(
-    graph: Graph[ProgramNode], place: int, kind: _Kind, inside: Mapping[str, Sequence[str]]
+    graph: Graph[ProgramNode],
+    place: int,
+    kind: _Kind,
+    inside: Mapping[str, Sequence[str]],
 ) -> Iterator[_Kind]:
-    """The types of the other tensors that operators and groups take with a node's result."""
+    """The types of the other tensors that operators and groups take with a node's
+    result."""
     for after in graph.after[place]:
         taker = graph.nodes[after]
-        kinds = [_kind(text) for text in inside.get(taker.group or "", taker.inputs)]
+        kinds = [
+            _kind(text) for text in inside.get(taker.group or "", taker.inputs)
+        ]
         if kind in kinds:
             kinds.remove(kind)
             yield from kinds
@@ -69,4 +88,6 @@ def _met(
 
 def _kind(text: str) -> _Kind:
     found = parse_type(text)
-    return (found.dtype, found.device) if isinstance(found, TensorType) else _UNKNOWN
+    return (
+        (found.dtype, found.device) if isinstance(found, TensorType) else _UNKNOWN
+    )

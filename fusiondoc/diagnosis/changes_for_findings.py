@@ -1,5 +1,5 @@
-"""What to do by the findings of a whole run: the steps that come before any change of the program, and those
-that are left where none helps."""
+"""What to do by the findings of a whole run: the steps that come before any change
+of the program, and those that are left where none helps."""
 
 from __future__ import annotations
 
@@ -40,17 +40,30 @@ def blocking_steps(report: Report, context: Context) -> Iterable[Step]:
         seen.add(finding.code)
         yield step_of(finding, report, context)
     switched_off = [row for row in report.unfused if row.reason.code == "FD104"]
-    if switched_off and "FD104" not in seen and not context.switches.fuser_off_in_run:
+    if (
+        switched_off
+        and "FD104" not in seen
+        and not context.switches.fuser_off_in_run
+    ):
         operators = sum(row.count for row in switched_off)
         yield Step(_ANY_FUSER, f"{operators} operators that a fuser takes")
 
 
 def _blocking(report: Report, fault: FuserFault | None) -> Iterable[Finding]:
-    """Without those that something before them answers: no further pass comes after an error, and the ways
-    around a fuser's error are steps of their own."""
-    ended = any(one.code == "FD905" and one.severity == "error" for one in report.findings)
-    left_out = [*(_OF_FEW_RUNS if ended else ()), *(["FD309"] if fault is not None and fault.ways else ())]
-    return (one for one in report.findings if one.code not in left_out and _blocks(one, report))
+    """Without those that something before them answers: no further pass comes after
+    an error, and the ways around a fuser's error are steps of their own."""
+    ended = any(
+        one.code == "FD905" and one.severity == "error" for one in report.findings
+    )
+    left_out = [
+        *(_OF_FEW_RUNS if ended else ()),
+        *(["FD309"] if fault is not None and fault.ways else ()),
+    ]
+    return (
+        one
+        for one in report.findings
+        if one.code not in left_out and _blocks(one, report)
+    )
 
 
 _ANY_FUSER = Change(
@@ -62,7 +75,8 @@ _ANY_FUSER = Change(
 
 
 def _blocks(finding: Finding, report: Report) -> bool:
-    """Whether it comes before changes of the program: it is about the run, and there is something to do."""
+    """Whether it comes before changes of the program: it is about the run, and
+    there is something to do."""
     if finding.keeps_out or (finding.remedy is None and finding.code != "FD905"):
         return False
     early = finding.code in _OF_RUNS and not report.groups
@@ -73,14 +87,20 @@ _MOST_AROUND = 2
 
 
 def _around_the_fuser(fault: FuserFault) -> Iterable[Step]:
-    """The settings that were run after an error of the fused run alone, and that avoid it."""
-    ends = "the run ends without an error" + " and agrees with eager" * fault.held_against_eager
+    """The settings that were run after an error of the fused run alone, and that
+    avoid it."""
+    ends = (
+        "the run ends without an error"
+        + " and agrees with eager" * fault.held_against_eager
+    )
     for way in fault.ways[:_MOST_AROUND]:
         setting = Setting.of_option(way.change)
         change = Change(
             ChangeKind.KNOB if setting.fuser is None else ChangeKind.FUSER,
             f"Run it with {way.change}",
-            setting=replace(setting, flags=("--verify",)) if fault.held_against_eager else setting,
+            setting=replace(setting, flags=("--verify",))
+            if fault.held_against_eager
+            else setting,
             codes=("FD309",),
         )
         brings = f"{ends}: {count(way.ops_fused, 'operator')} in {count(way.groups, 'group')}"
@@ -89,13 +109,16 @@ def _around_the_fuser(fault: FuserFault) -> Iterable[Step]:
 
 _LATER = (Family.RUNS, Family.FAILURE, Family.KERNEL, Family.MODEL, Family.LOG)
 _BESIDE_CHANGES = (Family.FAILURE, Family.KERNEL)
-_OF_SHAPES = {code for code, one in CODES.items() if one.change is ChangeKind.STATIC_SHAPES}
-"""Groups and whole plans that are made again for other shapes: one change helps with both."""
+_OF_SHAPES = {
+    code for code, one in CODES.items() if one.change is ChangeKind.STATIC_SHAPES
+}
+"""Groups and whole plans that are made again for other shapes: one change helps
+with both."""
 
 
 def later_steps(report: Report, context: Context, changed: bool) -> Iterable[Step]:
-    """Warnings on kernels and shapes; on operators and the run only where nothing can be brought into a
-    group.
+    """Warnings on kernels and shapes; on operators and the run only where nothing
+    can be brought into a group.
 
     Args:
         changed: the plan has changes that bring operators into groups.
@@ -112,11 +135,17 @@ def later_steps(report: Report, context: Context, changed: bool) -> Iterable[Ste
         if setting is None:
             yield step_of(finding, report, context)
         elif not proofs.refutes_setting(setting):
-            yield replace(step_of(finding, report, context), proof=proofs.of_setting(setting))
+            yield replace(
+                step_of(finding, report, context), proof=proofs.of_setting(setting)
+            )
 
 
 def _comes_later(finding: Finding, changed: bool) -> bool:
-    if finding.severity != "warning" or finding.remedy is None or finding.nothing_to_do:
+    if (
+        finding.severity != "warning"
+        or finding.remedy is None
+        or finding.nothing_to_do
+    ):
         return False
     family = CODES[finding.code].family
     if changed:
@@ -145,8 +174,11 @@ def step_of(finding: Finding, report: Report, context: Context) -> Step:
 _IN_PLACE = (ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE)
 
 
-def with_lines_repaired(steps: Iterable[Step], suggested: Iterable[Change], report: Report) -> Iterable[Step]:
-    """The steps, and of an operator in place that ended the program how its line is written out of place.
+def with_lines_repaired(
+    steps: Iterable[Step], suggested: Iterable[Change], report: Report
+) -> Iterable[Step]:
+    """The steps, and of an operator in place that ended the program how its line is
+    written out of place.
 
     Args:
         suggested: changes of rows of the report, at their lines.
@@ -155,7 +187,9 @@ def with_lines_repaired(steps: Iterable[Step], suggested: Iterable[Change], repo
     for one in suggested:
         if one.kind in _IN_PLACE and one.lines:
             sources = map(Source.parse, report.unfused[one.rows[0]].users_lines)
-            at_lines.update((source.at_line, one) for source in sources if source is not None)
+            at_lines.update(
+                (source.at_line, one) for source in sources if source is not None
+            )
     for step in steps:
         own = at_lines.get(step.change.where[0]) if step.change.where else None
         if own is None or step.change.codes != ("FD905",):
@@ -166,14 +200,27 @@ def with_lines_repaired(steps: Iterable[Step], suggested: Iterable[Change], repo
         yield replace(step, change=change, ops=(report.unfused[own.rows[0]].op,))
 
 
-def _step(finding: Finding, report: Report, context: Context) -> tuple[str, Setting]:
+def _step(
+    finding: Finding, report: Report, context: Context
+) -> tuple[str, Setting]:
     """What to do first, and with which setting the run shows that it helps."""
     request = context.request
-    if CODES[finding.code].change is ChangeKind.RUNS and request is not None and can_run_again(context):
+    if (
+        CODES[finding.code].change is ChangeKind.RUNS
+        and request is not None
+        and can_run_again(context)
+    ):
         more = Setting(runs=max(2 * (request.options.runs or 5), 5))
         return f"Run it more often: {more.text}", more
-    if finding.code == "FD905" and context.fault is None and request is not None and report.groups:
-        return "Run it without the fuser, to find out whose error it is", Setting(fuser="none")
+    if (
+        finding.code == "FD905"
+        and context.fault is None
+        and request is not None
+        and report.groups
+    ):
+        return "Run it without the fuser, to find out whose error it is", Setting(
+            fuser="none"
+        )
     if finding.remedy is None:
         return "Fix the program first: it ended with an error", AS_REQUESTED
     return finding.remedy.step, finding.remedy.setting or AS_REQUESTED
@@ -185,7 +232,8 @@ def _short(message: str, most: int = 160) -> str:
 
 
 def faster_products(report: Report, context: Context) -> Iterable[Step]:
-    """TF32, where float32 matrix products take most of a profiled step: no fusion gains as much."""
+    """TF32, where float32 matrix products take most of a profiled step: no fusion
+    gains as much."""
     share = report.steps.without_tf32 if report.steps is not None else None
     if share is not None:
         yield Step(_TF32, slow_products(share), command=_with_tf32(report, context))
@@ -199,8 +247,9 @@ _TF32 = Change(
 
 
 def _with_tf32(report: Report, context: Context) -> str:
-    """The run timed with the variable that does the same (``check_env`` of aten/src/ATen/Context.h, 1.12 to
-    2.13; a program that sets it itself wins), held against the run before."""
+    """The run timed with the variable that does the same (``check_env`` of
+    aten/src/ATen/Context.h, 1.12 to 2.13; a program that sets it itself wins), held
+    against the run before."""
     if context.request is None or not can_run_again(context):
         return compare_logs(report)
     again = run_again(context.request, Setting(flags=("--time", "--verify")))

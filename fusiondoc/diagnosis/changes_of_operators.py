@@ -1,7 +1,9 @@
-"""Which change could bring an operator into a group: a table, by why it is in none and by what it is.
+"""Which change could bring an operator into a group: a table, by why it is in none
+and by what it is.
 
-The first row of the table that fits and makes a change decides. ``suggested_changes.py`` finds the lines of
-the program for it, and ``gains.py`` what it is worth; the advice on the operator is in ``advice.py``.
+The first row of the table that fits and makes a change decides.
+``suggested_changes.py`` finds the lines of the program for it, and ``gains.py``
+what it is worth; the advice on the operator is in ``advice.py``.
 """
 
 from __future__ import annotations
@@ -11,7 +13,12 @@ from collections.abc import Callable, Collection, Sequence
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.recipes import Recipe, breaks_in_training, on_extremes
 from fusiondoc.diagnosis.operator_in_plan import NOTHING_TO_GAIN
-from fusiondoc.diagnosis.recipes_of_rows import needs_knob, recipe_of, setting_of_knob, with_knob
+from fusiondoc.diagnosis.recipes_of_rows import (
+    needs_knob,
+    recipe_of,
+    setting_of_knob,
+    with_knob,
+)
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
 from fusiondoc.fusers import (
     by_constant_dimension,
@@ -29,7 +36,11 @@ from fusiondoc.fusers.fuser import Fuser
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.reasons import Argument, ControlFlow, Detail, NotConstant
-from fusiondoc.model.reasons.lacking_constants import condition_of, constant_attribute, reads_training_flag
+from fusiondoc.model.reasons.lacking_constants import (
+    condition_of,
+    constant_attribute,
+    reads_training_flag,
+)
 from fusiondoc.model.remedies import FROZEN, TRACED, Setting
 from fusiondoc.model.report import Unfused
 from fusiondoc.operators import (
@@ -47,21 +58,25 @@ from fusiondoc.operators import (
 )
 
 NO_RULE = ("FD201", "FD211", "FD233")
-"""Reasons that only another way to write the operator takes away, or another position of it."""
+"""Reasons that only another way to write the operator takes away, or another
+position of it."""
 
 _REPLACEABLE = frozenset([*NO_RULE, "FD215", "FD219", "FD230", "FD231"])
 """Reasons that another way to write the operator takes away."""
 
 Maker = Callable[[Unfused, RunFacts], "Change | None"]
-"""Makes the change for an operator of a run; None where there is none, so that a later row decides."""
+"""Makes the change for an operator of a run; None where there is none, so that a
+later row decides."""
 
 
 @dataclass(frozen=True)
 class Treatment:
-    """A row of the table: which operators it is for, and the change that it makes for them.
+    """A row of the table: which operators it is for, and the change that it makes
+    for them.
 
-    It fits an operator that has one of ``codes`` as its reason, one of ``ops`` as its kind, a detail of the
-    type ``detail``, and for which ``when`` holds; None stands for any.
+    It fits an operator that has one of ``codes`` as its reason, one of ``ops`` as
+    its kind, a detail of the type ``detail``, and for which ``when`` holds; None
+    stands for any.
     """
 
     change: Maker
@@ -77,13 +92,16 @@ class Treatment:
             return False
         if self.ops is not None and row.op not in self.ops:
             return False
-        if self.detail is not None and not isinstance(row.reason.detail, self.detail):
+        if self.detail is not None and not isinstance(
+            row.reason.detail, self.detail
+        ):
             return False
         return self.when is None or self.when(row, run)
 
 
 def change_of(row: Unfused, run: RunFacts) -> Change | None:
-    """The change that an operator outside groups suggests, without its row and its lines."""
+    """The change that an operator outside groups suggests, without its row and its
+    lines."""
     for treatment in TREATMENTS:
         if not treatment.fits(row, run):
             continue
@@ -105,7 +123,11 @@ def does_nothing_in_inference(row: Unfused, run: RunFacts) -> bool:
 def other_fusers(op: str, run: RunFacts) -> list[str]:
     """Fusers that take the operator and can run there, as far as it is known."""
     takers = fusible_by(op, run.torch) - {run.fuser}
-    return [name for name in choices() if name in takers and _can_take(facts_of(name), op, run)]
+    return [
+        name
+        for name in choices()
+        if name in takers and _can_take(facts_of(name), op, run)
+    ]
 
 
 def _can_take(other: Fuser, op: str, run: RunFacts) -> bool:
@@ -123,7 +145,9 @@ def _can_take(other: Fuser, op: str, run: RunFacts) -> bool:
 
 
 def _takes(op: str, run: RunFacts) -> bool:
-    return is_fusible(op) if run.fuser is None else taken_by(op, run.fuser, run.torch)
+    return (
+        is_fusible(op) if run.fuser is None else taken_by(op, run.fuser, run.torch)
+    )
 
 
 def _is_inference(run: RunFacts) -> bool:
@@ -157,7 +181,11 @@ def _take_dropout_out(row: Unfused, run: RunFacts) -> Change:
 def _freeze(run: RunFacts, why: str, removes: bool = False) -> Change:
     before = after = None
     if run.traced is not None:
-        before = "torch.jit.trace(model, inputs)" if run.traced else "torch.jit.script(model)"
+        before = (
+            "torch.jit.trace(model, inputs)"
+            if run.traced
+            else "torch.jit.script(model)"
+        )
         after = run.freezing
     return Change(
         ChangeKind.FREEZE,
@@ -172,12 +200,17 @@ def _freeze(run: RunFacts, why: str, removes: bool = False) -> Change:
 
 def _turn_knob_on(row: Unfused, run: RunFacts) -> Change:
     return Change(
-        ChangeKind.KNOB, with_knob(run), setting=setting_of_knob(run), python=None if run.live else ""
+        ChangeKind.KNOB,
+        with_knob(run),
+        setting=setting_of_knob(run),
+        python=None if run.live else "",
     )
 
 
 def _may_be_turned_on(row: Unfused, run: RunFacts) -> bool:
-    one_device = bool(facts_of(run.fuser).switches.device_knobs) and len(run.devices) == 1
+    one_device = (
+        bool(facts_of(run.fuser).switches.device_knobs) and len(run.devices) == 1
+    )
     return one_device and row.op not in LIBRARY and _takes(row.op, run)
 
 
@@ -200,7 +233,9 @@ def _depends_on_training(row: Unfused, run: RunFacts) -> bool:
 
 def _make_training_constant(row: Unfused, run: RunFacts) -> Change | None:
     if _is_inference(run):
-        return _freeze(run, "its flag `training` becomes a constant; for inference only")
+        return _freeze(
+            run, "its flag `training` becomes a constant; for inference only"
+        )
     if run.traced or not run.live:
         return None
     return Change(
@@ -215,7 +250,9 @@ def _make_training_constant(row: Unfused, run: RunFacts) -> Change | None:
 def _gains_without_gradients(row: Unfused, run: RunFacts) -> bool:
     if not run.gradients or run.backward:
         return False
-    taken = _takes(row.op, run) if run.fuser is not None else taken_by_default(row.op)
+    taken = (
+        _takes(row.op, run) if run.fuser is not None else taken_by_default(row.op)
+    )
     return taken and row.op not in LIBRARY and row.op not in NOTHING_TO_GAIN
 
 
@@ -239,21 +276,28 @@ def _waits_for_number(row: Unfused, run: RunFacts) -> bool:
 
 def _keep_tensor(row: Unfused, run: RunFacts) -> Change:
     note = "this also avoids waiting for its value"
-    return Change(ChangeKind.NUMBER, "Keep the tensor instead of its .item()", note=note)
+    return Change(
+        ChangeKind.NUMBER, "Keep the tensor instead of its .item()", note=note
+    )
 
 
 def _has_other_version(row: Unfused, run: RunFacts) -> bool:
-    """Whether it works in place, and the fuser takes its version that makes a new tensor."""
+    """Whether it works in place, and the fuser takes its version that makes a new
+    tensor."""
     if not is_in_place(row.op) or row.op in IN_PLACE_ASSIGNS or row.op in FILLS:
         return False
     plain = row.op[:-1]
-    without_formula = run.gradients and row.phase != "backward" and plain not in WITH_FORMULA
+    without_formula = (
+        run.gradients and row.phase != "backward" and plain not in WITH_FORMULA
+    )
     return _takes(plain, run) and not without_formula
 
 
 def _write_out_of_place(row: Unfused, run: RunFacts) -> Change:
     name = _name(row)[:-1]
-    if row.op in WITH_FLAG and (in_torch(row.source) or run.owner(row) is Owner.TORCH):
+    if row.op in WITH_FLAG and (
+        in_torch(row.source) or run.owner(row) is Owner.TORCH
+    ):
         module = CALLED_BY.get(name, (name,))[0]
         return Change(
             ChangeKind.NOT_INPLACE,
@@ -267,7 +311,8 @@ def _write_out_of_place(row: Unfused, run: RunFacts) -> Change:
 
 
 def _assigns_what_can_be_joined(row: Unfused, run: RunFacts) -> bool:
-    """By a mask, or to a slice; not by indexes (``scatter_``, ``masked_scatter_``)."""
+    """By a mask, or to a slice; not by indexes (``scatter_``,
+    ``masked_scatter_``)."""
     return "scatter" not in row.op and _is_changeable(row, run)
 
 
@@ -318,13 +363,17 @@ def _take_branch_out(row: Unfused, run: RunFacts) -> Change | None:
 
 
 def _move(row: Unfused, run: RunFacts) -> Change:
-    """A view or a permutation done elsewhere. Another tensor that meets the result of a permutation would
-    have to be permuted back, so that goes after operators of one tensor alone."""
+    """A view or a permutation done elsewhere. Another tensor that meets the result
+    of a permutation would have to be permuted back, so that goes after operators of
+    one tensor alone."""
     name = _name(row)
     title = f"Move the {name} after the operators that follow it"
     kind, note = ChangeKind.MOVE, "if these are element-wise"
     if row.op not in PERMUTATIONS:
-        kind, title = ChangeKind.MOVE_VIEW, f"{title}, or before those that precede it"
+        kind, title = (
+            ChangeKind.MOVE_VIEW,
+            f"{title}, or before those that precede it",
+        )
         note = f"if one side of it is element-wise; other tensors there need the {name} too"
     return Change(
         kind,
@@ -335,15 +384,21 @@ def _move(row: Unfused, run: RunFacts) -> Change:
 
 
 def _to_be_constant(detail: Detail | None) -> str | None:
-    """The arguments that could be written as constants, for a sentence; None where it is another reason, or
-    where their values differ from run to run."""
-    if not isinstance(detail, NotConstant) or detail.runs is not None or not detail.arguments:
+    """The arguments that could be written as constants, for a sentence; None where
+    it is another reason, or where their values differ from run to run."""
+    if (
+        not isinstance(detail, NotConstant)
+        or detail.runs is not None
+        or not detail.arguments
+    ):
         return None
     return " and ".join(f"`{name}`" for name in detail.arguments)
 
 
 def _may_name_dimensions(row: Unfused, run: RunFacts) -> bool:
-    return _is_changeable(row, run) and not breaks_in_training(row.op, run.fuser, run.gradients)
+    return _is_changeable(row, run) and not breaks_in_training(
+        row.op, run.fuser, run.gradients
+    )
 
 
 def _make_dimensions_constant(row: Unfused, run: RunFacts) -> Change | None:
@@ -360,7 +415,9 @@ def _make_dimensions_constant(row: Unfused, run: RunFacts) -> Change | None:
 
 def is_replaceable(row: Unfused, run: RunFacts) -> bool:
     """Whether another way to write the operator can take the reason away."""
-    return row.reason.code in _REPLACEABLE or (row.reason.code == "FD226" and bool(row.keeps_out))
+    return row.reason.code in _REPLACEABLE or (
+        row.reason.code == "FD226" and bool(row.keeps_out)
+    )
 
 
 def _write_by_recipe(row: Unfused, run: RunFacts) -> Change | None:
@@ -372,7 +429,9 @@ def _write_by_recipe(row: Unfused, run: RunFacts) -> Change | None:
     if recipe.shown:
         after, _, before = recipe.shown.partition(" instead of ")
     dimensions = recipe.arguments and row.op in with_dimensions_only()
-    words = "with its dimensions named" if dimensions else "with operators that fuse"
+    words = (
+        "with its dimensions named" if dimensions else "with operators that fuse"
+    )
     return Change(
         ChangeKind.DIMENSIONS if dimensions else ChangeKind.RECIPE,
         f"Write {name}() {words}",
@@ -389,7 +448,9 @@ def _conditions(row: Unfused, run: RunFacts, recipe: Recipe) -> Sequence[str]:
     """What has to hold for a recipe, and what else is to be known of it."""
     needs = recipe.needs or ""
     if row.op == "aten::to" and row.reason.code == "FD231":
-        needs = needs.partition("; ")[0]  # with a dtype alone it has no gradient formula either
+        needs = needs.partition("; ")[
+            0
+        ]  # with a dtype alone it has no gradient formula either
     found = [needs] if needs else []
     if recipe.at_kinks is not None and run.gradients:
         found.append(recipe.at_kinks)
@@ -403,11 +464,21 @@ def _runs_on_gpu_alone(row: Unfused, run: RunFacts) -> bool:
 
 
 def _move_to_gpu(row: Unfused, run: RunFacts) -> Change:
-    return Change(ChangeKind.DEVICE, "Move its tensors to the GPU", before="x", after="x.to('cuda')")
+    return Change(
+        ChangeKind.DEVICE,
+        "Move its tensors to the GPU",
+        before="x",
+        after="x.to('cuda')",
+    )
 
 
 def _put_on_one_device(row: Unfused, run: RunFacts) -> Change:
-    return Change(ChangeKind.DEVICE, "Put all its tensors on one device", before="x", after="x.to(y.device)")
+    return Change(
+        ChangeKind.DEVICE,
+        "Put all its tensors on one device",
+        before="x",
+        after="x.to(y.device)",
+    )
 
 
 def _keeps_others_out(row: Unfused, run: RunFacts) -> bool:
@@ -415,18 +486,26 @@ def _keeps_others_out(row: Unfused, run: RunFacts) -> bool:
 
 
 def _do_without_rule(row: Unfused, run: RunFacts) -> Change | None:
-    """No sure recipe is known: another fuser, a recipe that is not always right, or another position for an
-    operator that computes nothing. To move an operator that computes changes results, as
-    ``sigmoid(cumsum(x))`` is no ``cumsum(sigmoid(x))``."""
+    """No sure recipe is known: another fuser, a recipe that is not always right, or
+    another position for an operator that computes nothing. To move an operator that
+    computes changes results, as ``sigmoid(cumsum(x))`` is no
+    ``cumsum(sigmoid(x))``."""
     name = _name(row)
     extremes = on_extremes(row.op, row.reason.detail, run.fuser, run.gradients)
     others = other_fusers(row.op, run) if extremes is None else []
     if others:
         change = f"Try {' or '.join(f'--fuser {other}' for other in others)}, which takes {name}"
-        return Change(ChangeKind.FUSER, change, setting=Setting(fuser=others[0]), sure=False)
+        return Change(
+            ChangeKind.FUSER, change, setting=Setting(fuser=others[0]), sure=False
+        )
     recipe = recipe_of(row, run)
     if recipe is not None and recipe.caution is not None:
-        return Change(ChangeKind.RECIPE, f"Write {recipe.words}", note=recipe.caution, sure=False)
+        return Change(
+            ChangeKind.RECIPE,
+            f"Write {recipe.words}",
+            note=recipe.caution,
+            sure=False,
+        )
     if row.op not in PLACES_ELEMENTS:
         return None
     return Change(
@@ -447,20 +526,45 @@ _OF_TRAINING = ("FD219", "FD229", "FD201", "FD211", "FD215")
 TREATMENTS: Sequence[Treatment] = (
     Treatment(_take_dropout_out, does_nothing_in_inference),
     Treatment(_keep_tensor, _waits_for_number, detail=Argument),
-    Treatment(_write_out_of_place, _has_other_version, codes=("FD216", "FD230", "FD231")),
+    Treatment(
+        _write_out_of_place, _has_other_version, codes=("FD216", "FD230", "FD231")
+    ),
     Treatment(_assign_no_part, _assigns_what_can_be_joined, ops=IN_PLACE_ASSIGNS),
-    Treatment(_turn_knob_on, needs_knob, codes=(*NO_RULE, "FD219"), ops=_WITH_KNOBS),
+    Treatment(
+        _turn_knob_on, needs_knob, codes=(*NO_RULE, "FD219"), ops=_WITH_KNOBS
+    ),
     Treatment(_turn_device_on, _may_be_turned_on, codes=("FD213",)),
-    Treatment(_make_training_constant, _depends_on_training, codes=_OF_TRAINING, decides=True),
-    Treatment(_make_attribute_constant, _depends_on_attribute, detail=ControlFlow, decides=True),
-    Treatment(_take_branch_out, _is_changeable, codes=("FD229",), ops=("prim::If",), decides=True),
+    Treatment(
+        _make_training_constant,
+        _depends_on_training,
+        codes=_OF_TRAINING,
+        decides=True,
+    ),
+    Treatment(
+        _make_attribute_constant,
+        _depends_on_attribute,
+        detail=ControlFlow,
+        decides=True,
+    ),
+    Treatment(
+        _take_branch_out,
+        _is_changeable,
+        codes=("FD229",),
+        ops=("prim::If",),
+        decides=True,
+    ),
     Treatment(_move, _is_movable, ops=PERMUTATIONS),
     Treatment(_move, _is_movable, codes=_OF_VIEWS, ops=SAME_ELEMENTS),
-    Treatment(_make_dimensions_constant, _may_name_dimensions, ops=by_constant_dimension()),
+    Treatment(
+        _make_dimensions_constant, _may_name_dimensions, ops=by_constant_dimension()
+    ),
     Treatment(_write_by_recipe, is_replaceable),
-    Treatment(_run_without_gradients, _gains_without_gradients, codes=("FD231", "FD103")),
+    Treatment(
+        _run_without_gradients, _gains_without_gradients, codes=("FD231", "FD103")
+    ),
     Treatment(_move_to_gpu, _runs_on_gpu_alone, codes=("FD204", "FD222")),
     Treatment(_do_without_rule, _keeps_others_out, codes=NO_RULE),
     Treatment(_put_on_one_device, codes=("FD221",)),
 )
-"""The order counts: a change of the run that takes an operator as it is comes before one that rewrites it."""
+"""The order counts: a change of the run that takes an operator as it is comes
+before one that rewrites it."""

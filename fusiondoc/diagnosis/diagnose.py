@@ -1,8 +1,9 @@
-"""Runs every rule over a report, works out how much of what could be fused is fused, and leaves out the
-findings that the user suppressed.
+"""Runs every rule over a report, works out how much of what could be fused is
+fused, and leaves out the findings that the user suppressed.
 
-They are suppressed by the configuration, ``ignore = ["FD201", "FD226:model.py:31"]``, or by a comment in the
-program, ``# fusiondoc: ignore[FD201]`` on the line of a finding.
+They are suppressed by the configuration, ``ignore = ["FD201",
+"FD226:model.py:31"]``, or by a comment in the program, ``# fusiondoc:
+ignore[FD201]`` on the line of a finding.
 """
 
 from __future__ import annotations
@@ -39,7 +40,13 @@ from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.diagnosis.suggested_changes import SuggestedChanges
 from fusiondoc.diagnosis.tries import with_tries
 from fusiondoc.errors import UsageError, did_you_mean
-from fusiondoc.fusers import FUSERS, fuser_title, fusible_by, is_fusible, without_plan
+from fusiondoc.fusers import (
+    FUSERS,
+    fuser_title,
+    fusible_by,
+    is_fusible,
+    without_plan,
+)
 from fusiondoc.graph.shared_tensors import boundaries_of
 from fusiondoc.model import dataclass
 from fusiondoc.model.code_kinds import Family
@@ -52,12 +59,13 @@ from fusiondoc.parsers.observed import Observed
 
 
 def coverage(report: Report, observed: Observed) -> Coverage:
-    """Operators in groups against those plus the unfused ones that ran and that the fuser of this run has a
-    rule for; and against those plus the ones that any fuser has a rule for.
+    """Operators in groups against those plus the unfused ones that ran and that the
+    fuser of this run has a rule for; and against those plus the ones that any fuser
+    has a rule for.
 
-    Forward and backward together, over all instances; only the first specialisation of a group counts. Views
-    are not counted: one outside a group costs nothing. An operator of which the log does not tell whether it
-    ran counts as one that did.
+    Forward and backward together, over all instances; only the first specialisation
+    of a group counts. Views are not counted: one outside a group costs nothing. An
+    operator of which the log does not tell whether it ran counts as one that did.
     """
     fused = report.fused_operators
     rows = _rows(report)
@@ -70,16 +78,30 @@ def coverage(report: Report, observed: Observed) -> Coverage:
         return Coverage(0, 0, None, any_fuser, without_plan(report.frontend))
     fuser = _fuser(report)
     if fuser is None:
-        why = "no fuser was at work" if report.fuser.effective else "the log shows no fuser at work"
+        why = (
+            "no fuser was at work"
+            if report.fuser.effective
+            else "the log shows no fuser at work"
+        )
         return Coverage(fused, None, None, any_fuser, why)
     torch = report.environment.get("torch") or observed.release
-    own = sum(row.count for row in rows if is_fusible(row.op) and fuser in fusible_by(row.op, torch)) + fused
-    unknown = None if own else f"nothing ran that {fuser_title(fuser)} has a rule for"
+    own = (
+        sum(
+            row.count
+            for row in rows
+            if is_fusible(row.op) and fuser in fusible_by(row.op, torch)
+        )
+        + fused
+    )
+    unknown = (
+        None if own else f"nothing ran that {fuser_title(fuser)} has a rule for"
+    )
     return Coverage(fused, own, fused / own if own else None, any_fuser, unknown)
 
 
 def _rows(report: Report) -> list[Unfused]:
-    """The rows that count: what ran, and not again what a further specialisation gave up."""
+    """The rows that count: what ran, and not again what a further specialisation
+    gave up."""
     again = {
         (node.op, node.source, group.phase)
         for group in report.groups
@@ -89,13 +111,19 @@ def _rows(report: Report) -> list[Unfused]:
     return [
         row
         for row in report.unfused
-        if row.may_have_run and not (row.reason.code == "FD304" and (row.op, row.source, row.phase) in again)
+        if row.may_have_run
+        and not (
+            row.reason.code == "FD304" and (row.op, row.source, row.phase) in again
+        )
     ]
 
 
 def _fuser(report: Report) -> str | None:
     state = report.fuser
-    named: Iterable[str | None] = (state.effective, state.requested if state.effective is None else None)
+    named: Iterable[str | None] = (
+        state.effective,
+        state.requested if state.effective is None else None,
+    )
     return next((name for name in named if name in FUSERS), None)
 
 
@@ -138,11 +166,14 @@ WITHOUT_GRAPHS: tuple[Rule, ...] = (
 
 
 def diagnose(report: Report, context: Context) -> Report:
-    """The report with its findings, worst first, its coverage, and what to do now. Rows of TorchScript, of
-    the operation fuser and of torch.compile are judged each by its own rules."""
+    """The report with its findings, worst first, its coverage, and what to do now.
+    Rows of TorchScript, of the operation fuser and of torch.compile are judged each
+    by its own rules."""
     report = with_speed_of_light(with_errors(report, context.rerun))
     report = _with_boundaries(report)
-    of_rows = SuggestedChanges.of(report, context) if has_torchscript(report) else None
+    of_rows = (
+        SuggestedChanges.of(report, context) if has_torchscript(report) else None
+    )
     if of_rows is not None:
         findings = _of_torchscript(of_rows, context)
     else:
@@ -154,17 +185,26 @@ def diagnose(report: Report, context: Context) -> Report:
     findings = with_tries(findings, report.tries)
     findings.sort(key=_badness)
     if of_rows is not None:
-        report = replace(report, coverage=_coverage_of_both(report, context.observed))
+        report = replace(
+            report, coverage=_coverage_of_both(report, context.observed)
+        )
     return with_plan(replace(report, findings=tuple(findings)), context, of_rows)
 
 
 def _with_boundaries(report: Report) -> Report:
-    """With those between groups and operators of TorchScript's plans; those of torch.compile are there."""
+    """With those between groups and operators of TorchScript's plans; those of
+    torch.compile are there."""
     found = boundaries_of(of_torchscript(report))
     if report.compiled is None:
-        return replace(report, boundaries=found.rows, boundaries_left_out=found.left_out)
+        return replace(
+            report, boundaries=found.rows, boundaries_left_out=found.left_out
+        )
     left_out = report.boundaries_left_out + found.left_out
-    return replace(report, boundaries=(*report.boundaries, *found.rows), boundaries_left_out=left_out)
+    return replace(
+        report,
+        boundaries=(*report.boundaries, *found.rows),
+        boundaries_left_out=left_out,
+    )
 
 
 def _of_torchscript(of_rows: SuggestedChanges, context: Context) -> list[Finding]:
@@ -174,12 +214,15 @@ def _of_torchscript(of_rows: SuggestedChanges, context: Context) -> list[Finding
     return findings + _findings(fd9_log.LAST, of_rows.report, context)
 
 
-def _findings(rules: Sequence[Rule], report: Report, context: Context) -> list[Finding]:
+def _findings(
+    rules: Sequence[Rule], report: Report, context: Context
+) -> list[Finding]:
     return [finding for rule in rules for finding in rule(report, context)]
 
 
 def _coverage_of_both(report: Report, observed: Observed) -> Coverage:
-    """Of TorchScript, and with it of the operation fuser and of torch.compile where these were at work."""
+    """Of TorchScript, and with it of the operation fuser and of torch.compile where
+    these were at work."""
     whole = coverage(of_torchscript(report), observed)
     if report.te is not None:
         whole = _sum(whole, te_coverage(of_te(report)))
@@ -194,20 +237,40 @@ def _sum(one: Coverage, other: Coverage) -> Coverage:
     def share(fused: int, total: int | None) -> tuple[int | None, float | None]:
         return total or None, fused / total if total else None
 
-    fused, own, some = one.ops_fused + other.ops_fused, other.ops_total or 0, other.any_fuser.ops_total or 0
+    fused, own, some = (
+        one.ops_fused + other.ops_fused,
+        other.ops_total or 0,
+        other.any_fuser.ops_total or 0,
+    )
     known = one.fraction is not None or (one.is_known and not one.ops_total)
-    total, fraction = share(fused, (one.ops_total or 0) + own) if known else (None, None)
+    total, fraction = (
+        share(fused, (one.ops_total or 0) + own) if known else (None, None)
+    )
     of_any = one.any_fuser.ops_total
-    any_fuser = AnyFuser(*share(fused, of_any + some)) if of_any is not None else AnyFuser(None, None)
-    return Coverage(fused, total, fraction, any_fuser, None if fraction is not None else one.unknown)
+    any_fuser = (
+        AnyFuser(*share(fused, of_any + some))
+        if of_any is not None
+        else AnyFuser(None, None)
+    )
+    return Coverage(
+        fused,
+        total,
+        fraction,
+        any_fuser,
+        None if fraction is not None else one.unknown,
+    )
 
 
-def _badness(finding: Finding) -> tuple[int, bool, bool, float, int, int, bool, int]:
-    """Worst first; what can be changed before what cannot, and the environment last.
+def _badness(
+    finding: Finding,
+) -> tuple[int, bool, bool, float, int, int, bool, int]:
+    """Worst first; what can be changed before what cannot, and the environment
+    last.
 
-    Of equally bad ones first what the whole run suffers from, then by the milliseconds that fusing could
-    save, where a profile tells them, then what keeps most operators out of groups, of equals one with a
-    recipe, then what saves most memory traffic when it is fixed."""
+    Of equally bad ones first what the whole run suffers from, then by the
+    milliseconds that fusing could save, where a profile tells them, then what keeps
+    most operators out of groups, of equals one with a recipe, then what saves most
+    memory traffic when it is fixed."""
     family = CODES[finding.code].family
     if family in (Family.ENVIRONMENT, Family.RUNS) and finding.severity != "note":
         rank = 0
@@ -222,13 +285,16 @@ def _badness(finding: Finding) -> tuple[int, bool, bool, float, int, int, bool, 
     return (*bad, rank, -kept, finding.recipe is None and kept > 0, -saved)
 
 
-_COMMENT = re.compile(r"#\s*fusiondoc:\s*ignore\b(?:\s*\[([^\]]*)\])?", re.IGNORECASE)
+_COMMENT = re.compile(
+    r"#\s*fusiondoc:\s*ignore\b(?:\s*\[([^\]]*)\])?", re.IGNORECASE
+)
 _RULE = re.compile(r"(\w+)(?::(.+?)(?::([0-9]{1,9}))?)?\Z")
 
 
 @dataclass(frozen=True)
 class Ignore:
-    """An entry of ``ignore``: a code, and where it is given a file (the end of its path) and a line."""
+    """An entry of ``ignore``: a code, and where it is given a file (the end of its
+    path) and a line."""
 
     text: str
     code: str
@@ -242,26 +308,36 @@ class Ignore:
         if self.file is None:
             return True
         place = Source.parse(finding.source)
-        file, line = (place.file, place.line) if place is not None else (finding.source or "", None)
+        file, line = (
+            (place.file, place.line)
+            if place is not None
+            else (finding.source or "", None)
+        )
         return path_ends_with(file, self.file) and self.line in (None, line)
 
 
 def parse_ignore(text: str) -> Ignore:
-    """``FD226``, ``FD226:model.py`` or ``FD226:model.py:31``; UsageError for an unknown code."""
+    """``FD226``, ``FD226:model.py`` or ``FD226:model.py:31``; UsageError for an
+    unknown code."""
     match = _RULE.match(text.strip())
     code = match.group(1).upper() if match else text
     if match is None or code not in CODES:
-        raise UsageError(f"'{code}' is not a finding code", did_you_mean(code, CODES))
+        raise UsageError(
+            f"'{code}' is not a finding code", did_you_mean(code, CODES)
+        )
     line = match.group(3)
     return Ignore(text, code, match.group(2), whole_number(line or ""))
 
 
 def suppress(report: Report, ignore: Sequence[Ignore]) -> tuple[Report, list[str]]:
-    """The report with the suppressed findings moved to ``suppressed``, and what is wrong with comments."""
+    """The report with the suppressed findings moved to ``suppressed``, and what is
+    wrong with comments."""
     kept, gone, notes = [], [], []
     lines = _LinesOfFiles(report)
     for finding in report.findings:
-        by = next((f"config: {one.text}" for one in ignore if one.covers(finding)), None)
+        by = next(
+            (f"config: {one.text}" for one in ignore if one.covers(finding)), None
+        )
         if by is None:
             codes, place = _comment_at(finding.source, lines)
             notes += [
@@ -274,15 +350,25 @@ def suppress(report: Report, ignore: Sequence[Ignore]) -> tuple[Report, list[str
         if by is None:
             kept.append(finding)
         else:
-            gone.append(Suppressed(finding.code, finding.severity, finding.message, finding.source, by))
+            gone.append(
+                Suppressed(
+                    finding.code,
+                    finding.severity,
+                    finding.message,
+                    finding.source,
+                    by,
+                )
+            )
     if not gone:
         return report, list(dict.fromkeys(notes))
-    return replace(report, findings=tuple(kept), suppressed=tuple(gone)), list(dict.fromkeys(notes))
+    return replace(report, findings=tuple(kept), suppressed=tuple(gone)), list(
+        dict.fromkeys(notes)
+    )
 
 
 class _LinesOfFiles:
-    """Lines of the program: a log may name any file, so only Python files of the project are read, as they
-    are now, or the copies that the capture kept."""
+    """Lines of the program: a log may name any file, so only Python files of the
+    project are read, as they are now, or the copies that the capture kept."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -294,14 +380,23 @@ class _LinesOfFiles:
         if place.file not in self._files:
             data = read_source(Path(place.file), (self._root,))
             texts = self._report.texts
-            kept = text_of(data) if data is not None else texts.source(place.file) if texts else None
+            kept = (
+                text_of(data)
+                if data is not None
+                else texts.source(place.file)
+                if texts
+                else None
+            )
             self._files[place.file] = (kept or "").split("\n")
         lines = self._files[place.file]
         return lines[place.line - 1] if 0 < place.line <= len(lines) else ""
 
 
-def _comment_at(source: str | None, lines: _LinesOfFiles) -> tuple[list[str] | None, str]:
-    """The codes in the comment on the line of a finding: None without one, empty for all codes; the line."""
+def _comment_at(
+    source: str | None, lines: _LinesOfFiles
+) -> tuple[list[str] | None, str]:
+    """The codes in the comment on the line of a finding: None without one, empty
+    for all codes; the line."""
     place = Source.parse(source)
     if place is None:
         return None, ""
@@ -311,4 +406,6 @@ def _comment_at(source: str | None, lines: _LinesOfFiles) -> tuple[list[str] | N
     codes = re.split(r"[\s,]+", (match.group(1) or "").strip().upper())
     here = str(Path.cwd()) + os.sep
     shown = place.at_line
-    return [code for code in codes if code], shown[len(here) :] if shown.startswith(here) else shown
+    return [code for code in codes if code], shown[len(here) :] if shown.startswith(
+        here
+    ) else shown

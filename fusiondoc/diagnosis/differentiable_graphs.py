@@ -1,16 +1,19 @@
-"""Why torch made no differentiable graph that holds an operator, or took it apart again: with gradients only
-what stands in one is fused.
+"""Why torch made no differentiable graph that holds an operator, or took it apart
+again: with gradients only what stands in one is fused.
 
-Sources, 1.12 to 2.13:
-torch/csrc/jit/passes/create_autodiff_subgraphs.cpp (regions grow over data edges in one block and need two
-operators, autodiffSubgraphNodeThreshold; a region takes in what makes a tensor for it, if that can be moved
-to it: ``AliasDb::moveBeforeTopologicallyValid`` of torch/csrc/jit/ir/alias_analysis.cpp; what makes an output
-that shares memory with another one is put out again, ``unfuseAliasedOutputs``),
-torch/csrc/jit/runtime/autodiff.cpp (isDifferentiable), torch/csrc/jit/passes/inline_autodiff_subgraphs.cpp (a
-region of fewer than five nodes is dissolved) and torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp
-(``guardDifferentiableGraph``: the types that were profiled are set at the values that enter a region, and the
-region is dissolved if one of them has none). So a value that enters a dissolved region and is a bare
-``Tensor`` in the plan is the cause of it. Tried on 2.13 with torch._C._jit_pass_create_autodiff_subgraphs.
+Sources, 1.12 to 2.13: torch/csrc/jit/passes/create_autodiff_subgraphs.cpp (regions
+grow over data edges in one block and need two operators,
+autodiffSubgraphNodeThreshold; a region takes in what makes a tensor for it, if that
+can be moved to it: ``AliasDb::moveBeforeTopologicallyValid`` of
+torch/csrc/jit/ir/alias_analysis.cpp; what makes an output that shares memory with
+another one is put out again, ``unfuseAliasedOutputs``),
+torch/csrc/jit/runtime/autodiff.cpp (isDifferentiable),
+torch/csrc/jit/passes/inline_autodiff_subgraphs.cpp (a region of fewer than five
+nodes is dissolved) and torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp
+(``guardDifferentiableGraph``: the types that were profiled are set at the values
+that enter a region, and the region is dissolved if one of them has none). So a
+value that enters a dissolved region and is a bare ``Tensor`` in the plan is the
+cause of it. Tried on 2.13 with torch._C._jit_pass_create_autodiff_subgraphs.
 """
 
 from __future__ import annotations
@@ -41,15 +44,32 @@ from fusiondoc.model.reasons import (
     SmallRegion,
 )
 from fusiondoc.model.reasons.reason import Reason
-from fusiondoc.operators import GRADIENTS, KEPT_OUT, LIBRARY, MAKERS, WITH_FORMULA, is_in_place, of
+from fusiondoc.operators import (
+    GRADIENTS,
+    KEPT_OUT,
+    LIBRARY,
+    MAKERS,
+    WITH_FORMULA,
+    is_in_place,
+    of,
+)
 from fusiondoc.operators.kinds import Kind
-from fusiondoc.parsers.jit.flow import CONTROL, OPERATOR, REGION, Flow, FlowNode, Operand
+from fusiondoc.parsers.jit.flow import (
+    CONTROL,
+    OPERATOR,
+    REGION,
+    Flow,
+    FlowNode,
+    Operand,
+)
 
 _OF_MODULE = ("", "prim::GetAttr")
-"""Who makes tensors of which torch cannot tell whether they share memory: arguments, attributes."""
+"""Who makes tensors of which torch cannot tell whether they share memory:
+arguments, attributes."""
 
 _SAME_MEMORY = WITH_FORMULA & of(Kind.VIEW | Kind.HANDS_ON)
-"""Operators with a gradient formula whose result may share memory with their input."""
+"""Operators with a gradient formula whose result may share memory with their
+input."""
 
 
 class _Region:
@@ -59,10 +79,14 @@ class _Region:
         self.nodes = nodes
         """In order."""
         indexes = {node.index for node in nodes}
-        self.whole = all(indexes.isdisjoint(shortened) for shortened in flow.shortened)
+        self.whole = all(
+            indexes.isdisjoint(shortened) for shortened in flow.shortened
+        )
         """All neighbours of its nodes were looked at."""
         operands = {operand for node in nodes for operand in node.operands}
-        self.size = len(nodes) + sum(operand.value is not None for operand in operands)
+        self.size = len(nodes) + sum(
+            operand.value is not None for operand in operands
+        )
         """Its nodes, constants included."""
         self._dissolved: DissolvedRegion | None = None
 
@@ -76,17 +100,23 @@ class _Region:
 
 
 class _Regions:
-    """All of one flow: operators with formulas that hang together, each in one, worked out once."""
+    """All of one flow: operators with formulas that hang together, each in one,
+    worked out once."""
 
     def __init__(self, flow: Flow) -> None:
         self._nodes = flow.nodes
         self._writers = [
-            node.index for node in flow.nodes if is_in_place(node.op) and _writes_of_module(node)
+            node.index
+            for node in flow.nodes
+            if is_in_place(node.op) and _writes_of_module(node)
         ]
         """Indexes of the nodes that change an attribute or argument in place."""
         self._of: dict[int, _Region] = {}
         self._fitting = [_fits(node) for node in flow.nodes]
-        self._joinable = [node.kind == OPERATOR and no_formula(node) is None for node in flow.nodes]
+        self._joinable = [
+            node.kind == OPERATOR and no_formula(node) is None
+            for node in flow.nodes
+        ]
         self._detours = Detours(graph_of_flow(flow), _steps)
         for start in flow.nodes:
             if self._fitting[start.index] and start.index not in self._of:
@@ -95,28 +125,36 @@ class _Regions:
                 self._of.update((node.index, region) for node in members)
 
     def _connected(self, start: FlowNode) -> list[FlowNode]:
-        """The operators that can be in one region with it, each next to another of them."""
+        """The operators that can be in one region with it, each next to another of
+        them."""
         members = [start]
         seen = {start.index}
         for node in members:
             for first, last in self._pairs(node):
                 near = last if first is node else first
-                if near.index not in seen and self._between(first, last, node) is None:
+                if (
+                    near.index not in seen
+                    and self._between(first, last, node) is None
+                ):
                     seen.add(near.index)
                     members.append(near)
         return members
 
     def _pairs(self, node: FlowNode) -> Iterator[tuple[FlowNode, FlowNode]]:
-        """The operator and each one next to it that could be in one region with it, in order."""
+        """The operator and each one next to it that could be in one region with it,
+        in order."""
         for near in neighbours(self._nodes, node):
             if self._fitting[near.index] and near.block == node.block:
-                first, last = (node, near) if node.index < near.index else (near, node)
+                first, last = (
+                    (node, near) if node.index < near.index else (near, node)
+                )
                 if not _through_a_list(first, last):
                     yield first, last
 
     @property
     def in_part(self) -> bool:
-        """Whether not all ways around operators were followed: fewer may hang together."""
+        """Whether not all ways around operators were followed: fewer may hang
+        together."""
         return self._detours.spent
 
     def of(self, node: FlowNode, flow: Flow) -> _Region:
@@ -131,19 +169,32 @@ class _Regions:
                 return between
         return None
 
-    def _between(self, first: FlowNode, last: FlowNode, this: FlowNode) -> RegionDetour | None:
-        """Why the first operator cannot be moved to the last, which takes its result; ``this`` is the one of
-        the two that it is about."""
+    def _between(
+        self, first: FlowNode, last: FlowNode, this: FlowNode
+    ) -> RegionDetour | None:
+        """Why the first operator cannot be moved to the last, which takes its
+        result; ``this`` is the one of the two that it is about."""
         nodes = self._nodes
-        ends = (None if first is this else first.op, None if last is this else last.op)
+        ends = (
+            None if first is this else first.op,
+            None if last is this else last.op,
+        )
         step = self._detours.between(
-            first, last, _steps(first), lambda way: not self._joinable[way.index] or way.block != first.block
+            first,
+            last,
+            _steps(first),
+            lambda way: not self._joinable[way.index] or way.block != first.block,
         )
         if step is not None:
-            return RegionDetour(at(nodes[step]), "result" if step in first.after else "size", *ends)
+            return RegionDetour(
+                at(nodes[step]), "result" if step in first.after else "size", *ends
+            )
         if not (_of_module(first) and _of_module(last)):
             return None
-        for index in range(bisect_right(self._writers, first.index), bisect_left(self._writers, last.index)):
+        for index in range(
+            bisect_right(self._writers, first.index),
+            bisect_left(self._writers, last.index),
+        ):
             writer = nodes[self._writers[index]]
             if writer.block[: len(first.block)] == first.block:
                 return RegionDetour(at(writer), "write", *ends)
@@ -155,21 +206,34 @@ _regions_of = once_a_flow(_Regions)
 
 def _fits(node: FlowNode) -> bool:
     """Whether it can be in a differentiable graph."""
-    return node.kind == OPERATOR and node.op not in MAKERS and no_formula(node) is None
+    return (
+        node.kind == OPERATOR and node.op not in MAKERS and no_formula(node) is None
+    )
 
 
 def _through_a_list(first: FlowNode, last: FlowNode) -> bool:
-    """Whether the tensor goes from one to the other in a list: lists are in no differentiable graph."""
+    """Whether the tensor goes from one to the other in a list: lists are in no
+    differentiable graph."""
     if any(text.startswith("Tensor") and "[]" in text for text in first.outputs):
         return True
-    lists = [one for one in last.operands if one.type.startswith("Tensor") and "[]" in one.type]
-    return bool(lists) and not any(one.by == first.index for one in last.operands if one not in lists)
+    lists = [
+        one
+        for one in last.operands
+        if one.type.startswith("Tensor") and "[]" in one.type
+    ]
+    return bool(lists) and not any(
+        one.by == first.index for one in last.operands if one not in lists
+    )
 
 
 def _of_module(node: FlowNode) -> bool:
-    """Whether it reads a tensor that may share memory with every attribute and argument."""
+    """Whether it reads a tensor that may share memory with every attribute and
+    argument."""
     return any(
-        (one.maker in _OF_MODULE and (one.type.startswith("Tensor") or "device=" in one.type))
+        (
+            one.maker in _OF_MODULE
+            and (one.type.startswith("Tensor") or "device=" in one.type)
+        )
         or (one.type.startswith("Tensor") and "[]" in one.type)
         for one in node.operands
     )
@@ -185,7 +249,8 @@ def _steps(node: FlowNode) -> tuple[int, ...]:
 
 
 def _entering(nodes: Sequence[FlowNode]) -> Iterator[tuple[FlowNode, Operand]]:
-    """The tensors that enter a region of these, with the operators that read them."""
+    """The tensors that enter a region of these, with the operators that read
+    them."""
     inside = {node.index for node in nodes}
     for node in nodes:
         for one in node.operands:
@@ -194,7 +259,9 @@ def _entering(nodes: Sequence[FlowNode]) -> Iterator[tuple[FlowNode, Operand]]:
                 yield node, one
 
 
-def _dissolved(flow: Flow, nodes: Sequence[FlowNode], recorded: bool) -> DissolvedRegion:
+def _dissolved(
+    flow: Flow, nodes: Sequence[FlowNode], recorded: bool
+) -> DissolvedRegion:
     size = len(nodes)
     entering = list(_entering(nodes))
     bare = [(node, one) for node, one in entering if one.type == "Tensor"]
@@ -204,7 +271,9 @@ def _dissolved(flow: Flow, nodes: Sequence[FlowNode], recorded: bool) -> Dissolv
         maker = flow.nodes[one.by] if one.by is not None else None
         if maker is not None and maker.kind == REGION:
             return DissolvedRegion(recorded, size, "lost_at_border", at(node))
-        return DissolvedRegion(recorded, size, "not_profiled", at(node), at(maker) if maker else None)
+        return DissolvedRegion(
+            recorded, size, "not_profiled", at(node), at(maker) if maker else None
+        )
     same = next((one for one in nodes if one.op in _SAME_MEMORY), None)
     if same is not None:
         return DissolvedRegion(recorded, size, "shares_memory", at(same))
@@ -212,11 +281,13 @@ def _dissolved(flow: Flow, nodes: Sequence[FlowNode], recorded: bool) -> Dissolv
 
 
 _FEWEST_NODES = 5
-"""autodiffSubgraphInlineThreshold (torch/csrc/jit/runtime/graph_executor_impl.h)."""
+"""autodiffSubgraphInlineThreshold
+(torch/csrc/jit/runtime/graph_executor_impl.h)."""
 
 
 def no_formula(node: FlowNode) -> FormulaGap | None:
-    """Why torch's autodiff keeps an operator out of differentiable graphs, or None."""
+    """Why torch's autodiff keeps an operator out of differentiable graphs, or
+    None."""
     if node.kind == CONTROL:
         return FormulaGap("control_flow")
     if node.kind != OPERATOR or node.op == "prim::GetAttr":
@@ -230,7 +301,9 @@ def no_formula(node: FlowNode) -> FormulaGap | None:
     gradient = GRADIENTS[node.op]
     if gradient.not_where is not None and _has_constant(node, *gradient.not_where):
         return FormulaGap("no_formula")
-    if gradient.without is not None and not re.fullmatch(gradient.arguments, kinds_of(node)):
+    if gradient.without is not None and not re.fullmatch(
+        gradient.arguments, kinds_of(node)
+    ):
         return FormulaGap("overload", gradient.without)
     return None
 
@@ -240,21 +313,29 @@ def _has_constant(node: FlowNode, argument: int, value: str) -> bool:
 
 
 def cuts_region(place: Place) -> Reason | None:
-    """FD231: between two differentiable graphs, and the reason why they are two. Before the rule for views: a
-    view that torch keeps out costs nothing itself, and yet keeps what is around it apart."""
+    """FD231: between two differentiable graphs, and the reason why they are two.
+    Before the rule for views: a view that torch keeps out costs nothing itself, and
+    yet keeps what is around it apart."""
     flow, node = place.flow, place.node
-    if not flow.regions or node.kind != OPERATOR or place.loose.op == "prim::GetAttr":
+    if (
+        not flow.regions
+        or node.kind != OPERATOR
+        or place.loose.op == "prim::GetAttr"
+    ):
         return None
     gap = no_formula(node)
     sides = (node.before, node.after)
-    if gap is not None and all(any(flow.nodes[i].kind == REGION for i in side) for side in sides):
+    if gap is not None and all(
+        any(flow.nodes[i].kind == REGION for i in side) for side in sides
+    ):
         return Reason.of("FD231", OutOfRegion(True, gap, cuts=True))
     return None
 
 
 def gradient(place: Place) -> Reason | None:
     """FD231: with gradients only what is in a differentiable graph is fused
-    (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, runProfilingOptimizations)."""
+    (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp,
+    runProfilingOptimizations)."""
     flow, node = place.flow, place.node
     if not (flow.regions or place.unseen or node.requires_grad):
         return None
@@ -278,7 +359,8 @@ def gradients_recorded(detail: Detail | None) -> bool:
 
 
 def no_pass_looked(detail: Detail | None) -> bool:
-    """Whether all that is known is that no fusion pass looked at the operator's graph."""
+    """Whether all that is known is that no fusion pass looked at the operator's
+    graph."""
     return isinstance(detail, _OF_REGIONS) and not detail.recorded
 
 
@@ -289,7 +371,9 @@ def _of_region(
     if len(region.nodes) == 1:
         detour = regions.apart(place.node)
         ends = _region_ends(place) if detour is None else ()
-        container = container_of(place.node) if detour is None and not ends else None
+        container = (
+            container_of(place.node) if detour is None and not ends else None
+        )
         return AloneInRegion(recorded, ends, detour, container)
     if region.size < _FEWEST_NODES:
         return SmallRegion(recorded, region.size, _FEWEST_NODES)
@@ -297,15 +381,20 @@ def _of_region(
 
 
 def _region_ends(place: Place) -> tuple[RegionEnd, ...]:
-    """The operators that end the region before and after it: the easiest to change first, each once."""
+    """The operators that end the region before and after it: the easiest to change
+    first, each once."""
     sides: tuple[Side, Side] = ("before", "after")
     ranks: dict[RegionEnd, int] = {}
     for side in sides:
-        for near in sorted(place.node.before if side == "before" else place.node.after):
+        for near in sorted(
+            place.node.before if side == "before" else place.node.after
+        ):
             node = place.flow.nodes[near]
             gap = no_formula(node)
             if gap is None or node.op in MAKERS:
                 continue
             end = RegionEnd(at(node), side, gap)
-            ranks[end] = 0 if is_in_place(node.op) else 2 if node.op in LIBRARY else 1
+            ranks[end] = (
+                0 if is_in_place(node.op) else 2 if node.op in LIBRARY else 1
+            )
     return tuple(sorted(ranks, key=lambda end: ranks[end])[:2])

@@ -1,4 +1,5 @@
-"""Which fusion groups made what an operator read when it failed, by TorchScript's traceback and the plan."""
+"""Which fusion groups made what an operator read when it failed, by TorchScript's
+traceback and the plan."""
 
 from __future__ import annotations
 
@@ -13,14 +14,22 @@ _MOST_PASSED = 200
 
 
 def groups_read(report: Report, line: str) -> tuple[str, ...]:
-    """The groups whose results the operators of a line read, directly or through operators outside groups:
-    the nearest first, then those that the line is in itself."""
+    """The groups whose results the operators of a line read, directly or through
+    operators outside groups: the nearest first, then those that the line is in
+    itself."""
     found: dict[str, None] = {}
     for program in report.programs:
-        starts = [number for number, node in enumerate(program.nodes) if _stands_at(node, line)]
+        starts = [
+            number
+            for number, node in enumerate(program.nodes)
+            if _stands_at(node, line)
+        ]
         found.update(dict.fromkeys(_behind(program, starts)))
     for group in report.groups:
-        if any(_is_at(node.source, line) or _is_at(node.user_source, line) for node in group.nodes):
+        if any(
+            _is_at(node.source, line) or _is_at(node.user_source, line)
+            for node in group.nodes
+        ):
             found.setdefault(group.id)
     return tuple(found)
 
@@ -54,10 +63,13 @@ def _behind(program: Program, starts: Sequence[int]) -> Iterable[str]:
 
 
 def suspects(report: Report, message: str) -> tuple[Group, ...]:
-    """The groups that can be the cause of an error, the likeliest first: those whose results were read where
-    it failed, then those that ran, the last of the plan first."""
+    """The groups that can be the cause of an error, the likeliest first: those
+    whose results were read where it failed, then those that ran, the last of the
+    plan first."""
     line = failing_line(message)
     read = groups_read(report, line) if line is not None else ()
     by_id = {group.id: group for group in report.groups}
     ran = [group.id for group in reversed(report.groups) if group.runs != 0]
-    return tuple(by_id[name] for name in dict.fromkeys([*read, *ran]) if name in by_id)
+    return tuple(
+        by_id[name] for name in dict.fromkeys([*read, *ran]) if name in by_id
+    )

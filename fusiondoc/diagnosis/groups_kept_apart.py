@@ -1,9 +1,10 @@
-"""Groups of a plan that more than operators outside groups keeps apart: by what the program prints between
-them, by a number that is waited for, by the end of a differentiable graph.
+"""Groups of a plan that more than operators outside groups keeps apart: by what the
+program prints between them, by a number that is waited for, by the end of a
+differentiable graph.
 
-A fusion pass may take no operator past a print or a warning (``printed_later.py``), and a differentiable
-graph ends there, which the log does not show as an operator outside groups: it is found in the user's lines
-between the lines of two groups.
+A fusion pass may take no operator past a print or a warning (``printed_later.py``),
+and a differentiable graph ends there, which the log does not show as an operator
+outside groups: it is found in the user's lines between the lines of two groups.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ from fusiondoc.model.report import Group, Program, ProgramNode, Report
 from fusiondoc.model.source import Source
 
 Pair = tuple[Program, int, int]
-"""Two groups of a program, by their node indexes: the second takes what the first makes."""
+"""Two groups of a program, by their node indexes: the second takes what the first
+makes."""
 
 
 def prints_between_groups(report: Report, run: RunFacts) -> Iterator[Rated]:
-    """One for each function in which something printed keeps groups apart. A trace holds no prints."""
+    """One for each function in which something printed keeps groups apart. A trace
+    holds no prints."""
     if (
         not facts_of(run.fuser).limits.stops_at_side_effects
         or run.traced
@@ -57,10 +60,16 @@ _PairAtLines = tuple[Pair, tuple[int, int]]
 """A pair, the last line of its first group and the first line of its second one."""
 
 
-def _printed_later(text: str, name: str, pairs: Sequence[_PairAtLines]) -> Iterator[Rated]:
+def _printed_later(
+    text: str, name: str, pairs: Sequence[_PairAtLines]
+) -> Iterator[Rated]:
     """The prints of a file between pairs of groups, behind what is computed."""
     file = parsed_text(text, name)
-    for found in prints_between(file, [lines for _, lines in pairs]) if file is not None else ():
+    for found in (
+        prints_between(file, [lines for _, lines in pairs])
+        if file is not None
+        else ()
+    ):
         assert file is not None
         edits = line_edits(file, name, found.edits)
         if not edits:
@@ -83,13 +92,16 @@ _NUMBER = re.compile(r"\b(?:float|int|bool)\(|\.item\(|\.tolist\(")
 
 
 def _waits_for_number(text: str, lines: tuple[int, int]) -> bool:
-    """Whether a number is made of a tensor there: what takes it waits for it, and numbers are on no edge."""
-    return any(_NUMBER.search(line) for line in text.splitlines()[lines[0] - 1 : lines[1]])
+    """Whether a number is made of a tensor there: what takes it waits for it, and
+    numbers are on no edge."""
+    return any(
+        _NUMBER.search(line) for line in text.splitlines()[lines[0] - 1 : lines[1]]
+    )
 
 
 def with_numbers(report: Report, found: Sequence[Change]) -> Report:
-    """The report with what goes from operator to operator as a number: kept as a tensor, it is waited for
-    as well."""
+    """The report with what goes from operator to operator as a number: kept as a
+    tensor, it is waited for as well."""
     kept = [one for one in found if one.kind is ChangeKind.NUMBER]
     if not kept:
         return report
@@ -100,21 +112,35 @@ def with_numbers(report: Report, found: Sequence[Change]) -> Report:
         more = []
         for one in kept:
             read = {f"{edit.file}:{edit.line}" for edit in one.lines}
-            takers = [i for i, node in enumerate(program.nodes) if node.row in one.rows]
-            more += [(i, taker) for taker in takers for i in range(taker) if lines[i] & read]
-        programs.append(replace(program, edges=tuple(dict.fromkeys([*program.edges, *more]))))
+            takers = [
+                i for i, node in enumerate(program.nodes) if node.row in one.rows
+            ]
+            more += [
+                (i, taker)
+                for taker in takers
+                for i in range(taker)
+                if lines[i] & read
+            ]
+        programs.append(
+            replace(program, edges=tuple(dict.fromkeys([*program.edges, *more])))
+        )
     return replace(report, programs=tuple(programs))
 
 
 def _lines_of(node: ProgramNode, groups: Mapping[str, Group]) -> set[str]:
     group = groups.get(node.group or "")
-    found = [one.user_source for one in group.nodes] if group is not None else [node.user_source]
+    found = (
+        [one.user_source for one in group.nodes]
+        if group is not None
+        else [node.user_source]
+    )
     sources = [Source.parse(one) for one in found]
     return {source.at_line for source in sources if source is not None}
 
 
 def _pairs(report: Report) -> Iterator[Pair]:
-    """Groups of which one takes what the other makes, in the same block, and nothing else stands between."""
+    """Groups of which one takes what the other makes, in the same block, and
+    nothing else stands between."""
     for program in report.programs:
         if program.specialisation > 1 or program.cut:
             continue
@@ -126,36 +152,55 @@ def _pairs(report: Report) -> Iterator[Pair]:
                 yield program, a, b
 
 
-def _lines_between(pair: Pair, groups: Mapping[str, Group]) -> tuple[str, tuple[int, int]] | None:
-    """The file of both groups, the last line of the first and the first line of the second."""
+def _lines_between(
+    pair: Pair, groups: Mapping[str, Group]
+) -> tuple[str, tuple[int, int]] | None:
+    """The file of both groups, the last line of the first and the first line of the
+    second."""
     program, maker, taker = pair
     before = _sources_of(program.nodes[maker], groups)
     after = _sources_of(program.nodes[taker], groups)
-    if not before or not after or len({source.file for source in (*before, *after)}) != 1:
+    if (
+        not before
+        or not after
+        or len({source.file for source in (*before, *after)}) != 1
+    ):
         return None
-    last, first = max(source.line for source in before), min(source.line for source in after)
+    last, first = (
+        max(source.line for source in before),
+        min(source.line for source in after),
+    )
     return (before[0].file, (last, first)) if last < first else None
 
 
 def _sources_of(node: ProgramNode, groups: Mapping[str, Group]) -> Sequence[Source]:
     """The user's lines of a group; none where one of them is not known."""
     group = groups.get(node.group or "")
-    found = [Source.parse(one.user_source) for one in group.nodes] if group is not None else []
+    found = (
+        [Source.parse(one.user_source) for one in group.nodes]
+        if group is not None
+        else []
+    )
     known = [source for source in found if source is not None and source.has_file]
     return known if len(known) == len(found) else ()
 
 
 def _joined(pairs: Sequence[Pair]) -> Iterator[WouldBeGroup]:
-    """The groups that the pairs become, those of one program that hang together as one."""
+    """The groups that the pairs become, those of one program that hang together as
+    one."""
     parts: list[tuple[Program, set[int]]] = []
     for program, a, b in pairs:
         mine = {a, b}
         touching = [one for one in parts if one[0] is program and one[1] & mine]
-        parts = [one for one in parts if all(one is not other for other in touching)]
+        parts = [
+            one for one in parts if all(one is not other for other in touching)
+        ]
         parts.append((program, mine.union(*(one[1] for one in touching))))
     for program, members in parts:
         names = [program.nodes[i].group for i in sorted(members)]
         groups = tuple(dict.fromkeys(name for name in names if name is not None))
         graph = graph_of(program)
         saved = graph.kept_in_registers(sorted(members), views_of(graph))
-        yield WouldBeGroup(frozenset(), frozenset(), (), groups, len(members), saved)
+        yield WouldBeGroup(
+            frozenset(), frozenset(), (), groups, len(members), saved
+        )

@@ -1,5 +1,6 @@
-"""Changes of different operators that are one: those of equal words or lines, and those that meet at a line:
-``torch.maximum(torch.minimum(x, y), z)`` is written once with both operators replaced."""
+"""Changes of different operators that are one: those of equal words or lines, and
+those that meet at a line: ``torch.maximum(torch.minimum(x, y), z)`` is written once
+with both operators replaced."""
 
 from __future__ import annotations
 
@@ -18,8 +19,11 @@ from fusiondoc.model.source import Source, file_of
 from fusiondoc.operators import IN_PLACE_ASSIGNS
 
 
-def joined(changes: Iterable[Change], report: Report, run: RunFacts) -> list[Change]:
-    """The changes of rows, those of equal words or lines, and those that meet at a line, as one."""
+def joined(
+    changes: Iterable[Change], report: Report, run: RunFacts
+) -> list[Change]:
+    """The changes of rows, those of equal words or lines, and those that meet at a
+    line, as one."""
     found = _Found(report, run)
     for one in changes:
         found.add(one)
@@ -27,24 +31,31 @@ def joined(changes: Iterable[Change], report: Report, run: RunFacts) -> list[Cha
 
 
 _Words = tuple[ChangeKind, str, bool, bool, str | None]
-"""The kind and title of a change, whether it is sure and has its lines, and the file of a package that has to
-be changed. What has no lines is no part of what has them: these would not bring what is promised for both."""
+"""The kind and title of a change, whether it is sure and has its lines, and the
+file of a package that has to be changed. What has no lines is no part of what has
+them: these would not bring what is promised for both."""
 
 
 class _Found:
-    """The changes found, those of equal words as one: of the user's own lines, or of one file of a
-    package."""
+    """The changes found, those of equal words as one: of the user's own lines, or
+    of one file of a package."""
 
     def __init__(self, report: Report, run: RunFacts) -> None:
         self._report = report
         self._run = run
         self._by_words: dict[_Words, Change] = {}
         self._of_lines: dict[tuple[Edit, ...], _Words] = {}
-        """The lines that are written out of place -> the first change that does it: several operators may be
-        called in one line."""
+        """The lines that are written out of place -> the first change that does it:
+        several operators may be called in one line."""
 
     def add(self, one: Change) -> None:
-        key = one.kind, one.title, one.sure, bool(one.lines), self._package_file(one)
+        key = (
+            one.kind,
+            one.title,
+            one.sure,
+            bool(one.lines),
+            self._package_file(one),
+        )
         if one.kind is ChangeKind.OUT_OF_PLACE and one.lines:
             key = self._of_lines.setdefault(one.lines, key)
         known = self._by_words.get(key)
@@ -53,7 +64,9 @@ class _Found:
             return
         joined = _joined(known, one)
         if one.title != known.title:
-            joined = replace(joined, title=self._all_out_of_place(joined.rows) or one.title)
+            joined = replace(
+                joined, title=self._all_out_of_place(joined.rows) or one.title
+            )
         self._by_words[key] = joined
 
     def _package_file(self, one: Change) -> str | None:
@@ -65,7 +78,11 @@ class _Found:
     def all(self) -> list[Change]:
         """Without those that are only worth a try, and sure elsewhere."""
         sure = {one.title for one in self._by_words.values() if one.sure}
-        return [one for one in self._by_words.values() if one.sure or one.title not in sure]
+        return [
+            one
+            for one in self._by_words.values()
+            if one.sure or one.title not in sure
+        ]
 
     def _all_out_of_place(self, rows: Sequence[int]) -> str | None:
         """``Write add_() and floor_() out of place``; None of one operator."""
@@ -103,7 +120,8 @@ def _takes_away(edit: Edit) -> bool:
 def _lines_of_one_edit(
     name: str, line: int, edits: Mapping[_Where, Edit], gone: AbstractSet[_Where]
 ) -> range:
-    """The lines that go with a line of a file, where one edit changes several: its first becomes all of them.
+    """The lines that go with a line of a file, where one edit changes several: its
+    first becomes all of them.
 
     Args:
         gone: lines that an edit takes away.
@@ -117,10 +135,13 @@ def _lines_of_one_edit(
 
 
 def _with_edits(lines: Sequence[str], edits: Sequence[Edit]) -> list[str]:
-    """The lines of a file, changed; what becomes of several lines stands at the first."""
+    """The lines of a file, changed; what becomes of several lines stands at the
+    first."""
     result = list(lines)
     for edit in sorted(edits, key=lambda edit: -edit.line):
-        result[edit.line - 1 : edit.line] = [] if _takes_away(edit) else edit.after.split("\n")
+        result[edit.line - 1 : edit.line] = (
+            [] if _takes_away(edit) else edit.after.split("\n")
+        )
     return result
 
 
@@ -134,8 +155,8 @@ class _LinesChangedTogether:
         """Row -> the kind of change that was found for it, before others joined."""
 
     def joined(self, found: Sequence[Change]) -> list[Change]:
-        """The changes, with those that meet at a line as one; where the line cannot be written with both,
-        they stay apart."""
+        """The changes, with those that meet at a line as one; where the line cannot
+        be written with both, they stay apart."""
         self._kinds = {row: one.kind for one in found for row in one.rows}
         result: list[Change] = []
         for one in found:
@@ -149,21 +170,37 @@ class _LinesChangedTogether:
         return result
 
     def _both(self, one: Change, other: Change) -> Change | None:
-        if one.sure != other.sure or one.kind not in _REWRITTEN or other.kind not in _REWRITTEN:
+        if (
+            one.sure != other.sure
+            or one.kind not in _REWRITTEN
+            or other.kind not in _REWRITTEN
+        ):
             return None
         of_other = {(edit.file, edit.line): edit for edit in other.lines}
         written = {(edit.file, edit.line): edit for edit in one.lines}
-        meeting = [where for where, edit in written.items() if of_other.get(where, edit) != edit]
+        meeting = [
+            where
+            for where, edit in written.items()
+            if of_other.get(where, edit) != edit
+        ]
         if not meeting:
             return None
         every = self._with_both({**of_other, **written}, meeting, one, other)
-        return self._of_both(one, other, tuple(every.values())) if every is not None else None
+        return (
+            self._of_both(one, other, tuple(every.values()))
+            if every is not None
+            else None
+        )
 
     def _with_both(
-        self, edits: dict[_Where, Edit], meeting: Sequence[_Where], one: Change, other: Change
+        self,
+        edits: dict[_Where, Edit],
+        meeting: Sequence[_Where],
+        one: Change,
+        other: Change,
     ) -> Mapping[_Where, Edit] | None:
-        """The edits of both changes, with those of the lines where they meet written anew; None where that
-        cannot be."""
+        """The edits of both changes, with those of the lines where they meet
+        written anew; None where that cannot be."""
         both = (*one.lines, *other.lines)
         gone = {(edit.file, edit.line) for edit in both if _takes_away(edit)}
         seen: set[_Where] = set()
@@ -178,9 +215,12 @@ class _LinesChangedTogether:
             edits.update({(name, edit.line): edit for edit in written})
         return edits
 
-    def _written_twice(self, name: str, at: range, one: Change, other: Change) -> Sequence[Edit] | None:
-        """Lines with the rewrites of both changes, from the last line to the first, so that those above stay
-        where they are; None where one of them no longer fits, or changes other lines too."""
+    def _written_twice(
+        self, name: str, at: range, one: Change, other: Change
+    ) -> Sequence[Edit] | None:
+        """Lines with the rewrites of both changes, from the last line to the first,
+        so that those above stay where they are; None where one of them no longer
+        fits, or changes other lines too."""
         texts = self._report.texts
         text = texts.source(name) if texts is not None else None
         if text is None:
@@ -189,16 +229,31 @@ class _LinesChangedTogether:
         before, behind = lines[at.start - 1 : at.stop - 1], len(lines) - at.stop + 1
         for line in reversed(at):
             before_it = len(lines)  # an insertion before the line moves it
-            for row in [*self._rows_at(one, (name, line)), *self._rows_at(other, (name, line))]:
-                found = self._first_written(row, "\n".join(lines), name, line + len(lines) - before_it)
-                if found is None or not all(line <= edit.line <= len(lines) - behind for edit in found):
+            for row in [
+                *self._rows_at(one, (name, line)),
+                *self._rows_at(other, (name, line)),
+            ]:
+                found = self._first_written(
+                    row, "\n".join(lines), name, line + len(lines) - before_it
+                )
+                if found is None or not all(
+                    line <= edit.line <= len(lines) - behind for edit in found
+                ):
                     return None
                 lines = _with_edits(lines, found)
         after = "\n".join(lines[at.start - 1 : len(lines) - behind])
         first = Edit(name, at.start, before[0], after)
-        return [first, *(Edit(name, line, old, "") for line, old in zip(at[1:], before[1:], strict=True))]
+        return [
+            first,
+            *(
+                Edit(name, line, old, "")
+                for line, old in zip(at[1:], before[1:], strict=True)
+            ),
+        ]
 
-    def _first_written(self, row: int, text: str, name: str, line: int) -> Sequence[Edit] | None:
+    def _first_written(
+        self, row: int, text: str, name: str, line: int
+    ) -> Sequence[Edit] | None:
         file = parsed_text(text, name)
         if file is None:
             return None
@@ -216,7 +271,9 @@ class _LinesChangedTogether:
                     by_op.setdefault(row.op, index)
         return list(by_op.values())
 
-    def _of_both(self, one: Change, other: Change, lines: tuple[Edit, ...]) -> Change:
+    def _of_both(
+        self, one: Change, other: Change, lines: tuple[Edit, ...]
+    ) -> Change:
         rows = (*one.rows, *other.rows)
         lines = tuple(sorted(lines, key=lambda edit: (edit.file, edit.line)))
         return replace(
@@ -225,7 +282,11 @@ class _LinesChangedTogether:
             title=self._title(one, other),
             rows=rows,
             lines=lines,
-            where=tuple(dict.fromkeys([f"{lines[0].file}:{lines[0].line}", *one.where, *other.where])),
+            where=tuple(
+                dict.fromkeys(
+                    [f"{lines[0].file}:{lines[0].line}", *one.where, *other.where]
+                )
+            ),
             note=joined_notes(*dict.fromkeys((one.note, other.note))) or None,
             conditional=one.conditional or other.conditional,
             before=None,

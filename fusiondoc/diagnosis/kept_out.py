@@ -1,5 +1,5 @@
-"""The operators that an operator keeps out of groups: they would be in a group if it could be in one too, or
-if a branch or loop went."""
+"""The operators that an operator keeps out of groups: they would be in a group if
+it could be in one too, or if a branch or loop went."""
 
 from __future__ import annotations
 
@@ -16,27 +16,33 @@ from fusiondoc.model.reasons import Side
 from fusiondoc.operators import KEPT_OUT, WITH_FORMULA
 from fusiondoc.parsers.jit.flow import GROUP, OPERATOR, Flow, FlowNode
 
-FOR_ITSELF = frozenset(code for code, known in CODES.items() if known.cause is Cause.OPERATOR)
+FOR_ITSELF = frozenset(
+    code for code, known in CODES.items() if known.cause is Cause.OPERATOR
+)
 """Reasons that rule an operator out for itself: it can be a barrier for others."""
 
-NEVER_LOOKED_AT = frozenset(code for code, known in CODES.items() if known.cause is Cause.SETTING)
+NEVER_LOOKED_AT = frozenset(
+    code for code, known in CODES.items() if known.cause is Cause.SETTING
+)
 """Reasons that no change of a neighbour would take away."""
 
 _SIDES: tuple[Side, Side] = ("before", "after")
 
 _MOST_BETWEEN = 64
-"""Nodes of a plan between neighbours, which may lie on another way from one to the other; of neighbours
-farther apart such a way is not looked for."""
+"""Nodes of a plan between neighbours, which may lie on another way from one to the
+other; of neighbours farther apart such a way is not looked for."""
 
 
-def kept_out(flow: Flow, fuser: str, reasons: Mapping[int, str]) -> dict[int, AbstractSet[int]]:
+def kept_out(
+    flow: Flow, fuser: str, reasons: Mapping[int, str]
+) -> dict[int, AbstractSet[int]]:
     """The operators that each operator keeps out of groups.
 
     Args:
         reasons: codes of the operators outside groups, by node index.
 
-    Returns:
-        Index of a barrier -> the indexes of the nodes that it keeps out; only those that keep some out.
+    Returns: Index of a barrier -> the indexes of the nodes that it keeps out; only
+        those that keep some out.
     """
     plan = _Plan(graph_of_flow(flow), fuser, reasons)
     kept: dict[int, set[int]] = {}
@@ -48,10 +54,13 @@ def kept_out(flow: Flow, fuser: str, reasons: Mapping[int, str]) -> dict[int, Ab
 
 
 def is_lost_outside(
-    op: str, code: str | None, fuser: str | None, counts: AbstractSet[str] = frozenset()
+    op: str,
+    code: str | None,
+    fuser: str | None,
+    counts: AbstractSet[str] = frozenset(),
 ) -> bool:
-    """Whether something is lost where an operator that the fuser takes is in no group, and its reason could
-    go with a change of the nodes around it.
+    """Whether something is lost where an operator that the fuser takes is in no
+    group, and its reason could go with a change of the nodes around it.
 
     Args:
         code: of the reason.
@@ -61,27 +70,36 @@ def is_lost_outside(
         return False
     if op in counts:
         return True
-    return not (op in NOTHING_TO_GAIN or takes_seldom(op, fuser) or _lacks_formula(op, code))
+    return not (
+        op in NOTHING_TO_GAIN or takes_seldom(op, fuser) or _lacks_formula(op, code)
+    )
 
 
 def _lacks_formula(op: str, code: str | None) -> bool:
-    """Whether it is outside differentiable graphs for having no gradient formula."""
+    """Whether it is outside differentiable graphs for having no gradient
+    formula."""
     return code == "FD231" and op not in WITH_FORMULA
 
 
 class _Plan:
     """A plan whose operators outside groups have reasons."""
 
-    def __init__(self, graph: Graph[FlowNode], fuser: str, reasons: Mapping[int, str]) -> None:
+    def __init__(
+        self, graph: Graph[FlowNode], fuser: str, reasons: Mapping[int, str]
+    ) -> None:
         self._graph = graph
         self._nodes = graph.nodes
         self._fuser = fuser
         self._reasons = reasons
 
     def could_fuse(self, index: int) -> bool:
-        """Whether an operator outside groups could be in one, for all that is known of it."""
+        """Whether an operator outside groups could be in one, for all that is known
+        of it."""
         node, code = self._nodes[index], self._reasons.get(index)
-        if node.kind != OPERATOR or node.op not in FUSERS[self._fuser].operators.takes:
+        if (
+            node.kind != OPERATOR
+            or node.op not in FUSERS[self._fuser].operators.takes
+        ):
             return False
         return code is not None and is_lost_outside(node.op, code, self._fuser)
 
@@ -94,9 +112,9 @@ class _Plan:
         return code in FOR_ITSELF or _lacks_formula(self._nodes[index].op, code)
 
     def barriers_of(self, index: int) -> Iterator[int]:
-        """The nodes that keep an operator out: each neighbour, views left aside, with which it would be in a
-        group if that could be in one; the branch or loop without which it would be in a group with a
-        neighbour."""
+        """The nodes that keep an operator out: each neighbour, views left aside,
+        with which it would be in a group if that could be in one; the branch or
+        loop without which it would be in a group with a neighbour."""
         block = self._nodes[index].block
         barriers: dict[int, Sequence[int]] = {}
         inside: dict[int, Sequence[int]] = {}
@@ -109,9 +127,13 @@ class _Plan:
                 (inside if here else elsewhere)[other] = views
         if not barriers and not elsewhere:
             return
-        # Regions of few operators are given up, also where two stand next to each other.
+        # Regions of few operators are given up, also where two stand next to each
+        # other.
         if self._reasons[index] != "FD231":
-            joins = (self._would_join(index, other, views) for other, views in inside.items())
+            joins = (
+                self._would_join(index, other, views)
+                for other, views in inside.items()
+            )
             if any(joins):
                 return
         for other, views in barriers.items():
@@ -119,41 +141,59 @@ class _Plan:
                 yield other
         yield from self._branches_of(index, elsewhere)
 
-    def _branches_of(self, index: int, elsewhere: Mapping[int, Sequence[int]]) -> Iterator[int]:
-        """The branches and loops without which an operator would be in a group with a neighbour in another
-        block.
+    def _branches_of(
+        self, index: int, elsewhere: Mapping[int, Sequence[int]]
+    ) -> Iterator[int]:
+        """The branches and loops without which an operator would be in a group with
+        a neighbour in another block.
 
         Args:
             elsewhere: these neighbours, with the views on the way to each.
         """
         for other, views in elsewhere.items():
             between = _blocks_between(self._nodes[index], self._nodes[other])
-            if between[0] in self._reasons and self._would_join(index, other, views, between):
+            if between[0] in self._reasons and self._would_join(
+                index, other, views, between
+            ):
                 yield between[0]
 
     def _near(self, index: int) -> Mapping[int, Sequence[int]]:
-        """Its neighbours on both sides, with the views on the way to each, which count as transparent. A
-        differentiable graph ends at some views."""
+        """Its neighbours on both sides, with the views on the way to each, which
+        count as transparent. A differentiable graph ends at some views."""
         regions = self._reasons[index] == "FD231"
 
         def ends_region(other: int) -> bool:
             return regions and self._nodes[other].op in KEPT_OUT
 
         def sees_through(other: int) -> bool:
-            transparent = self._nodes[other].op in NOTHING_TO_GAIN and self._reasons.get(other) != "FD231"
+            transparent = (
+                self._nodes[other].op in NOTHING_TO_GAIN
+                and self._reasons.get(other) != "FD231"
+            )
             return transparent and not ends_region(other)
 
         found: dict[int, Sequence[int]] = {}
         for side in _SIDES:
             reached = self._graph.reach([index], side, sees_through)
-            found.update((other, way) for other, way in reached.ends if not ends_region(other))
+            found.update(
+                (other, way)
+                for other, way in reached.ends
+                if not ends_region(other)
+            )
         return dict(sorted(found.items()))
 
-    def _would_join(self, index: int, other: int, views: Sequence[int], without: Sequence[int] = ()) -> bool:
-        """Whether two operators would be in one group if they and the views between them could be in any.
+    def _would_join(
+        self,
+        index: int,
+        other: int,
+        views: Sequence[int],
+        without: Sequence[int] = (),
+    ) -> bool:
+        """Whether two operators would be in one group if they and the views between
+        them could be in any.
 
-        Args:
-            without: branches and loops that go: what stands in them stands in the block around them.
+        Args: without: branches and loops that go: what stands in them stands in the
+            block around them.
         """
         free = (index, other, *views)
         first, last = min(free), max(free)
@@ -162,13 +202,20 @@ class _Plan:
         nodes = sorted({*near, *blocks})
         part = self._graph.part(nodes)
         gone = {at for at, node in enumerate(nodes) if node in without}
-        limits = Limits([part.block_around(block, gone) for block in part.inside], skipped=gone)
+        limits = Limits(
+            [part.block_around(block, gone) for block in part.inside], skipped=gone
+        )
         both = {nodes.index(index), nodes.index(other)}
         groups = would_fuse(part, [node in free for node in nodes], limits)
         return any(both.issubset(members) for members in groups)
 
 
 def _blocks_between(node: FlowNode, other: FlowNode) -> Sequence[int]:
-    """The branches and loops that one of two nodes stands in, and the other does not."""
+    """The branches and loops that one of two nodes stands in, and the other does
+    not."""
     every = (*node.block, *other.block)
-    return [block for block in every if block not in node.block or block not in other.block]
+    return [
+        block
+        for block in every
+        if block not in node.block or block not in other.block
+    ]

@@ -1,8 +1,10 @@
-"""The user's lines that a change of an operator alters, where the files of the program are at hand: those
-that ``fix`` would write. Of a line that is not the user's, where else the change is made.
+"""The user's lines that a change of an operator alters, where the files of the
+program are at hand: those that ``fix`` would write. Of a line that is not the
+user's, where else the change is made.
 
-Nothing is run or imported, and the changed file is parsed again. The general form of a change is never shown
-as the line: at one that does not look so it would be misleading.
+Nothing is run or imported, and the changed file is parsed again. The general form
+of a change is never shown as the line: at one that does not look so it would be
+misleading.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source, from_package
 from fusiondoc.operators import CALLED_BY, IN_PLACE_ASSIGNS, plain_name, sign_of
 
-IN_A_PACKAGE = "the line is in a package: change a copy of its module, or override its forward"
+IN_A_PACKAGE = (
+    "the line is in a package: change a copy of its module, or override its forward"
+)
 
 PART_CHANGED = "Join the parts with torch.cat instead of changing slices in place"
 
@@ -37,8 +41,8 @@ ALL_OUT_OF_PLACE = """\
 for module in model.modules():
     if hasattr(module, "inplace"):
         module.inplace = False"""
-"""For modules that a package makes. Set on a scripted module it is a RuntimeError, "Can't set constant"
-(torch 2.13)."""
+"""For modules that a package makes. Set on a scripted module it is a RuntimeError,
+"Can't set constant" (torch 2.13)."""
 
 
 class Lines:
@@ -51,7 +55,8 @@ class Lines:
         self._files = _files(report)
 
     def of(self, one: Change, row: Unfused) -> Change | None:
-        """The change with the lines that it alters; None where no rewrite of these is known."""
+        """The change with the lines that it alters; None where no rewrite of these
+        is known."""
         if not one.kind.in_source:
             return one
         made = self._at_its_line(one, row)
@@ -59,23 +64,36 @@ class Lines:
             return None
         if made.kind is ChangeKind.NOT_INPLACE and not made.lines:
             made = self._where_modules_are_made(made, row.op)
-        return made if made.lines else self._outside_project(_in_general(made, row), row)
+        return (
+            made
+            if made.lines
+            else self._outside_project(_in_general(made, row), row)
+        )
 
     def _outside_project(self, one: Change, row: Unfused) -> Change:
-        """With the option that shows the lines, where the file is one of another project."""
+        """With the option that shows the lines, where the file is one of another
+        project."""
         texts = self._report.texts
         source = Source.parse(next(iter(row.users_lines), None))
         if texts is None or source is None or not texts.is_elsewhere(source.file):
             return one
         folder = PurePath(source.file).parent
         return replace(
-            one, note=joined_notes(one.note, f"--source-root {quote(str(folder))} shows its lines")
+            one,
+            note=joined_notes(
+                one.note, f"--source-root {quote(str(folder))} shows its lines"
+            ),
         )
 
     def _at_its_line(self, one: Change, row: Unfused) -> Change | None:
-        """The change at the line of the user's that calls the operator; at each of them, where several do."""
+        """The change at the line of the user's that calls the operator; at each of
+        them, where several do."""
         owner = self._run.owner(row)
-        sources = [source for source in map(Source.parse, row.users_lines) if source is not None]
+        sources = [
+            source
+            for source in map(Source.parse, row.users_lines)
+            if source is not None
+        ]
         if not sources or owner is Owner.PACKAGE:
             return _elsewhere(one, row, owner, self._run)
         made = []
@@ -90,9 +108,15 @@ class Lines:
         text = self._text(source.file)
         file = parsed_text(text, source.file) if text is not None else None
         if file is not None:
-            line = Line(file, source.line, column_of(row, source.line), self.shown(row))
+            line = Line(
+                file, source.line, column_of(row, source.line), self.shown(row)
+            )
             written = _written(one, row, line, source.file, self._run)
-            if written is not None and not written.lines and self._is_of_torch(one, row):
+            if (
+                written is not None
+                and not written.lines
+                and self._is_of_torch(one, row)
+            ):
                 return None
             if written is None:
                 return None
@@ -100,8 +124,9 @@ class Lines:
         return replace(one, where=(_first_line(one) or source.at_line,))
 
     def _is_of_torch(self, one: Change, row: Unfused) -> bool:
-        """Whether a function of torch calls it, and no module that could be replaced: the line shows
-        another name, ``F.normalize(x)`` for aten::clamp_min."""
+        """Whether a function of torch calls it, and no module that could be
+        replaced: the line shows another name, ``F.normalize(x)`` for
+        aten::clamp_min."""
         if one.kind not in _BY_RECIPE or not in_torch(row.source):
             return False
         return all(recipe.module is None for recipe in recipes_of(row, self._run))
@@ -111,7 +136,8 @@ class Lines:
         return self._operators.known(row, self._run)
 
     def _where_modules_are_made(self, one: Change, op: str) -> Change:
-        """Modules of torch.nn are called in torch's files; what is changed is where the user makes them."""
+        """Modules of torch.nn are called in torch's files; what is changed is where
+        the user makes them."""
         edits: list[Edit] = []
         for name in self._files:
             text = self._text(name)
@@ -121,15 +147,21 @@ class Lines:
         if not edits:
             return one
         where = f"{edits[0].file}:{edits[0].line}"
-        return replace(one, lines=tuple(edits), where=(where,), note=None, python=None)
+        return replace(
+            one, lines=tuple(edits), where=(where,), note=None, python=None
+        )
 
     def _text(self, file: str) -> str | None:
-        return self._report.texts.source(file) if self._report.texts is not None else None
+        return (
+            self._report.texts.source(file)
+            if self._report.texts is not None
+            else None
+        )
 
 
 def _at_all_lines(made: Sequence[Change]) -> Change:
-    """The change at several lines of the user's; sure where it is at each of them, and not if only some of
-    them are written."""
+    """The change at several lines of the user's; sure where it is at each of them,
+    and not if only some of them are written."""
     shown = next((one for one in made if one.lines), made[0])
     return replace(
         shown,
@@ -142,12 +174,18 @@ def _at_all_lines(made: Sequence[Change]) -> Change:
 
 
 def _in_general(one: Change, row: Unfused) -> Change:
-    """A change whose lines are not known, without lines that would look like them."""
+    """A change whose lines are not known, without lines that would look like
+    them."""
     if one.kind is ChangeKind.OUT_OF_PLACE and row.op not in IN_PLACE_ASSIGNS:
         name = row.op.rpartition("::")[2]
         one = replace(one, title=f"Write {name[:-1]}() instead of {name}()")
     if one.kind in _BY_RECIPE and one.before and one.after:
-        one = replace(one, note=joined_notes(f"in general {one.after} instead of {one.before}", one.note))
+        one = replace(
+            one,
+            note=joined_notes(
+                f"in general {one.after} instead of {one.before}", one.note
+            ),
+        )
     return replace(one, before=None, after=None)
 
 
@@ -160,22 +198,32 @@ def _first_line(one: Change) -> str | None:
 
 
 def lines_written(kind: ChangeKind, line: Line, name: str) -> Change | None:
-    """The first rewrite of a kind at a line that is sure to do no harm, with the whole lines that it changes.
+    """The first rewrite of a kind at a line that is sure to do no harm, with the
+    whole lines that it changes.
 
     Args:
         name: of the file, in the report.
     """
-    units = [unit for unit in (*UNITS, read_numbers.REWRITE, final_attributes.REWRITE) if unit.kind is kind]
+    units = [
+        unit
+        for unit in (*UNITS, read_numbers.REWRITE, final_attributes.REWRITE)
+        if unit.kind is kind
+    ]
     for made in changes_at(line, units):
-        lines = line_edits(line.file, name, made.edits, line.number) if made.sure else ()
+        lines = (
+            line_edits(line.file, name, made.edits, line.number)
+            if made.sure
+            else ()
+        )
         if lines:
             return replace(made, lines=lines)
     return None
 
 
 def lines_of_modules(file: ParsedFile, name: str, op: str) -> tuple[Edit, ...]:
-    """Every line of the file that makes a module which calls the operator in place, or calls the function of
-    torch.nn.functional so, with ``inplace=False``: in a log both are one line of torch."""
+    """Every line of the file that makes a module which calls the operator in place,
+    or calls the function of torch.nn.functional so, with ``inplace=False``: in a
+    log both are one line of torch."""
     kinds = CALLED_BY.get(plain_name(op), ())
     edits = [edit for _, kind, edit in modules_in_place(file) if kind in kinds]
     return line_edits(file, name, [*edits, *functions_in_place(file, op)])
@@ -189,11 +237,18 @@ _SHOWN_WITH_LINES = (*_IN_PLACE, ChangeKind.MOVE, ChangeKind.MOVE_VIEW)
 _BY_RECIPE = (ChangeKind.RECIPE, ChangeKind.DIMENSIONS)
 
 
-def _written(one: Change, row: Unfused, line: Line, name: str, run: RunFacts) -> Change | None:
-    """The change with its lines, and in the words that fit them; None where it cannot be made there."""
+def _written(
+    one: Change, row: Unfused, line: Line, name: str, run: RunFacts
+) -> Change | None:
+    """The change with its lines, and in the words that fit them; None where it
+    cannot be made there."""
     found = first_written(one.kind, line, name)
     if found is None:
-        lines = lines_of_modules(line.file, name, row.op) if one.kind in _IN_PLACE else ()
+        lines = (
+            lines_of_modules(line.file, name, row.op)
+            if one.kind in _IN_PLACE
+            else ()
+        )
         return replace(one, lines=lines) if lines else _without_lines(one, line)
     one = replace(one, edits=found.edits, lines=found.lines, joins=found.joins)
     if one.joins:
@@ -206,8 +261,12 @@ def _written(one: Change, row: Unfused, line: Line, name: str, run: RunFacts) ->
         return _with_lines_shown(one, line.file)
     if one.kind is ChangeKind.OUT_OF_PLACE and not one.joins:
         return _named_as_called(one, row.op)
-    if one.kind is ChangeKind.RECIPE and any(recipe.numbers_too for recipe in line.shown.recipes):
-        note = None if takes_numbers(run) else "for tensors of a floating-point type"
+    if one.kind is ChangeKind.RECIPE and any(
+        recipe.numbers_too for recipe in line.shown.recipes
+    ):
+        note = (
+            None if takes_numbers(run) else "for tensors of a floating-point type"
+        )
         return replace(one, note=note, conditional=False)
     return one
 
@@ -218,23 +277,33 @@ def first_written(kind: ChangeKind, line: Line, name: str) -> Change | None:
         return lines_written(ChangeKind.OUT_OF_PLACE, line, name)
     found = lines_written(kind, line, name)
     if found is None and line.shown.op == "aten::to":
-        return lines_written(ChangeKind.DTYPE, line, name)  # the recipe is of a cast in a product
+        return lines_written(
+            ChangeKind.DTYPE, line, name
+        )  # the recipe is of a cast in a product
     return found
 
 
 def _without_lines(one: Change, line: Line) -> Change | None:
-    """A change of a line that no rewrite fits. Another way to write the operator is worth a try; of one that
-    lists all dimensions nothing but their number is missing."""
+    """A change of a line that no rewrite fits. Another way to write the operator is
+    worth a try; of one that lists all dimensions nothing but their number is
+    missing."""
     if one.kind in _SHOWN_WITH_LINES:
         return None
     shown = line.shown
-    if shown.rank is None and any(ALL_DIMENSIONS in recipe.after for recipe in shown.recipes):
+    if shown.rank is None and any(
+        ALL_DIMENSIONS in recipe.after for recipe in shown.recipes
+    ):
         return one
-    return replace(one, sure=False, before=None, after=None) if one.kind in _BY_RECIPE else one
+    return (
+        replace(one, sure=False, before=None, after=None)
+        if one.kind in _BY_RECIPE
+        else one
+    )
 
 
 def _with_lines_shown(one: Change, file: ParsedFile) -> Change:
-    """A change that moves lines, with all lines from the first to the last that changes."""
+    """A change that moves lines, with all lines from the first to the last that
+    changes."""
     numbers = [edit.line for edit in one.lines]
     before, after = shown_lines(file, one.lines, min(numbers), max(numbers))
     return replace(one, before=before, after=after, conditional=False, note=None)
@@ -253,16 +322,22 @@ def _named_as_called(one: Change, op: str) -> Change:
 
 def _elsewhere(one: Change, row: Unfused, owner: Owner, run: RunFacts) -> Change:
     """The line is of a package, or not known."""
-    source = Source.parse(next(iter(row.users_lines), None)) or Source.parse(row.source)
+    source = Source.parse(next(iter(row.users_lines), None)) or Source.parse(
+        row.source
+    )
     if source is None or not source.has_file:
         return one
     line = from_package(source.at_line)
     if owner is Owner.PACKAGE:
-        return replace(one, where=(line,), note=joined_notes(one.note, IN_A_PACKAGE))
+        return replace(
+            one, where=(line,), note=joined_notes(one.note, IN_A_PACKAGE)
+        )
     if owner is not Owner.TORCH:
         return replace(one, where=(line,))
     if one.kind is ChangeKind.NOT_INPLACE:
-        return replace(one, note="where the module is made", python=ALL_OUT_OF_PLACE)
+        return replace(
+            one, note="where the module is made", python=ALL_OUT_OF_PLACE
+        )
     recipe = recipe_of(row, run)
     how = f"it is called in {line}"
     if recipe is not None and recipe.module is not None:
@@ -279,7 +354,10 @@ def joined_notes(*notes: str | None) -> str:
 def _files(report: Report) -> Sequence[str]:
     """The files of the user's that the report names, else its target's."""
     nodes = [node.user_source for group in report.groups for node in group.nodes]
-    sources = map(Source.parse, [*(line for row in report.unfused for line in row.users_lines), *nodes])
+    sources = map(
+        Source.parse,
+        [*(line for row in report.unfused for line in row.users_lines), *nodes],
+    )
     named = [
         source.file
         for source in sources

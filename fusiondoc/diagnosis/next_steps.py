@@ -1,8 +1,10 @@
-"""What to do now: the plan of a report, at most three changes, best first; or why there is none.
+"""What to do now: the plan of a report, at most three changes, best first; or why
+there is none.
 
-First what keeps the run from being judged at all (an error, too few passes, no fuser), then changes of the
-program and the run by what they gain (``gains.py``). What ``fix`` or ``--try`` refuted in this run is left
-out, and what ``fix`` alone found comes first.
+First what keeps the run from being judged at all (an error, too few passes, no
+fuser), then changes of the program and the run by what they gain (``gains.py``).
+What ``fix`` or ``--try`` refuted in this run is left out, and what ``fix`` alone
+found comes first.
 """
 
 from __future__ import annotations
@@ -20,12 +22,20 @@ from fusiondoc.diagnosis.changes_for_findings import (
     with_lines_repaired,
 )
 from fusiondoc.diagnosis.gains import MOST, MOST_TRIED, PlansFor, Rated, best, tried
-from fusiondoc.diagnosis.groups_kept_apart import prints_between_groups, with_numbers
+from fusiondoc.diagnosis.groups_kept_apart import (
+    prints_between_groups,
+    with_numbers,
+)
 from fusiondoc.diagnosis.joined_changes import joined
 from fusiondoc.diagnosis.nothing_to_do import nothing_to_do
 from fusiondoc.diagnosis.of_fusers.compiled_changes import compiled_changes
 from fusiondoc.diagnosis.of_fusers.te_changes import te_changes
-from fusiondoc.diagnosis.planned_changes import Step, kept_by_fix, planned, planned_step
+from fusiondoc.diagnosis.planned_changes import (
+    Step,
+    kept_by_fix,
+    planned,
+    planned_step,
+)
 from fusiondoc.diagnosis.proofs import Proofs
 from fusiondoc.diagnosis.regions_as_groups import regions_as_groups
 from fusiondoc.diagnosis.rules import Context, RunFacts, of_te
@@ -35,11 +45,13 @@ from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.report import Report
 
 
-def with_plan(report: Report, context: Context, of_rows: SuggestedChanges | None) -> Report:
+def with_plan(
+    report: Report, context: Context, of_rows: SuggestedChanges | None
+) -> Report:
     """The report with what to do now.
 
-    Args:
-        of_rows: what its operators outside groups suggest; None of a report without rows of TorchScript.
+    Args: of_rows: what its operators outside groups suggest; None of a report
+        without rows of TorchScript.
     """
     proofs, refuted = Proofs(report, context.fixes), frozenset[int]()
     blocking = list(blocking_steps(report, context))
@@ -49,8 +61,13 @@ def with_plan(report: Report, context: Context, of_rows: SuggestedChanges | None
         suggested = of_rows.at_lines()
         blocking = list(with_lines_repaired(blocking, suggested, rows))
         refuted = _rows_refuted(suggested, rows, proofs)
-        found = joined((one for one in suggested if not proofs.refutes(one, rows)), rows, run)
-        changes = _changes(found, rows, run, context, proofs)[: MOST - bool(changes)] + changes
+        found = joined(
+            (one for one in suggested if not proofs.refutes(one, rows)), rows, run
+        )
+        changes = (
+            _changes(found, rows, run, context, proofs)[: MOST - bool(changes)]
+            + changes
+        )
     if changes:
         blocking = [one for one in blocking if one.change.codes != ("FD102",)]
     named = {code for one in blocking for code in one.change.codes}
@@ -58,44 +75,71 @@ def with_plan(report: Report, context: Context, of_rows: SuggestedChanges | None
     steps = later_steps(left, context, bool(changes))
     later = [one for one in steps if named.isdisjoint(one.change.codes)]
     first = [*blocking, *faster_products(report, context)]
-    plan = (*_planned(first, report, context), *changes, *_planned(later, report, context))[:MOST]
+    plan = (
+        *_planned(first, report, context),
+        *changes,
+        *_planned(later, report, context),
+    )[:MOST]
     if plan:
-        return replace(report, plan=plan, plan_title=None, plan_note=None, plan_try=None)
+        return replace(
+            report, plan=plan, plan_title=None, plan_note=None, plan_try=None
+        )
     none = nothing_to_do(report, context)
-    return replace(report, plan=(), plan_title=none.verdict.value, plan_note=none.note, plan_try=none.command)
+    return replace(
+        report,
+        plan=(),
+        plan_title=none.verdict.value,
+        plan_note=none.note,
+        plan_try=none.command,
+    )
 
 
 def _of_other_frontends(report: Report, context: Context) -> list[Step]:
     """Of te.ops and of torch.compile, the best of each."""
-    steps = te_changes(of_te(report), context)[:MOST] if report.te is not None else []
+    steps = (
+        te_changes(of_te(report), context)[:MOST] if report.te is not None else []
+    )
     if report.compiled is not None:
         steps += compiled_changes(report, context)[:MOST]
     return steps
 
 
-def _planned(steps: Iterable[Step], report: Report, context: Context) -> list[PlannedChange]:
+def _planned(
+    steps: Iterable[Step], report: Report, context: Context
+) -> list[PlannedChange]:
     return [planned_step(one, report, context) for one in steps]
 
 
-def _rows_refuted(changes: Sequence[Change], report: Report, proofs: Proofs) -> frozenset[int]:
-    """The rows (``Unfused.index``) of which the change was run, and did not help."""
+def _rows_refuted(
+    changes: Sequence[Change], report: Report, proofs: Proofs
+) -> frozenset[int]:
+    """The rows (``Unfused.index``) of which the change was run, and did not
+    help."""
     refuted = [one for one in changes if proofs.refutes(one, report)]
     indices = [report.unfused[row].index for one in refuted for row in one.rows]
     return frozenset(index for index in indices if index is not None)
 
 
 def _without_findings_on(rows: AbstractSet[int], report: Report) -> Report:
-    """The report without findings on these rows alone: their advice was followed, and did not help."""
+    """The report without findings on these rows alone: their advice was followed,
+    and did not help."""
     if not rows:
         return report
-    left = [one for one in report.findings if not one.rows or not rows >= set(one.rows)]
+    left = [
+        one for one in report.findings if not one.rows or not rows >= set(one.rows)
+    ]
     return replace(report, findings=tuple(left))
 
 
 def _changes(
-    found: list[Change], report: Report, run: RunFacts, context: Context, proofs: Proofs
+    found: list[Change],
+    report: Report,
+    run: RunFacts,
+    context: Context,
+    proofs: Proofs,
 ) -> list[PlannedChange]:
-    """The best of the changes that operators outside groups suggest, and what else ``fix`` proved."""
+    """The best of the changes that operators outside groups suggest, and what else
+    ``fix`` proved."""
     found.sort(key=lambda one: -sum(report.unfused[row].count for row in one.rows))
     del found[MOST_TRIED:]
     plans_for = _plans_for(report, run)
@@ -108,17 +152,22 @@ def _changes(
     for one in rated:
         change = planned(one, _with_others(one, rated), report, context)
         if first is not None and one is not first and _with_batch_norm(one.groups):
-            change = replace(change, note="; ".join(filter(None, (change.note, _FOLDED))))
+            change = replace(
+                change, note="; ".join(filter(None, (change.note, _FOLDED)))
+            )
         if _folds(one, report):
             change = replace(change, unlocks=_FOLDS, gain_bytes=None, gain_ms=None)
         changes.append(replace(change, proof=proofs.of(one.change, report)))
     shown = {line for one in rated for line in one.change.lines}
-    found_by_fix = [kept_by_fix(one, report, context) for one in proofs.beside(changes, shown)]
+    found_by_fix = [
+        kept_by_fix(one, report, context) for one in proofs.beside(changes, shown)
+    ]
     return [*found_by_fix, *changes]
 
 
 def _plans_for(report: Report, run: RunFacts) -> PlansFor:
-    """The plans of the run, for what some changes and no others would do to them."""
+    """The plans of the run, for what some changes and no others would do to
+    them."""
     known: dict[tuple[object, ...], Plans] = {}
 
     def plans_for(found: Sequence[Change]) -> Plans:
@@ -136,7 +185,8 @@ def _plans_for(report: Report, run: RunFacts) -> PlansFor:
 
 
 def _rows_joined(found: Sequence[Change]) -> frozenset[int]:
-    """Rows that change a part of a tensor, and whose change joins the whole anew."""
+    """Rows that change a part of a tensor, and whose change joins the whole
+    anew."""
     return frozenset(row for one in found if one.joins for row in one.rows)
 
 
@@ -150,38 +200,52 @@ _BETWEEN_REGIONS = (
 
 
 def _between_regions(found: Sequence[Change], report: Report) -> frozenset[int]:
-    """Rows that end a differentiable graph, or are outside all of them, and no longer are; of a run without
-    these graphs none."""
+    """Rows that end a differentiable graph, or are outside all of them, and no
+    longer are; of a run without these graphs none."""
     between: set[int] = set()
-    if not any(node.kind == "region" for program in report.programs for node in program.nodes):
+    if not any(
+        node.kind == "region"
+        for program in report.programs
+        for node in program.nodes
+    ):
         return frozenset()
     for one in found:
         for row in one.rows:
-            if one.kind in _BETWEEN_REGIONS or report.unfused[row].reason.code == "FD231":
+            if (
+                one.kind in _BETWEEN_REGIONS
+                or report.unfused[row].reason.code == "FD231"
+            ):
                 between.add(row)
     return frozenset(between)
 
 
 def _with_others(one: Rated, plan: Sequence[Rated]) -> list[int]:
-    """The numbers in the plan, from 1, of other changes that make the same groups."""
+    """The numbers in the plan, from 1, of other changes that make the same
+    groups."""
     return [number for number, other in enumerate(plan, 1) if one.counts_on(other)]
 
 
 _FOLDED = "counted before 1, which folds batch_norm into convolutions: after it these groups are without it"
-"""torch/csrc/jit/passes/fold_conv_bn.cpp, which ``torch.jit.freeze`` runs (torch/jit/_freeze.py, 2.13)."""
+"""torch/csrc/jit/passes/fold_conv_bn.cpp, which ``torch.jit.freeze`` runs
+(torch/jit/_freeze.py, 2.13)."""
 _FOLDS = "batch_norm goes into the convolutions before it; the frozen run shows what fuses then"
 
 
 def _folds_groups_of_others(plan: Sequence[Rated]) -> Rated | None:
-    """The change that freezes, if groups of another one have a batch norm: what freezing leaves of these is
-    known only after it, so it comes first."""
+    """The change that freezes, if groups of another one have a batch norm: what
+    freezing leaves of these is known only after it, so it comes first."""
     freezing = [one for one in plan if one.change.kind is ChangeKind.FREEZE]
     others = [one for one in plan if one.change.kind is not ChangeKind.FREEZE]
-    return freezing[0] if freezing and any(_with_batch_norm(one.groups) for one in others) else None
+    return (
+        freezing[0]
+        if freezing and any(_with_batch_norm(one.groups) for one in others)
+        else None
+    )
 
 
 def _folds(one: Rated, report: Report) -> bool:
-    """Whether it folds batch norms into convolutions: what fuses then is not known before."""
+    """Whether it folds batch norms into convolutions: what fuses then is not known
+    before."""
     if one.change.folded:
         return True
     freezes = one.change.kind is ChangeKind.FREEZE
@@ -189,7 +253,8 @@ def _folds(one: Rated, report: Report) -> bool:
 
 
 def _behind_convolutions(report: Report) -> bool:
-    """Whether a batch norm has its input from a convolution, which freezing makes one of."""
+    """Whether a batch norm has its input from a convolution, which freezing makes
+    one of."""
     return any(
         "batch_norm" in program.nodes[b].op and "conv" in program.nodes[a].op
         for program in report.programs

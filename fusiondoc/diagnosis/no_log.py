@@ -6,10 +6,16 @@ from fusiondoc.model.report import Report
 
 
 def is_no_log(report: Report) -> bool:
-    """Whether no line of a log, which is no capture, is of torch or tells of an error: a program, a text, or
-    the output of a run that logged nothing. An empty log is one too."""
+    """Whether no line of a log, which is no capture, is of torch or tells of an
+    error: a program, a text, or the output of a run that logged nothing. An empty
+    log is one too."""
     stats = report.parse
-    if stats.recognised or stats.unrecognised or report.target.of_capture or report.target.capture:
+    if (
+        stats.recognised
+        or stats.unrecognised
+        or report.target.of_capture
+        or report.target.capture
+    ):
         return False
     return any(f.code == "FD901" for f in report.findings) and all(
         f.code == "FD901" or f.severity == "note" for f in report.findings
@@ -17,6 +23,7 @@ def is_no_log(report: Report) -> bool:
 
 
 def program_of(report: Report) -> str | None:
-    """The Python file that was read as a log; None where the log has another name, or there are several."""
+    """The Python file that was read as a log; None where the log has another name,
+    or there are several."""
     name = report.target.name or ""
     return name if name.endswith(".py") and ", " not in name else None

@@ -1,5 +1,5 @@
-"""Why a plan has no change: all is fused, no change is known, or the log does not show it; with the numbers,
-and what takes the time then."""
+"""Why a plan has no change: all is fused, no change is known, or the log does not
+show it; with the numbers, and what takes the time then."""
 
 from __future__ import annotations
 
@@ -41,14 +41,17 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class NothingToDo:
-    """The verdict, and why, with the numbers. ``command``: tries what only a run shows."""
+    """The verdict, and why, with the numbers. ``command``: tries what only a run
+    shows."""
 
     verdict: Verdict
     note: str
     command: str | None = None
 
 
-_MADE_NO_GROUP = "The run was interrupted before a group was made: run it again to the end"
+_MADE_NO_GROUP = (
+    "The run was interrupted before a group was made: run it again to the end"
+)
 
 
 def nothing_to_do(report: Report, context: Context) -> NothingToDo:
@@ -69,31 +72,53 @@ def nothing_to_do(report: Report, context: Context) -> NothingToDo:
     if _may_have_died(report):
         parts.append("how the process ended is not in the log (FD303)")
     if written_otherwise:
-        parts.append(f"{count(in_place, 'operator')} in place could be, written otherwise (FD230)")
+        parts.append(
+            f"{count(in_place, 'operator')} in place could be, written otherwise (FD230)"
+        )
     note = "; ".join(filter(None, parts))
     if written_otherwise or not _nothing_is_left(rows):
         return _not_found(report, note, context)
     elsewhere = bool(time.helps) or _none_is_taken(rows) or _may_have_died(report)
-    return NothingToDo(Verdict.NOT_ABOUT_FUSION if elsewhere else Verdict.NOTHING, note)
+    return NothingToDo(
+        Verdict.NOT_ABOUT_FUSION if elsewhere else Verdict.NOTHING, note
+    )
 
 
 def _without_rows(report: Report) -> NothingToDo:
     """Of a report without a group or an operator outside."""
     if report.views_alone:
-        return NothingToDo(Verdict.NOTHING, "The graphs hold views alone, and no kernel computes a view")
+        return NothingToDo(
+            Verdict.NOTHING,
+            "The graphs hold views alone, and no kernel computes a view",
+        )
     why = without_plan(report.frontend)
-    return NothingToDo(Verdict.NOT_KNOWN, f"{why[:1].upper()}{why[1:]}, so it does not show what to change")
+    return NothingToDo(
+        Verdict.NOT_KNOWN,
+        f"{why[:1].upper()}{why[1:]}, so it does not show what to change",
+    )
 
 
 def _without_a_pass(report: Report) -> str:
     """Why no fusion pass ran, where nothing is to be done about that."""
-    note = next((one for one in report.findings if one.code == "FD102" and one.nothing_to_do), None)
-    return f"{note.message[:1].lower()}{note.message[1:]}" if note is not None else ""
+    note = next(
+        (
+            one
+            for one in report.findings
+            if one.code == "FD102" and one.nothing_to_do
+        ),
+        None,
+    )
+    return (
+        f"{note.message[:1].lower()}{note.message[1:]}" if note is not None else ""
+    )
 
 
 def _of_compiled(report: Report) -> NothingToDo | None:
-    """Of a run of torch.compile whose log lacks operators, or whose kernels share tensors."""
-    lacking = next((finding for finding in report.findings if finding.code == "FD923"), None)
+    """Of a run of torch.compile whose log lacks operators, or whose kernels share
+    tensors."""
+    lacking = next(
+        (finding for finding in report.findings if finding.code == "FD923"), None
+    )
     if lacking is not None:
         return NothingToDo(Verdict.NOT_KNOWN, lacking.message)
     if report.compiled is not None and report.boundaries:
@@ -102,8 +127,11 @@ def _of_compiled(report: Report) -> NothingToDo | None:
 
 
 def _largest_boundary(report: Report) -> str:
-    """What goes through memory between kernels and calls, and the largest part of it."""
-    known = [one.bytes * one.count for one in report.boundaries if one.bytes is not None]
+    """What goes through memory between kernels and calls, and the largest part of
+    it."""
+    known = [
+        one.bytes * one.count for one in report.boundaries if one.bytes is not None
+    ]
     first = report.boundaries[0]
     ends = f"{first.producer.group or first.producer.op} and {first.consumer.group or first.consumer.op}"
     why = f": {first.cause.text}" if first.cause is not None else ""
@@ -116,12 +144,16 @@ def _largest_boundary(report: Report) -> str:
 
 
 def _may_have_died(report: Report) -> bool:
-    """Whether the log ends where a group runs, and does not show how the process ended."""
-    return any(one.code == "FD303" and one.severity == "note" for one in report.findings)
+    """Whether the log ends where a group runs, and does not show how the process
+    ended."""
+    return any(
+        one.code == "FD303" and one.severity == "note" for one in report.findings
+    )
 
 
 def _nothing_is_left(report: Report) -> bool:
-    """Whether all that the fuser can take is fused, and is most; or it can take none, or nothing ran."""
+    """Whether all that the fuser can take is fused, and is most; or it can take
+    none, or nothing ran."""
     if report.coverage.fraction == 1.0 and report.groups:
         return not _most_is_without_a_rule(report)
     if _none_is_taken(report):
@@ -130,11 +162,16 @@ def _nothing_is_left(report: Report) -> bool:
 
 
 def _none_is_taken(report: Report) -> bool:
-    return report.coverage.ops_total == 0 and not report.groups and _count_outside(report) > 0
+    return (
+        report.coverage.ops_total == 0
+        and not report.groups
+        and _count_outside(report) > 0
+    )
 
 
 def _count_outside(report: Report, code: str | None = None) -> int:
-    """Operators outside groups that ran; those with this reason, where one is given."""
+    """Operators outside groups that ran; those with this reason, where one is
+    given."""
     rows = report.rows_that_may_have_run
     return sum(row.count for row in rows if code is None or row.reason.code == code)
 
@@ -151,7 +188,9 @@ def _not_found(report: Report, note: str, context: Context) -> NothingToDo:
         return NothingToDo(Verdict.TRIED, note, command)
     if mine and command is None:
         note += f"; {_OF_LOG}"
-    return NothingToDo(Verdict.NOT_TRIED if mine else Verdict.NOT_FOUND, note, command)
+    return NothingToDo(
+        Verdict.NOT_TRIED if mine else Verdict.NOT_FOUND, note, command
+    )
 
 
 _OF_LOG = "what a log does not show, fusiondoc fix FILE.py tries on the program"
@@ -173,7 +212,10 @@ def _number(left: int) -> str:
 def _fused(report: Report, each: EachRank | None) -> str:
     """How much is fused, of what the fuser can take."""
     cover = report.coverage
-    fuser = takers(report.fuser.effective or report.fuser.requested, TE if report.te is not None else None)
+    fuser = takers(
+        report.fuser.effective or report.fuser.requested,
+        TE if report.te is not None else None,
+    )
     on_each = f"On {each.whose}: " if each is not None else ""
     if report.groups and cover.fraction == 1.0:
         whose = f"{each.whose} has " if each is not None else ""
@@ -195,7 +237,8 @@ def _fused(report: Report, each: EachRank | None) -> str:
 
 @dataclass(frozen=True)
 class _TimeOutside:
-    """What takes the time beside the groups, and what helps against that; "" where nothing is known."""
+    """What takes the time beside the groups, and what helps against that; "" where
+    nothing is known."""
 
     spent: str = ""
     helps: str = ""
@@ -214,8 +257,14 @@ _LEAST_SHARE = 0.1
 
 
 def _of_step(steps: Steps) -> _TimeOutside:
-    others = [part for part in steps.parts if part.what != GROUPS and part.share >= _LEAST_SHARE]
-    if steps.disturbed or not others:  # its shares are those of a step that nobody else runs
+    others = [
+        part
+        for part in steps.parts
+        if part.what != GROUPS and part.share >= _LEAST_SHARE
+    ]
+    if (
+        steps.disturbed or not others
+    ):  # its shares are those of a step that nobody else runs
         return _TimeOutside()
     named = ", ".join(f"{part.what} ({part.share:.0%})" for part in others[:2])
     waits = others[0].what == IDLE and others[0].share >= 0.5
@@ -224,27 +273,38 @@ def _of_step(steps: Steps) -> _TimeOutside:
 
 
 def _rest(report: Report) -> str:
-    """The operators that kernels of libraries compute, those between them, and those without a rule."""
+    """The operators that kernels of libraries compute, those between them, and
+    those without a rule."""
     rows = rows_by_index(report)
     named = {}
     for one in report.findings:
         if one.code == "FD236" and one.remedy is not None:
-            named[one.remedy.nothing] = listed([rows[index] for index in one.rows if index in rows])
+            named[one.remedy.nothing] = listed(
+                [rows[index] for index in one.rows if index in rows]
+            )
     parts = []
     if Nothing.LIBRARY in named:
         parts.append(f"kernels of libraries ({named[Nothing.LIBRARY]})")
         if Nothing.BETWEEN_LIBRARIES in named:
-            parts.append(f"single operators between them ({named[Nothing.BETWEEN_LIBRARIES]})")
+            parts.append(
+                f"single operators between them ({named[Nothing.BETWEEN_LIBRARIES]})"
+            )
     alone = _without_a_rule(report)
     if alone:
-        parts.append(f"operators without a rule ({listed(alone)}), each a launch of its own")
+        parts.append(
+            f"operators without a rule ({listed(alone)}), each a launch of its own"
+        )
     *first, last = parts or [""]
-    return f"the rest are {' and '.join(filter(None, (', '.join(first), last)))}" if last else ""
+    return (
+        f"the rest are {' and '.join(filter(None, (', '.join(first), last)))}"
+        if last
+        else ""
+    )
 
 
 def _without_a_rule(report: Report) -> list[Unfused]:
-    """Rows that the fuser has no rule for, whatever their arguments, and that launch kernels of their own;
-    not those of libraries."""
+    """Rows that the fuser has no rule for, whatever their arguments, and that
+    launch kernels of their own; not those of libraries."""
     fuser, torch = report.fuser.effective, report.environment.get("torch")
     return [
         row
@@ -257,5 +317,8 @@ def _without_a_rule(report: Report) -> list[Unfused]:
 
 
 def _most_is_without_a_rule(report: Report) -> bool:
-    """Whether such operators outnumber the groups: most launches are then theirs."""
-    return sum(row.count for row in _without_a_rule(report)) > sum(one.count for one in report.first_groups)
+    """Whether such operators outnumber the groups: most launches are then
+    theirs."""
+    return sum(row.count for row in _without_a_rule(report)) > sum(
+        one.count for one in report.first_groups
+    )

@@ -1,4 +1,5 @@
-"""An operator in its plan, and what it reaches there through views: what the rules for reasons look at."""
+"""An operator in its plan, and what it reaches there through views: what the rules
+for reasons look at."""
 
 from __future__ import annotations
 
@@ -19,7 +20,11 @@ from fusiondoc.parsers.jit import OUT_OF_CONTAINERS
 from fusiondoc.parsers.jit.flow import GROUP, OPERATOR, FlowNode
 from fusiondoc.parsers.rows.unfused_rows import Outside
 
-NOTHING_TO_GAIN = VIEWS | MAKERS | {"aten::contiguous", "prim::GetAttr", "prim::data", "prim::ConstantChunk"}
+NOTHING_TO_GAIN = (
+    VIEWS
+    | MAKERS
+    | {"aten::contiguous", "prim::GetAttr", "prim::data", "prim::ConstantChunk"}
+)
 
 MOST_BEHIND = 1_000
 """Nodes in each ring around what stands next to an operator."""
@@ -32,7 +37,8 @@ class Reach(NamedTuple):
     """What could be fused with it, and the views between them."""
     barriers: tuple[FlowNode, ...]
     whole: bool
-    """Nothing beyond the bounds of ``parsers/jit/hubs.py`` and Graph.most_passed was left out."""
+    """Nothing beyond the bounds of ``parsers/jit/hubs.py`` and Graph.most_passed
+    was left out."""
 
 
 def _comparable(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
@@ -59,7 +65,9 @@ graph_of = once_a_flow(graph_of_flow)
 class Place:
     """An operator in its plan."""
 
-    def __init__(self, outside: Outside, fuser: str | None, torch: str | None = None) -> None:
+    def __init__(
+        self, outside: Outside, fuser: str | None, torch: str | None = None
+    ) -> None:
         self.flow = outside.flow
         self.loose = outside.node
         self.node = self.flow.nodes[self.loose.node]
@@ -82,7 +90,8 @@ class Place:
 
     @property
     def catalogue(self) -> frozenset[str]:
-        """What the fuser of this run can take; of any fuser where it is not known which ran."""
+        """What the fuser of this run can take; of any fuser where it is not known
+        which ran."""
         if self.fuser is None:
             return taken_by_any()
         facts = facts_of(self.fuser)
@@ -100,16 +109,22 @@ class Place:
     def reach(self, side: Side) -> Reach:
         """What stands next to it on one side."""
         nodes = self.flow.nodes
-        found = graph_of(self.flow).reach([self.node.index], side, self._sees_through)
+        found = graph_of(self.flow).reach(
+            [self.node.index], side, self._sees_through
+        )
         partners: list[tuple[FlowNode, tuple[FlowNode, ...]]] = []
         barriers: list[FlowNode] = []
         for index, views in found.ends:
             if self._may_join(nodes[index]):
-                partners.append((nodes[index], tuple(nodes[view] for view in views)))
+                partners.append(
+                    (nodes[index], tuple(nodes[view] for view in views))
+                )
             elif nodes[index].op not in MAKERS:
                 barriers.append(nodes[index])
         shortened = self.flow.shortened[side == "after"]
-        whole = found.whole and shortened.isdisjoint((self.node.index, *found.passed))
+        whole = found.whole and shortened.isdisjoint(
+            (self.node.index, *found.passed)
+        )
         return Reach(tuple(partners), tuple(barriers), whole)
 
     def _may_join(self, node: FlowNode) -> bool:
@@ -123,8 +138,8 @@ class Place:
         return index not in self.refused and node.op in self.catalogue_of_views
 
     def behind(self, barrier: FlowNode, side: Side) -> FlowNode | None:
-        """The nearest thing that could be fused, up to three operators away, behind a barrier. Of equally
-        near ones it is that on its far side."""
+        """The nearest thing that could be fused, up to three operators away, behind
+        a barrier. Of equally near ones it is that on its far side."""
         far = barrier.before if side == "before" else barrier.after
         seen = {self.node.index, barrier.index}
         ring = sorted(self.neighbours(barrier), key=lambda n: n.index not in far)
@@ -134,7 +149,9 @@ class Place:
             for node in ring:
                 if self.joinable(node) and node.block == self.node.block:
                     return node
-            ring = list(islice((n for r in ring for n in self.neighbours(r)), MOST_BEHIND))
+            ring = list(
+                islice((n for r in ring for n in self.neighbours(r)), MOST_BEHIND)
+            )
         return None
 
     @property
@@ -144,7 +161,9 @@ class Place:
             return views_of_any()
         facts = facts_of(self.fuser)
         if facts.operators.views_in is not None:
-            return facts.operators.views_in(parse_version(self.torch) if self.torch is not None else None)
+            return facts.operators.views_in(
+                parse_version(self.torch) if self.torch is not None else None
+            )
         return self.catalogue & VIEWS
 
     def neighbours(self, node: FlowNode) -> list[FlowNode]:
@@ -152,26 +171,35 @@ class Place:
 
 
 def by_version(place: Place, op: str) -> NewerRule | None:
-    """The rule of a later version than the oldest that has the fuser, where nothing tells which torch ran;
-    None where that is known, or all have the rule."""
+    """The rule of a later version than the oldest that has the fuser, where nothing
+    tells which torch ran; None where that is known, or all have the rule."""
     facts = facts_of(place.fuser)
-    if place.torch is not None or facts.operators.rule_since is None or facts.limits.since is None:
+    if (
+        place.torch is not None
+        or facts.operators.rule_since is None
+        or facts.limits.since is None
+    ):
         return None
     since = facts.operators.rule_since(op)
     if since is None or since <= facts.limits.since:
         return None
-    return NewerRule(".".join(map(str, since)), torch_known=False, fuser=place.fuser)
+    return NewerRule(
+        ".".join(map(str, since)), torch_known=False, fuser=place.fuser
+    )
 
 
 def is_of_a_formula(source: str | None) -> bool:
-    """Whether a node stands in a gradient formula of torch (torch/csrc/jit/runtime/symbolic_script.cpp), not
-    in the program."""
+    """Whether a node stands in a gradient formula of torch
+    (torch/csrc/jit/runtime/symbolic_script.cpp), not in the program."""
     return source is not None and source.startswith("<string>")
 
 
 def container_of(node: FlowNode) -> Container | None:
-    """Whether its tensors come out of a dict or list, or go into an attribute of an object."""
-    if any(one.maker in OUT_OF_CONTAINERS and one.by is None for one in node.operands):
+    """Whether its tensors come out of a dict or list, or go into an attribute of an
+    object."""
+    if any(
+        one.maker in OUT_OF_CONTAINERS and one.by is None for one in node.operands
+    ):
         return "out_of_container"
     return "into_object" if node.stored else None
 

@@ -1,9 +1,17 @@
-"""The plans of a run as graphs with their rows, as the fuser left them and with their groups taken apart."""
+"""The plans of a run as graphs with their rows, as the fuser left them and with
+their groups taken apart."""
 
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Collection,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from collections.abc import Set as AbstractSet
 
 from fusiondoc.graph import Graph, graph_of
@@ -13,7 +21,8 @@ from fusiondoc.model.report import Group, Program, ProgramNode
 
 PlanGraph = Graph[ProgramNode]
 REGION = "prim::DifferentiableGraph"
-"""A node with it is a group where what ends the differentiable graph goes, and may join others then."""
+"""A node with it is a group where what ends the differentiable graph goes, and may
+join others then."""
 
 
 @dataclass(frozen=True)
@@ -22,18 +31,22 @@ class PlanOfRun:
 
     graph: PlanGraph
     rows: Sequence[int | None]
-    """For each node the position of its row in ``report.unfused``; None without one."""
+    """For each node the position of its row in ``report.unfused``; None without
+    one."""
     waits: Sequence[tuple[int, int]]
     """The second node needs the first, and takes no tensor of it on an edge."""
     stops: Mapping[int | None, Sequence[int]]
-    """Block -> of each side effect in it that no group reaches across, how many nodes stand before it."""
+    """Block -> of each side effect in it that no group reaches across, how many
+    nodes stand before it."""
     whole: PlanGraph
-    """The plan with whole groups: ``graph`` itself, or that of which the groups are taken apart in it."""
+    """The plan with whole groups: ``graph`` itself, or that of which the groups are
+    taken apart in it."""
     origin: Sequence[int]
     """For each node the node of ``whole`` that it is, or is a part of."""
 
     def stops_between(self, maker: int, taker: int) -> bool:
-        """Whether such a side effect stands between two nodes, in the block of the second."""
+        """Whether such a side effect stands between two nodes, in the block of the
+        second."""
         stops = self.stops.get(self.graph.nodes[taker].inside, ())
         return bisect(stops, maker) < bisect(stops, taker)
 
@@ -42,11 +55,16 @@ class PlanOfRun:
         return self.graph is not self.whole
 
     def are_kept_apart(self, maker: int, taker: int) -> bool:
-        """Whether they are of two groups of one block that the run did not join, and nothing that a change
-        could take away is between. Those of two blocks were kept apart by the branch between them."""
+        """Whether they are of two groups of one block that the run did not join,
+        and nothing that a change could take away is between. Those of two blocks
+        were kept apart by the branch between them."""
         one, other = self.origin[maker], self.origin[taker]
         first, last = self.whole.nodes[one], self.whole.nodes[other]
-        if one == other or not first.kind == last.kind == "group" or first.inside != last.inside:
+        if (
+            one == other
+            or not first.kind == last.kind == "group"
+            or first.inside != last.inside
+        ):
             return False
         return self.whole.detour(one, other) is None
 
@@ -56,7 +74,9 @@ class PlanOfRun:
         return [row for row in changed if row in mine]
 
 
-def plan_of(program: Program, position: Mapping[int | None, int], stops: bool) -> PlanOfRun:
+def plan_of(
+    program: Program, position: Mapping[int | None, int], stops: bool
+) -> PlanOfRun:
     """
     Args:
         position: of each row in ``report.unfused``.
@@ -91,9 +111,12 @@ def plan_taken_apart(plan: PlanOfRun, groups: Mapping[str, Group]) -> PlanOfRun:
     )
 
 
-def made_otherwise(plan: PlanOfRun, unchanged: Sequence[Sequence[int]]) -> frozenset[int]:
-    """Nodes of the plan with whole groups of which the plan with its groups taken apart gives others, though
-    nothing changed: what the fuser makes of these with a change is not known.
+def made_otherwise(
+    plan: PlanOfRun, unchanged: Sequence[Sequence[int]]
+) -> frozenset[int]:
+    """Nodes of the plan with whole groups of which the plan with its groups taken
+    apart gives others, though nothing changed: what the fuser makes of these with a
+    change is not known.
 
     Args:
         unchanged: its groups.
@@ -102,11 +125,13 @@ def made_otherwise(plan: PlanOfRun, unchanged: Sequence[Sequence[int]]) -> froze
 
 
 def parted_by_order(
-    plan: PlanOfRun, groups: Sequence[Sequence[int]], unmerged: Sequence[Sequence[int]]
+    plan: PlanOfRun,
+    groups: Sequence[Sequence[int]],
+    unmerged: Sequence[Sequence[int]],
 ) -> int:
-    """How many more these are, as parts of a group of the run stand in several of which none waits for
-    another. In which order these groups follow each other, and so which are merged, is not known: a plan has
-    the order after the pass.
+    """How many more these are, as parts of a group of the run stand in several of
+    which none waits for another. In which order these groups follow each other, and
+    so which are merged, is not known: a plan has the order after the pass.
 
     Args:
         unmerged: the groups before neighbours are merged.
@@ -116,14 +141,18 @@ def parted_by_order(
     for nodes in _parts_of_groups(plan):
         number = len({home[node] for node in nodes if node in home})
         parts = {before[node] for node in nodes if node in before}
-        if number > 1 and not any(_reaches(plan, unmerged[one], parts - {one}, before) for one in parts):
+        if number > 1 and not any(
+            _reaches(plan, unmerged[one], parts - {one}, before) for one in parts
+        ):
             found += number - 1
     return found
 
 
 def _homes(groups: Sequence[Sequence[int]]) -> dict[int, int]:
     """Node -> its group."""
-    return {node: number for number, members in enumerate(groups) for node in members}
+    return {
+        node: number for number, members in enumerate(groups) for node in members
+    }
 
 
 def _parts_of_groups(plan: PlanOfRun) -> Collection[Sequence[int]]:
@@ -135,8 +164,14 @@ def _parts_of_groups(plan: PlanOfRun) -> Collection[Sequence[int]]:
     return found.values()
 
 
-def _reaches(plan: PlanOfRun, start: Sequence[int], ends: Container[int], home: Mapping[int, int]) -> bool:
-    """Whether something that a group makes goes to one of other groups, also through further groups."""
+def _reaches(
+    plan: PlanOfRun,
+    start: Sequence[int],
+    ends: Container[int],
+    home: Mapping[int, int],
+) -> bool:
+    """Whether something that a group makes goes to one of other groups, also
+    through further groups."""
     of_groups: dict[int, list[int]] = {}
     for node, number in home.items():
         of_groups.setdefault(number, []).append(node)
@@ -152,11 +187,15 @@ def _reaches(plan: PlanOfRun, start: Sequence[int], ends: Container[int], home: 
     return False
 
 
-def _made_otherwise(plan: PlanOfRun, unchanged: Sequence[Sequence[int]]) -> Iterator[int]:
+def _made_otherwise(
+    plan: PlanOfRun, unchanged: Sequence[Sequence[int]]
+) -> Iterator[int]:
     home: dict[int, set[int]] = {}
     for number, members in enumerate(unchanged):
         origins = {plan.origin[node] for node in members}
-        if len(origins) > 1 and not any(plan.whole.nodes[one].op == REGION for one in origins):
+        if len(origins) > 1 and not any(
+            plan.whole.nodes[one].op == REGION for one in origins
+        ):
             yield from origins
         for origin in origins:
             home.setdefault(origin, set()).add(number)
@@ -167,9 +206,10 @@ def _made_otherwise(plan: PlanOfRun, unchanged: Sequence[Sequence[int]]) -> Iter
 
 
 def may_stand_between(plan: PlanOfRun, groups: Sequence[Sequence[int]]) -> bool:
-    """Whether a new group may have stood between two parts of a group of the run that share nothing. The
-    fuser tries to join each group with the one before it, and moves what the later one needs up with it: a
-    group between the two would have been tried first.
+    """Whether a new group may have stood between two parts of a group of the run
+    that share nothing. The fuser tries to join each group with the one before it,
+    and moves what the later one needs up with it: a group between the two would
+    have been tried first.
 
     Args:
         groups: of the plan with its groups taken apart, with the changes.
@@ -190,14 +230,19 @@ def may_stand_between(plan: PlanOfRun, groups: Sequence[Sequence[int]]) -> bool:
 
 
 def _holds_of_run(plan: PlanOfRun, members: Sequence[int]) -> bool:
-    return any(plan.whole.nodes[plan.origin[index]].kind == "group" for index in members)
+    return any(
+        plan.whole.nodes[plan.origin[index]].kind == "group" for index in members
+    )
 
 
 def _stands_between(
-    graph: PlanGraph, parts: Sequence[AbstractSet[int]], groups: Iterable[AbstractSet[int]]
+    graph: PlanGraph,
+    parts: Sequence[AbstractSet[int]],
+    groups: Iterable[AbstractSet[int]],
 ) -> bool:
-    """Whether one of these groups leads to some of the parts and not to others, or leads to none and stands
-    between the first part and what takes the result of one."""
+    """Whether one of these groups leads to some of the parts and not to others, or
+    leads to none and stands between the first part and what takes the result of
+    one."""
     start = min(min(part) for part in parts)
     end = max(_first_taker(graph, part) for part in parts)
     makers = [_makers_of(graph, part) for part in parts]
@@ -224,12 +269,17 @@ def _makers_of(graph: PlanGraph, nodes: Iterable[int]) -> set[int]:
 
 
 def _first_taker(graph: PlanGraph, part: AbstractSet[int]) -> int:
-    """The first node that takes a result of a part; one past the last where none does."""
-    takers = (taker for node in part for taker in graph.after[node] if taker not in part)
+    """The first node that takes a result of a part; one past the last where none
+    does."""
+    takers = (
+        taker for node in part for taker in graph.after[node] if taker not in part
+    )
     return min(takers, default=len(graph.nodes))
 
 
-def _by_block(stops: Iterable[tuple[int, int | None]]) -> Mapping[int | None, Sequence[int]]:
+def _by_block(
+    stops: Iterable[tuple[int, int | None]],
+) -> Mapping[int | None, Sequence[int]]:
     found: dict[int | None, list[int]] = {}
     for before, block in stops:
         found.setdefault(block, []).append(before)

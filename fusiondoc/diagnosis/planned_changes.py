@@ -1,4 +1,5 @@
-"""A change as the plan shows it: what to write, what it lets fuse, and the command that proves it."""
+"""A change as the plan shows it: what to write, what it lets fuse, and the command
+that proves it."""
 
 from __future__ import annotations
 
@@ -7,19 +8,32 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fusiondoc.changes.change import Change
-from fusiondoc.diagnosis.commands import can_run_again, command_of, run_again, to_keep
+from fusiondoc.diagnosis.commands import (
+    can_run_again,
+    command_of,
+    run_again,
+    to_keep,
+)
 from fusiondoc.diagnosis.gains import Rated
 from fusiondoc.diagnosis.proofs import by_fix
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.unlocked import Brought, WouldBeGroup
 from fusiondoc.model import count, dataclass
-from fusiondoc.model.change_plan import ChangeKind, Edit, PlannedChange, Proof, TriedFix
+from fusiondoc.model.change_plan import (
+    ChangeKind,
+    Edit,
+    PlannedChange,
+    Proof,
+    TriedFix,
+)
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.remedies import AS_REQUESTED, Setting
 from fusiondoc.model.report import Report
 
 
-def planned(rated: Rated, with_others: Sequence[int], report: Report, context: Context) -> PlannedChange:
+def planned(
+    rated: Rated, with_others: Sequence[int], report: Report, context: Context
+) -> PlannedChange:
     """The change in words.
 
     Args:
@@ -52,30 +66,38 @@ def planned(rated: Rated, with_others: Sequence[int], report: Report, context: C
 
 
 def _to_apply(edits: tuple[Edit, ...], context: Context) -> tuple[Edit, ...]:
-    """Edits that a program may apply: none of sources that came with the capture of another."""
+    """Edits that a program may apply: none of sources that came with the capture of
+    another."""
     return edits if context.request is None or context.own else ()
 
 
 def _further_lines(where: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ...]:
-    """The positions that change beside the first, without lines that stay and have new ones behind them."""
-    changed = [edit for edit in edits if not edit.after.startswith(f"{edit.before}\n")]
-    return tuple(dict.fromkeys([*where, *(f"{edit.file}:{edit.line}" for edit in changed)]))[1:]
+    """The positions that change beside the first, without lines that stay and have
+    new ones behind them."""
+    changed = [
+        edit for edit in edits if not edit.after.startswith(f"{edit.before}\n")
+    ]
+    return tuple(
+        dict.fromkeys([*where, *(f"{edit.file}:{edit.line}" for edit in changed)])
+    )[1:]
 
 
 @dataclass(frozen=True)
 class Step:
-    """A change that a finding, or an operator of another frontend, asks for: what it brings is known without
-    the plans of TorchScript."""
+    """A change that a finding, or an operator of another frontend, asks for: what
+    it brings is known without the plans of TorchScript."""
 
     change: Change
     brings: str
     """In words."""
     milliseconds: float | None = None
-    """Of a step of the profiled run that it can save at most, where they are known."""
+    """Of a step of the profiled run that it can save at most, where they are
+    known."""
     bytes: int | None = None
     """That it saves in memory traffic of a run, where they are known."""
     operators: int = 0
-    """That it brings into groups; ``ops``: the kinds of the operators that are changed."""
+    """That it brings into groups; ``ops``: the kinds of the operators that are
+    changed."""
     ops: tuple[str, ...] = ()
     command: str | None = None
     """What proves it; None: the run with the setting of the change."""
@@ -86,7 +108,11 @@ class Step:
 def planned_step(step: Step, report: Report, context: Context) -> PlannedChange:
     """The step in words."""
     one = step.change
-    command = command_of(report, context, one.setting) if step.command is None else step.command
+    command = (
+        command_of(report, context, one.setting)
+        if step.command is None
+        else step.command
+    )
     before, after = _lines(one)
     return PlannedChange(
         change=one.title,
@@ -120,7 +146,9 @@ def kept_by_fix(one: TriedFix, report: Report, context: Context) -> PlannedChang
         where=f"{first.file}:{first.line}",
         before=first.before.strip(),
         after=without_indents(first.after),
-        unlocks=f"{count(more, 'operator')} more in groups" if more > 0 else "fewer kernels and operators",
+        unlocks=f"{count(more, 'operator')} more in groups"
+        if more > 0
+        else "fewer kernels and operators",
         gain_ms=None,
         gain_bytes=None,
         command=command_of_fix(report, context),
@@ -135,7 +163,8 @@ def kept_by_fix(one: TriedFix, report: Report, context: Context) -> PlannedChang
 
 
 def command_of_fix(report: Report, context: Context) -> str:
-    """The run of ``fix`` that makes a change, where the program can be run again."""
+    """The run of ``fix`` that makes a change, where the program can be run
+    again."""
     if context.request is not None and can_be_fixed(context):
         return run_again(context.request, command="fix")
     return command_of(report, context)
@@ -150,7 +179,8 @@ _SHOWS_ALL_LINES = (ChangeKind.SPLIT, ChangeKind.MOVE, ChangeKind.MOVE_VIEW)
 
 
 def _lines(one: Change) -> tuple[str | None, str | None]:
-    """The first line as it stands, and changed; without a file how the operator is called, and is to be."""
+    """The first line as it stands, and changed; without a file how the operator is
+    called, and is to be."""
     if not one.lines or one.kind in _SHOWS_ALL_LINES:
         return one.before, one.after
     first = one.lines[0]
@@ -158,11 +188,15 @@ def _lines(one: Change) -> tuple[str | None, str | None]:
 
 
 def _in_their_names(one: Change) -> str:
-    """``Write out = out + x instead of out += x``: with the names of the line, if it is one short line."""
+    """``Write out = out + x instead of out += x``: with the names of the line, if
+    it is one short line."""
     if one.kind is not ChangeKind.OUT_OF_PLACE or len(one.lines) != 1:
         return one.title
     edit = one.lines[0]
-    before, after = (re.sub(r"\s*#[^\"']*$", "", text.strip()) for text in (edit.before, edit.after))
+    before, after = (
+        re.sub(r"\s*#[^\"']*$", "", text.strip())
+        for text in (edit.before, edit.after)
+    )
     short = len(before) <= _SHORT and "\n" not in after
     return f"Write {after} instead of {before}" if short else one.title
 
@@ -182,7 +216,11 @@ def _unlocks(rated: Rated, with_others: Sequence[int], report: Report) -> str:
         text = _of_groups(rated.groups) + _in_layers(rated, report)
     else:
         names = list(dict.fromkeys(report.unfused[row].op for row in one.rows))
-        what = " and ".join(names) if len(names) <= 2 else f"{names[0]} and {len(names) - 1} others"
+        what = (
+            " and ".join(names)
+            if len(names) <= 2
+            else f"{names[0]} and {len(names) - 1} others"
+        )
         keep = "keeps" if len(names) == 1 else "keep"
         text = f"worth a try: {what} {keep} others out of groups"
     if with_others:
@@ -193,7 +231,11 @@ def _unlocks(rated: Rated, with_others: Sequence[int], report: Report) -> str:
 def _of_brought(brought: Brought) -> str:
     """``2 operators more in groups, 1 group more``."""
     more = brought.groups
-    groups = f", {count(abs(more), 'group')} {'more' if more > 0 else 'fewer'}" if more else ""
+    groups = (
+        f", {count(abs(more), 'group')} {'more' if more > 0 else 'fewer'}"
+        if more
+        else ""
+    )
     return f"{count(brought.operators, 'operator')} more in groups{groups}"
 
 
@@ -201,39 +243,57 @@ def _of_groups(groups: Sequence[WouldBeGroup]) -> str:
     """``8 groups of batch_norm+add+relu``; the two kinds that are most."""
     counted = Counter(_signature(group) for group in groups)
     most = counted.most_common(2)
-    parts = [_of_equal_groups(ops, joined, number) for (ops, joined), number in most]
-    parts.sort(key=lambda part: not part[0].isdigit())  # "unlocks" stands before the first
+    parts = [
+        _of_equal_groups(ops, joined, number) for (ops, joined), number in most
+    ]
+    parts.sort(
+        key=lambda part: not part[0].isdigit()
+    )  # "unlocks" stands before the first
     rest = len(groups) - sum(number for _, number in most)
     return ", ".join(parts) + (f" and {rest} more" if rest else "")
 
 
 def _of_equal_groups(ops: str, joined: int, number: int) -> str:
-    """So many groups of these operators, each of which takes in ``joined`` groups of the run."""
+    """So many groups of these operators, each of which takes in ``joined`` groups
+    of the run."""
     if not ops:
         times = f"{number} times " if number > 1 else ""
         return f"{times}{joined} groups of this run become one"
     if not joined:
         return f"{count(number, 'group')} of {ops}"
     mine = f"{count(joined * number, 'group')} of this run"
-    return f"joins {mine} with {ops} into {number}" if joined > 1 else f"{ops} joins {mine}"
+    return (
+        f"joins {mine} with {ops} into {number}"
+        if joined > 1
+        else f"{ops} joins {mine}"
+    )
 
 
 _MOST_OPS = 4
 
 
 def _signature(group: WouldBeGroup) -> tuple[str, int]:
-    ops = group.ops if len(group.ops) + group.joined > 1 else (*group.views, *group.ops)
+    ops = (
+        group.ops
+        if len(group.ops) + group.joined > 1
+        else (*group.views, *group.ops)
+    )
     names = [op.rpartition("::")[2].rstrip("_") for op in ops]
     shown = "+".join(names[:_MOST_OPS]) + ("+…" if len(names) > _MOST_OPS else "")
     return shown, group.joined
 
 
 def _in_layers(rated: Rated, report: Report) -> str:
-    """`` in layer[1-4]``: the layers of what is changed, else of what it is grouped with."""
-    layers = [layer for row in rated.change.rows for layer in report.unfused[row].layers]
+    """`` in layer[1-4]``: the layers of what is changed, else of what it is grouped
+    with."""
+    layers = [
+        layer for row in rated.change.rows for layer in report.unfused[row].layers
+    ]
     if not layers:
         others = {row for group in rated.groups for row in group.rows}
-        layers = [layer for row in sorted(others) for layer in report.unfused[row].layers]
+        layers = [
+            layer for row in sorted(others) for layer in report.unfused[row].layers
+        ]
     return f" in {folded(layers, 2)}" if layers else ""
 
 
@@ -248,7 +308,8 @@ _TRIED_BY_FIX = (
 
 
 def _command_of(one: Change, report: Report, context: Context) -> str:
-    """``fusiondoc fix`` tries what it knows; another change of the program is made first, and verified."""
+    """``fusiondoc fix`` tries what it knows; another change of the program is made
+    first, and verified."""
     request = context.request
     if request is None or not can_run_again(context):
         return command_of(report, context, one.setting)
@@ -259,21 +320,32 @@ def _command_of(one: Change, report: Report, context: Context) -> str:
             return run_again(request, command="fix")
     if not one.kind.in_source:
         return run_again(request, one.setting)
-    if request.options.script:  # what a program of its own computes is not known: its steps are timed
+    if (
+        request.options.script
+    ):  # what a program of its own computes is not known: its steps are timed
         return run_again(request, Setting(flags=("--time",)))
-    return run_again(request, AS_REQUESTED if context.te.plans else Setting(flags=("--verify",)))
+    return run_again(
+        request, AS_REQUESTED if context.te.plans else Setting(flags=("--verify",))
+    )
 
 
 def _is_tried_by_fix(one: Change) -> bool:
     if one.kind is ChangeKind.MOVE:
         return one.sure
-    return one.kind is ChangeKind.MOVE_VIEW or (one.kind in _TRIED_BY_FIX and bool(one.lines))
+    return one.kind is ChangeKind.MOVE_VIEW or (
+        one.kind in _TRIED_BY_FIX and bool(one.lines)
+    )
 
 
 def can_be_fixed(context: Context) -> bool:
-    """Whether ``fusiondoc fix`` takes the target: a module or function in a file, no program, and nothing
-    that goes through the operation fuser."""
+    """Whether ``fusiondoc fix`` takes the target: a module or function in a file,
+    no program, and nothing that goes through the operation fuser."""
     request = context.request
-    if request is None or not can_run_again(context) or request.options.script or context.te.plans:
+    if (
+        request is None
+        or not can_run_again(context)
+        or request.options.script
+        or context.te.plans
+    ):
         return False
     return request.target.kind in ("file", "module")

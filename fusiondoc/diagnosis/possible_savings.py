@@ -1,5 +1,5 @@
-"""What fusing the operators outside groups could save: the groups that they would be, and what these must
-move."""
+"""What fusing the operators outside groups could save: the groups that they would
+be, and what these must move."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from fusiondoc.model.report import Program, ProgramNode, Report
 from fusiondoc.operators import LIBRARY
 
 
-def saving_share(report: Report, ms: Mapping[int, float], gb_per_s: float | None) -> dict[int, float]:
-    """For each row of ``report.unfused`` the share of its time that fusing it could save at most.
+def saving_share(
+    report: Report, ms: Mapping[int, float], gb_per_s: float | None
+) -> dict[int, float]:
+    """For each row of ``report.unfused`` the share of its time that fusing it could
+    save at most.
 
-    Operators that a fuser takes and that stand next to one another in a plan would be one group. What it
-    saves is their time less what its inputs and outputs take, each moved once. Where the plan or its shapes
-    are not known, a row saves at most the traffic of its own results; where these are not known either, it is
-    left out.
+    Operators that a fuser takes and that stand next to one another in a plan would
+    be one group. What it saves is their time less what its inputs and outputs take,
+    each moved once. Where the plan or its shapes are not known, a row saves at most
+    the traffic of its own results; where these are not known either, it is left
+    out.
 
     Args:
         ms: the time of each row in a step, all its nodes together.
@@ -35,7 +39,9 @@ def saving_share(report: Report, ms: Mapping[int, float], gb_per_s: float | None
     for row, spent in ms.items():
         traffic = report.unfused[row].bytes_moved
         if row not in found and traffic is not None and spent:
-            found[row] = min(1.0, traffic * report.unfused[row].count / bytes_per_ms / spent)
+            found[row] = min(
+                1.0, traffic * report.unfused[row].count / bytes_per_ms / spent
+            )
     return found
 
 
@@ -49,7 +55,9 @@ def _add_shares(
     """Add the share of each row of a plan, once for each of its nodes."""
     graph = graph_of(program)
     rows = [_fusible_row(node) for node in program.nodes]
-    for members in would_fuse(graph, [row is not None for row in rows], Limits(graph.inside)):
+    for members in would_fuse(
+        graph, [row is not None for row in rows], Limits(graph.inside)
+    ):
         moved = graph.traffic(members)
         spent = sum(_ms_of_node(rows[node], report, ms) for node in members)
         if moved is None or not spent:

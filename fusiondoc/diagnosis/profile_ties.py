@@ -1,7 +1,9 @@
-"""Which rows of a report the units of a profile are: groups, and operators outside groups.
+"""Which rows of a report the units of a profile are: groups, and operators outside
+groups.
 
-A trace of torch's profiler names no fusion group of a log. What ties the two is the name of the kernel that
-ran, the source position with stacks, the module, and the order in which equal units run in a step.
+A trace of torch's profiler names no fusion group of a log. What ties the two is the
+name of the kernel that ran, the source position with stacks, the module, and the
+order in which equal units run in a step.
 """
 
 from __future__ import annotations
@@ -18,11 +20,17 @@ from fusiondoc.numbers import in_natural_order
 from fusiondoc.parsers.profiler_trace import Launched, Trace, Unit
 
 _KERNEL = re.compile(r"(?:\w+::)*(kernel\d+)\(")
-"""A kernel in a profile: ``CudaCodeGen::kernel3(CudaCodeGen::Tensor<float, 3>, ...)``."""
+"""A kernel in a profile: ``CudaCodeGen::kernel3(CudaCodeGen::Tensor<float, 3>,
+...)``."""
 _OF_LIBRARIES = [
-    name for fuser in FUSERS.values() if fuser.limits.partitions for name in fuser.log.profile_names
+    name
+    for fuser in FUSERS.values()
+    if fuser.limits.partitions
+    for name in fuser.log.profile_names
 ]
-_PARTITION = re.compile("|".join(rf"{name}[0-9]{{1,9}}\Z" for name in _OF_LIBRARIES))
+_PARTITION = re.compile(
+    "|".join(rf"{name}[0-9]{{1,9}}\Z" for name in _OF_LIBRARIES)
+)
 """A partition that a library computes."""
 _HASH = re.compile(r"_\d{12,}\Z")
 """The end of a name from operators that was too long (``truncateStrWithHash``,
@@ -31,15 +39,17 @@ torch/csrc/jit/passes/utils)."""
 _Position = tuple[str, int]
 """File and line."""
 _Spot = tuple[int, str, str, "_Position | None", "str | None"]
-"""Step, phase, name, source position and module: units that agree in all of these differ in their turn
-alone."""
+"""Step, phase, name, source position and module: units that agree in all of these
+differ in their turn alone."""
 
 Shares = Sequence[tuple[Group, float]]
-"""The groups that a unit may be a run of, each with its share of the unit's time."""
+"""The groups that a unit may be a run of, each with its share of the unit's
+time."""
 
 
 def groups_of_units(report: Report, trace: Trace) -> dict[int, tuple[Group, ...]]:
-    """The groups that the units of a trace are, by the index of the unit's event."""
+    """The groups that the units of a trace are, by the index of the unit's
+    event."""
     ties = GroupTies(report, trace.units)
     found = {}
     for unit in trace.units:
@@ -50,7 +60,8 @@ def groups_of_units(report: Report, trace: Trace) -> dict[int, tuple[Group, ...]
 
 
 class _Turns:
-    """Counts the units of one spot: how many there are, and which of them comes next."""
+    """Counts the units of one spot: how many there are, and which of them comes
+    next."""
 
     def __init__(self, units: Sequence[Unit]) -> None:
         self._number = Counter(_spot(unit) for unit in units)
@@ -66,7 +77,13 @@ class _Turns:
 
 def _spot(unit: Unit) -> _Spot:
     frames = unit.place.frames
-    return unit.step, unit.phase, unit.name, frames[0] if frames else None, unit.place.layer
+    return (
+        unit.step,
+        unit.phase,
+        unit.name,
+        frames[0] if frames else None,
+        unit.place.layer,
+    )
 
 
 def _position(text: str | None) -> _Position | None:
@@ -88,7 +105,8 @@ class _Row:
 
 
 class RowTies:
-    """Ties units to rows of ``unfused``. Ask for the units in the order in which they ran."""
+    """Ties units to rows of ``unfused``. Ask for the units in the order in which
+    they ran."""
 
     def __init__(self, report: Report, units: Sequence[Unit]) -> None:
         self._rows: dict[tuple[str, str | None], list[_Row]] = {}
@@ -100,11 +118,15 @@ class RowTies:
         self._turns = _Turns(units)
 
     def row(self, unit: Unit) -> int | None:
-        """The index of the row of an operator outside groups; None where none or several could be it.
+        """The index of the row of an operator outside groups; None where none or
+        several could be it.
 
-        Several on one line of the program run in turn, as often as the report has them.
+        Several on one line of the program run in turn, as often as the report has
+        them.
         """
-        same_name = self._rows.get((unit.name, unit.phase), []) + self._rows.get((unit.name, None), [])
+        same_name = self._rows.get((unit.name, unit.phase), []) + self._rows.get(
+            (unit.name, None), []
+        )
         rows = _in_layer(_at_source(same_name, unit.place.frames), unit.place.layer)
         if not rows:
             return None
@@ -118,11 +140,14 @@ class RowTies:
 
 
 def _at_source(rows: list[_Row], frames: Sequence[_Position]) -> list[_Row]:
-    """The rows at the innermost frame, else those of which a line of the user's is in the stack."""
+    """The rows at the innermost frame, else those of which a line of the user's is
+    in the stack."""
     if not frames:
         return rows
     exact = [row for row in rows if row.source == frames[0]]
-    return exact or [row for row in rows if any(line in frames for line in row.users_lines)]
+    return exact or [
+        row for row in rows if any(line in frames for line in row.users_lines)
+    ]
 
 
 def _in_layer(rows: list[_Row], layer: str | None) -> list[_Row]:
@@ -144,16 +169,21 @@ class GroupTies:
         names = {unit.name for unit in units if _PARTITION.match(unit.name)}
         self._of_numbers: dict[str, Group] = {}
         if len(names) == len(self._partitions):
-            self._of_numbers.update(zip(sorted(names, key=in_natural_order), self._partitions))
+            self._of_numbers.update(
+                zip(sorted(names, key=in_natural_order), self._partitions)
+            )
         self._nnc_groups: dict[tuple[str, str | None], list[Group]] = {}
         for group in report.groups:
             if group.specialisation == 1:
-                self._nnc_groups.setdefault((nnc_name(group), group.phase), []).append(group)
+                self._nnc_groups.setdefault(
+                    (nnc_name(group), group.phase), []
+                ).append(group)
         self._known: dict[tuple[str, str], list[Group]] = {}
         self._turns = _Turns(units)
 
     def groups(self, unit: Unit) -> Shares:
-        """The groups that a run of a group may be: one group, or those that share a compiled kernel."""
+        """The groups that a run of a group may be: one group, or those that share a
+        compiled kernel."""
         for launched in unit.launched:
             found = self._of_kernel(launched, unit.phase)
             if found:
@@ -181,8 +211,9 @@ class GroupTies:
         return [(group, 1.0)] if group is not None else ()
 
     def _of_name(self, unit: Unit) -> Shares:
-        """By the name of the kernel, which lists its operators. Several groups of that name run in the order
-        in which they appeared, where each runs once a step."""
+        """By the name of the kernel, which lists its operators. Several groups of
+        that name run in the order in which they appeared, where each runs once a
+        step."""
         key = (unit.name, unit.phase)
         if key not in self._known:
             self._known[key] = self._named(*key)
@@ -204,12 +235,17 @@ class GroupTies:
 
 
 def _may_be_called(whole: str, name: str) -> bool:
-    """Whether a kernel whose name is ``whole`` before it is cut has the name ``name`` in a profile."""
+    """Whether a kernel whose name is ``whole`` before it is cut has the name
+    ``name`` in a profile."""
     start = _HASH.sub("", name)
-    return name == whole or (len(whole) > len(name) > len(start) and whole.startswith(start))
+    return name == whole or (
+        len(whole) > len(name) > len(start) and whole.startswith(start)
+    )
 
 
-def _groups_by_kernel(report: Report) -> dict[str, tuple[tuple[int, ...] | None, list[Group]]]:
+def _groups_by_kernel(
+    report: Report,
+) -> dict[str, tuple[tuple[int, ...] | None, list[Group]]]:
     """Name of a compiled kernel -> its block, and its groups."""
     groups = {group.id: group for group in report.groups}
     found: dict[str, tuple[tuple[int, ...] | None, list[Group]]] = {}
@@ -222,15 +258,22 @@ def _groups_by_kernel(report: Report) -> dict[str, tuple[tuple[int, ...] | None,
 
 def _partitions(report: Report) -> list[Group]:
     """The group of each partition, in the order in which these are made."""
-    of_library = [kind for kind, fuser in FUSER_OF_KIND.items() if fuser.limits.partitions]
-    groups = [group for group in report.groups if group.kind in of_library and group.specialisation == 1]
+    of_library = [
+        kind for kind, fuser in FUSER_OF_KIND.items() if fuser.limits.partitions
+    ]
+    groups = [
+        group
+        for group in report.groups
+        if group.kind in of_library and group.specialisation == 1
+    ]
     if len(groups) == 1:
         return groups
     return [group for group in groups for _ in group.instances]
 
 
 def nnc_name(group: Group) -> str:
-    """The name of a kernel from its operators, before it is cut to 40 characters: ``fused_add_mul``
-    (``generateNameForGraph``, torch/csrc/jit/passes/utils/subgraph_utils.cpp)."""
+    """The name of a kernel from its operators, before it is cut to 40 characters:
+    ``fused_add_mul`` (``generateNameForGraph``,
+    torch/csrc/jit/passes/utils/subgraph_utils.cpp)."""
     names = [op[len("aten::") :] for op in group.ops if op.startswith("aten::")]
     return "_".join(["fused", *names])

@@ -1,6 +1,8 @@
-"""Whether an update in place keeps a tensor's element type, which the same operator out of place would not.
+"""Whether an update in place keeps a tensor's element type, which the same operator
+out of place would not.
 
-``x += y`` of a float32 tensor and a float64 one (``result_type``, aten/src/ATen/native/TypeProperties.cpp).
+``x += y`` of a float32 tensor and a float64 one (``result_type``,
+aten/src/ATen/native/TypeProperties.cpp).
 """
 
 from __future__ import annotations
@@ -15,11 +17,15 @@ _KINDS = (
     ("Half", "BFloat16", "Float", "Double"),
     ("ComplexHalf", "ComplexFloat", "ComplexDouble"),
 )
-"""Element types from the lowest kind to the highest, within each from the lowest: two of one kind give the
-higher."""
+"""Element types from the lowest kind to the highest, within each from the lowest:
+two of one kind give the higher."""
 _TO_A_THIRD = (HALVES, frozenset(("Byte", "Char")))
 """Two that give another one: Float, Short."""
-_RANKS = {name: (kind, rank) for kind, names in enumerate(_KINDS) for rank, name in enumerate(names)}
+_RANKS = {
+    name: (kind, rank)
+    for kind, names in enumerate(_KINDS)
+    for rank, name in enumerate(names)
+}
 
 
 def is_promoted(types: Sequence[str]) -> bool:
@@ -30,7 +36,9 @@ def is_promoted(types: Sequence[str]) -> bool:
             known nothing is assumed.
     """
     parsed = [parse_type(text) for text in types]
-    tensors = [one for one in parsed if isinstance(one, TensorType) and one.dtype in _RANKS]
+    tensors = [
+        one for one in parsed if isinstance(one, TensorType) and one.dtype in _RANKS
+    ]
     if not tensors or tensors[0] is not parsed[0]:
         return False
     return any(_promotes(tensors[0], other) for other in tensors[1:])

@@ -1,5 +1,6 @@
-"""Which changes the further runs of a capture proved, and which they refuted: those of ``fix`` and of
-``--try``. A plan leaves out what was refuted, and marks what was proved."""
+"""Which changes the further runs of a capture proved, and which they refuted: those
+of ``fix`` and of ``--try``. A plan leaves out what was refuted, and marks what was
+proved."""
 
 from __future__ import annotations
 
@@ -8,7 +9,16 @@ from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
 from fusiondoc.changes.change import Change
-from fusiondoc.model.change_plan import ChangeKind, Edit, Fixes, Outcome, PlannedChange, Proof, TriedFix, Try
+from fusiondoc.model.change_plan import (
+    ChangeKind,
+    Edit,
+    Fixes,
+    Outcome,
+    PlannedChange,
+    Proof,
+    TriedFix,
+    Try,
+)
 from fusiondoc.model.remedies import AS_REQUESTED, Setting
 from fusiondoc.model.report import Report
 
@@ -36,7 +46,11 @@ class Proofs:
             report: that has the rows of the change.
         """
         if change.kind.in_source:
-            return self._of_lines(change) if change.lines else self._at_model(change, report, self._kept)
+            return (
+                self._of_lines(change)
+                if change.lines
+                else self._at_model(change, report, self._kept)
+            )
         return self.of_setting(change.setting)
 
     def of_setting(self, setting: Setting) -> Proof | None:
@@ -53,17 +67,21 @@ class Proofs:
         return _by_try(base, tried) if tried.helps(base) else None
 
     def refutes(self, change: Change, report: Report) -> bool:
-        """Whether the change was run, and fuses no more, fails, is slower or computes something else; and
-        none of the other runs with it helped."""
+        """Whether the change was run, and fuses no more, fails, is slower or
+        computes something else; and none of the other runs with it helped."""
         if self.of(change, report) is not None:
             return False
         if not change.kind.in_source:
             return self.refutes_setting(change.setting)
         if change.lines:
-            return self._tried_lines.issuperset(change.lines) and self._kept_lines.isdisjoint(change.lines)
+            return self._tried_lines.issuperset(
+                change.lines
+            ) and self._kept_lines.isdisjoint(change.lines)
         return self._at_model(change, report, self._tried) is not None
 
-    def beside(self, plan: Sequence[PlannedChange], lines: AbstractSet[Edit]) -> Sequence[TriedFix]:
+    def beside(
+        self, plan: Sequence[PlannedChange], lines: AbstractSet[Edit]
+    ) -> Sequence[TriedFix]:
         """Changes of lines that ``fix`` kept, and that no change of a plan has.
 
         Args:
@@ -73,7 +91,9 @@ class Proofs:
         return [
             one
             for one in self._kept
-            if one.edits and one.change not in proved and lines.isdisjoint(one.edits)
+            if one.edits
+            and one.change not in proved
+            and lines.isdisjoint(one.edits)
         ]
 
     def refutes_setting(self, setting: Setting) -> bool:
@@ -81,7 +101,9 @@ class Proofs:
         if setting == AS_REQUESTED or self.of_setting(setting) is not None:
             return False
         tried = self._try_of(setting)
-        return tried is not None or any(one.setting == setting for one in self._tried)
+        return tried is not None or any(
+            one.setting == setting for one in self._tried
+        )
 
     def _of_lines(self, change: Change) -> Proof | None:
         """All its lines are among those that were kept."""
@@ -90,13 +112,19 @@ class Proofs:
         first = change.lines[0]
         return by_fix(next(one for one in self._kept if first in one.edits))
 
-    def _at_model(self, change: Change, report: Report, tried: Iterable[TriedFix]) -> Proof | None:
-        """``inplace=False`` on modules that a package makes, whose lines are not at hand: it was set for
-        these operators where the model is made."""
+    def _at_model(
+        self, change: Change, report: Report, tried: Iterable[TriedFix]
+    ) -> Proof | None:
+        """``inplace=False`` on modules that a package makes, whose lines are not at
+        hand: it was set for these operators where the model is made."""
         if change.kind is not ChangeKind.NOT_INPLACE:
             return None
         ops = {report.unfused[row].op for row in change.rows}
-        found = _first(one for one in tried if one.kind is change.kind and ops.issubset(one.ops))
+        found = _first(
+            one
+            for one in tried
+            if one.kind is change.kind and ops.issubset(one.ops)
+        )
         return by_fix(found) if found is not None else None
 
     def _try_of(self, setting: Setting) -> Try | None:

@@ -1,4 +1,5 @@
-"""Ranks of one run against one another: which groups are equal, where they differ and why, who is slowest."""
+"""Ranks of one run against one another: which groups are equal, where they differ
+and why, who is slowest."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def ranks_of(report: Report, known: RankTold | None) -> Ranks | None:
         known: how the ranks are known, and facts about them; None: by the rows of the report, or by the
             devices of its groups where these name no rank.
     """
-    rank_of: Mapping[str, int] = {group.id: group.rank for group in report.groups if group.rank is not None}
+    rank_of: Mapping[str, int] = {
+        group.id: group.rank for group in report.groups if group.rank is not None
+    }
     if known is None:
         rank_of = _by_device(report.groups)
         if len(set(rank_of.values())) < 2:
@@ -71,7 +74,8 @@ def ranks_of(report: Report, known: RankTold | None) -> Ranks | None:
 
 
 def _missing(numbers: Sequence[int], known: RankTold) -> tuple[int, ...]:
-    """Ranks that left no log; none where the largest number is none of a rank (a GPU, a damaged log)."""
+    """Ranks that left no log; none where the largest number is none of a rank (a
+    GPU, a damaged log)."""
     total = known.expected or numbers[-1] + 1
     if known.known_by == "devices" or total > _MOST_RANKS:
         return ()
@@ -80,11 +84,14 @@ def _missing(numbers: Sequence[int], known: RankTold) -> tuple[int, ...]:
 
 
 def _by_device(groups: Sequence[Group]) -> dict[str, int]:
-    """Group -> number of the GPU of its types, for groups that are equal but for it; {} for none."""
+    """Group -> number of the GPU of its types, for groups that are equal but for
+    it; {} for none."""
     equal: dict[Hashable, dict[int, str]] = defaultdict(dict)
     positions = shared_positions(groups, ())
     for group in groups:
-        texts = [found[2] for text in group.inputs for found in _DEVICE.finditer(text)]
+        texts = [
+            found[2] for text in group.inputs for found in _DEVICE.finditer(text)
+        ]
         devices = set(whole_numbers(texts))
         if len(devices) == 1:
             equal[_key(group, positions)].setdefault(devices.pop(), group.id)
@@ -101,7 +108,9 @@ def _type(text: str) -> str:
     return _DEVICE.sub(r"device=\1", text)
 
 
-def _nodes(group: Group, positions: SharedPositions) -> tuple[tuple[str, str | None], ...]:
+def _nodes(
+    group: Group, positions: SharedPositions
+) -> tuple[tuple[str, str | None], ...]:
     return tuple((node.op, positions.of(node.source)) for node in group.nodes)
 
 
@@ -125,7 +134,9 @@ class _Compared:
         self._rank_of = rank_of
         self._facts = facts
         self._by_device = by_device
-        self._positions = positions = shared_positions(report.groups, report.unfused)
+        self._positions = positions = shared_positions(
+            report.groups, report.unfused
+        )
         of_rank: dict[int, list[Group]] = defaultdict(list)
         same_operators: dict[Hashable, list[Group]] = defaultdict(list)
         seen: dict[Hashable, int] = defaultdict(int)
@@ -146,7 +157,10 @@ class _Compared:
         """Groups whose difference is shown from another rank."""
         self._equal = list(equal.values())
         self.shared = tuple(
-            SharedGroup(tuple(group.id for group in groups), tuple(rank_of[group.id] for group in groups))
+            SharedGroup(
+                tuple(group.id for group in groups),
+                tuple(rank_of[group.id] for group in groups),
+            )
             for groups in self._equal
         )
         self._unfused: dict[int | None, list[Unfused]] = defaultdict(list)
@@ -157,7 +171,9 @@ class _Compared:
         """The row of a rank."""
         facts = self._facts.get(rank, RankFacts(rank))
         kernels = self._kernels(rank)
-        times = [k.ms.median * (k.launches or 1) for k in kernels if k.ms is not None]
+        times = [
+            k.ms.median * (k.launches or 1) for k in kernels if k.ms is not None
+        ]
         groups = self._of_rank.get(rank, [])
         return RankRow(
             rank=rank,
@@ -169,9 +185,15 @@ class _Compared:
             where=facts.where,
             restarts=facts.restarts,
             groups=sum(one.count for one in groups),
-            operators=sum(one.operators for one in groups if one.specialisation == 1),
-            unfused=sum(row.count for row in self._unfused[rank] if row.may_have_run),
-            fallbacks=sum(one.count for one in self._report.fallbacks if one.rank == rank),
+            operators=sum(
+                one.operators for one in groups if one.specialisation == 1
+            ),
+            unfused=sum(
+                row.count for row in self._unfused[rank] if row.may_have_run
+            ),
+            fallbacks=sum(
+                one.count for one in self._report.fallbacks if one.rank == rank
+            ),
             kernels=len(kernels),
             kernel_ms=round(sum(times), 6) if times else None,
             step_ms=round(median(facts.step_ms), 6) if facts.step_ms else None,
@@ -179,27 +201,43 @@ class _Compared:
 
     def _kernels(self, rank: int) -> list[Kernel]:
         if not self._by_device:
-            return [kernel for kernel in self._report.kernels if kernel.rank == rank]
+            return [
+                kernel for kernel in self._report.kernels if kernel.rank == rank
+            ]
         mine = {name for name, number in self._rank_of.items() if number == rank}
-        return [kernel for kernel in self._report.kernels if mine & set(kernel.groups)]
+        return [
+            kernel for kernel in self._report.kernels if mine & set(kernel.groups)
+        ]
 
-    def differences(self, rows: Sequence[RankRow], missing: tuple[int, ...]) -> Iterable[RankDifference]:
-        """The differences between ranks, with their causes: ends, machines, groups, fallbacks."""
+    def differences(
+        self, rows: Sequence[RankRow], missing: tuple[int, ...]
+    ) -> Iterable[RankDifference]:
+        """The differences between ranks, with their causes: ends, machines, groups,
+        fallbacks."""
         if missing:
             yield self._missing_logs(missing)
         yield from _ends(rows)
-        yield from _versions("torch", "torch", {row.rank: row.torch for row in rows})
+        yield from _versions(
+            "torch", "torch", {row.rank: row.torch for row in rows}
+        )
         yield from _versions("gpu", "GPU", {row.rank: row.gpu for row in rows})
         empty = [row.rank for row in rows if not row.groups]
         if len(empty) < len(rows):
             for rank in empty:
                 text = f"rank {rank} has no group"
-                yield RankDifference("no groups", text, (rank,), why=self._no_groups(rank))
+                yield RankDifference(
+                    "no groups", text, (rank,), why=self._no_groups(rank)
+                )
         yield from self._group_differences({row.rank for row in rows if row.groups})
         fell = {row.rank for row in rows if row.fallbacks}
         if fell and len(fell) < len(rows):
             text = f"groups fell back on {rank_names(tuple(fell))} alone"
-            yield RankDifference("fallback", text, tuple(sorted(fell)), why=self._fallback_error(fell))
+            yield RankDifference(
+                "fallback",
+                text,
+                tuple(sorted(fell)),
+                why=self._fallback_error(fell),
+            )
 
     def _missing_logs(self, missing: tuple[int, ...]) -> RankDifference:
         why = "No file or line of these ranks was read."
@@ -208,7 +246,9 @@ class _Compared:
                 "Another machine's ranks are in a capture there; or they never started, which the"
                 " launcher's own output states."
             )
-        return RankDifference("missing", f"{rank_names(missing)} left no log", missing, why=why)
+        return RankDifference(
+            "missing", f"{rank_names(missing)} left no log", missing, why=why
+        )
 
     def _no_groups(self, rank: int) -> str | None:
         facts = self._facts.get(rank)
@@ -223,7 +263,8 @@ class _Compared:
         return f"its operators are in no group: {max(sorted(counts), key=lambda one: counts[one])}"
 
     def _group_differences(self, having: set[int]) -> Iterable[RankDifference]:
-        """The groups that differ in number, or are not on all ranks. ``having``: the ranks with groups."""
+        """The groups that differ in number, or are not on all ranks. ``having``:
+        the ranks with groups."""
         for groups in self._equal:
             there = {self._rank_of[group.id] for group in groups}
             ids = tuple(group.id for group in groups)
@@ -239,7 +280,11 @@ class _Compared:
                 yield self._absent_group(first, ids, there, absent)
 
     def _absent_group(
-        self, group: Group, ids: tuple[str, ...], there: set[int], absent: Sequence[int]
+        self,
+        group: Group,
+        ids: tuple[str, ...],
+        there: set[int],
+        absent: Sequence[int],
     ) -> RankDifference:
         """A group that some ranks have not.
 
@@ -259,7 +304,8 @@ class _Compared:
         )
 
     def _with_other_types(self, group: Group, absent: Sequence[int]) -> str | None:
-        """The same group with other input types, on one of these ranks; None where there is none."""
+        """The same group with other input types, on one of these ranks; None where
+        there is none."""
         others = self._same_operators[group.phase, _nodes(group, self._positions)]
         there = [other for other in others if self._rank_of[other.id] in absent]
         for other in sorted(there, key=lambda other: self._rank_of[other.id]):
@@ -271,8 +317,10 @@ class _Compared:
         return None
 
     def _why_absent(self, group: Group, absent: Sequence[int]) -> str | None:
-        """Why the group is not on those ranks, by the first of them that shows it."""
-        # Torch's own gradient formulas are the same lines for every function: they show no source position.
+        """Why the group is not on those ranks, by the first of them that shows
+        it."""
+        # Torch's own gradient formulas are the same lines for every function: they
+        # show no source position.
         nodes: set[tuple[str, str | None]] = {
             (op, source)
             for op, source in _nodes(group, self._positions)
@@ -284,13 +332,20 @@ class _Compared:
                 return why
         return None
 
-    def _why_not_on(self, rank: int, nodes: set[tuple[str, str | None]]) -> str | None:
-        """Why a rank has no group of these operators (name and source); None where it is not known."""
+    def _why_not_on(
+        self, rank: int, nodes: set[tuple[str, str | None]]
+    ) -> str | None:
+        """Why a rank has no group of these operators (name and source); None where
+        it is not known."""
         for row in self._unfused[rank]:
             if (row.op, self._positions.of(row.source)) in nodes:
                 return f"on rank {rank} {row.op} is in no group: {row.reason.text} ({row.reason.code})"
         groups = self._of_rank.get(rank, [])
-        sharing = [group.id for group in groups if nodes & set(_nodes(group, self._positions))]
+        sharing = [
+            group.id
+            for group in groups
+            if nodes & set(_nodes(group, self._positions))
+        ]
         if sharing:
             return f"on rank {rank} its operators are in {', '.join(sharing[:4])}, grouped differently"
         facts = self._facts.get(rank)
@@ -308,11 +363,16 @@ class _Compared:
         yield from self._unfused[rank]
 
     def _fallback_error(self, ranks: set[int]) -> str | None:
-        errors = [one.error for one in self._report.fallbacks if one.rank in ranks and one.error]
+        errors = [
+            one.error
+            for one in self._report.fallbacks
+            if one.rank in ranks and one.error
+        ]
         return errors[0] if errors else None
 
     def slowest_kernels(self) -> tuple[SlowRank, ...]:
-        """The ranks on which kernels with times on several ranks are slowest; most time lost first."""
+        """The ranks on which kernels with times on several ranks are slowest; most
+        time lost first."""
         found: dict[tuple[str, ...], tuple[float, SlowRank]] = {}
         for kernels in self._kernels_of_groups():
             ids = tuple(kernel.id for kernel in kernels.values())
@@ -324,7 +384,9 @@ class _Compared:
             slow = _slowest_of(kernels)
             if slow is not None:
                 found[tuple(kernel.id for kernel in kernels.values())] = slow
-        rows = sorted(found.values(), key=lambda item: (-item[0], item[1].what, item[1].rank))
+        rows = sorted(
+            found.values(), key=lambda item: (-item[0], item[1].what, item[1].rank)
+        )
         return tuple(slow for _, slow in rows[:_MOST_KERNELS])
 
     def _kernels_of_groups(self) -> Iterable[dict[int, Kernel]]:
@@ -336,11 +398,15 @@ class _Compared:
                 own = [kernels[name] for name in group.kernels if name in kernels]
                 of_rank[self._rank_of[group.id]] = own
             for nth in range(max(map(len, of_rank.values()), default=0)):
-                yield {rank: own[nth] for rank, own in of_rank.items() if nth < len(own)}
+                yield {
+                    rank: own[nth]
+                    for rank, own in of_rank.items()
+                    if nth < len(own)
+                }
 
     def _kernels_without_groups(self) -> Iterable[dict[int, Kernel]]:
-        """Kernels of one name, by rank: without groups a kernel is known by its name, as they are numbered in
-        the order in which they are compiled."""
+        """Kernels of one name, by rank: without groups a kernel is known by its
+        name, as they are numbered in the order in which they are compiled."""
         by_name: dict[str, dict[int, Kernel]] = defaultdict(dict)
         for kernel in self._report.kernels:
             if not kernel.groups and kernel.rank is not None:
@@ -349,8 +415,13 @@ class _Compared:
 
 
 def _slowest_of(kernels: Mapping[int, Kernel]) -> tuple[float, SlowRank] | None:
-    """The slowest of the equal kernels of several ranks, and the milliseconds that it loses."""
-    times = {rank: kernel.ms.median for rank, kernel in kernels.items() if kernel.ms is not None}
+    """The slowest of the equal kernels of several ranks, and the milliseconds that
+    it loses."""
+    times = {
+        rank: kernel.ms.median
+        for rank, kernel in kernels.items()
+        if kernel.ms is not None
+    }
     ids = tuple(kernel.id for kernel in kernels.values())
     slow = _slowest(next(iter(kernels.values())).name, times, ids)
     if slow is None:
@@ -360,15 +431,22 @@ def _slowest_of(kernels: Mapping[int, Kernel]) -> tuple[float, SlowRank] | None:
 
 
 def _ends(rows: Iterable[RankRow]) -> Iterable[RankDifference]:
-    """The ranks that failed. A rank that died of a signal comes first: the others then fail because they lose
-    it."""
+    """The ranks that failed. A rank that died of a signal comes first: the others
+    then fail because they lose it."""
     failed = [row for row in rows if row.failed and row.ended is not None]
-    for row in sorted(failed, key=lambda row: (not (row.ended or "").startswith("died of"), row.rank)):
+    for row in sorted(
+        failed,
+        key=lambda row: (not (row.ended or "").startswith("died of"), row.rank),
+    ):
         at = f", at {row.where}" if row.where else ""
-        yield RankDifference("ended", f"rank {row.rank} {row.ended}{at}", (row.rank,))
+        yield RankDifference(
+            "ended", f"rank {row.rank} {row.ended}{at}", (row.rank,)
+        )
 
 
-def _versions(what: str, title: str, values: Mapping[int, str | None]) -> Iterable[RankDifference]:
+def _versions(
+    what: str, title: str, values: Mapping[int, str | None]
+) -> Iterable[RankDifference]:
     """The ranks of each value, where they have several."""
     found: dict[str, list[int]] = defaultdict(list)
     for rank, value in values.items():
@@ -381,13 +459,18 @@ def _versions(what: str, title: str, values: Mapping[int, str | None]) -> Iterab
 
 
 def _times_on_ranks(counts: Mapping[int, Sequence[int]]) -> str:
-    texts = [f"{times} times on {rank_names(tuple(ranks))}" for times, ranks in sorted(counts.items())]
+    texts = [
+        f"{times} times on {rank_names(tuple(ranks))}"
+        for times, ranks in sorted(counts.items())
+    ]
     return "; ".join(texts)
 
 
 def _ops(group: Group) -> str:
     names = [op.rpartition("::")[2] for op in group.ops]
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return ", ".join(names[:4]) + (
+        f" and {len(names) - 4} more" if len(names) > 4 else ""
+    )
 
 
 def _first_difference(group: Group, other: Group) -> tuple[str, str] | None:
@@ -398,7 +481,9 @@ def _first_difference(group: Group, other: Group) -> tuple[str, str] | None:
     return None
 
 
-def _slowest(what: str, times: Mapping[int, float | None], kernels: tuple[str, ...] = ()) -> SlowRank | None:
+def _slowest(
+    what: str, times: Mapping[int, float | None], kernels: tuple[str, ...] = ()
+) -> SlowRank | None:
     """None for fewer than two times."""
     known = {rank: ms for rank, ms in times.items() if ms is not None}
     if len(known) < 2:
@@ -406,7 +491,14 @@ def _slowest(what: str, times: Mapping[int, float | None], kernels: tuple[str, .
     rank = max(sorted(known), key=lambda rank: known[rank])
     others = median(ms for other, ms in known.items() if other != rank)
     ratio = known[rank] / others if others > 0 else 1.0
-    return SlowRank(what, rank, round(known[rank], 6), round(others, 6), round(ratio, 4), kernels)
+    return SlowRank(
+        what,
+        rank,
+        round(known[rank], 6),
+        round(others, 6),
+        round(ratio, 4),
+        kernels,
+    )
 
 
 def to_do(difference: RankDifference) -> Remedy | None:
@@ -421,12 +513,20 @@ def to_do(difference: RankDifference) -> Remedy | None:
 
 _RANKS_TO_DO = {
     "ended": Remedy(
-        "Fix that rank first.", "The other ranks may have stopped before they made the same groups."
+        "Fix that rank first.",
+        "The other ranks may have stopped before they made the same groups.",
     ),
-    "torch": Remedy("Give all ranks the same torch: other releases fuse other groups."),
-    "gpu": Remedy("Put the ranks on equal GPUs, or expect the slowest to set the pace."),
+    "torch": Remedy(
+        "Give all ranks the same torch: other releases fuse other groups."
+    ),
+    "gpu": Remedy(
+        "Put the ranks on equal GPUs, or expect the slowest to set the pace."
+    ),
     "no groups": Remedy(
-        "Make that rank run the same code as the others.", "The section on ranks shows why it has no group."
+        "Make that rank run the same code as the others.",
+        "The section on ranks shows why it has no group.",
     ),
-    "fallback": Remedy("See why groups fell back there (FD301).", "The others wait for that rank."),
+    "fallback": Remedy(
+        "See why groups fell back there (FD301).", "The others wait for that rank."
+    ),
 }

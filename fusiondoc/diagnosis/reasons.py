@@ -1,9 +1,11 @@
-"""Why an operator is in no group, worked out from the plan where the log does not state it.
+"""Why an operator is in no group, worked out from the plan where the log does not
+state it.
 
-Each rule looks at one operator and what stands around it and gives a reason or nothing; the first that gives
-one wins. What rules an operator out for itself (its kind, types, device: reasons_of_node.py) comes before
-what its place in the graph does (surroundings.py). A rule that would take whatever is left does not exist:
-such operators stay FD299.
+Each rule looks at one operator and what stands around it and gives a reason or
+nothing; the first that gives one wins. What rules an operator out for itself (its
+kind, types, device: reasons_of_node.py) comes before what its place in the graph
+does (surroundings.py). A rule that would take whatever is left does not exist: such
+operators stay FD299.
 """
 
 from __future__ import annotations
@@ -11,7 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
-from fusiondoc.diagnosis.differentiable_graphs import cuts_region, gradient, no_pass_looked
+from fusiondoc.diagnosis.differentiable_graphs import (
+    cuts_region,
+    gradient,
+    no_pass_looked,
+)
 from fusiondoc.diagnosis.kept_out import kept_out
 from fusiondoc.diagnosis.of_fusers import OF_UNKNOWN, rules_of
 from fusiondoc.diagnosis.operator_in_plan import Place, Rule
@@ -35,17 +41,31 @@ from fusiondoc.parsers.jit.flow import Flow
 from fusiondoc.parsers.rows.unfused_rows import Outside
 
 CATCH_ALL = ("FD201", "FD211", "FD212", "FD214")
-"""What the fusers state of everything that they do not know: also of branches, loops, views and operators
-that change a tensor in place, for which there is a better word."""
+"""What the fusers state of everything that they do not know: also of branches,
+loops, views and operators that change a tensor in place, for which there is a
+better word."""
 
-_OF_KIND: tuple[Rule, ...] = (control_flow, bookkeeping, cuts_region, nothing_to_gain, in_place)
+_OF_KIND: tuple[Rule, ...] = (
+    control_flow,
+    bookkeeping,
+    cuts_region,
+    nothing_to_gain,
+    in_place,
+)
 _OF_TYPES: tuple[Rule, ...] = (dtype, dimensions, device, no_rule)
 """Of the operator, its types and the fuser alone."""
-_OF_PLACE: tuple[Rule, ...] = (gradient, untyped, many_arguments, read_before, surroundings)
+_OF_PLACE: tuple[Rule, ...] = (
+    gradient,
+    untyped,
+    many_arguments,
+    read_before,
+    surroundings,
+)
 """In this order."""
 
 _MOST_KNOWN = 4096
-"""Operators with types whose reason is kept: the nodes of a plan are few different ones."""
+"""Operators with types whose reason is kept: the nodes of a plan are few different
+ones."""
 
 
 def _first(rules: tuple[Rule, ...], place: Place) -> Reason | None:
@@ -57,7 +77,11 @@ def _first(rules: tuple[Rule, ...], place: Place) -> Reason | None:
 
 
 def _fuser_off(by: str | None) -> Reason | None:
-    return Reason.of("FD104", NotOptimised("fuser_off", by)) if by is not None else None
+    return (
+        Reason.of("FD104", NotOptimised("fuser_off", by))
+        if by is not None
+        else None
+    )
 
 
 class Reasons:
@@ -79,7 +103,9 @@ class Reasons:
         off_later: str | None = None,
     ) -> None:
         self._requested = requested
-        self._off = _fuser_off("every fuser is off (--fuser none)" if requested == "none" else off)
+        self._off = _fuser_off(
+            "every fuser is off (--fuser none)" if requested == "none" else off
+        )
         self._off_later = _fuser_off(off_later)
         self._torch = torch
         self._known: dict[tuple[object, ...], Reason | None] = {}
@@ -91,7 +117,11 @@ class Reasons:
         if fuser is None and self._requested in FUSERS:
             fuser = self._requested
         place = Place(outside, fuser, self._torch or outside.release)
-        found = _first(_OF_KIND, place) or self._of_types(place) or _first(_OF_PLACE, place)
+        found = (
+            _first(_OF_KIND, place)
+            or self._of_types(place)
+            or _first(_OF_PLACE, place)
+        )
         if found is None:
             return rules_of(place.fuser).left(place)
         if self._off_later is not None and no_pass_looked(found.detail):
@@ -99,8 +129,15 @@ class Reasons:
         return found
 
     def _of_types(self, place: Place) -> Reason | None:
-        """What rules it out for its kind and types, worked out once for equal ones."""
-        key = place.loose.op, place.node.inputs, place.node.outputs, place.fuser, place.torch
+        """What rules it out for its kind and types, worked out once for equal
+        ones."""
+        key = (
+            place.loose.op,
+            place.node.inputs,
+            place.node.outputs,
+            place.fuser,
+            place.torch,
+        )
         try:
             return self._known[key]
         except KeyError:
@@ -111,15 +148,22 @@ class Reasons:
         return found
 
     def refine(self, outside: Outside, stated: Reason) -> Reason:
-        """The true cause behind a stated reason that names several, or the wrong one."""
-        place = Place(outside, outside.fuser or OF_UNKNOWN, self._torch or outside.release)
+        """The true cause behind a stated reason that names several, or the wrong
+        one."""
+        place = Place(
+            outside, outside.fuser or OF_UNKNOWN, self._torch or outside.release
+        )
         if stated.code in CATCH_ALL:
             cause = _first(_OF_KIND, place)
             if cause is not None:
                 return cause
         if stated.code == "FD216":
             around = surroundings(place)
-            if around is not None and around.code == "FD227" and around.detail is not None:
+            if (
+                around is not None
+                and around.code == "FD227"
+                and around.detail is not None
+            ):
                 return Reason.of(stated.code, around.detail, stated=True)
         return rules_of(place.fuser).refine(place, stated)
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fusiondoc.diagnosis.operator_in_plan import NOTHING_TO_GAIN, Place, at, is_of_a_formula
+from fusiondoc.diagnosis.operator_in_plan import (
+    NOTHING_TO_GAIN,
+    Place,
+    at,
+    is_of_a_formula,
+)
 from fusiondoc.fusers import facts_of, scalar_types
 from fusiondoc.graph.detours import once_a_flow
 from fusiondoc.model.reasons import (
@@ -46,11 +51,15 @@ def control_flow(place: Place) -> Reason | None:
             return Reason.of("FD229", WithBlock())
         return None
     condition = place.node.condition or Condition("unknown")
-    return Reason.of("FD229", ControlFlow(condition, in_formula=is_of_a_formula(place.node.source)))
+    return Reason.of(
+        "FD229",
+        ControlFlow(condition, in_formula=is_of_a_formula(place.node.source)),
+    )
 
 
 def bookkeeping(place: Place) -> Reason | None:
-    """FD235: a node that the gradient executor adds for gradients that may be absent."""
+    """FD235: a node that the gradient executor adds for gradients that may be
+    absent."""
     if place.loose.op.startswith("prim::Autograd"):
         return Reason.of("FD235", AbsentGradients())
     return None
@@ -82,7 +91,9 @@ def _view_or_copy(place: Place) -> NothingToGain:
     if copies:
         return NothingToGain("copies", place.fuser)
     if copies is not None:
-        return NothingToGain("is_contiguous" if place.loose.op == "aten::contiguous" else "views")
+        return NothingToGain(
+            "is_contiguous" if place.loose.op == "aten::contiguous" else "views"
+        )
     for index in sorted(place.node.before):
         node = place.flow.nodes[index]
         if node.op in _REORDERS:
@@ -91,9 +102,13 @@ def _view_or_copy(place: Place) -> NothingToGain:
 
 
 def _copies(place: Place) -> bool | None:
-    """Whether it copies, by the types of its input and result; None where these do not show it."""
+    """Whether it copies, by the types of its input and result; None where these do
+    not show it."""
     contiguous = place.loose.op == "aten::contiguous"
-    taken, made = _first_tensor(place.node.inputs), _first_tensor(place.node.outputs)
+    taken, made = (
+        _first_tensor(place.node.inputs),
+        _first_tensor(place.node.outputs),
+    )
     if taken is not None and taken.sizes is not None and taken.strides is not None:
         if in_order(taken):
             return False
@@ -101,7 +116,12 @@ def _copies(place: Place) -> bool | None:
             return True
         if made is not None and made.sizes is not None:
             return not can_view(taken, made.sizes)
-    if not contiguous and made is not None and made.strides is not None and not in_order(made):
+    if (
+        not contiguous
+        and made is not None
+        and made.strides is not None
+        and not in_order(made)
+    ):
         return False  # a copy would be in order
     return None
 
@@ -112,8 +132,9 @@ def _first_tensor(types: Sequence[str]) -> TensorType | None:
 
 
 def can_view(tensor: TensorType, sizes: Sequence[int | None]) -> bool:
-    """Whether a tensor can be seen with other sizes without a copy: dimensions that lie in one piece can be
-    split and merged (``computeStride_impl`` of aten/src/ATen/TensorUtils.cpp)."""
+    """Whether a tensor can be seen with other sizes without a copy: dimensions that
+    lie in one piece can be split and merged (``computeStride_impl`` of
+    aten/src/ATen/TensorUtils.cpp)."""
     if tensor.sizes is None or tensor.strides is None:
         return False
     left = [size or 0 for size in sizes if size != 1]
@@ -126,8 +147,11 @@ def can_view(tensor: TensorType, sizes: Sequence[int | None]) -> bool:
     return not left
 
 
-def _pieces(sizes: Sequence[int | None], strides: Sequence[int | None]) -> Sequence[int]:
-    """The numbers of elements of the dimensions that lie in one piece, innermost first."""
+def _pieces(
+    sizes: Sequence[int | None], strides: Sequence[int | None]
+) -> Sequence[int]:
+    """The numbers of elements of the dimensions that lie in one piece, innermost
+    first."""
     pieces: list[int] = []
     step = 0
     for size, stride in zip(reversed(sizes), reversed(strides)):
@@ -142,7 +166,8 @@ def _pieces(sizes: Sequence[int | None], strides: Sequence[int | None]) -> Seque
 
 
 def _counts_batches(place: Place) -> bool:
-    """Whether it is ``num_batches_tracked.add_(1)`` of torch/nn/modules/batchnorm.py."""
+    """Whether it is ``num_batches_tracked.add_(1)`` of
+    torch/nn/modules/batchnorm.py."""
     source = place.node.source or ""
     return "/nn/modules/batchnorm.py:" in source
 
@@ -165,9 +190,9 @@ def in_place(place: Place) -> Reason | None:
 
 
 def _writes_out(place: Place) -> bool:
-    """Whether it is given more tensors than any overload takes: the last is `out`. Of an element-wise
-    operator a number counts as well, as in ``mul(x, 2, out=y)``: no overload has a tensor behind its
-    numbers."""
+    """Whether it is given more tensors than any overload takes: the last is `out`.
+    Of an element-wise operator a number counts as well, as in ``mul(x, 2, out=y)``:
+    no overload has a tensor behind its numbers."""
     row = BY_NAME.get(place.loose.op)
     if row is None or row.tensors is None:
         return False
@@ -177,8 +202,9 @@ def _writes_out(place: Place) -> bool:
 
 
 def dtype(place: Place) -> Reason | None:
-    """FD223: complex, quantised and other scalar types. Not that of the reserve of a batch norm, which a
-    pass may throw away (partition.cpp, checkInputTensorTypes and checkOutputTensorTypes)."""
+    """FD223: complex, quantised and other scalar types. Not that of the reserve of
+    a batch norm, which a pass may throw away (partition.cpp, checkInputTensorTypes
+    and checkOutputTensorTypes)."""
     fuser = place.fuser or ""
     allowed = facts_of(fuser).limits.dtypes
     if allowed is None:
@@ -199,19 +225,33 @@ def dimensions(place: Place) -> Reason | None:
         return None
     for tensor in place.types():
         if tensor.sizes is not None and len(tensor.sizes) > most:
-            return Reason.of("FD224", Dimensions(len(tensor.sizes), most, place.fuser))
+            return Reason.of(
+                "FD224", Dimensions(len(tensor.sizes), most, place.fuser)
+            )
     return None
 
 
 def device(place: Place) -> Reason | None:
-    """FD221 and FD222: tensors on several devices, or on one that the fuser does not compile for."""
+    """FD221 and FD222: tensors on several devices, or on one that the fuser does
+    not compile for."""
     known = [t for t in place.types() if t.device is not None]
-    not_on_cpu = place.fuser is not None and "cpu" not in facts_of(place.fuser).limits.devices
-    if known and not_on_cpu and all(t.sizes == () and t.device == "cpu" for t in known):
+    not_on_cpu = (
+        place.fuser is not None
+        and "cpu" not in facts_of(place.fuser).limits.devices
+    )
+    if (
+        known
+        and not_on_cpu
+        and all(t.sizes == () and t.device == "cpu" for t in known)
+    ):
         return Reason.of("FD222", WrongDevice("numbers_on_cpu", place.fuser))
-    devices = {t.device for t in place.types() if t.device is not None and t.sizes != ()}
+    devices = {
+        t.device for t in place.types() if t.device is not None and t.sizes != ()
+    }
     if len(devices) > 1:
-        return Reason.of("FD221", WrongDevice("several", place.fuser, tuple(sorted(devices))))
+        return Reason.of(
+            "FD221", WrongDevice("several", place.fuser, tuple(sorted(devices)))
+        )
     if not_on_cpu and devices == {"cpu"}:
         return Reason.of("FD222", WrongDevice("cpu", place.fuser))
     return None
@@ -228,7 +268,9 @@ def no_rule(place: Place) -> Reason | None:
 
 def untyped(place: Place) -> Reason | None:
     """FD232: nothing was profiled for its tensors, while it was for others."""
-    if not place.node.inputs or any(text not in ("Tensor", "Tensor?", "") for text in place.node.inputs):
+    if not place.node.inputs or any(
+        text not in ("Tensor", "Tensor?", "") for text in place.node.inputs
+    ):
         return None
     with_tensors, typed = _profiled(place.flow)
     if typed * 2 > with_tensors - 1:  # the others: this one has tensors and no type
@@ -241,7 +283,9 @@ def _profiled(flow: Flow) -> tuple[int, int]:
     """How many nodes take tensors, and for how many of them a type was profiled."""
     names = tuple(scalar_types())
     with_tensors = [node.inputs for node in flow.nodes if node.inputs]
-    return len(with_tensors), sum(any(text.startswith(names) for text in one) for one in with_tensors)
+    return len(with_tensors), sum(
+        any(text.startswith(names) for text in one) for one in with_tensors
+    )
 
 
 _MOST_ARGUMENTS = 128
@@ -249,9 +293,12 @@ _MOST_ARGUMENTS = 128
 
 
 def many_arguments(place: Place) -> Reason | None:
-    """FD234: the group next to it is full: all inputs and outputs of both add up, constants too
-    (torch/csrc/jit/codegen/cuda/graph_fuser.cpp, tryFuse)."""
+    """FD234: the group next to it is full: all inputs and outputs of both add up,
+    constants too (torch/csrc/jit/codegen/cuda/graph_fuser.cpp, tryFuse)."""
     for node in place.neighbours(place.node):
-        if node.kind == GROUP and node.arguments + place.node.arguments > _MOST_ARGUMENTS:
+        if (
+            node.kind == GROUP
+            and node.arguments + place.node.arguments > _MOST_ARGUMENTS
+        ):
             return Reason.of("FD234", FullGroup(node.arguments, _MOST_ARGUMENTS))
     return None

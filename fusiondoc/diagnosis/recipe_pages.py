@@ -1,11 +1,18 @@
-"""The table of recipes as a page of the documentation, and what ``fusiondoc explain hardswish`` prints."""
+"""The table of recipes as a page of the documentation, and what ``fusiondoc explain
+hardswish`` prints."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from fusiondoc.changes.recipes import RECIPES, Recipe
-from fusiondoc.fusers import EVERYWHERE, FUSERS, fuser_of_dumps, fuser_title, taken_by
+from fusiondoc.fusers import (
+    EVERYWHERE,
+    FUSERS,
+    fuser_of_dumps,
+    fuser_title,
+    taken_by,
+)
 
 _REPLACE = """\
 class Written(torch.nn.Module):
@@ -37,15 +44,18 @@ pads compute: what comes behind them is another group."""
 
 
 def recipe_page(name: str) -> str | None:
-    """The page on an operator's recipes, by its name with or without ``aten::`` or the underscore of the
-    in-place version; None without any."""
+    """The page on an operator's recipes, by its name with or without ``aten::`` or
+    the underscore of the in-place version; None without any."""
     plain = name.strip().lower()
     plain = plain[len("aten::") :] if plain.startswith("aten::") else plain
     plain = plain[:-1] if plain.endswith("_") else plain
     found = [one for one in RECIPES if f"aten::{plain}" in one.replaces]
     if not found:
         return None
-    lines = [f"# aten::{plain} in other words", *(line for one in found for line in _lines(one))]
+    lines = [
+        f"# aten::{plain} in other words",
+        *(line for one in found for line in _lines(one)),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -79,14 +89,18 @@ def recipes_page() -> str:
 
 
 def _helped(recipe: Recipe) -> list[str]:
-    """Fusers that take what the recipe writes, and not what it replaces, in some version."""
+    """Fusers that take what the recipe writes, and not what it replaces, in some
+    version."""
     return [fuser_title(fuser) for fuser in FUSERS if _helps_under(recipe, fuser)]
 
 
 def _helps_under(recipe: Recipe, fuser: str) -> bool:
     return any(
         recipe.helps(fuser, version, gradients=False)
-        and (recipe.arguments or not all(taken_by(op, fuser, version) for op in recipe.replaces))
+        and (
+            recipe.arguments
+            or not all(taken_by(op, fuser, version) for op in recipe.replaces)
+        )
         for version in FUSERS[fuser].operators.versions
     )
 
@@ -96,14 +110,36 @@ def _cell(text: str) -> str:
 
 
 def _remarks(recipe: Recipe) -> str:
-    texts = [recipe.needs, recipe.caution, f"difference: {recipe.difference}", recipe.at_kinks, recipe.half]
+    texts = [
+        recipe.needs,
+        recipe.caution,
+        f"difference: {recipe.difference}",
+        recipe.at_kinks,
+        recipe.half,
+    ]
     return "; ".join(text for text in texts if text)
 
 
 def _lines(recipe: Recipe) -> Iterable[str]:
-    yield from ("", f"    {recipe.before}", "", "can be written", "", f"    {recipe.after}", "")
+    yield from (
+        "",
+        f"    {recipe.before}",
+        "",
+        "can be written",
+        "",
+        f"    {recipe.after}",
+        "",
+    )
     if recipe.helper:
-        yield from ("with", "", *(f"    {line}".rstrip() for line in recipe.helper.rstrip().split("\n")), "")
+        yield from (
+            "with",
+            "",
+            *(
+                f"    {line}".rstrip()
+                for line in recipe.helper.rstrip().split("\n")
+            ),
+            "",
+        )
     yield f"* Helps under {', '.join(_helped(recipe))}."
     yield f"* Numbers: {'; '.join(filter(None, (recipe.difference, recipe.at_kinks, recipe.half)))}."
     if recipe.needs:
@@ -114,10 +150,16 @@ def _lines(recipe: Recipe) -> Iterable[str]:
         return
     kind = recipe.module.split("(")[0]
     if recipe.inputs.count("=") == 1:
-        condition = f"isinstance(child, kind){f' and {recipe.same}' if recipe.same else ''}"
+        condition = (
+            f"isinstance(child, kind){f' and {recipe.same}' if recipe.same else ''}"
+        )
         text = _REPLACE.format(after=recipe.after, module=kind, condition=condition)
         written = text.rstrip().split("\n")
-        yield from ("", f"In a model of a package, replace its {kind} from outside, before scripting:", "")
+        yield from (
+            "",
+            f"In a model of a package, replace its {kind} from outside, before scripting:",
+            "",
+        )
         yield from (f"    {line}".rstrip() for line in written)
     else:
         yield f"* In a model of a package: put a module with this forward in the place of each {kind}."

@@ -1,9 +1,15 @@
-"""The recipes for the operators of one run: by its fuser, its torch and how each operator was
-refused; and the remedies that several kinds of advice share."""
+"""The recipes for the operators of one run: by its fuser, its torch and how each
+operator was refused; and the remedies that several kinds of advice share."""
 
 from __future__ import annotations
 
-from fusiondoc.changes.recipes import Recipe, for_other_types, helping, recipe_answering, recipe_for
+from fusiondoc.changes.recipes import (
+    Recipe,
+    for_other_types,
+    helping,
+    recipe_answering,
+    recipe_for,
+)
 from fusiondoc.diagnosis.rules import RunFacts
 from fusiondoc.fusers import facts_of, fuser_title
 from fusiondoc.fusers.taken_operators import WithKnob
@@ -13,37 +19,51 @@ from fusiondoc.model.report import Unfused
 
 
 def recipe_of(row: Unfused, run: RunFacts) -> Recipe | None:
-    """The recipe for an operator, where it stands and as it was refused: no other words make the fuser take a
-    type that it refused."""
+    """The recipe for an operator, where it stands and as it was refused: no other
+    words make the fuser take a type that it refused."""
     if for_other_types(row.reason.detail) is not None or run.of_aot_gradient(row):
         return None
     if row.index in run.mixed_casts:
         return None  # no tensor is known to have the type that type_as() would need
     found = answering_recipe(row, run)
-    return None if found is not None and found.follows and run.at_the_end(row) else found
+    return (
+        None
+        if found is not None and found.follows and run.at_the_end(row)
+        else found
+    )
 
 
 def recipes_of(row: Unfused, run: RunFacts) -> tuple[Recipe, ...]:
-    """That recipe, and further ones for other arguments of the operator, under the same conditions: which of
-    them fits shows the line."""
+    """That recipe, and further ones for other arguments of the operator, under the
+    same conditions: which of them fits shows the line."""
     first = recipe_of(row, run)
     if first is None or run.fuser is None:
         return ()
     every = helping(row.op, run.fuser, run.torch, run.gradients)
-    same = (one for one in every if (one.needs, one.answers) == (first.needs, first.answers))
+    same = (
+        one
+        for one in every
+        if (one.needs, one.answers) == (first.needs, first.answers)
+    )
     return (first, *(one for one in same if one is not first))
 
 
 def any_recipe(op: str, run: RunFacts) -> Recipe | None:
     """The first recipe for an operator, whatever the fuser refused of it."""
-    return recipe_for(op, run.fuser, run.torch, run.gradients) if run.fuser is not None else None
+    return (
+        recipe_for(op, run.fuser, run.torch, run.gradients)
+        if run.fuser is not None
+        else None
+    )
 
 
 def answering_recipe(row: Unfused, run: RunFacts) -> Recipe | None:
     """The recipe for an operator as it was refused."""
     if run.fuser is None:
         return None
-    return recipe_answering(row.reason.detail, row.op, run.fuser, run.torch, run.gradients)
+    return recipe_answering(
+        row.reason.detail, row.op, run.fuser, run.torch, run.gradients
+    )
 
 
 def needs_knob(row: Unfused, run: RunFacts) -> bool:
@@ -68,7 +88,8 @@ def setting_of_knob(run: RunFacts) -> Setting:
 
 
 def with_knob(run: RunFacts) -> str:
-    """How to let the fuser take more operators, as an option or a line of Python."""
+    """How to let the fuser take more operators, as an option or a line of
+    Python."""
     knob = _knob(run)
     how = setting_of_knob(run).text if run.live else knob.in_python
     return f"Let {fuser_title(run.fuser or '')} take {knob.words}: {how}"
@@ -80,12 +101,17 @@ def remedy_with_knob(run: RunFacts) -> Remedy:
 
 
 def takes_numbers(run: RunFacts) -> bool:
-    """Whether a number does in the place of a tensor that a recipe needs (``Recipe.numbers_too``)."""
-    return facts_of(run.fuser).limits.numbers_for_tensors is True and run.gradients is False
+    """Whether a number does in the place of a tensor that a recipe needs
+    (``Recipe.numbers_too``)."""
+    return (
+        facts_of(run.fuser).limits.numbers_for_tensors is True
+        and run.gradients is False
+    )
 
 
 def general_remedy(code: str) -> Remedy:
-    """The remedy that fits all operators with a reason; every code that is worded here has one."""
+    """The remedy that fits all operators with a reason; every code that is worded
+    here has one."""
     remedy = CODES[code].remedy
     assert remedy is not None
     return remedy

@@ -1,4 +1,5 @@
-"""What stands around the operators outside groups in the plans of the run, by their rows."""
+"""What stands around the operators outside groups in the plans of the run, by their
+rows."""
 
 from __future__ import annotations
 
@@ -9,7 +10,13 @@ from fusiondoc.diagnosis.promoted_types import is_promoted
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.shared_memory import ReadBeside, hands_on
 from fusiondoc.model.report import ProgramNode, Report, Unfused
-from fusiondoc.operators import CONTROL_FLOW, ELEMENTWISE, VIEWS, is_in_place, plain_name
+from fusiondoc.operators import (
+    CONTROL_FLOW,
+    ELEMENTWISE,
+    VIEWS,
+    is_in_place,
+    plain_name,
+)
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 _Node = tuple[Graph[ProgramNode], int]
@@ -17,7 +24,8 @@ _Node = tuple[Graph[ProgramNode], int]
 
 
 class RowsInPlans:
-    """The nodes of plans that operators outside groups are, and the nodes around them."""
+    """The nodes of plans that operators outside groups are, and the nodes around
+    them."""
 
     def __init__(self, report: Report) -> None:
         self._nodes: dict[int | None, list[_Node]] = {}
@@ -38,13 +46,16 @@ class RowsInPlans:
         return self._nodes.get(row.index, ())
 
     def before_one_tensor(self, row: Unfused) -> bool:
-        """Whether nothing takes the operator's result but a group of this one tensor that works on each
-        element by itself: another tensor there would have to be placed anew too."""
+        """Whether nothing takes the operator's result but a group of this one
+        tensor that works on each element by itself: another tensor there would have
+        to be placed anew too."""
         return all(self._into_such_a_group(*node) for node in self._nodes_of(row))
 
     def _into_such_a_group(self, graph: Graph[ProgramNode], node: int) -> bool:
         takers = [graph.nodes[taker] for taker in graph.after[node]]
-        group = self._groups.get(takers[0].group or "") if len(takers) == 1 else None
+        group = (
+            self._groups.get(takers[0].group or "") if len(takers) == 1 else None
+        )
         if group is None or len(group.inputs) != 1:
             return False
         if group.id not in self._of_each_element:
@@ -53,31 +64,44 @@ class RowsInPlans:
         return self._of_each_element[group.id]
 
     def behind_convolutions(self, row: Unfused) -> int:
-        """How many of a row's operators take the result of a convolution that nothing else takes: freezing
-        makes a batch norm there part of it (torch/csrc/jit/passes/frozen_conv_folding.cpp)."""
+        """How many of a row's operators take the result of a convolution that
+        nothing else takes: freezing makes a batch norm there part of it
+        (torch/csrc/jit/passes/frozen_conv_folding.cpp)."""
         nodes = self._nodes_of(row)
         behind = sum(_after_its_own_convolution(*one) for one in nodes)
         return round(row.count * behind / len(nodes)) if behind else 0
 
     def is_promoted(self, row: Unfused) -> bool:
-        """Whether the operator's result would have another element type out of place."""
-        return any(is_promoted(graph.nodes[node].inputs) for graph, node in self._nodes_of(row))
+        """Whether the operator's result would have another element type out of
+        place."""
+        return any(
+            is_promoted(graph.nodes[node].inputs)
+            for graph, node in self._nodes_of(row)
+        )
 
     def may_come_from_outside(self, row: Unfused) -> bool:
-        """Whether a tensor that the operator takes may be an input of its plan, or share memory with one."""
+        """Whether a tensor that the operator takes may be an input of its plan, or
+        share memory with one."""
         return any(_may_come_from_outside(*node) for node in self._nodes_of(row))
 
     def is_read_beside(self, row: Unfused) -> bool:
-        """Whether something reads what an operator changes in place, behind it, and not as its result.
+        """Whether something reads what an operator changes in place, behind it, and
+        not as its result.
 
-        Edges are of nodes, not of values: a group of several results that made it counts as if it were read.
+        Edges are of nodes, not of values: a group of several results that made it
+        counts as if it were read.
         """
-        return any(self._read_beside_in(graph).holds_of(node) for graph, node in self._nodes_of(row))
+        return any(
+            self._read_beside_in(graph).holds_of(node)
+            for graph, node in self._nodes_of(row)
+        )
 
     def is_read_of_one_result(self, row: Unfused) -> bool:
-        """The same, where the one result of a node is that memory: no other result can be what is read."""
+        """The same, where the one result of a node is that memory: no other result
+        can be what is read."""
         return any(
-            self._read_beside_in(graph).holds_surely_of(node) and self._has_one_result(graph, node)
+            self._read_beside_in(graph).holds_surely_of(node)
+            and self._has_one_result(graph, node)
             for graph, node in self._nodes_of(row)
         )
 
@@ -90,25 +114,34 @@ class RowsInPlans:
         return len(group.outputs if group is not None else node.outputs) == 1
 
     def comes_through_a_branch(self, row: Unfused) -> bool:
-        """Whether a branch or loop hands on what the operator changes: the plan does not show whose memory
-        that is."""
+        """Whether a branch or loop hands on what the operator changes: the plan
+        does not show whose memory that is."""
         for graph, node in self._nodes_of(row):
             maker = self._read_beside_in(graph).maker_of(node)
             if maker is not None and graph.nodes[maker].op in CONTROL_FLOW:
                 return True
         return False
 
-    def takes_reduction(self, row: Unfused, reductions: AbstractSet[str], known: bool) -> bool:
-        """Whether the operator takes the result of such a reduction that a group computes, beside another
-        tensor.
+    def takes_reduction(
+        self, row: Unfused, reductions: AbstractSet[str], known: bool
+    ) -> bool:
+        """Whether the operator takes the result of such a reduction that a group
+        computes, beside another tensor.
 
-        Args:
-            known: it takes the result of one, as its program shows; else only what ends a group is one.
+        Args: known: it takes the result of one, as its program shows; else only
+            what ends a group is one.
         """
-        return any(self._takes_reduction(*node, reductions, known) for node in self._nodes_of(row))
+        return any(
+            self._takes_reduction(*node, reductions, known)
+            for node in self._nodes_of(row)
+        )
 
     def _takes_reduction(
-        self, graph: Graph[ProgramNode], index: int, reductions: AbstractSet[str], known: bool
+        self,
+        graph: Graph[ProgramNode],
+        index: int,
+        reductions: AbstractSet[str],
+        known: bool,
     ) -> bool:
         node = graph.nodes[index]
         if node.first is None or len(node.inputs) < 2:
@@ -116,18 +149,28 @@ class RowsInPlans:
         maker = graph.nodes[node.first]
         if not known:
             ops = self._ops_of(maker)
-            return set(graph.after[node.first]) == {index} and len(ops) > 1 and ops[-1] in reductions
+            return (
+                set(graph.after[node.first]) == {index}
+                and len(ops) > 1
+                and ops[-1] in reductions
+            )
         region = self._programs.get(maker.program or "")
         makers = region.nodes if region is not None else (maker,)
         alone = any(one.op in reductions for one in makers)
-        return alone or any(not reductions.isdisjoint(self._ops_of(one)[1:]) for one in makers)
+        return alone or any(
+            not reductions.isdisjoint(self._ops_of(one)[1:]) for one in makers
+        )
 
     def follows_product(self, row: Unfused, products: AbstractSet[str]) -> bool:
-        """Whether the operator takes what is computed, element by element, of such a product of two
-        matrices on the CPU."""
-        return any(self._follows_product(*node, products) for node in self._nodes_of(row))
+        """Whether the operator takes what is computed, element by element, of such
+        a product of two matrices on the CPU."""
+        return any(
+            self._follows_product(*node, products) for node in self._nodes_of(row)
+        )
 
-    def _follows_product(self, graph: Graph[ProgramNode], index: int, products: AbstractSet[str]) -> bool:
+    def _follows_product(
+        self, graph: Graph[ProgramNode], index: int, products: AbstractSet[str]
+    ) -> bool:
         todo, seen = list(graph.before[index]), {index}
         while todo:
             maker = todo.pop()
@@ -136,19 +179,33 @@ class RowsInPlans:
             seen.add(maker)
             node = graph.nodes[maker]
             region = self._programs.get(node.program or "")
-            makers = region.nodes if node.kind == "region" and region is not None else (node,)
+            makers = (
+                region.nodes
+                if node.kind == "region" and region is not None
+                else (node,)
+            )
             if any(self._is_product_of_matrices(one, products) for one in makers):
                 return True
             if all(one.kind == "group" or _is_elementwise(one) for one in makers):
                 todo += graph.before[maker]
         return False
 
-    def _is_product_of_matrices(self, node: ProgramNode, products: AbstractSet[str]) -> bool:
+    def _is_product_of_matrices(
+        self, node: ProgramNode, products: AbstractSet[str]
+    ) -> bool:
         if not products.isdisjoint(self._ops_of(node)):
             return True
-        made = [one for one in map(parse_type, node.outputs) if isinstance(one, TensorType)]
+        made = [
+            one
+            for one in map(parse_type, node.outputs)
+            if isinstance(one, TensorType)
+        ]
         of_two = all(one.sizes is None or len(one.sizes) == 2 for one in made)
-        return node.op in products and of_two and all(one.device in (None, "cpu") for one in made)
+        return (
+            node.op in products
+            and of_two
+            and all(one.device in (None, "cpu") for one in made)
+        )
 
     def _ops_of(self, node: ProgramNode) -> tuple[str, ...]:
         """The operators of a group; of another node none."""
@@ -170,7 +227,9 @@ def _may_come_from_outside(graph: Graph[ProgramNode], node: int) -> bool:
     todo, seen = [node], {node}
     while todo:
         taker = todo.pop()
-        if graph.nodes[taker].first is None or len(graph.before[taker]) < len(graph.nodes[taker].inputs):
+        if graph.nodes[taker].first is None or len(graph.before[taker]) < len(
+            graph.nodes[taker].inputs
+        ):
             return True
         for maker in graph.before[taker]:
             if maker not in seen and _may_share(graph.nodes[maker]):
@@ -184,7 +243,9 @@ def _may_share(node: ProgramNode) -> bool:
     return node.op in VIEWS | CONTROL_FLOW or is_in_place(node.op) or hands_on(node)
 
 
-_CONVOLUTIONS = frozenset(["aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::_convolution"])
+_CONVOLUTIONS = frozenset(
+    ["aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::_convolution"]
+)
 """Those that batch norms are folded into (``supportedConvNode``,
 torch/csrc/jit/passes/frozen_conv_folding.cpp; seen of torch 2.13)."""
 

@@ -1,8 +1,10 @@
-"""Speed of light: what a kernel must move against what the memory of the device can move in that time.
+"""Speed of light: what a kernel must move against what the memory of the device can
+move in that time.
 
-A fused kernel computes little, so memory bandwidth is what it can reach at best: the inputs and outputs of
-its group, each once. Two things make that bound meaningless: a launch takes some microseconds however little
-it moves, and data that stay in a cache do not come from memory at all.
+A fused kernel computes little, so memory bandwidth is what it can reach at best:
+the inputs and outputs of its group, each once. Two things make that bound
+meaningless: a launch takes some microseconds however little it moves, and data that
+stay in a cache do not come from memory at all.
 """
 
 from __future__ import annotations
@@ -18,24 +20,27 @@ from fusiondoc.model.report import Group, Kernel, Report
 from fusiondoc.numbers import as_count, pair_of
 
 FLOOR_MS = 0.005
-"""Milliseconds that a launch takes however little it moves, as events of CUDA time it. In 225 logs of an
-H200 (torch 1.13.1 to 2.1.2) 70 kernels move less than 1 MB: their fastest launches took 3.4 us at the least,
-5.7 us in the first quarter and 6.9 us in the middle."""
+"""Milliseconds that a launch takes however little it moves, as events of CUDA time
+it. In 225 logs of an H200 (torch 1.13.1 to 2.1.2) 70 kernels move less than 1 MB:
+their fastest launches took 3.4 us at the least, 5.7 us in the first quarter and 6.9
+us in the middle."""
 
 LONG = 4
-"""A kernel that takes longer than this many floors is not launch-bound, whatever it moves: nine in
-ten of those 70 take less."""
+"""A kernel that takes longer than this many floors is not launch-bound, whatever it
+moves: nine in ten of those 70 take less."""
 
 BANDWIDTH, CACHE, LAUNCH = "bandwidth", "cache", "launch"
 
 _SAME = 0.02
-"""Figures that differ by less are the same: times are printed in steps of 32 ns, rates with six digits."""
+"""Figures that differ by less are the same: times are printed in steps of 32 ns,
+rates with six digits."""
 
 
 def launch_bound_below(peak: float | None) -> float:
-    """Bytes below which a kernel is launch-bound: even at the full ``peak`` (GB/s) they take less
-    time than the launch does, so it cannot reach half of the peak. Without a peak, that of the slowest GPU
-    in the table, so that it holds on all of them."""
+    """Bytes below which a kernel is launch-bound: even at the full ``peak`` (GB/s)
+    they take less time than the launch does, so it cannot reach half of the peak.
+    Without a peak, that of the slowest GPU in the table, so that it holds on all of
+    them."""
     return (peak or SLOWEST) * 1e6 * FLOOR_MS
 
 
@@ -45,8 +50,8 @@ def needed_ms(bytes_moved: float, peak: float) -> float:
 
 
 def counted_bytes(kernel: Kernel) -> float | None:
-    """Bytes that the fuser counted for a launch (rate times time); None where its launches differ,
-    which another shape of the inputs makes."""
+    """Bytes that the fuser counted for a launch (rate times time); None where its
+    launches differ, which another shape of the inputs makes."""
     if kernel.ms is None or kernel.gb_per_s is None:
         return None
     fastest = kernel.ms.min * kernel.gb_per_s.max * 1e6
@@ -63,28 +68,39 @@ def must_move(group: Group) -> int | None:
 
 
 def with_speed_of_light(report: Report) -> Report:
-    """The report, its kernels with bytes, share of the peak, bound and occupancy, as far as they are
-    known."""
+    """The report, its kernels with bytes, share of the peak, bound and occupancy,
+    as far as they are known."""
     if not report.kernels:
         return report
     groups = {group.id: group for group in report.groups}
     peak = report.peak.gb_per_s if report.peak is not None else None
     capability = _capability(report.environment.get("capability"))
-    kernels = tuple(_judged(kernel, groups, peak, capability) for kernel in report.kernels)
+    kernels = tuple(
+        _judged(kernel, groups, peak, capability) for kernel in report.kernels
+    )
     return replace(report, kernels=kernels)
 
 
 def _judged(
-    kernel: Kernel, groups: dict[str, Group], peak: float | None, capability: tuple[int, int] | None
+    kernel: Kernel,
+    groups: dict[str, Group],
+    peak: float | None,
+    capability: tuple[int, int] | None,
 ) -> Kernel:
     # What the scheduler of a compiler counted holds for all groups of a kernel.
-    moved = kernel.bytes_moved if _is_generated(kernel, groups) else _moved(kernel, groups)
+    moved = (
+        kernel.bytes_moved
+        if _is_generated(kernel, groups)
+        else _moved(kernel, groups)
+    )
     rate = _rate(kernel, moved)
     share = rate / peak if rate is not None and peak else None
     resident = kernel.occupancy
     if resident is None and capability is not None and kernel.block is not None:
         x, y, z = kernel.block
-        resident = occupancy(capability, x * y * z, kernel.registers, kernel.smem_bytes)
+        resident = occupancy(
+            capability, x * y * z, kernel.registers, kernel.smem_bytes
+        )
     return replace(
         kernel,
         bytes_moved=moved,
@@ -95,13 +111,15 @@ def _judged(
 
 
 def _moved(kernel: Kernel, groups: dict[str, Group]) -> int | None:
-    """From the types of its group, where it is the only kernel of one; else as the fuser counted."""
+    """From the types of its group, where it is the only kernel of one; else as the
+    fuser counted."""
     counted = counted_bytes(kernel)
     if counted is None and kernel.gb_per_s is not None:
         return None
     mine = [groups[name] for name in kernel.groups if name in groups]
     alone = all(
-        len(group.segments) < 2 and all(len(one.kernels) == 1 for one in group.instances if one.kernels)
+        len(group.segments) < 2
+        and all(len(one.kernels) == 1 for one in group.instances if one.kernels)
         for group in mine
     )
     if mine and alone and not _shapes_differ(mine):
@@ -121,11 +139,16 @@ def _shapes_differ(groups: list[Group]) -> bool:
 
 
 def _rate(kernel: Kernel, moved: int | None) -> float | None:
-    """GB/s: the fuser's own figure, but where it counts bytes that need not be moved (elements of an
-    expanded tensor, each of them) that of the bytes that must."""
+    """GB/s: the fuser's own figure, but where it counts bytes that need not be
+    moved (elements of an expanded tensor, each of them) that of the bytes that
+    must."""
     counted = counted_bytes(kernel)
     if kernel.gb_per_s is not None:
-        if moved is not None and counted is not None and moved < counted * (1 - _SAME):
+        if (
+            moved is not None
+            and counted is not None
+            and moved < counted * (1 - _SAME)
+        ):
             return kernel.gb_per_s.median * moved / counted
         return kernel.gb_per_s.median
     if moved is not None and kernel.ms is not None and kernel.ms.median > 0:
@@ -133,13 +156,17 @@ def _rate(kernel: Kernel, moved: int | None) -> float | None:
     return None
 
 
-def _bound(kernel: Kernel, moved: int | None, share: float | None, peak: float | None) -> str | None:
+def _bound(
+    kernel: Kernel, moved: int | None, share: float | None, peak: float | None
+) -> str | None:
     if share is not None and share > 1:
         return CACHE
     if kernel.ms is None or kernel.implementation is not None:
         return None  # a partition on the CPU, which has no launches
     if moved is None and kernel.gb_per_s is not None:
-        moved = as_count(kernel.gb_per_s.median * kernel.ms.median * 1e6)  # launches of several shapes
+        moved = as_count(
+            kernel.gb_per_s.median * kernel.ms.median * 1e6
+        )  # launches of several shapes
     if moved is None:
         return None
     if moved < launch_bound_below(peak) and kernel.ms.median <= LONG * FLOOR_MS:
@@ -153,7 +180,8 @@ def _capability(text: str | None) -> tuple[int, int] | None:
 
 
 class Limits(NamedTuple):
-    """Of one multiprocessor. ``reserved`` are bytes of shared memory that the system takes for each block."""
+    """Of one multiprocessor. ``reserved`` are bytes of shared memory that the
+    system takes for each block."""
 
     warps: int
     blocks: int
@@ -164,8 +192,8 @@ class Limits(NamedTuple):
 
 _KB = 1024
 _REGISTERS = 65536
-"""32-bit registers of a multiprocessor, from compute capability 5.0 on (but 5.3 and 6.2, which are left
-out)."""
+"""32-bit registers of a multiprocessor, from compute capability 5.0 on (but 5.3 and
+6.2, which are left out)."""
 _REGISTER_UNIT = 256
 """Registers are given to a warp in units of so many."""
 _PARTITIONS = 4
@@ -185,9 +213,13 @@ LIMITS = {
 
 
 def occupancy(
-    capability: tuple[int, int], threads: int, registers: int | None, smem_bytes: int | None
+    capability: tuple[int, int],
+    threads: int,
+    registers: int | None,
+    smem_bytes: int | None,
 ) -> float | None:
-    """Share of the warps, from 0 to 1; None for an unknown GPU or without the number of registers.
+    """Share of the warps, from 0 to 1; None for an unknown GPU or without the
+    number of registers.
 
     Args:
         threads: of one block.
@@ -195,7 +227,12 @@ def occupancy(
         smem_bytes: of one block, given at its launch; None counts as none.
     """
     limits = LIMITS.get(capability)
-    if limits is None or registers is None or not 0 < registers <= _MOST_REGISTERS or not 0 < threads <= 1024:
+    if (
+        limits is None
+        or registers is None
+        or not 0 < registers <= _MOST_REGISTERS
+        or not 0 < threads <= 1024
+    ):
         return None
     warps = math.ceil(threads / _WARP)
     per_warp = _up(registers * _WARP, _REGISTER_UNIT)
@@ -213,15 +250,22 @@ def _up(number: int, unit: int) -> int:
 
 def in_bytes(number: int) -> str:
     """``1.2 MB``; ``64.0 KB`` below a tenth of that."""
-    return f"{number / 1e6:,.1f} MB" if number >= 100_000 else f"{number / 1e3:,.1f} KB"
+    return (
+        f"{number / 1e6:,.1f} MB"
+        if number >= 100_000
+        else f"{number / 1e3:,.1f} KB"
+    )
 
 
 _LITTLE = 0.005
 
 
 def little_of_the_step(kernel: Kernel, saved_ms: float, report: Report) -> bool:
-    """Whether a profile tells that what a launch could save is less than that share of a step in all."""
+    """Whether a profile tells that what a launch could save is less than that share
+    of a step in all."""
     if report.steps is None:
         return False
-    launches = sum(group.count for group in report.groups if kernel.id in group.kernels)
+    launches = sum(
+        group.count for group in report.groups if kernel.id in group.kernels
+    )
     return saved_ms * max(1, launches) < _LITTLE * report.steps.ms

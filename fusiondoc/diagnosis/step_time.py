@@ -1,5 +1,5 @@
-"""Where the time of a step goes: units of a profile tied to rows of the report (which group, which unfused
-operator), and to kinds of work.
+"""Where the time of a step goes: units of a profile tied to rows of the report
+(which group, which unfused operator), and to kinds of work.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ _TENSOR_CORES = re.compile(r"tf32|s1688|fp16|bf16|f16")
 
 
 def with_step_times(report: Report, trace: Trace, profiled: Profiled) -> Report:
-    """The report with ``steps``, and with ``time`` on its groups and unfused operators."""
+    """The report with ``steps``, and with ``time`` on its groups and unfused
+    operators."""
     kernels = GeneratedKernels(report)
     trace = with_launches_as_units(trace, kernels)
     work = _work(trace, profiled.device)
@@ -68,14 +69,21 @@ def with_step_times(report: Report, trace: Trace, profiled: Profiled) -> Report:
     for index, row in enumerate(report.unfused):
         saving = savings.get(index) if _could_fuse(row.op) else None
         unfused.append(replace(row, time=work.time(spent.rows.get(index), saving)))
-    groups = [replace(group, time=work.time(spent.groups.get(group.id))) for group in report.groups]
+    groups = [
+        replace(group, time=work.time(spent.groups.get(group.id)))
+        for group in report.groups
+    ]
     capability = report.environment.get("capability")
-    without_tf32 = _without_tf32(trace, work, profiled.device, profiled.allow_tf32, capability)
+    without_tf32 = _without_tf32(
+        trace, work, profiled.device, profiled.allow_tf32, capability
+    )
     layers = {name or "(the model itself)": ms for name, ms in spent.layers.items()}
     steps = Steps(
         ms=_short(work.step_ms),
         device_ms=_short(work.busy / trace.steps) if work.on_gpu else None,
-        busy=_short(min(1.0, work.busy / trace.ms)) if work.on_gpu and trace.ms else None,
+        busy=_short(min(1.0, work.busy / trace.ms))
+        if work.on_gpu and trace.ms
+        else None,
         parts=_parts(work.kinds, work.step_ms),
         steps=trace.steps,
         unprofiled_ms=profiled.unprofiled_ms,
@@ -88,20 +96,30 @@ def with_step_times(report: Report, trace: Trace, profiled: Profiled) -> Report:
         gb_per_s=profiled.gb_per_s,
         at_bandwidth=_at_bandwidth(trace, kernels, profiled.gb_per_s, work),
     )
-    return replace(report, steps=steps, steps_note=_note(steps), groups=tuple(groups), unfused=tuple(unfused))
+    return replace(
+        report,
+        steps=steps,
+        steps_note=_note(steps),
+        groups=tuple(groups),
+        unfused=tuple(unfused),
+    )
 
 
 def _at_bandwidth(
     trace: Trace, kernels: GeneratedKernels, gb_per_s: float | None, work: _Work
 ) -> AtBandwidth | None:
     found = least_ms(trace, kernels, gb_per_s, work.on_gpu)
-    return None if found is None else AtBandwidth(_short(found[0]), _short(found[1]))
+    return (
+        None if found is None else AtBandwidth(_short(found[0]), _short(found[1]))
+    )
 
 
 class _TimeSpent:
     """Milliseconds of a step by row of the report and by module."""
 
-    def __init__(self, report: Report, trace: Trace, kernels: GeneratedKernels) -> None:
+    def __init__(
+        self, report: Report, trace: Trace, kernels: GeneratedKernels
+    ) -> None:
         self._kernels = kernels
         self._group_ties = GroupTies(report, trace.units)
         self._row_ties = RowTies(report, trace.units)
@@ -142,15 +160,21 @@ class _TimeSpent:
 
 
 def _disturbed(profiled_ms: float, unprofiled_ms: float | None) -> bool:
-    """Whether the profiler, or something else on the machine, changed the time of a step."""
+    """Whether the profiler, or something else on the machine, changed the time of a
+    step."""
     if not unprofiled_ms:
         return False
     return not 1 / DISTURBED <= profiled_ms / unprofiled_ms <= DISTURBED
 
 
 def _total_saving(rows: Iterable[Unfused]) -> float | None:
-    """Milliseconds of a step that fusing all rows could save; None where no row has such a figure."""
-    saved = [row.time.could_save_ms for row in rows if row.time and row.time.could_save_ms is not None]
+    """Milliseconds of a step that fusing all rows could save; None where no row has
+    such a figure."""
+    saved = [
+        row.time.could_save_ms
+        for row in rows
+        if row.time and row.time.could_save_ms is not None
+    ]
     return _short(sum(saved)) if saved else None
 
 
@@ -165,7 +189,10 @@ class StepParts:
 
 
 def parts_of(
-    trace: Trace, device: str | None, allow_tf32: bool | None = None, capability: str | None = None
+    trace: Trace,
+    device: str | None,
+    allow_tf32: bool | None = None,
+    capability: str | None = None,
 ) -> StepParts | None:
     """None where the profiler has no times of the GPU, ``device`` being "cuda"."""
     work = _work(trace, device)
@@ -216,9 +243,14 @@ def _work(trace: Trace, device: str | None) -> _Work | None:
         kinds[kind] = kinds.get(kind, 0.0) + cost(unit)
     if on_gpu and trace.elsewhere:
         kinds[LAUNCHED] = sum(launched.ms for launched in trace.elsewhere)
-    # Kernels of several streams overlap: the parts together are the time in which any of them ran.
+    # Kernels of several streams overlap: the parts together are the time in which
+    # any of them ran.
     spent = sum(kinds.values())
-    busy = trace.busy_ms if on_gpu and trace.busy_ms is not None else min(spent, trace.ms)
+    busy = (
+        trace.busy_ms
+        if on_gpu and trace.busy_ms is not None
+        else min(spent, trace.ms)
+    )
     scale = busy / spent / trace.steps if spent else 0.0
     kinds = {kind: ms * scale for kind, ms in kinds.items()}
     kinds[IDLE if on_gpu else HOST] = max(0.0, (trace.ms - busy) / trace.steps)
@@ -269,12 +301,15 @@ def _host_ms(unit: Unit) -> float:
 
 
 def _float32_products_ms(trace: Trace) -> float:
-    """Milliseconds, of all steps, of matrix products in float32 that use no tensor cores."""
+    """Milliseconds, of all steps, of matrix products in float32 that use no tensor
+    cores."""
     ms = 0.0
     for unit in trace.units:
         if kind_of(unit) == MATMUL:
             for launched in unit.launched:
-                if _FLOAT32_GEMM.search(launched.name) and not _TENSOR_CORES.search(launched.name):
+                if _FLOAT32_GEMM.search(launched.name) and not _TENSOR_CORES.search(
+                    launched.name
+                ):
                     ms += launched.ms
     return ms
 
@@ -285,7 +320,9 @@ def _short(value: float) -> float:
 
 def _parts(found: Mapping[str, float], whole: float) -> tuple[Part, ...]:
     ordered = sorted(found.items(), key=lambda item: -item[1])
-    return tuple(Part(what, _short(ms), _short(ms / whole)) for what, ms in ordered if ms > 0)
+    return tuple(
+        Part(what, _short(ms), _short(ms / whole)) for what, ms in ordered if ms > 0
+    )
 
 
 def _note(steps: Steps) -> str | None:
@@ -294,14 +331,20 @@ def _note(steps: Steps) -> str | None:
     text = f"a profiled step takes {steps.ms:.3g} ms, one without the profiler {steps.unprofiled_ms:.3g} ms"
     if steps.ms < steps.unprofiled_ms:
         return f"disturbed by something else on this machine: {text}"
-    return f"disturbed: {text}" + (", so the device is idle less than shown" if steps.busy else "")
+    return f"disturbed: {text}" + (
+        ", so the device is idle less than shown" if steps.busy else ""
+    )
 
 
 def _without_tf32(
-    trace: Trace, work: _Work, device: str | None, allow_tf32: bool | None, capability: str | None
+    trace: Trace,
+    work: _Work,
+    device: str | None,
+    allow_tf32: bool | None,
+    capability: str | None,
 ) -> float | None:
-    """The share of a step that float32 matrix products without TF32 take, where that is much and this GPU has
-    TF32; else None."""
+    """The share of a step that float32 matrix products without TF32 take, where
+    that is much and this GPU has TF32; else None."""
     if device != "cuda" or allow_tf32:
         return None
     slow = _float32_products_ms(trace) * work.scale

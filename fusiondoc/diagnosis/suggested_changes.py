@@ -1,5 +1,5 @@
-"""Which changes of a program or a run could bring operators into groups: of a log those of its rows, of a
-program that ran also those that only a run can judge."""
+"""Which changes of a program or a run could bring operators into groups: of a log
+those of its rows, of a program that ran also those that only a run can judge."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.changes_of_operators import change_of
 from fusiondoc.diagnosis.lines_of_changes import Lines, joined_notes
 from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
-from fusiondoc.diagnosis.rules import Context, Owner, RunFacts, of_torchscript, run_facts
+from fusiondoc.diagnosis.rules import (
+    Context,
+    Owner,
+    RunFacts,
+    of_torchscript,
+    run_facts,
+)
 from fusiondoc.fusers import facts_of
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.report import Report, Unfused
@@ -33,28 +39,30 @@ if TYPE_CHECKING:
     from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
 
 _OUT_OF_PLACE = (ChangeKind.OUT_OF_PLACE, ChangeKind.RECIPE)
-ONE_NAME = (
-    "only if nothing else refers to this tensor (skip = h, or a slice of h): such a name keeps the old values"
-)
+ONE_NAME = "only if nothing else refers to this tensor (skip = h, or a slice of h): such a name keeps the old values"
 
 
 class SuggestedChanges:
-    """What to change, found once for a report, each list when it is first read: findings state ``first`` as
-    advice, the plan ranks ``at_lines``, ``--try`` runs ``of_run``, and ``fix`` tries ``in_files``.
+    """What to change, found once for a report, each list when it is first read:
+    findings state ``first`` as advice, the plan ranks ``at_lines``, ``--try`` runs
+    ``of_run``, and ``fix`` tries ``in_files``.
 
     Attributes:
         report: the rows of TorchScript alone.
         run: what is known of its run.
     """
 
-    def __init__(self, report: Report, run: RunFacts, program: UserProgram | None = None) -> None:
+    def __init__(
+        self, report: Report, run: RunFacts, program: UserProgram | None = None
+    ) -> None:
         self.report = report
         self.run = run
         self._program = program
 
     @cached_property
     def first(self) -> Sequence[Change | None]:
-        """The change of each row of ``report.unfused``; None where none is known."""
+        """The change of each row of ``report.unfused``; None where none is
+        known."""
         return [change_of(row, self.run) for row in self.report.unfused]
 
     @cached_property
@@ -71,7 +79,9 @@ class SuggestedChanges:
     def of_program(cls, program: UserProgram) -> SuggestedChanges:
         """Those of a program that ran."""
         rows = of_torchscript(program.report)
-        return cls(rows, program.run or run_facts(rows, Context(Observed())), program)
+        return cls(
+            rows, program.run or run_facts(rows, Context(Observed())), program
+        )
 
     @property
     def program(self) -> UserProgram:
@@ -85,28 +95,47 @@ class SuggestedChanges:
         from fusiondoc.diagnosis.suggested_settings import suggested
 
         program = self.program
-        return suggested(program.report, program.options, program.target.kind, program.training)
+        return suggested(
+            program.report, program.options, program.target.kind, program.training
+        )
 
     @cached_property
     def in_files(self) -> list[Change]:
-        """Settings, rewrites at the lines of operators outside groups, and what can be done where the model
-        is made, written into the program's files, in no order. Whether one helps, its run shows."""
-        from fusiondoc.diagnosis.changes_to_try import at_compilation, at_lines, at_model, settings
+        """Settings, rewrites at the lines of operators outside groups, and what can
+        be done where the model is made, written into the program's files, in no
+        order. Whether one helps, its run shows."""
+        from fusiondoc.diagnosis.changes_to_try import (
+            at_compilation,
+            at_lines,
+            at_model,
+            settings,
+        )
 
         program = self.program
         if program.is_compiled:
-            return [*at_compilation.propose(program), *settings.written(program, self.of_run)]
+            return [
+                *at_compilation.propose(program),
+                *settings.written(program, self.of_run),
+            ]
         of_settings = settings.propose(program, self.of_run)
-        return [*at_lines.propose(program), *of_settings, *at_model.propose(program)]
+        return [
+            *at_lines.propose(program),
+            *of_settings,
+            *at_model.propose(program),
+        ]
 
     def at_lines(self) -> list[Change]:
-        """The changes that can matter in this run, at the lines that they alter; ``rows`` begins with the
-        operator."""
+        """The changes that can matter in this run, at the lines that they alter;
+        ``rows`` begins with the operator."""
         report, run = self.report, self.run
         lines = Lines(report, run)
         found = []
         for index, (row, change) in enumerate(zip(report.unfused, self.first)):
-            if change is None or row.ran is False or run.owner(row) is Owner.FORMULA:
+            if (
+                change is None
+                or row.ran is False
+                or run.owner(row) is Owner.FORMULA
+            ):
                 continue
             if change.kind.in_source and run.of_aot_gradient(row):
                 continue
@@ -117,14 +146,17 @@ class SuggestedChanges:
         return found
 
     def caller_sees(self, row: Unfused) -> bool:
-        """Whether the operator changes a tensor of the caller's in place (the state of an optimiser): out of
-        place, the caller would see it unchanged."""
+        """Whether the operator changes a tensor of the caller's in place (the state
+        of an optimiser): out of place, the caller would see it unchanged."""
         if not is_in_place(row.op):
             return False
-        return _on_a_line(row, self.report, changes_argument) and self._plans.may_come_from_outside(row)
+        return _on_a_line(
+            row, self.report, changes_argument
+        ) and self._plans.may_come_from_outside(row)
 
     def another_name_sees(self, row: Unfused) -> bool:
-        """Whether another name of the program reads what the operator changes in place, or may."""
+        """Whether another name of the program reads what the operator changes in
+        place, or may."""
         if not is_in_place(row.op):
             return False
         if _on_a_line(row, self.report, is_in_a_container):
@@ -135,51 +167,68 @@ class SuggestedChanges:
             return True
         branch = self._plans.comes_through_a_branch(row)
         return (branch or self._plans.is_read_beside(row)) and (
-            _on_a_line(row, self.report, partial(changes_argument, through_calls=branch))
-            or _on_a_line(row, self.report, partial(changes_what_has_another_name, through_modules=branch))
+            _on_a_line(
+                row, self.report, partial(changes_argument, through_calls=branch)
+            )
+            or _on_a_line(
+                row,
+                self.report,
+                partial(changes_what_has_another_name, through_modules=branch),
+            )
         )
 
     def keeps_its_type(self, row: Unfused) -> bool:
-        """Whether an operator in place keeps an element type that its result out of place would not have."""
+        """Whether an operator in place keeps an element type that its result out of
+        place would not have."""
         return is_in_place(row.op) and self._plans.is_promoted(row)
 
     def would_fail_out_of_place(self, row: Unfused) -> bool:
-        """Whether the fuser would fail in training at a group that the operator joins out of place.
+        """Whether the fuser would fail in training at a group that the operator
+        joins out of place.
 
-        It computes the size of a reduction before the group that makes what is reduced (FD307), by
-        ``prim::ReductionSizes``, which takes the reduced dimensions out of the list of sizes itself: the
-        gradient of the reduction reads the same list (torch/csrc/jit/runtime/register_prim_ops.cpp)."""
+        It computes the size of a reduction before the group that makes what is
+        reduced (FD307), by ``prim::ReductionSizes``, which takes the reduced
+        dimensions out of the list of sizes itself: the gradient of the reduction
+        reads the same list (torch/csrc/jit/runtime/register_prim_ops.cpp)."""
         reductions = facts_of(self.run.fuser).operators.sized_reductions
         if not (self.run.gradients and reductions and is_in_place(row.op)):
             return False
         names = frozenset(map(plain_name, reductions))
-        by_text = _on_a_line(row, self.report, partial(changes_result_of, functions=names))
+        by_text = _on_a_line(
+            row, self.report, partial(changes_result_of, functions=names)
+        )
         if not by_text and self.report.texts is not None:
             return False
         return self._plans.takes_reduction(row, reductions, known=by_text)
 
     def would_take_wrong_size(self, row: Unfused) -> bool:
-        """Whether the operator would be in a group in training of which the fuser computes a size wrongly:
-        that of a product of matrices, which it takes for a broadcast where a gradient reads only the size of
-        what follows."""
+        """Whether the operator would be in a group in training of which the fuser
+        computes a size wrongly: that of a product of matrices, which it takes for a
+        broadcast where a gradient reads only the size of what follows."""
         products = facts_of(self.run.fuser).operators.sized_by_broadcast
-        return bool(self.run.gradients and products) and self._plans.follows_product(row, products)
+        return bool(
+            self.run.gradients and products
+        ) and self._plans.follows_product(row, products)
 
     def _must_stay_in_place(self, one: Change, row: Unfused) -> bool:
-        """Whether the change takes an update away that the caller or another name sees, that the fuser needs
-        or that keeps an element type."""
+        """Whether the change takes an update away that the caller or another name
+        sees, that the fuser needs or that keeps an element type."""
         if one.kind not in (*_OUT_OF_PLACE, ChangeKind.NOT_INPLACE):
             return False
         if self.caller_sees(row) or self.another_name_sees(row):
             return True
-        return one.kind in _OUT_OF_PLACE and (self.would_fail_out_of_place(row) or self.keeps_its_type(row))
+        return one.kind in _OUT_OF_PLACE and (
+            self.would_fail_out_of_place(row) or self.keeps_its_type(row)
+        )
 
     def _in_the_plan(self, one: Change, row: Unfused) -> Change | None:
-        """The change with what the operator's plans show of it; None where they show that it would not
-        help."""
+        """The change with what the operator's plans show of it; None where they
+        show that it would not help."""
         if one.kind is ChangeKind.FREEZE and row.op == "aten::batch_norm":
             return replace(one, folded=self._plans.behind_convolutions(row))
-        if not one.lines and (one.kind is ChangeKind.NUMBER or row.op in IN_PLACE_ASSIGNS):
+        if not one.lines and (
+            one.kind is ChangeKind.NUMBER or row.op in IN_PLACE_ASSIGNS
+        ):
             return None
         if one.kind is ChangeKind.MOVE and one.sure:
             return one if self._plans.before_one_tensor(row) else None
@@ -187,20 +236,29 @@ class SuggestedChanges:
             return None
         if one.kind in _OUT_OF_PLACE and self.would_take_wrong_size(row):
             return None
-        if one.kind in _OUT_OF_PLACE and is_in_place(row.op) and self._may_be_read_beside(row):
-            return replace(one, conditional=True, note=joined_notes(one.note, ONE_NAME))
+        if (
+            one.kind in _OUT_OF_PLACE
+            and is_in_place(row.op)
+            and self._may_be_read_beside(row)
+        ):
+            return replace(
+                one, conditional=True, note=joined_notes(one.note, ONE_NAME)
+            )
         return one
 
     def _may_be_read_beside(self, row: Unfused) -> bool:
-        """Whether the plan has something that may read the tensor under another name, and no text shows
-        that the program has no such name."""
+        """Whether the plan has something that may read the tensor under another
+        name, and no text shows that the program has no such name."""
         if not self._plans.is_read_beside(row):
             return False
-        return not _has_text(row, self.report) or _on_a_line(row, self.report, changes_what_a_call_gave)
+        return not _has_text(row, self.report) or _on_a_line(
+            row, self.report, changes_what_a_call_gave
+        )
 
 
 def _read_with(row: Unfused, report: Report) -> list[int]:
-    """Rows of the operators that read elements for an assignment by a mask, on its line: they go with it."""
+    """Rows of the operators that read elements for an assignment by a mask, on its
+    line: they go with it."""
     if row.op != "aten::index_put_" or row.user_source is None:
         return []
     return [
@@ -212,13 +270,22 @@ def _read_with(row: Unfused, report: Report) -> list[int]:
 
 def _has_text(row: Unfused, report: Report) -> bool:
     """Whether the files of all its lines are at hand."""
-    sources = [source for source in map(Source.parse, row.users_lines) if source is not None]
+    sources = [
+        source
+        for source in map(Source.parse, row.users_lines)
+        if source is not None
+    ]
     texts = report.texts
-    return bool(sources) and texts is not None and all(texts.source(one.file) for one in sources)
+    return (
+        bool(sources)
+        and texts is not None
+        and all(texts.source(one.file) for one in sources)
+    )
 
 
 def _on_a_line(row: Unfused, report: Report, holds: Callable[..., bool]) -> bool:
-    """Whether something holds of a line of the operator's, by the text of its file."""
+    """Whether something holds of a line of the operator's, by the text of its
+    file."""
     for source in map(Source.parse, row.users_lines):
         if source is None or report.texts is None:
             continue

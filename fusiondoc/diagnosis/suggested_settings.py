@@ -1,5 +1,5 @@
-"""The settings of a run that findings suggest: ``diagnose --try`` runs them, and ``fix`` writes those of
-torch into the target's file."""
+"""The settings of a run that findings suggest: ``diagnose --try`` runs them, and
+``fix`` writes those of torch into the target's file."""
 
 from __future__ import annotations
 
@@ -23,38 +23,58 @@ MOST_TRIES = 8
 
 FREEZE, IN_PLACE_OFF = "--freeze", "inplace=False on all modules"
 
-_FOLDED = CONTROL_FLOW.union(["aten::batch_norm", "aten::dropout", "aten::feature_dropout"])
-"""What freezing takes out or makes constant (torch/csrc/jit/passes/freeze_module.cpp, fold_conv_bn.cpp)."""
+_FOLDED = CONTROL_FLOW.union(
+    ["aten::batch_norm", "aten::dropout", "aten::feature_dropout"]
+)
+"""What freezing takes out or makes constant
+(torch/csrc/jit/passes/freeze_module.cpp, fold_conv_bn.cpp)."""
 
 
-def suggested(report: Report, options: Options, kind: str, training: bool | None = None) -> list[Change]:
-    """The changes that the findings of a report suggest and this torch can make, the worst finding's first;
-    and the settings that its plan has beside these.
+def suggested(
+    report: Report, options: Options, kind: str, training: bool | None = None
+) -> list[Change]:
+    """The changes that the findings of a report suggest and this torch can make,
+    the worst finding's first; and the settings that its plan has beside these.
 
-    Args:
-        options: of the run (``RunRequest.options()``); what was requested already is no change.
-        kind: of the target: "file", "module" or "archive"; an archive cannot be traced.
-        training: whether the target is a module in training mode; None where it is none, or it is not known.
+    Args: options: of the run (``RunRequest.options()``); what was requested already
+        is no change. kind: of the target: "file", "module" or "archive"; an archive
+        cannot be traced. training: whether the target is a module in training mode;
+        None where it is none, or it is not known.
     """
     rows = report.rows_that_may_have_run
-    changes = [*_of_the_module(rows, options, training), *_of_findings(report, rows, options, kind)]
+    changes = [
+        *_of_the_module(rows, options, training),
+        *_of_findings(report, rows, options, kind),
+    ]
     for planned in report.plan:
         change = _of_plan(planned, report, options, kind)
-        if change is not None and all(one.setting != change.setting for one in changes):
+        if change is not None and all(
+            one.setting != change.setting for one in changes
+        ):
             changes.append(change)
     return changes[:MOST_TRIES]
 
 
-def _of_findings(report: Report, rows: Sequence[Unfused], options: Options, kind: str) -> Iterator[Change]:
-    """One for each setting that the findings' codes and the reasons of these rows name (``Code.tries``)."""
-    found = list(dict.fromkeys([*(f.code for f in report.findings), *(row.reason.code for row in rows)]))
+def _of_findings(
+    report: Report, rows: Sequence[Unfused], options: Options, kind: str
+) -> Iterator[Change]:
+    """One for each setting that the findings' codes and the reasons of these rows
+    name (``Code.tries``)."""
+    found = list(
+        dict.fromkeys(
+            [*(f.code for f in report.findings), *(row.reason.code for row in rows)]
+        )
+    )
     wanted: dict[str, list[str]] = {}
     for code in found:
         for name in CODES[code].tries:
             wanted.setdefault(name, []).append(code)
     for row in rows:
-        # Whatever the log states on it: traced, a condition on shapes or flags is gone.
-        if row.op in CONTROL_FLOW and row.reason.code not in wanted.setdefault(TRACE, []):
+        # Whatever the log states on it: traced, a condition on shapes or flags is
+        # gone.
+        if row.op in CONTROL_FLOW and row.reason.code not in wanted.setdefault(
+            TRACE, []
+        ):
             wanted[TRACE].append(row.reason.code)
     for name, codes in wanted.items():
         change = _change(name, tuple(codes), report, options, kind)
@@ -62,9 +82,11 @@ def _of_findings(report: Report, rows: Sequence[Unfused], options: Options, kind
             yield change
 
 
-def _of_plan(planned: PlannedChange, report: Report, options: Options, kind: str) -> Change | None:
-    """Knobs or tracing that a plan has for operators outside groups; None of another change, and where this
-    run has them."""
+def _of_plan(
+    planned: PlannedChange, report: Report, options: Options, kind: str
+) -> Change | None:
+    """Knobs or tracing that a plan has for operators outside groups; None of
+    another change, and where this run has them."""
     if planned.kind is ChangeKind.TRACE:
         return _change(TRACE, planned.codes, report, options, kind)
     knobs = planned.setting.knobs
@@ -73,23 +95,35 @@ def _of_plan(planned: PlannedChange, report: Report, options: Options, kind: str
     if not all(_works(name, report) for name in knobs):
         return None
     title = ", ".join(f"{name}={value}" for name, value in knobs.items())
-    return Change(planned.kind, title, setting=Setting(knobs=knobs), codes=planned.codes)
+    return Change(
+        planned.kind, title, setting=Setting(knobs=knobs), codes=planned.codes
+    )
 
 
-def _of_the_module(rows: Sequence[Unfused], options: Options, training: bool | None) -> Iterator[Change]:
+def _of_the_module(
+    rows: Sequence[Unfused], options: Options, training: bool | None
+) -> Iterator[Change]:
     """Out of place, and frozen, where an operator shows that this can matter."""
     if training is None or options.script:
         return
-    codes = tuple(dict.fromkeys(row.reason.code for row in rows if of_module_in_place(row)))
+    codes = tuple(
+        dict.fromkeys(row.reason.code for row in rows if of_module_in_place(row))
+    )
     if codes and not options.in_place_off:
         yield _flag(ChangeKind.NOT_INPLACE, IN_PLACE_OFF, "--in-place-off", codes)
     codes = tuple(dict.fromkeys(row.reason.code for row in rows if _is_folded(row)))
-    if codes and not (training and not options.eval) and not options.backward and not options.freeze:
+    if (
+        codes
+        and not (training and not options.eval)
+        and not options.backward
+        and not options.freeze
+    ):
         yield _flag(ChangeKind.FREEZE, FREEZE, FREEZE, codes)
 
 
 def of_module_in_place(row: Unfused) -> bool:
-    """Whether a function of torch.nn works in place there, as a module with ``inplace`` tells it to."""
+    """Whether a function of torch.nn works in place there, as a module with
+    ``inplace`` tells it to."""
     counts = row.reason.code == "FD226"
     return (
         is_in_place(row.op)
@@ -103,7 +137,9 @@ def _is_folded(row: Unfused) -> bool:
     return row.op in _FOLDED or lacks_constant(row.reason.detail)
 
 
-def _flag(kind: ChangeKind, title: str, name: str, codes: tuple[str, ...] = ()) -> Change:
+def _flag(
+    kind: ChangeKind, title: str, name: str, codes: tuple[str, ...] = ()
+) -> Change:
     """The change that an option without a value makes."""
     return Change(kind, title, setting=Setting(flags=(name,)), codes=codes)
 
@@ -114,39 +150,63 @@ def another_fuser(fuser: str, codes: tuple[str, ...]) -> Change:
     return Change(ChangeKind.FUSER, setting.text, setting=setting, codes=codes)
 
 
-def _change(name: str, codes: tuple[str, ...], report: Report, options: Options, kind: str) -> Change | None:
-    """The change of that name (``Code.tries``); None where this run has it, or it can do nothing."""
+def _change(
+    name: str, codes: tuple[str, ...], report: Report, options: Options, kind: str
+) -> Change | None:
+    """The change of that name (``Code.tries``); None where this run has it, or it
+    can do nothing."""
     script = bool(options.script)
     if name == MORE_RUNS:
         more = Setting(runs=2 * (options.runs or 1))
-        return None if script else Change(ChangeKind.RUNS, more.text, setting=more, codes=codes)
+        return (
+            None
+            if script
+            else Change(ChangeKind.RUNS, more.text, setting=more, codes=codes)
+        )
     if name == TRACE:
         already = script or options.trace or kind == "archive"
         return None if already else _flag(ChangeKind.TRACE, TRACE, TRACE, codes)
     if name == DYNAMIC:
-        return None if options.dynamic else _flag(ChangeKind.DYNAMIC_SHAPES, DYNAMIC, DYNAMIC, codes)
+        return (
+            None
+            if options.dynamic
+            else _flag(ChangeKind.DYNAMIC_SHAPES, DYNAMIC, DYNAMIC, codes)
+        )
     if name == OTHER_FUSER:
         fuser = other_fuser(report, options, codes)
         return None if fuser is None else another_fuser(fuser, codes)
     return _of_knob(name, codes, report, options)
 
 
-def _of_knob(name: str, codes: tuple[str, ...], report: Report, options: Options) -> Change | None:
+def _of_knob(
+    name: str, codes: tuple[str, ...], report: Report, options: Options
+) -> Change | None:
     knob, _, value = name.partition("=")
-    if not _works(knob, report) or value in (options.knobs.get(knob), _default(knob, options)):
+    if not _works(knob, report) or value in (
+        options.knobs.get(knob),
+        _default(knob, options),
+    ):
         return None
     about = operators_of_knobs().get(knob)
-    ops = {row.op for row in report.rows_that_may_have_run if row.reason.code in codes}
+    ops = {
+        row.op for row in report.rows_that_may_have_run if row.reason.code in codes
+    }
     if about is not None and ops and not ops & about:
         return None
-    return Change(ChangeKind.KNOB, name, setting=Setting(knobs={knob: value}), codes=codes)
+    return Change(
+        ChangeKind.KNOB, name, setting=Setting(knobs={knob: value}), codes=codes
+    )
 
 
 def _works(name: str, report: Report) -> bool:
     """Whether the knob does something on this torch and for the fuser at work."""
     knob = catalogue.knob(name)
     torch = report.environment.get("torch")
-    if knob is None or torch is None or not exists_in(knob.live, parse_version(torch)):
+    if (
+        knob is None
+        or torch is None
+        or not exists_in(knob.live, parse_version(torch))
+    ):
         return False
     if knob.device is not None and (knob.device == "cuda") != _is_on_gpu(report):
         return False
@@ -154,28 +214,36 @@ def _works(name: str, report: Report) -> bool:
 
 
 def _default(name: str, options: Options) -> str | None:
-    """The value that the knob has where the run does not set it; None where it does."""
+    """The value that the knob has where the run does not set it; None where it
+    does."""
     knob = catalogue.knob(name)
     return knob.default if knob is not None and name not in options.knobs else None
 
 
-def other_fuser(report: Report, options: Options, codes: tuple[str, ...]) -> str | None:
-    """A fuser to try instead of this one: it can run here and, where the codes are of operators alone,
-    it takes one of them; None without one."""
+def other_fuser(
+    report: Report, options: Options, codes: tuple[str, ...]
+) -> str | None:
+    """A fuser to try instead of this one: it can run here and, where the codes are
+    of operators alone, it takes one of them; None without one."""
     effective = report.fuser.effective or options.fuser
     torch = report.environment.get("torch")
     ops = {row.op for row in report.unfused if row.reason.code in codes}
     alone = bool(ops) and all(code in NO_RULE for code in codes)
     for fuser in facts_of(effective).instead:
-        if _can_run(fuser, report, options) and (not alone or any(taken_by(op, fuser, torch) for op in ops)):
+        if _can_run(fuser, report, options) and (
+            not alone or any(taken_by(op, fuser, torch) for op in ops)
+        ):
             return fuser
     return None
 
 
 def _can_run(fuser: str, report: Report, options: Options) -> bool:
-    """Whether the environment and the options allow the fuser, as far as that is known without a trial."""
+    """Whether the environment and the options allow the fuser, as far as that is
+    known without a trial."""
     facts, environment = FUSERS[fuser], report.environment
-    version = parse_version(environment["torch"]) if environment.get("torch") else (0, 0)
+    version = (
+        parse_version(environment["torch"]) if environment.get("torch") else (0, 0)
+    )
     if facts.limits.since is not None and version < facts.limits.since:
         return False
     if facts.limits.until is not None and version > facts.limits.until:

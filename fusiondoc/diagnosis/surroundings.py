@@ -1,5 +1,5 @@
-"""An operator in its plan: what stands around it, and when that keeps it out of every group, though a fuser
-could take it (nothing to fuse with, or out of reach).
+"""An operator in its plan: what stands around it, and when that keeps it out of
+every group, though a fuser could take it (nothing to fuse with, or out of reach).
 """
 
 from __future__ import annotations
@@ -9,7 +9,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from fusiondoc.diagnosis.of_fusers import rules_of
-from fusiondoc.diagnosis.operator_in_plan import Place, Reach, at, by_version, container_of, graph_of
+from fusiondoc.diagnosis.operator_in_plan import (
+    Place,
+    Reach,
+    at,
+    by_version,
+    container_of,
+    graph_of,
+)
 from fusiondoc.graph.detours import Crossings, Detours, once_a_flow
 from fusiondoc.model.reasons import (
     Alone,
@@ -27,7 +34,13 @@ from fusiondoc.model.reasons import (
     WriteBetween,
 )
 from fusiondoc.model.reasons.reason import Reason
-from fusiondoc.operators import LIBRARY, VIEWS, WITH_FORMULA, is_in_place, plain_name
+from fusiondoc.operators import (
+    LIBRARY,
+    VIEWS,
+    WITH_FORMULA,
+    is_in_place,
+    plain_name,
+)
 from fusiondoc.parsers.jit.flow import CONTROL, REGION, Flow, FlowNode
 
 
@@ -37,38 +50,52 @@ class _Obstacle(NamedTuple):
     node: FlowNode
     side: Side
     behind: FlowNode | None
-    """The nearest thing behind it, up to three operators away, that could be fused."""
+    """The nearest thing behind it, up to three operators away, that could be
+    fused."""
 
 
 _SIDES: tuple[Side, Side] = ("before", "after")
 
 
 def read_before(place: Place) -> Reason | None:
-    """FD227: control flow reads its result before the operator it would fuse with, so that it cannot be moved
-    there. The checks of shapes in torch.nn are such control flow."""
+    """FD227: control flow reads its result before the operator it would fuse with,
+    so that it cannot be moved there. The checks of shapes in torch.nn are such
+    control flow."""
     node, nodes = place.node, place.flow.nodes
     if not node.decides:
         return None
-    partners = [i for i in node.after if nodes[i].block == node.block and place.joinable(nodes[i])]
+    partners = [
+        i
+        for i in node.after
+        if nodes[i].block == node.block and place.joinable(nodes[i])
+    ]
     nearest = min(partners, default=-1)
     for control in sorted(node.decides):
         if control < nearest and nodes[control].block == node.block:
             flow_control = nodes[control]
-            detail = DecidesBetween(at(flow_control), flow_control.condition, nodes[nearest].op)
+            detail = DecidesBetween(
+                at(flow_control), flow_control.condition, nodes[nearest].op
+            )
             return Reason.of("FD227", detail)
     return None
 
 
 def _not_in(node: FlowNode, other: FlowNode) -> tuple[int, ...]:
-    """The blocks that it stands in, outermost first, without those that the other one stands in too."""
+    """The blocks that it stands in, outermost first, without those that the other
+    one stands in too."""
     return tuple(block for block in node.block if block not in other.block)
 
 
 def surroundings(place: Place) -> Reason | None:
-    """FD225, FD227 and FD228: there is nothing to fuse with, or it is out of reach."""
+    """FD225, FD227 and FD228: there is nothing to fuse with, or it is out of
+    reach."""
     reached = {side: place.reach(side) for side in _SIDES}
     partners = [found for side in _SIDES for found in reached[side].partners]
-    near = [partner for partner, views in partners if not views and partner.block == place.node.block]
+    near = [
+        partner
+        for partner, views in partners
+        if not views and partner.block == place.node.block
+    ]
     whole = all(reach.whole for reach in reached.values())
     if near:
         return _circle(place, near) or _depends_on_version(place, near, whole)
@@ -80,9 +107,12 @@ _Reached = Mapping[Side, Reach]
 
 
 def _apart(
-    place: Place, reached: _Reached, partners: list[tuple[FlowNode, tuple[FlowNode, ...]]]
+    place: Place,
+    reached: _Reached,
+    partners: list[tuple[FlowNode, tuple[FlowNode, ...]]],
 ) -> tuple[str, BehindViews | OtherBlock | Barrier | Alone | EndedInPlace]:
-    """What there is to fuse with in its block stands behind views, or there is nothing: code and detail."""
+    """What there is to fuse with in its block stands behind views, or there is
+    nothing: code and detail."""
     node = place.node
     for partner, views in partners:
         if partner.block == node.block:
@@ -95,34 +125,46 @@ def _apart(
         return "FD228", _other_block(place, partners[0][0])
     if node.block and any(barrier.node.kind == CONTROL for barrier in barriers):
         return "FD228", _other_block(place, None)
-    blocking = sorted((b for b in barriers if b.behind is not None), key=lambda b: _order(b, place))
+    blocking = sorted(
+        (b for b in barriers if b.behind is not None),
+        key=lambda b: _order(b, place),
+    )
     if blocking:
         return "FD227", _barrier(blocking[0], place)
     return "FD225", _ended_in_place(place) or _alone(barriers, place)
 
 
-def _behind_views(place: Place, partner: FlowNode, views: Sequence[FlowNode]) -> BehindViews:
+def _behind_views(
+    place: Place, partner: FlowNode, views: Sequence[FlowNode]
+) -> BehindViews:
     """What there is to fuse with stands behind views."""
-    newer = [rule for rule in (by_version(place, view.op) for view in views) if rule is not None]
+    newer = [
+        rule
+        for rule in (by_version(place, view.op) for view in views)
+        if rule is not None
+    ]
     shown = tuple(at(view) for view in views[:2])
     return BehindViews(shown, partner.op, newer[0] if newer else None)
 
 
 def _other_block(place: Place, partner: FlowNode | None) -> OtherBlock:
-    """What there is to fuse with stands in another block; None where nothing is known of it."""
+    """What there is to fuse with stands in another block; None where nothing is
+    known of it."""
     node = place.node
     blocks = node.block
     if partner is not None:
         blocks = (*_not_in(partner, node), *_not_in(node, partner))
     control = place.flow.nodes[blocks[-1]] if blocks else None
     return OtherBlock(
-        partner.op if partner is not None else None, at(control) if control is not None else None
+        partner.op if partner is not None else None,
+        at(control) if control is not None else None,
     )
 
 
 def _ended_in_place(place: Place) -> EndedInPlace | None:
-    """The operator in place that takes the result behind the differentiable graph, if one does. Written out
-    of place it would stand in that graph too (no formula is for an operator in place: isDifferentiable of
+    """The operator in place that takes the result behind the differentiable graph,
+    if one does. Written out of place it would stand in that graph too (no formula
+    is for an operator in place: isDifferentiable of
     torch/csrc/jit/runtime/autodiff.cpp, 1.12 to 2.13)."""
     end = place.region_end
     if end is None or not is_in_place(end.op):
@@ -137,7 +179,8 @@ _crossings_of = once_a_flow(Crossings)
 
 
 class _DetoursOfFlow:
-    """Those through what cannot be fused, while the same is known of the operators."""
+    """Those through what cannot be fused, while the same is known of the
+    operators."""
 
     def __init__(self, flow: Flow) -> None:
         self._graph = graph_of(flow)
@@ -146,7 +189,11 @@ class _DetoursOfFlow:
 
     def of(self, place: Place) -> Detours:
         known = self._known
-        if self._detours is None or known[0] is not place.refused or known[1:] != (place.fuser, place.torch):
+        if (
+            self._detours is None
+            or known[0] is not place.refused
+            or known[1:] != (place.fuser, place.torch)
+        ):
             self._known = place.refused, place.fuser, place.torch
             self._detours = Detours(self._graph, lambda node: node.after)
         return self._detours
@@ -156,42 +203,66 @@ _detours_of = once_a_flow(_DetoursOfFlow)
 
 
 def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:
-    """FD227: a second way leads from one to the other through something that is not fused. Fused, both would
-    wait for it, and it for them (AliasDb::moveBeforeTopologicallyValid, which every fusion pass calls)."""
+    """FD227: a second way leads from one to the other through something that is not
+    fused. Fused, both would wait for it, and it for them
+    (AliasDb::moveBeforeTopologicallyValid, which every fusion pass calls)."""
     node, nodes = place.node, place.flow.nodes
     detours = _detours_of(place.flow).of(place)
     for partner in partners:
-        first, last = (node, partner) if partner.index in node.after else (partner, node)
-        ends = (None if first is node else first.op, None if last is node else last.op)
-        read = place.flow.read_by(first.index, last.index) if first is node else None
+        first, last = (
+            (node, partner) if partner.index in node.after else (partner, node)
+        )
+        ends = (
+            None if first is node else first.op,
+            None if last is node else last.op,
+        )
+        read = (
+            place.flow.read_by(first.index, last.index) if first is node else None
+        )
         if read is not None:
-            return Reason.of("FD227", Detour("property", *ends, property=read.what, taker=read.op))
+            return Reason.of(
+                "FD227",
+                Detour("property", *ends, property=read.what, taker=read.op),
+            )
         if last.index in first.numbers:
             return Reason.of("FD227", Detour("number", *ends))
         starts = (*first.after, *first.numbers)
-        between = detours.between(first, last, starts, lambda one: not place.joinable(one))
+        between = detours.between(
+            first, last, starts, lambda one: not place.joinable(one)
+        )
         if between is not None:
             of_size = between not in first.after
-            return Reason.of("FD227", Detour("takes", *ends, at(nodes[between]), of_size))
-        between = detours.through(first, last, starts, lambda one: not place.joinable(one))
+            return Reason.of(
+                "FD227", Detour("takes", *ends, at(nodes[between]), of_size)
+            )
+        between = detours.through(
+            first, last, starts, lambda one: not place.joinable(one)
+        )
         if between is not None:
-            return Reason.of("FD227", Detour("on_the_way", *ends, at(nodes[between])))
+            return Reason.of(
+                "FD227", Detour("on_the_way", *ends, at(nodes[between]))
+            )
     crossings = _crossings_of(place.flow)
     for partner in partners:
         low, high = sorted((node.index, partner.index))
         stop = crossings.stop(low, high, node.block)
         if stop is not None:
             effect = place.flow.stops[stop]
-            return Reason.of("FD227", SideEffect(OperatorAt(effect.kind, effect.source), partner.op))
+            return Reason.of(
+                "FD227",
+                SideEffect(OperatorAt(effect.kind, effect.source), partner.op),
+            )
         crossed = crossings.writer(low, high, node.block)
         if crossed is not None:
             return Reason.of("FD227", WriteBetween(at(nodes[crossed]), partner.op))
     return None
 
 
-def _depends_on_version(place: Place, near: list[FlowNode], whole: bool) -> Reason | None:
-    """FD233 and FD225: it, or all that it could be fused with (``whole``: they are all), has a rule only in
-    later versions than may be at work."""
+def _depends_on_version(
+    place: Place, near: list[FlowNode], whole: bool
+) -> Reason | None:
+    """FD233 and FD225: it, or all that it could be fused with (``whole``: they are
+    all), has a rule only in later versions than may be at work."""
     own = by_version(place, place.node.op)
     if own is not None:
         return Reason.of("FD233", own)
@@ -205,7 +276,9 @@ def _alone(barriers: list[_Obstacle], place: Place) -> Alone:
     """Every neighbour: they are all there is."""
     before = tuple(sorted({b.node.op for b in barriers if b.side == "before"}))
     after = tuple(sorted({b.node.op for b in barriers if b.side == "after"}))
-    return Alone(before, after, None if before or after else container_of(place.node))
+    return Alone(
+        before, after, None if before or after else container_of(place.node)
+    )
 
 
 def _order(barrier: _Obstacle, place: Place) -> tuple[int, bool]:
@@ -215,7 +288,8 @@ def _order(barrier: _Obstacle, place: Place) -> tuple[int, bool]:
 
 
 def _fixed(node: FlowNode, place: Place) -> int:
-    """What can be changed comes first: an operator in place, arguments, a branch; last what stays."""
+    """What can be changed comes first: an operator in place, arguments, a branch;
+    last what stays."""
     if is_in_place(node.op):
         return 0
     if _refused_here(node, place):
@@ -245,7 +319,9 @@ def _barrier(obstacle: _Obstacle, place: Place) -> Barrier:
         behind.op,
         alone=behind in place.neighbours(node),
         condition=node.condition if why == "control_flow" else None,
-        refusal=rules_of(place.fuser).refusal(node, place.torch) if why == "refused" else None,
+        refusal=rules_of(place.fuser).refusal(node, place.torch)
+        if why == "refused"
+        else None,
     )
 
 

@@ -1,4 +1,5 @@
-"""What a change lets fuse: the plans of a run as they would be if some operators could be in groups."""
+"""What a change lets fuse: the plans of a run as they would be if some operators
+could be in groups."""
 
 from __future__ import annotations
 
@@ -42,27 +43,31 @@ from fusiondoc.parsers.ir.types import HALVES, TensorType, parse_type
 
 @dataclass(frozen=True)
 class WouldBeGroup:
-    """A group that the changes would make, or one of the run that they would make larger."""
+    """A group that the changes would make, or one of the run that they would make
+    larger."""
 
     changed: frozenset[int]
     """Rows of ``report.unfused`` that are changed in it."""
     rows: frozenset[int]
     """All rows of operators in it."""
     ops: tuple[str, ...]
-    """Its operators that compute something, in the order of the plan; those of groups of the run are left
-    out."""
+    """Its operators that compute something, in the order of the plan; those of
+    groups of the run are left out."""
     groups: tuple[str, ...]
     """Groups of the run that it takes in."""
     joined: int
     """How many fusion nodes of the plan these are."""
     bytes_saved: int | None
-    """Of tensors that need not be written and read again; None where no type of them is known."""
+    """Of tensors that need not be written and read again; None where no type of
+    them is known."""
     views: tuple[str, ...] = ()
-    """Views that it takes in as operators: one operator beside them is a group too."""
+    """Views that it takes in as operators: one operator beside them is a group
+    too."""
     written: tuple[int, ...] = ()
     """The row of each operator that is changed in it."""
     sure: bool = True
-    """False where the fuser may join its parts with others first, or leave one out."""
+    """False where the fuser may join its parts with others first, or leave one
+    out."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +102,10 @@ _COMPUTES_NOTHING = NOTHING_TO_GAIN | PERMUTATIONS
 class Plans:
     """The plans of a run, and what changes would do to them.
 
-    Args:
-        fuser: the fuser of the run; None where it is not known which ran.
-        torch: the version, where it is known.
-        gradients: whether they are recorded; None where that is not known.
-        joins: positions of rows that change a part of a tensor, and whose change joins the whole anew.
+    Args: fuser: the fuser of the run; None where it is not known which ran. torch:
+        the version, where it is known. gradients: whether they are recorded; None
+        where that is not known. joins: positions of rows that change a part of a
+        tensor, and whose change joins the whole anew.
     """
 
     def __init__(
@@ -116,25 +120,40 @@ class Plans:
         self._gradients = bool(gradients)
         self._fuser, self._torch = fuser, torch
         self._facts = facts_of(fuser)
-        self._without = self._facts.operators.inference_only if gradients else frozenset[str]()
+        self._without = (
+            self._facts.operators.inference_only if gradients else frozenset[str]()
+        )
         joins_chunks = not gradients and self._takes("prim::ConstantChunk")
         self._cut_before = frozenset[str]() if joins_chunks else CHUNKED
-        """Operators that do not join what makes their input: they are written with a chunk, which no
-        differentiable graph and not every fuser takes."""
+        """Operators that do not join what makes their input: they are written with
+        a chunk, which no differentiable graph and not every fuser takes."""
         self._details = [row.reason.detail for row in report.unfused]
-        position: dict[int | None, int] = {row.index: at for at, row in enumerate(report.unfused)}
+        position: dict[int | None, int] = {
+            row.index: at for at, row in enumerate(report.unfused)
+        }
         position.pop(None, None)
         stops = self._facts.limits.stops_at_side_effects
         self._plans = [
-            plan_of(program, position, stops) for program in report.programs if program.specialisation == 1
+            plan_of(program, position, stops)
+            for program in report.programs
+            if program.specialisation == 1
         ]
-        nodes = Counter(row for plan in self._plans for row in plan.rows if row is not None)
-        self._times = {at: max(1, report.unfused[at].count // number) for at, number in nodes.items()}
-        """Row -> how often its nodes stand in plans that are equal to those of the report."""
+        nodes = Counter(
+            row for plan in self._plans for row in plan.rows if row is not None
+        )
+        self._times = {
+            at: max(1, report.unfused[at].count // number)
+            for at, number in nodes.items()
+        }
+        """Row -> how often its nodes stand in plans that are equal to those of the
+        report."""
         self._groups = {group.id: group for group in report.groups}
-        self._unchanged: dict[int, tuple[PlanOfRun, list[list[int]], frozenset[int]]] = {}
-        """By the identity of a plan: the plan with its groups taken apart, the groups that it gives, and the
-        nodes of the plan of which these are not those of the run."""
+        self._unchanged: dict[
+            int, tuple[PlanOfRun, list[list[int]], frozenset[int]]
+        ] = {}
+        """By the identity of a plan: the plan with its groups taken apart, the
+        groups that it gives, and the nodes of the plan of which these are not those
+        of the run."""
         self._ops_of_groups = {group.id: group.ops for group in report.groups}
         self._inputs_of_groups = {group.id: group.inputs for group in report.groups}
         self._instances = _instances(report, self._plans)
@@ -142,8 +161,9 @@ class Plans:
         """Operators of a node -> whether some work on many elements at once."""
 
     def with_changes(self, changed: AbstractSet[int]) -> list[WouldBeGroup]:
-        """The groups in which operators of these rows of ``report.unfused`` would be, if these and nothing
-        else could be in groups. A plan that several executors made is counted for each."""
+        """The groups in which operators of these rows of ``report.unfused`` would
+        be, if these and nothing else could be in groups. A plan that several
+        executors made is counted for each."""
         found = []
         for plan in self._plans:
             if changed.isdisjoint(row for row in plan.rows if row is not None):
@@ -151,16 +171,26 @@ class Plans:
             for members in self._joined(plan, changed):
                 group = self._group(plan, members, changed)
                 if group is not None:
-                    found += [group] * min(self._times[row] for row in group.changed)
+                    found += [group] * min(
+                        self._times[row] for row in group.changed
+                    )
         return self._with_groups_that_exist(found)
 
     def brought_by(self, changed: AbstractSet[int]) -> Brought | None:
-        """What the fuser makes of the plans with these changes, where the groups of the run are taken apart
-        into their operators as far as these are known; None where its last step is not known."""
+        """What the fuser makes of the plans with these changes, where the groups of
+        the run are taken apart into their operators as far as these are known; None
+        where its last step is not known."""
         if not self._facts.limits.merges_neighbours:
             return None
-        found = [self._brought(plan, changed) for plan in self._plans if plan.changes(changed)]
-        operators, groups = sum(one.operators for one in found), sum(one.groups for one in found)
+        found = [
+            self._brought(plan, changed)
+            for plan in self._plans
+            if plan.changes(changed)
+        ]
+        operators, groups = (
+            sum(one.operators for one in found),
+            sum(one.groups for one in found),
+        )
         return Brought(operators, groups, all(one.sure for one in found))
 
     def _brought(self, plan: PlanOfRun, changed: AbstractSet[int]) -> Brought:
@@ -169,8 +199,13 @@ class Plans:
             before = self._joined(apart, frozenset())
             self._unchanged[id(plan)] = apart, before, made_otherwise(apart, before)
         apart, before, unknown = self._unchanged[id(plan)]
-        after, unmerged = self._joined(apart, changed), self._joined(apart, changed, merges=False)
-        was, comes = (self._inside(apart, groups, changed) for groups in (before, after))
+        after, unmerged = (
+            self._joined(apart, changed),
+            self._joined(apart, changed, merges=False),
+        )
+        was, comes = (
+            self._inside(apart, groups, changed) for groups in (before, after)
+        )
         times = min(self._times[row] for row in plan.changes(changed))
         more = [index for index in comes.operators if index not in was.operators]
         lost = was.operators.difference(comes.operators)
@@ -181,14 +216,24 @@ class Plans:
             if not changed.isdisjoint(apart.rows[index] for index in members)
         )
         sure = sure and not may_stand_between(apart, after)
-        more_groups = comes.groups - was.groups - parted_by_order(apart, after, unmerged)
+        more_groups = (
+            comes.groups - was.groups - parted_by_order(apart, after, unmerged)
+        )
         return Brought(operators * times, more_groups * times, sure)
 
-    def _inside(self, plan: PlanOfRun, groups: Sequence[Sequence[int]], changed: AbstractSet[int]) -> _Inside:
+    def _inside(
+        self,
+        plan: PlanOfRun,
+        groups: Sequence[Sequence[int]],
+        changed: AbstractSet[int],
+    ) -> _Inside:
         found, number = list[int](), 0
         for members in groups:
             nodes = [plan.graph.nodes[index] for index in members]
-            if len(members) + self._beside(plan, members, changed) > 1 or nodes[0].group is not None:
+            if (
+                len(members) + self._beside(plan, members, changed) > 1
+                or nodes[0].group is not None
+            ):
                 number += 1
                 found += (
                     index
@@ -197,20 +242,33 @@ class Plans:
                 )
         return _Inside(frozenset(found), number)
 
-    def _joined(self, plan: PlanOfRun, changed: AbstractSet[int], merges: bool = True) -> list[list[int]]:
-        """The groups of a plan, if operators of these rows could be in groups; without ``merges`` before
-        neighbours are merged."""
-        free = [self._free(node, row, changed) for node, row in zip(plan.graph.nodes, plan.rows)]
+    def _joined(
+        self, plan: PlanOfRun, changed: AbstractSet[int], merges: bool = True
+    ) -> list[list[int]]:
+        """The groups of a plan, if operators of these rows could be in groups;
+        without ``merges`` before neighbours are merged."""
+        free = [
+            self._free(node, row, changed)
+            for node, row in zip(plan.graph.nodes, plan.rows)
+        ]
         self._keep_views_that_must_stay(plan.graph, free)
         self._keep_views_of_gradients(plan.graph, free)
         limits = self._limits(plan, free, changed)
-        return would_fuse(plan.graph, free, limits if merges else replace(limits, merges_neighbours=False))
+        return would_fuse(
+            plan.graph,
+            free,
+            limits if merges else replace(limits, merges_neighbours=False),
+        )
 
-    def _with_groups_that_exist(self, found: Sequence[WouldBeGroup]) -> list[WouldBeGroup]:
-        """The groups, so that together they take in no more of the run's than it has.
+    def _with_groups_that_exist(
+        self, found: Sequence[WouldBeGroup]
+    ) -> list[WouldBeGroup]:
+        """The groups, so that together they take in no more of the run's than it
+        has.
 
-        Of a loop that torch unrolls, every copy of a differentiable graph looks like the one that has a plan;
-        the steps that never ran have none. Those of the run go to the groups that need fewest of them.
+        Of a loop that torch unrolls, every copy of a differentiable graph looks
+        like the one that has a plan; the steps that never ran have none. Those of
+        the run go to the groups that need fewest of them.
         """
         left = self._instances.copy()
         result = list(found)
@@ -224,45 +282,62 @@ class Plans:
                 joined -= taken
         return result
 
-    def _limits(self, plan: PlanOfRun, free: Sequence[bool], changed: AbstractSet[int]) -> Limits:
+    def _limits(
+        self, plan: PlanOfRun, free: Sequence[bool], changed: AbstractSet[int]
+    ) -> Limits:
         """What keeps free nodes apart beside the ways between them."""
         nodes = plan.graph.nodes
         inside = _blocks(plan, changed)
         every = range(len(nodes))
         skipped = _never_run_there(nodes, inside)
-        joins = {index for index, row in enumerate(plan.rows) if row in changed and row in self._joins}
-        order = order_of(plan.graph, free, partial(self._takes_given, plan.graph), joins, skipped)
+        joins = {
+            index
+            for index, row in enumerate(plan.rows)
+            if row in changed and row in self._joins
+        }
+        order = order_of(
+            plan.graph, free, partial(self._takes_given, plan.graph), joins, skipped
+        )
         waits = {taker: list(makers) for taker, makers in order.waits.items()}
         for maker, taker in plan.waits:
             waits.setdefault(taker, []).append(maker)
         return Limits(
             inside,
             alone={index for index in every if self._is_alone(nodes[index])},
-            pulled_in={index for index in every if self._is_pulled_in(plan.graph, index)},
+            pulled_in={
+                index for index in every if self._is_pulled_in(plan.graph, index)
+            },
             apart=self._apart(plan),
             takes=order.takes,
             waits=waits,
             skipped=skipped,
-            at_last_use=self._gradients and any(node.program is not None for node in nodes),
+            at_last_use=self._gradients
+            and any(node.program is not None for node in nodes),
             merges_neighbours=plan.is_apart,
             divided=plan.stops_between,
             take_lists={index for index in every if nodes[index].op == _TAKES_LIST},
         )
 
     def _takes_given(self, graph: PlanGraph, index: int) -> bool:
-        """Whether a node takes a tensor that no node of the plan makes, as far as numbers show."""
+        """Whether a node takes a tensor that no node of the plan makes, as far as
+        numbers show."""
         node = graph.nodes[index]
         inputs = self._inputs_of_groups.get(node.group or "", node.inputs)
         return len(graph.before[index]) < len(inputs)
 
     def _apart(self, plan: PlanOfRun) -> Callable[[int, int], bool]:
-        """Whether the run shows that two nodes are not joined, whatever else changes."""
-        details = [self._details[row] if row is not None else None for row in plan.rows]
+        """Whether the run shows that two nodes are not joined, whatever else
+        changes."""
+        details = [
+            self._details[row] if row is not None else None for row in plan.rows
+        ]
 
         def apart(maker: int, taker: int) -> bool:
             if _waits_for_number(details[maker], details[taker]):
                 return True
-            cut = plan.graph.nodes[taker].op in self._cut_before or plan.stops_between(maker, taker)
+            cut = plan.graph.nodes[
+                taker
+            ].op in self._cut_before or plan.stops_between(maker, taker)
             return cut or plan.are_kept_apart(maker, taker)
 
         return apart
@@ -272,7 +347,9 @@ class Plans:
             return taken_by_default(op)
         return op not in self._without and taken_by(op, self._fuser, self._torch)
 
-    def _free(self, node: ProgramNode, row: int | None, changed: AbstractSet[int]) -> bool:
+    def _free(
+        self, node: ProgramNode, row: int | None, changed: AbstractSet[int]
+    ) -> bool:
         """Whether it can be in a group, as far as it is known."""
         if node.kind == "group":
             return True
@@ -292,41 +369,58 @@ class Plans:
             return False  # mean(), of which most often no dimension was given, or it is not known
         return is_lost_outside(node.op, node.reason, self._fuser, VIEWS)
 
-    def _keep_views_that_must_stay(self, graph: PlanGraph, free: list[bool]) -> None:
-        """A view, which the fuser does not take, goes to the edge of what comes before or after it only where
-        that works on each element by itself. Where one stays, those beside it are looked at again."""
+    def _keep_views_that_must_stay(
+        self, graph: PlanGraph, free: list[bool]
+    ) -> None:
+        """A view, which the fuser does not take, goes to the edge of what comes
+        before or after it only where that works on each element by itself. Where
+        one stays, those beside it are looked at again."""
         views = {
             index
             for index, node in enumerate(graph.nodes)
-            if free[index] and node.kind == "operator" and _is_view(node) and not self._takes(node.op)
+            if free[index]
+            and node.kind == "operator"
+            and _is_view(node)
+            and not self._takes(node.op)
         }
         todo = sorted(views)
         while todo:
             view = todo.pop()
             if free[view] and not self._may_move(graph, view, free):
                 free[view] = False
-                todo += views.intersection((*graph.before[view], *graph.after[view]))
+                todo += views.intersection(
+                    (*graph.before[view], *graph.after[view])
+                )
 
     def _keep_views_of_gradients(self, graph: PlanGraph, free: list[bool]) -> None:
         """The gradient of an operator of two tensors reads the sizes of both
-        (``AD_sizes_if_not_equal_multi_0`` of torch/csrc/jit/runtime/symbolic_script.cpp): a view that makes
-        one of them is read outside its group then, and stays."""
+        (``AD_sizes_if_not_equal_multi_0`` of
+        torch/csrc/jit/runtime/symbolic_script.cpp): a view that makes one of them
+        is read outside its group then, and stays."""
         if not self._gradients:
             return
         for index, node in enumerate(graph.nodes):
-            if free[index] and node.kind == "operator" and node.op in self._facts.operators.pulled_in:
+            if (
+                free[index]
+                and node.kind == "operator"
+                and node.op in self._facts.operators.pulled_in
+            ):
                 takers = (graph.nodes[taker] for taker in graph.after[index])
-                free[index] = not any(one.kind == "operator" and len(one.inputs) > 1 for one in takers)
+                free[index] = not any(
+                    one.kind == "operator" and len(one.inputs) > 1 for one in takers
+                )
 
     def _may_move(self, graph: PlanGraph, view: int, free: Sequence[bool]) -> bool:
-        """Whether there is something to fuse with on both sides of a view, and on one side all of it works on
-        each element by itself."""
+        """Whether there is something to fuse with on both sides of a view, and on
+        one side all of it works on each element by itself."""
         by_elements = False
         for side in (graph.before[view], graph.after[view]):
             beside = [graph.nodes[other] for other in side if free[other]]
             if not beside:
                 return False
-            by_elements = by_elements or not any(map(self._is_of_many_elements, beside))
+            by_elements = by_elements or not any(
+                map(self._is_of_many_elements, beside)
+            )
         return by_elements
 
     def _ops_of(self, node: ProgramNode) -> tuple[str, ...]:
@@ -335,36 +429,65 @@ class Plans:
 
     def _is_alone(self, node: ProgramNode) -> bool:
         """Whether no group has two of its kind."""
-        return self._facts.operators.one_library_call and not LIBRARY.isdisjoint(self._ops_of(node))
+        return self._facts.operators.one_library_call and not LIBRARY.isdisjoint(
+            self._ops_of(node)
+        )
 
     def _group(
         self, plan: PlanOfRun, members: Sequence[int], changed: AbstractSet[int]
     ) -> WouldBeGroup | None:
-        """The group of these nodes; None without a change in it, or of one operator."""
-        every = [row for row in (plan.rows[index] for index in members) if row is not None]
+        """The group of these nodes; None without a change in it, or of one
+        operator."""
+        every = [
+            row
+            for row in (plan.rows[index] for index in members)
+            if row is not None
+        ]
         rows = frozenset(every)
         if rows.isdisjoint(changed):
             return None
         nodes = plan.graph.nodes
         ops = tuple(
-            nodes[index].op for index in members if _computes(nodes[index], plan.rows[index], changed)
+            nodes[index].op
+            for index in members
+            if _computes(nodes[index], plan.rows[index], changed)
         )
-        names = [nodes[index].group for index in members if nodes[index].kind == "group"]
+        names = [
+            nodes[index].group for index in members if nodes[index].kind == "group"
+        ]
         views = tuple(
-            nodes[index].op for index in members if nodes[index].op in self._facts.operators.pulled_in
+            nodes[index].op
+            for index in members
+            if nodes[index].op in self._facts.operators.pulled_in
         )
-        size = len(ops) + len(names) + len(views) + self._beside(plan, members, changed)
+        size = (
+            len(ops)
+            + len(names)
+            + len(views)
+            + self._beside(plan, members, changed)
+        )
         if not ops + tuple(names) or size < 2:
             return None
         groups = tuple(dict.fromkeys(name for name in names if name is not None))
         saved = plan.graph.kept_in_registers(members, views_of(plan.graph))
         written = tuple(filter(changed.__contains__, every))
         sure = self._is_sure(plan, members, changed, len(names))
-        return WouldBeGroup(rows & changed, rows, ops, groups, len(names), saved, views, written, sure)
+        return WouldBeGroup(
+            rows & changed,
+            rows,
+            ops,
+            groups,
+            len(names),
+            saved,
+            views,
+            written,
+            sure,
+        )
 
     def _may_have_run(self, plan: PlanOfRun, members: Sequence[int]) -> bool:
-        """Whether anything shows that the branch ran in which a group would be. With gradients the log does
-        not show which side of a branch ran, but some of what ran has types, or plans of its own."""
+        """Whether anything shows that the branch ran in which a group would be.
+        With gradients the log does not show which side of a branch ran, but some of
+        what ran has types, or plans of its own."""
         nodes = plan.graph.nodes
         around = plan.graph.inside[members[0]]
         if around is None or nodes[around].op != _BRANCH:
@@ -373,57 +496,96 @@ class Plans:
             return False  # updates of one tensor, which may stand on both sides: no tensor goes between these
         if not self._gradients:
             return True
-        beside = (nodes[index] for index in _connected_in_block(plan.graph, members))
-        return any(one.kind in ("group", "region") or any(map(_has_type, one.outputs)) for one in beside)
+        beside = (
+            nodes[index] for index in _connected_in_block(plan.graph, members)
+        )
+        return any(
+            one.kind in ("group", "region") or any(map(_has_type, one.outputs))
+            for one in beside
+        )
 
     def _is_sure(
-        self, plan: PlanOfRun, members: Sequence[int], changed: AbstractSet[int], joined: int
+        self,
+        plan: PlanOfRun,
+        members: Sequence[int],
+        changed: AbstractSet[int],
+        joined: int,
     ) -> bool:
-        """Whether no change brings a reduction into it that makes groups of the run one. Where each of these
-        may be joined with what reads the same tensors first, other groups and fewer operators come than the
-        edges show: 2 of 2 such changes, torch 2.1.2."""
-        if not self._may_have_run(plan, members) or _is_of_several_regions(plan.graph, members):
+        """Whether no change brings a reduction into it that makes groups of the run
+        one. Where each of these may be joined with what reads the same tensors
+        first, other groups and fewer operators come than the edges show: 2 of 2
+        such changes, torch 2.1.2."""
+        if not self._may_have_run(plan, members) or _is_of_several_regions(
+            plan.graph, members
+        ):
             return False
         if joined < 2 or not self._facts.limits.joins_readers:
             return True
-        brought = (plan.graph.nodes[index].op for index in members if plan.rows[index] in changed)
+        brought = (
+            plan.graph.nodes[index].op
+            for index in members
+            if plan.rows[index] in changed
+        )
         return OF_MANY_ELEMENTS.isdisjoint(brought)
 
-    def _beside(self, plan: PlanOfRun, members: Sequence[int], changed: AbstractSet[int]) -> int:
-        """How many of the members a change makes two operators of: an addition to a part, and what joins the
-        parts."""
-        joined = [index for index in members if plan.rows[index] in changed & self._joins]
-        return sum(plan.graph.nodes[index].op not in IN_PLACE_ASSIGNS for index in joined)
+    def _beside(
+        self, plan: PlanOfRun, members: Sequence[int], changed: AbstractSet[int]
+    ) -> int:
+        """How many of the members a change makes two operators of: an addition to a
+        part, and what joins the parts."""
+        joined = [
+            index for index in members if plan.rows[index] in changed & self._joins
+        ]
+        return sum(
+            plan.graph.nodes[index].op not in IN_PLACE_ASSIGNS for index in joined
+        )
 
     def _is_pulled_in(self, graph: PlanGraph, index: int) -> bool:
-        """Whether it begins no group. A part of a group that several take was pulled in all the same: of
-        several results the first counts alone (``canMerge``)."""
+        """Whether it begins no group. A part of a group that several take was
+        pulled in all the same: of several results the first counts alone
+        (``canMerge``)."""
         node = graph.nodes[index]
         if node.kind == "group" and len(graph.after[index]) > 1:
             return False
-        return node.op in self._facts.operators.pulled_in or self._is_idle_cast(node)
+        return node.op in self._facts.operators.pulled_in or self._is_idle_cast(
+            node
+        )
 
     def _is_idle_cast(self, node: ProgramNode) -> bool:
         """Whether it is a cast to the type that its input has."""
-        return node.op in self._facts.operators.idle_casts and node.inputs[:1] == node.outputs[:1] != (
-            "Tensor",
-        )
+        return node.op in self._facts.operators.idle_casts and node.inputs[
+            :1
+        ] == node.outputs[:1] != ("Tensor",)
 
     def _takes_refused_halves(self, node: ProgramNode) -> bool:
-        """Whether it takes a tensor of a half type on a device where the fuser takes none, however it is
-        written. Casts to such a type are another matter."""
+        """Whether it takes a tensor of a half type on a device where the fuser
+        takes none, however it is written. Casts to such a type are another
+        matter."""
         devices = self._facts.limits.halves_on
-        given = [one for one in map(parse_type, node.inputs) if isinstance(one, TensorType)]
-        return any(one.dtype in HALVES and _device_of(one) not in (None, *devices) for one in given)
+        given = [
+            one
+            for one in map(parse_type, node.inputs)
+            if isinstance(one, TensorType)
+        ]
+        return any(
+            one.dtype in HALVES and _device_of(one) not in (None, *devices)
+            for one in given
+        )
 
     def _has_refused_sizes(self, node: ProgramNode) -> bool:
-        """Whether the profile has no sizes of one of its tensors, as they were not always equal (parameters
-        that a loop goes through), and the fuser needs them. Of a tensor without a type nothing was
-        profiled."""
+        """Whether the profile has no sizes of one of its tensors, as they were not
+        always equal (parameters that a loop goes through), and the fuser needs
+        them. Of a tensor without a type nothing was profiled."""
         if not self._facts.limits.profiled_sizes:
             return False
-        types = [one for one in map(parse_type, (*node.inputs, *node.outputs)) if isinstance(one, TensorType)]
-        return any(one.dtype is not None and one.dtype_and_sizes is None for one in types)
+        types = [
+            one
+            for one in map(parse_type, (*node.inputs, *node.outputs))
+            if isinstance(one, TensorType)
+        ]
+        return any(
+            one.dtype is not None and one.dtype_and_sizes is None for one in types
+        )
 
     def _is_of_many_elements(self, node: ProgramNode) -> bool:
         ops = self._ops_of(node)
@@ -433,11 +595,13 @@ class Plans:
 
 
 def _is_of_several_regions(graph: PlanGraph, members: Sequence[int]) -> bool:
-    """Whether a member that a differentiable graph in the group takes goes to further ones too: which of
-    these takes what stands beside them is not known."""
+    """Whether a member that a differentiable graph in the group takes goes to
+    further ones too: which of these takes what stands beside them is not known."""
     regions = {index for index in members if graph.nodes[index].op == REGION}
     for index in set(members) - regions:
-        takers = {taker for taker in graph.after[index] if graph.nodes[taker].op == REGION}
+        takers = {
+            taker for taker in graph.after[index] if graph.nodes[taker].op == REGION
+        }
         if not takers.isdisjoint(regions) and not takers <= regions:
             return True
     return False
@@ -468,14 +632,19 @@ def _device_of(tensor: TensorType) -> str | None:
 
 
 def _computes(node: ProgramNode, row: int | None, changed: Container[int]) -> bool:
-    """Whether it is an operator that computes something, or is changed and no view."""
+    """Whether it is an operator that computes something, or is changed and no
+    view."""
     if node.kind != "operator":
         return False
-    return node.op not in _COMPUTES_NOTHING or (row in changed and not _is_view(node))
+    return node.op not in _COMPUTES_NOTHING or (
+        row in changed and not _is_view(node)
+    )
 
 
 def _is_view(node: ProgramNode) -> bool:
-    return node.op in VIEWS or node.op in PERMUTATIONS  # free only where it is moved
+    return (
+        node.op in VIEWS or node.op in PERMUTATIONS
+    )  # free only where it is moved
 
 
 def views_of(graph: PlanGraph) -> set[int]:
@@ -484,7 +653,8 @@ def views_of(graph: PlanGraph) -> set[int]:
 
 
 def _instances(report: Report, plans: Iterable[PlanOfRun]) -> Counter[str]:
-    """Group -> how many the run has: of differentiable graphs in a loop not each need be one."""
+    """Group -> how many the run has: of differentiable graphs in a loop not each
+    need be one."""
     found = Counter({group.id: group.count for group in report.groups})
     outside_loops: Counter[str] = Counter()
     for plan in plans:
@@ -495,36 +665,49 @@ def _instances(report: Report, plans: Iterable[PlanOfRun]) -> Counter[str]:
 
 
 def _blocks(plan: PlanOfRun, changed: AbstractSet[int]) -> list[int | None]:
-    """The block that each node stands in, without the branches that a change takes away."""
+    """The block that each node stands in, without the branches that a change takes
+    away."""
     nodes = plan.graph.nodes
-    gone = {index for index, row in enumerate(plan.rows) if row in changed and nodes[index].kind == "control"}
+    gone = {
+        index
+        for index, row in enumerate(plan.rows)
+        if row in changed and nodes[index].kind == "control"
+    }
     return [plan.graph.block_around(inside, gone) for inside in plan.graph.inside]
 
 
-def _never_run_there(nodes: Sequence[ProgramNode], inside: Sequence[int | None]) -> set[int]:
-    """What goes with the branch around it that a change takes away: what never ran, and all that is in it.
+def _never_run_there(
+    nodes: Sequence[ProgramNode], inside: Sequence[int | None]
+) -> set[int]:
+    """What goes with the branch around it that a change takes away: what never ran,
+    and all that is in it.
 
     Args:
         inside: the block of each node without those branches.
     """
     gone: set[int] = set()
     for index, node in enumerate(nodes):
-        if inside[index] in gone or (node.reason == "FD232" and inside[index] != node.inside):
+        if inside[index] in gone or (
+            node.reason == "FD232" and inside[index] != node.inside
+        ):
             gone.add(index)
     return gone
 
 
 def _stays_out_of_regions(detail: Detail | None) -> bool:
-    """Whether it is in no differentiable graph whatever changes around it: its arguments have no gradient
-    formula, or its graph was taken apart for one of the tensors that it reads."""
+    """Whether it is in no differentiable graph whatever changes around it: its
+    arguments have no gradient formula, or its graph was taken apart for one of the
+    tensors that it reads."""
     if isinstance(detail, DissolvedRegion):
         return detail.why in ("not_profiled", "shares_memory")
     return isinstance(detail, OutOfRegion)
 
 
 def _waits_for_number(first: Detail | None, last: Detail | None) -> bool:
-    """Whether a number that the second operator takes is computed of the result of the first: by the reason
-    of one of them, as numbers are on no edge."""
+    """Whether a number that the second operator takes is computed of the result of
+    the first: by the reason of one of them, as numbers are on no edge."""
     if isinstance(last, Detour) and last.by == "number" and last.last is None:
         return True
-    return isinstance(first, Detour) and first.by == "number" and first.first is None
+    return (
+        isinstance(first, Detour) and first.by == "number" and first.first is None
+    )

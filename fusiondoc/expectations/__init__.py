@@ -1,4 +1,5 @@
-"""The content of a file of expectations, after reading: every part knows its position in the file.
+"""The content of a file of expectations, after reading: every part knows its
+position in the file.
 
 Modules are named by patterns: ``encoder.layer.*.output``, ``encoder.layer.[0-11]``.
 """
@@ -60,12 +61,15 @@ class SourceRange:
     def __str__(self) -> str:
         if self.first is None:
             return self.file
-        return f"{self.file}:{self.first}" + (f"-{self.last}" if self.last != self.first else "")
+        return f"{self.file}:{self.first}" + (
+            f"-{self.last}" if self.last != self.first else ""
+        )
 
 
 @dataclass(frozen=True)
 class Speed:
-    """The speed that kernels must reach. Both limits are lowered by ``tolerance``, a share from 0 to 1."""
+    """The speed that kernels must reach. Both limits are lowered by ``tolerance``,
+    a share from 0 to 1."""
 
     peak: float | None = None
     """Share of the device's memory bandwidth, from 0 to 1."""
@@ -77,8 +81,9 @@ class Speed:
 class GroupExpectation:
     """A fusion group that must be there, or must not.
 
-    ``order``: how ``ops`` are meant: "sequence" (the whole body in this order), "set" (these operators
-    and no others, in any order and number) or "contains" (these in this order, others between them).
+    ``order``: how ``ops`` are meant: "sequence" (the whole body in this order),
+    "set" (these operators and no others, in any order and number) or "contains"
+    (these in this order, others between them).
     """
 
     ops: tuple[str, ...] = ()
@@ -89,7 +94,8 @@ class GroupExpectation:
     function: str | None = None
     module: str | None = None
     layer: tuple[str, ...] = ()
-    """Patterns of module paths (``is_in_layer``); the instances in one of them count."""
+    """Patterns of module paths (``is_in_layer``); the instances in one of them
+    count."""
     dtype: tuple[str, ...] = ()
     speed: Speed = Speed()
     at: Position | None = None
@@ -101,9 +107,11 @@ class ModuleShare:
     """The least share of a module's operators that is in groups."""
 
     layer: str
-    """A pattern; all modules that it names, and those inside them, are taken together."""
+    """A pattern; all modules that it names, and those inside them, are taken
+    together."""
     coverage: float
-    """From 0 to 1: of their operators that ran, whether or not a fuser takes them."""
+    """From 0 to 1: of their operators that ran, whether or not a fuser takes
+    them."""
     at: Position | None = None
     path: Path = ()
 
@@ -148,14 +156,16 @@ class HowToRun:
     target: str | None = None
     python: str | None = None
     files: tuple[str, ...] = ()
-    """Patterns of files, beside those of the program, that the result depends on."""
+    """Patterns of files, beside those of the program, that the result depends
+    on."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the run, by their names in ``model/run_options.py``."""
 
 
 @dataclass(frozen=True)
 class Renamed:
-    """The target of a section that is not there any more, and the one that has its groups."""
+    """The target of a section that is not there any more, and the one that has its
+    groups."""
 
     old: str
     new: str
@@ -167,8 +177,8 @@ class OneKernel:
 
     source: tuple[SourceRange, ...]
     ops: tuple[str, ...] = ()
-    """That the kernel has at these lines, in any order, each as often as it is named; empty: all that are
-    there."""
+    """That the kernel has at these lines, in any order, each as often as it is
+    named; empty: all that are there."""
     phase: str = "forward"
     at: Position | None = None
     path: Path = ()
@@ -176,7 +186,8 @@ class OneKernel:
 
 @dataclass(frozen=True)
 class GraphLimits:
-    """Limits of each graph that torch.compile made of these lines; of each graph without any."""
+    """Limits of each graph that torch.compile made of these lines; of each graph
+    without any."""
 
     source: tuple[SourceRange, ...] = ()
     phase: str = "forward"
@@ -281,20 +292,24 @@ class Expectations:
     def need_profile(self) -> bool:
         """Whether any section limits the time of a step."""
         by_policy = self.policy is not None and self.policy.limits_times
-        return by_policy or any(section.steps != StepLimits() for section in self.sections)
+        return by_policy or any(
+            section.steps != StepLimits() for section in self.sections
+        )
 
 
 _NUMBERS = re.compile(r"\[([0-9,-]+)\]")
 
 
 def instances_in(group: Group, patterns: Sequence[str]) -> tuple[Instance, ...]:
-    """The instances of a group that are in one of these modules; all of them without a pattern."""
+    """The instances of a group that are in one of these modules; all of them
+    without a pattern."""
     if not patterns:
         return group.instances
     return tuple(
         instance
         for instance in group.instances
-        if instance.layer is not None and any(is_in_layer(instance.layer, pattern) for pattern in patterns)
+        if instance.layer is not None
+        and any(is_in_layer(instance.layer, pattern) for pattern in patterns)
     )
 
 
@@ -306,7 +321,9 @@ def is_in_layer(layer: str, pattern: str) -> bool:
     found = _compiled(pattern).match(layer)
     return found is not None and all(
         _among(whole_number(number), ranges)
-        for number, ranges in zip(found.groups(), (match.group(1) for match in _NUMBERS.finditer(pattern)))
+        for number, ranges in zip(
+            found.groups(), (match.group(1) for match in _NUMBERS.finditer(pattern))
+        )
     )
 
 
@@ -321,6 +338,11 @@ def _among(number: int | None, ranges: str) -> bool:
     for range_text in ranges.split(","):
         first, _, last = range_text.partition("-")
         low, high = whole_number(first), whole_number(last or first)
-        if number is not None and low is not None and high is not None and low <= number <= high:
+        if (
+            number is not None
+            and low is not None
+            and high is not None
+            and low <= number <= high
+        ):
             return True
     return False

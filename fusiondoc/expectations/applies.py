@@ -15,18 +15,25 @@ _PART = re.compile(r"(>=|<=|==|!=|>|<)?\s*(\d+(?:\.\d+)*)\Z")
 
 def applying(expectations: Expectations, report: Report) -> list[Section]:
     """The sections that hold for the run that the report is of."""
-    return [section for section in expectations.sections if why_not(section.when, report) is None]
+    return [
+        section
+        for section in expectations.sections
+        if why_not(section.when, report) is None
+    ]
 
 
 def why_not(when: When, report: Report) -> str | None:
     """Why a section does not hold for this run; None if it does.
 
-    What a plain log does not hold (its torch, its GPU) counts as different: a gate must not guess.
+    What a plain log does not hold (its torch, its GPU) counts as different: a gate
+    must not guess.
     """
     torch, gpu = report.environment.get("torch"), report.environment.get("gpu")
     if when.fuser and report.fuser.effective not in when.fuser:
         return _is_for(when.fuser, "fuser", report.fuser.effective)
-    if when.torch is not None and (torch is None or not version_fits(torch, when.torch)):
+    if when.torch is not None and (
+        torch is None or not version_fits(torch, when.torch)
+    ):
         return f"it is for torch {when.torch}, and torch is {torch or 'unknown'}"
     if when.gpu and not _is_part_of(when.gpu, gpu or ""):
         return _is_for(when.gpu, "GPU", gpu)
@@ -36,7 +43,9 @@ def why_not(when: When, report: Report) -> str | None:
 
 
 def _is_for(wanted: Sequence[str], what: str, found: str | None) -> str:
-    return f"it is for {' or '.join(wanted)}, and the {what} is {found or 'unknown'}"
+    return (
+        f"it is for {' or '.join(wanted)}, and the {what} is {found or 'unknown'}"
+    )
 
 
 def _is_part_of(parts: Sequence[str], text: str) -> bool:
@@ -44,23 +53,27 @@ def _is_part_of(parts: Sequence[str], text: str) -> bool:
 
 
 def _is_target(ends: Sequence[str], target: Target) -> bool:
-    """Whether a target is named by the end of its path: from the folder of the run, which may be inside the
-    folder that the file names it from."""
+    """Whether a target is named by the end of its path: from the folder of the run,
+    which may be inside the folder that the file names it from."""
     name = target.name or ""
     path = f"{target.folder}/{name}" if target.folder and name else name
     return any(path_ends_with(path, end) for end in ends)
 
 
 def version_fits(version: str, wanted: str) -> bool:
-    """Whether a version (``2.1.2+cu121``) is in the wanted range (``>=1.12, <2.2``; ``2.1`` is every 2.1.x).
+    """Whether a version (``2.1.2+cu121``) is in the wanted range (``>=1.12, <2.2``;
+    ``2.1`` is every 2.1.x).
 
-    Compared as pip does, by the numbers before the first letter or plus sign: ``<=2.1`` leaves out 2.1.2.
+    Compared as pip does, by the numbers before the first letter or plus sign:
+    ``<=2.1`` leaves out 2.1.2.
     """
     match = re.match(r"v?(\d+(?:\.\d+)*)", version.strip())
     if match is None:
         return False
     numbers = all_whole(match.group(1).split("."))
-    return numbers is not None and all(_fits(numbers, part.strip()) for part in wanted.split(","))
+    return numbers is not None and all(
+        _fits(numbers, part.strip()) for part in wanted.split(",")
+    )
 
 
 def _fits(version: tuple[int, ...], part: str) -> bool:
@@ -70,7 +83,9 @@ def _fits(version: tuple[int, ...], part: str) -> bool:
         return False
     sign = match.group(1) or "=="
     if sign in ("==", "!="):
-        return (_padded(version, len(limit))[: len(limit)] == limit) == (sign == "==")
+        return (_padded(version, len(limit))[: len(limit)] == limit) == (
+            sign == "=="
+        )
     size = max(len(version), len(limit))
     a, b = _padded(version, size), _padded(limit, size)
     return {">=": a >= b, "<=": a <= b, ">": a > b, "<": a < b}[sign]

@@ -1,5 +1,6 @@
-"""Which groups of a report are those of which expectations, decided once for all expectations of a section: a
-group that fulfils one is not the near miss of another."""
+"""Which groups of a report are those of which expectations, decided once for all
+expectations of a section: a group that fulfils one is not the near miss of
+another."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ class Matched:
     number: int
     """How many that is, over instances."""
     nearest: Group | None = None
-    """Where too few groups fulfil it: of those that fulfil nothing, the group that was most likely to be
-    it."""
+    """Where too few groups fulfil it: of those that fulfil nothing, the group that
+    was most likely to be it."""
 
     @property
     def lacking(self) -> int:
@@ -50,36 +51,50 @@ class Assignment:
 
     matched: list[Matched]
     free: dict[str, set[int]] = field(default_factory=dict)
-    """Group (each first specialisation) -> its instances that fulfil no expectation."""
+    """Group (each first specialisation) -> its instances that fulfil no
+    expectation."""
     surplus: dict[str, set[int]] = field(default_factory=dict)
-    """Group -> its instances that fulfil an expectation which has enough without them: the rest of a group
-    that another expectation lacks can be one more of these."""
+    """Group -> its instances that fulfil an expectation which has enough without
+    them: the rest of a group that another expectation lacks can be one more of
+    these."""
 
     @property
     def claimed(self) -> frozenset[str]:
         """Groups all of whose instances fulfil an expectation."""
-        return frozenset(name for name, instances in self.free.items() if not instances)
+        return frozenset(
+            name for name, instances in self.free.items() if not instances
+        )
 
 
 def assign(wanted: Sequence[GroupExpectation], report: Report) -> Assignment:
-    """Every expectation with the groups that fulfil it and, where these are too few, the nearest of the rest.
+    """Every expectation with the groups that fulfil it and, where these are too
+    few, the nearest of the rest.
 
-    A group may fulfil several expectations. A ``contains``, or one without operators, claims only as many
-    as it needs: of the others one can be what another expectation lost.
+    A group may fulfil several expectations. A ``contains``, or one without
+    operators, claims only as many as it needs: of the others one can be what
+    another expectation lost.
     """
     known = {group.id: group for group in report.groups}
     kernels = {kernel.id: kernel for kernel in report.kernels}
     matched = []
     for expectation in wanted:
         fulfil = [
-            _first(group, known) for group in report.groups if not mismatches(group, expectation, kernels)
+            _first(group, known)
+            for group in report.groups
+            if not mismatches(group, expectation, kernels)
         ]
         heads = tuple({head.id: head for head in fulfil}.values())
         number = sum(len(instances_in(head, expectation.layer)) for head in heads)
-        number += 0 if expectation.layer else sum(head.instances_left_out for head in heads)
+        number += (
+            0
+            if expectation.layer
+            else sum(head.instances_left_out for head in heads)
+        )
         matched.append(Matched(expectation, heads, number))
     free = {
-        group.id: set(range(len(group.instances))) for group in report.groups if _first(group, known) is group
+        group.id: set(range(len(group.instances)))
+        for group in report.groups
+        if _first(group, known) is group
     }
     found = Assignment(matched, free)
     _claim(found)
@@ -88,14 +103,21 @@ def assign(wanted: Sequence[GroupExpectation], report: Report) -> Assignment:
 
 
 def specialised_once(report: Report) -> int:
-    """How many groups there are: instances, each once however often it was specialised."""
-    listed = sum(group.count for group in report.groups if group.respecialises is None)
+    """How many groups there are: instances, each once however often it was
+    specialised."""
+    listed = sum(
+        group.count for group in report.groups if group.respecialises is None
+    )
     return listed + report.fusion_groups_left_out
 
 
 def with_instances(group: Group, indices: Sequence[int]) -> Group:
     """The group with some of its instances alone."""
-    return replace(group, instances=tuple(group.instances[index] for index in indices), instances_left_out=0)
+    return replace(
+        group,
+        instances=tuple(group.instances[index] for index in indices),
+        instances_left_out=0,
+    )
 
 
 def _first(group: Group, known: dict[str, Group]) -> Group:
@@ -104,9 +126,12 @@ def _first(group: Group, known: dict[str, Group]) -> Group:
 
 
 def _claim(found: Assignment) -> None:
-    """Take what fulfils expectations out of what is free: all groups of the operators that one names in full,
-    then of the others as many as these need, those first that no expectation lacks."""
-    claiming = [matched for matched in found.matched if matched.wanted.count.at_most != 0]
+    """Take what fulfils expectations out of what is free: all groups of the
+    operators that one names in full, then of the others as many as these need,
+    those first that no expectation lacks."""
+    claiming = [
+        matched for matched in found.matched if matched.wanted.count.at_most != 0
+    ]
     needed: dict[str, set[int]] = {name: set() for name in found.free}
     for matched in claiming:
         if matched.is_whole:
@@ -118,12 +143,17 @@ def _claim(found: Assignment) -> None:
     for matched in claiming:
         for group in matched.groups if matched.is_whole else ():
             found.surplus[group.id] = (
-                _instances(group, matched.wanted) - needed[group.id] - found.free[group.id]
+                _instances(group, matched.wanted)
+                - needed[group.id]
+                - found.free[group.id]
             )
 
 
-def _claim_all(matched: Matched, free: Mapping[str, set[int]], needed: Mapping[str, set[int]]) -> None:
-    """All instances that fulfil an expectation; of those only as many as it needs count as needed."""
+def _claim_all(
+    matched: Matched, free: Mapping[str, set[int]], needed: Mapping[str, set[int]]
+) -> None:
+    """All instances that fulfil an expectation; of those only as many as it needs
+    count as needed."""
     more = matched.more if matched.wanted.count.at_most is None else 0
     need = matched.number - more
     for group in matched.groups:
@@ -139,8 +169,8 @@ def _claim_needed(
     needed: Mapping[str, set[int]],
     hungry: Sequence[GroupExpectation],
 ) -> None:
-    """As many instances as an expectation needs beside those that others claimed; first of the groups that
-    are least like those that hungry expectations lack."""
+    """As many instances as an expectation needs beside those that others claimed;
+    first of the groups that are least like those that hungry expectations lack."""
     need = matched.wanted.count.at_least or 0
     left: list[tuple[float, Group, int]] = []
     for group in matched.groups:
@@ -159,7 +189,11 @@ def _claim_needed(
 def _instances(group: Group, wanted: GroupExpectation) -> set[int]:
     """Indices of the instances of a group that count for an expectation."""
     inside = set(map(id, instances_in(group, wanted.layer)))
-    return {index for index, instance in enumerate(group.instances) if id(instance) in inside}
+    return {
+        index
+        for index, instance in enumerate(group.instances)
+        if id(instance) in inside
+    }
 
 
 def _likeness(group: Group, wanted: GroupExpectation) -> float:
@@ -169,11 +203,11 @@ def _likeness(group: Group, wanted: GroupExpectation) -> float:
 
 
 def _give_nearest(found: Assignment, report: Report) -> None:
-    """Give each expectation that lacks groups the nearest of those that are left, no group to more of them
-    than it has free instances.
+    """Give each expectation that lacks groups the nearest of those that are left,
+    no group to more of them than it has free instances.
 
-    Every expectation asks the groups in the order of their nearness; a group keeps those that are most like
-    it (stable matching, Gale and Shapley 1962).
+    Every expectation asks the groups in the order of their nearness; a group keeps
+    those that are most like it (stable matching, Gale and Shapley 1962).
     """
     kernels = {kernel.id: kernel for kernel in report.kernels}
     known = {group.id: group for group in report.groups}
@@ -193,18 +227,29 @@ def _give_nearest(found: Assignment, report: Report) -> None:
             continue
         head = _first(near.group, known).id
         row = kept.setdefault(head, [])
-        row.append((_likeness(near.group, found.matched[index].wanted), -near.failed, -index))
-        if len(row) > len(found.free.get(head, ())) + len(found.surplus.get(head, ())):
+        row.append(
+            (
+                _likeness(near.group, found.matched[index].wanted),
+                -near.failed,
+                -index,
+            )
+        )
+        if len(row) > len(found.free.get(head, ())) + len(
+            found.surplus.get(head, ())
+        ):
             last = min(row)
             row.remove(last)
             waiting.append(-last[2])
 
 
 def _in_question(
-    matched: Matched, found: Assignment, report: Report, kernels: Mapping[str, Kernel]
+    matched: Matched,
+    found: Assignment,
+    report: Report,
+    kernels: Mapping[str, Kernel],
 ) -> Iterator[Near]:
-    """The groups that may have been the expected one, nearest first: free groups, then those that fulfil
-    other expectations and are more than these need."""
+    """The groups that may have been the expected one, nearest first: free groups,
+    then those that fulfil other expectations and are more than these need."""
     known = {group.id: group for group in report.groups}
     own = {group.id for group in matched.groups}
     free, taken, more = [], [], []
@@ -222,19 +267,33 @@ def _in_question(
     )
 
 
-def _only_too_slow(wanted: GroupExpectation, report: Report, kernels: Mapping[str, Kernel]) -> Group | None:
-    """The group that is all that is expected, but for its speed: it may fulfil other expectations too."""
+def _only_too_slow(
+    wanted: GroupExpectation, report: Report, kernels: Mapping[str, Kernel]
+) -> Group | None:
+    """The group that is all that is expected, but for its speed: it may fulfil
+    other expectations too."""
     if wanted.speed == Speed():
         return None
     return next(
-        (g for g in report.groups if {m.what for m in mismatches(g, wanted, kernels)} == {"speed"}), None
+        (
+            g
+            for g in report.groups
+            if {m.what for m in mismatches(g, wanted, kernels)} == {"speed"}
+        ),
+        None,
     )
 
 
-def _likely(nearest: Iterator[Near], wanted: GroupExpectation, taken: Sequence[Group]) -> Iterator[Near]:
-    """The groups that may have been the expected one. A group with less than half of its operators is left
-    out where a group that fulfils another expectation has more of them: they only share a common operator."""
-    most = max((common(ops, wanted.ops) for ops in {group.ops for group in taken}), default=0)
+def _likely(
+    nearest: Iterator[Near], wanted: GroupExpectation, taken: Sequence[Group]
+) -> Iterator[Near]:
+    """The groups that may have been the expected one. A group with less than half
+    of its operators is left out where a group that fulfils another expectation has
+    more of them: they only share a common operator."""
+    most = max(
+        (common(ops, wanted.ops) for ops in {group.ops for group in taken}),
+        default=0,
+    )
     for near in nearest:
         if 2 * near.shared < len(wanted.ops) and near.shared < most:
             return

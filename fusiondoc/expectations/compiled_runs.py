@@ -1,8 +1,8 @@
-"""Expectations of a run under torch.compile against a report: lines that are one kernel, limits of graphs,
-graph breaks, recompiles, operators in eager code, bytes.
+"""Expectations of a run under torch.compile against a report: lines that are one
+kernel, limits of graphs, graph breaks, recompiles, operators in eager code, bytes.
 
-Names of kernels, counters and second stages of reductions do not count: they differ between devices and runs
-of one program.
+Names of kernels, counters and second stages of reductions do not count: they differ
+between devices and runs of one program.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from fusiondoc.expectations.source_lines import is_in, line_of
 from fusiondoc.fusers import CACHED, NO_BYTES
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.boundaries import Boundary
-from fusiondoc.model.compiled import FALLBACKS, CompiledGraphRow, CompiledReport, GraphBreakRow
+from fusiondoc.model.compiled import (
+    FALLBACKS,
+    CompiledGraphRow,
+    CompiledReport,
+    GraphBreakRow,
+)
 from fusiondoc.model.report import Group, OpNode, Report, Unfused
 from fusiondoc.model.source import Source, is_of_library
 
@@ -26,7 +31,9 @@ _MOST_NAMED = 4
 _NOT_COMPILED = "unknown: nothing was compiled by torch.compile in this run"
 
 
-def check_compiled(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
+def check_compiled(
+    section: Section, report: Report, outcome: Make
+) -> Iterable[Outcome]:
     """One outcome for each limit of the section, in the order of the table of keys.
 
     Args:
@@ -34,7 +41,11 @@ def check_compiled(section: Section, report: Report, outcome: Make) -> Iterable[
     """
     unknown = unknown_without_plan(report)
     for made in _outcomes(section, report, outcome):
-        yield made if unknown is None else replace(made, holds=False, found=unknown, why=None)
+        yield (
+            made
+            if unknown is None
+            else replace(made, holds=False, found=unknown, why=None)
+        )
 
 
 def _outcomes(section: Section, report: Report, outcome: Make) -> Iterator[Outcome]:
@@ -78,7 +89,8 @@ class AtLines:
 
 
 def at_lines(wanted: OneKernel, report: Report) -> AtLines:
-    """The groups and calls that compute operators at the lines, those of recompiles among them."""
+    """The groups and calls that compute operators at the lines, those of recompiles
+    among them."""
     stages = report.compiled.second_stages if report.compiled is not None else ()
     kernels = []
     for group in report.groups:
@@ -88,13 +100,17 @@ def at_lines(wanted: OneKernel, report: Report) -> AtLines:
         if nodes:
             kernels.append(KernelAtLines(group, nodes))
     outside = tuple(
-        row for row in report.unfused if (row.phase or "forward") == wanted.phase and _is_meant(row, wanted)
+        row
+        for row in report.unfused
+        if (row.phase or "forward") == wanted.phase and _is_meant(row, wanted)
     )
     return AtLines(tuple(kernels), outside)
 
 
 def _is_meant(node: OpNode | Unfused, wanted: OneKernel) -> bool:
-    return (not wanted.ops or node.op in wanted.ops) and _is_at(line_of(node), wanted.source)
+    return (not wanted.ops or node.op in wanted.ops) and _is_at(
+        line_of(node), wanted.source
+    )
 
 
 def _is_at(line: Source | None, ranges: Sequence[SourceRange]) -> bool:
@@ -108,7 +124,9 @@ def _one_kernel(wanted: OneKernel, report: Report, section: str) -> Outcome:
         return replace(made, found=_NOT_COMPILED)
     found = at_lines(wanted, report)
     if not found.kernels and not found.outside:
-        return replace(made, found="no operator at these lines", why=_why_no_lines(report))
+        return replace(
+            made, found="no operator at these lines", why=_why_no_lines(report)
+        )
     holds = _are_in_one(wanted, found, report.compiled)
     return replace(
         made,
@@ -119,7 +137,9 @@ def _one_kernel(wanted: OneKernel, report: Report, section: str) -> Outcome:
     )
 
 
-def _are_in_one(wanted: OneKernel, found: AtLines, compiled: CompiledReport) -> bool:
+def _are_in_one(
+    wanted: OneKernel, found: AtLines, compiled: CompiledReport
+) -> bool:
     """Whether kernels have all that is meant, and nothing of it is elsewhere."""
     whole = [kernel for kernel in found.kernels if _is_whole(kernel, wanted, found)]
     others = [kernel for kernel in found.kernels if kernel not in whole]
@@ -141,17 +161,21 @@ def _shown(found: AtLines) -> str:
 
 def _kernel_in_words(wanted: OneKernel) -> str:
     lines = ", ".join(map(str, wanted.source))
-    ops = f"{', '.join(map(without_namespace, wanted.ops))} of " if wanted.ops else ""
+    ops = (
+        f"{', '.join(map(without_namespace, wanted.ops))} of " if wanted.ops else ""
+    )
     phase = f" in the {wanted.phase} pass" if wanted.phase != "forward" else ""
     return f"{ops}{lines} in one kernel{phase}"
 
 
 def _is_whole(kernel: KernelAtLines, wanted: OneKernel, found: AtLines) -> bool:
-    """Whether a kernel has the named operators, as often as they are named; without names every operator
-    that any kernel has at these lines."""
+    """Whether a kernel has the named operators, as often as they are named; without
+    names every operator that any kernel has at these lines."""
     if wanted.ops:
         return not Counter(wanted.ops) - Counter(node.op for node in kernel.nodes)
-    every = {_name_and_line(node) for other in found.kernels for node in other.nodes}
+    every = {
+        _name_and_line(node) for other in found.kernels for node in other.nodes
+    }
     return every == {_name_and_line(node) for node in kernel.nodes}
 
 
@@ -159,8 +183,11 @@ def _name_and_line(node: OpNode) -> tuple[str, str | None]:
     return node.op, node.user_source
 
 
-def _computes_again(kernel: KernelAtLines, whole: Sequence[KernelAtLines], compiled: CompiledReport) -> bool:
-    """Whether a whole kernel computes the operators too: the compiler repeats cheap ones in each reader."""
+def _computes_again(
+    kernel: KernelAtLines, whole: Sequence[KernelAtLines], compiled: CompiledReport
+) -> bool:
+    """Whether a whole kernel computes the operators too: the compiler repeats cheap
+    ones in each reader."""
     for other in whole:
         repeated = {
             (row.op, row.user_source)
@@ -173,7 +200,8 @@ def _computes_again(kernel: KernelAtLines, whole: Sequence[KernelAtLines], compi
 
 
 def _why_apart(found: AtLines, report: Report) -> str | None:
-    """Of the boundary between them with the most bytes; else why operators are outside groups."""
+    """Of the boundary between them with the most bytes; else why operators are
+    outside groups."""
     rows = {row.index for row in found.outside}
     between = [one for one in report.boundaries if _joins(one, found.ids, rows)]
     if between:
@@ -186,11 +214,17 @@ def _why_apart(found: AtLines, report: Report) -> str | None:
 
 def _joins(boundary: Boundary, ids: frozenset[str], rows: set[int | None]) -> bool:
     ends = (boundary.producer, boundary.consumer)
-    return all(end.group in ids or (end.row is not None and end.row in rows) for end in ends)
+    return all(
+        end.group in ids or (end.row is not None and end.row in rows)
+        for end in ends
+    )
 
 
 def _boundary_in_words(boundary: Boundary, report: Report) -> str:
-    ends = [end.group or without_namespace(end.op) for end in (boundary.producer, boundary.consumer)]
+    ends = [
+        end.group or without_namespace(end.op)
+        for end in (boundary.producer, boundary.consumer)
+    ]
     size = f"{boundary.bytes:,} bytes" if boundary.bytes is not None else "a tensor"
     go = "go" if boundary.bytes is not None else "goes"
     cause = boundary.cause
@@ -227,14 +261,21 @@ def _graph(limits: GraphLimits, report: Report, section: str) -> Iterator[Outcom
     if limits.bytes_at_most is not None:
         moved = [graph.bytes_accessed for graph in graphs]
         expected = f"at most {limits.bytes_at_most:,} bytes {of_graph}"
-        yield _limited(limits, "bytes_at_most", moved, expected, section, _no_bytes(graphs))
+        yield _limited(
+            limits, "bytes_at_most", moved, expected, section, _no_bytes(graphs)
+        )
 
 
 def graphs_at(limits: GraphLimits, report: Report) -> list[CompiledGraphRow]:
-    """The graphs of the phase that have an operator at the lines in one of their groups."""
+    """The graphs of the phase that have an operator at the lines in one of their
+    groups."""
     compiled = report.compiled
     graphs = compiled.graphs if compiled is not None else ()
-    there = [graph for graph in graphs if (graph.phase or "forward") == limits.phase and not graph.failed]
+    there = [
+        graph
+        for graph in graphs
+        if (graph.phase or "forward") == limits.phase and not graph.failed
+    ]
     if not limits.source:
         return there
     ids = {
@@ -253,7 +294,8 @@ def _limited(
     section: str,
     without_bytes: str = "",
 ) -> Outcome:
-    """The outcome of a limit of graphs. The path is that of the item where it has no value to become.
+    """The outcome of a limit of graphs. The path is that of the item where it has
+    no value to become.
 
     Args:
         without_bytes: why a value is not known.
@@ -265,7 +307,15 @@ def _limited(
         return Outcome(section, limits.path, False, expected, found, at=limits.at)
     value = max(known)
     path = (*limits.path, key)
-    return Outcome(section, path, value <= most, expected, f"{value:,}", at=limits.at, value=value)
+    return Outcome(
+        section,
+        path,
+        value <= most,
+        expected,
+        f"{value:,}",
+        at=limits.at,
+        value=value,
+    )
 
 
 def _no_bytes(graphs: Sequence[CompiledGraphRow]) -> str:
@@ -279,7 +329,8 @@ def _no_bytes(graphs: Sequence[CompiledGraphRow]) -> str:
 
 
 def own_breaks(compiled: CompiledReport) -> list[GraphBreakRow]:
-    """The graph breaks in the user's own files, and those of which the log shows no line."""
+    """The graph breaks in the user's own files, and those of which the log shows no
+    line."""
     own = []
     for row in compiled.breaks:
         line = Source.parse(row.user_source)
@@ -291,55 +342,103 @@ def own_breaks(compiled: CompiledReport) -> list[GraphBreakRow]:
 def _breaks(most: int, compiled: CompiledReport | None, outcome: Make) -> Outcome:
     expected = f"at most {count(most, 'graph break')} in your own files"
     if compiled is None:
-        return outcome("max_graph_breaks", False, expected, _NOT_COMPILED, None, None)
+        return outcome(
+            "max_graph_breaks", False, expected, _NOT_COMPILED, None, None
+        )
     rows = own_breaks(compiled)
     why = "; ".join(
-        " ".join(filter(None, (row.reason.rstrip("."), f"({row.user_source})" if row.user_source else "")))
+        " ".join(
+            filter(
+                None,
+                (
+                    row.reason.rstrip("."),
+                    f"({row.user_source})" if row.user_source else "",
+                ),
+            )
+        )
         for row in rows[:_MOST_NAMED]
     )
-    return outcome("max_graph_breaks", len(rows) <= most, expected, str(len(rows)), why or None, len(rows))
+    return outcome(
+        "max_graph_breaks",
+        len(rows) <= most,
+        expected,
+        str(len(rows)),
+        why or None,
+        len(rows),
+    )
 
 
-def _recompiles(most: int, compiled: CompiledReport | None, outcome: Make) -> Outcome:
+def _recompiles(
+    most: int, compiled: CompiledReport | None, outcome: Make
+) -> Outcome:
     expected = f"at most {count(most, 'recompile')}"
     if compiled is None:
         return outcome("max_recompiles", False, expected, _NOT_COMPILED, None, None)
     number = sum(row.count for row in compiled.recompiles)
     guards = [guard for row in compiled.recompiles for guard in row.guards]
     why = f"a guard failed: {'; '.join(guards[:_MOST_NAMED])}" if guards else None
-    return outcome("max_recompiles", number <= most, expected, str(number), why, number)
+    return outcome(
+        "max_recompiles", number <= most, expected, str(number), why, number
+    )
 
 
 def fallback_rows(report: Report) -> list[Unfused]:
-    """The operators that run in eager code because the compiler generates none for them."""
+    """The operators that run in eager code because the compiler generates none for
+    them."""
     return [row for row in report.unfused if row.reason.code in FALLBACKS]
 
 
 def _fallbacks(known: Sequence[str], report: Report, outcome: Make) -> Outcome:
     names = ", ".join(map(without_namespace, known))
-    expected = f"no operator but {names} in eager code" if known else "no operator in eager code"
+    expected = (
+        f"no operator but {names} in eager code"
+        if known
+        else "no operator in eager code"
+    )
     if report.compiled is None:
         return outcome("may_fall_back", False, expected, _NOT_COMPILED, None, None)
     rows = fallback_rows(report)
     new = [row for row in rows if row.op not in known]
-    found = ", ".join(dict.fromkeys(without_namespace(row.op) for row in new)) or "none"
+    found = (
+        ", ".join(dict.fromkeys(without_namespace(row.op) for row in new)) or "none"
+    )
     why = "; ".join(reason_of(row) for row in new[:_MOST_NAMED]) or None
     every = sorted({row.op for row in rows})
-    return outcome("may_fall_back", not new, expected, found if new or not known else "no other", why, every)
+    return outcome(
+        "may_fall_back",
+        not new,
+        expected,
+        found if new or not known else "no other",
+        why,
+        every,
+    )
 
 
-def _all_bytes(most: int, compiled: CompiledReport | None, outcome: Make) -> Outcome:
+def _all_bytes(
+    most: int, compiled: CompiledReport | None, outcome: Make
+) -> Outcome:
     expected = f"at most {most:,} bytes read and written"
     if compiled is None:
         return outcome("bytes_at_most", False, expected, _NOT_COMPILED, None, None)
     value = all_bytes(compiled)
-    found = f"{value:,}" if value is not None else f"unknown: {_no_bytes(compiled.graphs)}"
-    return outcome("bytes_at_most", value is not None and value <= most, expected, found, None, value)
+    found = (
+        f"{value:,}"
+        if value is not None
+        else f"unknown: {_no_bytes(compiled.graphs)}"
+    )
+    return outcome(
+        "bytes_at_most",
+        value is not None and value <= most,
+        expected,
+        found,
+        None,
+        value,
+    )
 
 
 def all_bytes(compiled: CompiledReport) -> int | None:
-    """Bytes that the kernels and calls of all graphs read and write, each graph for its first types and
-    sizes; None where the log lacks those of one."""
+    """Bytes that the kernels and calls of all graphs read and write, each graph for
+    its first types and sizes; None where the log lacks those of one."""
     total = 0
     for graph in compiled.graphs:
         if graph.specialisation > 1:

@@ -1,5 +1,6 @@
-"""A section as a gate: its expectations held against a report, whether the program leaves its fuser on and
-runs under it, and the line of the program that breaks an expectation."""
+"""A section as a gate: its expectations held against a report, whether the program
+leaves its fuser on and runs under it, and the line of the program that breaks an
+expectation."""
 
 from __future__ import annotations
 
@@ -16,43 +17,65 @@ from fusiondoc.model.report import Finding, Group, Report, Unfused
 from fusiondoc.model.runs import Expectation
 
 FUSER_OFF = "FD104"
-"""A finding on the whole run: its program, a variable or a knob switches off the fuser that the run is to be
-checked under."""
+"""A finding on the whole run: its program, a variable or a knob switches off the
+fuser that the run is to be checked under."""
 FUSER_FAILED = "FD309"
-"""Only the fused run fails: groups that were made until then are of no use to the program."""
+"""Only the fused run fails: groups that were made until then are of no use to the
+program."""
 
 
 def hold(section: Section, report: Report) -> list[Outcome]:
-    """One outcome for each expectation of the section. Before them one where only the fused run fails, and
-    one for each thing that switches the fuser off, unless the section says that it knows (``findings``
-    expects or allows FD104), or is broken by it already: without a plan what it expects is unknown."""
+    """One outcome for each expectation of the section. Before them one where only
+    the fused run fails, and one for each thing that switches the fuser off, unless
+    the section says that it knows (``findings`` expects or allows FD104), or is
+    broken by it already: without a plan what it expects is unknown."""
     outcomes = check(section, report)
-    if without_plan(report) is not None and not all(outcome.holds for outcome in outcomes):
+    if without_plan(report) is not None and not all(
+        outcome.holds for outcome in outcomes
+    ):
         return outcomes
     return [*_failed(section, report), *_off(section, report), *outcomes]
 
 
 def gate(section: Section, report: Report, file: str) -> list[Expectation]:
-    """The same as rows of the report; those that are broken with their line of the program.
+    """The same as rows of the report; those that are broken with their line of the
+    program.
 
     Args:
         file: the file of expectations.
     """
-    return [_row(outcome, section, report, file) for outcome in hold(section, report)]
+    return [
+        _row(outcome, section, report, file) for outcome in hold(section, report)
+    ]
 
 
 def switched_off(report: Report) -> list[Finding]:
     """The findings on switches that set the fuser of the whole run off."""
-    return [finding for finding in report.findings if finding.code == FUSER_OFF and not finding.ops]
+    return [
+        finding
+        for finding in report.findings
+        if finding.code == FUSER_OFF and not finding.ops
+    ]
 
 
 def _failed(section: Section, report: Report) -> Iterable[Outcome]:
     wanted = section.findings
     for finding in report.findings:
-        if finding.code == FUSER_FAILED and FUSER_FAILED not in (*wanted.expect, *(wanted.allow or ())):
+        if finding.code == FUSER_FAILED and FUSER_FAILED not in (
+            *wanted.expect,
+            *(wanted.allow or ()),
+        ):
             why = f"{finding.message} ({finding.code})"
             path = (*section.path, FUSER_FAILED)
-            yield Outcome(section.name, path, False, "the fused run to end", "an error", why, value=finding)
+            yield Outcome(
+                section.name,
+                path,
+                False,
+                "the fused run to end",
+                "an error",
+                why,
+                value=finding,
+            )
 
 
 def _off(section: Section, report: Report) -> Iterable[Outcome]:
@@ -64,28 +87,43 @@ def _off(section: Section, report: Report) -> Iterable[Outcome]:
         if finding.advice:
             why += f". {finding.advice.rstrip('.')}"
         path = (*section.path, FUSER_OFF)
-        yield Outcome(section.name, path, False, "the fuser to be on", "it off", why, value=finding)
+        yield Outcome(
+            section.name,
+            path,
+            False,
+            "the fuser to be on",
+            "it off",
+            why,
+            value=finding,
+        )
 
 
-def _row(outcome: Outcome, section: Section, report: Report, file: str) -> Expectation:
+def _row(
+    outcome: Outcome, section: Section, report: Report, file: str
+) -> Expectation:
     row = outcome.in_report(file)
     code = outcome.path[-1] if outcome.path else None
     if code in (FUSER_OFF, FUSER_FAILED):
         return replace(row, source=outcome.value.source, code=str(code))
-    return row if row.holds else replace(row, source=_cause(outcome, section, report))
+    return (
+        row if row.holds else replace(row, source=_cause(outcome, section, report))
+    )
 
 
 def _cause(outcome: Outcome, section: Section, report: Report) -> str | None:
-    """``file:line`` of the program that breaks an expectation; None where it is not known."""
-    key = next((part for part in reversed(outcome.path) if isinstance(part, str)), "")
+    """``file:line`` of the program that breaks an expectation; None where it is not
+    known."""
+    key = next(
+        (part for part in reversed(outcome.path) if isinstance(part, str)), ""
+    )
     find = _CAUSES.get(key)
     source = find(outcome, section, report) if find is not None else None
     return source or _of_no_plan(report)
 
 
 def _of_group(outcome: Outcome, _: Section, report: Report) -> str | None:
-    """The line of an operator that is not in the group as expected, else of the group that is not as
-    expected."""
+    """The line of an operator that is not in the group as expected, else of the
+    group that is not as expected."""
     near = outcome.near
     for missing in near.missing if near is not None else ():
         if missing.row is not None:
@@ -96,12 +134,21 @@ def _of_group(outcome: Outcome, _: Section, report: Report) -> str | None:
             return missing.node.user_source or missing.node.source
     if near is not None and near.group is not None:
         return _first_line([near.group])
-    return _first_line([group for group in report.groups if group.id in outcome.groups])
+    return _first_line(
+        [group for group in report.groups if group.id in outcome.groups]
+    )
 
 
 def _of_module(outcome: Outcome, section: Section, report: Report) -> str | None:
-    pattern = next((module.layer for module in section.modules if module.path == outcome.path), "")
-    rows = [row for row in outside(report) if any(is_in_layer(layer, pattern) for layer in row.layers)]
+    pattern = next(
+        (module.layer for module in section.modules if module.path == outcome.path),
+        "",
+    )
+    rows = [
+        row
+        for row in outside(report)
+        if any(is_in_layer(layer, pattern) for layer in row.layers)
+    ]
     return _worst(rows)
 
 
@@ -111,7 +158,11 @@ def _of_findings(outcome: Outcome, section: Section, report: Report) -> str | No
     allowed = "allow" in outcome.path
     if not allowed:
         names = [wanted.forbid[int(outcome.path[-1])]]
-    hits = [f for f in report.findings if any(is_named(f, name) for name in names) != allowed]
+    hits = [
+        f
+        for f in report.findings
+        if any(is_named(f, name) for name in names) != allowed
+    ]
     return next((finding.source for finding in hits if finding.source), None)
 
 
@@ -131,12 +182,16 @@ def _of_coverage(_: Outcome, section: Section, report: Report) -> str | None:
 
 def _of_breaks(_: Outcome, section: Section, report: Report) -> str | None:
     rows = own_breaks(report.compiled) if report.compiled is not None else []
-    return next((row.user_source for row in rows if row.user_source is not None), None)
+    return next(
+        (row.user_source for row in rows if row.user_source is not None), None
+    )
 
 
 def _of_recompiles(_: Outcome, section: Section, report: Report) -> str | None:
     rows = report.compiled.recompiles if report.compiled is not None else ()
-    return next((row.user_source for row in rows if row.user_source is not None), None)
+    return next(
+        (row.user_source for row in rows if row.user_source is not None), None
+    )
 
 
 def _of_eager_operators(_: Outcome, section: Section, report: Report) -> str | None:
@@ -144,11 +199,15 @@ def _of_eager_operators(_: Outcome, section: Section, report: Report) -> str | N
     return _worst([row for row in fallback_rows(report) if row.op not in known])
 
 
-def _of_one_kernel(outcome: Outcome, section: Section, report: Report) -> str | None:
+def _of_one_kernel(
+    outcome: Outcome, section: Section, report: Report
+) -> str | None:
     for wanted in section.compiled.one_kernel:
         if wanted.path == outcome.path:
             found = at_lines(wanted, report)
-            return _worst(found.outside) or _first_line([kernel.group for kernel in found.kernels[1:]])
+            return _worst(found.outside) or _first_line(
+                [kernel.group for kernel in found.kernels[1:]]
+            )
     return None
 
 
@@ -165,11 +224,13 @@ _CAUSES: Mapping[str, Callable[[Outcome, Section, Report], str | None]] = {
     "may_fall_back": _of_eager_operators,
     "one_kernel": _of_one_kernel,
 }
-"""The last key of an expectation's path -> the function that finds the line that breaks it."""
+"""The last key of an expectation's path -> the function that finds the line that
+breaks it."""
 
 
 def _worst(rows: Sequence[Unfused]) -> str | None:
-    """The line of the operator that keeps the most others out of groups, else of the first."""
+    """The line of the operator that keeps the most others out of groups, else of
+    the first."""
     if not rows:
         return None
     return _line(max(rows, key=lambda row: row.keeps_out or 0))
@@ -180,7 +241,9 @@ def _line(row: Unfused) -> str | None:
 
 
 def _first_line(groups: Sequence[Group]) -> str | None:
-    lines = (node.user_source or node.source for group in groups for node in group.nodes)
+    lines = (
+        node.user_source or node.source for group in groups for node in group.nodes
+    )
     return next(filter(None, lines), None)
 
 
@@ -188,5 +251,7 @@ def _of_no_plan(report: Report) -> str | None:
     """The line that kept every group from being made, where a finding names it."""
     if report.groups:
         return None
-    causes = (f for f in report.findings if f.code[:3] in ("FD1", "FD9") and not f.ops)
+    causes = (
+        f for f in report.findings if f.code[:3] in ("FD1", "FD9") and not f.ops
+    )
     return next((finding.source for finding in causes if finding.source), None)

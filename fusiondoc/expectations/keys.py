@@ -1,5 +1,6 @@
-"""The keys of a file of expectations, in one table for the reader and the documentation; and their JSON
-schema, which ``python -m fusiondoc.expectations.keys`` prints.
+"""The keys of a file of expectations, in one table for the reader and the
+documentation; and their JSON schema, which ``python -m
+fusiondoc.expectations.keys`` prints.
 """
 
 from __future__ import annotations
@@ -53,9 +54,10 @@ EXAMPLES = {
 
 @dataclass(frozen=True)
 class Field:
-    """``kind`` names a pattern or one of count, positive, share, rate, counts, choice, group, module,
-    section, when, findings, run, all, exception, flag, seed, value, settings, one kernel, graph. ``many``:
-    "no", "list" (a list of at least one), "any" (a list, maybe empty) or "either" (one or a list)."""
+    """``kind`` names a pattern or one of count, positive, share, rate, counts,
+    choice, group, module, section, when, findings, run, all, exception, flag, seed,
+    value, settings, one kernel, graph. ``many``: "no", "list" (a list of at least
+    one), "any" (a list, maybe empty) or "either" (one or a list)."""
 
     kind: str
     doc: str
@@ -70,9 +72,16 @@ COUNTS: Mapping[str, Field] = {
 }
 
 _SPEED = {
-    "min_peak": Field("share", "Lowest share of the device's memory bandwidth that a kernel may reach."),
-    "min_gb_per_s": Field("rate", "Lowest bandwidth of a kernel, in GB/s (10^9 bytes)."),
-    "tolerance": Field("share", "How much min_peak and min_gb_per_s may be missed by: 0.05 is 5%."),
+    "min_peak": Field(
+        "share",
+        "Lowest share of the device's memory bandwidth that a kernel may reach.",
+    ),
+    "min_gb_per_s": Field(
+        "rate", "Lowest bandwidth of a kernel, in GB/s (10^9 bytes)."
+    ),
+    "tolerance": Field(
+        "share", "How much min_peak and min_gb_per_s may be missed by: 0.05 is 5%."
+    ),
 }
 
 GROUP: Mapping[str, Field] = {
@@ -96,43 +105,89 @@ ORDERS = {"ops": "sequence", "set": "set", "contains": "contains"}
 """At most one of these keys; its value is ``GroupExpectation.order``."""
 
 MODULE: Mapping[str, Field] = {
-    "layer": Field("layer", "A module, or a pattern of several, which are taken together."),
-    "coverage": Field("share", "Lowest share of its operators that ran, fusible or not, that is in groups."),
+    "layer": Field(
+        "layer", "A module, or a pattern of several, which are taken together."
+    ),
+    "coverage": Field(
+        "share",
+        "Lowest share of its operators that ran, fusible or not, that is in groups.",
+    ),
 }
 
 ONE_KERNEL: Mapping[str, Field] = {
-    "source": Field("source", "Lines of the program whose operators are in one kernel.", "either"),
-    "ops": Field("operator", "Operators of the kernel at these lines, in any order.", "list"),
-    "phase": Field("choice", "The pass of the kernel (forward without it).", choices=PHASES),
+    "source": Field(
+        "source",
+        "Lines of the program whose operators are in one kernel.",
+        "either",
+    ),
+    "ops": Field(
+        "operator", "Operators of the kernel at these lines, in any order.", "list"
+    ),
+    "phase": Field(
+        "choice", "The pass of the kernel (forward without it).", choices=PHASES
+    ),
 }
 
 GRAPH: Mapping[str, Field] = {
     "source": Field(
-        "source", "Lines of the program: each graph with an operator there; else each.", "either"
+        "source",
+        "Lines of the program: each graph with an operator there; else each.",
+        "either",
     ),
-    "phase": Field("choice", "The pass of the graph (forward without it).", choices=PHASES),
-    "max_kernels": Field("count", "Most kernels; second stages of reductions do not count."),
-    "bytes_at_most": Field("count", "Most bytes that its kernels and calls read and write."),
+    "phase": Field(
+        "choice", "The pass of the graph (forward without it).", choices=PHASES
+    ),
+    "max_kernels": Field(
+        "count", "Most kernels; second stages of reductions do not count."
+    ),
+    "bytes_at_most": Field(
+        "count", "Most bytes that its kernels and calls read and write."
+    ),
 }
 
 GRAPH_LIMITS = ("max_kernels", "bytes_at_most")
 """A graph names at least one of these."""
 
 COMPILED: Mapping[str, Field] = {
-    "one_kernel": Field("one kernel", "Lines whose operators torch.compile computes in one kernel.", "list"),
-    "compiled_graphs": Field("graph", "Limits of graphs that torch.compile made.", "list"),
-    "max_graph_breaks": Field("count", "Most lines of your own files at which a graph breaks."),
+    "one_kernel": Field(
+        "one kernel",
+        "Lines whose operators torch.compile computes in one kernel.",
+        "list",
+    ),
+    "compiled_graphs": Field(
+        "graph", "Limits of graphs that torch.compile made.", "list"
+    ),
+    "max_graph_breaks": Field(
+        "count", "Most lines of your own files at which a graph breaks."
+    ),
     "max_recompiles": Field("count", "How often functions may be compiled again."),
-    "may_fall_back": Field("operator", "Only these operators may run in eager code; none with [].", "any"),
-    "bytes_at_most": Field("count", "Most bytes that all kernels and calls read and write."),
+    "may_fall_back": Field(
+        "operator",
+        "Only these operators may run in eager code; none with [].",
+        "any",
+    ),
+    "bytes_at_most": Field(
+        "count", "Most bytes that all kernels and calls read and write."
+    ),
 }
 """Keys of a section for runs under torch.compile."""
 
 WHEN: Mapping[str, Field] = {
-    "fuser": Field("choice", "The fuser that worked.", "either", (*at_work(), *fusers_of_frontends())),
-    "torch": Field("versions", "Versions of torch, in quotes; '2.1' is every 2.1.x."),
+    "fuser": Field(
+        "choice",
+        "The fuser that worked.",
+        "either",
+        (*at_work(), *fusers_of_frontends()),
+    ),
+    "torch": Field(
+        "versions", "Versions of torch, in quotes; '2.1' is every 2.1.x."
+    ),
     "gpu": Field("text", "A part of the GPU's name: H100.", "either"),
-    "target": Field("text", "The model: the end of its path, bias_gelu.py or model.py:block.", "either"),
+    "target": Field(
+        "text",
+        "The model: the end of its path, bias_gelu.py or model.py:block.",
+        "either",
+    ),
 }
 
 FINDINGS: Mapping[str, Field] = {
@@ -168,16 +223,31 @@ def _run_keys() -> dict[str, Field]:
 
 
 RUN: Mapping[str, Field] = {
-    "target": Field("text", "What is run: FILE.py, FILE.py:NAME, package.module:NAME or FILE.pt."),
-    "python": Field("text", "The interpreter whose torch runs the model; by default that of the check."),
-    "files": Field("text", "Further files that the result depends on, such as weights; patterns.", "either"),
+    "target": Field(
+        "text",
+        "What is run: FILE.py, FILE.py:NAME, package.module:NAME or FILE.pt.",
+    ),
+    "python": Field(
+        "text",
+        "The interpreter whose torch runs the model; by default that of the check.",
+    ),
+    "files": Field(
+        "text",
+        "Further files that the result depends on, such as weights; patterns.",
+        "either",
+    ),
     **_run_keys(),
 }
 
 LIMITS: Mapping[str, Field] = {
     "max_fallbacks": Field("count", "Highest number of fallbacks."),
-    "min_coverage": Field("share", "Lowest share of what ran and the fuser can take that is in groups."),
-    "max_step_ms": Field("rate", "Longest time of a step of the profiled run, in milliseconds."),
+    "min_coverage": Field(
+        "share",
+        "Lowest share of what ran and the fuser can take that is in groups.",
+    ),
+    "max_step_ms": Field(
+        "rate", "Longest time of a step of the profiled run, in milliseconds."
+    ),
 }
 
 EXCEPTION: Mapping[str, Field] = {
@@ -192,7 +262,11 @@ EXCEPTION_NEEDS = ("model", "reason", "until")
 ALL: Mapping[str, Field] = {
     **LIMITS,
     "no": Field("finding", "Findings that may not occur in any model.", "either"),
-    "except": Field("exception", "Other limits for some models, each with a reason and an end.", "list"),
+    "except": Field(
+        "exception",
+        "Other limits for some models, each with a reason and an end.",
+        "list",
+    ),
 }
 
 LIMITS_FOR_ALL = (*LIMITS, "no")
@@ -201,31 +275,53 @@ LIMITS_FOR_ALL = (*LIMITS, "no")
 SECTION: Mapping[str, Field] = {
     "name": Field("text", "How messages name the section."),
     "run": Field("run", "How check without a target runs the model."),
-    "when": Field("when", "For which fuser, torch, GPU and model the section holds."),
+    "when": Field(
+        "when", "For which fuser, torch, GPU and model the section holds."
+    ),
     "groups": Field("group", "Fusion groups that must be there.", "list"),
-    "modules": Field("module", "Modules with the share of them that must be fused.", "list"),
+    "modules": Field(
+        "module", "Modules with the share of them that must be fused.", "list"
+    ),
     "number_of_groups": Field(
         "counts",
         "How many groups, each specialised one once; more of those under groups do not break a number.",
     ),
     "max_fallbacks": Field("count", "Highest number of fallbacks."),
-    "not_fused": Field("operator", "Only these operators may be outside groups; none with [].", "any"),
-    "min_coverage": Field("share", "Lowest share of what ran and the fuser can take that is in groups."),
+    "not_fused": Field(
+        "operator",
+        "Only these operators may be outside groups; none with [].",
+        "any",
+    ),
+    "min_coverage": Field(
+        "share",
+        "Lowest share of what ran and the fuser can take that is in groups.",
+    ),
     **_SPEED,
-    "max_step_ms": Field("rate", "Longest time of a step of the profiled run, in milliseconds."),
+    "max_step_ms": Field(
+        "rate", "Longest time of a step of the profiled run, in milliseconds."
+    ),
     "min_groups_share": Field("share", "Lowest share of a step that groups take."),
-    "max_unfused_share": Field("share", "Highest share that unfused operators take that could fuse."),
-    "max_could_save": Field("share", "Highest share of a step that fusing the rest could save."),
+    "max_unfused_share": Field(
+        "share", "Highest share that unfused operators take that could fuse."
+    ),
+    "max_could_save": Field(
+        "share", "Highest share of a step that fusing the rest could save."
+    ),
     "findings": Field("findings", "Findings that must, may or may not occur."),
     **COMPILED,
 }
 
-EXPECTING = tuple(key for key in SECTION if key not in ("name", "run", "when", "tolerance"))
-"""A section has at least one of these, or ``all`` a limit; without one it would hold whatever was found."""
+EXPECTING = tuple(
+    key for key in SECTION if key not in ("name", "run", "when", "tolerance")
+)
+"""A section has at least one of these, or ``all`` a limit; without one it would
+hold whatever was found."""
 
 FILE: Mapping[str, Field] = {
     **SECTION,
-    "sections": Field("section", "Several sets of expectations, each for its own runs.", "list"),
+    "sections": Field(
+        "section", "Several sets of expectations, each for its own runs.", "list"
+    ),
     "all": Field("all", "Limits that hold for every section."),
 }
 """The keys of the file: those of one section, or ``sections`` and ``all``."""
@@ -252,17 +348,25 @@ _NUMBER_SCHEMAS: Mapping[str, dict[str, Any]] = {
 
 
 def schema() -> dict[str, Any]:
-    """The schema. What needs more than one key to be judged stands in anyOf and not."""
+    """The schema. What needs more than one key to be judged stands in anyOf and
+    not."""
     expecting = {"anyOf": [{"required": [key]} for key in EXPECTING]}
     limited = {"all": {"anyOf": [{"required": [key]} for key in LIMITS_FOR_ALL]}}
     group = _object(GROUP)
     group["anyOf"] = [{"required": [key]} for key in NEEDS_ONE]
     orders = list(ORDERS)
-    pairs = [[a, b] for i, a in enumerate(orders) for b in orders[i + 1 :]] + [["at_least", "exactly"]]
+    pairs = [[a, b] for i, a in enumerate(orders) for b in orders[i + 1 :]] + [
+        ["at_least", "exactly"]
+    ]
     group["not"] = {"anyOf": [{"required": pair} for pair in pairs]}
     counts = _object(COUNTS)
     counts["minProperties"] = 1
-    counts["not"] = {"anyOf": [{"required": ["exactly", "at_least"]}, {"required": ["exactly", "at_most"]}]}
+    counts["not"] = {
+        "anyOf": [
+            {"required": ["exactly", "at_least"]},
+            {"required": ["exactly", "at_most"]},
+        ]
+    }
     several = {
         "type": "object",
         "properties": {name: _field(FILE[name]) for name in ("all", "sections")},
@@ -277,10 +381,18 @@ def schema() -> dict[str, Any]:
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "fusiondoc expectations",
         "description": "What fusiondoc check --expect FILE.yaml compares a report with.",
-        "anyOf": [{"allOf": [{"$ref": "#/definitions/section"}, expecting]}, several],
+        "anyOf": [
+            {"allOf": [{"$ref": "#/definitions/section"}, expecting]},
+            several,
+        ],
         "definitions": {
             "section": {**_object(SECTION), "minProperties": 1},
-            "group": {"anyOf": [group, {"type": "array", "items": _one(GROUP["ops"]), "minItems": 1}]},
+            "group": {
+                "anyOf": [
+                    group,
+                    {"type": "array", "items": _one(GROUP["ops"]), "minItems": 1},
+                ]
+            },
             "counts": {"anyOf": [_NUMBER_SCHEMAS["count"], counts]},
             "module": {**_object(MODULE), "required": list(MODULE)},
             "when": {**_object(WHEN), "minProperties": 1},
@@ -292,17 +404,27 @@ def schema() -> dict[str, Any]:
                 "required": list(EXCEPTION_NEEDS),
                 "minProperties": len(EXCEPTION_NEEDS) + 1,
             },
-            "settings": {"type": "object", "additionalProperties": {"$ref": "#/definitions/value"}},
+            "settings": {
+                "type": "object",
+                "additionalProperties": {"$ref": "#/definitions/value"},
+            },
             "value": {"type": ["string", "number", "boolean"]},
             "one kernel": {**_object(ONE_KERNEL), "required": ["source"]},
-            "graph": {**_object(GRAPH), "anyOf": [{"required": [key]} for key in GRAPH_LIMITS]},
+            "graph": {
+                **_object(GRAPH),
+                "anyOf": [{"required": [key]} for key in GRAPH_LIMITS],
+            },
         },
     }
 
 
 def _object(known: Mapping[str, Field]) -> dict[str, Any]:
     properties = {key: _field(field) for key, field in known.items()}
-    return {"type": "object", "properties": properties, "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+    }
 
 
 def _field(field: Field) -> dict[str, Any]:
@@ -316,7 +438,10 @@ def _field(field: Field) -> dict[str, Any]:
         "either": {"anyOf": [value_schema, several]},
     }
     shape = shapes[field.many]
-    return {"description": field.doc, **({"allOf": [shape]} if "$ref" in shape else shape)}
+    return {
+        "description": field.doc,
+        **({"allOf": [shape]} if "$ref" in shape else shape),
+    }
 
 
 def _one(field: Field) -> dict[str, Any]:

@@ -9,8 +9,18 @@ from fusiondoc.expectations import GroupExpectation, Section, instances_in
 from fusiondoc.expectations.assignment import Assignment, Matched, assign
 from fusiondoc.expectations.missing_in_words import sentences
 from fusiondoc.expectations.moved import Moved, moved_groups
-from fusiondoc.expectations.near_miss import NearMiss, describe, instances, near_miss
-from fusiondoc.expectations.outcome import Outcome, new_name, nothing_fused, unknown_without_plan
+from fusiondoc.expectations.near_miss import (
+    NearMiss,
+    describe,
+    instances,
+    near_miss,
+)
+from fusiondoc.expectations.outcome import (
+    Outcome,
+    new_name,
+    nothing_fused,
+    unknown_without_plan,
+)
 from fusiondoc.expectations.renamed_modules import renamed_modules, with_modules
 from fusiondoc.expectations.whole_report import check_whole
 from fusiondoc.model.report import Group, Report
@@ -18,16 +28,22 @@ from fusiondoc.model.runs import NO_BACKWARD
 
 
 def check(section: Section, report: Report) -> list[Outcome]:
-    """One outcome for each expectation, in the order of the table of keys. An expectation whose group only
-    has another name holds, with a note."""
+    """One outcome for each expectation, in the order of the table of keys. An
+    expectation whose group only has another name holds, with a note."""
     now = with_modules(section, renamed_modules(section, report))
     found = assign(now.groups, report)
     moved = moved_groups(now, found, report)
     outcomes = list(_target(section))
     for index, written in enumerate(section.groups):
-        outcomes.append(_group(found, index, written, moved.get(index), report, section))
+        outcomes.append(
+            _group(found, index, written, moved.get(index), report, section)
+        )
     outcomes += check_whole(now, section, report, found)
-    return _without_backward(section, outcomes) if lacks_backward(section, report) else outcomes
+    return (
+        _without_backward(section, outcomes)
+        if lacks_backward(section, report)
+        else outcomes
+    )
 
 
 def _target(section: Section) -> Iterable[Outcome]:
@@ -46,18 +62,27 @@ def _target(section: Section) -> Iterable[Outcome]:
 
 
 def lacks_backward(section: Section, report: Report) -> bool:
-    """Whether the section expects groups of backward passes, and the run is known to have had none."""
-    if all(group.phase != "backward" or group.count.at_least is None for group in section.groups):
+    """Whether the section expects groups of backward passes, and the run is known
+    to have had none."""
+    if all(
+        group.phase != "backward" or group.count.at_least is None
+        for group in section.groups
+    ):
         return False
-    phases = {group.phase for group in report.groups} | {row.phase for row in report.unfused}
+    phases = {group.phase for group in report.groups} | {
+        row.phase for row in report.unfused
+    }
     options = report.target.options
     requested = options.backward if options is not None else None
     return "backward" not in phases and ("forward" in phases or requested is False)
 
 
-def _without_backward(section: Section, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Groups of backward passes, the number that they are counted in, and what is fused of the whole share
-    one cause: a forward pass that records nothing for a backward pass has other plans."""
+def _without_backward(
+    section: Section, outcomes: Sequence[Outcome]
+) -> list[Outcome]:
+    """Groups of backward passes, the number that they are counted in, and what is
+    fused of the whole share one cause: a forward pass that records nothing for a
+    backward pass has other plans."""
     paths = {group.path for group in section.groups if group.phase == "backward"}
     number = (*section.path, "number_of_groups")
     whole = ((*section.path, "not_fused"), (*section.path, "min_coverage"))
@@ -82,20 +107,32 @@ def _group(
 ) -> Outcome:
     """The outcome of one group expectation.
 
-    A group may fulfil several of them, with all its instances; specialisations of one group count once, as
-    the group that they specialise.
+    A group may fulfil several of them, with all its instances; specialisations of
+    one group count once, as the group that they specialise.
     """
     matched = found.matched[index]
     wanted = matched.wanted
     number = matched.number + (moved.number if moved is not None else 0)
     fulfilling = (*matched.groups, *(moved.groups if moved is not None else ()))
     groups = {group.id: group for group in fulfilling}
-    unknown = unknown_without_plan(report) if not number and wanted.count.holds(0) else None
+    unknown = (
+        unknown_without_plan(report)
+        if not number and wanted.count.holds(0)
+        else None
+    )
     holds = unknown is None and wanted.count.holds(number)
     shown, why, near = _shown(matched, groups, number, holds), None, None
     if not holds and matched.lacking:
-        near = near_miss(report, wanted, _nearest(matched), found.claimed, section.not_fused or ())
-        why = _why(near, bool(groups)) or (nothing_fused(report) if not groups else None)
+        near = near_miss(
+            report,
+            wanted,
+            _nearest(matched),
+            found.claimed,
+            section.not_fused or (),
+        )
+        why = _why(near, bool(groups)) or (
+            nothing_fused(report) if not groups else None
+        )
         shown = shown if groups else near.found
     names, notes = _other_names(wanted, written, moved)
     return Outcome(
@@ -135,13 +172,21 @@ def _why(near: NearMiss, some_fulfil: bool) -> str | None:
         return near.why or None
     if near.group is not None:
         return f"the next nearest is {near.found}: {near.why}"
-    return "; ".join(sentences([missing for missing in near.missing if missing.row is not None])) or None
+    return (
+        "; ".join(
+            sentences(
+                [missing for missing in near.missing if missing.row is not None]
+            )
+        )
+        or None
+    )
 
 
 def _other_names(
     wanted: GroupExpectation, written: GroupExpectation, moved: Moved | None
 ) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """The values of the expectation that have other names now, by key; and the notes on them."""
+    """The values of the expectation that have other names now, by key; and the
+    notes on them."""
     names: dict[str, tuple[str, ...]] = {}
     notes = []
     if wanted.layer != written.layer:
@@ -153,8 +198,11 @@ def _other_names(
     return names, notes
 
 
-def _shown(matched: Matched, groups: Mapping[str, Group], number: int, holds: bool) -> str:
-    """The groups that fulfil an expectation, and how many of them: ``3 (G1 ×2, G4)``."""
+def _shown(
+    matched: Matched, groups: Mapping[str, Group], number: int, holds: bool
+) -> str:
+    """The groups that fulfil an expectation, and how many of them: ``3 (G1 ×2,
+    G4)``."""
     texts = []
     for group in groups.values():
         these = instances_in(group, matched.wanted.layer)

@@ -1,4 +1,5 @@
-"""Where the operators are that a group lacks: outside every group, in another group, or nowhere."""
+"""Where the operators are that a group lacks: outside every group, in another
+group, or nowhere."""
 
 from __future__ import annotations
 
@@ -15,13 +16,15 @@ from fusiondoc.model.report import Group, OpNode, Report, Unfused
 from fusiondoc.model.source import Source
 
 _FAR = 1_000_000
-"""A distance in lines beyond every file: another file, or a line that the log does not have."""
+"""A distance in lines beyond every file: another file, or a line that the log does
+not have."""
 
 _BESIDE = 5
 """Lines: of one function, mostly."""
 
 Key = tuple[bool, bool, bool, int, bool, bool]
-"""Lower is nearer: never ran, in another layer, not next to the group, lines away, in another form, fused."""
+"""Lower is nearer: never ran, in another layer, not next to the group, lines away,
+in another form, fused."""
 
 
 _Found = Unfused | tuple[Group, OpNode]
@@ -30,7 +33,8 @@ _Found = Unfused | tuple[Group, OpNode]
 
 @dataclass(frozen=True)
 class Missing:
-    """An expected operator that the nearest group lacks. ``where`` is "unfused", "group" or "absent"."""
+    """An expected operator that the nearest group lacks. ``where`` is "unfused",
+    "group" or "absent"."""
 
     op: str
     where: str
@@ -40,15 +44,18 @@ class Missing:
     """The other group that has it."""
     node: OpNode | None = None
     between: tuple[Unfused, ...] = ()
-    """The unfused operators between the two groups that split them, the one that matters most first."""
+    """The unfused operators between the two groups that split them, the one that
+    matters most first."""
     layer: str = ""
     """Where it is, if that is another layer than that of the nearest group."""
     stands_as: str | None = None
-    """The form that is there instead: ``aten::mul_``, which works in place, for ``aten::mul``."""
+    """The form that is there instead: ``aten::mul_``, which works in place, for
+    ``aten::mul``."""
     phase: str | None = None
     """The phase that it was looked for in; None is any."""
     of_others: bool = False
-    """Absent, but for operators of that name in groups that fulfil other expectations."""
+    """Absent, but for operators of that name in groups that fulfil other
+    expectations."""
 
 
 def where_is(
@@ -61,16 +68,22 @@ def where_is(
 ) -> tuple[Missing, ...]:
     """Each lacking operator with its whereabouts, in the phase of the expectation.
 
-    ``lacking`` gives with an operator the index of the node of ``group`` that stands before it in the
-    expectation: of several such operators the one next to that node in the program is meant. ``claimed`` are
-    the groups whose operators other expectations count; ``outside`` names operators of which some are known
-    to be outside groups, so that one is only meant where it stands beside the group.
+    ``lacking`` gives with an operator the index of the node of ``group`` that
+    stands before it in the expectation: of several such operators the one next to
+    that node in the program is meant. ``claimed`` are the groups whose operators
+    other expectations count; ``outside`` names operators of which some are known to
+    be outside groups, so that one is only meant where it stands beside the group.
     """
     neighbours = GroupNeighbours(report)
     used: set[int] = set()
     if group is None:
-        # What has few of its operators is another group, and those are other operators of that name.
-        unlike = (group.id for group in report.groups if 2 * common(group.ops, wanted.ops) < len(wanted.ops))
+        # What has few of its operators is another group, and those are other
+        # operators of that name.
+        unlike = (
+            group.id
+            for group in report.groups
+            if 2 * common(group.ops, wanted.ops) < len(wanted.ops)
+        )
         claimed = {*claimed, *unlike}
     here = _Here.of(group, wanted, neighbours)
     found: list[Missing] = []
@@ -81,24 +94,51 @@ def where_is(
             of_others = _is_of_others(report, op, at.phase, claimed)
             found.append(Missing(op, "absent", phase=at.phase, of_others=of_others))
         elif isinstance(best, Unfused):
-            layer = folded(best.layers) if _apart(best.layers, here.layers) or not here.layers else ""
-            found.append(Missing(op, "unfused", row=best, layer=layer, stands_as=_other_name(best.op, op)))
+            layer = (
+                folded(best.layers)
+                if _apart(best.layers, here.layers) or not here.layers
+                else ""
+            )
+            found.append(
+                Missing(
+                    op,
+                    "unfused",
+                    row=best,
+                    layer=layer,
+                    stands_as=_other_name(best.op, op),
+                )
+            )
         else:
             other, node = best
-            rows = neighbours.between(group.id, other.id) if group is not None else ()
-            between = sorted(rows, key=_weight) or _on_lines_between(report, at.anchor, node)
-            layer = folded(other.layers) if _apart(other.layers, here.layers) else ""
+            rows = (
+                neighbours.between(group.id, other.id) if group is not None else ()
+            )
+            between = sorted(rows, key=_weight) or _on_lines_between(
+                report, at.anchor, node
+            )
+            layer = (
+                folded(other.layers) if _apart(other.layers, here.layers) else ""
+            )
             stands_as = _other_name(node.op, op)
-            found.append(Missing(op, "group", None, other, node, tuple(between), layer, stands_as))
+            found.append(
+                Missing(
+                    op, "group", None, other, node, tuple(between), layer, stands_as
+                )
+            )
     return tuple(found)
 
 
-def _is_of_others(report: Report, op: str, phase: str | None, claimed: Collection[str]) -> bool:
-    """Whether there are operators of that name outside groups, or in groups of other expectations."""
+def _is_of_others(
+    report: Report, op: str, phase: str | None, claimed: Collection[str]
+) -> bool:
+    """Whether there are operators of that name outside groups, or in groups of
+    other expectations."""
     if any(row.op == op and same_phase(row.phase, phase) for row in report.unfused):
         return True
     of_others = (group for group in report.groups if group.id in claimed)
-    return any(op in group.ops and same_phase(group.phase, phase) for group in of_others)
+    return any(
+        op in group.ops and same_phase(group.phase, phase) for group in of_others
+    )
 
 
 def _other_name(there: str, wanted: str) -> str | None:
@@ -106,12 +146,14 @@ def _other_name(there: str, wanted: str) -> str | None:
 
 
 def other_form(op: str) -> str:
-    """The same operator in place, or not in place: ``aten::mul_`` for ``aten::mul`` and back."""
+    """The same operator in place, or not in place: ``aten::mul_`` for ``aten::mul``
+    and back."""
     return op[:-1] if op.endswith("_") else op + "_"
 
 
 def _weight(row: Unfused) -> tuple[int, bool]:
-    """Operators that keep most others out of groups first, then those whose reason the log states."""
+    """Operators that keep most others out of groups first, then those whose reason
+    the log states."""
     return -(row.keeps_out or 0), not row.reason.stated
 
 
@@ -123,7 +165,9 @@ class _Here:
     phase: str | None
     layers: tuple[str, ...]
     """Its instances that were wanted."""
-    next_to: tuple[Mapping[str, tuple[Unfused, ...]], Mapping[str, tuple[Unfused, ...]]] = ({}, {})
+    next_to: tuple[
+        Mapping[str, tuple[Unfused, ...]], Mapping[str, tuple[Unfused, ...]]
+    ] = ({}, {})
     """The groups before and after it, with the rows between."""
     anchor: Source | None = None
     """The user's line to measure from."""
@@ -131,20 +175,39 @@ class _Here:
     """0 for an operator before the group, 1 for one after it."""
 
     @classmethod
-    def of(cls, group: Group | None, wanted: GroupExpectation, neighbours: GroupNeighbours) -> _Here:
+    def of(
+        cls,
+        group: Group | None,
+        wanted: GroupExpectation,
+        neighbours: GroupNeighbours,
+    ) -> _Here:
         if group is None:
             return cls(None, wanted.phase, ())
         instances = instances_in(group, wanted.layer) or group.instances
-        layers = tuple(dict.fromkeys(instance.layer for instance in instances if instance.layer is not None))
+        layers = tuple(
+            dict.fromkeys(
+                instance.layer
+                for instance in instances
+                if instance.layer is not None
+            )
+        )
         next_to = neighbours.before(group.id), neighbours.after(group.id)
         return cls(group, wanted.phase or group.phase, layers, next_to)
 
     def at(self, before: int | None) -> _Here:
-        """From the node at this index of the group; from its first one without an index."""
-        return replace(self, anchor=_anchor(self.group, before), side=0 if before is None else 1)
+        """From the node at this index of the group; from its first one without an
+        index."""
+        return replace(
+            self,
+            anchor=_anchor(self.group, before),
+            side=0 if before is None else 1,
+        )
 
-    def nearness(self, found: Unfused | Group, node: Unfused | OpNode, other_form: bool) -> Key:
-        """How near an operator is that may be the lacking one: outside groups, or a node of a group."""
+    def nearness(
+        self, found: Unfused | Group, node: Unfused | OpNode, other_form: bool
+    ) -> Key:
+        """How near an operator is that may be the lacking one: outside groups, or a
+        node of a group."""
         return (
             isinstance(found, Unfused) and found.ran is False,
             _apart(found.layers, self.layers),
@@ -155,21 +218,27 @@ class _Here:
         )
 
     def may_have_it(self, group: Group) -> bool:
-        """Whether the missing operators may be in that group: another one of the same phase, or another
-        instance."""
-        if self.group is not None and group.id == self.group.id and group.count == 1:
+        """Whether the missing operators may be in that group: another one of the
+        same phase, or another instance."""
+        if (
+            self.group is not None
+            and group.id == self.group.id
+            and group.count == 1
+        ):
             return False
         return same_phase(group.phase, self.phase)
 
     def is_beside(self, row: Unfused) -> bool:
-        """Whether it adjoins, or stands a few lines away; also where no line is known."""
+        """Whether it adjoins, or stands a few lines away; also where no line is
+        known."""
         line = line_of(row)
         if self.anchor is None or line is None:
             return True
         return self.adjoins(row) or _distance(line, self.anchor) <= _BESIDE
 
     def adjoins(self, here: Unfused | Group) -> bool:
-        """Whether only operators outside groups stand between, or it is one of these."""
+        """Whether only operators outside groups stand between, or it is one of
+        these."""
         if self.side is None:
             return False
         near = self.next_to[self.side]
@@ -182,19 +251,29 @@ def _apart(layers: Sequence[str], here: Sequence[str]) -> bool:
     """Whether both are known and none is in one of the others."""
     if not layers or not here:
         return False
-    return not any(_holds_or_is_in(layer, other) for layer in layers for other in here)
+    return not any(
+        _holds_or_is_in(layer, other) for layer in layers for other in here
+    )
 
 
 def _holds_or_is_in(layer: str, other: str) -> bool:
-    return layer == other or layer.startswith(f"{other}.") or other.startswith(f"{layer}.")
+    return (
+        layer == other
+        or layer.startswith(f"{other}.")
+        or other.startswith(f"{layer}.")
+    )
 
 
 def _anchor(group: Group | None, before: int | None) -> Source | None:
-    """The user's line to measure from: of the node before, else the first that is known."""
+    """The user's line to measure from: of the node before, else the first that is
+    known."""
     if group is None:
         return None
     near = group.nodes[before::-1] if before is not None else group.nodes
-    return next((line for line in map(line_of, (*near, *group.nodes)) if line is not None), None)
+    return next(
+        (line for line in map(line_of, (*near, *group.nodes)) if line is not None),
+        None,
+    )
 
 
 def _best(
@@ -205,8 +284,9 @@ def _best(
     claimed: Collection[str],
     outside: Collection[str],
 ) -> _Found | None:
-    """The operator of that name, or its other form, nearest in the program: same layer, next to the group in
-    its graph, fewest lines away, of that name, unfused first. None in the same phase is none."""
+    """The operator of that name, or its other form, nearest in the program: same
+    layer, next to the group in its graph, fewest lines away, of that name, unfused
+    first. None in the same phase is none."""
     names = (op, other_form(op))
     candidates: list[tuple[Key, _Found]] = []
     for row in report.unfused:
@@ -218,8 +298,12 @@ def _best(
             continue
         for node in other.nodes:
             if node.op in names:
-                candidates.append((here.nearness(other, node, node.op != op), (other, node)))
-    left = [candidate for candidate in candidates if _identity(candidate[1]) not in used] or candidates
+                candidates.append(
+                    (here.nearness(other, node, node.op != op), (other, node))
+                )
+    left = [
+        candidate for candidate in candidates if _identity(candidate[1]) not in used
+    ] or candidates
     _, best = min(left, key=lambda candidate: candidate[0], default=(None, None))
     if best is not None:
         used.add(_identity(best))
@@ -241,9 +325,11 @@ def _distance(line: Source | None, anchor: Source | None) -> int:
     return abs(line.line - anchor.line)
 
 
-def _on_lines_between(report: Report, anchor: Source | None, node: OpNode) -> list[Unfused]:
-    """Where the plans do not show it: an unfused operator on the lines between; one with a stated reason
-    first."""
+def _on_lines_between(
+    report: Report, anchor: Source | None, node: OpNode
+) -> list[Unfused]:
+    """Where the plans do not show it: an unfused operator on the lines between; one
+    with a stated reason first."""
     end = line_of(node)
     if anchor is None or end is None or anchor.file != end.file:
         return []

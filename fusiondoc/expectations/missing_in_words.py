@@ -19,24 +19,36 @@ def without_namespace(op: str) -> str:
 def reason_of(row: Unfused) -> str:
     """``no rule for it (FD201), model.py:7``."""
     position = shown(row)
-    return f"{row.reason.text} ({row.reason.code})" + (f", {position}" if position else "")
+    return f"{row.reason.text} ({row.reason.code})" + (
+        f", {position}" if position else ""
+    )
 
 
 def sentences(operators: Sequence[Missing]) -> list[str]:
-    """The sentences on missing operators: ``mul is not fused: no rule for it (FD201), model.py:31``.
-    Those at one source position share a sentence, and a reason is given once."""
+    """The sentences on missing operators: ``mul is not fused: no rule for it
+    (FD201), model.py:31``. Those at one source position share a sentence, and a
+    reason is given once."""
     together: dict[object, list[Missing]] = {}
     for missing in operators:
         if missing.row is not None:
             here = _not_fused(missing.row, missing.layer)
         else:
-            here = missing.group.id if missing.group is not None else _absent(missing)
-        key = (here, missing.layer, missing.stands_as, tuple(map(id, missing.between)))
+            here = (
+                missing.group.id if missing.group is not None else _absent(missing)
+            )
+        key = (
+            here,
+            missing.layer,
+            missing.stands_as,
+            tuple(map(id, missing.between)),
+        )
         together.setdefault(key, []).append(missing)
     explained = [missing.row for missing in operators if missing.row is not None]
     sentences = []
     for these in together.values():
-        names = list(dict.fromkeys(without_namespace(missing.op) for missing in these))
+        names = list(
+            dict.fromkeys(without_namespace(missing.op) for missing in these)
+        )
         first = these[0]
         if first.row is not None:
             where = _not_fused(first.row, first.layer)
@@ -46,15 +58,21 @@ def sentences(operators: Sequence[Missing]) -> list[str]:
         else:
             where = _absent(first)
         if first.stands_as is not None:
-            sentences.append(f"{names[0]} is there as {without_namespace(first.stands_as)}, which is {where}")
+            sentences.append(
+                f"{names[0]} is there as {without_namespace(first.stands_as)}, which is {where}"
+            )
         else:
-            sentences.append(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {where}")
+            sentences.append(
+                f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {where}"
+            )
     return sentences
 
 
 def _absent(missing: Missing) -> str:
     graphs = f"{missing.phase} graphs" if missing.phase == "backward" else "graphs"
-    return f"nowhere{' else' if missing.of_others else ''} in the {graphs} of the log"
+    return (
+        f"nowhere{' else' if missing.of_others else ''} in the {graphs} of the log"
+    )
 
 
 def _not_fused(row: Unfused, layer: str) -> str:
@@ -65,15 +83,27 @@ def _in_group(these: Sequence[Missing], explained: Sequence[Unfused]) -> str:
     """``in G2 (model.py:9), split off by cumsum, which is not fused: ...``."""
     missing = these[0]
     assert missing.group is not None
-    positions = list(dict.fromkeys(shown(m.node) for m in these if m.node is not None and shown(m.node)))
-    text = f"in {missing.group.id}" + (f" in {missing.layer}" if missing.layer else "")
+    positions = list(
+        dict.fromkeys(
+            shown(m.node) for m in these if m.node is not None and shown(m.node)
+        )
+    )
+    text = f"in {missing.group.id}" + (
+        f" in {missing.layer}" if missing.layer else ""
+    )
     if positions:
         text += f" ({', '.join(positions[:_MOST_NAMED])}{', ...' if len(positions) > _MOST_NAMED else ''})"
     if missing.between:
         first = missing.between[0]
-        names = list(dict.fromkeys(without_namespace(row.op) for row in missing.between))
+        names = list(
+            dict.fromkeys(without_namespace(row.op) for row in missing.between)
+        )
         text += f", split off by {' and '.join(names[:_MOST_NAMED])}"
         if not any(first is row for row in explained):
-            which = "which" if len(names) == 1 else f"of which {without_namespace(first.op)}"
+            which = (
+                "which"
+                if len(names) == 1
+                else f"of which {without_namespace(first.op)}"
+            )
             text += f", {which} is not fused: {reason_of(first)}"
     return text

@@ -1,10 +1,12 @@
-"""Groups that have other names or stand elsewhere, and are otherwise the same: files, lines, functions.
+"""Groups that have other names or stand elsewhere, and are otherwise the same:
+files, lines, functions.
 
-The matcher of ``compare`` decides which groups are the same ones, by their operators. A file of expectations
-holds no lines of the run that it was written from. So something only counts as moved where the section
-accounts for every group of the run: there are as many as ``number_of_groups`` is (or more of those that
-are expected), and each that fulfils nothing is, but for its names, one that an expectation lacks. Of a group
-that was lost none is left to be it.
+The matcher of ``compare`` decides which groups are the same ones, by their
+operators. A file of expectations holds no lines of the run that it was written
+from. So something only counts as moved where the section accounts for every group
+of the run: there are as many as ``number_of_groups`` is (or more of those that are
+expected), and each that fulfils nothing is, but for its names, one that an
+expectation lacks. Of a group that was lost none is left to be it.
 """
 
 from __future__ import annotations
@@ -16,10 +18,21 @@ from dataclasses import replace
 from fusiondoc.comparison.group_match import Cluster, items_of, match
 from fusiondoc.comparison.positions import NOWHERE
 from fusiondoc.expectations import GroupExpectation, Section, SourceRange
-from fusiondoc.expectations.assignment import Assignment, Matched, specialised_once, with_instances
+from fusiondoc.expectations.assignment import (
+    Assignment,
+    Matched,
+    specialised_once,
+    with_instances,
+)
 from fusiondoc.expectations.near_miss import mismatches, same_operators, short
 from fusiondoc.expectations.outcome import new_name
-from fusiondoc.expectations.source_lines import is_in, line_of, named, names_at, near
+from fusiondoc.expectations.source_lines import (
+    is_in,
+    line_of,
+    named,
+    names_at,
+    near,
+)
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Group, Instance, OpNode, Report
 from fusiondoc.model.source import Source, path_ends_with
@@ -34,18 +47,27 @@ class Moved:
     number: int
     """How many of their instances."""
     names: Mapping[str, tuple[str, ...]]
-    """Key of the expectation -> its values now: ``source``, ``function``, ``module`` or ``ops``."""
+    """Key of the expectation -> its values now: ``source``, ``function``,
+    ``module`` or ``ops``."""
     note: str
 
 
-def moved_groups(section: Section, found: Assignment, report: Report) -> dict[int, Moved]:
-    """Index of an expectation -> the groups that it has become; empty where a group is lost or new."""
+def moved_groups(
+    section: Section, found: Assignment, report: Report
+) -> dict[int, Moved]:
+    """Index of an expectation -> the groups that it has become; empty where a group
+    is lost or new."""
     lacking = _lacking(section, found, report)
-    wanted = [as_group(matched.wanted, matched.lacking, str(index)) for index, matched in lacking.items()]
+    wanted = [
+        as_group(matched.wanted, matched.lacking, str(index))
+        for index, matched in lacking.items()
+    ]
     free = {group.id: group for group in report.groups if found.free.get(group.id)}
     left = []
     for name, group in free.items():
-        left.append(_without_more(with_instances(group, sorted(found.free[name])), wanted))
+        left.append(
+            _without_more(with_instances(group, sorted(found.free[name])), wanted)
+        )
     became: dict[int, list[Group]] = {}
     for cluster in clusters(wanted, left):
         if len(cluster.a) != 1 or len(cluster.b) != 1:
@@ -54,21 +76,33 @@ def moved_groups(section: Section, found: Assignment, report: Report) -> dict[in
         if not _the_same(found.matched[index].wanted, group, report):
             return {}
         became.setdefault(index, []).append(group)
-    return {index: _moved(found.matched[index].wanted, groups) for index, groups in became.items()}
+    return {
+        index: _moved(found.matched[index].wanted, groups)
+        for index, groups in became.items()
+    }
 
 
-def _lacking(section: Section, found: Assignment, report: Report) -> dict[int, Matched]:
-    """Index of an expectation -> its groups, where those are too few; none where the section does not account
-    for all groups, or they are too many."""
-    lacking = {index: matched for index, matched in enumerate(found.matched) if matched.lacking}
+def _lacking(
+    section: Section, found: Assignment, report: Report
+) -> dict[int, Matched]:
+    """Index of an expectation -> its groups, where those are too few; none where
+    the section does not account for all groups, or they are too many."""
+    lacking = {
+        index: matched
+        for index, matched in enumerate(found.matched)
+        if matched.lacking
+    }
     more = sum(matched.more for matched in found.matched if matched.is_whole)
-    are_named = all(matched.is_whole and matched.lacking <= _MOST_INSTANCES for matched in lacking.values())
+    are_named = all(
+        matched.is_whole and matched.lacking <= _MOST_INSTANCES
+        for matched in lacking.values()
+    )
     return lacking if are_named and has_its_number(section, report, more) else {}
 
 
 def _without_more(group: Group, wanted: Sequence[Group]) -> Group:
-    """The group without the part that it has more often than a wanted one: many equal layers in one group
-    make it another group for the matcher."""
+    """The group without the part that it has more often than a wanted one: many
+    equal layers in one group make it another group for the matcher."""
     for expected in wanted:
         if one_more(expected.ops, group.ops) is not None:
             return replace(group, nodes=expected.nodes)
@@ -82,11 +116,15 @@ def has_its_number(section: Section, report: Report, more: int = 0) -> bool:
         more: groups beyond that, which are known to be equal to expected ones.
     """
     wanted = section.number_of_groups
-    return wanted is not None and specialised_once(report) - more in (wanted.at_least, wanted.at_most)
+    return wanted is not None and specialised_once(report) - more in (
+        wanted.at_least,
+        wanted.at_most,
+    )
 
 
 def as_group(wanted: GroupExpectation, number: int, name: str) -> Group:
-    """A group as an expectation describes it, for the matcher: ``number`` instances of it."""
+    """A group as an expectation describes it, for the matcher: ``number`` instances
+    of it."""
     return Group(
         id=name, kind="", name="", phase=wanted.phase, specialisation=1, respecialises=None,
         nodes=tuple(OpNode(op, None, None) for op in wanted.ops), inputs=(), outputs=(), runs=None,
@@ -96,13 +134,15 @@ def as_group(wanted: GroupExpectation, number: int, name: str) -> Group:
 
 
 def clusters(wanted: Sequence[Group], there: Sequence[Group]) -> list[Cluster]:
-    """Which are which, by the matcher of ``compare``; no line is known on the side of the expectations."""
+    """Which are which, by the matcher of ``compare``; no line is known on the side
+    of the expectations."""
     a, b = items_of(wanted, lambda _: NOWHERE), items_of(there, lambda _: NOWHERE)
     return match(a, b, lambda item: None)
 
 
 def alike(section: Section, report: Report) -> float:
-    """Share of equal groups among those that a section names in full and those of a run, from 0 to 1."""
+    """Share of equal groups among those that a section names in full and those of a
+    run, from 0 to 1."""
     wanted = [
         as_group(group, min(group.count.at_least or 0, _MOST_INSTANCES), str(index))
         for index, group in enumerate(section.groups)
@@ -112,7 +152,10 @@ def alike(section: Section, report: Report) -> float:
     equal = total = 0
     for cluster in clusters(wanted, there):
         total += len(cluster.a) + len(cluster.b)
-        if len(cluster.a) == len(cluster.b) == 1 and cluster.a[0].ops == cluster.b[0].ops:
+        if (
+            len(cluster.a) == len(cluster.b) == 1
+            and cluster.a[0].ops == cluster.b[0].ops
+        ):
             equal += 2
     return equal / total if total else 0.0
 
@@ -127,7 +170,9 @@ def _the_same(wanted: GroupExpectation, group: Group, report: Report) -> bool:
     names = _names_now(wanted, [group])
     for mismatch in mismatches(group, wanted, kernels):
         if mismatch.what == "operators":
-            if sorted(group.ops) != sorted(wanted.ops) and not one_more(wanted.ops, group.ops):
+            if sorted(group.ops) != sorted(wanted.ops) and not one_more(
+                wanted.ops, group.ops
+            ):
                 return False
         elif mismatch.what not in names:
             return False
@@ -135,8 +180,9 @@ def _the_same(wanted: GroupExpectation, group: Group, report: Report) -> bool:
 
 
 def one_more(few: Sequence[str], many: Sequence[str]) -> tuple[str, ...] | None:
-    """The part that ``many`` has more often in a row than ``few``, which are otherwise the same: one more
-    equal layer in one group. None where that is not so."""
+    """The part that ``many`` has more often in a row than ``few``, which are
+    otherwise the same: one more equal layer in one group. None where that is not
+    so."""
     longer = len(many) - len(few)
     if longer <= 0:
         return None
@@ -151,7 +197,9 @@ def one_more(few: Sequence[str], many: Sequence[str]) -> tuple[str, ...] | None:
             continue
         for end_of_part in range(max(size, len(few) - end), start + 1):
             part = tuple(few[end_of_part - size : end_of_part])
-            if tuple(many[end_of_part : end_of_part + longer]) == part * (longer // size):
+            if tuple(many[end_of_part : end_of_part + longer]) == part * (
+                longer // size
+            ):
                 return part
     return None
 
@@ -159,7 +207,9 @@ def one_more(few: Sequence[str], many: Sequence[str]) -> tuple[str, ...] | None:
 def _moved(wanted: GroupExpectation, groups: Sequence[Group]) -> Moved:
     heads = tuple({group.id: group for group in groups}.values())
     names = _names_now(wanted, heads)
-    notes = [new_name(_before(wanted, key), values) for key, values in names.items()]
+    notes = [
+        new_name(_before(wanted, key), values) for key, values in names.items()
+    ]
     if not any(same_operators(group.ops, wanted) for group in heads):
         part = one_more(wanted.ops, heads[0].ops)
         if part is not None:
@@ -175,14 +225,24 @@ def _before(wanted: GroupExpectation, key: str) -> tuple[object, ...]:
     return values if isinstance(values, tuple) else (values,)
 
 
-def _names_now(wanted: GroupExpectation, groups: Sequence[Group]) -> dict[str, tuple[str, ...]]:
-    """The conditions on names that do not hold for the groups, each with names that would."""
+def _names_now(
+    wanted: GroupExpectation, groups: Sequence[Group]
+) -> dict[str, tuple[str, ...]]:
+    """The conditions on names that do not hold for the groups, each with names that
+    would."""
     names: dict[str, tuple[str, ...]] = {}
-    lines = [line for group in groups for line in map(line_of, group.nodes) if line is not None]
+    lines = [
+        line
+        for group in groups
+        for line in map(line_of, group.nodes)
+        if line is not None
+    ]
     sources = [_source_now(source, lines) for source in wanted.source]
     if sources != [str(source) for source in wanted.source]:
         names["source"] = tuple(dict.fromkeys(sources))
-    around = [known for known in map(names_at, dict.fromkeys(lines)) if known is not None]
+    around = [
+        known for known in map(names_at, dict.fromkeys(lines)) if known is not None
+    ]
     function = _name_now(wanted.function, [name for name, _ in around])
     if function is not None:
         names["function"] = (function,)
@@ -193,7 +253,8 @@ def _names_now(wanted: GroupExpectation, groups: Sequence[Group]) -> dict[str, t
 
 
 def _name_now(wanted: str | None, found: Sequence[str]) -> str | None:
-    """The most common name, if the wanted one is not among them; empty ones count for nothing."""
+    """The most common name, if the wanted one is not among them; empty ones count
+    for nothing."""
     there = Counter(filter(None, found))
     if wanted is None or not there or any(named(name, wanted) for name in there):
         return None
@@ -201,8 +262,8 @@ def _name_now(wanted: str | None, found: Sequence[str]) -> str | None:
 
 
 def _source_now(wanted: SourceRange, lines: Sequence[Source]) -> str:
-    """Where the lines of a group are that were in this range: in the file of that name, else in the one that
-    has most of them."""
+    """Where the lines of a group are that were in this range: in the file of that
+    name, else in the one that has most of them."""
     if not lines or any(is_in(line, wanted) for line in lines):
         return str(wanted)
     files = Counter(line.file for line in lines)

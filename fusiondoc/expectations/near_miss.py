@@ -1,4 +1,5 @@
-"""Why an expected group is not there: the nearest group, and where the operators went that it lacks."""
+"""Why an expected group is not there: the nearest group, and where the operators
+went that it lacks."""
 
 from __future__ import annotations
 
@@ -12,7 +13,13 @@ from fusiondoc.alignment import common, longest_common
 from fusiondoc.expectations import GroupExpectation, Speed, instances_in
 from fusiondoc.expectations.missing import Missing, same_phase, where_is
 from fusiondoc.expectations.missing_in_words import sentences, without_namespace
-from fusiondoc.expectations.source_lines import is_in, line_of, named, names_at, near
+from fusiondoc.expectations.source_lines import (
+    is_in,
+    line_of,
+    named,
+    names_at,
+    near,
+)
 from fusiondoc.model import dataclass
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.report import Group, Instance, Kernel, Report
@@ -20,7 +27,8 @@ from fusiondoc.model.report import Group, Instance, Kernel, Report
 _MOST_OPERATORS = 12
 _MOST_REASONS = 4
 _MOST_COMPARED = 200
-"""Different bodies that are aligned operator by operator, those that share most operators first."""
+"""Different bodies that are aligned operator by operator, those that share most
+operators first."""
 
 
 @dataclass(frozen=True)
@@ -50,28 +58,35 @@ class NearMiss:
             if any(missing.of_others for missing in self.missing):
                 return f"no other {kind} with most of them"
             return f"no {kind} with any of them"
-        return (
-            f"{short(self.group.ops)} ({instances(self.group, instances_in(self.group, self.wanted.layer))})"
-        )
+        return f"{short(self.group.ops)} ({instances(self.group, instances_in(self.group, self.wanted.layer))})"
 
     @property
     def why(self) -> str:
         """The differences from the expectation, in one line."""
         parts = sentences(self.missing)
         if len(parts) > _MOST_REASONS:
-            parts[_MOST_REASONS:] = [f"and {len(parts) - _MOST_REASONS} more reasons"]
+            parts[_MOST_REASONS:] = [
+                f"and {len(parts) - _MOST_REASONS} more reasons"
+            ]
         if self.extra:
             parts.append(f"it also has {short(self.extra)}")
         parts += [mismatch.text for mismatch in self.conditions]
-        if not parts and self.group is not None and not same_operators(self.group.ops, self.wanted):
+        if (
+            not parts
+            and self.group is not None
+            and not same_operators(self.group.ops, self.wanted)
+        ):
             parts.append("the same operators are in another order")
         return "; ".join(parts)
 
     @property
     def text(self) -> str:
-        """``expected add, relu, mul; found add, relu (G1): mul is not fused ...``."""
+        """``expected add, relu, mul; found add, relu (G1): mul is not fused
+        ...``."""
         why = self.why
-        return f"expected {describe(self.wanted)}; found {self.found}" + (f": {why}" if why else "")
+        return f"expected {describe(self.wanted)}; found {self.found}" + (
+            f": {why}" if why else ""
+        )
 
 
 def near_miss(
@@ -81,19 +96,35 @@ def near_miss(
     claimed: Collection[str] = (),
     outside: Collection[str] = (),
 ) -> NearMiss:
-    """The near miss of an expectation that no group fulfils: the nearest of ``groups``, which are those that
-    may be it.
+    """The near miss of an expectation that no group fulfils: the nearest of
+    ``groups``, which are those that may be it.
 
-    ``claimed`` are the ids of groups that fulfil expectations: their operators are not the ones that this
-    one lacks. ``outside`` names the operators that the file knows outside groups.
+    ``claimed`` are the ids of groups that fulfil expectations: their operators are
+    not the ones that this one lacks. ``outside`` names the operators that the file
+    knows outside groups.
     """
     kernels = {kernel.id: kernel for kernel in report.kernels}
-    group = next((near.group for near in by_nearness(groups, wanted, kernels)), None)
+    group = next(
+        (near.group for near in by_nearness(groups, wanted, kernels)), None
+    )
     if group is None:
-        missing = where_is(report, wanted, None, [(op, None) for op in wanted.ops], claimed, outside)
+        missing = where_is(
+            report,
+            wanted,
+            None,
+            [(op, None) for op in wanted.ops],
+            claimed,
+            outside,
+        )
         return NearMiss(wanted, None, (), missing, (), ())
-    found = _as_sets(wanted, group) if wanted.order == "set" else _in_order(wanted, group)
-    conditions = tuple(m for m in mismatches(group, wanted, kernels) if m.what != "operators")
+    found = (
+        _as_sets(wanted, group)
+        if wanted.order == "set"
+        else _in_order(wanted, group)
+    )
+    conditions = tuple(
+        m for m in mismatches(group, wanted, kernels) if m.what != "operators"
+    )
     missing = where_is(report, wanted, group, found.lacking, claimed, outside)
     return NearMiss(wanted, group, found.shared, missing, found.extra, conditions)
 
@@ -103,7 +134,8 @@ class _Compared(NamedTuple):
 
     shared: tuple[str, ...]
     lacking: Sequence[tuple[str, int | None]]
-    """Operators that the group lacks, each with the index of the group's node before it."""
+    """Operators that the group lacks, each with the index of the group's node
+    before it."""
     extra: tuple[str, ...]
 
 
@@ -129,15 +161,22 @@ def _in_order(wanted: GroupExpectation, group: Group) -> _Compared:
             spare[op] -= 1  # it is there, in another order
         else:
             lacking.append((op, before))
-    extra = tuple(spare.elements()) if wanted.order == "sequence" and wanted.ops else ()
+    extra = (
+        tuple(spare.elements()) if wanted.order == "sequence" and wanted.ops else ()
+    )
     return _Compared(tuple(wanted.ops[index] for index, _ in pairs), lacking, extra)
 
 
 def instances(group: Group, these: Sequence[Instance] = ()) -> str:
-    """``G1``, ``G1 ×3 in layer.[0-2]``: a group with how many of its instances, and where they are."""
+    """``G1``, ``G1 ×3 in layer.[0-2]``: a group with how many of its instances, and
+    where they are."""
     chosen = these or group.instances
     layers = folded(instance.layer for instance in chosen)
-    return group.id + (f" ×{len(chosen)}" if len(chosen) > 1 else "") + (f" in {layers}" if layers else "")
+    return (
+        group.id
+        + (f" ×{len(chosen)}" if len(chosen) > 1 else "")
+        + (f" in {layers}" if layers else "")
+    )
 
 
 def describe(wanted: GroupExpectation) -> str:
@@ -168,7 +207,10 @@ def short(ops: Sequence[str]) -> str:
     """Operators without ``aten::``; of many the first and how many there are."""
     names = [without_namespace(op) for op in ops]
     if len(names) > _MOST_OPERATORS:
-        return ", ".join(names[: _MOST_OPERATORS - 2]) + f", ... ({len(names)} operators)"
+        return (
+            ", ".join(names[: _MOST_OPERATORS - 2])
+            + f", ... ({len(names)} operators)"
+        )
     return ", ".join(names)
 
 
@@ -183,31 +225,48 @@ class Near(NamedTuple):
 
 
 _Rank = tuple[int, int, int, int, int]
-"""Lower is nearer: operators shared in order, shared in any, conditions failed, operators, index."""
+"""Lower is nearer: operators shared in order, shared in any, conditions failed,
+operators, index."""
 
 
 def by_nearness(
     groups: Sequence[Group], wanted: GroupExpectation, kernels: Mapping[str, Kernel]
 ) -> Iterator[Near]:
-    """The groups of the same phase that share operators with the expectation, nearest first: operators in
-    order, then in any, then conditions, fewest others. Worked out as far as they are taken."""
+    """The groups of the same phase that share operators with the expectation,
+    nearest first: operators in order, then in any, then conditions, fewest others.
+    Worked out as far as they are taken."""
     # Layers repeat: each different body is compared once, the most promising first.
     bodies: dict[tuple[str, ...], list[tuple[int, Group]]] = {}
     for index, group in enumerate(groups):
         if same_phase(group.phase, wanted.phase):
             bodies.setdefault(group.ops, []).append((index, group))
-    bounds = sorted(((common(ops, wanted.ops), ops) for ops in bodies), key=lambda bound: -bound[0])
+    bounds = sorted(
+        ((common(ops, wanted.ops), ops) for ops in bodies),
+        key=lambda bound: -bound[0],
+    )
     waiting: list[tuple[_Rank, Near]] = []
     for bound, ops in bounds[:_MOST_COMPARED]:
         while waiting and -waiting[0][0][0] > bound:
             yield heappop(waiting)[1]
         in_order = wanted.order != "set"
-        shared = len(longest_common(wanted.ops, ops) if in_order else set(ops) & set(wanted.ops))
+        shared = len(
+            longest_common(wanted.ops, ops)
+            if in_order
+            else set(ops) & set(wanted.ops)
+        )
         if wanted.ops and not shared:
             continue
         for index, group in bodies[ops]:
-            failed = sum(m.what != "operators" for m in mismatches(group, wanted, kernels))
-            heappush(waiting, ((-shared, -bound, failed, len(ops), index), Near(group, shared, failed)))
+            failed = sum(
+                m.what != "operators" for m in mismatches(group, wanted, kernels)
+            )
+            heappush(
+                waiting,
+                (
+                    (-shared, -bound, failed, len(ops), index),
+                    Near(group, shared, failed),
+                ),
+            )
     while waiting:
         yield heappop(waiting)[1]
 
@@ -217,19 +276,23 @@ DTYPE_OF = {
     "ComplexFloat": "complex64", "ComplexDouble": "complex128", "Char": "int8", "Short": "int16",
     "Int": "int32", "Long": "int64", "Byte": "uint8", "Bool": "bool",
 }  # fmt: skip
-"""Scalar types as TorchScript prints them -> torch dtypes (c10/core/ScalarType.h, torch 2.1)."""
+"""Scalar types as TorchScript prints them -> torch dtypes (c10/core/ScalarType.h,
+torch 2.1)."""
 
 
 class Mismatch(NamedTuple):
     """A condition that a group does not meet."""
 
     what: str
-    """"operators", "phase", "source", "function", "module", "layer", "dtype" or "speed"."""
+    """"operators", "phase", "source", "function", "module", "layer", "dtype" or
+    "speed"."""
     text: str
     """A sentence on its state: ``it is in the backward phase``."""
 
 
-def mismatches(group: Group, wanted: GroupExpectation, kernels: Mapping[str, Kernel]) -> list[Mismatch]:
+def mismatches(
+    group: Group, wanted: GroupExpectation, kernels: Mapping[str, Kernel]
+) -> list[Mismatch]:
     """The conditions that the group does not meet; none if it is as expected."""
     found = []
     if not same_operators(group.ops, wanted):
@@ -240,18 +303,27 @@ def mismatches(group: Group, wanted: GroupExpectation, kernels: Mapping[str, Ker
     found += [Mismatch("source", text) for text in _source(group, wanted)]
     found += [Mismatch("function", text) for text in _names(group, wanted)]
     if wanted.layer and not instances_in(group, wanted.layer):
-        is_ = f"it is in {folded(group.layers)}" if group.layers else "the log does not contain its layer"
-        found.append(Mismatch("layer", f"{is_}, not in {' or '.join(wanted.layer)}"))
+        is_ = (
+            f"it is in {folded(group.layers)}"
+            if group.layers
+            else "the log does not contain its layer"
+        )
+        found.append(
+            Mismatch("layer", f"{is_}, not in {' or '.join(wanted.layer)}")
+        )
     found += [Mismatch("dtype", text) for text in _dtype(group, wanted)]
     found += [
         Mismatch("speed", text)
-        for text in too_slow([kernels[k] for k in group.kernels if k in kernels], wanted.speed)
+        for text in too_slow(
+            [kernels[k] for k in group.kernels if k in kernels], wanted.speed
+        )
     ]
     return found
 
 
 def same_operators(ops: tuple[str, ...], wanted: GroupExpectation) -> bool:
-    """Whether the operators of a group are the expected ones, in the sense of ``wanted.order``."""
+    """Whether the operators of a group are the expected ones, in the sense of
+    ``wanted.order``."""
     if not wanted.ops:
         return True
     if wanted.order == "set":
@@ -263,13 +335,17 @@ def same_operators(ops: tuple[str, ...], wanted: GroupExpectation) -> bool:
 
 
 def too_slow(kernels: list[Kernel], speed: Speed) -> list[str]:
-    """Sentences on kernels below the limits; also where none was measured, as nothing is known then."""
+    """Sentences on kernels below the limits; also where none was measured, as
+    nothing is known then."""
     found = []
     for key, limit in (("min_peak", speed.peak), ("min_gb_per_s", speed.gb_per_s)):
         if limit is None:
             continue
         measured = [
-            (value, k.id, k.name) for k in kernels for value in [speed_of(k, key)] if value is not None
+            (value, k.id, k.name)
+            for k in kernels
+            for value in [speed_of(k, key)]
+            if value is not None
         ]
         if not measured:
             what = "bandwidth" if key == "min_gb_per_s" else "share of peak"
@@ -278,12 +354,15 @@ def too_slow(kernels: list[Kernel], speed: Speed) -> list[str]:
         value, id_, name = min(measured)
         if value < limit * (1 - speed.tolerance):
             less = f" (less {speed.tolerance:.0%})" if speed.tolerance else ""
-            found.append(f"{id_} {name} reaches {show_speed(value, key)}, not {show_speed(limit, key)}{less}")
+            found.append(
+                f"{id_} {name} reaches {show_speed(value, key)}, not {show_speed(limit, key)}{less}"
+            )
     return found
 
 
 def speed_of(kernel: Kernel, key: str) -> float | None:
-    """The speed of a kernel that ``min_peak`` or ``min_gb_per_s`` limits: the median."""
+    """The speed of a kernel that ``min_peak`` or ``min_gb_per_s`` limits: the
+    median."""
     if key == "min_peak":
         return kernel.peak_fraction
     return kernel.gb_per_s.median if kernel.gb_per_s is not None else None
@@ -291,7 +370,9 @@ def speed_of(kernel: Kernel, key: str) -> float | None:
 
 def show_speed(value: float, key: str) -> str:
     """``38.4% of peak`` or ``1,850 GB/s``."""
-    return f"{percent(value)} of peak" if key == "min_peak" else f"{value:,.0f} GB/s"
+    return (
+        f"{percent(value)} of peak" if key == "min_peak" else f"{value:,.0f} GB/s"
+    )
 
 
 def percent(share: float) -> str:
@@ -300,17 +381,28 @@ def percent(share: float) -> str:
 
 
 def dtypes(group: Group) -> tuple[str, ...]:
-    """The types that ``dtype`` is held against: of floating-point and complex inputs, else of all tensors."""
-    printed = [match.group(1) for match in (re.match(r"(\w+)\(", text) for text in group.inputs) if match]
+    """The types that ``dtype`` is held against: of floating-point and complex
+    inputs, else of all tensors."""
+    printed = [
+        match.group(1)
+        for match in (re.match(r"(\w+)\(", text) for text in group.inputs)
+        if match
+    ]
     types = [DTYPE_OF[name] for name in printed if name in DTYPE_OF]
     return tuple(t for t in types if "float" in t or "complex" in t) or tuple(types)
 
 
 def _source(group: Group, wanted: GroupExpectation) -> list[str]:
     lines = [line_of(node) for node in group.nodes]
-    missed = [source for source in wanted.source if not any(is_in(line, source) for line in lines)]
+    missed = [
+        source
+        for source in wanted.source
+        if not any(is_in(line, source) for line in lines)
+    ]
     known = sorted({near(line) for line in lines if line is not None})
-    where = "comes from " + _few(known) if known else "has no source line in the log"
+    where = (
+        "comes from " + _few(known) if known else "has no source line in the log"
+    )
     return [f"it {where}, not from {source}" for source in missed]
 
 
@@ -318,15 +410,26 @@ def _names(group: Group, wanted: GroupExpectation) -> list[str]:
     if wanted.function is None and wanted.module is None:
         return []
     lines = [line for line in map(line_of, group.nodes) if line is not None]
-    known = [names for names in map(names_at, dict.fromkeys(lines)) if names is not None]
+    known = [
+        names for names in map(names_at, dict.fromkeys(lines)) if names is not None
+    ]
     if not known:
-        return ["its function is unknown: the source file is not available, or the log names no line"]
+        return [
+            "its function is unknown: the source file is not available, or the log names no line"
+        ]
     found = []
-    for what, index, name in (("function", 0, wanted.function), ("class", 1, wanted.module)):
-        if name is not None and not any(named(names[index], name) for names in known):
+    for what, index, name in (
+        ("function", 0, wanted.function),
+        ("class", 1, wanted.module),
+    ):
+        if name is not None and not any(
+            named(names[index], name) for names in known
+        ):
             there = sorted({names[index] for names in known if names[index]})
             found.append(
-                f"it comes from {what} {_few(there)}, not {name}" if there else f"it is in no {what}"
+                f"it comes from {what} {_few(there)}, not {name}"
+                if there
+                else f"it is in no {what}"
             )
     return found
 
@@ -339,7 +442,9 @@ def _dtype(group: Group, wanted: GroupExpectation) -> list[str]:
         return ["the log does not contain its types"]
     if set(types) <= set(wanted.dtype):
         return []
-    return [f"its inputs are {', '.join(sorted(set(types)))}, not {' or '.join(wanted.dtype)}"]
+    return [
+        f"its inputs are {', '.join(sorted(set(types)))}, not {' or '.join(wanted.dtype)}"
+    ]
 
 
 def _few(names: list[str]) -> str:

@@ -1,6 +1,7 @@
 """A section of a file of expectations written from a report: its lines as YAML.
 
-What is written holds when more of the same comes: one more equal layer, with its groups, is no loss.
+What is written holds when more of the same comes: one more equal layer, with its
+groups, is no loss.
 """
 
 from __future__ import annotations
@@ -15,11 +16,22 @@ import yaml
 
 from fusiondoc.expectations import GraphLimits
 from fusiondoc.expectations.assignment import specialised_once
-from fusiondoc.expectations.compiled_runs import all_bytes, fallback_rows, graphs_at, own_breaks
+from fusiondoc.expectations.compiled_runs import (
+    all_bytes,
+    fallback_rows,
+    graphs_at,
+    own_breaks,
+)
 from fusiondoc.expectations.keys import PHASES, fits
 from fusiondoc.expectations.renamed_modules import in_pattern
 from fusiondoc.model.compiled import CompiledReport
-from fusiondoc.model.operator_places import InLayer, Module, module_tree, operators_by_layer, outside
+from fusiondoc.model.operator_places import (
+    InLayer,
+    Module,
+    module_tree,
+    operators_by_layer,
+    outside,
+)
 from fusiondoc.model.report import Group, Report
 
 _WIDTH = 100
@@ -31,12 +43,16 @@ _HEAD = (
 
 def new_file(report: Report) -> str:
     """A file whose one section states the groups and shares of the report."""
-    lines = ["sections:", *(f"  {line}" for line in _as_item(section_lines(report)))]
+    lines = [
+        "sections:",
+        *(f"  {line}" for line in _as_item(section_lines(report))),
+    ]
     return "\n".join([*_HEAD, *lines]) + "\n"
 
 
 def section_lines(report: Report) -> list[str]:
-    """The lines of a section that holds for this report and others of the same model and fuser."""
+    """The lines of a section that holds for this report and others of the same
+    model and fuser."""
     modules = [lines for _, lines in module_items(report)]
     start = [
         *_name_and_when(report),
@@ -55,7 +71,9 @@ def section_lines(report: Report) -> list[str]:
 
 def _limits_of_compiled(report: Report, compiled: CompiledReport) -> list[str]:
     """Of kernels and bytes fewer are no loss, so these are limits of the most."""
-    fallbacks = sorted({row.op for row in fallback_rows(report) if fits("operator", row.op)})
+    fallbacks = sorted(
+        {row.op for row in fallback_rows(report) if fits("operator", row.op)}
+    )
     lines = [
         *_list("compiled_graphs", list(_graph_items(report))),
         f"max_graph_breaks: {len(own_breaks(compiled))}",
@@ -82,7 +100,9 @@ def _name_and_when(report: Report) -> list[str]:
     target, fuser = report.target.name, report.fuser.effective
     # The capture of a run knows its model; the name of a log is no model.
     if target and report.target.capture:
-        lines.append(f"name: {quoted(section_name(target, [fuser] if fuser else []))}")
+        lines.append(
+            f"name: {quoted(section_name(target, [fuser] if fuser else []))}"
+        )
         when.append(f"  target: {quoted(target)}")
     if fuser:
         when.append(f"  fuser: {fuser}")
@@ -99,7 +119,9 @@ def _list(key: str, items: Sequence[Sequence[str]]) -> list[str]:
 def _coverage(report: Report) -> list[str]:
     lines = []
     if report.coverage.is_known:
-        names = sorted({row.op for row in outside(report) if fits("operator", row.op)})
+        names = sorted(
+            {row.op for row in outside(report) if fits("operator", row.op)}
+        )
         lines += wrapped("not_fused", names)
     if report.coverage.fraction is not None:
         lines.append(f"min_coverage: {share(lowest_coverage(report))}")
@@ -112,20 +134,25 @@ def section_name(target: str, fusers: Sequence[str]) -> str:
 
 
 def items_of_groups(report: Report, groups: Sequence[Group]) -> list[list[str]]:
-    """The lines of an item for each of these groups that is to be expected of other runs.
+    """The lines of an item for each of these groups that is to be expected of other
+    runs.
 
-    Of torch.compile these are kernels of several operators, whose operators may get into larger kernels. A
-    second stage of a reduction is not on every device.
+    Of torch.compile these are kernels of several operators, whose operators may get
+    into larger kernels. A second stage of a reduction is not on every device.
     """
     first = [group for group in groups if group.respecialises is None]
     if report.compiled is None:
         return group_items(first)
     stages = report.compiled.second_stages
-    return group_items([one for one in first if len(one.ops) > 1 and one.id not in stages], "contains")
+    return group_items(
+        [one for one in first if len(one.ops) > 1 and one.id not in stages],
+        "contains",
+    )
 
 
 def group_items(groups: Sequence[Group], key: str = "ops") -> list[list[str]]:
-    """The lines of an item for each group; groups with the same operators and phase are one item.
+    """The lines of an item for each group; groups with the same operators and phase
+    are one item.
 
     Args:
         key: the key of the operators.
@@ -146,28 +173,39 @@ def group_items(groups: Sequence[Group], key: str = "ops") -> list[list[str]]:
 
 
 def module_items(report: Report) -> list[tuple[str, list[str]]]:
-    """The path and the lines of an item for each outermost module (those in it, where it is the only one)
-    with a group: at most twenty, the largest. None where the layers or the coverage are not known.
+    """The path and the lines of an item for each outermost module (those in it,
+    where it is the only one) with a group: at most twenty, the largest. None where
+    the layers or the coverage are not known.
 
-    Modules that differ by a number alone are one item, the module that they are in: with one more, others
-    have these numbers, and a group that two of them share belongs to what is around them.
+    Modules that differ by a number alone are one item, the module that they are in:
+    with one more, others have these numbers, and a group that two of them share
+    belongs to what is around them.
     """
     modules = module_tree(report) if report.coverage.is_known else ()
-    while len(modules) == 1 and modules[0].inside and not is_numbered(modules[0].path):
+    while (
+        len(modules) == 1 and modules[0].inside and not is_numbered(modules[0].path)
+    ):
         modules = modules[0].inside
     written = [
-        module for module in modules if module.fused and fits("layer", module.path) and "*" not in module.path
+        module
+        for module in modules
+        if module.fused and fits("layer", module.path) and "*" not in module.path
     ]
-    largest = sorted(written, key=lambda module: module.fused + module.unfused)[-20:]
+    largest = sorted(written, key=lambda module: module.fused + module.unfused)[
+        -20:
+    ]
     shares: dict[str, list[float]] = {}
     for module in written:
         if module in largest:
-            shares.setdefault(_pattern(module.path), []).append(lowest_share(module))
+            shares.setdefault(_pattern(module.path), []).append(
+                lowest_share(module)
+            )
     known = operators_by_layer(report)
     for pattern, row in shares.items():
         row.append(sum(in_pattern(known, pattern).values(), InLayer()).share or 0.0)
     return [
-        (path, [f"layer: {quoted(path)}", f"coverage: {share(min(row))}"]) for path, row in shares.items()
+        (path, [f"layer: {quoted(path)}", f"coverage: {share(min(row))}"])
+        for path, row in shares.items()
     ]
 
 
@@ -177,15 +215,16 @@ def is_numbered(path: str) -> bool:
 
 
 def _pattern(path: str) -> str:
-    """The module of an item: the one that a list of modules is in; without one, all that have a name."""
+    """The module of an item: the one that a list of modules is in; without one, all
+    that have a name."""
     if not is_numbered(path):
         return path
     return path.rpartition(".")[0] or "*"
 
 
 def lowest_share(module: Module) -> float:
-    """The share of a module that is in groups, however many more of its numbered modules come: no less than
-    the lowest of these has."""
+    """The share of a module that is in groups, however many more of its numbered
+    modules come: no less than the lowest of these has."""
     row = [module.share or 0.0]
     waiting = list(module.inside) if not is_numbered(module.path) else []
     while waiting:
@@ -198,10 +237,11 @@ def lowest_share(module: Module) -> float:
 
 
 def lowest_coverage(report: Report) -> float:
-    """The share of what the fuser takes that is in groups, however many more of the numbered modules come.
+    """The share of what the fuser takes that is in groups, however many more of the
+    numbered modules come.
 
-    Of what is outside groups a report has how much the fuser takes in all, not where: one of several equal
-    modules has no more than its part of that.
+    Of what is outside groups a report has how much the fuser takes in all, not
+    where: one of several equal modules has no more than its part of that.
     """
     cover = report.coverage
     row = [cover.fraction or 0.0]
@@ -214,7 +254,10 @@ def lowest_coverage(report: Report) -> float:
     left = (cover.ops_total or 0) - cover.ops_fused
     for members in families.values():
         fused = [has for has in members.values() if has.fused]
-        row += [has.fused / (has.fused + min(has.unfused, left / len(fused))) for has in fused]
+        row += [
+            has.fused / (has.fused + min(has.unfused, left / len(fused)))
+            for has in fused
+        ]
     return min(row)
 
 
@@ -225,16 +268,26 @@ _NUMBERED = re.compile(r"(?P<above>.*?\.)?\d+(?=\.|\Z)")
 def wrapped(key: str, values: Sequence[str]) -> list[str]:
     """``key: [a, b]``, over several lines where it is long."""
     text = f"{key}: [{', '.join(values)}]"
-    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def quoted(text: str) -> str:
     """A text as a YAML scalar, in quotes unless it is plainly a path or a name."""
-    if re.match(r"[A-Za-z_./][\w./-]*(:[\w.]+)?(, [a-z]+)?\Z", text, re.ASCII) and _is_text(text):
+    if re.match(
+        r"[A-Za-z_./][\w./-]*(:[\w.]+)?(, [a-z]+)?\Z", text, re.ASCII
+    ) and _is_text(text):
         return text
-    # A string of JSON is one of YAML, but for characters that YAML does not take as they are.
+    # A string of JSON is one of YAML, but for characters that YAML does not take as
+    # they are.
     return _UNPRINTABLE.sub(
-        lambda match: f"\\u{ord(match.group()):04x}", json.dumps(text, ensure_ascii=False)
+        lambda match: f"\\u{ord(match.group()):04x}",
+        json.dumps(text, ensure_ascii=False),
     )
 
 
@@ -242,12 +295,14 @@ _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff
 
 
 def _is_text(text: str) -> bool:
-    """Whether YAML reads the word as text: not as a number, a truth value or nothing."""
+    """Whether YAML reads the word as text: not as a number, a truth value or
+    nothing."""
     return bool(yaml.safe_load(text) == text)
 
 
 def share(value: float) -> str:
-    """A share rounded down to a thousandth, so that it holds for the report that it comes from."""
+    """A share rounded down to a thousandth, so that it holds for the report that it
+    comes from."""
     return f"{math.floor(min(max(value, 0.0), 1.0) * 1000 + 1e-9) / 1000:g}"
 
 

@@ -1,4 +1,5 @@
-"""The outcome of an expectation that was compared with a report, and when a report cannot decide it."""
+"""The outcome of an expectation that was compared with a report, and when a report
+cannot decide it."""
 
 from __future__ import annotations
 
@@ -31,19 +32,29 @@ class Outcome:
     value: Any = None
     """The measured value, for --update."""
     note: str | None = None
-    """A difference from the file that breaks nothing: another name, more of the same."""
+    """A difference from the file that breaks nothing: another name, more of the
+    same."""
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Key of the expectation -> its values now, where these are other names."""
 
     def too_few(self, section: Section) -> bool:
-        """Whether, for the number of groups, there are fewer than the section wants."""
-        least = section.number_of_groups.at_least if section.number_of_groups is not None else None
-        return least is not None and isinstance(self.value, int) and self.value < least
+        """Whether, for the number of groups, there are fewer than the section
+        wants."""
+        least = (
+            section.number_of_groups.at_least
+            if section.number_of_groups is not None
+            else None
+        )
+        return (
+            least is not None and isinstance(self.value, int) and self.value < least
+        )
 
     @property
     def text(self) -> str:
         """``expected X; found Y: why``, one line."""
-        return f"expected {self.expected}; found {self.found}" + (f": {self.why}" if self.why else "")
+        return f"expected {self.expected}; found {self.found}" + (
+            f": {self.why}" if self.why else ""
+        )
 
     def in_report(self, file: str) -> Expectation:
         """The same as a row of the report model."""
@@ -74,21 +85,28 @@ def nothing_fused(report: Report) -> str | None:
     """Why there is no group at all, where a finding names it."""
     if report.groups:
         return None
-    causes = (f for f in report.findings if f.code[:3] in ("FD0", "FD1", "FD9") and not f.in_header)
+    causes = (
+        f
+        for f in report.findings
+        if f.code[:3] in ("FD0", "FD1", "FD9") and not f.in_header
+    )
     cause = next(causes, None)
     return f"{cause.message} ({cause.code})" if cause else None
 
 
 _NO_PLAN = ("FD101", "FD104", "FD901", "FD921")
-"""Findings of a run without groups that made no plan with a fuser, so that absence proves nothing."""
+"""Findings of a run without groups that made no plan with a fuser, so that absence
+proves nothing."""
 
 
 def without_plan(report: Report) -> str | None:
-    """Why the absence of groups, fallbacks and unfused operators proves nothing: no plan was made that could
-    have had any."""
+    """Why the absence of groups, fallbacks and unfused operators proves nothing: no
+    plan was made that could have had any."""
     if report.groups or report.kernels:
         return None
-    cause = next((f for f in report.findings if f.code in _NO_PLAN and not f.ops), None)
+    cause = next(
+        (f for f in report.findings if f.code in _NO_PLAN and not f.ops), None
+    )
     return f"{cause.message} ({cause.code})" if cause is not None else None
 
 

@@ -1,4 +1,5 @@
-"""Limits for all models of a file (``all``), as further expectations of each section."""
+"""Limits for all models of a file (``all``), as further expectations of each
+section."""
 
 from __future__ import annotations
 
@@ -24,21 +25,26 @@ from fusiondoc.model.runs import Expectation
 def gate_with_policy(
     section: Section, expectations: Expectations, report: Report, today: date
 ) -> list[Expectation]:
-    """The outcomes of a section and of the limits for all models, as rows of the report."""
+    """The outcomes of a section and of the limits for all models, as rows of the
+    report."""
     rows = gate(section, report, expectations.file)
     policy = expectations.policy
     if policy is None:
         return rows
     limits = policy_section(section.name, policy, today)
-    # That the fuser is off, or only the fused run fails, is a row of the section already.
+    # That the fuser is off, or only the fused run fails, is a row of the section
+    # already.
     rows += [
-        row for row in gate(limits, report, expectations.file) if row.code not in (FUSER_OFF, FUSER_FAILED)
+        row
+        for row in gate(limits, report, expectations.file)
+        if row.code not in (FUSER_OFF, FUSER_FAILED)
     ]
     return rows
 
 
 def policy_section(name: str, policy: Policy, today: date) -> Section:
-    """The limits for the section of this name as a section, with the exceptions that have not ended."""
+    """The limits for the section of this name as a section, with the exceptions
+    that have not ended."""
     limits, allowed = policy.limits, set[str]()
     for exception in policy.exceptions:
         if is_for(exception, name) and exception.until >= today:
@@ -51,7 +57,9 @@ def policy_section(name: str, policy: Policy, today: date) -> Section:
         max_fallbacks=limits.max_fallbacks,
         min_coverage=limits.min_coverage,
         steps=StepLimits(max_ms=limits.max_step_ms),
-        findings=Findings(forbid=tuple(code for code in policy.no if code not in allowed)),
+        findings=Findings(
+            forbid=tuple(code for code in policy.no if code not in allowed)
+        ),
         positions=policy.positions,
     )
 
@@ -63,12 +71,15 @@ def is_for(exception: PolicyException, name: str) -> bool:
 
 def _over(limits: Limits, others: Limits) -> Limits:
     """The limits, with those of an exception in the place of its own."""
-    given = {name: value for name, value in vars(others).items() if value is not None}
+    given = {
+        name: value for name, value in vars(others).items() if value is not None
+    }
     return replace(limits, **given)
 
 
 def notes_on_exceptions(expectations: Expectations, today: date) -> Sequence[str]:
-    """A sentence on each exception that has ended, or that is for no section of the file."""
+    """A sentence on each exception that has ended, or that is for no section of the
+    file."""
     return list(_notes(expectations, today))
 
 

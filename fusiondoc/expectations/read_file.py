@@ -1,5 +1,5 @@
-"""Reads a file of expectations. An unknown key is an error with line, column and the nearest known one;
-what is well-formed becomes the model of it."""
+"""Reads a file of expectations. An unknown key is an error with line, column and
+the nearest known one; what is well-formed becomes the model of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ HINT = "docs/commands/check.md lists the keys; docs/expectations.schema.json let
 
 
 def load(file: FilePath, codes: Container[str] = ()) -> Expectations:
-    """The expectations in a file. ``codes`` are the finding codes that exist; empty takes any.
+    """The expectations in a file. ``codes`` are the finding codes that exist; empty
+    takes any.
 
     Raises:
         UsageError: it cannot be read, or is not as it should be.
@@ -40,7 +41,9 @@ def load(file: FilePath, codes: Container[str] = ()) -> Expectations:
 
 
 def _written_by(name: str) -> str:
-    return f"fusiondoc check TARGET --expect {shlex.quote(name)} --update writes it."
+    return (
+        f"fusiondoc check TARGET --expect {shlex.quote(name)} --update writes it."
+    )
 
 
 def read_text(file: FilePath) -> str:
@@ -48,11 +51,17 @@ def read_text(file: FilePath) -> str:
     try:
         return read_within(file).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{file} is not UTF-8 text (byte {error.start})", "Save it as UTF-8.") from None
+        raise UsageError(
+            f"{file} is not UTF-8 text (byte {error.start})", "Save it as UTF-8."
+        ) from None
     except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}", _written_by(str(file))) from None
+        raise UsageError(
+            f"cannot read {file}: {error.strerror}", _written_by(str(file))
+        ) from None
     except ValueError as error:
-        raise UsageError(f"cannot read {str(file)!r}: {error}", "Name a YAML file.") from None
+        raise UsageError(
+            f"cannot read {str(file)!r}: {error}", "Name a YAML file."
+        ) from None
 
 
 def loads(
@@ -63,9 +72,8 @@ def loads(
 ) -> Expectations:
     """The expectations in a text.
 
-    Args:
-        name: of the text, in messages.
-        position_in_words: how messages name a position in it, if not as ``name:line:column``.
+    Args: name: of the text, in messages. position_in_words: how messages name a
+        position in it, if not as ``name:line:column``.
     """
     conflict = _CONFLICT.search(text)
     if conflict is not None:
@@ -115,25 +123,36 @@ class _Reader:
         self._codes = codes
 
     def file(self, root: yaml.Node) -> list[Section]:
-        several = yaml_text.at(root, ("sections",)) if isinstance(root, yaml.MappingNode) else None
+        several = (
+            yaml_text.at(root, ("sections",))
+            if isinstance(root, yaml.MappingNode)
+            else None
+        )
         if several is None:
             return self._sections([((), root)])
         for key, _ in yaml_text.items(root):
             if key.value not in ("sections", "all"):
                 if key.value in keys.SECTION:
                     self.problems.add(
-                        key, f"'{key.value}' is not allowed next to 'sections': move it into a section"
+                        key,
+                        f"'{key.value}' is not allowed next to 'sections': move it into a section",
                     )
                 else:
                     self._unknown(key, keys.FILE, "the file")
         self._twice(root)
         nodes = self._list(several, "sections")
         limited = _has_limits(yaml_text.at(root, ("all",)))
-        return self._sections([(("sections", i), node) for i, node in enumerate(nodes)], limited)
+        return self._sections(
+            [(("sections", i), node) for i, node in enumerate(nodes)], limited
+        )
 
     def policy(self, root: yaml.Node) -> Policy | None:
         """The limits for all models of the file; None without any."""
-        node = yaml_text.at(root, ("all",)) if isinstance(root, yaml.MappingNode) else None
+        node = (
+            yaml_text.at(root, ("all",))
+            if isinstance(root, yaml.MappingNode)
+            else None
+        )
         if node is None:
             return None
         if yaml_text.at(root, ("sections",)) is None:
@@ -145,47 +164,68 @@ class _Reader:
         values = self._mapping(node, keys.EXCEPTION, "an exception")
         if values is None:
             return None
-        given = {key.value for key, _ in yaml_text.items(node) if isinstance(key, yaml.ScalarNode)}
+        given = {
+            key.value
+            for key, _ in yaml_text.items(node)
+            if isinstance(key, yaml.ScalarNode)
+        }
         for lacking in (key for key in keys.EXCEPTION_NEEDS if key not in given):
             self.problems.add(node, f"an exception needs {lacking}")
         if given and not given - set(keys.EXCEPTION_NEEDS):
-            others = [key for key in keys.EXCEPTION if key not in keys.EXCEPTION_NEEDS]
+            others = [
+                key for key in keys.EXCEPTION if key not in keys.EXCEPTION_NEEDS
+            ]
             self.problems.add(node, f"an exception needs {_or(others)}")
         complete = all(key in values for key in keys.EXCEPTION_NEEDS)
         return {**values, "": node} if complete else None
 
     def _settings(self, node: yaml.Node, name: str) -> dict[str, str] | None:
         if not isinstance(node, yaml.MappingNode):
-            self.problems.add(node, f"{name} must be {keys.EXAMPLES['settings']}, not {_a(node)}")
+            self.problems.add(
+                node, f"{name} must be {keys.EXAMPLES['settings']}, not {_a(node)}"
+            )
             return None
         self._twice(node)
         found = {}
         for key, value in yaml_text.items(node):
             written = yaml_text.plain_value(value)
             if written is None:
-                self.problems.add(value, f"{name} must be {keys.EXAMPLES['value']}, not {_a(value)}")
+                self.problems.add(
+                    value,
+                    f"{name} must be {keys.EXAMPLES['value']}, not {_a(value)}",
+                )
             else:
                 found[str(key.value)] = _SWITCHES.get(written.lower(), written)
         return found
 
     def _plain(self, node: yaml.Node, field: Field, name: str) -> Any:
-        """A truth value, a number without bounds, a day, or any value as it is written."""
+        """A truth value, a number without bounds, a day, or any value as it is
+        written."""
         value: Any = None
         written = yaml_text.plain_value(node)
         if field.kind == "flag":
             value = yaml_text.flag(node)
         elif field.kind == "seed":
-            value = whole_number(written) if yaml_text.kind(node) == "number" and written else None
+            value = (
+                whole_number(written)
+                if yaml_text.kind(node) == "number" and written
+                else None
+            )
         elif field.kind == "date":
             value = day(written)
         else:
             value = written
         if value is None:
-            self.problems.add(node, f"{name} must be {keys.EXAMPLES[field.kind]}, not {_a(node)}")
+            self.problems.add(
+                node, f"{name} must be {keys.EXAMPLES[field.kind]}, not {_a(node)}"
+            )
         return value
 
-    def _sections(self, nodes: Iterable[tuple[Path, yaml.Node]], limited: bool = False) -> list[Section]:
-        """``limited``: there are limits for all of them, so none needs an expectation of its own."""
+    def _sections(
+        self, nodes: Iterable[tuple[Path, yaml.Node]], limited: bool = False
+    ) -> list[Section]:
+        """``limited``: there are limits for all of them, so none needs an
+        expectation of its own."""
         sections = []
         for path, node in nodes:
             known = keys.SECTION if path else keys.FILE
@@ -197,10 +237,15 @@ class _Reader:
             sections.append(build_section(values, node, path))
         return sections
 
-    def _mapping(self, node: yaml.Node, known: Mapping[str, Field], what: str) -> dict[str, Any] | None:
-        """Its values by key, read by their fields. A key with a problem is left out."""
+    def _mapping(
+        self, node: yaml.Node, known: Mapping[str, Field], what: str
+    ) -> dict[str, Any] | None:
+        """Its values by key, read by their fields. A key with a problem is left
+        out."""
         if not isinstance(node, yaml.MappingNode):
-            self.problems.add(node, f"{what} must be a mapping of {_or(known)}, not {_a(node)}")
+            self.problems.add(
+                node, f"{what} must be a mapping of {_or(known)}, not {_a(node)}"
+            )
             return None
         self._twice(node)
         values = {}
@@ -226,9 +271,13 @@ class _Reader:
 
     def _unknown(self, key: yaml.Node, known: Iterable[str], what: str) -> None:
         name = key.value if isinstance(key, yaml.ScalarNode) else _a(key)
-        self.problems.add(key, f"unknown key '{name}' in {what}. {did_you_mean(str(name), known)}")
+        self.problems.add(
+            key, f"unknown key '{name}' in {what}. {did_you_mean(str(name), known)}"
+        )
 
-    def _list(self, node: yaml.Node, name: str, may_be_empty: bool = False) -> list[yaml.Node]:
+    def _list(
+        self, node: yaml.Node, name: str, may_be_empty: bool = False
+    ) -> list[yaml.Node]:
         if not isinstance(node, yaml.SequenceNode):
             self.problems.add(node, f"{name} must be a list, not {_a(node)}")
             return []
@@ -237,11 +286,17 @@ class _Reader:
         return list(node.value)
 
     def _field(self, node: yaml.Node, field: Field, name: str) -> Any:
-        if field.many == "no" or (field.many == "either" and not isinstance(node, yaml.SequenceNode)):
+        if field.many == "no" or (
+            field.many == "either" and not isinstance(node, yaml.SequenceNode)
+        ):
             value = self._one(node, field, name)
             return value if field.many == "no" or value is None else [value]
         nodes = self._list(node, name, may_be_empty=field.many == "any")
-        return [value for value in (self._one(n, field, name) for n in nodes) if value is not None]
+        return [
+            value
+            for value in (self._one(n, field, name) for n in nodes)
+            if value is not None
+        ]
 
     def _one(self, node: yaml.Node, field: Field, name: str) -> Any:
         if field.kind == "group":
@@ -257,28 +312,43 @@ class _Reader:
         if field.kind in ("flag", "seed", "date", "value"):
             return self._plain(node, field, name)
         if field.kind == "one kernel":
-            return self._with_one_of(node, keys.ONE_KERNEL, "an item of one_kernel", ("source",))
+            return self._with_one_of(
+                node, keys.ONE_KERNEL, "an item of one_kernel", ("source",)
+            )
         if field.kind == "graph":
-            return self._with_one_of(node, keys.GRAPH, "a compiled graph", keys.GRAPH_LIMITS)
+            return self._with_one_of(
+                node, keys.GRAPH, "a compiled graph", keys.GRAPH_LIMITS
+            )
         if field.kind == "counts" and isinstance(node, yaml.MappingNode):
             values = self._mapping(node, keys.COUNTS, name)
             if values and "exactly" in values and len(values) > 1:
-                self.problems.add(node, "exactly cannot be combined with at_least or at_most")
+                self.problems.add(
+                    node, "exactly cannot be combined with at_least or at_most"
+                )
             return values
         return self._scalar(node, field, name)
 
     def _group(self, node: yaml.Node) -> dict[str, Any] | None:
         if isinstance(node, yaml.SequenceNode):
-            return {"ops": self._field(node, keys.GROUP["ops"], "a plain list"), "": node}
+            return {
+                "ops": self._field(node, keys.GROUP["ops"], "a plain list"),
+                "": node,
+            }
         values = self._mapping(node, keys.GROUP, "a group")
         if values is None:
             return None
-        given = {key.value for key, _ in yaml_text.items(node) if isinstance(key, yaml.ScalarNode)}
+        given = {
+            key.value
+            for key, _ in yaml_text.items(node)
+            if isinstance(key, yaml.ScalarNode)
+        }
         if given and not given & set(keys.NEEDS_ONE):
             self.problems.add(node, f"a group needs {_or(keys.NEEDS_ONE)}")
         for pair in (tuple(keys.ORDERS), ("at_least", "exactly")):
             if len(given & set(pair)) > 1:
-                self.problems.add(node, f"a group takes only one of {', '.join(pair)}")
+                self.problems.add(
+                    node, f"a group takes only one of {', '.join(pair)}"
+                )
         values[""] = node
         return values
 
@@ -286,19 +356,34 @@ class _Reader:
         values = self._mapping(node, keys.MODULE, "a module")
         if values is None:
             return None
-        given = {key.value for key, _ in yaml_text.items(node) if isinstance(key, yaml.ScalarNode)}
+        given = {
+            key.value
+            for key, _ in yaml_text.items(node)
+            if isinstance(key, yaml.ScalarNode)
+        }
         for lacking in sorted(set(keys.MODULE) - given if given else ()):
-            self.problems.add(node, f"a module needs {lacking}: {keys.EXAMPLES[keys.MODULE[lacking].kind]}")
+            self.problems.add(
+                node,
+                f"a module needs {lacking}: {keys.EXAMPLES[keys.MODULE[lacking].kind]}",
+            )
         return {**values, "": node} if len(values) == len(keys.MODULE) else None
 
     def _with_one_of(
-        self, node: yaml.Node, known: Mapping[str, Field], what: str, needed: Sequence[str]
+        self,
+        node: yaml.Node,
+        known: Mapping[str, Field],
+        what: str,
+        needed: Sequence[str],
     ) -> dict[str, Any] | None:
         """The values of a mapping that names one of the needed keys at least."""
         values = self._mapping(node, known, what)
         if values is None:
             return None
-        given = {key.value for key, _ in yaml_text.items(node) if isinstance(key, yaml.ScalarNode)}
+        given = {
+            key.value
+            for key, _ in yaml_text.items(node)
+            if isinstance(key, yaml.ScalarNode)
+        }
         if given and not given & set(needed):
             self.problems.add(node, f"{what} needs {_or(needed)}")
             return None
@@ -311,9 +396,15 @@ class _Reader:
                 return value
             shown = getattr(node, "value", None)
             if not isinstance(shown, str):
-                self.problems.add(node, f"{name} must be one of {', '.join(field.choices)}, not {_a(node)}")
+                self.problems.add(
+                    node,
+                    f"{name} must be one of {', '.join(field.choices)}, not {_a(node)}",
+                )
             else:
-                self.problems.add(node, f"{name}: '{shown}' is unknown. {did_you_mean(shown, field.choices)}")
+                self.problems.add(
+                    node,
+                    f"{name}: '{shown}' is unknown. {did_you_mean(shown, field.choices)}",
+                )
             return None
         if field.kind in ("count", "positive", "counts", "rate", "share"):
             return self._number(node, field, name)
@@ -321,11 +412,23 @@ class _Reader:
         if value is None:
             hint = "; put it in quotes" if isinstance(node, yaml.ScalarNode) else ""
             of = "of " if name == "a plain list" else ""
-            self.problems.add(node, f"{name} must be {of}{keys.EXAMPLES[field.kind]}, not {_a(node)}{hint}")
+            self.problems.add(
+                node,
+                f"{name} must be {of}{keys.EXAMPLES[field.kind]}, not {_a(node)}{hint}",
+            )
         elif not keys.fits(field.kind, value):
-            self.problems.add(node, f"{name}: '{value}' is not {keys.EXAMPLES[field.kind]}")
-        elif field.kind == "finding" and value.startswith("FD") and not self._known(value):
-            self.problems.add(node, f"{name}: there is no finding {value} (fusiondoc explain lists them)")
+            self.problems.add(
+                node, f"{name}: '{value}' is not {keys.EXAMPLES[field.kind]}"
+            )
+        elif (
+            field.kind == "finding"
+            and value.startswith("FD")
+            and not self._known(value)
+        ):
+            self.problems.add(
+                node,
+                f"{name}: there is no finding {value} (fusiondoc explain lists them)",
+            )
         else:
             return value
         return None
@@ -336,16 +439,25 @@ class _Reader:
     def _number(self, node: yaml.Node, field: Field, name: str) -> Any:
         value = yaml_text.number(node)
         written = yaml_text.text(node)
-        if field.kind == "share" and written is not None and keys.fits("percent", written):
+        if (
+            field.kind == "share"
+            and written is not None
+            and keys.fits("percent", written)
+        ):
             return (figure(written[:-1]) or 0.0) / 100
         whole = field.kind in ("count", "positive", "counts")
         lowest = 1 if field.kind == "positive" else 0
         if value is None or value < lowest or (whole and value != int(value)):
-            example = keys.EXAMPLES["count" if field.kind == "counts" else field.kind]
+            example = keys.EXAMPLES[
+                "count" if field.kind == "counts" else field.kind
+            ]
             self.problems.add(node, f"{name} must be {example}, not {_a(node)}")
             return None
         if field.kind == "share" and value > 1:
-            self.problems.add(node, f"{name} is a share from 0 to 1: write {node.value}%, or {value / 100:g}")
+            self.problems.add(
+                node,
+                f"{name} is a share from 0 to 1: write {node.value}%, or {value / 100:g}",
+            )
             return None
         return int(value) if whole else value
 
@@ -359,4 +471,8 @@ def _a(node: yaml.Node) -> str:
 
 def _or(names: Iterable[str]) -> str:
     listed = list(names)
-    return ", ".join(listed[:-1]) + " or " + listed[-1] if len(listed) > 1 else listed[0]
+    return (
+        ", ".join(listed[:-1]) + " or " + listed[-1]
+        if len(listed) > 1
+        else listed[0]
+    )

@@ -1,4 +1,5 @@
-"""Modules of a section that have another name in a run, and are otherwise the same."""
+"""Modules of a section that have another name in a run, and are otherwise the
+same."""
 
 from __future__ import annotations
 
@@ -15,11 +16,13 @@ from fusiondoc.model.report import Report
 
 
 def renamed_modules(section: Section, report: Report) -> dict[str, str]:
-    """Patterns of the section that name no module of the run -> what the modules are called now.
+    """Patterns of the section that name no module of the run -> what the modules
+    are called now.
 
-    A module was renamed, put into another one, or taken out of one: the part of the path that changed is the
-    same for all patterns that have it, the new name is in no other pattern, and what is expected of each
-    module holds under it. Numbers are no names: a layer that is gone has no other name.
+    A module was renamed, put into another one, or taken out of one: the part of the
+    path that changed is the same for all patterns that have it, the new name is in
+    no other pattern, and what is expected of each module holds under it. Numbers
+    are no names: a layer that is gone has no other name.
     """
     if not has_its_number(section, report):
         return {}
@@ -32,7 +35,9 @@ def renamed_modules(section: Section, report: Report) -> dict[str, str]:
         likeness = _holds(section, known, renamed_patterns)
         if likeness is not None:
             likeness += SequenceMatcher(None, old, new).ratio()
-            scored.append((likeness + len(renamed_patterns), olds.index(old), news.index(new)))
+            scored.append(
+                (likeness + len(renamed_patterns), olds.index(old), news.index(new))
+            )
     found: dict[str, str] = {}
     for i, j in greedy(scored):
         for pattern, renamed in ways[olds[i], news[j]].items():
@@ -40,14 +45,20 @@ def renamed_modules(section: Section, report: Report) -> dict[str, str]:
     return found
 
 
-def _ways(section: Section, known: Mapping[str, InLayer]) -> dict[tuple[str, str], dict[str, str]]:
-    """(part of a path that is not there, names that may stand for it) -> the patterns that have it, with
-    that.
+def _ways(
+    section: Section, known: Mapping[str, InLayer]
+) -> dict[tuple[str, str], dict[str, str]]:
+    """(part of a path that is not there, names that may stand for it) -> the
+    patterns that have it, with that.
 
     Args:
         known: the modules of the run.
     """
-    patterns = list(dict.fromkeys([module.layer for module in section.modules] + _layers(section)))
+    patterns = list(
+        dict.fromkeys(
+            [module.layer for module in section.modules] + _layers(section)
+        )
+    )
     there = {pattern: frozenset(in_pattern(known, pattern)) for pattern in patterns}
     taken = frozenset(layer for layers in there.values() for layer in layers)
     ways: dict[tuple[str, str], dict[str, str]] = {}
@@ -67,11 +78,17 @@ def with_modules(section: Section, renamed: Mapping[str, str]) -> Section:
     return replace(
         section,
         groups=tuple(
-            replace(group, layer=tuple(renamed.get(pattern, pattern) for pattern in group.layer))
+            replace(
+                group,
+                layer=tuple(
+                    renamed.get(pattern, pattern) for pattern in group.layer
+                ),
+            )
             for group in section.groups
         ),
         modules=tuple(
-            replace(module, layer=renamed.get(module.layer, module.layer)) for module in section.modules
+            replace(module, layer=renamed.get(module.layer, module.layer))
+            for module in section.modules
         ),
     )
 
@@ -82,12 +99,17 @@ def _layers(section: Section) -> list[str]:
 
 def in_pattern(known: Mapping[str, InLayer], pattern: str) -> dict[str, InLayer]:
     """The modules that a pattern names."""
-    return {layer: has for layer, has in known.items() if is_in_layer(layer, pattern)}
+    return {
+        layer: has for layer, has in known.items() if is_in_layer(layer, pattern)
+    }
 
 
-def _other_names(pattern: str, layers: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """(the part of the path that is not there, what stands for it, the whole pattern with that), for every
-    name at its depth in the run: instead of it, around it, or nothing."""
+def _other_names(
+    pattern: str, layers: Sequence[str]
+) -> Iterator[tuple[str, str, str]]:
+    """(the part of the path that is not there, what stands for it, the whole
+    pattern with that), for every name at its depth in the run: instead of it,
+    around it, or nothing."""
     parts = pattern.split(".")
     at = _first_unknown(parts, layers)
     if at is None or not re.search("[A-Za-z_]", parts[at]):
@@ -104,7 +126,8 @@ def _other_names(pattern: str, layers: Sequence[str]) -> Iterator[tuple[str, str
 
 
 def _first_unknown(parts: Sequence[str], layers: Sequence[str]) -> int | None:
-    """The index of the first part of a pattern with which it names no module of the run."""
+    """The index of the first part of a pattern with which it names no module of the
+    run."""
     for index in range(len(parts)):
         head = ".".join(parts[: index + 1])
         if not any(is_in_layer(layer, head) for layer in layers):
@@ -113,18 +136,28 @@ def _first_unknown(parts: Sequence[str], layers: Sequence[str]) -> int | None:
 
 
 def _names_inside(above: Sequence[str], layers: Sequence[str]) -> Sequence[str]:
-    """The names of the modules right inside those that a pattern names; of all outermost ones without it."""
+    """The names of the modules right inside those that a pattern names; of all
+    outermost ones without it."""
     pattern, depth = ".".join(above), len(above)
     inside = [layer for layer in layers if not above or is_in_layer(layer, pattern)]
-    return list(dict.fromkeys(layer.split(".")[depth] for layer in inside if layer.count(".") >= depth))
+    return list(
+        dict.fromkeys(
+            layer.split(".")[depth] for layer in inside if layer.count(".") >= depth
+        )
+    )
 
 
-def _holds(section: Section, known: Mapping[str, InLayer], renamed: Mapping[str, str]) -> float | None:
-    """The share of the modules whose share in groups is just the expected one; None where one is lower."""
+def _holds(
+    section: Section, known: Mapping[str, InLayer], renamed: Mapping[str, str]
+) -> float | None:
+    """The share of the modules whose share in groups is just the expected one; None
+    where one is lower."""
     wanted = [module for module in section.modules if module.layer in renamed]
     equal = 0
     for module in wanted:
-        share = sum(in_pattern(known, renamed[module.layer]).values(), InLayer()).share
+        share = sum(
+            in_pattern(known, renamed[module.layer]).values(), InLayer()
+        ).share
         if share is None or share < module.coverage - 1e-9:
             return None
         equal += share - module.coverage < _ROUNDED

@@ -1,4 +1,5 @@
-"""Which sections hold for a run; and a model that has another name now, found by its groups."""
+"""Which sections hold for a run; and a model that has another name now, found by
+its groups."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ from fusiondoc.whole_files import read_within
 
 
 def sections_for(expectations: Expectations, report: Report) -> list[Section]:
-    """The sections that hold for the run. Where none does: those of a target that is not there any more and
-    whose groups are those of this run, each with ``renamed``.
+    """The sections that hold for the run. Where none does: those of a target that
+    is not there any more and whose groups are those of this run, each with
+    ``renamed``.
 
     Empty where nothing shows it, or more than one target fits as well.
     """
@@ -26,11 +28,12 @@ def sections_for(expectations: Expectations, report: Report) -> list[Section]:
 
 
 _Fit = tuple[bool, float]
-"""Whether every group of the sections is in the run, and how much of both is the same, from 0 to 1."""
+"""Whether every group of the sections is in the run, and how much of both is the
+same, from 0 to 1."""
 
 _LEAST_ALIKE = 0.5
-"""Share of equal groups above which a model of another name is taken for the renamed one, as ``compare`` does
-with files by their lines."""
+"""Share of equal groups above which a model of another name is taken for the
+renamed one, as ``compare`` does with files by their lines."""
 
 
 def _of_renamed(expectations: Expectations, report: Report) -> list[Section]:
@@ -39,8 +42,15 @@ def _of_renamed(expectations: Expectations, report: Report) -> list[Section]:
         return []  # the name of a log is that of no model
     targets: dict[str, list[Section]] = {}
     for section in expectations.sections:
-        if section.when.target and why_not(replace(section.when, target=()), report) is None:
-            gone = [name for name in section.when.target if not _exists(name, expectations, report)]
+        if (
+            section.when.target
+            and why_not(replace(section.when, target=()), report) is None
+        ):
+            gone = [
+                name
+                for name in section.when.target
+                if not _exists(name, expectations, report)
+            ]
             if len(gone) == 1:
                 renamed = _under(section, Renamed(gone[0], new))
                 targets.setdefault(gone[0], []).append(renamed)
@@ -53,7 +63,8 @@ def _of_renamed(expectations: Expectations, report: Report) -> list[Section]:
 
 
 def _under(section: Section, renamed: Renamed) -> Section:
-    """The section for the model of the new name, with the lines that it names in that file."""
+    """The section for the model of the new name, with the lines that it names in
+    that file."""
     old, new = _file(renamed.old), _file(renamed.new)
     groups = []
     for group in section.groups:
@@ -66,7 +77,9 @@ def _under(section: Section, renamed: Renamed) -> Section:
 
 
 def _fit(sections: Sequence[Section], report: Report) -> _Fit:
-    groups = [group for section in sections for group in section.groups if group.ops]
+    groups = [
+        group for section in sections for group in section.groups if group.ops
+    ]
     holds = bool(groups) and all(
         outcome.holds
         for section in sections
@@ -91,8 +104,8 @@ def _file(target: str) -> str:
 
 
 def _exists(target: str, expectations: Expectations, report: Report) -> bool:
-    """Whether the target of a section is still there, seen from here, from the file of expectations and from
-    the folder of the run."""
+    """Whether the target of a section is still there, seen from here, from the file
+    of expectations and from the folder of the run."""
     match = _TARGET.match(target)
     name = (match["name"] or match["of"]) if match is not None else None
     file = _file(target) or target
@@ -103,7 +116,11 @@ def _exists(target: str, expectations: Expectations, report: Report) -> bool:
             return True
         try:
             return (
-                re.search(rf"\b{re.escape(name)}\b", read_within(path).decode("utf-8", "replace")) is not None
+                re.search(
+                    rf"\b{re.escape(name)}\b",
+                    read_within(path).decode("utf-8", "replace"),
+                )
+                is not None
             )
         except (OSError, ValueError):
             return True

@@ -1,5 +1,5 @@
-"""The content of a file of expectations from the values of its keys, as the reader leaves them: keys with a
-problem are left out."""
+"""The content of a file of expectations from the values of its keys, as the reader
+leaves them: keys with a problem are left out."""
 
 from __future__ import annotations
 
@@ -33,13 +33,18 @@ from fusiondoc.expectations import (
 from fusiondoc.numbers import whole_number
 
 
-def build_section(values: Mapping[str, Any], node: yaml.Node, path: Path) -> Section:
-    """The section; ``values`` are as the reader leaves them, keys with a problem left out."""
+def build_section(
+    values: Mapping[str, Any], node: yaml.Node, path: Path
+) -> Section:
+    """The section; ``values`` are as the reader leaves them, keys with a problem
+    left out."""
     when = values.get("when") or {}
     findings = values.get("findings") or {}
     allow = findings.get("allow")
     run = build_run(values.get("run") or {})
-    targets = tuple(when.get("target", ())) or ((run.target,) if run.target is not None else ())
+    targets = tuple(when.get("target", ())) or (
+        (run.target,) if run.target is not None else ()
+    )
     return Section(
         name=values.get("name") or (f"section {int(path[-1]) + 1}" if path else ""),
         path=path,
@@ -51,17 +56,23 @@ def build_section(values: Mapping[str, Any], node: yaml.Node, path: Path) -> Sec
             target=targets,
         ),
         groups=tuple(
-            build_group(group, (*path, "groups", i)) for i, group in enumerate(values.get("groups", ()))
+            build_group(group, (*path, "groups", i))
+            for i, group in enumerate(values.get("groups", ()))
         ),
         modules=tuple(
             ModuleShare(
-                share["layer"], share["coverage"], yaml_text.position(share[""]), (*path, "modules", i)
+                share["layer"],
+                share["coverage"],
+                yaml_text.position(share[""]),
+                (*path, "modules", i),
             )
             for i, share in enumerate(values.get("modules", ()))
         ),
         number_of_groups=_count(values.get("number_of_groups")),
         max_fallbacks=values.get("max_fallbacks"),
-        not_fused=tuple(operators(values["not_fused"])) if values.get("not_fused") is not None else None,
+        not_fused=tuple(operators(values["not_fused"]))
+        if values.get("not_fused") is not None
+        else None,
         min_coverage=values.get("min_coverage"),
         speed=_speed(values),
         steps=StepLimits(
@@ -76,7 +87,10 @@ def build_section(values: Mapping[str, Any], node: yaml.Node, path: Path) -> Sec
             allow=None if allow is None else tuple(allow),
         ),
         compiled=build_compiled(values, path),
-        positions={str(key.value): yaml_text.position(key) for key, _ in yaml_text.items(node)},
+        positions={
+            str(key.value): yaml_text.position(key)
+            for key, _ in yaml_text.items(node)
+        },
         run=run,
     )
 
@@ -114,14 +128,17 @@ def build_compiled(values: Mapping[str, Any], path: Path) -> CompiledLimits:
 
 
 def build_group(values: Mapping[str, Any], path: Path = ()) -> GroupExpectation:
-    """A group from the values of its keys (``keys.GROUP``); the key "" is its node."""
+    """A group from the values of its keys (``keys.GROUP``); the key "" is its
+    node."""
     key = next((key for key in keys.ORDERS if key in values), "ops")
     exactly = values.get("exactly")
     node = values.get("")
     return GroupExpectation(
         ops=operators(values.get(key, ())),
         order=keys.ORDERS[key],
-        count=Count(exactly, exactly) if exactly is not None else Count(values.get("at_least", 1)),
+        count=Count(exactly, exactly)
+        if exactly is not None
+        else Count(values.get("at_least", 1)),
         phase=values.get("phase"),
         source=tuple(_source(text) for text in values.get("source", ())),
         function=values.get("function"),
@@ -136,7 +153,11 @@ def build_group(values: Mapping[str, Any], path: Path = ()) -> GroupExpectation:
 
 def build_run(values: Mapping[str, Any]) -> HowToRun:
     """How a section is run, from the values of its keys (``keys.RUN``)."""
-    options = {name: value for name, value in values.items() if name not in ("target", "python", "files")}
+    options = {
+        name: value
+        for name, value in values.items()
+        if name not in ("target", "python", "files")
+    }
     if "freeze" in options and not options["freeze"]:
         options["no_freeze"] = True
     for name, value in options.items():
@@ -148,7 +169,9 @@ def build_run(values: Mapping[str, Any]) -> HowToRun:
 
 def build_policy(values: Mapping[str, Any], node: yaml.Node) -> Policy:
     """The limits for all models, from the values of their keys (``keys.ALL``)."""
-    positions = {str(key.value): yaml_text.position(key) for key, _ in yaml_text.items(node)}
+    positions = {
+        str(key.value): yaml_text.position(key) for key, _ in yaml_text.items(node)
+    }
     if "no" in positions:
         positions["findings"] = positions["no"]
     return Policy(
@@ -178,7 +201,9 @@ def _limits(values: Mapping[str, Any]) -> Limits:
 def day(text: str | None) -> date | None:
     """The day in ISO 8601; None for a text that is none."""
     try:
-        return date.fromisoformat(text) if text and keys.fits("date", text) else None
+        return (
+            date.fromisoformat(text) if text and keys.fits("date", text) else None
+        )
     except ValueError:
         return None
 
@@ -189,7 +214,9 @@ def operators(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _in_full(name: str) -> str:
-    is_whole = "::" in name or "." in name or "^" in name  # te.ops.Name; ^name of a call into Python
+    is_whole = (
+        "::" in name or "." in name or "^" in name
+    )  # te.ops.Name; ^name of a call into Python
     return name if is_whole else f"aten::{name}"
 
 
@@ -204,7 +231,11 @@ def _count(value: Any) -> Count | None:
 
 
 def _speed(values: Mapping[str, Any]) -> Speed:
-    return Speed(values.get("min_peak"), values.get("min_gb_per_s"), values.get("tolerance") or 0.0)
+    return Speed(
+        values.get("min_peak"),
+        values.get("min_gb_per_s"),
+        values.get("tolerance") or 0.0,
+    )
 
 
 def _source(text: str) -> SourceRange:

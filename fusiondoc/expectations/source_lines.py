@@ -1,4 +1,5 @@
-"""Lines of the user's program that a report names, and the function and class around them."""
+"""Lines of the user's program that a report names, and the function and class
+around them."""
 
 from __future__ import annotations
 
@@ -26,20 +27,25 @@ def near(line: Source) -> str:
 
 
 def shown(node: OpNode | Unfused) -> str:
-    """The user's line, or the one that the log names instead; empty without either."""
+    """The user's line, or the one that the log names instead; empty without
+    either."""
     line = line_of(node)
     return near(line) if line else from_package(node.source or "")
 
 
 def is_in(line: Source | None, wanted: SourceRange) -> bool:
-    """Whether the line is in the range. The file may be named by the end of its path."""
+    """Whether the line is in the range. The file may be named by the end of its
+    path."""
     if line is None or not path_ends_with(line.file, wanted.file):
         return False
-    return wanted.first is None or wanted.first <= line.line <= (wanted.last or wanted.first)
+    return wanted.first is None or wanted.first <= line.line <= (
+        wanted.last or wanted.first
+    )
 
 
 def names_at(line: Source) -> tuple[str, str] | None:
-    """Qualified name of the innermost function around a line and of the innermost class ("" for none).
+    """Qualified name of the innermost function around a line and of the innermost
+    class ("" for none).
 
     None where the file is not at hand, or is no Python that this interpreter reads.
     """
@@ -67,13 +73,21 @@ _MOST_SOURCE = 1 << 20
 
 
 @lru_cache(maxsize=64)
-def _definitions(file: str, _changed: int, _size: int) -> tuple[tuple[int, int, str, bool], ...] | None:
-    """(first line, last line, qualified name, whether it is a class), outer ones first. Read again where the
-    file has changed."""
+def _definitions(
+    file: str, _changed: int, _size: int
+) -> tuple[tuple[int, int, str, bool], ...] | None:
+    """(first line, last line, qualified name, whether it is a class), outer ones
+    first. Read again where the file has changed."""
     try:
-        with warnings.catch_warnings():  # of the compiler, on literals such as "\\d"
+        with (
+            warnings.catch_warnings()
+        ):  # of the compiler, on literals such as "\\d"
             warnings.simplefilter("ignore")
-            tree = ast.parse(read_within(Path(file), _MOST_SOURCE)) if file.endswith(".py") else None
+            tree = (
+                ast.parse(read_within(Path(file), _MOST_SOURCE))
+                if file.endswith(".py")
+                else None
+            )
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     if tree is None:
@@ -84,10 +98,17 @@ def _definitions(file: str, _changed: int, _size: int) -> tuple[tuple[int, int, 
         parent, prefix = waiting.pop()
         for node in ast.iter_child_nodes(parent):
             inner = prefix
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            if isinstance(
+                node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+            ):
                 inner = f"{prefix}.{node.name}".lstrip(".")
                 found.append(
-                    (node.lineno, node.end_lineno or node.lineno, inner, isinstance(node, ast.ClassDef))
+                    (
+                        node.lineno,
+                        node.end_lineno or node.lineno,
+                        inner,
+                        isinstance(node, ast.ClassDef),
+                    )
                 )
             waiting.append((node, inner))
     return tuple(sorted(found, key=lambda span: (span[0], -span[1])))

@@ -1,4 +1,5 @@
-"""``--update``: a file of expectations brought in line with a report, everything else left as it was."""
+"""``--update``: a file of expectations brought in line with a report, everything
+else left as it was."""
 
 from __future__ import annotations
 
@@ -7,7 +8,14 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations import Count, Expectations, Path, Section, is_in_layer, yaml_text
+from fusiondoc.expectations import (
+    Count,
+    Expectations,
+    Path,
+    Section,
+    is_in_layer,
+    yaml_text,
+)
 from fusiondoc.expectations.assignment import specialised_once
 from fusiondoc.expectations.keys import ORDERS, fits
 from fusiondoc.expectations.match import check, lacks_backward
@@ -32,7 +40,8 @@ _ROUNDS = 4
 
 
 def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> str:
-    """The text with which the report holds, and in which no group of the report is left out.
+    """The text with which the report holds, and in which no group of the report is
+    left out.
 
     ``only`` names sections to update whatever run they are for.
 
@@ -53,11 +62,17 @@ def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> s
     sections = _chosen(expectations, report, only)
     try:
         if not sections:
-            return _proved(_with_section(text, expectations, report), name, report, only)
+            return _proved(
+                _with_section(text, expectations, report), name, report, only
+            )
         for section in sections:
             text = _under_its_name(text, section)
         for section in sections:
-            now = next(known for known in loads(text, name).sections if known.path == section.path)
+            now = next(
+                known
+                for known in loads(text, name).sections
+                if known.path == section.path
+            )
             text = _section(text, name, now, report)
         return _proved(text, name, report, only)
     except CannotEdit as reason:
@@ -68,7 +83,8 @@ def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> s
 
 
 def refuse_what_cannot_be_edited(text: str, name: str) -> None:
-    """UsageError for a file that --update will not edit whatever is found: known before anything runs."""
+    """UsageError for a file that --update will not edit whatever is found: known
+    before anything runs."""
     repeated = yaml_text.first_alias(text)
     if repeated is not None:
         alias, line, anchored = repeated
@@ -79,8 +95,11 @@ def refuse_what_cannot_be_edited(text: str, name: str) -> None:
         )
 
 
-def refuse_to_drop_backward(text: str, name: str, report: Report, only: Sequence[str] = ()) -> None:
-    """UsageError where the file has groups of backward passes and the run had none: they would be lost."""
+def refuse_to_drop_backward(
+    text: str, name: str, report: Report, only: Sequence[str] = ()
+) -> None:
+    """UsageError where the file has groups of backward passes and the run had none:
+    they would be lost."""
     sections = _chosen(loads(text, name), report, only)
     if any(lacks_backward(section, report) for section in sections):
         raise UsageError(
@@ -91,7 +110,9 @@ def refuse_to_drop_backward(text: str, name: str, report: Report, only: Sequence
 
 def _with_section(text: str, expectations: Expectations, report: Report) -> str:
     if not expectations.sections or not expectations.sections[0].path:
-        raise CannotEdit("its one section is for another run; put it under 'sections:' to add one")
+        raise CannotEdit(
+            "its one section is for another run; put it under 'sections:' to add one"
+        )
     return yaml_text.append(text, ("sections",), section_lines(report))
 
 
@@ -106,7 +127,9 @@ def _section(text: str, name: str, section: Section, report: Report) -> str:
         text = _groups(text, section, outcomes, report)
         if text == before:
             break
-        section = next(s for s in loads(text, name).sections if s.path == section.path)
+        section = next(
+            s for s in loads(text, name).sections if s.path == section.path
+        )
     return text
 
 
@@ -125,10 +148,14 @@ def _under_its_name(text: str, section: Section) -> str:
     if section.name == section_name(renamed.old, section.when.fuser[:1]):
         name = section_name(renamed.new, section.when.fuser[:1])
         text = yaml_text.set_value(text, (*section.path, "name"), quoted(name))
-    before = next(known for known in loads(text, "").sections if known.path == section.path)
+    before = next(
+        known for known in loads(text, "").sections if known.path == section.path
+    )
     for group, old in zip(section.groups, before.groups):
         if group.source != old.source:
-            text = _set_names(text, group.path, {"source": tuple(map(str, group.source))})
+            text = _set_names(
+                text, group.path, {"source": tuple(map(str, group.source))}
+            )
     return text
 
 
@@ -141,7 +168,8 @@ def _renamed(text: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def _set_names(text: str, path: Path, names: Mapping[str, Sequence[str]]) -> str:
-    """New values for keys of an expectation: alone, or in a list as they were or have to be."""
+    """New values for keys of an expectation: alone, or in a list as they were or
+    have to be."""
     for key, values in names.items():
         if key == "ops":
             text = _set_operators(text, path, values)
@@ -154,36 +182,56 @@ def _set_names(text: str, path: Path, names: Mapping[str, Sequence[str]]) -> str
 
 
 def _set_operators(text: str, path: Path, ops: Sequence[str]) -> str:
-    """The operators of an expectation of a group, under its own key and as they were written."""
-    keys = [key for key in ORDERS if yaml_text.value(text, (*path, key)) is not None]
+    """The operators of an expectation of a group, under its own key and as they
+    were written."""
+    keys = [
+        key for key in ORDERS if yaml_text.value(text, (*path, key)) is not None
+    ]
     at = (*path, keys[0]) if keys else path  # else a plain list
     if not any("::" in name for name in yaml_text.value(text, at) or ()):
         ops = [without_namespace(op) for op in ops]
     return yaml_text.set_value(text, at, ops)
 
 
-def _chosen(expectations: Expectations, report: Report, only: Sequence[str]) -> list[Section]:
+def _chosen(
+    expectations: Expectations, report: Report, only: Sequence[str]
+) -> list[Section]:
     if only:
-        return [section for section in expectations.sections if section.name in only]
+        return [
+            section for section in expectations.sections if section.name in only
+        ]
     return sections_for(expectations, report)
 
 
 def _proved(text: str, name: str, report: Report, only: Sequence[str]) -> str:
-    """The text, if it reads as the expectations that it should hold. PyYAML reads it again, so a wrong edit
-    cannot get out."""
+    """The text, if it reads as the expectations that it should hold. PyYAML reads
+    it again, so a wrong edit cannot get out."""
     try:
         sections = _chosen(loads(text, name), report, only)
     except UsageError as error:
-        raise CannotEdit(f"the change would not be read again ({error.message.splitlines()[0]})") from None
-    broken = [outcome.text for section in sections for outcome in check(section, report) if not outcome.holds]
+        raise CannotEdit(
+            f"the change would not be read again ({error.message.splitlines()[0]})"
+        ) from None
+    broken = [
+        outcome.text
+        for section in sections
+        for outcome in check(section, report)
+        if not outcome.holds
+    ]
     if broken or not sections:
-        raise CannotEdit(f"it would still be broken: {broken[0] if broken else 'no section applies'}")
+        raise CannotEdit(
+            f"it would still be broken: {broken[0] if broken else 'no section applies'}"
+        )
     return text
 
 
-def _groups(text: str, section: Section, outcomes: Sequence[Outcome], report: Report) -> str:
+def _groups(
+    text: str, section: Section, outcomes: Sequence[Outcome], report: Report
+) -> str:
     path = (*section.path, "groups")
-    of_groups = [outcome for outcome in outcomes if outcome.path[: len(path)] == path]
+    of_groups = [
+        outcome for outcome in outcomes if outcome.path[: len(path)] == path
+    ]
     if not of_groups:
         return text
     claimed = {name for outcome in of_groups for name in outcome.groups}
@@ -208,7 +256,9 @@ def _groups(text: str, section: Section, outcomes: Sequence[Outcome], report: Re
 
 def _unnamed_groups(report: Report, claimed: Container[str]) -> list[list[str]]:
     """The lines of items for the groups that no expectation has."""
-    return items_of_groups(report, [group for group in report.groups if group.id not in claimed])
+    return items_of_groups(
+        report, [group for group in report.groups if group.id not in claimed]
+    )
 
 
 def _first_of(group: Group) -> str:
@@ -219,14 +269,21 @@ def _first_of(group: Group) -> str:
 def _what_it_became(outcome: Outcome) -> Group | None:
     """The nearest group, if it has more than half of the expected operators."""
     near = outcome.near
-    if near is None or near.group is None or len(near.shared) * 2 <= len(near.wanted.ops):
+    if (
+        near is None
+        or near.group is None
+        or len(near.shared) * 2 <= len(near.wanted.ops)
+    ):
         return None
     return near.group
 
 
-def _renamed_modules(text: str, section: Section, outcomes: Sequence[Outcome], report: Report) -> str:
-    """Where a module of the section is not in the run any more, those that no item names are added: it may
-    have another name now, and what is taken out is not watched any more."""
+def _renamed_modules(
+    text: str, section: Section, outcomes: Sequence[Outcome], report: Report
+) -> str:
+    """Where a module of the section is not in the run any more, those that no item
+    names are added: it may have another name now, and what is taken out is not
+    watched any more."""
     path = (*section.path, "modules")
     absent = {
         outcome.path
@@ -235,22 +292,30 @@ def _renamed_modules(text: str, section: Section, outcomes: Sequence[Outcome], r
     }
     if not absent:
         return text
-    patterns = [module.layer for module in section.modules if module.path not in absent]
+    patterns = [
+        module.layer for module in section.modules if module.path not in absent
+    ]
     for layer, lines in module_items(report):
-        if not any(is_in_layer(layer, pattern) or pattern.startswith(f"{layer}.") for pattern in patterns):
+        if not any(
+            is_in_layer(layer, pattern) or pattern.startswith(f"{layer}.")
+            for pattern in patterns
+        ):
             text = yaml_text.append(text, path, lines)
     return text
 
 
 def _take_out(text: str, section: Section, outcome: Outcome, report: Report) -> str:
-    """Remove an expectation; a section that would hold nothing gets the number of groups."""
+    """Remove an expectation; a section that would hold nothing gets the number of
+    groups."""
     try:
         trial = yaml_text.remove(text, outcome.path)
         loads(trial, "")
         return trial
     except (CannotEdit, UsageError):
         number = specialised_once(report)
-        text = yaml_text.add_key(text, section.path, [f"number_of_groups: {number}"])
+        text = yaml_text.add_key(
+            text, section.path, [f"number_of_groups: {number}"]
+        )
         return yaml_text.remove(text, outcome.path)
 
 
@@ -265,10 +330,13 @@ def _count(text: str, outcome: Outcome) -> str:
 
 
 def _as_found(text: str, outcome: Outcome, group: Group) -> str:
-    """The expectation as the nearest group is: only the operators, if nothing else is different."""
+    """The expectation as the nearest group is: only the operators, if nothing else
+    is different."""
     near = outcome.near
     assert near is not None
-    key = {"sequence": "ops", "set": "set", "contains": "contains"}[near.wanted.order]
+    key = {"sequence": "ops", "set": "set", "contains": "contains"}[
+        near.wanted.order
+    ]
     ops: Sequence[str] = group.ops
     if key == "set":
         ops = tuple(dict.fromkeys(ops))
@@ -292,7 +360,9 @@ def _whole(text: str, section: Section, outcomes: Sequence[Outcome]) -> str:
         else:
             text = changed
     for outcome in sorted(
-        gone.values(), key=lambda outcome: [str(part).zfill(6) for part in outcome.path], reverse=True
+        gone.values(),
+        key=lambda outcome: [str(part).zfill(6) for part in outcome.path],
+        reverse=True,
     ):
         text = yaml_text.remove(text, outcome.path)
     return text
@@ -302,13 +372,26 @@ def _key_of_whole(outcome: Outcome) -> str | None:
     """The key of an expectation of the whole report; None of a group."""
     if "groups" in outcome.path:
         return None
-    known = (*_LIMITS, "modules", "not_fused", "findings", "one_kernel", "compiled_graphs", "may_fall_back")
+    known = (
+        *_LIMITS,
+        "modules",
+        "not_fused",
+        "findings",
+        "one_kernel",
+        "compiled_graphs",
+        "may_fall_back",
+    )
     # The innermost: a limit of a graph is set as one of the whole report is.
-    return next((str(part) for part in reversed(outcome.path) if part in known), None)
+    return next(
+        (str(part) for part in reversed(outcome.path) if part in known), None
+    )
 
 
-def _with_found(text: str, key: str, section: Section, outcome: Outcome) -> str | None:
-    """The text with the found value instead of the expected one; None where it has to go."""
+def _with_found(
+    text: str, key: str, section: Section, outcome: Outcome
+) -> str | None:
+    """The text with the found value instead of the expected one; None where it has
+    to go."""
     value = outcome.value
     if key == "findings":
         return _with_findings(text, outcome) if "allow" in outcome.path else None

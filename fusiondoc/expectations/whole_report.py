@@ -9,23 +9,49 @@ from fusiondoc.expectations import Count, ModuleShare, Section, is_in_layer
 from fusiondoc.expectations.assignment import Assignment, specialised_once
 from fusiondoc.expectations.compiled_runs import check_compiled
 from fusiondoc.expectations.missing_in_words import without_namespace
-from fusiondoc.expectations.near_miss import percent, short, show_speed, speed_of, too_slow
-from fusiondoc.expectations.outcome import Make, Outcome, new_name, nothing_fused, unknown_without_plan
+from fusiondoc.expectations.near_miss import (
+    percent,
+    short,
+    show_speed,
+    speed_of,
+    too_slow,
+)
+from fusiondoc.expectations.outcome import (
+    Make,
+    Outcome,
+    new_name,
+    nothing_fused,
+    unknown_without_plan,
+)
 from fusiondoc.expectations.source_lines import shown as shown_line
-from fusiondoc.model.operator_places import InLayer, module_tree, operators_by_layer, outside
+from fusiondoc.model.operator_places import (
+    InLayer,
+    module_tree,
+    operators_by_layer,
+    outside,
+)
 from fusiondoc.model.report import SEVERITIES, Finding, Report, Unfused
 from fusiondoc.model.runs import FUSIBLE, GROUPS, Steps
 
 
-def check_whole(section: Section, written: Section, report: Report, groups: Assignment) -> Iterable[Outcome]:
+def check_whole(
+    section: Section, written: Section, report: Report, groups: Assignment
+) -> Iterable[Outcome]:
     """One outcome for each expectation but those of groups.
 
-    Args:
-        written: the section as its file has it; ``section`` has the names that modules have in this run.
-        groups: the groups of the report, by the expectations of the section.
+    Args: written: the section as its file has it; ``section`` has the names that
+        modules have in this run. groups: the groups of the report, by the
+        expectations of the section.
     """
 
-    def outcome(key: str, holds: bool, expected: str, found: str, why: str | None, value: object) -> Outcome:
+    def outcome(
+        key: str,
+        holds: bool,
+        expected: str,
+        found: str,
+        why: str | None,
+        value: object,
+    ) -> Outcome:
         return Outcome(
             section.name,
             (*section.path, key),
@@ -55,43 +81,71 @@ def check_whole(section: Section, written: Section, report: Report, groups: Assi
 def _fallbacks(most: int, report: Report, outcome: Make) -> Outcome:
     count = report.times_fallen_back
     unknown = unknown_without_plan(report) if not count else None
-    error = next((fallback.error for fallback in report.fallbacks if fallback.error), None)
-    groups = ", ".join(sorted({fallback.group for fallback in report.fallbacks if fallback.group}))
+    error = next(
+        (fallback.error for fallback in report.fallbacks if fallback.error), None
+    )
+    groups = ", ".join(
+        sorted({fallback.group for fallback in report.fallbacks if fallback.group})
+    )
     found = f"{count} (of {groups})" if groups else str(count)
     holds = unknown is None and count <= most
     expected = f"at most {most} fallbacks"
-    return outcome("max_fallbacks", holds, expected, unknown or found, error if count else None, count)
+    return outcome(
+        "max_fallbacks",
+        holds,
+        expected,
+        unknown or found,
+        error if count else None,
+        count,
+    )
 
 
-def _coverage(least: float, known: Sequence[str] | None, report: Report, outcome: Make) -> Outcome:
+def _coverage(
+    least: float, known: Sequence[str] | None, report: Report, outcome: Make
+) -> Outcome:
     part = report.coverage.fraction
     holds = part is not None and part >= least - 1e-9
     found = percent(part) if part is not None else _no_share(report)
     why = None if holds else _left_out(report, known)
-    return outcome("min_coverage", holds, f"a coverage of {percent(least)}", found, why, part)
+    return outcome(
+        "min_coverage", holds, f"a coverage of {percent(least)}", found, why, part
+    )
 
 
-def _number_of_groups(wanted: Count, report: Report, found: Assignment, outcome: Make) -> Outcome:
+def _number_of_groups(
+    wanted: Count, report: Report, found: Assignment, outcome: Make
+) -> Outcome:
     number = specialised_once(report)
     note = _more_of_the_same(wanted, number, found)
     holds = wanted.holds(number) or note is not None
     unknown = unknown_without_plan(report) if holds else None
     why = None if number or unknown is not None else nothing_fused(report)
-    ids = ", ".join(group.id for group in report.groups if group.respecialises is None)
+    ids = ", ".join(
+        group.id for group in report.groups if group.respecialises is None
+    )
     numbered = f"{number} ({ids})" if 0 < number <= _MOST_LISTED else str(number)
-    expected = f"{wanted} group" if str(wanted).endswith(" 1") or str(wanted) == "1" else f"{wanted} groups"
+    expected = (
+        f"{wanted} group"
+        if str(wanted).endswith(" 1") or str(wanted) == "1"
+        else f"{wanted} groups"
+    )
     holds = holds and unknown is None
-    made = outcome("number_of_groups", holds, expected, unknown or numbered, why, number)
+    made = outcome(
+        "number_of_groups", holds, expected, unknown or numbered, why, number
+    )
     return replace(made, note=note)
 
 
 def _more_of_the_same(wanted: Count, number: int, found: Assignment) -> str | None:
-    """The note on a number written alone, as --update did it, where all groups beyond it are more of those
-    that the file names: these are no loss. Else None."""
+    """The note on a number written alone, as --update did it, where all groups
+    beyond it are more of those that the file names: these are no loss. Else
+    None."""
     if not wanted.plain or wanted.at_most is None or number <= wanted.at_most:
         return None
     more = number - wanted.at_most
-    equal = [matched for matched in found.matched if matched.is_whole and matched.more]
+    equal = [
+        matched for matched in found.matched if matched.is_whole and matched.more
+    ]
     if sum(matched.more for matched in equal) < more:
         return None
     names = "; ".join(short(matched.wanted.ops) for matched in equal)
@@ -102,10 +156,16 @@ _MOST_LISTED = 12
 
 
 def _module(
-    wanted: ModuleShare, written: ModuleShare, report: Report, section: str, known: Sequence[str] | None
+    wanted: ModuleShare,
+    written: ModuleShare,
+    report: Report,
+    section: str,
+    known: Sequence[str] | None,
 ) -> Outcome:
     inside = {
-        layer: has for layer, has in operators_by_layer(report).items() if is_in_layer(layer, wanted.layer)
+        layer: has
+        for layer, has in operators_by_layer(report).items()
+        if is_in_layer(layer, wanted.layer)
     }
     total = sum(inside.values(), InLayer())
     part = total.share if report.coverage.is_known else None
@@ -116,7 +176,11 @@ def _module(
         found, why = "no operator of that module", _modules_of(report)
     else:
         found = f"{percent(part)}, {total.fused} of {total.fused + total.unfused} operators"
-        rows = [row for row in outside(report) if any(layer in inside for layer in row.layers)]
+        rows = [
+            row
+            for row in outside(report)
+            if any(layer in inside for layer in row.layers)
+        ]
         why = _not_fused(rows, known)
     renamed = wanted.layer != written.layer
     return Outcome(
@@ -139,15 +203,21 @@ def _modules_of(report: Report) -> str:
 
 def _no_share(report: Report) -> str:
     unknown = report.coverage.unknown
-    return f"unknown: {unknown}" if unknown is not None else "nothing that a fuser can fuse"
+    return (
+        f"unknown: {unknown}"
+        if unknown is not None
+        else "nothing that a fuser can fuse"
+    )
 
 
 _NOT_COUNTED = ("FD201", "FD211", "FD233", "FD235", "FD236")
-"""Reasons of operators that no share of coverage counts: the fuser has no rule for them."""
+"""Reasons of operators that no share of coverage counts: the fuser has no rule for
+them."""
 
 
 def _left_out(report: Report, known: Sequence[str] | None) -> str | None:
-    """The operators that the coverage lacks, and those that keep them out of groups."""
+    """The operators that the coverage lacks, and those that keep them out of
+    groups."""
     if not report.coverage.is_known:
         return None
     rows = outside(report)
@@ -162,34 +232,52 @@ def _new(rows: Sequence[Unfused], known: Sequence[str] | None) -> list[Unfused]:
 
 
 def _not_fused(rows: Sequence[Unfused], known: Sequence[str] | None) -> str | None:
-    """The operators that are newly outside groups, if the file names those that were; else all that are
-    outside."""
+    """The operators that are newly outside groups, if the file names those that
+    were; else all that are outside."""
     shown = _new(rows, known) or rows
     if not shown:
         return None
     texts = _some(_codes_and_positions(shown))
-    return f"not fused are {texts}" if shown is rows else f"newly outside groups: {texts}"
+    return (
+        f"not fused are {texts}"
+        if shown is rows
+        else f"newly outside groups: {texts}"
+    )
 
 
-def _operators_outside(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
+def _operators_outside(
+    section: Section, report: Report, outcome: Make
+) -> Iterable[Outcome]:
     """Whether only known operators are outside groups."""
     known = section.not_fused
     if known is None:
         return
     names = ", ".join(map(without_namespace, known))
-    expected = f"no operator but {names} outside groups" if known else "no operator outside groups"
+    expected = (
+        f"no operator but {names} outside groups"
+        if known
+        else "no operator outside groups"
+    )
     unknown = (
-        unknown_without_plan(report) if report.coverage.is_known else f"unknown: {report.coverage.unknown}"
+        unknown_without_plan(report)
+        if report.coverage.is_known
+        else f"unknown: {report.coverage.unknown}"
     )
     if unknown is not None:
         yield outcome("not_fused", False, expected, unknown, None, None)
         return
     rows = outside(report)
     new = _new(rows, known)
-    found = _some(_codes_and_positions(new)) if new else "no other" if known else "none"
+    found = (
+        _some(_codes_and_positions(new)) if new else "no other" if known else "none"
+    )
     kinds = {row.op for row in new}
-    why = new[0].reason.text if len(kinds) == 1 else None  # its code and line are in what was found
-    yield outcome("not_fused", not new, expected, found, why, sorted({row.op for row in rows}))
+    why = (
+        new[0].reason.text if len(kinds) == 1 else None
+    )  # its code and line are in what was found
+    yield outcome(
+        "not_fused", not new, expected, found, why, sorted({row.op for row in rows})
+    )
 
 
 def _codes_and_positions(rows: Sequence[Unfused]) -> list[str]:
@@ -197,28 +285,51 @@ def _codes_and_positions(rows: Sequence[Unfused]) -> list[str]:
     first: dict[str, Unfused] = {}
     for row in rows:
         first.setdefault(f"{without_namespace(row.op)} ({row.reason.code}", row)
-    return [", ".join(filter(None, (name, shown_line(row)))) + ")" for name, row in first.items()]
+    return [
+        ", ".join(filter(None, (name, shown_line(row)))) + ")"
+        for name, row in first.items()
+    ]
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MOST_NAMED]) + (" and others" if len(names) > _MOST_NAMED else "")
+    return ", ".join(names[:_MOST_NAMED]) + (
+        " and others" if len(names) > _MOST_NAMED else ""
+    )
 
 
 def _speed(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
     speed = section.speed
-    # The share of a kernel that moves too little to be bound by the memory is not meaningful.
-    kernels = [kernel for kernel in report.kernels if kernel.bound != "launch"] or list(report.kernels)
+    # The share of a kernel that moves too little to be bound by the memory is not
+    # meaningful.
+    kernels = [
+        kernel for kernel in report.kernels if kernel.bound != "launch"
+    ] or list(report.kernels)
     for key, limit, alone in (
         ("min_peak", speed.peak, replace(speed, gb_per_s=None)),
         ("min_gb_per_s", speed.gb_per_s, replace(speed, peak=None)),
     ):
         if limit is None:
             continue
-        values = [v for v in (speed_of(kernel, key) for kernel in kernels) if v is not None]
+        values = [
+            v
+            for v in (speed_of(kernel, key) for kernel in kernels)
+            if v is not None
+        ]
         slow = too_slow(kernels, alone)
-        shown = f"{show_speed(min(values), key)} in the slowest" if values else "no measurement"
+        shown = (
+            f"{show_speed(min(values), key)} in the slowest"
+            if values
+            else "no measurement"
+        )
         expected = f"{show_speed(limit, key)} in every kernel"
-        yield outcome(key, not slow, expected, shown, "; ".join(slow) or None, min(values, default=None))
+        yield outcome(
+            key,
+            not slow,
+            expected,
+            shown,
+            "; ".join(slow) or None,
+            min(values, default=None),
+        )
 
 
 def _steps(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
@@ -229,12 +340,35 @@ def _steps(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]
         groups, unfused = steps.share(GROUPS), steps.share(FUSIBLE)
         if steps.could_save_ms is not None and steps.ms:
             saved = steps.could_save_ms / steps.ms
-    unknown = report.steps_note or "no profile: check a TARGET, or a capture of diagnose --time"
+    unknown = (
+        report.steps_note
+        or "no profile: check a TARGET, or a capture of diagnose --time"
+    )
     for key, limit, value, what in (
-        ("max_step_ms", limits.max_ms, steps.ms if steps else None, "a step of at most {} ms"),
-        ("min_groups_share", limits.min_groups, groups, "groups take at least {} of a step"),
-        ("max_unfused_share", limits.max_unfused, unfused, "what could fuse takes at most {} of a step"),
-        ("max_could_save", limits.max_could_save, saved, "fusing the rest saves at most {} of a step"),
+        (
+            "max_step_ms",
+            limits.max_ms,
+            steps.ms if steps else None,
+            "a step of at most {} ms",
+        ),
+        (
+            "min_groups_share",
+            limits.min_groups,
+            groups,
+            "groups take at least {} of a step",
+        ),
+        (
+            "max_unfused_share",
+            limits.max_unfused,
+            unfused,
+            "what could fuse takes at most {} of a step",
+        ),
+        (
+            "max_could_save",
+            limits.max_could_save,
+            saved,
+            "fusing the rest saves at most {} of a step",
+        ),
     ):
         if limit is None:
             continue
@@ -245,7 +379,14 @@ def _steps(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]
             continue
         found = f"{value:.4g} ms" if in_ms else percent(value)
         holds = _is_within(value, limit, is_lowest=key == "min_groups_share")
-        yield outcome(key, holds, expected, found, None if holds else _largest_parts(steps), value)
+        yield outcome(
+            key,
+            holds,
+            expected,
+            found,
+            None if holds else _largest_parts(steps),
+            value,
+        )
 
 
 def _is_within(value: float, limit: float, is_lowest: bool) -> bool:
@@ -253,20 +394,34 @@ def _is_within(value: float, limit: float, is_lowest: bool) -> bool:
 
 
 def _largest_parts(steps: Steps) -> str:
-    parts = [f"{part.what} {percent(part.share)}" for part in steps.parts[:_MOST_NAMED]]
+    parts = [
+        f"{part.what} {percent(part.share)}" for part in steps.parts[:_MOST_NAMED]
+    ]
     return f"a step is {', '.join(parts)}"
 
 
 def is_named(finding: Finding, name: str) -> bool:
-    """Whether a finding is the one, or of the severity or the family, that a file names."""
+    """Whether a finding is the one, or of the severity or the family, that a file
+    names."""
     if name in SEVERITIES:
         return finding.severity == name
-    return finding.code == name or (name.endswith("xx") and finding.code.startswith(name[:3]))
+    return finding.code == name or (
+        name.endswith("xx") and finding.code.startswith(name[:3])
+    )
 
 
 def _findings(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
-    def of_finding(key: str, index: int, holds: bool, expected: str, hits: Sequence[Finding]) -> Outcome:
-        made = outcome("findings", holds, expected, _codes(hits), _say(hits) if not holds else None, hits)
+    def of_finding(
+        key: str, index: int, holds: bool, expected: str, hits: Sequence[Finding]
+    ) -> Outcome:
+        made = outcome(
+            "findings",
+            holds,
+            expected,
+            _codes(hits),
+            _say(hits) if not holds else None,
+            hits,
+        )
         return replace(made, path=(*made.path, key, index))
 
     wanted = section.findings
@@ -277,8 +432,14 @@ def _findings(section: Section, report: Report, outcome: Make) -> Iterable[Outco
         hits = [f for f in report.findings if is_named(f, name)]
         yield of_finding("forbid", i, not hits, f"no finding {name}", hits)
     if wanted.allow is not None:
-        hits = [f for f in report.findings if not any(is_named(f, name) for name in wanted.allow)]
-        yield of_finding("allow", 0, not hits, f"no findings but {', '.join(wanted.allow)}", hits)
+        hits = [
+            f
+            for f in report.findings
+            if not any(is_named(f, name) for name in wanted.allow)
+        ]
+        yield of_finding(
+            "allow", 0, not hits, f"no findings but {', '.join(wanted.allow)}", hits
+        )
 
 
 def _codes(findings: Sequence[Finding]) -> str:

@@ -1,8 +1,9 @@
-"""YAML text with positions: to nodes and plain values, problems that name line and column, and changes of
-the text that leave all else as it is: comments, order, line ends.
+"""YAML text with positions: to nodes and plain values, problems that name line and
+column, and changes of the text that leave all else as it is: comments, order, line
+ends.
 
-A change takes the text and the path of a node and gives the new text. Positions are those of PyYAML's
-marks.
+A change takes the text and the path of a node and gives the new text. Positions are
+those of PyYAML's marks.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ _MOST_SHOWN = 10
 class Problems:
     """The mistakes in a file, in the order of its lines; raised together."""
 
-    def __init__(self, file: str, in_words: Callable[[Position], str] | None = None) -> None:
-        """``in_words``: how a message names a position, if not as ``file:line:column``."""
+    def __init__(
+        self, file: str, in_words: Callable[[Position], str] | None = None
+    ) -> None:
+        """``in_words``: how a message names a position, if not as
+        ``file:line:column``."""
         self._file = file
         self._in_words = in_words or self._of_file
         self._found: list[tuple[int, int, str]] = []
@@ -36,7 +40,9 @@ class Problems:
         if not self._found:
             return
         found = sorted(set(self._found))
-        lines = [f"{self._in_words(Position(*at))}: {message}" for *at, message in found]
+        lines = [
+            f"{self._in_words(Position(*at))}: {message}" for *at, message in found
+        ]
         if len(lines) > _MOST_SHOWN:
             lines[_MOST_SHOWN:] = [f"and {len(lines) - _MOST_SHOWN} more"]
         raise UsageError("\n".join(lines), hint)
@@ -51,8 +57,8 @@ def position(node: yaml.Node) -> Position:
 
 
 def compose(text: str, file: str) -> yaml.Node | None:
-    """The root node; None for a file with no content. UsageError for a text that is no YAML, with its
-    position."""
+    """The root node; None for a file with no content. UsageError for a text that is
+    no YAML, with its position."""
     try:
         root = yaml.compose(text, Loader=_Loader)
         if root is not None and _expanded(root) > _MOST_NODES:
@@ -65,11 +71,19 @@ def compose(text: str, file: str) -> yaml.Node | None:
         mark = error.problem_mark or error.context_mark
         position = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         began = error.context_mark
-        since = f" ({error.context} that begins at {began.line + 1}:{began.column + 1})" if began else ""
-        raise UsageError(f"{file}{position}: {error.problem or 'not YAML'}{since}", _HINT) from None
+        since = (
+            f" ({error.context} that begins at {began.line + 1}:{began.column + 1})"
+            if began
+            else ""
+        )
+        raise UsageError(
+            f"{file}{position}: {error.problem or 'not YAML'}{since}", _HINT
+        ) from None
     except yaml.YAMLError as error:
         position = ""
-        if isinstance(error, yaml.reader.ReaderError) and isinstance(error.position, int):
+        if isinstance(error, yaml.reader.ReaderError) and isinstance(
+            error.position, int
+        ):
             before = text[: error.position]
             position = f":{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
         reason = getattr(error, "reason", None) or "not YAML"
@@ -82,16 +96,19 @@ _HINT = "It is read as YAML: keys and values with a colon and a space between th
 
 
 _MOST_NESTED = 200
-"""Brackets in brackets; expectations have four. PyYAML looks at all that are open for each token, so that a
-thousand take seconds."""
+"""Brackets in brackets; expectations have four. PyYAML looks at all that are open
+for each token, so that a thousand take seconds."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Reports at once, with the position, that brackets are nested deeper than it can go."""
+    """Reports at once, with the position, that brackets are nested deeper than it
+    can go."""
 
     def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
         if self.flow_level >= _MOST_NESTED:
-            raise yaml.scanner.ScannerError(None, None, "brackets nested too deeply", self.get_mark())
+            raise yaml.scanner.ScannerError(
+                None, None, "brackets nested too deeply", self.get_mark()
+            )
         super().fetch_flow_collection_start(token)
 
 
@@ -100,8 +117,8 @@ _MOST_NODES = 200_000
 
 
 def _expanded(root: yaml.Node) -> int:
-    """The values of a document with its aliases written out, without writing them out; an alias inside what
-    it names counts as too many."""
+    """The values of a document with its aliases written out, without writing them
+    out; an alias inside what it names counts as too many."""
     sizes: dict[int, int] = {}
 
     def size(node: yaml.Node) -> int:
@@ -109,8 +126,16 @@ def _expanded(root: yaml.Node) -> int:
         if known is not None:
             return known
         sizes[id(node)] = _MOST_NODES + 1  # of itself, while it is counted
-        parts = node.value if isinstance(node, (yaml.SequenceNode, yaml.MappingNode)) else ()
-        inner = [word for part in parts for word in (part if isinstance(part, tuple) else (part,))]
+        parts = (
+            node.value
+            if isinstance(node, (yaml.SequenceNode, yaml.MappingNode))
+            else ()
+        )
+        inner = [
+            word
+            for part in parts
+            for word in (part if isinstance(part, tuple) else (part,))
+        ]
         total = min(1 + sum(map(size, inner)), _MOST_NODES + 1)
         sizes[id(node)] = total
         return total
@@ -119,15 +144,20 @@ def _expanded(root: yaml.Node) -> int:
 
 
 def kind(node: yaml.Node) -> str:
-    """The kind of a node, in words of YAML: mapping, list, text, number, true or false, nothing."""
+    """The kind of a node, in words of YAML: mapping, list, text, number, true or
+    false, nothing."""
     if isinstance(node, yaml.MappingNode):
         return "mapping"
     if isinstance(node, yaml.SequenceNode):
         return "list"
     name = str(node.tag).rpartition(":")[2]
-    return {"str": "text", "int": "number", "float": "number", "bool": "bool", "null": "nothing"}.get(
-        name, name
-    )
+    return {
+        "str": "text",
+        "int": "number",
+        "float": "number",
+        "bool": "bool",
+        "null": "nothing",
+    }.get(name, name)
 
 
 def number(node: yaml.Node) -> float | None:
@@ -144,12 +174,21 @@ def number(node: yaml.Node) -> float | None:
 
 def text(node: yaml.Node) -> str | None:
     """The text of a scalar that is text; None for numbers and all else."""
-    return str(node.value) if isinstance(node, yaml.ScalarNode) and kind(node) == "text" else None
+    return (
+        str(node.value)
+        if isinstance(node, yaml.ScalarNode) and kind(node) == "text"
+        else None
+    )
 
 
 def plain_value(node: yaml.Node) -> str | None:
     """Text, a number or a truth value, as it is written; None for all else."""
-    if not isinstance(node, yaml.ScalarNode) or kind(node) not in ("text", "number", "bool", "timestamp"):
+    if not isinstance(node, yaml.ScalarNode) or kind(node) not in (
+        "text",
+        "number",
+        "bool",
+        "timestamp",
+    ):
         return None
     return str(node.value)
 
@@ -173,7 +212,11 @@ def at(root: yaml.Node, path: Path) -> yaml.Node | None:
     for part in path:
         if isinstance(node, yaml.MappingNode):
             node = next((v for k, v in node.value if k.value == part), None)
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+        elif (
+            isinstance(node, yaml.SequenceNode)
+            and isinstance(part, int)
+            and part < len(node.value)
+        ):
             node = node.value[part]
         else:
             return None
@@ -188,7 +231,11 @@ def value(text: str, path: Path) -> list[str] | None:
     """The scalars of a list; None where there is none."""
     root = compose(text, "the text")
     node = at(root, path) if root is not None else None
-    return [str(item.value) for item in node.value] if isinstance(node, yaml.SequenceNode) else None
+    return (
+        [str(item.value) for item in node.value]
+        if isinstance(node, yaml.SequenceNode)
+        else None
+    )
 
 
 def scalar(text: str, path: Path) -> str | None:
@@ -199,7 +246,8 @@ def scalar(text: str, path: Path) -> str | None:
 
 
 def set_value(text: str, path: Path, new: str | Sequence[str]) -> str:
-    """Put a scalar, or a list of scalars, where another one is; a list keeps its style."""
+    """Put a scalar, or a list of scalars, where another one is; a list keeps its
+    style."""
     node = _node(text, path)
     start, end = node.start_mark.index, _end(node)
     if isinstance(new, str):
@@ -213,14 +261,21 @@ def set_value(text: str, path: Path, new: str | Sequence[str]) -> str:
 def replace_item(text: str, path: Path, lines: Sequence[str]) -> str:
     """Put the lines of a block mapping where an item of a list is."""
     node = _node(text, path)
-    if isinstance(_node(text, path[:-1]), yaml.MappingNode) or _in_flow(text, path[:-1]):
+    if isinstance(_node(text, path[:-1]), yaml.MappingNode) or _in_flow(
+        text, path[:-1]
+    ):
         raise CannotEdit("an item of a list in brackets")
     start, end = node.start_mark.index, _end(node)
-    return text[:start] + (_newline(text) + " " * node.start_mark.column).join(lines) + text[end:]
+    return (
+        text[:start]
+        + (_newline(text) + " " * node.start_mark.column).join(lines)
+        + text[end:]
+    )
 
 
 def remove(text: str, path: Path) -> str:
-    """Take out an item of a list or a key of a mapping, with the comment on its lines.
+    """Take out an item of a list or a key of a mapping, with the comment on its
+    lines.
 
     What would be left empty is taken out too.
     """
@@ -230,14 +285,20 @@ def remove(text: str, path: Path) -> str:
         if len(path) == 1:
             raise CannotEdit("the last key of the file")
         return remove(text, path[:-1])
-    index = path[-1] if isinstance(path[-1], int) else [key.value for key, _ in entries].index(path[-1])
+    index = (
+        path[-1]
+        if isinstance(path[-1], int)
+        else [key.value for key, _ in entries].index(path[-1])
+    )
     spans = [_span(text, entry) for entry in entries]
     if _flow(parent):
         kept = ", ".join(text[a:b] for i, (a, b) in enumerate(spans) if i != index)
         return text[: parent.start_mark.index + 1] + kept + text[_end(parent) - 1 :]
     start, end = spans[int(index)]
     line = text.rfind("\n", 0, start) + 1
-    if text[line:start].strip():  # behind the dash of an outer list: the next one moves up
+    if text[
+        line:start
+    ].strip():  # behind the dash of an outer list: the next one moves up
         if int(index) + 1 == len(spans):
             raise CannotEdit("an entry after others on one line")
         return text[:start] + text[spans[int(index) + 1][0] :]
@@ -245,16 +306,26 @@ def remove(text: str, path: Path) -> str:
 
 
 def append(text: str, path: Path, lines: Sequence[str]) -> str:
-    """Add an item to a list: in block style the lines of it, in brackets the first of them."""
+    """Add an item to a list: in block style the lines of it, in brackets the first
+    of them."""
     node = _node(text, path)
     if not isinstance(node, yaml.SequenceNode):
         raise CannotEdit("not a list")
     if _flow(node):
         if len(lines) > 1:
             raise CannotEdit("a list in brackets")
-        return text[: _end(node) - 1] + (", " if node.value else "") + lines[0] + text[_end(node) - 1 :]
+        return (
+            text[: _end(node) - 1]
+            + (", " if node.value else "")
+            + lines[0]
+            + text[_end(node) - 1 :]
+        )
     indent = " " * node.start_mark.column
-    return _insert(text, _end(node), [f"{indent}- {lines[0]}", *(f"{indent}  {line}" for line in lines[1:])])
+    return _insert(
+        text,
+        _end(node),
+        [f"{indent}- {lines[0]}", *(f"{indent}  {line}" for line in lines[1:])],
+    )
 
 
 def add_key(text: str, path: Path, lines: Sequence[str]) -> str:
@@ -267,8 +338,9 @@ def add_key(text: str, path: Path, lines: Sequence[str]) -> str:
 
 
 def first_alias(text: str) -> tuple[str, int, int] | None:
-    """The first part of the text that stands for another one, so that changing one would change both: its
-    name, its line and the line of its anchor. None without any."""
+    """The first part of the text that stands for another one, so that changing one
+    would change both: its name, its line and the line of its anchor. None without
+    any."""
     anchors: dict[str, int] = {}
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         name = getattr(event, "anchor", None)
@@ -311,7 +383,8 @@ def _span(text: str, entry: object) -> tuple[int, int]:
 
 
 def _end(node: yaml.Node) -> int:
-    """Where the node really ends: PyYAML ends a block collection where the next thing begins."""
+    """Where the node really ends: PyYAML ends a block collection where the next
+    thing begins."""
     while not isinstance(node, yaml.ScalarNode) and not _flow(node) and node.value:
         last = node.value[-1]
         node = last[1] if isinstance(last, tuple) else last
@@ -320,7 +393,9 @@ def _end(node: yaml.Node) -> int:
 
 def _after_line(text: str, index: int) -> int:
     """The start of the line behind the one that ends at or after ``index``."""
-    if index and text[index - 1] == "\n":  # a block scalar ends behind its last line
+    if (
+        index and text[index - 1] == "\n"
+    ):  # a block scalar ends behind its last line
         return index
     end = text.find("\n", index)
     return len(text) if end < 0 else end + 1

@@ -1,7 +1,9 @@
-"""The catalogue of knobs, environment variables and dump options by torch version, and checks against it.
+"""The catalogue of knobs, environment variables and dump options by torch version,
+and checks against it.
 
-The rows of a fuser stand with the fuser (``fusiondoc/fusers``). ``catalogue`` looks entries up. ``checks``
-refuses names and values that a torch version does not know. The probe tries knobs on a live torch.
+The rows of a fuser stand with the fuser (``fusiondoc/fusers``). ``catalogue`` looks
+entries up. ``checks`` refuses names and values that a torch version does not know.
+The probe tries knobs on a live torch.
 """
 
 from __future__ import annotations
@@ -17,31 +19,39 @@ from fusiondoc.numbers import pair_of, version_pair
 
 
 class LogFile(NamedTuple):
-    """A file of torch that writes to the JIT log, named without folder and ending."""
+    """A file of torch that writes to the JIT log, named without folder and
+    ending."""
 
     name: str
     least: int
-    """The lowest level that prints anything: 0 ``name``, 1 ``>name``, 2 ``>>name``."""
+    """The lowest level that prints anything: 0 ``name``, 1 ``>name``, 2
+    ``>>name``."""
     live: tuple[Span, ...]
     does: str | None
     """None where it is listed but has nothing to do with fusion."""
 
 
 def parse_version(text: str) -> Version:
-    """(2, 1) of "2.1", "2.1.2+cu121" or "2.1.0a0+git1234"; UsageError if it is no version."""
+    """(2, 1) of "2.1", "2.1.2+cu121" or "2.1.0a0+git1234"; UsageError if it is no
+    version."""
     version = version_pair(text)
     if version is None:
-        raise UsageError(f"'{text}' is not a torch version.", "Write it as in 2.1 or 2.1.2+cu121.")
+        raise UsageError(
+            f"'{text}' is not a torch version.",
+            "Write it as in 2.1 or 2.1.2+cu121.",
+        )
     return version
 
 
 def has_gpu_fuser(torch: str, cuda: str | None) -> bool:
-    """Whether TorchScript of this torch version and build holds a fuser that is in CUDA builds alone."""
+    """Whether TorchScript of this torch version and build holds a fuser that is in
+    CUDA builds alone."""
     return cuda is not None and gpu_fuser_in_release(torch)
 
 
 def gpu_fuser_in_release(torch: str) -> bool:
-    """Whether CUDA builds of this torch version hold a fuser that others do not have."""
+    """Whether CUDA builds of this torch version hold a fuser that others do not
+    have."""
     builds = (fuser.limits.in_builds for fuser in FUSERS.values())
     return any(known is not None and release(torch) in known for known in builds)
 
@@ -52,14 +62,22 @@ def release(torch: str) -> tuple[int, int]:
 
 
 def exists_in(spans: tuple[Span, ...], version: Version | None) -> bool:
-    """Whether any span holds the version; for None, whether there is any span at all."""
-    return bool(spans) if version is None else any(version in interval for interval in spans)
+    """Whether any span holds the version; for None, whether there is any span at
+    all."""
+    return (
+        bool(spans)
+        if version is None
+        else any(version in interval for interval in spans)
+    )
 
 
 def hull(spans: Iterable[Span]) -> Span:
     """The span from the first to the last version of any of them."""
     spans = tuple(spans)
-    return Span(min(interval.first for interval in spans), max(interval.last for interval in spans))
+    return Span(
+        min(interval.first for interval in spans),
+        max(interval.last for interval in spans),
+    )
 
 
 def describe(spans: tuple[Span, ...]) -> str:

@@ -1,11 +1,13 @@
-"""Looking up knobs, environment variables, dump options, log files, and GPUs (which CUDA knows which compute
-capability, and their memory bandwidth).
+"""Looking up knobs, environment variables, dump options, log files, and GPUs (which
+CUDA knows which compute capability, and their memory bandwidth).
 
-Versions are given as torch prints them ("2.1.2+cu121") or as (2, 1); None stands for any version.
+Versions are given as torch prints them ("2.1.2+cu121") or as (2, 1); None stands
+for any version.
 
-The files of torch that PYTORCH_JIT_LOG_LEVEL names are from the release wheels 1.11.0, 1.12.1, 1.13.1, 2.0.1
-and 2.1.2. A file is listed with every call of torch::jit::is_enabled, by the file name and level that it
-passes; a file of 2.1.2 counts for 2.13 if the 2.13.0 wheel still holds its name.
+The files of torch that PYTORCH_JIT_LOG_LEVEL names are from the release wheels
+1.11.0, 1.12.1, 1.13.1, 2.0.1 and 2.1.2. A file is listed with every call of
+torch::jit::is_enabled, by the file name and level that it passes; a file of 2.1.2
+counts for 2.13 if the 2.13.0 wheel still holds its name.
 """
 
 from __future__ import annotations
@@ -17,12 +19,22 @@ from fusiondoc.fuser_knobs import LogFile, exists_in, parse_version
 from fusiondoc.fuser_knobs.knob_table import KNOBS
 from fusiondoc.fuser_knobs.variable_table import FUSER_DUMPS, OPTIONS, VARIABLES
 from fusiondoc.fusers import FUSERS
-from fusiondoc.fusers.knob_rows import FUNCTIONS, FuserDump, Knob, Option, Variable, Version, span
+from fusiondoc.fusers.knob_rows import (
+    FUNCTIONS,
+    FuserDump,
+    Knob,
+    Option,
+    Variable,
+    Version,
+    span,
+)
 from fusiondoc.numbers import pair_of, whole_number
 
 TorchVersion = str | Version | None
 
-_BY_DEFAULT = " nor ".join(fuser.title for fuser in FUSERS.values() if fuser.by_default)
+_BY_DEFAULT = " nor ".join(
+    fuser.title for fuser in FUSERS.values() if fuser.by_default
+)
 
 _LOGGED = {
     "profiling_graph_executor_impl": "Graphs of the executor: before, while profiled and optimised.",
@@ -41,7 +53,11 @@ _LOGGED = {
     "autocast": "Casts that autocast put in.",
     "freeze_module": "What freezing a module changed.",
     "symbolic_shape_runtime_fusion": "Guards for groups of any size.",
-    **{name: words for fuser in FUSERS.values() for name, words in fuser.catalogue.log_files.items()},
+    **{
+        name: words
+        for fuser in FUSERS.values()
+        for name, words in fuser.catalogue.log_files.items()
+    },
 }
 
 _LOG_FILE_NAMES: tuple[tuple[str, int, str], ...] = (
@@ -112,7 +128,11 @@ LOG_FILES: tuple[LogFile, ...] = tuple(
 
 def as_version(torch_version: TorchVersion) -> Version | None:
     """(major, minor); UsageError if the text is no version."""
-    return parse_version(torch_version) if isinstance(torch_version, str) else torch_version
+    return (
+        parse_version(torch_version)
+        if isinstance(torch_version, str)
+        else torch_version
+    )
 
 
 def knobs() -> tuple[Knob, ...]:
@@ -126,13 +146,15 @@ def knob(name: str) -> Knob | None:
 
 
 def knob_line(name: str, value: str) -> str:
-    """The line of Python that sets a knob (of several operators: the lines), as ``env --export`` prints it;
-    by its public name where it has one (torch/jit/_fuser.py, 1.12 to 2.13).
+    """The line of Python that sets a knob (of several operators: the lines), as
+    ``env --export`` prints it; by its public name where it has one
+    (torch/jit/_fuser.py, 1.12 to 2.13).
 
     Args:
         value: a value that ``checks.check_knob`` accepts.
 
-    Raises KeyError for a name that is no knob, ValueError for a knob whose value is a function.
+    Raises KeyError for a name that is no knob, ValueError for a knob whose value is
+    a function.
     """
     found = knob(name)
     if found is None:
@@ -141,10 +163,15 @@ def knob_line(name: str, value: str) -> str:
         raise ValueError(f"{name} takes a Python function")
     if found.kind == "operators":
         operators = (operator.strip() for operator in value.split(","))
-        return "\n".join(f'torch._C.{found.setter}("{operator}", True)' for operator in operators)
+        return "\n".join(
+            f'torch._C.{found.setter}("{operator}", True)' for operator in operators
+        )
     if found.kind == "strategy":
         steps = (step.strip().upper().partition(":") for step in value.split(","))
-        listed = ", ".join(f'("{kind.strip()}", {whole_number(depth.strip())})' for kind, _, depth in steps)
+        listed = ", ".join(
+            f'("{kind.strip()}", {whole_number(depth.strip())})'
+            for kind, _, depth in steps
+        )
         return f"torch.jit.set_fusion_strategy([{listed}])"
     text = value.strip()
     if found.kind == "switch":
@@ -182,22 +209,31 @@ _OF_DEVICES = (
 
 
 def is_kept(name: str) -> bool:
-    """Whether a capture keeps the value of this variable: a fuser, or torch on a device, reads it.
+    """Whether a capture keeps the value of this variable: a fuser, or torch on a
+    device, reads it.
 
-    Variables are listed by full name, so that no token is kept because its name begins like a known variable.
+    Variables are listed by full name, so that no token is kept because its name
+    begins like a known variable.
     """
     return name in _KEPT
 
 
-def options(variable: str, torch_version: TorchVersion = None) -> tuple[Option, ...]:
+def options(
+    variable: str, torch_version: TorchVersion = None
+) -> tuple[Option, ...]:
     """The options of a variable that this torch knows."""
     version = as_version(torch_version)
-    return tuple(option for option in OPTIONS[variable] if exists_in(option.live, version))
+    return tuple(
+        option for option in OPTIONS[variable] if exists_in(option.live, version)
+    )
 
 
 def dump_options(torch_version: TorchVersion = None) -> tuple[str, ...]:
-    """What the variable of dumps may hold for this torch; nothing where torch has no fuser that reads it."""
-    return tuple(option.name for option in options(next(iter(OPTIONS)), torch_version))
+    """What the variable of dumps may hold for this torch; nothing where torch has
+    no fuser that reads it."""
+    return tuple(
+        option.name for option in options(next(iter(OPTIONS)), torch_version)
+    )
 
 
 def fuser_dumps(torch_version: TorchVersion = None) -> tuple[FuserDump, ...]:
@@ -245,19 +281,26 @@ FIRST_CUDA: dict[Capability, tuple[int, int]] = {
     (12, 1): (12, 9),
     (11, 0): (13, 0),
 }
-"""Compute capability -> the first CUDA toolkit that compiles for it: the PTX version that LLVM's NVPTX back
-end requires (llvm/lib/Target/NVPTX/NVPTX.td), and the CUDA release of that PTX version (PTX ISA, release
-history; also cuda/bindings/utils/_ptx_utils.py of NVIDIA's cuda-python). 10.0 and 10.1 need PTX 8.6, whose
-CUDA 12.7 was never released."""
+"""Compute capability -> the first CUDA toolkit that compiles for it: the PTX
+version that LLVM's NVPTX back end requires (llvm/lib/Target/NVPTX/NVPTX.td), and
+the CUDA release of that PTX version (PTX ISA, release history; also
+cuda/bindings/utils/_ptx_utils.py of NVIDIA's cuda-python). 10.0 and 10.1 need PTX
+8.6, whose CUDA 12.7 was never released."""
 
 LAST_CUDA: dict[int, tuple[int, int]] = {5: (12, 9), 6: (12, 9)}
-"""Major capability -> the last toolkit that compiles for it: CUDA 13.0 took out Maxwell, Pascal and Volta
-(7.0 and 7.2 end with 12.9 too) and starts at 7.5 (CUDA toolkit release notes, deprecated architectures)."""
+"""Major capability -> the last toolkit that compiles for it: CUDA 13.0 took out
+Maxwell, Pascal and Volta (7.0 and 7.2 end with 12.9 too) and starts at 7.5 (CUDA
+toolkit release notes, deprecated architectures)."""
 
 
 def first_cuda(capability: Capability) -> tuple[int, int] | None:
-    """The first CUDA toolkit for a GPU; an unlisted capability takes that of its nearest predecessor."""
-    same = [listed for listed in FIRST_CUDA if listed[0] == capability[0] and listed <= capability]
+    """The first CUDA toolkit for a GPU; an unlisted capability takes that of its
+    nearest predecessor."""
+    same = [
+        listed
+        for listed in FIRST_CUDA
+        if listed[0] == capability[0] and listed <= capability
+    ]
     return FIRST_CUDA[max(same)] if same else None
 
 
@@ -266,7 +309,9 @@ def knows(cuda: tuple[int, int], capability: Capability) -> bool | None:
     first = first_cuda(capability)
     if first is None:
         return None
-    last = LAST_CUDA.get(capability[0]) or ((12, 9) if capability < (7, 5) else None)
+    last = LAST_CUDA.get(capability[0]) or (
+        (12, 9) if capability < (7, 5) else None
+    )
     return first <= cuda and (last is None or cuda <= last)
 
 
@@ -276,7 +321,8 @@ def parse_pair(text: str | None) -> tuple[int, int] | None:
 
 
 class Bandwidth(NamedTuple):
-    """``name``: a regular expression for the whole name, without "NVIDIA" and "Tesla" before it."""
+    """``name``: a regular expression for the whole name, without "NVIDIA" and
+    "Tesla" before it."""
 
     name: str
     gb_per_s: float
@@ -286,31 +332,72 @@ class Bandwidth(NamedTuple):
 _SHEETS = "data sheets linked in the repository gpu-datasheet"
 
 TABLE = (
-    Bandwidth(r"B200", 8000, "modal.com/gpu-glossary (memory bandwidth); the repository LLM-Prof"),
-    Bandwidth(r"H200( NVL)?", 4800, _SHEETS + "; clock and bus width of the driver on a real one give 4814"),
+    Bandwidth(
+        r"B200",
+        8000,
+        "modal.com/gpu-glossary (memory bandwidth); the repository LLM-Prof",
+    ),
+    Bandwidth(
+        r"H200( NVL)?",
+        4800,
+        _SHEETS + "; clock and bus width of the driver on a real one give 4814",
+    ),
     Bandwidth(r"H100 80GB HBM3", 3350, _SHEETS),
     Bandwidth(r"H100 PCIe", 2000, "the repository GPU-Resources; a public gist"),
-    Bandwidth(r"A100-SXM4-40GB|A100-PCIE-40GB", 1555, "thundercompute.com (A100 specifications); " + _SHEETS),
+    Bandwidth(
+        r"A100-SXM4-40GB|A100-PCIE-40GB",
+        1555,
+        "thundercompute.com (A100 specifications); " + _SHEETS,
+    ),
     Bandwidth(r"A100-SXM4-80GB", 2039, "thundercompute.com (A100 specifications)"),
-    Bandwidth(r"A100 80GB PCIe", 1935, "thundercompute.com (A100 specifications); " + _SHEETS),
+    Bandwidth(
+        r"A100 80GB PCIe",
+        1935,
+        "thundercompute.com (A100 specifications); " + _SHEETS,
+    ),
     Bandwidth(r"A40", 696, _SHEETS),
-    Bandwidth(r"A10|A10G", 600, _SHEETS + "; A10G: gpu-runtime-predictor on huggingface.co"),
-    Bandwidth(r"L40S", 864, "grokipedia.com (L4 and L40S); the repository GPU-Resources"),
+    Bandwidth(
+        r"A10|A10G",
+        600,
+        _SHEETS + "; A10G: gpu-runtime-predictor on huggingface.co",
+    ),
+    Bandwidth(
+        r"L40S", 864, "grokipedia.com (L4 and L40S); the repository GPU-Resources"
+    ),
     Bandwidth(r"L4", 300, "grokipedia.com (L4 and L40S)"),
-    Bandwidth(r"V100-\w+-(16|32)GB(-\w+)?", 900, "the repository GPU-Resources; Volta whitepaper notes"),
+    Bandwidth(
+        r"V100-\w+-(16|32)GB(-\w+)?",
+        900,
+        "the repository GPU-Resources; Volta whitepaper notes",
+    ),
     Bandwidth(r"P100-(PCIE|SXM2)-16GB", 732, "the repository GPU-Resources"),
-    Bandwidth(r"T4", 320, "kaffec.com (T4 and V100); gpu-runtime-predictor on huggingface.co"),
-    Bandwidth(r"GeForce RTX 4090", 1008, "384 bits at 21 Gb/s: hardwaretimes.com; a public gist"),
+    Bandwidth(
+        r"T4",
+        320,
+        "kaffec.com (T4 and V100); gpu-runtime-predictor on huggingface.co",
+    ),
+    Bandwidth(
+        r"GeForce RTX 4090",
+        1008,
+        "384 bits at 21 Gb/s: hardwaretimes.com; a public gist",
+    ),
     Bandwidth(r"GeForce RTX 3090", 936, "the repository nvidiaGPU"),
-    Bandwidth(r"GeForce RTX 3080", 760, "320 bits at 19 Gb/s (the 10 GB card): tweaktown.com; alldbin.com"),
+    Bandwidth(
+        r"GeForce RTX 3080",
+        760,
+        "320 bits at 19 Gb/s (the 10 GB card): tweaktown.com; alldbin.com",
+    ),
 )
 
 SLOWEST = min(row.gb_per_s for row in TABLE)
 
 
 def bandwidth_of(gpu: str | None) -> float | None:
-    """GB/s of a GPU of this name; None if it is not in the table. A part of a GPU (MIG) has no entry."""
+    """GB/s of a GPU of this name; None if it is not in the table. A part of a GPU
+    (MIG) has no entry."""
     if not gpu:
         return None
     name = re.sub(r"^(NVIDIA )?(Tesla )?", "", gpu.strip())
-    return next((row.gb_per_s for row in TABLE if re.fullmatch(row.name, name)), None)
+    return next(
+        (row.gb_per_s for row in TABLE if re.fullmatch(row.name, name)), None
+    )

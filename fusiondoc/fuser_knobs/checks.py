@@ -1,12 +1,14 @@
-"""What a torch version or a fuser does not know, refused before a run; what each dump needs to be set; and
-the value of PYTORCH_JIT_LOG_LEVEL, read as torch does.
+"""What a torch version or a fuser does not know, refused before a run; what each
+dump needs to be set; and the value of PYTORCH_JIT_LOG_LEVEL, read as torch does.
 
-torch itself stays silent: an unknown dump option makes every group fall back without naming the
-option (seen on 2.0.1 and 2.1.2), and an unknown log file or separator prints nothing.
+torch itself stays silent: an unknown dump option makes every group fall back
+without naming the option (seen on 2.0.1 and 2.1.2), and an unknown log file or
+separator prints nothing.
 
-Log levels are split at ':' only; a word is '>' signs and the name of a file without folder and ending.
-Level 0 prints dumps, '>' updates too, '>>' and more everything. The first of two equal names wins. What
-torch does not know it ignores without a word (torch/csrc/jit/jit_log.cpp, same in 1.11 to 2.13).
+Log levels are split at ':' only; a word is '>' signs and the name of a file without
+folder and ending. Level 0 prints dumps, '>' updates too, '>>' and more everything.
+The first of two equal names wins. What torch does not know it ignores without a
+word (torch/csrc/jit/jit_log.cpp, same in 1.11 to 2.13).
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _HIGHEST = 2
 
 
 class Wish(NamedTuple):
-    """A word of PYTORCH_JIT_LOG_LEVEL: the file name as torch reads it, the level, and the word itself."""
+    """A word of PYTORCH_JIT_LOG_LEVEL: the file name as torch reads it, the level,
+    and the word itself."""
 
     name: str
     level: int
@@ -43,13 +46,17 @@ def parse_log_level(text: str) -> tuple[Wish, ...]:
             continue
         signs = word.rfind(">") + 1
         name = word[signs:]
-        wishes.append(Wish(name.rpartition(".")[0] or name, min(signs, _HIGHEST), word))
+        wishes.append(
+            Wish(name.rpartition(".")[0] or name, min(signs, _HIGHEST), word)
+        )
     return tuple(wishes)
 
 
-def check_log_level(text: str, torch_version: TorchVersion = None) -> tuple[str, ...]:
-    """The names of files in the value; UsageError with the right spelling if torch would print nothing for a
-    word of it."""
+def check_log_level(
+    text: str, torch_version: TorchVersion = None
+) -> tuple[str, ...]:
+    """The names of files in the value; UsageError with the right spelling if torch
+    would print nothing for a word of it."""
     corrected = _spelling(text)
     for wish in parse_log_level(corrected):
         _check_name(wish.name, torch_version)
@@ -62,26 +69,34 @@ def check_log_level(text: str, torch_version: TorchVersion = None) -> tuple[str,
     return tuple(wish.name for wish in parse_log_level(text))
 
 
-def log_level_notes(text: str, torch_version: TorchVersion = None) -> tuple[str, ...]:
-    """What in the value has no effect although each word of it is known: a level at which a file prints
-    nothing, and a name that comes twice."""
+def log_level_notes(
+    text: str, torch_version: TorchVersion = None
+) -> tuple[str, ...]:
+    """What in the value has no effect although each word of it is known: a level at
+    which a file prints nothing, and a name that comes twice."""
     version = as_version(torch_version)
     least = {file.name: file.least for file in catalogue.log_files(version)}
     notes, seen = [], set()
     for wish in parse_log_level(text):
         if wish.name in seen:
-            notes.append(f"'{wish.word}' is ignored: torch takes the first '{wish.name}'.")
+            notes.append(
+                f"'{wish.word}' is ignored: torch takes the first '{wish.name}'."
+            )
         elif wish.level < least.get(wish.name, 0):
             word = ">" * least[wish.name] + wish.name
-            notes.append(f"'{wish.word}' prints nothing: {wish.name} needs '{word}'.")
+            notes.append(
+                f"'{wish.word}' prints nothing: {wish.name} needs '{word}'."
+            )
         seen.add(wish.name)
     return tuple(notes)
 
 
 def merge_log_levels(user: str, needed: str) -> tuple[str, tuple[str, ...]]:
-    """Add the needed log levels to the user's value: each file once, at the higher level.
+    """Add the needed log levels to the user's value: each file once, at the higher
+    level.
 
-    Returns the merged value and a sentence for each change; no sentences if the user's value suffices.
+    Returns the merged value and a sentence for each change; no sentences if the
+    user's value suffices.
     """
     levels: dict[str, int] = {}
     notes = []
@@ -94,10 +109,14 @@ def merge_log_levels(user: str, needed: str) -> tuple[str, tuple[str, ...]]:
         if before is None:
             added.append(_word(wish.name, wish.level))
         elif before < wish.level:
-            notes.append(f"'{_word(wish.name, before)}' raised to '{_word(wish.name, wish.level)}'.")
+            notes.append(
+                f"'{_word(wish.name, before)}' raised to '{_word(wish.name, wish.level)}'."
+            )
     if added:
         notes.insert(0, "added " + ", ".join(f"'{word}'" for word in added) + ".")
-    return ":".join(_word(name, level) for name, level in levels.items()), tuple(notes)
+    return ":".join(_word(name, level) for name, level in levels.items()), tuple(
+        notes
+    )
 
 
 def _word(name: str, level: int) -> str:
@@ -105,7 +124,8 @@ def _word(name: str, level: int) -> str:
 
 
 def _spelling(text: str) -> str:
-    """The value as its writer must have meant it: ':' between words, no spaces, no folders, no endings."""
+    """The value as its writer must have meant it: ':' between words, no spaces, no
+    folders, no endings."""
     words = []
     for word in re.split(r"[:,;\s]+", text):
         match = re.match(r"(>*)(.*)\Z", word)
@@ -113,9 +133,15 @@ def _spelling(text: str) -> str:
             continue
         signs, name = match.groups()
         name = re.split(r"[/\\]", name)[-1]
-        # torch itself cuts a single ending, so a plain 'graph_fuser.cpp' is right as it stands.
+        # torch itself cuts a single ending, so a plain 'graph_fuser.cpp' is right
+        # as it stands.
         words.append(
-            signs + (name if "/" not in word and "\\" not in word else name.rpartition(".")[0] or name)
+            signs
+            + (
+                name
+                if "/" not in word and "\\" not in word
+                else name.rpartition(".")[0] or name
+            )
         )
     return ":".join(words)
 
@@ -153,7 +179,12 @@ LOG_LEVELS = {
 }
 """Fuser -> value of PYTORCH_JIT_LOG_LEVEL."""
 
-KERNEL_DUMPS = ("cuda_kernel", "launch_param", "dump_eff_bandwidth", "ptxas_verbose")
+KERNEL_DUMPS = (
+    "cuda_kernel",
+    "launch_param",
+    "dump_eff_bandwidth",
+    "ptxas_verbose",
+)
 """Options of dumps that the kernel table of a report is made of."""
 
 
@@ -165,7 +196,9 @@ WITH_OPTIONS = next(fuser for fuser in FUSERS.values() if fuser.catalogue.option
 INSTEAD = WITH_OPTIONS.instead[0]
 """The fuser that "auto" means where this torch does not have that one."""
 
-_FALLS_BACK = f"An unknown option makes every {WITH_OPTIONS.title} group fall back. "
+_FALLS_BACK = (
+    f"An unknown option makes every {WITH_OPTIONS.title} group fall back. "
+)
 
 _SEE = "fusiondoc knobs lists them with what they do."
 
@@ -176,13 +209,20 @@ def _torch(torch_version: TorchVersion) -> str:
 
 
 class UnknownWord(UsageError):
-    """A word in the value of a variable that this torch does not know; the message names the word alone."""
+    """A word in the value of a variable that this torch does not know; the message
+    names the word alone."""
 
 
-def _check_option(variable: str, name: str, torch_version: TorchVersion = None) -> None:
+def _check_option(
+    variable: str, name: str, torch_version: TorchVersion = None
+) -> None:
     """UnknownWord unless this torch knows the option of a variable."""
     version = as_version(torch_version)
-    known = [option.name for option in OPTIONS[variable] if exists_in(option.live, version)]
+    known = [
+        option.name
+        for option in OPTIONS[variable]
+        if exists_in(option.live, version)
+    ]
     if name in known:
         return
     elsewhere = [option for option in OPTIONS[variable] if option.name == name]
@@ -192,8 +232,14 @@ def _check_option(variable: str, name: str, torch_version: TorchVersion = None) 
             f"It has options in torch {hull(one for option in OPTIONS[variable] for one in option.live)}.",
         )
     if elsewhere:
-        where = describe(tuple(interval for option in elsewhere for interval in option.live))
-        instead = " Use kernel_args." if name == "print_args" and "kernel_args" in known else ""
+        where = describe(
+            tuple(interval for option in elsewhere for interval in option.live)
+        )
+        instead = (
+            " Use kernel_args."
+            if name == "print_args" and "kernel_args" in known
+            else ""
+        )
         raise UnknownWord(
             f"'{name}' is an option of {variable} in torch {where}, not in {_torch(version)}.{instead}",
             _FALLS_BACK + _SEE,
@@ -204,10 +250,14 @@ def _check_option(variable: str, name: str, torch_version: TorchVersion = None) 
     )
 
 
-def check_option_list(variable: str, text: str, torch_version: TorchVersion = None) -> tuple[str, ...]:
-    """The options of a list such as "cuda_kernel,launch_param"; UsageError with the right spelling otherwise.
+def check_option_list(
+    variable: str, text: str, torch_version: TorchVersion = None
+) -> tuple[str, ...]:
+    """The options of a list such as "cuda_kernel,launch_param"; UsageError with the
+    right spelling otherwise.
 
-    torch splits at commas only and compares each word literally, so spaces and empty words are errors.
+    torch splits at commas only and compares each word literally, so spaces and
+    empty words are errors.
     """
     words = text.split(",") if text else []
     clean = [word for word in re.split(r"[\s,;:]+", text) if word]
@@ -229,14 +279,18 @@ def check_dump_option(name: str, torch_version: TorchVersion = None) -> None:
 
 
 def merge_option_lists(user: str, needed: str) -> tuple[str, tuple[str, ...]]:
-    """The user's options followed by the needed options that are missing, and those missing options."""
+    """The user's options followed by the needed options that are missing, and those
+    missing options."""
     have = [word for word in user.split(",") if word]
     added = [word for word in needed.split(",") if word and word not in have]
     return ",".join(have + added), tuple(added)
 
 
-def check_knob(name: str, value: str | None = None, torch_version: TorchVersion = None) -> Knob:
-    """The knob; UsageError unless it exists, its value is well written, and this torch has it."""
+def check_knob(
+    name: str, value: str | None = None, torch_version: TorchVersion = None
+) -> Knob:
+    """The knob; UsageError unless it exists, its value is well written, and this
+    torch has it."""
     knob = catalogue.knob(name)
     if knob is None:
         short = name.split(".")[-1]
@@ -246,12 +300,21 @@ def check_knob(name: str, value: str | None = None, torch_version: TorchVersion 
             if name in knob.in_python or short in (knob.setter, knob.getter)
         ]
         names = [knob.name for knob in catalogue.knobs()]
-        meant = f"Its name here is '{by_torch_name[0].name}'." if by_torch_name else nearest(name, names)
-        raise UsageError(f"there is no knob '{name}'" + (f". {meant}" if meant is not None else ""), _SEE)
+        meant = (
+            f"Its name here is '{by_torch_name[0].name}'."
+            if by_torch_name
+            else nearest(name, names)
+        )
+        raise UsageError(
+            f"there is no knob '{name}'"
+            + (f". {meant}" if meant is not None else ""),
+            _SEE,
+        )
     version = as_version(torch_version)
     if not exists_in(knob.exists, version):
         raise UsageError(
-            f"the knob '{name}' is in torch {describe(knob.exists)}, not in {_torch(version)}.", _SEE
+            f"the knob '{name}' is in torch {describe(knob.exists)}, not in {_torch(version)}.",
+            _SEE,
         )
     if value is not None:
         _check_value(knob, value.strip())
@@ -269,15 +332,25 @@ _FORMS = {
         r"(?i:static|dynamic)\s*:\s*\d+(?:\s*,\s*(?i:static|dynamic)\s*:\s*\d+)*",
         "steps such as STATIC:2,DYNAMIC:10",
     ),
-    "operators": (r"\w+::\w+(?:\s*,\s*\w+::\w+)*", "operators such as aten::add,aten::mul"),
+    "operators": (
+        r"\w+::\w+(?:\s*,\s*\w+::\w+)*",
+        "operators such as aten::add,aten::mul",
+    ),
     "stream": (r"stdout|stderr", "stdout or stderr"),
 }
-"""Kind -> what a value looks like; the probe reads the same forms (probe/knob_values.py)."""
+"""Kind -> what a value looks like; the probe reads the same forms
+(probe/knob_values.py)."""
 
 
 def value_form(kind: str) -> str:
     """How a value of this kind is written, in words."""
-    return _FORMS[kind][1] if kind in _FORMS else "a Python function" if kind == "function" else "any text"
+    return (
+        _FORMS[kind][1]
+        if kind in _FORMS
+        else "a Python function"
+        if kind == "function"
+        else "any text"
+    )
 
 
 def _check_value(knob: Knob, value: str) -> None:
@@ -291,25 +364,40 @@ def _check_value(knob: Knob, value: str) -> None:
             check_log_level(value)
         return
     form, words = _FORMS[knob.kind]
-    if re.fullmatch(form, value) and all_whole(re.findall(r"\d+", value)) is not None:
+    if (
+        re.fullmatch(form, value)
+        and all_whole(re.findall(r"\d+", value)) is not None
+    ):
         return
-    guess = " " + did_you_mean(value.lower(), _SWITCH) if knob.kind == "switch" else ""
-    raise UsageError(f"{knob.name}={value}: '{value}' is not {words}.{guess}", f"{knob.name}: {knob.does}")
+    guess = (
+        " " + did_you_mean(value.lower(), _SWITCH) if knob.kind == "switch" else ""
+    )
+    raise UsageError(
+        f"{knob.name}={value}: '{value}' is not {words}.{guess}",
+        f"{knob.name}: {knob.does}",
+    )
 
 
 _EXCLUSIVE_PAIRS = (("cuda_kernel", "cuda_full"), ("fusion_ir", "fusion_ir_math"))
-"""Pairs of dump options: only the first is printed where both are requested, and nothing tells that
-(torch/csrc/jit/codegen/cuda/executor.cpp: else-if)."""
+"""Pairs of dump options: only the first is printed where both are requested, and
+nothing tells that (torch/csrc/jit/codegen/cuda/executor.cpp: else-if)."""
 
-USUAL = {fuser.name: fuser.catalogue.usual_dumps for fuser in FUSERS.values() if fuser.catalogue.usual_dumps}
+USUAL = {
+    fuser.name: fuser.catalogue.usual_dumps
+    for fuser in FUSERS.values()
+    if fuser.catalogue.usual_dumps
+}
 """Dumps without which a log of a fuser names no kernel at all."""
 
 
-def check_dumps(names: Sequence[str], fuser: str, torch_version: TorchVersion, has_options: bool) -> None:
-    """UsageError unless a run under ``fuser`` (as requested, also "auto") of this torch can print each.
+def check_dumps(
+    names: Sequence[str], fuser: str, torch_version: TorchVersion, has_options: bool
+) -> None:
+    """UsageError unless a run under ``fuser`` (as requested, also "auto") of this
+    torch can print each.
 
-    ``has_options``: whether this torch has the fuser whose dumps are options of a variable. "auto" means that
-    one, or the first to use instead.
+    ``has_options``: whether this torch has the fuser whose dumps are options of a
+    variable. "auto" means that one, or the first to use instead.
     """
     for name in names:
         _check(name, fuser, torch_version, has_options)
@@ -321,16 +409,24 @@ def check_dumps(names: Sequence[str], fuser: str, torch_version: TorchVersion, h
             )
 
 
-def _check(name: str, fuser: str, torch_version: TorchVersion, has_options: bool) -> None:
+def _check(
+    name: str, fuser: str, torch_version: TorchVersion, has_options: bool
+) -> None:
     known = catalogue.fuser_dump(name)
     if known is not None:
         _check_fuser_dump(known, fuser, torch_version)
         return
-    if fuser in ("auto", WITH_OPTIONS.name) and (has_options or not catalogue.fuser_dumps(torch_version)):
+    if fuser in ("auto", WITH_OPTIONS.name) and (
+        has_options or not catalogue.fuser_dumps(torch_version)
+    ):
         check_dump_option(name, torch_version)
         return
     meant = INSTEAD if fuser == "auto" else fuser
-    can = [dump.name for dump in catalogue.fuser_dumps(torch_version) if dump.fuser == meant]
+    can = [
+        dump.name
+        for dump in catalogue.fuser_dumps(torch_version)
+        if dump.fuser == meant
+    ]
     prints = f"{fuser_title(meant)} can print: {', '.join(can)}." if can else None
     if name in catalogue.dump_options():
         if fuser == WITH_OPTIONS.name:
@@ -338,15 +434,24 @@ def _check(name: str, fuser: str, torch_version: TorchVersion, has_options: bool
         under = fuser_title(fuser)
         missing = f"this torch has no {WITH_OPTIONS.title}"
         why = missing if fuser == "auto" else f"the run is under {under}"
-        raise UsageError(f"'{name}' is a dump of {WITH_OPTIONS.title}, and {why}", prints)
+        raise UsageError(
+            f"'{name}' is a dump of {WITH_OPTIONS.title}, and {why}", prints
+        )
     if fuser == "none" or not can:
         raise UsageError(
-            f"there is no dump '{name}'" if can else f"with --fuser {fuser} there is nothing to dump", prints
+            f"there is no dump '{name}'"
+            if can
+            else f"with --fuser {fuser} there is nothing to dump",
+            prints,
         )
-    raise UsageError(f"there is no dump '{name}'. {did_you_mean(name, can)}", prints)
+    raise UsageError(
+        f"there is no dump '{name}'. {did_you_mean(name, can)}", prints
+    )
 
 
-def _check_fuser_dump(dump: FuserDump, fuser: str, torch_version: TorchVersion) -> None:
+def _check_fuser_dump(
+    dump: FuserDump, fuser: str, torch_version: TorchVersion
+) -> None:
     version = as_version(torch_version)
     if not exists_in(dump.live, version):
         raise UsageError(
@@ -356,7 +461,10 @@ def _check_fuser_dump(dump: FuserDump, fuser: str, torch_version: TorchVersion) 
     if fuser == dump.fuser or (fuser == "auto" and dump.fuser == INSTEAD):
         return
     instead = f"Use --fuser {dump.fuser}."
-    raise UsageError(f"'{dump.name}' is a dump of {fuser_title(dump.fuser)}, not of --fuser {fuser}", instead)
+    raise UsageError(
+        f"'{dump.name}' is a dump of {fuser_title(dump.fuser)}, not of --fuser {fuser}",
+        instead,
+    )
 
 
 def options_of_dumps(names: Sequence[str]) -> tuple[str, ...]:
@@ -364,25 +472,36 @@ def options_of_dumps(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if catalogue.fuser_dump(name) is None)
 
 
-def without_hidden(usual: Sequence[str], requested: Sequence[str]) -> tuple[str, ...]:
+def without_hidden(
+    usual: Sequence[str], requested: Sequence[str]
+) -> tuple[str, ...]:
     """The options of ``usual`` that hide none of ``requested``."""
     hiding = {kept for kept, lost in _EXCLUSIVE_PAIRS if lost in requested}
     return tuple(name for name in usual if name not in hiding)
 
 
-LISTS = {fuser.switches.log_list[0] for fuser in FUSERS.values() if fuser.switches.log_list is not None}
+LISTS = {
+    fuser.switches.log_list[0]
+    for fuser in FUSERS.values()
+    if fuser.switches.log_list is not None
+}
 """Variables that list what a fuser logs, with commas."""
 
 
-def listed(names: Sequence[str], variable: str, words: Sequence[str]) -> tuple[str, ...]:
+def listed(
+    names: Sequence[str], variable: str, words: Sequence[str]
+) -> tuple[str, ...]:
     """The words of such a variable, with those that dumps need."""
     dumps = filter(None, map(catalogue.fuser_dump, names))
-    needed = [value for dump in dumps for name, value in dump.needs if name == variable]
+    needed = [
+        value for dump in dumps for name, value in dump.needs if name == variable
+    ]
     return tuple(dict.fromkeys((*words, *needed)))
 
 
 def is_set(name: str, variables: Mapping[str, str]) -> bool:
-    """Whether a run under these environment variables prints the dump, if its fuser worked."""
+    """Whether a run under these environment variables prints the dump, if its fuser
+    worked."""
     dump = catalogue.fuser_dump(name)
     if dump is None:
         requested = variables.get(DUMP, "").split(",")
@@ -396,8 +515,13 @@ def is_set(name: str, variables: Mapping[str, str]) -> bool:
                 return False
             continue
         if variable == JIT_LOG:
-            levels = {wish.name: wish.level for wish in reversed(parse_log_level(have))}
-            if any(levels.get(wish.name, -1) < wish.level for wish in parse_log_level(value)):
+            levels = {
+                wish.name: wish.level for wish in reversed(parse_log_level(have))
+            }
+            if any(
+                levels.get(wish.name, -1) < wish.level
+                for wish in parse_log_level(value)
+            ):
                 return False
         elif have in ("", "0", "none", "error"):
             return False
@@ -405,9 +529,11 @@ def is_set(name: str, variables: Mapping[str, str]) -> bool:
 
 
 def how_to_set(names: Sequence[str]) -> str:
-    """The environment variables to set in the user's launcher for these dumps, in shell syntax.
+    """The environment variables to set in the user's launcher for these dumps, in
+    shell syntax.
 
-    Options of a variable name no kernel by themselves: the code that is printed with them does.
+    Options of a variable name no kernel by themselves: the code that is printed
+    with them does.
     """
     wanted: dict[str, str] = {}
     options = options_of_dumps(names)
@@ -418,15 +544,25 @@ def how_to_set(names: Sequence[str]) -> str:
         dump = catalogue.fuser_dump(name)
         for variable, value in dump.needs if dump is not None else ():
             if variable == JIT_LOG:
-                wanted[variable] = merge_log_levels(wanted.get(variable, ""), value)[0]
+                wanted[variable] = merge_log_levels(
+                    wanted.get(variable, ""), value
+                )[0]
             else:
-                wanted[variable] = ",".join(listed(names, variable, ())) if variable in LISTS else value
-    quoted = ((variable, f"'{value}'" if ">" in value else value) for variable, value in wanted.items())
+                wanted[variable] = (
+                    ",".join(listed(names, variable, ()))
+                    if variable in LISTS
+                    else value
+                )
+    quoted = (
+        (variable, f"'{value}'" if ">" in value else value)
+        for variable, value in wanted.items()
+    )
     return " ".join(f"{variable}={value}" for variable, value in quoted)
 
 
 def together(had: Sequence[str], requested: Sequence[str]) -> tuple[str, ...]:
-    """Both lists of options, without those of ``had`` that cannot be printed beside ``requested``."""
+    """Both lists of options, without those of ``had`` that cannot be printed beside
+    ``requested``."""
     apart = {
         option
         for pair in _EXCLUSIVE_PAIRS
@@ -434,4 +570,6 @@ def together(had: Sequence[str], requested: Sequence[str]) -> tuple[str, ...]:
         for option in pair
         if option not in requested
     }
-    return tuple(dict.fromkeys([*(name for name in had if name not in apart), *requested]))
+    return tuple(
+        dict.fromkeys([*(name for name in had if name not in apart), *requested])
+    )

@@ -1,4 +1,5 @@
-"""The catalogue for a given torch version and environment, as ``fusiondoc knobs`` shows it."""
+"""The catalogue for a given torch version and environment, as ``fusiondoc knobs``
+shows it."""
 
 from __future__ import annotations
 
@@ -10,9 +11,20 @@ from fusiondoc.errors import UsageError, did_you_mean, nearest
 from fusiondoc.fuser_knobs import LogFile, catalogue, checks, describe, exists_in
 from fusiondoc.fuser_knobs.catalogue import LOG_FILES, as_version
 from fusiondoc.fuser_knobs.checks import JIT_LOG, check_log_level, log_level_notes
-from fusiondoc.fuser_knobs.variable_table import FUSER_DUMPS, OPTIONS, PACKAGE_OPTIONS
+from fusiondoc.fuser_knobs.variable_table import (
+    FUSER_DUMPS,
+    OPTIONS,
+    PACKAGE_OPTIONS,
+)
 from fusiondoc.fusers import FUSERS
-from fusiondoc.fusers.knob_rows import FuserDump, Knob, Option, Span, Variable, Version
+from fusiondoc.fusers.knob_rows import (
+    FuserDump,
+    Knob,
+    Option,
+    Span,
+    Variable,
+    Version,
+)
 from fusiondoc.model import dataclass
 from fusiondoc.model.runs import TriedKnob
 
@@ -20,10 +32,17 @@ SCHEMA = "fusiondoc.knobs/1"
 
 _FAMILIES = (
     "PYTORCH_JIT",
-    *(begin for fuser in FUSERS.values() for begin in fuser.catalogue.variable_families),
+    *(
+        begin
+        for fuser in FUSERS.values()
+        for begin in fuser.catalogue.variable_families
+    ),
 )
-_PACKAGE = " or ".join(fuser.name for fuser in FUSERS.values() if fuser.catalogue.package_options)
-"""Variables whose name starts so and that the catalogue lacks are probably slips."""
+_PACKAGE = " or ".join(
+    fuser.name for fuser in FUSERS.values() if fuser.catalogue.package_options
+)
+"""Variables whose name starts so and that the catalogue lacks are probably
+slips."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +71,8 @@ class KnobHere:
 
 @dataclass(frozen=True)
 class VariableHere:
-    """An environment variable of the catalogue, and its value in this environment."""
+    """An environment variable of the catalogue, and its value in this
+    environment."""
 
     name: str
     value: str
@@ -63,7 +83,8 @@ class VariableHere:
     live_in: str
     source: str
     live: bool | None
-    """Whether this torch reads it; None without a torch; so in the classes below."""
+    """Whether this torch reads it; None without a torch; so in the classes
+    below."""
     current: str | None
     problems: tuple[str, ...]
 
@@ -116,7 +137,8 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Overview:
-    """Everything in the catalogue with what holds here. As JSON it is what ``fusiondoc knobs`` prints."""
+    """Everything in the catalogue with what holds here. As JSON it is what
+    ``fusiondoc knobs`` prints."""
 
     schema: str
     torch: str | None
@@ -134,12 +156,20 @@ class Overview:
         yield from (Found("knob", knob) for knob in self.knobs)
         yield from (Found("variable", variable) for variable in self.variables)
         for variable, options in self.options.items():
-            yield from (Found(f"option of {variable}", option) for option in options)
+            yield from (
+                Found(f"option of {variable}", option) for option in options
+            )
         yield from (Found("dump", dump) for dump in self.dumps)
-        yield from (Found("file of the JIT log", log_file) for log_file in self.log_files)
+        yield from (
+            Found("file of the JIT log", log_file) for log_file in self.log_files
+        )
 
 
-def overview(torch_version: str | None, tried: Iterable[TriedKnob], environ: Mapping[str, str]) -> Overview:
+def overview(
+    torch_version: str | None,
+    tried: Iterable[TriedKnob],
+    environ: Mapping[str, str],
+) -> Overview:
     """Everything in the catalogue with what holds here.
 
     Args:
@@ -153,11 +183,16 @@ def overview(torch_version: str | None, tried: Iterable[TriedKnob], environ: Map
         schema=SCHEMA,
         torch=torch_version,
         knobs=tuple(
-            _knob(knob, version, found.get(knob.name, TriedKnob(knob.name))) for knob in catalogue.knobs()
+            _knob(knob, version, found.get(knob.name, TriedKnob(knob.name)))
+            for knob in catalogue.knobs()
         ),
-        variables=tuple(_variable(entry, torch_version, environ) for entry in catalogue.variables()),
+        variables=tuple(
+            _variable(entry, torch_version, environ)
+            for entry in catalogue.variables()
+        ),
         options={
-            name: tuple(_option(option, version) for option in words) for name, words in OPTIONS.items()
+            name: tuple(_option(option, version) for option in words)
+            for name, words in OPTIONS.items()
         },
         dumps=tuple(_dump(dump, version) for dump in FUSER_DUMPS),
         log_files=tuple(_log_file(file, version) for file in LOG_FILES),
@@ -179,16 +214,22 @@ def _knob(knob: Knob, version: Version | None, tried: TriedKnob) -> KnobHere:
         source=knob.source,
         effective=tried.effective,
         live=tried.live,
-        no_op=version is not None and exists_in(knob.exists, version) and not exists_in(knob.live, version),
+        no_op=version is not None
+        and exists_in(knob.exists, version)
+        and not exists_in(knob.live, version),
         why=tried.why,
     )
 
 
-def _variable(variable: Variable, torch_version: str | None, environ: Mapping[str, str]) -> VariableHere:
+def _variable(
+    variable: Variable, torch_version: str | None, environ: Mapping[str, str]
+) -> VariableHere:
     version = as_version(torch_version)
     words: tuple[str, ...] | None = None
     if variable.name in OPTIONS:
-        words = tuple(option.name for option in catalogue.options(variable.name, version))
+        words = tuple(
+            option.name for option in catalogue.options(variable.name, version)
+        )
     elif variable.name in PACKAGE_OPTIONS:
         words = tuple(sorted(PACKAGE_OPTIONS[variable.name]))
     current = environ.get(variable.name)
@@ -198,7 +239,9 @@ def _variable(variable: Variable, torch_version: str | None, environ: Mapping[st
         options=words,
         default=variable.default,
         does=variable.does,
-        live_in=f"the {_PACKAGE} package" if variable.of_package else describe(variable.live),
+        live_in=f"the {_PACKAGE} package"
+        if variable.of_package
+        else describe(variable.live),
         source=variable.source,
         live=_live(variable.live, version),
         current=current,
@@ -212,42 +255,64 @@ def _live(spans: tuple[Span, ...], version: Version | None) -> bool | None:
 
 def _option(option: Option, version: Version | None) -> OptionHere:
     return OptionHere(
-        option.name, option.does, describe(option.live), option.stream, _live(option.live, version)
+        option.name,
+        option.does,
+        describe(option.live),
+        option.stream,
+        _live(option.live, version),
     )
 
 
 def _dump(dump: FuserDump, version: Version | None) -> DumpHere:
     needs = dict(dump.needs)
-    return DumpHere(dump.name, dump.fuser, dump.does, needs, describe(dump.live), _live(dump.live, version))
+    return DumpHere(
+        dump.name,
+        dump.fuser,
+        dump.does,
+        needs,
+        describe(dump.live),
+        _live(dump.live, version),
+    )
 
 
 def _log_file(log_file: LogFile, version: Version | None) -> LogFileHere:
     least = ">" * log_file.least + log_file.name
     return LogFileHere(
-        log_file.name, least, log_file.does, describe(log_file.live), _live(log_file.live, version)
+        log_file.name,
+        least,
+        log_file.does,
+        describe(log_file.live),
+        _live(log_file.live, version),
     )
 
 
 def problems(torch_version: str | None, environ: Mapping[str, str]) -> list[str]:
-    """Settings in the environment that this torch would misread or ignore, a sentence or two for each."""
+    """Settings in the environment that this torch would misread or ignore, a
+    sentence or two for each."""
     known = [variable.name for variable in catalogue.variables()]
     found = []
     for name in sorted(set(environ) - set(known)):
         if name.startswith(_FAMILIES) and get_close_matches(name, known, 1, 0.8):
-            found.append(f"{name} is set, but torch has no such variable. {did_you_mean(name, known)}")
+            found.append(
+                f"{name} is set, but torch has no such variable. {did_you_mean(name, known)}"
+            )
     for variable in catalogue.variables():
         found += _problems_of(variable, torch_version, environ.get(variable.name))
     return sorted(found)
 
 
-def _problems_of(variable: Variable, torch_version: str | None, value: str | None) -> list[str]:
+def _problems_of(
+    variable: Variable, torch_version: str | None, value: str | None
+) -> list[str]:
     if value is None or variable.of_package:
         return []
     version = as_version(torch_version)
     if exists_in(variable.live, version):
         return _wrong_value(variable.name, value, torch_version)
     here = f", not by {torch_version}" if version and variable.live else ""
-    return [f"{variable.name} is set and ignored: it is read by torch {describe(variable.live)}{here}."]
+    return [
+        f"{variable.name} is set and ignored: it is read by torch {describe(variable.live)}{here}."
+    ]
 
 
 def _wrong_value(name: str, value: str, torch_version: str | None) -> list[str]:
@@ -260,22 +325,42 @@ def _wrong_value(name: str, value: str, torch_version: str | None) -> list[str]:
         return [f"{name}='{value}': {error.message} {error.hint or ''}".strip()]
     except UsageError as error:
         return [f"{error.message} {error.hint or ''}".strip()]
-    return [f"{name}: {note}" for note in log_level_notes(value, torch_version)] if name == JIT_LOG else []
+    return (
+        [f"{name}: {note}" for note in log_level_notes(value, torch_version)]
+        if name == JIT_LOG
+        else []
+    )
 
 
 def find(name: str, shown: Overview) -> list[Found]:
-    """The entries of that name in an overview: a knob by its short or torch name, a variable, an option, a
-    log file. UsageError with did-you-mean if there is none."""
+    """The entries of that name in an overview: a knob by its short or torch name, a
+    variable, an option, a log file. UsageError with did-you-mean if there is
+    none."""
     short = name.split(".")[-1] if name.startswith("torch.") else name
-    found = [found_entry for found_entry in shown.entries() if _means(name, short, found_entry.entry)]
+    found = [
+        found_entry
+        for found_entry in shown.entries()
+        if _means(name, short, found_entry.entry)
+    ]
     if found:
         return found
-    near = nearest(name, [found_entry.entry.name for found_entry in shown.entries()])
+    near = nearest(
+        name, [found_entry.entry.name for found_entry in shown.entries()]
+    )
     text = f"there is no knob, variable, option, dump or log file '{name}'"
-    raise UsageError(f"{text}. {near}" if near is not None else text, "fusiondoc knobs --all lists all.")
+    raise UsageError(
+        f"{text}. {near}" if near is not None else text,
+        "fusiondoc knobs --all lists all.",
+    )
 
 
 def _means(name: str, short: str, entry: Entry) -> bool:
     if isinstance(entry, KnobHere):
-        return short == entry.name or name in entry.functions or f"torch._C.{short}" in entry.functions
-    return entry.name == (name.lstrip(">") if isinstance(entry, LogFileHere) else name)
+        return (
+            short == entry.name
+            or name in entry.functions
+            or f"torch._C.{short}" in entry.functions
+        )
+    return entry.name == (
+        name.lstrip(">") if isinstance(entry, LogFileHere) else name
+    )

@@ -1,7 +1,9 @@
-"""Environment variables that change what is fused, how, or what is printed about it, and the words that they
-take. Those of one fuser stand with the fuser; here are those of torch's JIT.
+"""Environment variables that change what is fused, how, or what is printed about
+it, and the words that they take. Those of one fuser stand with the fuser; here are
+those of torch's JIT.
 
-Variables are from the names that each release wheel reads (1.11.0 to 2.1.2 and 2.13.0).
+Variables are from the names that each release wheel reads (1.11.0 to 2.1.2 and
+2.13.0).
 """
 
 from __future__ import annotations
@@ -45,20 +47,30 @@ _OF_JIT: tuple[Variable, ...] = (
 
 
 def _newest_first(variable: Variable) -> tuple[int, int]:
-    """Sorts by the last version that reads a variable; those that no release reads are last."""
+    """Sorts by the last version that reads a variable; those that no release reads
+    are last."""
     major, minor = max((known.last for known in variable.live), default=(0, 0))
     return -major, -minor
 
 
 VARIABLES: tuple[Variable, ...] = tuple(
     sorted(
-        (*_OF_JIT, *(row for fuser in FUSERS.values() for row in fuser.catalogue.variables)),
+        (
+            *_OF_JIT,
+            *(
+                row
+                for fuser in FUSERS.values()
+                for row in fuser.catalogue.variables
+            ),
+        ),
         key=_newest_first,
     )
 )
 
 OPTIONS: dict[str, tuple[Option, ...]] = {
-    variable: options for fuser in FUSERS.values() for variable, options in fuser.catalogue.options.items()
+    variable: options
+    for fuser in FUSERS.values()
+    for variable, options in fuser.catalogue.options.items()
 }
 """Variable -> the options that may be listed in it."""
 

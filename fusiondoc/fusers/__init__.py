@@ -1,8 +1,9 @@
 """The registries of fusers and of frontends, and their answers for all of them.
 
-All facts that hold for one fuser alone stand in a folder of its name here, with a module a concern: the
-operators that it takes (``takes.py``), its lines in logs (``log.py``). "Takes" means: for some types, shapes
-and arguments. A rule may still refuse a node, say for a dimension that is not a constant.
+All facts that hold for one fuser alone stand in a folder of its name here, with a
+module a concern: the operators that it takes (``takes.py``), its lines in logs
+(``log.py``). "Takes" means: for some types, shapes and arguments. A rule may still
+refuse a node, say for a dimension that is not a constant.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ FUSER_OF_KIND: dict[str, Fuser] = {}
 
 
 def register(fuser: Fuser) -> None:
-    """Add a fuser, before modules that read logs are imported: they make their tables from the registry."""
+    """Add a fuser, before modules that read logs are imported: they make their
+    tables from the registry."""
     FUSERS[fuser.name] = fuser
     FUSER_OF_KIND.update(dict.fromkeys(fuser.kinds, fuser))
 
@@ -57,84 +59,122 @@ _WITHOUT_FACTS = Fuser("", "the fuser", (), instead=(EVERYWHERE,))
 
 
 def facts_of(name: str | None) -> Fuser:
-    """The fuser of that name; one without any facts where it is not known which ran, or none did."""
+    """The fuser of that name; one without any facts where it is not known which
+    ran, or none did."""
     return FUSERS.get(name or "", _WITHOUT_FACTS)
 
 
 def group_nodes() -> dict[str, str]:
-    """Kind of a node that holds a fusion group (``prim::CudaFusionGroup``) -> ``Group.kind``."""
-    return {node: kind for fuser in FUSERS.values() for node, kind in fuser.nodes.items()}
+    """Kind of a node that holds a fusion group (``prim::CudaFusionGroup``) ->
+    ``Group.kind``."""
+    return {
+        node: kind
+        for fuser in FUSERS.values()
+        for node, kind in fuser.nodes.items()
+    }
 
 
 def plan_headers() -> tuple[str, ...]:
     """Headers of the plans that fusion passes leave."""
-    return tuple(fuser.log.plan_header for fuser in FUSERS.values() if fuser.log.plan_header is not None)
+    return tuple(
+        fuser.log.plan_header
+        for fuser in FUSERS.values()
+        if fuser.log.plan_header is not None
+    )
 
 
 def inner_graphs() -> frozenset[str]:
-    """Nodes of fusion passes, other than those of groups, that print a graph of their own."""
+    """Nodes of fusion passes, other than those of groups, that print a graph of
+    their own."""
     return frozenset().union(*(fuser.log.inner_graphs for fuser in FUSERS.values()))
 
 
 @cache
 def views_of_any() -> frozenset[str]:
     """Views for which some fuser has a stand-in in its groups."""
-    return frozenset(view for fuser in FUSERS.values() for view in fuser.operators.stand_ins.values())
+    return frozenset(
+        view
+        for fuser in FUSERS.values()
+        for view in fuser.operators.stand_ins.values()
+    )
 
 
 @cache
 def stand_ins() -> dict[str, str]:
-    """Operators of fusion passes that stand for views in groups -> these views. They refuse to run
-    outside."""
-    return {node: view for fuser in FUSERS.values() for node, view in fuser.operators.stand_ins.items()}
+    """Operators of fusion passes that stand for views in groups -> these views.
+    They refuse to run outside."""
+    return {
+        node: view
+        for fuser in FUSERS.values()
+        for node, view in fuser.operators.stand_ins.items()
+    }
 
 
 @cache
 def scalar_types() -> frozenset[str]:
     """Scalar types of tensors that groups of some fuser take."""
-    return frozenset().union(*(fuser.limits.dtypes or frozenset() for fuser in FUSERS.values()))
+    return frozenset().union(
+        *(fuser.limits.dtypes or frozenset() for fuser in FUSERS.values())
+    )
 
 
 @cache
 def sized_reductions() -> frozenset[str]:
     """Reductions whose size some fuser computes alone."""
-    return frozenset().union(*(fuser.operators.sized_reductions for fuser in FUSERS.values()))
+    return frozenset().union(
+        *(fuser.operators.sized_reductions for fuser in FUSERS.values())
+    )
 
 
 @cache
 def with_dimensions_only() -> frozenset[str]:
     """Reductions of which some fuser takes no overload over all dimensions."""
-    return frozenset().union(*(fuser.operators.with_dimensions_only for fuser in FUSERS.values()))
+    return frozenset().union(
+        *(fuser.operators.with_dimensions_only for fuser in FUSERS.values())
+    )
 
 
 @cache
 def by_constant_dimension() -> frozenset[str]:
     """Operators whose `dim` has to be a constant for some fuser."""
-    return frozenset().union(*(fuser.operators.by_constant_dimension for fuser in FUSERS.values()))
+    return frozenset().union(
+        *(fuser.operators.by_constant_dimension for fuser in FUSERS.values())
+    )
 
 
 def operators_of_knobs() -> dict[str, frozenset[str]]:
     """Knob -> the operators that a fuser takes only with it."""
-    knobs = (fuser.operators.with_knob for fuser in FUSERS.values() if fuser.operators.with_knob is not None)
+    knobs = (
+        fuser.operators.with_knob
+        for fuser in FUSERS.values()
+        if fuser.operators.with_knob is not None
+    )
     return {knob.knob: knob.operators for knob in knobs}
 
 
 def knob_for(op: str) -> str:
-    """The knobs with which alone some fusers take an operator: "the knob nnc_reductions under NNC"."""
+    """The knobs with which alone some fusers take an operator: "the knob
+    nnc_reductions under NNC"."""
     rows = ((fuser.operators.with_knob, fuser.title) for fuser in FUSERS.values())
     return " or ".join(
-        f"the knob {row.knob} under {title}" for row, title in rows if row and op in row.operators
+        f"the knob {row.knob} under {title}"
+        for row, title in rows
+        if row and op in row.operators
     )
 
 
 def taken_by_default(op: str) -> bool:
     """Whether all fusers take an operator that may run where none is chosen."""
-    return all(op in fuser.operators.takes for fuser in FUSERS.values() if fuser.by_default)
+    return all(
+        op in fuser.operators.takes for fuser in FUSERS.values() if fuser.by_default
+    )
 
 
 def stdout_marks() -> tuple[bytes, ...]:
     """How lines begin that libraries of fusers print to stdout."""
-    return tuple(mark for fuser in FUSERS.values() for mark in fuser.log.stdout_marks)
+    return tuple(
+        mark for fuser in FUSERS.values() for mark in fuser.log.stdout_marks
+    )
 
 
 def signs() -> tuple[bytes, ...]:
@@ -149,28 +189,42 @@ def dump_kinds() -> tuple[DumpKind, ...]:
 
 def kernel_names() -> tuple[str, ...]:
     """Regular expressions for names in the code of kernels that a counter makes."""
-    return tuple(name for fuser in FUSERS.values() for name in fuser.log.kernel_names)
+    return tuple(
+        name for fuser in FUSERS.values() for name in fuser.log.kernel_names
+    )
 
 
 def pass_files() -> tuple[str, ...]:
     """Files of torch that print what fusion passes do."""
-    return tuple(fuser.log.pass_file for fuser in FUSERS.values() if fuser.log.pass_file is not None)
+    return tuple(
+        fuser.log.pass_file
+        for fuser in FUSERS.values()
+        if fuser.log.pass_file is not None
+    )
 
 
 def variables_set() -> tuple[str, ...]:
     """Environment variables of fusers that fusiondoc sets."""
-    return tuple(name for fuser in FUSERS.values() for name in fuser.switches.variables_set)
+    return tuple(
+        name for fuser in FUSERS.values() for name in fuser.switches.variables_set
+    )
 
 
 def fuser_of_dumps() -> Fuser:
     """The fuser whose kernels a log of dumps alone shows."""
-    return next(fuser for fuser in FUSERS.values() if fuser.switches.dump_variable is not None)
+    return next(
+        fuser
+        for fuser in FUSERS.values()
+        if fuser.switches.dump_variable is not None
+    )
 
 
 def calls_off() -> str:
     """The calls with which programs switch fusers off."""
     return " or ".join(
-        fuser.switches.off_by_call for fuser in FUSERS.values() if fuser.switches.off_by_call is not None
+        fuser.switches.off_by_call
+        for fuser in FUSERS.values()
+        if fuser.switches.off_by_call is not None
     )
 
 
@@ -180,33 +234,47 @@ def titles(holds: Callable[[Fuser], object]) -> str:
 
 
 def order_of_choice() -> str:
-    """The fusers of TorchScript that "auto" chooses from, as a clause: the last works wherever torch does."""
+    """The fusers of TorchScript that "auto" chooses from, as a clause: the last
+    works wherever torch does."""
     known = (fuser.title for fuser in FUSERS.values() if fuser.by_default)
     return " where this torch really has it, else ".join(known)
 
 
 def with_evaluator() -> str:
-    """The title of what runs groups through an evaluator where torch has no compiler for the CPU."""
+    """The title of what runs groups through an evaluator where torch has no
+    compiler for the CPU."""
     return titles(lambda fuser: fuser.limits.evaluator_without_llvm)
 
 
 def how_to_leave_out(fuser: str | None) -> str:
-    """``--knob skip_node_kind=OPERATOR``: how operators are kept out of the groups of a fuser.
+    """``--knob skip_node_kind=OPERATOR``: how operators are kept out of the groups
+    of a fuser.
 
-    Where the fuser is not known, or has no such setting: how in each that has a knob, with its name.
+    Where the fuser is not known, or has no such setting: how in each that has a
+    knob, with its name.
     """
     switches = facts_of(fuser).switches
     if switches.knob_to_leave_out is not None:
         return f"--knob {switches.knob_to_leave_out}"
     if switches.variable_to_leave_out is not None:
         return f"{switches.variable_to_leave_out}=OPERATOR in the environment"
-    known = [other for other in FUSERS.values() if other.switches.knob_to_leave_out is not None]
-    return ", ".join(f"{other.title}: --knob {other.switches.knob_to_leave_out}" for other in known)
+    known = [
+        other
+        for other in FUSERS.values()
+        if other.switches.knob_to_leave_out is not None
+    ]
+    return ", ".join(
+        f"{other.title}: --knob {other.switches.knob_to_leave_out}"
+        for other in known
+    )
 
 
 def choices() -> tuple[str, ...]:
     """What can be requested for a run: a fuser by name, or none at all."""
-    return (*(fuser.name for fuser in FUSERS.values() if fuser.can_be_requested), "none")
+    return (
+        *(fuser.name for fuser in FUSERS.values() if fuser.can_be_requested),
+        "none",
+    )
 
 
 def own_dumps() -> tuple[str, ...]:
@@ -216,7 +284,8 @@ def own_dumps() -> tuple[str, ...]:
 
 
 def of_torchscript() -> tuple[str, ...]:
-    """Fusers that can be requested and whose groups are nodes of TorchScript's plans."""
+    """Fusers that can be requested and whose groups are nodes of TorchScript's
+    plans."""
     requested = (FUSERS[name] for name in choices() if name in FUSERS)
     return tuple(fuser.name for fuser in requested if fuser.of_torchscript)
 
@@ -232,44 +301,62 @@ def at_work() -> tuple[str, ...]:
 
 
 def may_write_to_stdout(name: str | None) -> bool:
-    """Whether the fuser of a run may print to stdout: true of one that the registry does not have."""
+    """Whether the fuser of a run may print to stdout: true of one that the registry
+    does not have."""
     return name not in at_work() or facts_of(name).log.writes_to_stdout
 
 
 COMPILER = INDUCTOR.name
 """The variant of a bench that torch.compile makes with its default backend."""
 
-FRONTENDS: dict[str, Frontend] = {frontend.name: frontend for frontend in (TORCHSCRIPT, AOT, TE, DYNAMO)}
+FRONTENDS: dict[str, Frontend] = {
+    frontend.name: frontend for frontend in (TORCHSCRIPT, AOT, TE, DYNAMO)
+}
 """Every frontend by its name, in the order in which options list them."""
 
 
 def frontend_choices() -> tuple[str, ...]:
-    """What ``--frontend`` takes; "auto" leaves the choice to what the target uses."""
-    return ("auto", *(frontend.name for frontend in FRONTENDS.values() if frontend.can_be_requested))
+    """What ``--frontend`` takes; "auto" leaves the choice to what the target
+    uses."""
+    return (
+        "auto",
+        *(
+            frontend.name
+            for frontend in FRONTENDS.values()
+            if frontend.can_be_requested
+        ),
+    )
 
 
 def frontend_of_group(kind: str) -> Frontend:
-    """The frontend whose fuser makes groups of that kind (``Group.kind``), or has that operator."""
+    """The frontend whose fuser makes groups of that kind (``Group.kind``), or has
+    that operator."""
     for frontend in FRONTENDS.values():
-        if frontend.group_prefix is not None and kind.startswith(frontend.group_prefix):
+        if frontend.group_prefix is not None and kind.startswith(
+            frontend.group_prefix
+        ):
             return frontend
     return TORCHSCRIPT
 
 
 def keeps_kernel_names(kind: str) -> bool:
-    """Whether a profile shows the kernels of groups of that kind under the names that the report has."""
+    """Whether a profile shows the kernels of groups of that kind under the names
+    that the report has."""
     return kind in FUSER_OF_KIND and FUSER_OF_KIND[kind].log.kernels_keep_names
 
 
 def kernel_in_report(name: str) -> str:
-    """The name that the report has of a kernel which a profile shows as ``name``."""
+    """The name that the report has of a kernel which a profile shows as
+    ``name``."""
     return _before_kernel_names().sub("", name, count=1)
 
 
 @cache
 def _before_kernel_names() -> re.Pattern[str]:
     known = (fuser.log.before_kernel_names for fuser in FUSERS.values())
-    return re.compile("|".join(rf"\A{pattern}" for pattern in known if pattern is not None))
+    return re.compile(
+        "|".join(rf"\A{pattern}" for pattern in known if pattern is not None)
+    )
 
 
 def without_plan(frontend: str | None) -> str:
@@ -283,32 +370,51 @@ def nothing_compiled(frontend: str | None) -> tuple[str, str] | None:
 
 
 def compiles_python(name: str | None) -> bool:
-    """Whether the frontend makes its graphs of Python in the first pass (``Frontend.compiles_python``)."""
+    """Whether the frontend makes its graphs of Python in the first pass
+    (``Frontend.compiles_python``)."""
     return name in FRONTENDS and FRONTENDS[name].compiles_python
 
 
 def is_switched_by_package(*names: str | None) -> bool:
-    """Whether one of these frontends fuses without a switch of torch (``Frontend.switched_by_package``)."""
-    return any(FRONTENDS[name].switched_by_package for name in names if name in FRONTENDS)
+    """Whether one of these frontends fuses without a switch of torch
+    (``Frontend.switched_by_package``)."""
+    return any(
+        FRONTENDS[name].switched_by_package for name in names if name in FRONTENDS
+    )
 
 
 def fusers_of_frontends() -> tuple[str, ...]:
-    """``FuserState.effective`` of the fusers that belong to frontends and are no entries of ``FUSERS``."""
-    own = (frontend.fuser for frontend in FRONTENDS.values() if frontend.fuser_title is not None)
+    """``FuserState.effective`` of the fusers that belong to frontends and are no
+    entries of ``FUSERS``."""
+    own = (
+        frontend.fuser
+        for frontend in FRONTENDS.values()
+        if frontend.fuser_title is not None
+    )
     return tuple(name for name in own if name is not None)
 
 
 def bench_variants() -> tuple[str, ...]:
-    """Variants of a bench that go through a frontend before TorchScript, in the order of the table."""
-    return tuple(name for frontend in FRONTENDS.values() for name in frontend.variants)
+    """Variants of a bench that go through a frontend before TorchScript, in the
+    order of the table."""
+    return tuple(
+        name for frontend in FRONTENDS.values() for name in frontend.variants
+    )
 
 
 def recipes() -> tuple[str, ...]:
     """What ``--recipe`` takes."""
-    return tuple(recipe for frontend in FRONTENDS.values() for recipe in frontend.recipes)
+    return tuple(
+        recipe for frontend in FRONTENDS.values() for recipe in frontend.recipes
+    )
 
 
-COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+COMPILE_MODES = (
+    "default",
+    "reduce-overhead",
+    "max-autotune",
+    "max-autotune-no-cudagraphs",
+)
 """What ``--mode`` takes: modes of torch.compile."""
 
 
@@ -343,10 +449,12 @@ def taken_by_any() -> frozenset[str]:
 
 
 def fusible_by(op: str, torch: str | None = None) -> frozenset[str]:
-    """The fusers that can take the operator into a group; with a version of torch, only those whose rules of
-    that version do."""
+    """The fusers that can take the operator into a group; with a version of torch,
+    only those whose rules of that version do."""
     version = version_pair(torch) if torch is not None else None
-    return frozenset(fuser.name for fuser in FUSERS.values() if _takes(fuser, op, version))
+    return frozenset(
+        fuser.name for fuser in FUSERS.values() if _takes(fuser, op, version)
+    )
 
 
 def _takes(fuser: Fuser, op: str, version: tuple[int, int] | None) -> bool:
@@ -358,17 +466,20 @@ def _takes(fuser: Fuser, op: str, version: tuple[int, int] | None) -> bool:
 
 
 def taken_by(op: str, fuser: str, torch: str | None = None) -> bool:
-    """Whether a fuser has a rule for the operator, for some arguments; without a version, in any version."""
+    """Whether a fuser has a rule for the operator, for some arguments; without a
+    version, in any version."""
     if torch is None:
         return fuser in FUSERS and op in FUSERS[fuser].operators.takes
     return fuser in fusible_by(op, torch)
 
 
 def takes_seldom(op: str, fuser: str | None) -> bool:
-    """Whether a fuser takes the operator only with a knob or only on the CPU: nothing is lost next to it."""
+    """Whether a fuser takes the operator only with a knob or only on the CPU:
+    nothing is lost next to it."""
     return op in facts_of(fuser).operators.seldom
 
 
 def is_fusible(op: str) -> bool:
-    """Whether some fuser can take the operator, and something is lost if none does: false for views."""
+    """Whether some fuser can take the operator, and something is lost if none does:
+    false for views."""
     return op in taken_by_any() and op not in VIEWS

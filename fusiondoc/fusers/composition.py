@@ -1,5 +1,5 @@
-"""What a composition is: a call of torch that a compiler leaves to eager code, and how to write it with
-operators that it compiles."""
+"""What a composition is: a call of torch that a compiler leaves to eager code, and
+how to write it with operators that it compiles."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ class Composition:
     of: str
     """The operators that are calls, forward and backward, without ``aten::``."""
     call: str
-    """With all arguments by the names that ``after`` reads; those with a default may be left out."""
+    """With all arguments by the names that ``after`` reads; those with a default
+    may be left out."""
     after: str
-    """``size_0`` and ``size_1`` are the parts of an argument ``size``, which may be one number for all."""
+    """``size_0`` and ``size_1`` are the parts of an argument ``size``, which may be
+    one number for all."""
     inputs: str
     """Arguments to compute both with, as Python: ``x=torch.randn(4, 8), dim=0``."""
     only: Mapping[str, object] = field(default_factory=dict)
-    """Values that arguments must have, which ``after`` does not read. Others that it does not read must have
-    their defaults."""
+    """Values that arguments must have, which ``after`` does not read. Others that
+    it does not read must have their defaults."""
     alike: tuple[str, str] | None = None
     """An argument that may also be given if it is equal to another one."""
     module: str | None = None
-    """The module of torch.nn that makes the call, with the arguments of its constructor; of those that begin
-    with an underscore any value does."""
+    """The module of torch.nn that makes the call, with the arguments of its
+    constructor; of those that begin with an underscore any value does."""
     parameters: tuple[str, ...] = ()
     """Names that ``after`` reads and the module has as parameters."""
     helper: str = ""

@@ -1,5 +1,6 @@
-"""A dump of a fuser that carries text: how it begins, which lines it may have, how it ends, what it is
-printed of. A line that a dump cannot have ends it: the program may print right behind it."""
+"""A dump of a fuser that carries text: how it begins, which lines it may have, how
+it ends, what it is printed of. A line that a dump cannot have ends it: the program
+may print right behind it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from typing import NamedTuple
 GROUP = "group"
 """Printed when a runtime is made for a group, before its kernels are compiled."""
 SCHEDULE = "schedule"
-"""Parameters of a scheduler: of a group too, and again whenever heuristics are computed."""
+"""Parameters of a scheduler: of a group too, and again whenever heuristics are
+computed."""
 COMPILE = "compile"
 """Printed while one kernel is made, before its name is."""
 NAMED = "named"
@@ -22,8 +24,8 @@ LOOSE = "loose"
 
 
 class Section:
-    """What the next line of a dump may be. Group ``end`` is its last line; a group named after another
-    section leads into that one."""
+    """What the next line of a dump may be. Group ``end`` is its last line; a group
+    named after another section leads into that one."""
 
     __slots__ = ("_compiled", "_pattern")
 
@@ -55,7 +57,8 @@ class DumpKind(NamedTuple):
     confirm: bytes | None = None
     """What the second line must be: the first one alone could be of the program."""
     again: bool = True
-    """Dumps of this kind one after another are one text: nothing says where one ends."""
+    """Dumps of this kind one after another are one text: nothing says where one
+    ends."""
 
 
 def sections(**patterns: bytes) -> dict[str, Section]:

@@ -1,4 +1,5 @@
-"""A fuser: all facts about it that readers of logs, rules and reports need, by concern."""
+"""A fuser: all facts about it that readers of logs, rules and reports need, by
+concern."""
 
 from __future__ import annotations
 
@@ -22,16 +23,18 @@ class Fuser:
     title: str
     """How a sentence names it: "the legacy fuser"."""
     kinds: tuple[str, ...]
-    """``Group.kind`` of its fusion groups: ``CudaFusionGroup``; several where it makes groups
-    of several kinds."""
+    """``Group.kind`` of its fusion groups: ``CudaFusionGroup``; several where it
+    makes groups of several kinds."""
     of_torchscript: bool = True
     """Whether its groups are nodes of TorchScript's plans."""
     heading: str | None = None
     """The title over a list, where it is another: "Legacy fuser"."""
     old_nodes: tuple[str, ...] = ()
-    """Kinds that the nodes of its groups, then of the first kind, had in older versions of torch."""
+    """Kinds that the nodes of its groups, then of the first kind, had in older
+    versions of torch."""
     can_be_requested: bool = True
-    """False for a fuser whose logs are read, and that fusiondoc switches on for no run."""
+    """False for a fuser whose logs are read, and that fusiondoc switches on for no
+    run."""
     by_default: bool = False
     """Whether it may run where no fuser is chosen."""
     instead: tuple[str, ...] = ()
@@ -52,11 +55,16 @@ class Fuser:
     @property
     def pass_headers(self) -> tuple[str, ...]:
         """Headers of the graphs that its pass prints."""
-        return tuple(header for header in (self.log.pass_start, self.log.plan_header) if header is not None)
+        return tuple(
+            header
+            for header in (self.log.pass_start, self.log.plan_header)
+            if header is not None
+        )
 
     @property
     def nodes(self) -> dict[str, str]:
-        """Kind of a node that holds one of its groups (``prim::CudaFusionGroup``) -> ``Group.kind``."""
+        """Kind of a node that holds one of its groups (``prim::CudaFusionGroup``)
+        -> ``Group.kind``."""
         if not self.of_torchscript:
             return {}
         return {

@@ -1,4 +1,5 @@
-"""Errors in logs: what failed, and how the errors are recognised that only one fuser writes."""
+"""Errors in logs: what failed, and how the errors are recognised that only one
+fuser writes."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ PROGRAM = "program"
 """Any other error: the operators fail without fusion too."""
 
 TOOLCHAIN = frozenset((ARCHITECTURE, NO_KERNEL, BUILTINS, OLD_DRIVER))
-"""Kinds that say nothing about the fusion: the installation does not fit the GPU."""
+"""Kinds that say nothing about the fusion: the installation does not fit the
+GPU."""
 
 OF_FUSER = frozenset((CODEGEN, KERNEL, OPTION))
 """Kinds that are faults of a fuser."""
@@ -34,7 +36,8 @@ OF_FUSER = frozenset((CODEGEN, KERNEL, OPTION))
 
 @dataclass(frozen=True)
 class FuserErrors:
-    """The errors of a fuser. Patterns are searched in a single line of an error's text."""
+    """The errors of a fuser. Patterns are searched in a single line of an error's
+    text."""
 
     forms: tuple[tuple[str, Pattern[str]], ...] = ()
     """Kind and form of an error; group 1 is its text."""
@@ -45,13 +48,17 @@ class FuserErrors:
     wrappers: Pattern[str] | None = None
     """Asserts that only say that errors of several threads follow."""
     source: str | None = None
-    """How the CUDA source of a kernel begins that it puts into the text of an assert."""
+    """How the CUDA source of a kernel begins that it puts into the text of an
+    assert."""
     causes: Mapping[str, str] = field(default_factory=dict)
-    """Words of an error -> a name for the cause that they state, where what to do depends on it."""
+    """Words of an error -> a name for the cause that they state, where what to do
+    depends on it."""
     stand_alone: str | None = None
-    """A part of the errors of its package that stands alone, and of none that torch raises."""
+    """A part of the errors of its package that stands alone, and of none that torch
+    raises."""
     marks: tuple[str, ...] = ()
-    """Parts of the texts of errors that tell that its code, or a kernel that it made, failed."""
+    """Parts of the texts of errors that tell that its code, or a kernel that it
+    made, failed."""
 
     @property
     def kinds(self) -> frozenset[str]:

@@ -1,4 +1,5 @@
-"""Where and when a fuser works: versions of torch, devices, types and sizes of tensors."""
+"""Where and when a fuser works: versions of torch, devices, types and sizes of
+tensors."""
 
 from __future__ import annotations
 
@@ -12,14 +13,17 @@ class FuserLimits:
     """The limits of a fuser beyond single operators. The defaults set none."""
 
     since: Version | None = None
-    """The first version of torch that is known to have it; None where that limits no run."""
+    """The first version of torch that is known to have it; None where that limits
+    no run."""
     until: Version | None = None
     """The last version of torch that has it; None: the newest does."""
     where: str | None = None
-    """Where it works, as advice for a machine on which it does not; None where it works wherever torch does.
+    """Where it works, as advice for a machine on which it does not; None where it
+    works wherever torch does.
     """
     in_builds: Span | None = None
-    """The releases whose builds for its devices hold it; None: all do that have it."""
+    """The releases whose builds for its devices hold it; None: all do that have
+    it."""
     devices: frozenset[str] = frozenset(("cpu", "cuda"))
     """Types of the devices that it compiles for, as torch prints them."""
     in_training: bool = True
@@ -27,30 +31,38 @@ class FuserLimits:
     frozen_only: bool = False
     """Whether it sees weights only in frozen modules."""
     only_profiled: bool = False
-    """Whether it fuses only graphs that the profiling executor of torch has profiled."""
+    """Whether it fuses only graphs that the profiling executor of torch has
+    profiled."""
     dtypes: frozenset[str] | None = None
     """Scalar types of tensors that a group takes; None where that is not known."""
     halves_on: frozenset[str] = frozenset(("cpu", "cuda"))
     """Devices on which it takes half types."""
     profiled_sizes: bool = False
-    """Whether it takes no operator on tensors whose sizes were not always equal while they were profiled."""
+    """Whether it takes no operator on tensors whose sizes were not always equal
+    while they were profiled."""
     numbers_for_tensors: bool | None = None
-    """Whether a number does in the place of a tensor in its operators; None: not known."""
+    """Whether a number does in the place of a tensor in its operators; None: not
+    known."""
     most_dimensions: int | None = None
     """Of a tensor, in its kernels; None without a limit."""
     any_size: bool = False
     """Whether it can compile a group for any size of its tensors."""
     exact_sizes: bool = False
-    """Whether it compiles for exact sizes whatever the fusion strategy of torch is."""
+    """Whether it compiles for exact sizes whatever the fusion strategy of torch
+    is."""
     evaluator_without_llvm: bool = False
-    """Whether it runs groups on the CPU through an evaluator, where torch is built without LLVM."""
+    """Whether it runs groups on the CPU through an evaluator, where torch is built
+    without LLVM."""
     partitions: bool = False
-    """Whether its groups are partitions that a library computes: a log names their operators and sizes, and
-    no kernel."""
+    """Whether its groups are partitions that a library computes: a log names their
+    operators and sizes, and no kernel."""
     joins_readers: bool = False
-    """Whether its pass joins operators that read one tensor, though neither takes the other's result."""
+    """Whether its pass joins operators that read one tensor, though neither takes
+    the other's result."""
     merges_neighbours: bool = False
-    """Whether groups that follow each other become one at last, though they share nothing: its pass is known
-    to the end (``createFusionGroups`` of torch/csrc/jit/passes/tensorexpr_fuser.cpp, 1.12 to 2.13)."""
+    """Whether groups that follow each other become one at last, though they share
+    nothing: its pass is known to the end (``createFusionGroups`` of
+    torch/csrc/jit/passes/tensorexpr_fuser.cpp, 1.12 to 2.13)."""
     stops_at_side_effects: bool = False
-    """Whether its pass moves no operator past a print or a warning, so that groups end there."""
+    """Whether its pass moves no operator past a print or a warning, so that groups
+    end there."""

@@ -11,16 +11,19 @@ from fusiondoc.fusers.dump_kind import DumpKind
 
 @dataclass(frozen=True)
 class Refusals:
-    """Lines of the JIT log in which a fusion pass states why it does not take a node."""
+    """Lines of the JIT log in which a fusion pass states why it does not take a
+    node."""
 
     file: str
-    """The file of torch that prints them, without folder and ending: ``partition``."""
+    """The file of torch that prints them, without folder and ending:
+    ``partition``."""
     mark: bytes
     """How each of these lines begins."""
     form: Pattern[bytes]
     """Group 1 is the text of the cause, group 2 the node as it is printed."""
     causes: Mapping[bytes, tuple[str, str]]
-    """Text of a cause -> the code of the finding and the condition, a key of ``FuserWords.conditions``."""
+    """Text of a cause -> the code of the finding and the condition, a key of
+    ``FuserWords.conditions``."""
     other: str
     """The code of a cause that is not known."""
 
@@ -40,15 +43,19 @@ class FuserLog:
     """Headers, nodes and marks of a fuser in a log."""
 
     pass_file: str | None = None
-    """The file of torch that prints what its pass does, without folder and ending: ``graph_fuser``."""
+    """The file of torch that prints what its pass does, without folder and ending:
+    ``graph_fuser``."""
     pass_start: str | None = None
-    """Header of the graph that its pass prints first, whether it makes groups or not."""
+    """Header of the graph that its pass prints first, whether it makes groups or
+    not."""
     plan_header: str | None = None
     """Header of the graph that its pass leaves."""
     follows: str | None = None
-    """The fuser whose pass runs before its own, and with whose plan its pass goes on where both are on."""
+    """The fuser whose pass runs before its own, and with whose plan its pass goes
+    on where both are on."""
     groups_header: str | None = None
-    """Header of the graph with its groups, before its pass undoes those that are too small."""
+    """Header of the graph with its groups, before its pass undoes those that are
+    too small."""
     compile_header: str | None = None
     """Header of the graph that it compiles to a kernel."""
     cache_header: str | None = None
@@ -56,29 +63,36 @@ class FuserLog:
     fallback_header: str | None = None
     """Header of the graph that it fails to compile."""
     line_messages: Pattern[bytes] | None = None
-    """Several messages of one line each that its pass prints for a node; they are taken together."""
+    """Several messages of one line each that its pass prints for a node; they are
+    taken together."""
     indented: tuple[bytes, ...] = ()
     """How messages of it begin that could be lines of a graph."""
-    source_lines: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
-    """Release of torch -> file -> the lines of its source that print messages, where these tell the release.
+    source_lines: Mapping[str, Mapping[str, tuple[int, ...]]] = field(
+        default_factory=dict
+    )
+    """Release of torch -> file -> the lines of its source that print messages,
+    where these tell the release.
     """
     inner_graphs: frozenset[str] = frozenset()
     """Other nodes that its passes make, and that print a graph of their own."""
     guards: frozenset[str] = frozenset()
-    """Nodes that check types before its groups; they compute nothing of the program."""
+    """Nodes that check types before its groups; they compute nothing of the
+    program."""
     refusals: Refusals | None = None
     stdout_marks: tuple[bytes, ...] = ()
     """How lines begin that its library prints to stdout."""
     writes_to_stdout: bool = False
     """Whether it prints to stdout beside what torch logs to stderr."""
     announces_runs: bool = True
-    """Whether a log can show that a kernel runs; without it a crash may be of a compile or of a run."""
+    """Whether a log can show that a kernel runs; without it a crash may be of a
+    compile or of a run."""
     fallbacks: Fallbacks | None = None
     """The warning that a group runs as unfused operators."""
     warnings: tuple[bytes, ...] = ()
     """Parts of warnings that torch prints about it."""
     gone: bytes | None = None
-    """The warning of a torch that no longer has it, and whose switches for it do nothing."""
+    """The warning of a torch that no longer has it, and whose switches for it do
+    nothing."""
     options_set: Pattern[bytes] | None = None
     """A line that shows that the user set a variable of it."""
     signs: tuple[bytes, ...] = ()
@@ -86,7 +100,8 @@ class FuserLog:
     dump_kinds: tuple[DumpKind, ...] = ()
     """Its dumps that carry text, the more particular ones first."""
     kernel_names: tuple[str, ...] = ()
-    """Regular expressions for names in the code of its kernels that a counter makes."""
+    """Regular expressions for names in the code of its kernels that a counter
+    makes."""
     profile_names: tuple[str, ...] = ()
     """Regular expressions for the names of its groups in a profile."""
     kernels_keep_names: bool = False

@@ -1,4 +1,5 @@
-"""How a run switches a fuser on or off and makes it log: knobs, variables, calls."""
+"""How a run switches a fuser on or off and makes it log: knobs, variables,
+calls."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class FallbackOff:
-    """What makes a fuser raise an error instead of running a group as unfused operators. Either is enough; a
-    version of torch may read one alone."""
+    """What makes a fuser raise an error instead of running a group as unfused
+    operators. Either is enough; a version of torch may read one alone."""
 
     options: str
     """An environment variable that lists options; ``option``: the word in it."""
@@ -31,7 +32,8 @@ class FuserSwitches:
     variable_to_leave_out: str | None = None
     """The environment variable that does, where there is no knob."""
     off_by_variable: tuple[str, str] | None = None
-    """A variable and its value with which the pass does nothing, whatever a program switches on."""
+    """A variable and its value with which the pass does nothing, whatever a program
+    switches on."""
     off_by_call: str | None = None
     """The call that switches it off in programs."""
     variables_set: tuple[str, ...] = ()
@@ -39,14 +41,17 @@ class FuserSwitches:
     own_variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables that a run under it needs beside those of its log."""
     log_level: str | None = None
-    """Value of PYTORCH_JIT_LOG_LEVEL. With less it prints nothing; with more the log grows and holds no more
-    facts."""
+    """Value of PYTORCH_JIT_LOG_LEVEL. With less it prints nothing; with more the
+    log grows and holds no more facts."""
     plan_log: str | None = None
-    """Value of PYTORCH_JIT_LOG_LEVEL with which a log holds the graphs of its groups."""
+    """Value of PYTORCH_JIT_LOG_LEVEL with which a log holds the graphs of its
+    groups."""
     refusal_log: str | None = None
-    """Value of PYTORCH_JIT_LOG_LEVEL with which its pass states which operators it rejects, and why."""
+    """Value of PYTORCH_JIT_LOG_LEVEL with which its pass states which operators it
+    rejects, and why."""
     log_list: tuple[str, tuple[str, ...]] | None = None
-    """The environment variable that lists what it logs, with the words for a run; None: TorchScript's."""
+    """The environment variable that lists what it logs, with the words for a run;
+    None: TorchScript's."""
     trace_variable: str | None = None
     """The environment variable that names a folder for its trace."""
     dump_variable: str | None = None

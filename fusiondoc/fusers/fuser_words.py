@@ -1,4 +1,5 @@
-"""The words of sentences on a fuser: why it refuses an operator, an overload, an argument."""
+"""The words of sentences on a fuser: why it refuses an operator, an overload, an
+argument."""
 
 from __future__ import annotations
 
@@ -25,9 +26,10 @@ GivenOverload = Literal[
     "not_two_tensors",
     "other_types",
 ]
-"""``all_elements``: of ``max`` and ``min``; ``number``: where a tensor is needed; ``number_first``: before
-the tensor; ``chosen_number``: of ``where``; ``tensor_limits``: of ``clamp``; ``device`` to
-``other_arguments``: of ``to``; ``other_types``: of the types in ``Overload.types``."""
+"""``all_elements``: of ``max`` and ``min``; ``number``: where a tensor is needed;
+``number_first``: before the tensor; ``chosen_number``: of ``where``;
+``tensor_limits``: of ``clamp``; ``device`` to ``other_arguments``: of ``to``;
+``other_types``: of the types in ``Overload.types``."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,14 @@ class FuserWords:
     """A sentence for each condition that a fuser states or that its rules have."""
 
     conditions: Mapping[str, str] = field(default_factory=dict)
-    """Condition that does not hold -> the reason in a sentence. ``{op}`` and ``{text}`` are fields of
-    ``Stated`` (model/reasons/stated.py)."""
+    """Condition that does not hold -> the reason in a sentence. ``{op}`` and
+    ``{text}`` are fields of ``Stated`` (model/reasons/stated.py)."""
     overloads: Mapping[GivenOverload, str] = field(default_factory=dict)
-    """An overload that it refuses -> the sentence, which names the one that it takes."""
+    """An overload that it refuses -> the sentence, which names the one that it
+    takes."""
     arguments: Mapping[str, str] = field(default_factory=dict)
-    """``Argument.problem`` -> the sentence; ``{argument}`` and ``{dtype}`` are fields of ``Argument``."""
+    """``Argument.problem`` -> the sentence; ``{argument}`` and ``{dtype}`` are
+    fields of ``Argument``."""
     left_out: str | None = None
-    """The sentence on an operator that it could take and left out, where its log gives no reason."""
+    """The sentence on an operator that it could take and left out, where its log
+    gives no reason."""

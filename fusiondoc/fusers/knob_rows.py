@@ -1,6 +1,8 @@
-"""Knobs, environment variables and dumps: the kinds of rows that a fuser has of them, and versions of torch.
+"""Knobs, environment variables and dumps: the kinds of rows that a fuser has of
+them, and versions of torch.
 
-Texts are plain sentences. Named tuples, because there are many rows, and making a dataclass takes longer.
+Texts are plain sentences. Named tuples, because there are many rows, and making a
+dataclass takes longer.
 """
 
 from __future__ import annotations
@@ -16,11 +18,13 @@ Version = tuple[int, int]
 
 OLDEST: Version = (1, 11)
 NEWEST: Version = (2, 13)
-"""The newest torch whose facts are in the catalogue. A newer torch is taken to be like it."""
+"""The newest torch whose facts are in the catalogue. A newer torch is taken to be
+like it."""
 
 
 class Span(NamedTuple):
-    """The versions from ``first`` to ``last``, both included; open to newer ones if ``last`` is NEWEST."""
+    """The versions from ``first`` to ``last``, both included; open to newer ones if
+    ``last`` is NEWEST."""
 
     first: Version
     last: Version
@@ -28,15 +32,20 @@ class Span(NamedTuple):
     def __contains__(self, version: object) -> bool:
         if not isinstance(version, tuple):
             return False
-        return self.first <= version and (version <= self.last or self.last == NEWEST)
+        return self.first <= version and (
+            version <= self.last or self.last == NEWEST
+        )
 
     def __str__(self) -> str:
-        first, last = (".".join(map(str, version)) for version in (self.first, self.last))
+        first, last = (
+            ".".join(map(str, version)) for version in (self.first, self.last)
+        )
         return first if first == last else f"{first} to {last}"
 
 
 def span(text: str) -> Span:
-    """The span that a text such as "1.12-2.1", or a single version such as "1.11", names."""
+    """The span that a text such as "1.12-2.1", or a single version such as "1.11",
+    names."""
     first, _, last = text.partition("-")
     begin, end = version_pair(first), version_pair(last or first)
     assert begin is not None and end is not None, text
@@ -48,7 +57,8 @@ FUNCTIONS = "torch._C"
 
 
 class Knob(NamedTuple):
-    """A switch of torch that fusiondoc can set before a run (``--knob NAME=VALUE``)."""
+    """A switch of torch that fusiondoc can set before a run (``--knob
+    NAME=VALUE``)."""
 
     name: str
     fuser: str
@@ -57,13 +67,15 @@ class Knob(NamedTuple):
     """A function of ``owner``, or an attribute that is set and read."""
     getter: str | None
     kind: str
-    """How a value is written: switch, count, integer, ratio, strategy, operators, text, stream, function."""
+    """How a value is written: switch, count, integer, ratio, strategy, operators,
+    text, stream, function."""
     default: str
     does: str
     effect: str
     """What changes in a log or report when it is set, and when that is wanted."""
     live: tuple[Span, ...]
-    """Where it does something. ``exists`` is wider where it stays behind as a no-op."""
+    """Where it does something. ``exists`` is wider where it stays behind as a
+    no-op."""
     exists: tuple[Span, ...]
     source: str
     owner: str = FUNCTIONS
@@ -74,7 +86,9 @@ class Knob(NamedTuple):
     @property
     def in_python(self) -> tuple[str, ...]:
         """The full names in torch of what sets and reads it."""
-        return tuple(f"{self.owner}.{name}" for name in (self.setter, self.getter) if name)
+        return tuple(
+            f"{self.owner}.{name}" for name in (self.setter, self.getter) if name
+        )
 
 
 class Variable(NamedTuple):
@@ -101,7 +115,8 @@ class Option(NamedTuple):
 
 
 class FuserDump(NamedTuple):
-    """A dump that is no option of a variable, by the name that ``--dump`` has for it."""
+    """A dump that is no option of a variable, by the name that ``--dump`` has for
+    it."""
 
     name: str
     fuser: str
@@ -119,11 +134,13 @@ class FuserCatalogue:
     variable_families: tuple[str, ...] = ()
     """How names of its environment variables begin."""
     printing_variables: tuple[str, ...] = ()
-    """Variables, others than those of torch's log, that make it or its library print."""
+    """Variables, others than those of torch's log, that make it or its library
+    print."""
     knobs: tuple[Knob, ...] = ()
     variables: tuple[Variable, ...] = ()
     options: Mapping[str, tuple[Option, ...]] = field(default_factory=dict)
-    """Variable -> the options that may be listed in it; the first variable is that of dumps."""
+    """Variable -> the options that may be listed in it; the first variable is that
+    of dumps."""
     package_options: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Variable of its package that stands alone -> the words that it may hold."""
     dumps: tuple[FuserDump, ...] = ()
@@ -155,21 +172,37 @@ def knob(
     """A row; ``functions`` names setter and getter in ``torch._C``."""
     setter, _, getter = functions.partition(" ")
     return Knob(
-        name, fuser, setter, getter or None, kind, default, does, effect, (live,), (exists or live,), source
+        name,
+        fuser,
+        setter,
+        getter or None,
+        kind,
+        default,
+        does,
+        effect,
+        (live,),
+        (exists or live,),
+        source,
     )
 
 
-def variables(versions: str, *rows: tuple[str, str, str, str, str]) -> tuple[Variable, ...]:
+def variables(
+    versions: str, *rows: tuple[str, str, str, str, str]
+) -> tuple[Variable, ...]:
     """Variables of the same versions; none where no release reads them."""
     live = (span(versions),) if versions else ()
     return tuple(
-        Variable(name, values, default, does, live, source) for name, values, default, does, source in rows
+        Variable(name, values, default, does, live, source)
+        for name, values, default, does, source in rows
     )
 
 
 def of_package(source: str, *rows: tuple[str, str, str]) -> tuple[Variable, ...]:
     """Variables of a package that stands alone."""
-    return tuple(Variable(name, values, "", does, (), source, True) for name, values, does in rows)
+    return tuple(
+        Variable(name, values, "", does, (), source, True)
+        for name, values, does in rows
+    )
 
 
 def options(versions: str, *rows: tuple[str, ...]) -> tuple[Option, ...]:

@@ -1,7 +1,8 @@
-"""The legacy fuser of TorchScript: the operators that it takes. Its logs are read; nothing new is added.
+"""The legacy fuser of TorchScript: the operators that it takes. Its logs are read;
+nothing new is added.
 
-Source: torch/csrc/jit/passes/graph_fuser.cpp, compared with what the pass fuses when run on one graph an
-operator, on 1.12.1 (CPU and CUDA) and 2.13.0 (CPU).
+Source: torch/csrc/jit/passes/graph_fuser.cpp, compared with what the pass fuses
+when run on one graph an operator, on 1.12.1 (CPU and CUDA) and 2.13.0 (CPU).
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ relu remainder round rsqrt sigmoid sin sinh sqrt sub tan tanh threshold trunc ty
 prim::ConstantChunk prim::FusedConcat
 """
 
-TAKES = frozenset(name if "::" in name else f"aten::{name}" for name in _NAMES.split())
+TAKES = frozenset(
+    name if "::" in name else f"aten::{name}" for name in _NAMES.split()
+)
 """Operators as printed."""
 
 _INTERFACE = "torch/csrc/jit/codegen/fuser/interface.cpp"
@@ -60,7 +63,8 @@ LEGACY = Fuser(
         takes=TAKES,
     ),
     switches=FuserSwitches(
-        # The plans of the legacy executor are in graph_executor ("After compileSpec optimizations:").
+        # The plans of the legacy executor are in graph_executor ("After compileSpec
+        # optimizations:").
         log_level="profiling_graph_executor_impl:graph_executor",
     ),
     catalogue=FuserCatalogue(

@@ -1,4 +1,5 @@
-"""Which operators a fuser takes into its groups, by version of torch and arguments."""
+"""Which operators a fuser takes into its groups, by version of torch and
+arguments."""
 
 from __future__ import annotations
 
@@ -26,28 +27,36 @@ class TakenOperators:
     """The operators that a fuser takes. Names are as printed: ``aten::add``."""
 
     takes: frozenset[str] = frozenset()
-    """Operators as printed that it can take into a group, for some types and arguments, in some version."""
+    """Operators as printed that it can take into a group, for some types and
+    arguments, in some version."""
     taken_in: Callable[[Version], frozenset[str]] | None = None
-    """The part of ``takes`` that a version of torch has; None where all versions take the same."""
+    """The part of ``takes`` that a version of torch has; None where all versions
+    take the same."""
     rule_since: Callable[[str], Version | None] | None = None
-    """The first version that takes an operator or view; None where all versions take the same."""
+    """The first version that takes an operator or view; None where all versions
+    take the same."""
     versions: tuple[str | None, ...] = (None,)
-    """A release of torch for each set of operators that it takes; None: all have the same."""
+    """A release of torch for each set of operators that it takes; None: all have
+    the same."""
     inference_only: frozenset[str] = frozenset()
     """Operators that it takes only where no gradients are recorded."""
     seldom: frozenset[str] = frozenset()
-    """Operators that it takes only with a knob, or only on one device: nothing is lost next to them."""
+    """Operators that it takes only with a knob, or only on one device: nothing is
+    lost next to them."""
     pulled_in: frozenset[str] = frozenset()
-    """Views that begin no group, and that a group takes in only where nothing else takes their result."""
+    """Views that begin no group, and that a group takes in only where nothing else
+    takes their result."""
     idle_casts: frozenset[str] = frozenset()
     """Casts that begin no group where their result has the type of their input."""
     pairs_only: frozenset[str] = frozenset()
     """Operators of which it takes the overload of two tensors alone."""
     one_library_call: bool = False
-    """Whether a group holds at most one convolution or product of matrices, and what comes after it."""
+    """Whether a group holds at most one convolution or product of matrices, and
+    what comes after it."""
     with_knob: WithKnob | None = None
     views_in: Callable[[Version | None], frozenset[str]] | None = None
-    """The views that a version takes into a group (None: the newest); None where ``takes`` has them."""
+    """The views that a version takes into a group (None: the newest); None where
+    ``takes`` has them."""
     stand_ins: Mapping[str, str] = field(default_factory=dict)
     """Operators of its pass that stand for views in its groups -> these views."""
     with_dimensions_only: frozenset[str] = frozenset()
@@ -55,11 +64,13 @@ class TakenOperators:
     by_constant_dimension: frozenset[str] = frozenset()
     """Operators whose `dim` has to be a constant of the graph."""
     sized_reductions: frozenset[str] = frozenset()
-    """Reductions whose size it computes alone where nothing else of the result is read."""
+    """Reductions whose size it computes alone where nothing else of the result is
+    read."""
     sized_by_broadcast: frozenset[str] = frozenset()
-    """Operators whose result it takes for as large as their inputs broadcast, where a gradient reads only
-    the size of what a group computes of it."""
+    """Operators whose result it takes for as large as their inputs broadcast, where
+    a gradient reads only the size of what a group computes of it."""
     casts_by_constants: bool = False
     """Whether it takes aten::to only where all arguments are constants."""
     expressions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Operator -> the forms in which a printed kernel shows it: expressions in order, with commas between."""
+    """Operator -> the forms in which a printed kernel shows it: expressions in
+    order, with commas between."""

@@ -1,8 +1,9 @@
 """The graph of a plan: its nodes, and which of them take what others make.
 
-A node is a fusion group, a differentiable graph (region), a branch or loop (control) or an operator; an edge
-is a tensor that goes from one node to another. Guards, profile nodes, tuples and lists are no nodes.
-Everything is by node index: the position of a node in its plan.
+A node is a fusion group, a differentiable graph (region), a branch or loop
+(control) or an operator; an edge is a tensor that goes from one node to another.
+Guards, profile nodes, tuples and lists are no nodes. Everything is by node index:
+the position of a node in its plan.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from fusiondoc.parsers.jit.flow import GROUP, OPERATOR, Flow, FlowNode
 
 
 class _Node(Protocol):
-    """What a graph has to know of its nodes; those of a log and those of a report have it."""
+    """What a graph has to know of its nodes; those of a log and those of a report
+    have it."""
 
     @property
     def kind(self) -> str: ...
@@ -35,7 +37,8 @@ class Reached(NamedTuple):
     """What is found on one side of some nodes, nearest first."""
 
     ends: tuple[tuple[int, tuple[int, ...]], ...]
-    """Nodes that the search does not go through, each with the nodes on the way to it."""
+    """Nodes that the search does not go through, each with the nodes on the way to
+    it."""
     passed: tuple[int, ...]
     """Nodes that it went through."""
     whole: bool
@@ -45,10 +48,9 @@ class Reached(NamedTuple):
 class Graph(Generic[AnyNode]):
     """A plan.
 
-    Args:
-        nodes: in the order of the plan.
-        before: for each node the nodes whose results it takes; ``after``: those that take its result.
-        inside: for each node the innermost branch, loop or region that it stands in; None for none.
+    Args: nodes: in the order of the plan. before: for each node the nodes whose
+        results it takes; ``after``: those that take its result. inside: for each
+        node the innermost branch, loop or region that it stands in; None for none.
     """
 
     most_passed = 100
@@ -67,10 +69,11 @@ class Graph(Generic[AnyNode]):
         self.inside = inside
 
     def part(self, nodes: Sequence[int]) -> Graph[AnyNode]:
-        """Some of the nodes with the edges between them; a node index is then one in ``nodes``.
+        """Some of the nodes with the edges between them; a node index is then one
+        in ``nodes``.
 
-        Args:
-            nodes: in the order of the plan, with the branches, loops and regions that they stand in.
+        Args: nodes: in the order of the plan, with the branches, loops and regions
+            that they stand in.
         """
         number = {node: at for at, node in enumerate(nodes)}
 
@@ -89,7 +92,8 @@ class Graph(Generic[AnyNode]):
         )
 
     def block_around(self, block: int | None, gone: Container[int]) -> int | None:
-        """The innermost of a branch, loop or region and those around it that does not go; None for none."""
+        """The innermost of a branch, loop or region and those around it that does
+        not go; None for none."""
         while block is not None and block in gone:
             block = self.inside[block]
         return block
@@ -98,13 +102,17 @@ class Graph(Generic[AnyNode]):
         return self.before if side == "before" else self.after
 
     def reach(
-        self, starts: Iterable[int], side: Side, through: Callable[[int], bool], most: int | None = None
+        self,
+        starts: Iterable[int],
+        side: Side,
+        through: Callable[[int], bool],
+        most: int | None = None,
     ) -> Reached:
-        """What stands next to some nodes on one side, where other nodes count as transparent.
+        """What stands next to some nodes on one side, where other nodes count as
+        transparent.
 
-        Args:
-            through: whether the search goes on behind a node.
-            most: nodes that it goes through at most; ``most_passed`` where it is not given.
+        Args: through: whether the search goes on behind a node. most: nodes that it
+            goes through at most; ``most_passed`` where it is not given.
         """
         most = self.most_passed if most is None else most
         beside = self.side(side)
@@ -127,8 +135,11 @@ class Graph(Generic[AnyNode]):
                     whole = False
         return Reached(tuple(ends), tuple(passed), whole)
 
-    def leading_to(self, ends: Iterable[int], side: Side, among: Container[int]) -> set[int]:
-        """Those of some nodes from which a way on one side leads to the ends through these nodes alone."""
+    def leading_to(
+        self, ends: Iterable[int], side: Side, among: Container[int]
+    ) -> set[int]:
+        """Those of some nodes from which a way on one side leads to the ends
+        through these nodes alone."""
         back = self.before if side == "after" else self.after
         todo = list(ends)
         found: set[int] = set()
@@ -140,15 +151,19 @@ class Graph(Generic[AnyNode]):
         return found
 
     def detour(self, first: int, last: int) -> int | None:
-        """The node with which another way than the edge between them leads from one node to a later node of
-        the same block; None without one."""
+        """The node with which another way than the edge between them leads from one
+        node to a later node of the same block; None without one."""
         leading = self.leading_to([last], "after", range(first + 1, last))
         starts = leading.intersection(self.after[first])
-        return next((start for start in self.after[first] if start in starts), None) if starts else None
+        return (
+            next((start for start in self.after[first] if start in starts), None)
+            if starts
+            else None
+        )
 
     def run_order(self) -> list[int]:
-        """The nodes in the order in which their results are there: a branch, loop or region makes its results
-        after what stands in it."""
+        """The nodes in the order in which their results are there: a branch, loop
+        or region makes its results after what stands in it."""
         order: list[int] = []
         open_blocks: list[int] = []
         for index, node in enumerate(self.nodes):
@@ -161,7 +176,8 @@ class Graph(Generic[AnyNode]):
         return order + open_blocks[::-1]
 
     def tensor_between(self, maker: int, taker: int) -> str:
-        """The type of the tensor that goes from one node to another; "Tensor" where it is not known."""
+        """The type of the tensor that goes from one node to another; "Tensor" where
+        it is not known."""
         made, taken = self.nodes[maker].outputs, self.nodes[taker].inputs
         for one in made:
             if one in taken:
@@ -172,9 +188,11 @@ class Graph(Generic[AnyNode]):
         return "Tensor"
 
     def traffic(self, members: Sequence[int]) -> int | None:
-        """Bytes that one kernel of these nodes would move: each tensor that it takes is read once, each that
-        something else takes (or nothing, as a result of the plan) is written once. An input of the plan that
-        several of them take counts for each, as it is on no edge. None where the size of one is not known."""
+        """Bytes that one kernel of these nodes would move: each tensor that it
+        takes is read once, each that something else takes (or nothing, as a result
+        of the plan) is written once. An input of the plan that several of them take
+        counts for each, as it is on no edge. None where the size of one is not
+        known."""
         inside = set(members)
         types: list[str] = []
         read: set[int] = set()
@@ -191,9 +209,12 @@ class Graph(Generic[AnyNode]):
             total += size
         return total
 
-    def _read_from_outside(self, node: int, inside: AbstractSet[int], read: set[int]) -> list[str]:
-        """Types of the tensors that a node takes and that its kernel has to read. ``read``: the nodes outside
-        whose results the kernel reads already; those of this node are added."""
+    def _read_from_outside(
+        self, node: int, inside: AbstractSet[int], read: set[int]
+    ) -> list[str]:
+        """Types of the tensors that a node takes and that its kernel has to read.
+        ``read``: the nodes outside whose results the kernel reads already; those of
+        this node are added."""
         types = list(self.nodes[node].inputs)
         for maker in self.before[node]:
             shared = [one for one in self.nodes[maker].outputs if one in types]
@@ -203,10 +224,13 @@ class Graph(Generic[AnyNode]):
                 read.add(maker)
         return types
 
-    def kept_in_registers(self, members: Sequence[int], views: AbstractSet[int]) -> int | None:
-        """Bytes that one kernel of these nodes does not move: a tensor between two of them is not read by
-        each that takes it, nor written where nothing else takes it. Sizes that are not known count nothing;
-        None where no size is known.
+    def kept_in_registers(
+        self, members: Sequence[int], views: AbstractSet[int]
+    ) -> int | None:
+        """Bytes that one kernel of these nodes does not move: a tensor between two
+        of them is not read by each that takes it, nor written where nothing else
+        takes it. Sizes that are not known count nothing; None where no size is
+        known.
 
         Args:
             views: nodes that move no data: they read nothing.
@@ -215,8 +239,14 @@ class Graph(Generic[AnyNode]):
         sizes: list[int] = []
         for maker in inside:
             takers = self.after[maker]
-            readers = [node for node in takers if node in inside and node not in views]
-            size = bytes_once(self.tensor_between(maker, readers[0])) if readers else None
+            readers = [
+                node for node in takers if node in inside and node not in views
+            ]
+            size = (
+                bytes_once(self.tensor_between(maker, readers[0]))
+                if readers
+                else None
+            )
             if size is None:
                 continue
             written = not inside.issuperset(takers)
@@ -231,11 +261,19 @@ def graph_of(program: Program) -> Graph[ProgramNode]:
     for maker, taker in program.edges:
         before[taker].append(maker)
         after[maker].append(taker)
-    return Graph(program.nodes, before, after, [node.inside for node in program.nodes])
+    return Graph(
+        program.nodes, before, after, [node.inside for node in program.nodes]
+    )
 
 
 def graph_of_flow(flow: Flow) -> Graph[FlowNode]:
-    """The graph of a plan in a log, with the neighbours that the rules for reasons look at."""
+    """The graph of a plan in a log, with the neighbours that the rules for reasons
+    look at."""
     nodes = flow.nodes
     inside = [node.block[-1] if node.block else None for node in nodes]
-    return Graph(nodes, [node.before for node in nodes], [node.after for node in nodes], inside)
+    return Graph(
+        nodes,
+        [node.before for node in nodes],
+        [node.after for node in nodes],
+        inside,
+    )

@@ -1,6 +1,8 @@
-"""What lies between two nodes of a plan: another way from one to the other, or what nothing is moved past.
+"""What lies between two nodes of a plan: another way from one to the other, or what
+nothing is moved past.
 
-Each is worked out once a plan or once a node, not for each pair: a value may be read by all other nodes.
+Each is worked out once a plan or once a node, not for each pair: a value may be
+read by all other nodes.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ Found = TypeVar("Found")
 
 
 def once_a_flow(work_out: Callable[[Flow], Found]) -> Callable[[Flow], Found]:
-    """What is worked out of a flow, kept for the latest flow: operators are looked at flow by flow. It must
-    not hold the flow, which would hold both."""
+    """What is worked out of a flow, kept for the latest flow: operators are looked
+    at flow by flow. It must not hold the flow, which would hold both."""
     latest: WeakKeyDictionary[Flow, Found] = WeakKeyDictionary()
 
     def of(flow: Flow) -> Found:
@@ -50,11 +52,14 @@ class Detours:
         self._steps = steps
         self._order = _numbers_in_order(graph)
         self._left = 5 * most_steps(len(graph.nodes))
-        """Steps that are still taken: in a plan beyond that it is not known of all pairs."""
+        """Steps that are still taken: in a plan beyond that it is not known of all
+        pairs."""
         self._known: dict[int, tuple[int, dict[int, int]]] = {}
-        """Node -> how far ways from it were followed, and for each node on them through which they begin."""
+        """Node -> how far ways from it were followed, and for each node on them
+        through which they begin."""
         self._behind: dict[int, tuple[int, dict[int, int]]] = {}
-        """The same for ways that begin anywhere, with the first node on them that counts; -1 for none."""
+        """The same for ways that begin anywhere, with the first node on them that
+        counts; -1 for none."""
 
     @property
     def spent(self) -> bool:
@@ -68,10 +73,13 @@ class Detours:
         starts: Iterable[int],
         counts: Callable[[FlowNode], bool],
     ) -> int | None:
-        """The first of ``starts`` that counts and from which a way leads to ``last``."""
+        """The first of ``starts`` that counts and from which a way leads to
+        ``last``."""
 
         def follow(far: int) -> dict[int, int]:
-            return self._followed({one for one in starts if counts(self._nodes[one])}, far)
+            return self._followed(
+                {one for one in starts if counts(self._nodes[one])}, far
+            )
 
         return self._found(self._known, first, last, follow).get(last.index)
 
@@ -82,7 +90,8 @@ class Detours:
         starts: Iterable[int],
         counts: Callable[[FlowNode], bool],
     ) -> int | None:
-        """A node that counts on a way from one of ``starts`` to ``last``, wherever on it."""
+        """A node that counts on a way from one of ``starts`` to ``last``, wherever
+        on it."""
 
         def follow(far: int) -> dict[int, int]:
             return self._first_that_counts(set(starts), counts, far)
@@ -110,7 +119,11 @@ class Detours:
         self, starts: AbstractSet[int], counts: Callable[[FlowNode], bool], far: int
     ) -> dict[int, int]:
         order, nodes = self._order, self._nodes
-        reached = {one: one if counts(nodes[one]) else -1 for one in starts if order[one] <= far}
+        reached = {
+            one: one if counts(nodes[one]) else -1
+            for one in starts
+            if order[one] <= far
+        }
         todo = [(order[one], one) for one in reached]
         heapify(todo)
         while todo and self._left > 0:
@@ -124,8 +137,13 @@ class Detours:
                 if known is None:
                     heappush(todo, (order[step], step))
                     known = step if counts(nodes[step]) else -1
-                # Whatever leads to a node stands before it in the order: it is not settled yet.
-                reached[step] = behind if behind >= 0 and (known < 0 or known == step) else known
+                # Whatever leads to a node stands before it in the order: it is not
+                # settled yet.
+                reached[step] = (
+                    behind
+                    if behind >= 0 and (known < 0 or known == step)
+                    else known
+                )
         return reached
 
     def _followed(self, starts: AbstractSet[int], far: int) -> dict[int, int]:
@@ -135,7 +153,11 @@ class Detours:
         heapify(todo)
         while todo and self._left > 0:
             here, index = heappop(todo)
-            begin = min(reached.get(index, index), index) if index in starts else reached[index]
+            begin = (
+                min(reached.get(index, index), index)
+                if index in starts
+                else reached[index]
+            )
             for step in self._steps(self._nodes[index]):
                 self._left -= 1
                 if not here < order[step] <= far:
@@ -149,7 +171,8 @@ class Detours:
 
 
 def _numbers_in_order(graph: Graph[FlowNode]) -> list[int]:
-    """For each node its number in the order in which results are made: all ways lead to higher ones."""
+    """For each node its number in the order in which results are made: all ways
+    lead to higher ones."""
     numbers = [0] * len(graph.nodes)
     for number, node in enumerate(graph.run_order()):
         numbers[node] = number
@@ -173,15 +196,19 @@ class Crossings:
                 self._writers.append(node.index)
 
     def stop(self, low: int, high: int, block: tuple[int, ...]) -> int | None:
-        """Which of the stops of the flow stands first between two nodes of one block, in that block."""
+        """Which of the stops of the flow stands first between two nodes of one
+        block, in that block."""
         stops = self._stops.get(block, [])
         at = bisect_left(stops, (low + 1, 0))
         return stops[at][1] if at < len(stops) and stops[at][0] <= high else None
 
     def writer(self, low: int, high: int, block: tuple[int, ...]) -> int | None:
-        """The first node between two of one block that changes a tensor in place, wherever it stands, or that
-        waits in that block."""
-        found = [_next(indexes, low, high) for indexes in (self._writers, self._waits.get(block, ()))]
+        """The first node between two of one block that changes a tensor in place,
+        wherever it stands, or that waits in that block."""
+        found = [
+            _next(indexes, low, high)
+            for indexes in (self._writers, self._waits.get(block, ()))
+        ]
         return min((one for one in found if one is not None), default=None)
 
 

@@ -1,7 +1,8 @@
 """What stands between two groups of a plan, and which group feeds which.
 
-By the graphs in ``Report.programs``, so wherever the operators were written: on one line, in another
-function, in another file. Of plans beyond the bound on programs nothing is known.
+By the graphs in ``Report.programs``, so wherever the operators were written: on one
+line, in another function, in another file. Of plans beyond the bound on programs
+nothing is known.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from fusiondoc.model.report import Group, Program, ProgramNode, Report, Unfused
 from fusiondoc.model.rows_by_index import rows_by_index
 
 _MOST_PASSED = 60
-"""Nodes outside groups that are looked at from one group: groups farther away are not neighbours."""
+"""Nodes outside groups that are looked at from one group: groups farther away are
+not neighbours."""
 
 
 class _Plan:
@@ -26,7 +28,8 @@ class _Plan:
         self.graph: Graph[ProgramNode] = graph_of(program)
         self.groups: dict[str, list[int]] = defaultdict(list)
         self.regions: dict[str, list[int]] = defaultdict(list)
-        """Program that a differentiable graph's own executor made -> the nodes of that graph here."""
+        """Program that a differentiable graph's own executor made -> the nodes of
+        that graph here."""
         for index, node in enumerate(program.nodes):
             if node.group is not None:
                 self.groups[node.group].append(index)
@@ -35,7 +38,8 @@ class _Plan:
 
 
 class GroupNeighbours:
-    """Which groups of a report are separated only by operators outside groups, and by which."""
+    """Which groups of a report are separated only by operators outside groups, and
+    by which."""
 
     def __init__(self, report: Report) -> None:
         self._plans = [_Plan(program) for program in report.programs]
@@ -43,7 +47,8 @@ class GroupNeighbours:
         self._rows = rows_by_index(report)
 
     def after(self, group: str) -> Mapping[str, tuple[Unfused, ...]]:
-        """The groups that take what the group makes, through operators outside groups: each with these."""
+        """The groups that take what the group makes, through operators outside
+        groups: each with these."""
         return self._next(group, "after")
 
     def before(self, group: str) -> Mapping[str, tuple[Unfused, ...]]:
@@ -51,8 +56,9 @@ class GroupNeighbours:
         return self._next(group, "before")
 
     def between(self, first: str, second: str) -> tuple[Unfused, ...]:
-        """The operators outside groups between two groups, in either order. Between the backward groups of
-        two differentiable graphs is what stands between these graphs."""
+        """The operators outside groups between two groups, in either order. Between
+        the backward groups of two differentiable graphs is what stands between
+        these graphs."""
         found = self.after(first).get(second) or self.before(first).get(second)
         return found or self._between_gradients(first, second)
 
@@ -66,16 +72,27 @@ class GroupNeighbours:
                 self._search(plan, plan.groups[group], side, found)
                 for outer in self._plans:
                     if plan.program.id in outer.regions:
-                        self._search(outer, outer.regions[plan.program.id], side, found)
-        self._known[group, side] = {name: tuple(rows.values()) for name, rows in found.items()}
+                        self._search(
+                            outer, outer.regions[plan.program.id], side, found
+                        )
+        self._known[group, side] = {
+            name: tuple(rows.values()) for name, rows in found.items()
+        }
         return self._known[group, side]
 
     def _search(
-        self, plan: _Plan, starts: Iterable[int], side: Side, found: dict[str, dict[int, Unfused]]
+        self,
+        plan: _Plan,
+        starts: Iterable[int],
+        side: Side,
+        found: dict[str, dict[int, Unfused]],
     ) -> None:
-        """From some nodes through nodes outside groups to the next groups: the rows on the way to each."""
+        """From some nodes through nodes outside groups to the next groups: the rows
+        on the way to each."""
         nodes = plan.program.nodes
-        reached = plan.graph.reach(starts, side, lambda one: not self._groups_of(nodes[one]), _MOST_PASSED)
+        reached = plan.graph.reach(
+            starts, side, lambda one: not self._groups_of(nodes[one]), _MOST_PASSED
+        )
         ends: dict[str, list[int]] = defaultdict(list)
         for end, _ in reached.ends:
             for name in self._groups_of(nodes[end]):
@@ -89,17 +106,29 @@ class GroupNeighbours:
                     found.setdefault(name, {})[id(row)] = row
 
     def _groups_of(self, node: ProgramNode) -> list[str]:
-        """The groups that a node is, or that are in the plan of the differentiable graph that it is."""
+        """The groups that a node is, or that are in the plan of the differentiable
+        graph that it is."""
         if node.group is not None:
             return [node.group]
         if node.program is None:
             return []
-        return [name for plan in self._plans if plan.program.id == node.program for name in plan.groups]
+        return [
+            name
+            for plan in self._plans
+            if plan.program.id == node.program
+            for name in plan.groups
+        ]
 
     def _between_gradients(self, first: str, second: str) -> tuple[Unfused, ...]:
         of_first = {plan.program.id for plan in self._plans if first in plan.groups}
-        of_second = {plan.program.id for plan in self._plans if second in plan.groups}
-        phases = {plan.program.phase for plan in self._plans if plan.program.id in of_first | of_second}
+        of_second = {
+            plan.program.id for plan in self._plans if second in plan.groups
+        }
+        phases = {
+            plan.program.phase
+            for plan in self._plans
+            if plan.program.id in of_first | of_second
+        }
         if phases != {"backward"} or of_first & of_second:
             return ()
         rows: dict[int, Unfused] = {}

@@ -1,5 +1,6 @@
-"""What of a plan waits for operators that change its tensors in place: nothing that reads such a tensor is
-moved past them (``AliasDb::moveBeforeTopologicallyValid``, which every fusion pass calls)."""
+"""What of a plan waits for operators that change its tensors in place: nothing that
+reads such a tensor is moved past them (``AliasDb::moveBeforeTopologicallyValid``,
+which every fusion pass calls)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _APPENDS = "aten::append"
 
 
 def hands_on(node: ProgramNode) -> bool:
-    """Whether the result of a node may be its input itself: a cast to another type makes a new tensor."""
+    """Whether the result of a node may be its input itself: a cast to another type
+    makes a new tensor."""
     if node.op not in HANDS_ON:
         return False
     taken, made = node.inputs[:1], node.outputs[:1]
@@ -25,13 +27,15 @@ def hands_on(node: ProgramNode) -> bool:
 
 
 def _may_hand_on(node: ProgramNode) -> bool:
-    """Whether it hands its input on, as far as the table of operators shows: of an operator without a row
-    nothing is known (``aten::atleast_2d``), and a branch gives what one of its sides has."""
+    """Whether it hands its input on, as far as the table of operators shows: of an
+    operator without a row nothing is known (``aten::atleast_2d``), and a branch
+    gives what one of its sides has."""
     return hands_on(node) or node.op in CONTROL_FLOW or node.op not in BY_NAME
 
 
 class ReadBeside:
-    """Which operators in place change memory that something else of the plan reads."""
+    """Which operators in place change memory that something else of the plan
+    reads."""
 
     def __init__(self, graph: Graph[ProgramNode]) -> None:
         self._graph = graph
@@ -41,16 +45,19 @@ class ReadBeside:
         self._made_at_most = self._at_most.made_by()
 
     def holds_of(self, writer: int) -> bool:
-        """Whether something behind the operator reads the memory that it changes, and does not take its
-        result, or a list has it. False where the plan does not show what made that memory."""
+        """Whether something behind the operator reads the memory that it changes,
+        and does not take its result, or a list has it. False where the plan does
+        not show what made that memory."""
         made = self._made_at_most.get(writer)
         return made is not None and self._at_most.is_read_beside(made, writer)
 
     def holds_surely_of(self, writer: int) -> bool:
-        """The same without what is in a branch with the operator, which may be the other side of it."""
+        """The same without what is in a branch with the operator, which may be the
+        other side of it."""
         made = self._made_by.get(writer)
         return made is not None and any(
-            self._memory.is_beside(one, writer) and self._branches(one).isdisjoint(self._branches(writer))
+            self._memory.is_beside(one, writer)
+            and self._branches(one).isdisjoint(self._branches(writer))
             for one in self._memory.readers(made, writer)
         )
 
@@ -70,12 +77,15 @@ class ReadBeside:
 
 
 class Order(NamedTuple):
-    """What operators in place add to the edges of a plan: node -> nodes before it."""
+    """What operators in place add to the edges of a plan: node -> nodes before
+    it."""
 
     takes: dict[int, list[int]]
-    """Those whose result it takes once they are written out of place: it reads what they changed."""
+    """Those whose result it takes once they are written out of place: it reads what
+    they changed."""
     waits: dict[int, list[int]]
-    """Those that have to run before it: one of the two changes a tensor that the other reads."""
+    """Those that have to run before it: one of the two changes a tensor that the
+    other reads."""
 
 
 def order_of(
@@ -87,11 +97,10 @@ def order_of(
 ) -> Order:
     """What follows from the memory that nodes share.
 
-    Args:
-        free: which nodes could be in a group: an operator in place among them is written out of place.
-        takes_given: whether a node takes a tensor that no node of the plan makes.
-        joins: those of them that change a part, and are written so that they make the whole tensor anew.
-        skipped: nodes that go.
+    Args: free: which nodes could be in a group: an operator in place among them is
+        written out of place. takes_given: whether a node takes a tensor that no
+        node of the plan makes. joins: those of them that change a part, and are
+        written so that they make the whole tensor anew. skipped: nodes that go.
     """
     memory = _Memory(graph, by_result=True)
     order = Order({}, {})
@@ -104,12 +113,17 @@ def order_of(
             writers.setdefault(made_by[index], []).append(index)
     for made, those in writers.items():
         readers = memory.readers(made)
-        # Through a view it may change what others read whole: out of place it would not.
+        # Through a view it may change what others read whole: out of place it would
+        # not.
         stays = [
             one
             for one in those
             if not free[one]
-            or (one not in joins and readers.get(one, True) and memory.is_read_beside(made, one))
+            or (
+                one not in joins
+                and readers.get(one, True)
+                and memory.is_read_beside(made, one)
+            )
         ]
         those_that_stay = frozenset(stays)
         for reader, viewed in readers.items():
@@ -136,7 +150,8 @@ class _Made(NamedTuple):
 
 
 class _Memory:
-    """Which nodes of a plan share memory with what they take: views, and operators in place."""
+    """Which nodes of a plan share memory with what they take: views, and operators
+    in place."""
 
     def __init__(
         self,
@@ -151,59 +166,90 @@ class _Memory:
         """
         self._graph = graph
         self._by_result = by_result
-        operators = [i for i, one in enumerate(graph.nodes) if one.kind == "operator"]
+        operators = [
+            i for i, one in enumerate(graph.nodes) if one.kind == "operator"
+        ]
         self.writers = [i for i in operators if is_in_place(graph.nodes[i].op)]
         """In order."""
-        self._views = {i for i in operators if graph.nodes[i].op in VIEWS or may_share(graph.nodes[i])}
+        self._views = {
+            i
+            for i in operators
+            if graph.nodes[i].op in VIEWS or may_share(graph.nodes[i])
+        }
         self._shares = self._views.union(self.writers)
-        self._branches = {i for i, one in enumerate(graph.nodes) if one.kind == "control" and may_share(one)}
+        self._branches = {
+            i
+            for i, one in enumerate(graph.nodes)
+            if one.kind == "control" and may_share(one)
+        }
 
     def made_by(self) -> dict[int, _Made]:
-        """Node that changes or views a tensor -> the node that made its memory, where that is in the plan."""
+        """Node that changes or views a tensor -> the node that made its memory,
+        where that is in the plan."""
         made: dict[int, _Made] = {}
         unknown: set[int] = set()
         for index in sorted(self._shares):
             node = self._graph.nodes[index]
             if node.first is None or node.first >= index:
                 continue
-            if node.first not in made and (not self._by_result or node.first_result is None):
+            if node.first not in made and (
+                not self._by_result or node.first_result is None
+            ):
                 unknown.add(node.first)
             made[index] = made.get(node.first, _Made(node.first, node.first_result))
         return {
-            index: one._replace(result=None) if one.node in unknown else one for index, one in made.items()
+            index: one._replace(result=None) if one.node in unknown else one
+            for index, one in made.items()
         }
 
     def _takes(self, taker: int, made: _Made) -> bool:
         """Whether a node takes a result of another one, or may."""
-        results = [result for maker, result in self._graph.nodes[taker].takes if maker == made.node]
+        results = [
+            result
+            for maker, result in self._graph.nodes[taker].takes
+            if maker == made.node
+        ]
         return made.result is None or not results or made.result in results
 
     def order_of_given(
-        self, free: Sequence[bool], takes_given: Callable[[int], bool], skipped: AbstractSet[int]
+        self,
+        free: Sequence[bool],
+        takes_given: Callable[[int], bool],
+        skipped: AbstractSet[int],
     ) -> Iterator[tuple[int, int]]:
-        """What has to run before what, for operators that stay in place and change what the plan is given.
+        """What has to run before what, for operators that stay in place and change
+        what the plan is given.
 
-        All inputs of a plan, all attributes of modules and all elements of lists from there may share memory
-        (``setWildcard`` of torch/csrc/jit/ir/alias_analysis.cpp): none that reads any of them is moved past
-        such an operator, as the count of batches of every batch norm in training.
+        All inputs of a plan, all attributes of modules and all elements of lists
+        from there may share memory (``setWildcard`` of
+        torch/csrc/jit/ir/alias_analysis.cpp): none that reads any of them is moved
+        past such an operator, as the count of batches of every batch norm in
+        training.
         """
         given = self._given()
         writer, readers = None, list[int]()
         for index, node in enumerate(self._graph.nodes):
             if index in skipped:
                 continue
-            if is_in_place(node.op) and not free[index] and (node.first is None or node.first in given):
+            if (
+                is_in_place(node.op)
+                and not free[index]
+                and (node.first is None or node.first in given)
+            ):
                 yield from ((reader, index) for reader in readers)
                 if writer is not None:
                     yield writer, index
                 writer, readers = index, []
-            elif takes_given(index) or not given.isdisjoint(self._graph.before[index]):
+            elif takes_given(index) or not given.isdisjoint(
+                self._graph.before[index]
+            ):
                 readers.append(index)
                 if writer is not None:
                     yield writer, index
 
     def _given(self) -> set[int]:
-        """Nodes whose result is memory that the plan is given: views of it, and what changes it in place."""
+        """Nodes whose result is memory that the plan is given: views of it, and
+        what changes it in place."""
         given: set[int] = set()
         for index in sorted(self._shares):
             first = self._graph.nodes[index].first
@@ -212,16 +258,20 @@ class _Memory:
         return given
 
     def is_read_beside(self, made: _Made, writer: int) -> bool:
-        """Whether something behind an operator in place reads the memory that it changes, and does not take
-        its result, or something put it into a list."""
-        return any(self.is_beside(one, writer) for one in self.readers(made, writer))
+        """Whether something behind an operator in place reads the memory that it
+        changes, and does not take its result, or something put it into a list."""
+        return any(
+            self.is_beside(one, writer) for one in self.readers(made, writer)
+        )
 
     def is_beside(self, reader: int, writer: int) -> bool:
-        """Whether what reads the memory is behind the operator, or keeps it in a list."""
+        """Whether what reads the memory is behind the operator, or keeps it in a
+        list."""
         return reader > writer or self._graph.nodes[reader].op == _APPENDS
 
     def readers(self, made: _Made, without: int | None = None) -> dict[int, bool]:
-        """Every node that takes a tensor in this memory, and whether it takes only a view of it.
+        """Every node that takes a tensor in this memory, and whether it takes only
+        a view of it.
 
         Args:
             without: a node behind which it is not looked.

@@ -1,8 +1,10 @@
-"""The boundaries of a report: tensors that groups and operators share though they are not one kernel.
+"""The boundaries of a report: tensors that groups and operators share though they
+are not one kernel.
 
-Of the plans in ``Report.programs``. What the log does not show is left out or None: the tensors that a plan
-takes (two groups that read the same input), what goes into and out of a differentiable graph, a tensor of a
-group that makes several of other types where the log has no types.
+Of the plans in ``Report.programs``. What the log does not show is left out or None:
+the tensors that a plan takes (two groups that read the same input), what goes into
+and out of a differentiable graph, a tensor of a group that makes several of other
+types where the log has no types.
 """
 
 from __future__ import annotations
@@ -11,7 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fusiondoc.graph import Graph, graph_of
-from fusiondoc.model.boundaries import READ_TWICE, WRITTEN_AND_READ, Boundary, BoundaryEnd
+from fusiondoc.model.boundaries import (
+    READ_TWICE,
+    WRITTEN_AND_READ,
+    Boundary,
+    BoundaryEnd,
+)
 from fusiondoc.model.code_kinds import Cause
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.operator_places import NO_OPERATORS
@@ -32,8 +39,8 @@ class Boundaries(NamedTuple):
 
 
 def boundaries_of(report: Report) -> Boundaries:
-    """The boundaries of all plans, equal ones of several nodes as one. A tensor goes through views: they move
-    no data."""
+    """The boundaries of all plans, equal ones of several nodes as one. A tensor
+    goes through views: they move no data."""
     groups = {group.id: group for group in report.groups}
     rows = rows_by_index(report)
     found: dict[_Pair, Boundary] = {}
@@ -46,8 +53,13 @@ def boundaries_of(report: Report) -> Boundaries:
             if pair not in found:
                 found[pair] = plan.boundary(crossing)
     made = [boundary.times(counts[pair]) for pair, boundary in found.items()]
-    made.sort(key=lambda one: (-1 if one.bytes is None else one.bytes, one.count), reverse=True)
-    return Boundaries(tuple(made[:MOST_BOUNDARIES]), max(0, len(made) - MOST_BOUNDARIES))
+    made.sort(
+        key=lambda one: (-1 if one.bytes is None else one.bytes, one.count),
+        reverse=True,
+    )
+    return Boundaries(
+        tuple(made[:MOST_BOUNDARIES]), max(0, len(made) - MOST_BOUNDARIES)
+    )
 
 
 class _Crossing(NamedTuple):
@@ -107,20 +119,25 @@ class _Plan:
 
     def _goes_through(self, index: int) -> bool:
         node = self._nodes[index]
-        return node.kind == "control" or (node.kind == "operator" and node.op in VIEWS)
+        return node.kind == "control" or (
+            node.kind == "operator" and node.op in VIEWS
+        )
 
     def _carries(self, maker: int, way: Sequence[int]) -> bool:
-        """Whether a tensor goes this way: a branch hands out what is made in it; of other nodes it may only
-        read a value, on which it decides."""
+        """Whether a tensor goes this way: a branch hands out what is made in it; of
+        other nodes it may only read a value, on which it decides."""
         before = maker
         for index in way:
-            if self._nodes[index].kind == "control" and index not in self._blocks(before):
+            if self._nodes[index].kind == "control" and index not in self._blocks(
+                before
+            ):
                 return False
             before = index
         return True
 
     def _blocks(self, index: int) -> list[int]:
-        """The branches, loops and regions that a node stands in, innermost first."""
+        """The branches, loops and regions that a node stands in, innermost
+        first."""
         blocks = []
         inside = self._graph.inside[index]
         while inside is not None:
@@ -131,7 +148,10 @@ class _Plan:
     def pair(self, crossing: _Crossing) -> _Pair:
         """What equal boundaries have in common."""
         between = tuple(self._nodes[index].row for index in crossing.way)
-        producer, consumer = self._end(crossing.producer), self._end(crossing.consumer)
+        producer, consumer = (
+            self._end(crossing.producer),
+            self._end(crossing.consumer),
+        )
         return producer, consumer, self._tensor(crossing), crossing.kind, between
 
     def boundary(self, crossing: _Crossing) -> Boundary:
@@ -152,10 +172,13 @@ class _Plan:
         return BoundaryEnd(node.group, node.row, node.op)
 
     def _between(self, crossing: _Crossing) -> list[int]:
-        """The nodes that keep the ends apart: those on the way, the branches that the consumer stands in,
-        else a node on another way from one to the other, for which both would wait, and it for them."""
+        """The nodes that keep the ends apart: those on the way, the branches that
+        the consumer stands in, else a node on another way from one to the other,
+        for which both would wait, and it for them."""
         outer = self._blocks(crossing.producer)
-        entered = [index for index in self._blocks(crossing.consumer) if index not in outer]
+        entered = [
+            index for index in self._blocks(crossing.consumer) if index not in outer
+        ]
         between = [*crossing.way, *reversed(entered)]
         if between or crossing.kind == READ_TWICE:
             return between
@@ -163,13 +186,17 @@ class _Plan:
         return [] if detour is None else [detour]
 
     def _cause(self, crossing: _Crossing, between: Sequence[int]) -> Reason | None:
-        """Why they stayed apart: the reason of what stands between, else of the end that is in no group; of
-        two operators that of the one which is ruled out for itself."""
+        """Why they stayed apart: the reason of what stands between, else of the end
+        that is in no group; of two operators that of the one which is ruled out for
+        itself."""
         for index in between:
             row = self._rows.get(self._nodes[index].row)
             if row is not None:
                 return row.reason
-        ends = [self._rows.get(self._nodes[index].row) for index in (crossing.consumer, crossing.producer)]
+        ends = [
+            self._rows.get(self._nodes[index].row)
+            for index in (crossing.consumer, crossing.producer)
+        ]
         reasons = [row.reason for row in ends if row is not None]
         for reason in reasons:
             if reason.code in CODES and CODES[reason.code].cause is Cause.OPERATOR:
@@ -180,10 +207,15 @@ class _Plan:
         """Types of the tensors that a node takes and makes."""
         node = self._nodes[index]
         group = self._groups.get(node.group or "")
-        return (node.inputs, node.outputs) if group is None else (group.inputs, group.outputs)
+        return (
+            (node.inputs, node.outputs)
+            if group is None
+            else (group.inputs, group.outputs)
+        )
 
     def _tensor(self, crossing: _Crossing) -> str | None:
-        """The type of the shared tensor with its sizes; None where it is not known which one it is."""
+        """The type of the shared tensor with its sizes; None where it is not known
+        which one it is."""
         made = set(self._types(crossing.maker)[1])
         if len(made) > 1:
             reader = crossing.way[0] if crossing.way else crossing.consumer

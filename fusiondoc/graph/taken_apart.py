@@ -1,4 +1,5 @@
-"""A plan with its groups taken apart into their operators, as the fusion pass could have found it."""
+"""A plan with its groups taken apart into their operators, as the fusion pass could
+have found it."""
 
 from __future__ import annotations
 
@@ -34,11 +35,16 @@ class TakenApart:
 
     def before(self, number: int) -> int:
         """How many nodes stand here before so many of the plan."""
-        return self.parts[number][0] if number < len(self.parts) else len(self.origin)
+        return (
+            self.parts[number][0] if number < len(self.parts) else len(self.origin)
+        )
 
 
-def taken_apart(graph: Graph[ProgramNode], groups: Mapping[str, Group]) -> TakenApart:
-    """The plan with those of its groups taken apart of which the graphs are known."""
+def taken_apart(
+    graph: Graph[ProgramNode], groups: Mapping[str, Group]
+) -> TakenApart:
+    """The plan with those of its groups taken apart of which the graphs are
+    known."""
     bodies = {}
     for index, node in enumerate(graph.nodes):
         group = groups.get(node.group or "")
@@ -48,8 +54,8 @@ def taken_apart(graph: Graph[ProgramNode], groups: Mapping[str, Group]) -> Taken
 
 
 def _is_known(group: Group, node: ProgramNode) -> bool:
-    """Whether all operators of a group, and what each takes, are known; a differentiable graph that stands
-    for its group has other inputs."""
+    """Whether all operators of a group, and what each takes, are known; a
+    differentiable graph that stands for its group has other inputs."""
     takes = group.wiring.takes
     if not takes or len(takes) != len(group.nodes) or group.nodes_left_out:
         return False
@@ -57,27 +63,34 @@ def _is_known(group: Group, node: ProgramNode) -> bool:
 
 
 class _Body:
-    """The operators of a group without lists, in the order in which the pass could have found them: each part
-    that shares no tensor with the others was moved before the part that it became one group with
-    (``tryMerge``), so the last was the first."""
+    """The operators of a group without lists, in the order in which the pass could
+    have found them: each part that shares no tensor with the others was moved
+    before the part that it became one group with (``tryMerge``), so the last was
+    the first."""
 
     def __init__(self, group: Group) -> None:
-        wiring = _without_lists([one.op == _LIST for one in group.nodes], group.wiring)
+        wiring = _without_lists(
+            [one.op == _LIST for one in group.nodes], group.wiring
+        )
         ops = [one.op for one in group.nodes if one.op != _LIST]
         parts = sorted(map(sorted, connected(range(len(ops)), wiring.takes)))
         order = [index for part in reversed(parts) for index in part]
         number = {index: at for at, index in enumerate(order)}
         self.ops = [ops[index] for index in order]
-        self.takes = [[number.get(one, one) for one in wiring.takes[index]] for index in order]
+        self.takes = [
+            [number.get(one, one) for one in wiring.takes[index]] for index in order
+        ]
         self.makes = [number.get(one, one) for one in wiring.makes]
 
 
-def connected(nodes: Iterable[int], takes: Sequence[Iterable[int]]) -> list[set[int]]:
+def connected(
+    nodes: Iterable[int], takes: Sequence[Iterable[int]]
+) -> list[set[int]]:
     """Some nodes in parts that share no tensor.
 
-    Args:
-        nodes: each after those of them whose results it takes.
-        takes: for each node those whose results it takes; what is none of the nodes connects nothing.
+    Args: nodes: each after those of them whose results it takes. takes: for each
+        node those whose results it takes; what is none of the nodes connects
+        nothing.
     """
     parts: list[set[int]] = []
     for node in nodes:
@@ -107,7 +120,9 @@ def _without_lists(lists: Sequence[bool], wiring: Wiring) -> Wiring:
 class _Parts:
     """Makes the nodes and edges of a plan with some groups taken apart."""
 
-    def __init__(self, graph: Graph[ProgramNode], bodies: Mapping[int, _Body]) -> None:
+    def __init__(
+        self, graph: Graph[ProgramNode], bodies: Mapping[int, _Body]
+    ) -> None:
         self._graph = graph
         self._bodies = bodies
         self._parts: list[range] = []
@@ -137,22 +152,46 @@ class _Parts:
         inside = self._parts[node.inside][0] if node.inside is not None else None
         body = self._bodies.get(index)
         if body is None:
-            first = self._maker(node.first, node.first_result) if node.first is not None else None
+            first = (
+                self._maker(node.first, node.first_result)
+                if node.first is not None
+                else None
+            )
             takes = dict.fromkeys(
-                (self._maker(maker, result), self._result(maker, result)) for maker, result in node.takes
+                (self._maker(maker, result), self._result(maker, result))
+                for maker, result in node.takes
             )
             result = node.first_result if node.first not in self._bodies else 0
-            yield replace(node, inside=inside, first=first, first_result=result, takes=tuple(takes))
+            yield replace(
+                node,
+                inside=inside,
+                first=first,
+                first_result=result,
+                takes=tuple(takes),
+            )
             return
         for op, taken in zip(body.ops, body.takes):
             made = [node.given[-1 - one] if one < 0 else None for one in taken]
             inputs = tuple("Tensor" if one < 0 else "" for one in taken)
-            yield replace(node, op=op, group=None, inside=inside, inputs=inputs, takes=(), given=tuple(made))
+            yield replace(
+                node,
+                op=op,
+                group=None,
+                inside=inside,
+                inputs=inputs,
+                takes=(),
+                given=tuple(made),
+            )
 
     def _maker(self, node: int, result: int | None) -> int:
         """The node that makes a result of a node of the plan."""
         body = self._bodies.get(node)
-        if body is None or result is None or result >= len(body.makes) or body.makes[result] < 0:
+        if (
+            body is None
+            or result is None
+            or result >= len(body.makes)
+            or body.makes[result] < 0
+        ):
             return self._parts[node][-1]
         return self._parts[node][body.makes[result]]
 
@@ -160,10 +199,15 @@ class _Parts:
         return 0 if node in self._bodies else result
 
     def _makers(self, node: int, taker: ProgramNode | None) -> list[int]:
-        """Those that make what another node of the plan takes of a node, or all that it makes."""
+        """Those that make what another node of the plan takes of a node, or all
+        that it makes."""
         if node not in self._bodies:
             return [self._parts[node][0]]
-        results = [result for maker, result in taker.takes if maker == node] if taker is not None else []
+        results = (
+            [result for maker, result in taker.takes if maker == node]
+            if taker is not None
+            else []
+        )
         every = results or range(len(self._bodies[node].makes))
         return [self._maker(node, result) for result in every]
 
@@ -177,11 +221,15 @@ class _Parts:
                 for one in self._makers(maker, node):
                     yield one, self._parts[taker][0]
 
-    def _edges_into(self, taker: int, node: ProgramNode, body: _Body) -> Iterator[tuple[int, int]]:
+    def _edges_into(
+        self, taker: int, node: ProgramNode, body: _Body
+    ) -> Iterator[tuple[int, int]]:
         """The edges to the operators of a group, and between them."""
         start = self._parts[taker][0]
         known = {made[0] for made in node.given if made is not None}
-        unknown = [maker for maker in self._graph.before[taker] if maker not in known]
+        unknown = [
+            maker for maker in self._graph.before[taker] if maker not in known
+        ]
         for index, taken in enumerate(body.takes):
             for one in taken:
                 if one >= 0:

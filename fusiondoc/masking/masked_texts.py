@@ -22,10 +22,12 @@ KINDS = (
 """The kinds of secrets, as a user reads them."""
 
 _SHORT_TEXT = 200
-"""Length in characters below which the masked form of a text is cached: a report repeats most short texts."""
+"""Length in characters below which the masked form of a text is cached: a report
+repeats most short texts."""
 
 _LONG_TEXT = 2000
-"""Characters from which on words that a text repeats, which are most of a log, are looked at once."""
+"""Characters from which on words that a text repeats, which are most of a log, are
+looked at once."""
 
 _COLOUR = re.compile(
     r"(?:\x1b|\\+(?:u001b|x1b|033|e)|\^\[)\[[0-9;:]*[A-Za-z]|\x1b\][0-9]*;(?:[^;\x07\x1b\n]{0,80};)?|\x07|\x1b\\|#033\[[0-9;]*m",
@@ -45,14 +47,17 @@ def _masked_short(text: str) -> str:
 
 
 def mask(text: str) -> tuple[str, int]:
-    """The same, and how many were masked. A line whose secret stands among colours loses its colours."""
+    """The same, and how many were masked. A line whose secret stands among colours
+    loses its colours."""
     if "\x1b" in text or "[0m" in text:
         plain = _COLOUR.sub("", text)
         made, number = _mask_plain(plain)
         if not number:
             return text, 0
         lines = zip(text.split("\n"), plain.split("\n"), made.split("\n"))
-        return "\n".join(line if before == after else after for line, before, after in lines), number
+        return "\n".join(
+            line if before == after else after for line, before, after in lines
+        ), number
     return _mask_plain(text)
 
 
@@ -67,8 +72,11 @@ def _mask_plain(text: str) -> tuple[str, int]:
 
 _LEAST_TOKEN = 15
 """Characters of a token of a service."""
-_LONG_WORD = re.compile(r"(?<![\w.$~+/=%-])(?=[\w.$~+/=%-]*(?:[0-9]|[a-z][A-Z]))[\w.$~+/=%-]{15,}")
-"""A word that may be a secret: it holds a digit, or capitals among small letters."""
+_LONG_WORD = re.compile(
+    r"(?<![\w.$~+/=%-])(?=[\w.$~+/=%-]*(?:[0-9]|[a-z][A-Z]))[\w.$~+/=%-]{15,}"
+)
+"""A word that may be a secret: it holds a digit, or capitals among small
+letters."""
 
 
 def _rules_for(text: str) -> list[Rule]:
@@ -87,7 +95,11 @@ def _rules_for(text: str) -> list[Rule]:
     numbers: set[int] = set()
     for hint in hints:
         numbers.update(_OF_HINT[hint])
-    return [RULES[number] for number in sorted(numbers) if RULES[number].may_be_in(lower)]
+    return [
+        RULES[number]
+        for number in sorted(numbers)
+        if RULES[number].may_be_in(lower)
+    ]
 
 
 def _rules_by_hint() -> dict[str, list[int]]:
@@ -100,8 +112,12 @@ def _rules_by_hint() -> dict[str, list[int]]:
 
 
 _OF_HINT = _rules_by_hint()
-_FORM_HINTS = tuple(dict.fromkeys(hint for rule in RULES if rule.form for hint in rule.hints))
-_WORD_HINTS = tuple(dict.fromkeys(hint for rule in RULES if not rule.form for hint in rule.hints))
+_FORM_HINTS = tuple(
+    dict.fromkeys(hint for rule in RULES if rule.form for hint in rule.hints)
+)
+_WORD_HINTS = tuple(
+    dict.fromkeys(hint for rule in RULES if not rule.form for hint in rule.hints)
+)
 
 
 def _masked_by(rule: Rule, text: str) -> tuple[str, int]:
@@ -123,7 +139,8 @@ _WHOLE = 1000
 
 
 def _lines_with(rule: Rule, text: str) -> Iterator[tuple[int, int]]:
-    """The stretches of lines in which a rule has to look: finding a hint is a hundred times quicker."""
+    """The stretches of lines in which a rule has to look: finding a hint is a
+    hundred times quicker."""
     lower = text.lower()
     if len(lower) != len(text) or len(text) < _WHOLE:
         yield 0, len(text)

@@ -1,4 +1,5 @@
-"""Secrets in arguments, variables, reports and JSON: by the name of a value, and in its text."""
+"""Secrets in arguments, variables, reports and JSON: by the name of a value, and in
+its text."""
 
 from __future__ import annotations
 
@@ -17,11 +18,16 @@ T = TypeVar("T")
 
 
 def masked_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
-    """The words of a command line: also the word behind an option that names a secret (``--api-key X``)."""
+    """The words of a command line: also the word behind an option that names a
+    secret (``--api-key X``)."""
     made: list[str] = []
     option = None
     for word in arguments:
-        if option is not None and not word.startswith("--") and is_secret(option, word):
+        if (
+            option is not None
+            and not word.startswith("--")
+            and is_secret(option, word)
+        ):
             made.append(MASK)
         else:
             made.append(_masked_word(word))
@@ -31,23 +37,34 @@ def masked_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
 
 def masked_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Environment variables, by name and by value."""
-    return {name: MASK if is_secret(name, value) else masked(value) for name, value in variables.items()}
+    return {
+        name: MASK if is_secret(name, value) else masked(value)
+        for name, value in variables.items()
+    }
 
 
 def masked_in(value: T) -> T:
     """A copy of a report, a record or JSON data in which every secret is masked.
 
-    Masked are the secrets in every text, and in a mapping each value whose name means a secret. Lists named
-    ``command`` or ``script_args`` are masked as command-line arguments.
+    Masked are the secrets in every text, and in a mapping each value whose name
+    means a secret. Lists named ``command`` or ``script_args`` are masked as
+    command-line arguments.
     """
-    return texts_changed(value, masked, lambda key, item: (key, _masked_item(key, item)))
+    return texts_changed(
+        value, masked, lambda key, item: (key, _masked_item(key, item))
+    )
 
 
-def texts_changed(value: T, change: Callable[[str], str], entry: Callable[[Any, Any], tuple[Any, Any]]) -> T:
-    """A report, a record or JSON with another text for each; itself where none is another.
+def texts_changed(
+    value: T,
+    change: Callable[[str], str],
+    entry: Callable[[Any, Any], tuple[Any, Any]],
+) -> T:
+    """A report, a record or JSON with another text for each; itself where none is
+    another.
 
-    Lists and tuples are gone through; other sequences (packed lines of a log) are left as they are, as are
-    fields that stand in no JSON.
+    Lists and tuples are gone through; other sequences (packed lines of a log) are
+    left as they are, as are fields that stand in no JSON.
 
     Args:
         entry: the same for a key of a mapping and what is under it.
@@ -107,8 +124,8 @@ def _may_hold_text(kind: type) -> bool:
 
 @cache
 def _names(kind: type) -> tuple[str, ...] | None:
-    """The fields of a dataclass that are looked into; None for another class. One that is no argument names
-    the class itself."""
+    """The fields of a dataclass that are looked into; None for another class. One
+    that is no argument names the class itself."""
     if not is_dataclass(kind):
         return None
     own = (field for field in fields(kind) if field.init)
@@ -133,6 +150,10 @@ def _masked_item(key: Any, item: Any) -> Any:
 def _masked_word(word: str) -> str:
     """A word of a command line: ``--name=value``, ``NAME=value``, or any text."""
     name, equals, value = word.partition("=")
-    if equals and re.fullmatch(r"[+-]*[\w.-]{1,200}", name) and is_secret(name, value):
+    if (
+        equals
+        and re.fullmatch(r"[+-]*[\w.-]{1,200}", name)
+        and is_secret(name, value)
+    ):
         return f"{name}={MASK}"
     return masked(word)

@@ -9,26 +9,34 @@ from __future__ import annotations
 import re
 
 _KINDS = r"[A-Z0-9 +]{0,40}PRIVATE[ +]KEY(?:[ +]BLOCK)?"
-BEGIN = re.compile(rf"-{{4,5}} ?BEGIN[ +]{_KINDS} ?-{{4,5}}|Private-Lines: \d{{1,3}}")
+BEGIN = re.compile(
+    rf"-{{4,5}} ?BEGIN[ +]{_KINDS} ?-{{4,5}}|Private-Lines: \d{{1,3}}"
+)
 _END = re.compile(r"-{4,5} ?END[ +]|Private-MAC:")
 HINTS = ("--begin", "ssh2", "private-lines")
 """Without a space: words of a text are looked for."""
 
 _MOST_LINES = 400
-"""Most lines that a key can have: a PGP key with subkeys has about three hundred."""
+"""Most lines that a key can have: a PGP key with subkeys has about three
+hundred."""
 _MOST_OTHER_LINES = 30
 """Lines of others in a row between those of a key."""
 
 _QUOTED = r"\s*(?:[bBrRuUfF]{0,2}[\"'`])?\s*"
 _BODY = r"([A-Za-z0-9+/=_-]+)"
 _AFTER = r"(?:\\+[nr])*[\"'`]?\s*[,+;)\\]*\s*$"
-_LONG = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}(?=(?:\\+[nr])*[\"'`]?\s*[,+;)\\]*\s*$)")
-_LAST = re.compile(r"(?<![^\s\"'`>|:])[A-Za-z0-9+/=]{2,}(?=(?:\\+[nr])*[\"'`]?\s*$)")
+_LONG = re.compile(
+    r"[A-Za-z0-9+/]{40,}={0,2}(?=(?:\\+[nr])*[\"'`]?\s*[,+;)\\]*\s*$)"
+)
+_LAST = re.compile(
+    r"(?<![^\s\"'`>|:])[A-Za-z0-9+/=]{2,}(?=(?:\\+[nr])*[\"'`]?\s*$)"
+)
 _INSIDE = re.compile(r"(?:[^\s\\]|\\(?!n))+")
 
 
 def mask_private_keys(text: str, mask: str) -> tuple[str, int]:
-    """The text with the content of each key masked, and how many keys had any. The number of lines stays."""
+    """The text with the content of each key masked, and how many keys had any. The
+    number of lines stays."""
     lines = text.split("\n")
     number = 0
     at = 0
@@ -42,13 +50,20 @@ def mask_private_keys(text: str, mask: str) -> tuple[str, int]:
     return ("\n".join(lines), number) if number else (text, 0)
 
 
-def _mask_key(lines: list[str], first: int, begin: re.Match[str], mask: str) -> tuple[int, bool]:
-    """Mask the key that begins in a line; the line to go on with, and whether there was anything."""
+def _mask_key(
+    lines: list[str], first: int, begin: re.Match[str], mask: str
+) -> tuple[int, bool]:
+    """Mask the key that begins in a line; the line to go on with, and whether there
+    was anything."""
     line = lines[first]
     end = _END.search(line, begin.end())
     rest = line[begin.end() : end.start() if end else len(line)]
-    hidden = _INSIDE.sub(mask, rest) if end else _LONG.sub(mask, _escaped(rest, mask))
-    lines[first] = line[: begin.end()] + hidden + (line[end.start() :] if end else "")
+    hidden = (
+        _INSIDE.sub(mask, rest) if end else _LONG.sub(mask, _escaped(rest, mask))
+    )
+    lines[first] = (
+        line[: begin.end()] + hidden + (line[end.start() :] if end else "")
+    )
     changed = hidden != rest
     if end is not None:
         if BEGIN.search(lines[first], begin.end()):  # a second key in this line
@@ -79,7 +94,8 @@ def _mask_key(lines: list[str], first: int, begin: re.Match[str], mask: str) -> 
 
 
 def _escaped(rest: str, mask: str) -> str:
-    """The rest of the first line, where it holds the key with its ends of lines written out."""
+    """The rest of the first line, where it holds the key with its ends of lines
+    written out."""
     quote = re.search(r"[\"'`]", rest)
     inside = rest[: quote.start()] if quote else rest
     if not re.search(r"\\n|[A-Za-z0-9+/=]{16}", inside):
@@ -92,7 +108,8 @@ def _span(found: re.Match[str] | None) -> tuple[int, int]:
 
 
 def _mask_last(lines: list[str], at: int, first: int, mask: str) -> bool:
-    """Mask the last line of a key, which is short and may have another prefix than the lines above it."""
+    """Mask the last line of a key, which is short and may have another prefix than
+    the lines above it."""
     found = _LAST.search(lines[at]) if at > first else None
     if found is None or mask in lines[at]:
         return False
@@ -101,7 +118,10 @@ def _mask_last(lines: list[str], at: int, first: int, mask: str) -> bool:
 
 
 def _shape(prefix: str) -> str:
-    """A pattern of what stands before each line: numbers, and so times, may be others."""
+    """A pattern of what stands before each line: numbers, and so times, may be
+    others."""
     return (
-        re.sub(r"(?:\\?[0-9]|[0-9])+", r"[0-9]+", re.escape(prefix.rstrip()[:200])) if prefix.strip() else ""
+        re.sub(r"(?:\\?[0-9]|[0-9])+", r"[0-9]+", re.escape(prefix.rstrip()[:200]))
+        if prefix.strip()
+        else ""
     )

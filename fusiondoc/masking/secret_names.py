@@ -1,4 +1,5 @@
-"""Which names of options, variables and fields mean a secret value, and which values can be secrets."""
+"""Which names of options, variables and fields mean a secret value, and which
+values can be secrets."""
 
 from __future__ import annotations
 
@@ -40,10 +41,22 @@ _OF_A_MODEL = frozenset(
         " num max min n per each add additional extra decoder encoder forced prompt sub",
     )
 )
-"""Words before ``token`` in options and output of models: tokens of a text, no secret."""
+"""Words before ``token`` in options and output of models: tokens of a text, no
+secret."""
 
 _PASSES = frozenset(
-    ["forward", "backward", "first", "second", "last", "next", "one", "two", "single", "multi"]
+    [
+        "forward",
+        "backward",
+        "first",
+        "second",
+        "last",
+        "next",
+        "one",
+        "two",
+        "single",
+        "multi",
+    ]
 )
 """Words before an upper-case ``PASS`` that is no password."""
 
@@ -72,7 +85,10 @@ def is_secret(name: str, value: str) -> bool:
         return not is_short_number and not _is_path(bare)
     if name.isupper() and re.search(r"(?:^|_)pass$", snake):
         return not (_PASSES & set(snake.split("_"))) and not is_short_number
-    may_be_key = re.search(r"(?:key|(?:^|_)(?:sig|signature|credential|dsn))$", snake) is not None
+    may_be_key = (
+        re.search(r"(?:key|(?:^|_)(?:sig|signature|credential|dsn))$", snake)
+        is not None
+    )
     return may_be_key and looks_random(bare)
 
 
@@ -84,12 +100,15 @@ def _holds_nothing(value: str) -> bool:
 
 
 def name_means_secret(name: str) -> bool:
-    """Whether the name alone means a secret, for any value: ``apiKey`` does, ``token`` and ``key`` do not."""
+    """Whether the name alone means a secret, for any value: ``apiKey`` does,
+    ``token`` and ``key`` do not."""
     return _SECRET_NAME.search(_snake(name[-200:])) is not None
 
 
 def _snake(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()).strip("_")
+    return re.sub(
+        r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    ).strip("_")
 
 
 def _is_path(value: str) -> bool:
@@ -105,18 +124,23 @@ def _is_path(value: str) -> bool:
 
 
 def looks_random(value: str) -> bool:
-    """Whether a value is long and without a pattern, as keys are: letters and digits, at least 3 bits of
-    entropy a character."""
-    if not 16 <= len(value) <= 4096 or not re.fullmatch(r"[A-Za-z0-9+/=_.~-]+", value):
+    """Whether a value is long and without a pattern, as keys are: letters and
+    digits, at least 3 bits of entropy a character."""
+    if not 16 <= len(value) <= 4096 or not re.fullmatch(
+        r"[A-Za-z0-9+/=_.~-]+", value
+    ):
         return False
-    if not (re.search("[0-9]", value) and re.search("[A-Za-z]", value)) or value.startswith(("/", "./")):
+    if not (
+        re.search("[0-9]", value) and re.search("[A-Za-z]", value)
+    ) or value.startswith(("/", "./")):
         return False
     share = [number / len(value) for number in Counter(value).values()]
     return -sum(frequency * math.log2(frequency) for frequency in share) >= 3.0
 
 
 def looks_like_words(value: str) -> bool:
-    """Whether a value is letters in a single case or in ``CamelCase``: a program's name, not random text."""
+    """Whether a value is letters in a single case or in ``CamelCase``: a program's
+    name, not random text."""
     if re.search("[0-9]", value):
         return False
     letters = [letter for letter in value if letter.isalpha()]

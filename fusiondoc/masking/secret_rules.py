@@ -1,4 +1,5 @@
-"""The rules by which secrets are found in free text: by what stands before them, or by their own form."""
+"""The rules by which secrets are found in free text: by what stands before them, or
+by their own form."""
 
 from __future__ import annotations
 
@@ -27,8 +28,9 @@ Judge = Callable[["re.Match[str]"], "str | None"]
 class Rule:
     """A pattern of secrets and the replacement of a match.
 
-    Every text in which the pattern matches holds, in lower case, at least a single word of ``hints``; these
-    have no spaces. ``put`` returns the replacement of a match; None leaves the match as it is.
+    Every text in which the pattern matches holds, in lower case, at least a single
+    word of ``hints``; these have no spaces. ``put`` returns the replacement of a
+    match; None leaves the match as it is.
     """
 
     hints: tuple[str, ...]
@@ -42,11 +44,15 @@ class Rule:
     finds: tuple[str, ...] = ()
     """Texts that are in its lines, if they are rarer than its hints."""
     only_with: str = ""
-    """A pattern of which each text in lower case has a word, where hints alone are common."""
+    """A pattern of which each text in lower case has a word, where hints alone are
+    common."""
 
     def may_be_in(self, words: str) -> bool:
         """Whether it may find something in a text of these words."""
-        return not self.only_with or _compiled(self.only_with).search(words) is not None
+        return (
+            not self.only_with
+            or _compiled(self.only_with).search(words) is not None
+        )
 
     def applied(self, text: str) -> tuple[str, int]:
         """The text with its secrets masked, and their number."""
@@ -65,7 +71,8 @@ class Rule:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Most are never needed, and all of them would take longer than a short report."""
+    """Most are never needed, and all of them would take longer than a short
+    report."""
     return re.compile(pattern)
 
 
@@ -81,7 +88,9 @@ def _last_group(found: re.Match[str]) -> str | None:
     start, end = found.span(found.lastindex or 0)
     if found.string.startswith(MASK, start):
         return None
-    return found.string[found.start() : start] + MASK + found.string[end : found.end()]
+    return (
+        found.string[found.start() : start] + MASK + found.string[end : found.end()]
+    )
 
 
 def _last_group_with_a_digit(found: re.Match[str]) -> str | None:
@@ -94,7 +103,10 @@ def _header(found: re.Match[str]) -> str | None:
     value = found.group(found.lastindex or 0)
     return (
         None
-        if value.isalpha() and value.islower() and len(value) < 16 and _has_no_scheme(found)
+        if value.isalpha()
+        and value.islower()
+        and len(value) < 16
+        and _has_no_scheme(found)
         else _last_group(found)
     )
 
@@ -104,15 +116,24 @@ def _has_no_scheme(found: re.Match[str]) -> bool:
 
 
 def _last_group_if_random(found: re.Match[str]) -> str | None:
-    return _last_group(found) if looks_random(found.group(found.lastindex or 0)) else None
+    return (
+        _last_group(found)
+        if looks_random(found.group(found.lastindex or 0))
+        else None
+    )
 
 
 def _last_group_if_mixed(found: re.Match[str]) -> str | None:
-    return _last_group(found) if _may_be_token(found.group(found.lastindex or 0)) else None
+    return (
+        _last_group(found)
+        if _may_be_token(found.group(found.lastindex or 0))
+        else None
+    )
 
 
 def _words_to_the_end(found: re.Match[str]) -> str | None:
-    """Several words are a passphrase. A single word is left to the rule that recognises code."""
+    """Several words are a passphrase. A single word is left to the rule that
+    recognises code."""
     return _last_group(found) if len(found.group(2).split()) > 2 else None
 
 
@@ -123,7 +144,9 @@ def _basic(found: re.Match[str]) -> str | None:
         plain = base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
     except (ValueError, binascii.Error):
         return None
-    is_pair = b":" in plain and plain.isascii() and plain.decode("ascii").isprintable()
+    is_pair = (
+        b":" in plain and plain.isascii() and plain.decode("ascii").isprintable()
+    )
     return _last_group(found) if is_pair else None
 
 
@@ -135,11 +158,16 @@ def _token(found: re.Match[str]) -> str | None:
 
 
 def _hugging_face(found: re.Match[str]) -> str | None:
-    """Tokens are random; names of models (``hf_DistilBertForSequenceClassification``) are words."""
+    """Tokens are random; names of models
+    (``hf_DistilBertForSequenceClassification``) are words."""
     body = found.group()[3:]
     others = sum(not character.islower() for character in body)
     is_name = body[0].isupper() and others * 4 <= len(body)
-    return None if is_name or (body.islower() and len(body) < 30 and body.isalpha()) else MASK
+    return (
+        None
+        if is_name or (body.islower() and len(body) < 30 and body.isalpha())
+        else MASK
+    )
 
 
 _OF_A_SERVICE = re.compile(
@@ -150,7 +178,8 @@ _BEFORE = re.compile(
     r"(?:\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[a-z]))?"
     rf"(?P<words>\b(?i:{KEYS})[ ])?(?P<part>[%$\w.-]*)\Z"
 )
-"""The other part of the name; the letter of an escaped line feed or quote before it is not part of it."""
+"""The other part of the name; the letter of an escaped line feed or quote before it
+is not part of it."""
 _CODE = re.compile(
     r"(?:[%$<{(\[]|[A-Za-z_][\w.]*[(\[]|(?:os|self|args|config|cfg|env|settings|opts?|options)\.)"
 )
@@ -164,11 +193,17 @@ def _assigned(found: re.Match[str]) -> str | None:
     name, value = found.group("name"), found.group("value")
     text = found.string
     before = _BEFORE.search(text[max(0, found.start() - 60) : found.start()])
-    whole = (before.group("words") or "") + before.group("part") + name if before else name
+    whole = (
+        (before.group("words") or "") + before.group("part") + name
+        if before
+        else name
+    )
     quoted = bool(found.group("open"))
     if whole.startswith("%") or _is_code(name, value, quoted):
         return None
-    if not _name_may_mean_secret(name.lower(), whole, value, found.group("between")):
+    if not _name_may_mean_secret(
+        name.lower(), whole, value, found.group("between")
+    ):
         return None
     if " " in whole and not (quoted or re.search("[0-9]", value)):
         return None  # the words of a sentence
@@ -179,7 +214,8 @@ def _assigned(found: re.Match[str]) -> str | None:
 
 
 def _name_may_mean_secret(word: str, whole: str, value: str, between: str) -> bool:
-    """Whether a name that ends in ``token``, ``key`` or ``pass``, which mean many things, may mean a secret.
+    """Whether a name that ends in ``token``, ``key`` or ``pass``, which mean many
+    things, may mean a secret.
 
     Args:
         word: the end of the name, in small letters; ``whole``: the name.
@@ -187,7 +223,11 @@ def _name_may_mean_secret(word: str, whole: str, value: str, between: str) -> bo
     """
     upper = whole.upper() == whole
     if word == "token":
-        named = whole.startswith("--") or upper or _OF_A_SERVICE.search(whole) is not None
+        named = (
+            whole.startswith("--")
+            or upper
+            or _OF_A_SERVICE.search(whole) is not None
+        )
         return named or _may_be_token(value)
     if word.startswith("key"):
         named = name_means_secret(whole) or (upper and "_" in whole)
@@ -198,7 +238,8 @@ def _name_may_mean_secret(word: str, whole: str, value: str, between: str) -> bo
 
 
 def _is_code(name: str, value: str, quoted: bool) -> bool:
-    """A name or call of a program, a type, a value of a graph, a placeholder: no literal."""
+    """A name or call of a program, a type, a value of a graph, a placeholder: no
+    literal."""
     if _PLACEHOLDER.fullmatch(value):
         return True
     if quoted:
@@ -207,8 +248,8 @@ def _is_code(name: str, value: str, quoted: bool) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """Whether digits, capital and small letters are mixed at random, which the ``key`` of a cache or a table
-    is not."""
+    """Whether digits, capital and small letters are mixed at random, which the
+    ``key`` of a cache or a table is not."""
     return looks_random(value) and not looks_like_words(re.sub("[0-9]", "", value))
 
 
@@ -216,8 +257,16 @@ def _may_be_token(value: str) -> bool:
     """As ``looks_random``, of less than its length too."""
     if looks_random(value):
         return True
-    digits, letters = len(re.findall("[0-9]", value)), len(re.findall("[A-Za-z]", value))
-    return len(value) >= 10 and digits >= 3 and letters >= 3 and re.fullmatch(r"[\w+/=-]+", value) is not None
+    digits, letters = (
+        len(re.findall("[0-9]", value)),
+        len(re.findall("[A-Za-z]", value)),
+    )
+    return (
+        len(value) >= 10
+        and digits >= 3
+        and letters >= 3
+        and re.fullmatch(r"[\w+/=-]+", value) is not None
+    )
 
 
 def _pair(found: re.Match[str]) -> str | None:
@@ -228,7 +277,9 @@ def _pair(found: re.Match[str]) -> str | None:
     if name.lower() == "token" and not _may_be_token(value):
         return None
     start, end = found.span("value")
-    return found.string[found.start() : start] + MASK + found.string[end : found.end()]
+    return (
+        found.string[found.start() : start] + MASK + found.string[end : found.end()]
+    )
 
 
 def _listed(found: re.Match[str]) -> str | None:
@@ -247,8 +298,8 @@ _NAMED = (
     r"(?P<name>pass(?:word|wd|phrase|code)?|pwd|secrets?|credentials?|token|key(?:[_-]?(?:id|data|base))?)"
     r"(?P<more>[_-]?(?:[0-9]{1,2}|value|plain))?"
 )
-"""The end of a name, by few words: to try all words at each position of a long line would take long. The text
-before a match is looked at afterwards."""
+"""The end of a name, by few words: to try all words at each position of a long line
+would take long. The text before a match is looked at afterwards."""
 _VALUE = (
     r"(?P<open>(?:[bBfFrRuU]{1,2}(?=[\"']))?(?:(?P<plain>[\"'`])"
     r"|(?P<written>\\{1,16}[\"']|\\{1,16}u002[27]|&quot;|&#3[49];)))?"
@@ -258,7 +309,17 @@ _VALUE = (
 )
 _EQUALS = rf"(?P<between>{_QUOTE}?\]?\s{{0,8}}{_TYPE}{_IS}\s{{0,8}})"
 
-_SECRET_HINTS = ("passw", "passphrase", "passcode", "secret", "credential", "token", "key", "pwd", "pass")
+_SECRET_HINTS = (
+    "passw",
+    "passphrase",
+    "passcode",
+    "secret",
+    "credential",
+    "token",
+    "key",
+    "pwd",
+    "pass",
+)
 
 _WEBHOOKS = (
     r"(?i)((?:hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/|hooks\.zapier\.com/hooks/catch/"
@@ -282,7 +343,14 @@ _PROSE = (
 
 _BY_WHAT_STANDS_BEFORE = (
     Rule(
-        ("authorization", "x-api-key", "x-auth-token", "apikey", "private-token", "x-vault-token"),
+        (
+            "authorization",
+            "x-api-key",
+            "x-auth-token",
+            "apikey",
+            "private-token",
+            "x-vault-token",
+        ),
         r"(?i)(\b(?:proxy-)?authorization|\bx-api-key|\bx-auth-token|\bapikey|\bprivate-token|\bx-vault-token)"
         r"((?:\\{0,16}[\"'])?\s{0,8}[:=,]\s{0,8}(?:b(?=[\"']))?(?:\\{0,16}[\"'])?"
         r"(?:(?:bearer|basic|token|digest|negotiate|apikey|api-key|key)\s+)?)([^\s\"',;\\]+)",
@@ -293,10 +361,20 @@ _BY_WHAT_STANDS_BEFORE = (
         r"(?i)(\b(?:set-)?cookie(?:\\{0,16}[\"'])?\s{0,8}[:=,]\s{0,8}(?:b(?=[\"']))?(?:\\{0,16}[\"'])?)((?=[^\s\"'\\]*=)[^\n\"'\\]+)",
         _last_group,
     ),
-    Rule(("bearer",), r"\b([Bb]earer\s{1,8})([A-Za-z0-9._~+/=-]{12,})", _last_group),
+    Rule(
+        ("bearer",), r"\b([Bb]earer\s{1,8})([A-Za-z0-9._~+/=-]{12,})", _last_group
+    ),
     Rule(("basic",), r"\b([Bb]asic\s{1,8})([A-Za-z0-9+/=]{8,})", _basic),
-    Rule(("auth",), r"(?i)(\b_?auth[\"']?\s{0,8}[:=]\s{0,8}[\"']?)([A-Za-z0-9+/=]{8,})", _basic),
-    Rule(("://",), r"(://)([^\s/@:\"'<>]{0,256}:[^\s/\"'<>]{1,256})(?=@)", _last_group),
+    Rule(
+        ("auth",),
+        r"(?i)(\b_?auth[\"']?\s{0,8}[:=]\s{0,8}[\"']?)([A-Za-z0-9+/=]{8,})",
+        _basic,
+    ),
+    Rule(
+        ("://",),
+        r"(://)([^\s/@:\"'<>]{0,256}:[^\s/\"'<>]{1,256})(?=@)",
+        _last_group,
+    ),
     Rule(("://",), r"(://)([A-Za-z0-9_-]{20,256})(?=@)", _last_group),
     Rule(
         ("sig", "credential", "key=", "token=", "code=", "session"),
@@ -339,7 +417,11 @@ _BY_WHAT_STANDS_BEFORE = (
         _last_group,
         more_lines=3,
     ),
-    Rule(("passphrase",), r"(?i)(\bpassphrase[\"']?\s*[:=]\s+)([^\s\"'][^\"'\n]*)", _words_to_the_end),
+    Rule(
+        ("passphrase",),
+        r"(?i)(\bpassphrase[\"']?\s*[:=]\s+)([^\s\"'][^\"'\n]*)",
+        _words_to_the_end,
+    ),
     Rule(
         ("passw", "secret", "token", "key"),
         rf"(?i)((?P<name>{WORDS})\s?:\s*[|>][+-]?[ \t]*\n[ \t]*)(?P<value>[^\s\"']+)",
@@ -347,7 +429,11 @@ _BY_WHAT_STANDS_BEFORE = (
         more_lines=1,
         finds=(": |", ": >", ":|", ":>"),
     ),
-    Rule(("passw",), r"(?im)(^\s*[\w.-]{0,60}(?:password|passwd)\s+)(\S*[0-9!@#$%^&*]\S*)\s*$", _last_group),
+    Rule(
+        ("passw",),
+        r"(?im)(^\s*[\w.-]{0,60}(?:password|passwd)\s+)(\S*[0-9!@#$%^&*]\S*)\s*$",
+        _last_group,
+    ),
     Rule(
         ("identified", "password"),
         r"(?i)(\b(?:identified\s+(?:with\s+\S+\s+)?by|password)\s+[\"'])([^\"'\n]{1,200})(?=[\"'])",
@@ -366,13 +452,21 @@ _BY_WHAT_STANDS_BEFORE = (
         r"([^\"'\n]{4,512})(?=[\"'])",
         _last_group_with_a_digit,
     ),
-    Rule(("secretstr", "secretbytes"), r"(\bSecret(?:Str|Bytes)\(b?[\"'])([^\"'\n]+)(?=[\"'])", _last_group),
+    Rule(
+        ("secretstr", "secretbytes"),
+        r"(\bSecret(?:Str|Bytes)\(b?[\"'])([^\"'\n]+)(?=[\"'])",
+        _last_group,
+    ),
     Rule(
         ("token", "password", "secret", "key"),
         r"(\b(?:[A-Z0-9]{1,30}_){1,6}(?:TOKEN|PASSWORD|PASSWD|SECRET|KEY)\s{1,40})([^\s=:]{8,4096})",
         _last_group_if_mixed,
     ),
-    Rule(("sshpass", "redis-cli", "docker", "mysql", "curl", "http", "wandb"), _COMMANDS, _last_group),
+    Rule(
+        ("sshpass", "redis-cli", "docker", "mysql", "curl", "http", "wandb"),
+        _COMMANDS,
+        _last_group,
+    ),
     Rule(
         ("passw", "secret", "token", "key", "pass"),
         r"(?i)(\b(?:setenv|export|env|set|configure set|config(?: --\w+)? (?:set )?)\s+)"
@@ -393,7 +487,11 @@ _BY_WHAT_STANDS_BEFORE = (
         r"(?P<between>[ ]{1,8})(?P<open>[\"'])?(?P<value>[^\s\"'-][^\s\"']*)",
         _assigned,
     ),
-    Rule(("passw", "pass", "pwd", "pw", "key", "token"), _PROSE, _last_group_with_a_digit),
+    Rule(
+        ("passw", "pass", "pwd", "pw", "key", "token"),
+        _PROSE,
+        _last_group_with_a_digit,
+    ),
     Rule(
         ("password", "passphrase", "token"),
         r"(?i)(\b(?:use|with|enter|type|give)\s+[\"'`]?)(?=[^\s\"'`]*[0-9])([^\s\"'`]{6,100})"
@@ -404,15 +502,25 @@ _BY_WHAT_STANDS_BEFORE = (
 
 
 _BY_THEIR_FORM = (
-    Rule(("hf_",), r"(?<![A-Za-z0-9_])hf_[A-Za-z0-9]{16,}(?![A-Za-z0-9_])", _hugging_face, form=True),
+    Rule(
+        ("hf_",),
+        r"(?<![A-Za-z0-9_])hf_[A-Za-z0-9]{16,}(?![A-Za-z0-9_])",
+        _hugging_face,
+        form=True,
+    ),
     Rule(
         ("eyj",),
         r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",
         _whole,
     ),
-    # A key of PEM in base64 once more, as Kubernetes keeps it; LS0tLS1CRUdJTiBD is that of a certificate.
-    Rule(("ls0tls1crudjti",), r"LS0tLS1CRUdJTi(?!BD)[A-Za-z0-9+/]{20,}={0,2}", _whole),
-    Rule((":aa",), r"(?<![A-Za-z0-9_])[0-9]{8,10}:AA[A-Za-z0-9_-]{32,}", _whole),  # bots of Telegram
+    # A key of PEM in base64 once more, as Kubernetes keeps it; LS0tLS1CRUdJTiBD is
+    # that of a certificate.
+    Rule(
+        ("ls0tls1crudjti",), r"LS0tLS1CRUdJTi(?!BD)[A-Za-z0-9+/]{20,}={0,2}", _whole
+    ),
+    Rule(
+        (":aa",), r"(?<![A-Za-z0-9_])[0-9]{8,10}:AA[A-Za-z0-9_-]{32,}", _whole
+    ),  # bots of Telegram
     Rule(
         (".",),
         r"(?<![\w.-])[MNO][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}(?![\w-])",
@@ -421,10 +529,18 @@ _BY_THEIR_FORM = (
         only_with=r"(?<![\w.-])[mno][\w-]{23,25}\.[\w-]{6}\.[\w-]{27,38}(?![\w-])",
     ),
     Rule(
-        ("q~",), r"(?<![\w~.-])[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![\w~-])", _whole
+        ("q~",),
+        r"(?<![\w~.-])[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![\w~-])",
+        _whole,
     ),  # Entra ID
-    Rule(("-us",), r"(?<![\w-])[a-f0-9]{32}-us[0-9]{1,2}(?![\w-])", _whole),  # Mailchimp
-    Rule((".atlasv1.",), r"(?<![\w.-])[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}", _whole),  # Terraform
+    Rule(
+        ("-us",), r"(?<![\w-])[a-f0-9]{32}-us[0-9]{1,2}(?![\w-])", _whole
+    ),  # Mailchimp
+    Rule(
+        (".atlasv1.",),
+        r"(?<![\w.-])[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}",
+        _whole,
+    ),  # Terraform
     *(
         Rule(
             hints,
@@ -445,4 +561,5 @@ def _rules() -> Iterator[Rule]:
 
 
 RULES = tuple(_rules())
-"""All rules in the order in which they apply: text that a rule has masked is no secret for later rules."""
+"""All rules in the order in which they apply: text that a rule has masked is no
+secret for later rules."""

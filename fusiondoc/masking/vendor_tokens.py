@@ -1,7 +1,8 @@
 """The forms that services give their tokens: how each begins, and what follows.
 
-Only forms that nothing else has: a prefix of the service's own and a long random rest. Sources are the pages
-on which the services describe their tokens, many of them for GitHub's secret scanning.
+Only forms that nothing else has: a prefix of the service's own and a long random
+rest. Sources are the pages on which the services describe their tokens, many of
+them for GitHub's secret scanning.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from typing import NamedTuple
 
 
 class TokenForm(NamedTuple):
-    """The form of a service's tokens: a prefix of ``prefixes``, then ``rest``, both in the service's case.
+    """The form of a service's tokens: a prefix of ``prefixes``, then ``rest``, both
+    in the service's case.
 
-    A ``rest`` of capital and small letters needs a digit too: names in a program rarely have any.
+    A ``rest`` of capital and small letters needs a digit too: names in a program
+    rarely have any.
     """
 
     service: str
@@ -27,12 +30,24 @@ _HEX = r"[a-f0-9]"
 
 TOKEN_FORMS = (
     # Code, packages, builds
-    TokenForm("GitHub", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), rf"{_WORD}{{16,}}"),
+    TokenForm(
+        "GitHub", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), rf"{_WORD}{{16,}}"
+    ),
     TokenForm("GitHub", ("github_pat_",), r"[A-Za-z0-9_]{20,}"),
     TokenForm(
         "GitLab",
         (
-            *("glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glsoat-", "glimt-", "glagent-"),
+            *(
+                "glpat-",
+                "gldt-",
+                "glrt-",
+                "glcbt-",
+                "glptt-",
+                "glft-",
+                "glsoat-",
+                "glimt-",
+                "glagent-",
+            ),
             *("gloas-", "glffct-"),
         ),
         r"[A-Za-z0-9_.-]{16,}",
@@ -67,15 +82,25 @@ TOKEN_FORMS = (
     TokenForm("Heroku", ("HRKU-",), rf"{_ANY}{{30,}}"),
     TokenForm("Netlify", ("nfp_",), rf"{_WORD}{{30,}}"),
     TokenForm("Render", ("rnd_",), rf"{_WORD}{{24,}}"),
-    TokenForm("Fly.io", ("fo1_", "fm1_", "fm2_", "fm1r_"), r"[A-Za-z0-9_=+/-]{30,}"),
+    TokenForm(
+        "Fly.io", ("fo1_", "fm1_", "fm2_", "fm1r_"), r"[A-Za-z0-9_=+/-]{30,}"
+    ),
     TokenForm("Supabase", ("sbp_", "sb_secret_"), rf"{_ANY}{{20,}}"),
-    TokenForm("PlanetScale", ("pscale_tkn_", "pscale_pw_", "pscale_oauth_"), r"[A-Za-z0-9_=.-]{30,}"),
+    TokenForm(
+        "PlanetScale",
+        ("pscale_tkn_", "pscale_pw_", "pscale_oauth_"),
+        r"[A-Za-z0-9_=.-]{30,}",
+    ),
     TokenForm("Scaleway", ("SCW",), r"[A-Z0-9]{17}"),
     TokenForm("MongoDB", ("mdb_sa_sk_",), rf"{_ANY}{{30,}}"),
     # Infrastructure
     TokenForm("HashiCorp Vault", ("hvs.", "hvb.", "hvr."), rf"{_ANY}{{20,}}"),
-    TokenForm("Databricks", ("dapi", "dose", "dkea"), rf"{_HEX}{{32}}(?:-\d{{1,2}})?"),
-    TokenForm("Doppler", ("dp.pt.", "dp.st.", "dp.ct.", "dp.sa."), r"[A-Za-z0-9_.-]{30,}"),
+    TokenForm(
+        "Databricks", ("dapi", "dose", "dkea"), rf"{_HEX}{{32}}(?:-\d{{1,2}})?"
+    ),
+    TokenForm(
+        "Doppler", ("dp.pt.", "dp.st.", "dp.ct.", "dp.sa."), r"[A-Za-z0-9_.-]{30,}"
+    ),
     TokenForm("Pulumi", ("pul-",), rf"{_HEX}{{40}}"),
     TokenForm("Tailscale", ("tskey-",), rf"{_ANY}{{16,}}"),
     TokenForm("1Password", ("ops_eyJ",), rf"{_ANY}{{40,}}=*"),
@@ -83,13 +108,17 @@ TOKEN_FORMS = (
     TokenForm("OpenShift", ("sha256~",), rf"{_ANY}{{40,}}"),
     # Watching
     TokenForm("Grafana", ("glc_", "glsa_"), r"[A-Za-z0-9_+/=-]{30,}"),
-    TokenForm("New Relic", ("NRAK-", "NRJS-", "NRIQ-", "NRRA-"), rf"{_WORD}{{19,}}"),
+    TokenForm(
+        "New Relic", ("NRAK-", "NRJS-", "NRIQ-", "NRRA-"), rf"{_WORD}{{19,}}"
+    ),
     TokenForm("Sentry", ("sntrys_", "sntryu_"), r"[A-Za-z0-9_=+/-]{40,}"),
     TokenForm("Dynatrace", ("dt0c01.", "dt0s01."), r"[A-Z0-9]{24}\.[A-Z0-9]{60,}"),
     TokenForm("Honeycomb", ("hcaik_", "hcbik_", "hcamk_"), r"[a-z0-9]{30,}"),
     # Models and data
     TokenForm("Hugging Face", ("api_org_",), rf"{_WORD}{{30,}}"),
-    TokenForm("OpenAI, Anthropic, OpenRouter, DeepSeek", ("sk-",), rf"{_ANY}{{16,}}"),
+    TokenForm(
+        "OpenAI, Anthropic, OpenRouter, DeepSeek", ("sk-",), rf"{_ANY}{{16,}}"
+    ),
     TokenForm("Groq", ("gsk_",), rf"{_WORD}{{20,}}"),
     TokenForm("Replicate", ("r8_",), rf"{_WORD}{{30,}}"),
     TokenForm("Perplexity", ("pplx-",), rf"{_WORD}{{30,}}"),
@@ -108,7 +137,18 @@ TOKEN_FORMS = (
     # Messages, mail
     TokenForm(
         "Slack",
-        ("xoxa-", "xoxb-", "xoxc-", "xoxd-", "xoxe-", "xoxe.", "xoxo-", "xoxp-", "xoxr-", "xoxs-"),
+        (
+            "xoxa-",
+            "xoxb-",
+            "xoxc-",
+            "xoxd-",
+            "xoxe-",
+            "xoxe.",
+            "xoxo-",
+            "xoxp-",
+            "xoxr-",
+            "xoxs-",
+        ),
         r"[A-Za-z0-9.%-]{10,}",
     ),
     TokenForm("Slack", ("xapp-",), r"[A-Za-z0-9-]{20,}"),
@@ -117,10 +157,16 @@ TOKEN_FORMS = (
     TokenForm("Mailgun", ("key-",), rf"{_HEX}{{32}}"),
     TokenForm("Twilio", ("SK",), rf"{_HEX}{{32}}"),
     # Payments, shops
-    TokenForm("Stripe", ("sk_live_", "sk_test_", "rk_live_", "rk_test_"), rf"{_WORD}{{16,}}"),
+    TokenForm(
+        "Stripe",
+        ("sk_live_", "sk_test_", "rk_live_", "rk_test_"),
+        rf"{_WORD}{{16,}}",
+    ),
     TokenForm("Stripe", ("whsec_",), r"[A-Za-z0-9+/=]{24,}"),
     TokenForm("Square", ("sq0atp-", "sq0csp-", "sq0idp-"), rf"{_ANY}{{20,}}"),
-    TokenForm("Shopify", ("shpat_", "shpca_", "shppa_", "shpss_"), r"[A-Fa-f0-9]{30,}"),
+    TokenForm(
+        "Shopify", ("shpat_", "shpca_", "shppa_", "shpss_"), r"[A-Fa-f0-9]{30,}"
+    ),
     TokenForm("PayPal", ("access_token$",), r"\w+\$[a-z0-9]{10,}\$[a-f0-9]{30,}"),
     TokenForm("Shippo", ("shippo_live_", "shippo_test_"), rf"{_HEX}{{40}}"),
     TokenForm("EasyPost", ("EZAK", "EZTK"), rf"{_WORD}{{50,}}"),
@@ -133,9 +179,13 @@ def services() -> tuple[str, ...]:
 
 
 def patterns() -> Iterator[tuple[tuple[str, ...], str]]:
-    """Hints (in lower case) and the pattern of each form. A token begins no later than a word does."""
+    """Hints (in lower case) and the pattern of each form. A token begins no later
+    than a word does."""
     for form in TOKEN_FORMS:
-        begins = "|".join(prefix.replace(".", r"\.").replace("$", r"\$") for prefix in form.prefixes)
+        begins = "|".join(
+            prefix.replace(".", r"\.").replace("$", r"\$")
+            for prefix in form.prefixes
+        )
         yield (
             tuple(prefix.lower() for prefix in form.prefixes),
             rf"(?<![A-Za-z0-9_])(?:{begins})(?:{form.rest})",

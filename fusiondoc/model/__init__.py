@@ -1,12 +1,14 @@
-"""The report model and the domain's types: frozen dataclasses. Here is what all of them share: how a
-number is written with its noun in every text, and ``dataclass``.
+"""The report model and the domain's types: frozen dataclasses. Here is what all of
+them share: how a number is written with its noun in every text, and ``dataclass``.
 
-``dataclass`` is as that of the standard library, made in a tenth of its time. That one compiles the text of
-each method: 1.5 ms for a frozen class of seven fields (Python 3.11, ``dataclasses._create_fn``), 0.3 s for
-the 200 classes that a report of a log needs, half of the time of a short ``fusiondoc parse``. Here only
-``__init__`` is compiled, and only when the first object is made (a log has objects of a third of the
-classes); the other methods are functions that all classes share and that read the fields. What
-``dataclasses`` does with a class (``fields``, ``replace``, ``asdict``, FrozenInstanceError) works on these.
+``dataclass`` is as that of the standard library, made in a tenth of its time. That
+one compiles the text of each method: 1.5 ms for a frozen class of seven fields
+(Python 3.11, ``dataclasses._create_fn``), 0.3 s for the 200 classes that a report
+of a log needs, half of the time of a short ``fusiondoc parse``. Here only
+``__init__`` is compiled, and only when the first object is made (a log has objects
+of a third of the classes); the other methods are functions that all classes share
+and that read the fields. What ``dataclasses`` does with a class (``fields``,
+``replace``, ``asdict``, FrozenInstanceError) works on these.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, *, frozen=False, eq=True, repr=True):
-        """The decorator; a class that inherits from a dataclass goes to the standard library's."""
+        """The decorator; a class that inherits from a dataclass goes to the
+        standard library's."""
 
         def made(cls):
             if any(dataclasses.is_dataclass(base) for base in cls.__mro__[1:]):
@@ -51,36 +54,48 @@ _MADE_HERE: Any = _MadeHere()
 
 def _made(cls: Any, frozen: bool, eq: bool, repr_: bool) -> Any:
     own = frozenset(vars(cls))
-    cls.__doc__ = cls.__doc__ or f"{cls.__name__}(...)"  # else a signature is worked out for it
+    cls.__doc__ = (
+        cls.__doc__ or f"{cls.__name__}(...)"
+    )  # else a signature is worked out for it
     cls = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
     fields = dataclasses.fields(cls)
     cls.__init__ = _LateInit(cls, frozen)
     if repr_ and "__repr__" not in own:
         cls.__repr__ = _repr
     if eq and "__eq__" not in own:
-        key = _key(tuple(attribute.name for attribute in fields if attribute.compare))
+        key = _key(
+            tuple(attribute.name for attribute in fields if attribute.compare)
+        )
         cls.__eq__ = _eq(key)
         if "__hash__" not in own:
             cls.__hash__ = _hash(key) if frozen else None
     if frozen:
-        cls.__setattr__, cls.__delattr__ = _frozen(cls, frozenset(attribute.name for attribute in fields))
+        cls.__setattr__, cls.__delattr__ = _frozen(
+            cls, frozenset(attribute.name for attribute in fields)
+        )
         cls.__dataclass_params__.frozen = True
     return cls
 
 
 class _LateInit:
-    """Stands for ``__init__`` until somebody asks for it: who calls the class, or looks at its signature."""
+    """Stands for ``__init__`` until somebody asks for it: who calls the class, or
+    looks at its signature."""
 
     def __init__(self, cls: Any, frozen: bool) -> None:
         self._cls, self._frozen = cls, frozen
 
     def __get__(self, instance: object, owner: type) -> Any:
-        init = self._cls.__init__ = _init(self._cls, dataclasses.fields(self._cls), self._frozen)
+        init = self._cls.__init__ = _init(
+            self._cls, dataclasses.fields(self._cls), self._frozen
+        )
         return init if instance is None else init.__get__(instance, owner)
 
 
-def _init(cls: Any, fields: tuple[dataclasses.Field[Any], ...], frozen: bool) -> Callable[..., None]:
-    """``__init__``, compiled: it runs for every row of a report, so nothing is looked up in it."""
+def _init(
+    cls: Any, fields: tuple[dataclasses.Field[Any], ...], frozen: bool
+) -> Callable[..., None]:
+    """``__init__``, compiled: it runs for every row of a report, so nothing is
+    looked up in it."""
     known: dict[str, Any] = {"_set": object.__setattr__, "_made_here": _MADE_HERE}
     arguments, body = ["self"], []
     for attribute in fields:
@@ -99,22 +114,33 @@ def _init(cls: Any, fields: tuple[dataclasses.Field[Any], ...], frozen: bool) ->
             value = f"_make_{name}()"
         else:
             continue  # the default is the class's attribute
-        body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+        body.append(
+            f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}"
+        )
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
-    text = f"def make({','.join(known)}):\n def __init__({','.join(arguments)}):\n  "
+    text = (
+        f"def make({','.join(known)}):\n def __init__({','.join(arguments)}):\n  "
+    )
     text += "\n  ".join(body or ["pass"]) + "\n return __init__"
     space: dict[str, Any] = {}
-    exec(compile(text, INIT, "exec", dont_inherit=True), vars(sys.modules[cls.__module__]), space)
+    exec(
+        compile(text, INIT, "exec", dont_inherit=True),
+        vars(sys.modules[cls.__module__]),
+        space,
+    )
     init: Any = space["make"](**known)
     init.__qualname__ = f"{cls.__qualname__}.__init__"
-    init.__annotations__ = {attribute.name: attribute.type for attribute in fields if attribute.init}
+    init.__annotations__ = {
+        attribute.name: attribute.type for attribute in fields if attribute.init
+    }
     init.__annotations__["return"] = None
     return init  # type: ignore[no-any-return]
 
 
 def _key(names: tuple[str, ...]) -> Callable[[Any], Any]:
-    """What two objects of a class are compared by: a tuple, also of one field or none."""
+    """What two objects of a class are compared by: a tuple, also of one field or
+    none."""
     if len(names) > 1:
         return attrgetter(*names)
     return lambda attribute: tuple(getattr(attribute, name) for name in names)
@@ -122,7 +148,11 @@ def _key(names: tuple[str, ...]) -> Callable[[Any], Any]:
 
 def _eq(key: Callable[[Any], Any]) -> Callable[[Any, object], bool]:
     def __eq__(self: Any, other: object) -> bool:
-        return bool(key(self) == key(other)) if other.__class__ is self.__class__ else NotImplemented
+        return (
+            bool(key(self) == key(other))
+            if other.__class__ is self.__class__
+            else NotImplemented
+        )
 
     return __eq__
 
@@ -144,12 +174,16 @@ def _repr(self: Any) -> str:
     return f"{self.__class__.__qualname__}({', '.join(shown)})"
 
 
-def _frozen(cls: Any, names: frozenset[str]) -> tuple[Callable[..., None], Callable[..., None]]:
+def _frozen(
+    cls: Any, names: frozenset[str]
+) -> tuple[Callable[..., None], Callable[..., None]]:
     """``__setattr__`` and ``__delattr__``."""
 
     def __setattr__(self: Any, name: str, value: object) -> None:
         if type(self) is cls or name in names:
-            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+            raise dataclasses.FrozenInstanceError(
+                f"cannot assign to field {name!r}"
+            )
         super(cls, self).__setattr__(name, value)
 
     def __delattr__(self: Any, name: str) -> None:
@@ -161,7 +195,8 @@ def _frozen(cls: Any, names: frozenset[str]) -> tuple[Callable[..., None], Calla
 
 
 def count(number: int, what: str) -> str:
-    """``3 groups``, ``1 group``, ``2 passes``, ``8 launches``, ``12,000 operators``."""
+    """``3 groups``, ``1 group``, ``2 passes``, ``8 launches``, ``12,000
+    operators``."""
     ending = "es" if what.endswith(("s", "ch")) else "s"
     return f"{number:,} {what}" + ("" if number == 1 else ending)
 

@@ -1,6 +1,8 @@
-"""What AOTAutograd made of the functions of a run, and of modules that come to it by themselves.
+"""What AOTAutograd made of the functions of a run, and of modules that come to it
+by themselves.
 
-A tensor is counted once: a view of an input or of another saved tensor needs no memory of its own.
+A tensor is counted once: a view of an input or of another saved tensor needs no
+memory of its own.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ class AotGraph:
     phase: str
     """"joint", "forward" or "backward"."""
     source: str | None
-    """The name that TorchScript has for its code, such as ``<eval_with_key>.7``; None if it was never
-    scripted."""
+    """The name that TorchScript has for its code, such as ``<eval_with_key>.7``;
+    None if it was never scripted."""
     operators: int
     """Without inputs, and without taking results of an operator apart."""
     fused: int
@@ -48,7 +50,8 @@ class AotGraph:
 
 @dataclass(frozen=True)
 class AotValue:
-    """A tensor that the forward graph keeps for the backward graph, or that both compute."""
+    """A tensor that the forward graph keeps for the backward graph, or that both
+    compute."""
 
     name: str
     op: str | None
@@ -78,13 +81,15 @@ class Partition:
 
 @dataclass(frozen=True)
 class AotFunction:
-    """A place of the program that hands functions to AOTAutograd. Graphs and partitions are those of its
-    first compilation with a gradient, else of its first one."""
+    """A place of the program that hands functions to AOTAutograd. Graphs and
+    partitions are those of its first compilation with a gradient, else of its first
+    one."""
 
     id: str
     name: str
     how: str
-    """What was called: ``memory_efficient_fusion``, ``aot_function``, ``torch.compile`` ..."""
+    """What was called: ``memory_efficient_fusion``, ``aot_function``,
+    ``torch.compile`` ..."""
     user_source: str | None
     """Where."""
     wraps: int | None
@@ -98,7 +103,8 @@ class AotFunction:
     partition: Partition | None
     """None where no gradient was needed."""
     default: Partition | None
-    """What torch's default partition of the same joint graph saves; None where that could not be tried."""
+    """What torch's default partition of the same joint graph saves; None where that
+    could not be tried."""
     changed: tuple[str, ...]
     """Arguments that it changes in place."""
     shared: tuple[str, ...]
@@ -108,7 +114,8 @@ class AotFunction:
     failure: str | None
     """The first error of compiling it."""
     processes: int = 1
-    """Processes of the program that used it; wraps, calls and compilations are those of one of them."""
+    """Processes of the program that used it; wraps, calls and compilations are
+    those of one of them."""
 
     def graph(self, phase: str) -> AotGraph | None:
         """Its graph of a phase."""
@@ -117,7 +124,8 @@ class AotFunction:
 
 @dataclass(frozen=True)
 class FusedModules:
-    """The modules of one class that fuse themselves (xFormers' ``NVFused...``), and what they did."""
+    """The modules of one class that fuse themselves (xFormers' ``NVFused...``), and
+    what they did."""
 
     kind: str
     """The class."""

@@ -7,7 +7,8 @@ from fusiondoc.model import dataclass
 
 @dataclass(frozen=True)
 class AtBandwidth:
-    """The generated kernels of a step against the memory of the device, as far as their bytes are known."""
+    """The generated kernels of a step against the memory of the device, as far as
+    their bytes are known."""
 
     least_ms: float
     """That their bytes need at ``Steps.gb_per_s``."""

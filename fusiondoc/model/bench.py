@@ -1,5 +1,6 @@
-"""What ``fusiondoc bench`` measured, as ``fusiondoc.bench/1`` has it, and what ``bench --suite`` did, as
-``fusiondoc.suite/1`` has it. What is not known is ``None``. (named as workflows/bench.py: it fills this)
+"""What ``fusiondoc bench`` measured, as ``fusiondoc.bench/1`` has it, and what
+``bench --suite`` did, as ``fusiondoc.suite/1`` has it. What is not known is
+``None``. (named as workflows/bench.py: it fills this)
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ WITHOUT_GROUPS = frozenset((EAGER, "none"))
 VARIANTS = (EAGER, *of_torchscript(), "none", *bench_variants(), COMPILER)
 """In the order of the table."""
 EACH_CALL = "aot-each-call"
-"""``memory_efficient_fusion`` anew in every call, as modules of xFormers do it: run where it is named."""
+"""``memory_efficient_fusion`` anew in every call, as modules of xFormers do it: run
+where it is named."""
 
 FORWARD = "forward"
 TRAINING = "forward+backward"
 
 
 PROCESS_SPREAD = 0.01
-"""Two processes of one program differ by about so much for as long as they live (the layout of their memory,
-the core they are on), however many rounds are run; an interval from the rounds alone knows nothing of it."""
+"""Two processes of one program differ by about so much for as long as they live
+(the layout of their memory, the core they are on), however many rounds are run; an
+interval from the rounds alone knows nothing of it."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Speed against eager of the same interpreter: above 1 is faster. ``low`` to ``high`` is the 95 %
-    interval; where it holds 1 there is no difference that could be shown."""
+    """Speed against eager of the same interpreter: above 1 is faster. ``low`` to
+    ``high`` is the 95 % interval; where it holds 1 there is no difference that
+    could be shown."""
 
     value: float
     low: float
@@ -55,8 +59,8 @@ class Ratio:
 
 @dataclass(frozen=True)
 class BenchShape:
-    """What a step gets. With ``sizes`` above 1 each step in turn gets other sizes, and ``inputs`` is what
-    the first of them gets."""
+    """What a step gets. With ``sizes`` above 1 each step in turn gets other sizes,
+    and ``inputs`` is what the first of them gets."""
 
     inputs: tuple[str, ...]
     """As ``--input`` takes them."""
@@ -80,7 +84,8 @@ class Part:
 
 @dataclass(frozen=True)
 class BenchPhase:
-    """Steps of one phase with one shape. ``phase``: "forward" (no gradients recorded), "forward+backward"."""
+    """Steps of one phase with one shape. ``phase``: "forward" (no gradients
+    recorded), "forward+backward"."""
 
     phase: str
     ms: Measured
@@ -91,34 +96,41 @@ class BenchPhase:
     device_ms: float | None
     """Of one step: the time in which the GPU was busy, from a profiled run."""
     busy: float | None
-    """``device_ms`` over the step's time, at most 1: far below 1 the host is what takes the time."""
+    """``device_ms`` over the step's time, at most 1: far below 1 the host is what
+    takes the time."""
     rounds: int
     steps: int
     """Steps in each round."""
     shape: int = 0
     """Which of the bench's ``shapes``, from 0."""
     first_ms: float | None = None
-    """The first step with these inputs, compilation included; of random sizes the mean of the first step of
-    each."""
+    """The first step with these inputs, compilation included; of random sizes the
+    mean of the first step of each."""
     recompiles: int | None = None
-    """Compilations that these inputs caused although others, or the warm-up, had been compiled for."""
+    """Compilations that these inputs caused although others, or the warm-up, had
+    been compiled for."""
     guard_failures: int | None = None
-    """Guards of TorchScript plans that did not hold in a steady step (of random sizes: in a step of each)."""
+    """Guards of TorchScript plans that did not hold in a steady step (of random
+    sizes: in a step of each)."""
     peak_bytes: int | None = None
     """The most that a step had allocated on the GPU."""
     parts: tuple[Part, ...] | None = None
-    """Where the time of a step goes: kinds of work, longest first, that are a step together. On a GPU it is
-    the step of ``ms``; on a CPU the step under the profiler, which is longer. None where the profiler does
-    not show it: no times of the GPU, or the code that torch.compile generates for a CPU."""
+    """Where the time of a step goes: kinds of work, longest first, that are a step
+    together. On a GPU it is the step of ``ms``; on a CPU the step under the
+    profiler, which is longer. None where the profiler does not show it: no times of
+    the GPU, or the code that torch.compile generates for a CPU."""
     hint: str | None = None
-    """What would help more than fusion: where float32 matrix products without TF32 are most of the step."""
+    """What would help more than fusion: where float32 matrix products without TF32
+    are most of the step."""
     processes: int = 1
-    """In how many the rounds were run. Of one, the intervals do not show how processes differ."""
+    """In how many the rounds were run. Of one, the intervals do not show how
+    processes differ."""
 
 
 @dataclass(frozen=True)
 class ByPhase:
-    """A figure of what torch compiled, for each of its phases; None where it does not tell."""
+    """A figure of what torch compiled, for each of its phases; None where it does
+    not tell."""
 
     forward: int | None
     backward: int | None
@@ -140,13 +152,16 @@ class BenchVariant:
     compile_s: float | None = None
     """What they took above what steady steps would have taken."""
     recompiles: int | None = None
-    """Compilations after the warm-up with the first shape: sum over its phases and shapes."""
+    """Compilations after the warm-up with the first shape: sum over its phases and
+    shapes."""
     peak_bytes: int | None = None
     """The most that a step had allocated on the GPU."""
     groups: ByPhase | None = None
-    """Fusion groups in its plans; of torch.compile the final nodes of its scheduler."""
+    """Fusion groups in its plans; of torch.compile the final nodes of its
+    scheduler."""
     fallbacks: int | None = None
-    """Fusion groups that fell back, as torch warned of (once a place, so this is the least)."""
+    """Fusion groups that fell back, as torch warned of (once a place, so this is
+    the least)."""
     max_difference: float | None = None
     """Largest absolute difference from eager, in outputs and gradients."""
     note: str | None = None
@@ -154,11 +169,14 @@ class BenchVariant:
     why_no_difference: str | None = None
     """Why no difference from eager is known."""
     calls: ByPhase | None = None
-    """Of torch.compile: operators that a library computes, or eager code for lack of a lowering."""
+    """Of torch.compile: operators that a library computes, or eager code for lack
+    of a lowering."""
     bytes_moved: ByPhase | None = None
-    """Of torch.compile: what its kernels and calls read and write in a step, as it counts them."""
+    """Of torch.compile: what its kernels and calls read and write in a step, as it
+    counts them."""
     graph_breaks: int | None = None
-    """Of torch.compile: lines at which it ended a graph, each as often as that came."""
+    """Of torch.compile: lines at which it ended a graph, each as often as that
+    came."""
     why_no_groups: str | None = None
     """Of torch.compile: why its groups are not known."""
 
@@ -174,7 +192,8 @@ class Bench:
     interrupted: bool = False
     """The user stopped it: the rounds that were done count."""
     shapes: tuple[BenchShape, ...] = ()
-    """All sets of inputs, in the order in which every process met them; ``inputs`` are those of the first."""
+    """All sets of inputs, in the order in which every process met them; ``inputs``
+    are those of the first."""
     schema: str = SCHEMA
 
     def eager(self, interpreter: str) -> BenchVariant | None:
@@ -189,7 +208,10 @@ class Bench:
         return [
             variant.name
             for variant in self.variants
-            if any(phase.ratio is not None and phase.ratio.high < 1 for phase in variant.phases)
+            if any(
+                phase.ratio is not None and phase.ratio.high < 1
+                for phase in variant.phases
+            )
         ]
 
 
@@ -197,14 +219,17 @@ CONFIDENCE = 0.95
 ROUNDS = 15
 """Of a variant in a phase and shape, unless something else is requested."""
 LEAST_ROUNDS = 6
-"""Fewer have no 95 % interval of a median: all six above it has a chance of 1 in 64."""
+"""Fewer have no 95 % interval of a median: all six above it has a chance of 1 in
+64."""
 
 
 def rank_of_interval(rounds: int) -> int:
-    """The interval of a median goes from the value of this rank to that of the same rank from the top.
+    """The interval of a median goes from the value of this rank to that of the same
+    rank from the top.
 
-    From the binomial distribution of how many values lie below the median, so nothing is assumed about how
-    the times are spread. 0: too few rounds, the interval is unknown.
+    From the binomial distribution of how many values lie below the median, so
+    nothing is assumed about how the times are spread. 0: too few rounds, the
+    interval is unknown.
     """
     below, rank = 0.0, 0
     for k in range(rounds // 2):
@@ -229,8 +254,8 @@ def measured(values: Sequence[float]) -> Measured:
 
 
 def measured_in(processes: Sequence[Sequence[float]]) -> Measured:
-    """Median and interval of the rounds of all processes; the interval is at least as wide as the medians of
-    the processes lie apart.
+    """Median and interval of the rounds of all processes; the interval is at least
+    as wide as the medians of the processes lie apart.
 
     Raises:
         ValueError: there is no round.
@@ -241,25 +266,32 @@ def measured_in(processes: Sequence[Sequence[float]]) -> Measured:
 
 
 def ratio(eager: Sequence[float], variant: Sequence[float]) -> Ratio:
-    """How many times as fast the variant is: the median of the ratios of rounds that ran in one turn.
+    """How many times as fast the variant is: the median of the ratios of rounds
+    that ran in one turn.
 
-    Args:
-        eager: time of a step in each round; the n-th is of the same turn as the n-th of ``variant``.
+    Args: eager: time of a step in each round; the n-th is of the same turn as the
+        n-th of ``variant``.
 
     Raises:
         ValueError: no round is in both.
     """
     both = measured([own / other for own, other in zip(eager, variant)])
-    return Ratio(both.median, both.low * (1 - PROCESS_SPREAD), both.high * (1 + PROCESS_SPREAD))
+    return Ratio(
+        both.median,
+        both.low * (1 - PROCESS_SPREAD),
+        both.high * (1 + PROCESS_SPREAD),
+    )
 
 
-def of_processes(eager: Sequence[Sequence[float]], variant: Sequence[Sequence[float]]) -> Ratio:
-    """The ratio over several processes of each: the interval of all rounds, and at least as wide as the
-    processes differ from one another. Where the host is the limit, two processes of one program differ by far
-    more than the rounds of each.
+def of_processes(
+    eager: Sequence[Sequence[float]], variant: Sequence[Sequence[float]]
+) -> Ratio:
+    """The ratio over several processes of each: the interval of all rounds, and at
+    least as wide as the processes differ from one another. Where the host is the
+    limit, two processes of one program differ by far more than the rounds of each.
 
-    Args:
-        eager: rounds of each process; its n-th process is held against the n-th of ``variant``.
+    Args: eager: rounds of each process; its n-th process is held against the n-th
+        of ``variant``.
 
     Raises:
         ValueError: no round is in both.
@@ -267,14 +299,22 @@ def of_processes(eager: Sequence[Sequence[float]], variant: Sequence[Sequence[fl
     pairs = [pair for own, other in zip(eager, variant) for pair in zip(own, other)]
     whole = ratio([own for own, _ in pairs], [other for _, other in pairs])
     apart = [
-        _median(sorted(own)) / _median(sorted(other)) for own in eager if own for other in variant if other
+        _median(sorted(own)) / _median(sorted(other))
+        for own in eager
+        if own
+        for other in variant
+        if other
     ]
     return Ratio(whole.value, min(whole.low, *apart), max(whole.high, *apart))
 
 
 def _median(ordered: Sequence[float]) -> float:
     middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+    return (
+        ordered[middle]
+        if len(ordered) % 2
+        else (ordered[middle - 1] + ordered[middle]) / 2
+    )
 
 
 SUITE_SCHEMA = "fusiondoc.suite/1"
@@ -334,7 +374,8 @@ class Suite:
 
     suite: str
     small: bool
-    """Sizes for a CPU, not those of the authors: no figure of theirs can be held against them."""
+    """Sizes for a CPU, not those of the authors: no figure of theirs can be held
+    against them."""
     cases: tuple[SuiteCase, ...]
     published: tuple[Published, ...] = ()
     why_different: tuple[str, ...] = ()
@@ -344,7 +385,9 @@ class Suite:
 
     def interpreters(self) -> list[str]:
         """In the order of the command."""
-        return list(dict.fromkeys(variant.interpreter for _, variant in self.variants()))
+        return list(
+            dict.fromkeys(variant.interpreter for _, variant in self.variants())
+        )
 
     def variants(self) -> Iterator[tuple[SuiteCase, BenchVariant]]:
         """Every variant of every case."""
@@ -361,7 +404,8 @@ class Suite:
         ]
 
     def beside(self) -> list[Beside]:
-        """Every published figure with what was measured here; none for small sizes."""
+        """Every published figure with what was measured here; none for small
+        sizes."""
         found = []
         for published in self.published if not self.small else ():
             for interpreter in self.interpreters():
@@ -387,20 +431,39 @@ def phase_of(variant: BenchVariant, phase: str) -> BenchPhase | None:
 
 
 def memory_ratio(bench: Bench, variant: BenchVariant) -> float | None:
-    """Peak memory against eager of the same interpreter; None where either is not known."""
+    """Peak memory against eager of the same interpreter; None where either is not
+    known."""
     eager = bench.eager(variant.interpreter)
-    if variant.name == EAGER or variant.peak_bytes is None or eager is None or not eager.peak_bytes:
+    if (
+        variant.name == EAGER
+        or variant.peak_bytes is None
+        or eager is None
+        or not eager.peak_bytes
+    ):
         return None
     return variant.peak_bytes / eager.peak_bytes
 
 
-def _measured(published: Published, case: str, bench: Bench | None, variant: BenchVariant) -> Beside | None:
+def _measured(
+    published: Published, case: str, bench: Bench | None, variant: BenchVariant
+) -> Beside | None:
     if bench is None:
         return None
     if published.measure == MEMORY:
         memory = memory_ratio(bench, variant)
-        return None if memory is None else Beside(published, variant.interpreter, case, memory)
+        return (
+            None
+            if memory is None
+            else Beside(published, variant.interpreter, case, memory)
+        )
     phase = phase_of(variant, published.phase)
     if phase is None or phase.ratio is None:
         return None
-    return Beside(published, variant.interpreter, case, phase.ratio.value, phase.ratio.low, phase.ratio.high)
+    return Beside(
+        published,
+        variant.interpreter,
+        case,
+        phase.ratio.value,
+        phase.ratio.low,
+        phase.ratio.high,
+    )

@@ -1,4 +1,5 @@
-"""Where a tensor goes through memory, because what makes it and what reads it are not one kernel."""
+"""Where a tensor goes through memory, because what makes it and what reads it are
+not one kernel."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class BoundaryEnd:
 
 @dataclass(frozen=True)
 class Boundary:
-    """Groups or operators outside groups that share a tensor and stayed apart: it goes through memory."""
+    """Groups or operators outside groups that share a tensor and stayed apart: it
+    goes through memory."""
 
     producer: BoundaryEnd
     """What makes the tensor; of one that is read twice what reads it first."""
@@ -42,8 +44,8 @@ class Boundary:
     cause: Reason | None
     """Why they stayed apart; None where nothing shows it."""
     between: tuple[BoundaryEnd, ...]
-    """What stands between them: views and branches on the way, or a node that takes from one and gives to the
-    other."""
+    """What stands between them: views and branches on the way, or a node that takes
+    from one and gives to the other."""
     count: int = 1
     """How many pairs of nodes in the plans."""
 

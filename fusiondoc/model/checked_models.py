@@ -22,7 +22,8 @@ class Outcome(Enum):
     NOT_RUN = "not run"
     """The section is for another machine, torch or fuser, or names no target."""
     UNCHANGED = "unchanged"
-    """Left out by ``--changed-since``: nothing that its result depends on in the repository changed."""
+    """Left out by ``--changed-since``: nothing that its result depends on in the
+    repository changed."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class CheckedModel:
     groups: int | None = None
     """Fusion nodes: instances of the groups."""
     coverage: float | None = None
-    """From 0 to 1: operators in groups against those that ran and that the fuser takes."""
+    """From 0 to 1: operators in groups against those that ran and that the fuser
+    takes."""
     fallbacks: int | None = None
     step_ms: float | None = None
     """Of a step of the profiled run, in milliseconds; null without a profile."""
@@ -50,7 +52,8 @@ class CheckedModel:
     seconds: float | None = None
     """Wall time of the run with its follow-ups and its report."""
     cached_from: str | None = None
-    """The model was not run: its result is that of a run at this time (ISO 8601, UTC)."""
+    """The model was not run: its result is that of a run at this time (ISO 8601,
+    UTC)."""
     not_cached: str | None = None
     """Why the result is not kept for the next check."""
     why: str | None = None
@@ -82,12 +85,13 @@ class CheckedModels:
     """The first 12 digits of the commit of ``--changed-since``."""
     models: tuple[CheckedModel, ...]
     notes: tuple[str, ...] = ()
-    """What is to be known about the file: an exception that has ended, or that no model needs."""
+    """What is to be known about the file: an exception that has ended, or that no
+    model needs."""
 
     @property
     def exit_status(self) -> int:
-        """The highest of its sections: a model that cannot run (4) or fails (3) before a wrong file (2) and a
-        broken expectation (1)."""
+        """The highest of its sections: a model that cannot run (4) or fails (3)
+        before a wrong file (2) and a broken expectation (1)."""
         return max((model.exit_status for model in self.models), default=0)
 
     @property

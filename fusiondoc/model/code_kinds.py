@@ -1,4 +1,5 @@
-"""What finding codes are about: their families, what is lost, and what keeps an operator out of groups."""
+"""What finding codes are about: their families, what is lost, and what keeps an
+operator out of groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The finding codes: all that is known of each, in one place. Its page is in ``diagnosis/pages/``.
+"""The finding codes: all that is known of each, in one place. Its page is in
+``diagnosis/pages/``.
 
 They are stable: a code is never given to another meaning.
 """
@@ -7,7 +8,14 @@ from __future__ import annotations
 
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.code_kinds import Cause, Loss
-from fusiondoc.model.finding_code import DYNAMIC_SIZES, MORE_RUNS, OTHER_FUSER, REDUCTIONS, TRACE, Code
+from fusiondoc.model.finding_code import (
+    DYNAMIC_SIZES,
+    MORE_RUNS,
+    OTHER_FUSER,
+    REDUCTIONS,
+    TRACE,
+    Code,
+)
 from fusiondoc.model.inductor_codes import (
     DYNAMIC as DYNAMIC,
 )
@@ -30,7 +38,11 @@ _NOT_HORIZONTAL = "horizontal=off"
 _KEEP_SMALL, _KEEP_REGIONS = "fusion_group_inlining=off", "autodiff_inlining=off"
 
 _ALL = (
-    Code("FD001", "warning", "nvFuser is not in this torch, or a knob does nothing here"),
+    Code(
+        "FD001",
+        "warning",
+        "nvFuser is not in this torch, or a knob does nothing here",
+    ),
     Code("FD002", "warning", "The requested fuser is not the one that was used"),
     Code("FD003", "error", "An unknown dump option makes every group fall back"),
     Code("FD004", "note", "Your log variables were merged with the required ones"),
@@ -55,14 +67,17 @@ _ALL = (
         "warning",
         "The fuser is off",
         remedy=Remedy(
-            "Choose a fuser: --fuser nnc or nvfuser;", "in a program: with torch.jit.fuser('fuser1')."
+            "Choose a fuser: --fuser nnc or nvfuser;",
+            "in a program: with torch.jit.fuser('fuser1').",
         ),
         tries=(OTHER_FUSER,),
         cause=Cause.SETTING,
         change=ChangeKind.FUSER,
     ),
     Code("FD105", "warning", "AOTAutograd wraps the function anew in every call"),
-    Code("FD106", "warning", "Graphs of AOTAutograd fit the shapes of one call only"),
+    Code(
+        "FD106", "warning", "Graphs of AOTAutograd fit the shapes of one call only"
+    ),
     Code("FD107", "error", "AOTAutograd could not compile the function"),
     Code("FD108", "warning", "torch.compile cut the program into several graphs"),
     Code("FD109", "warning", "A module that fuses itself ran its plain operators"),
@@ -84,7 +99,9 @@ _ALL = (
         "FD221",
         "warning",
         "Tensors on several devices",
-        remedy=Remedy("Put all tensors of the block on one device: x.to(y.device)."),
+        remedy=Remedy(
+            "Put all tensors of the block on one device: x.to(y.device)."
+        ),
         cause=Cause.OPERATOR,
     ),
     Code(
@@ -109,7 +126,9 @@ _ALL = (
         "FD224",
         "warning",
         "More than eight dimensions",
-        remedy=Remedy("Reshape to at most 8 dimensions before the block and back after it."),
+        remedy=Remedy(
+            "Reshape to at most 8 dimensions before the block and back after it."
+        ),
         tries=(OTHER_FUSER,),
         cause=Cause.OPERATOR,
     ),
@@ -127,7 +146,9 @@ _ALL = (
         "FD226",
         "note",
         "Nothing to gain",
-        remedy=nothing("Nothing: it moves no data.", "It matters only between two groups."),
+        remedy=nothing(
+            "Nothing: it moves no data.", "It matters only between two groups."
+        ),
         loss=Loss.NONE,
     ),
     Code(
@@ -145,7 +166,9 @@ _ALL = (
         "FD228",
         "note",
         "Alone in a branch or loop",
-        remedy=Remedy("Take it out of the branch or loop, or move its neighbours in."),
+        remedy=Remedy(
+            "Take it out of the branch or loop, or move its neighbours in."
+        ),
         tries=(TRACE,),
     ),
     Code(
@@ -164,7 +187,9 @@ _ALL = (
         "FD230",
         "warning",
         "Changes a tensor in place, or its output shares memory",
-        remedy=Remedy("Write the version without the underscore: x = x.add(y) instead of x.add_(y)."),
+        remedy=Remedy(
+            "Write the version without the underscore: x = x.add(y) instead of x.add_(y)."
+        ),
         cause=Cause.OPERATOR,
     ),
     Code(
@@ -203,7 +228,9 @@ _ALL = (
         "FD234",
         "warning",
         "Too many inputs and outputs for one group",
-        remedy=Remedy("Split the block: a kernel takes at most 128 inputs and outputs."),
+        remedy=Remedy(
+            "Split the block: a kernel takes at most 128 inputs and outputs."
+        ),
         tries=(_NOT_HORIZONTAL,),
     ),
     Code(
@@ -221,7 +248,9 @@ _ALL = (
         "FD236",
         "note",
         "Nothing to change: kernels of a library, torch's own code",
-        remedy=nothing("Nothing: fusion is for the operators before and after them."),
+        remedy=nothing(
+            "Nothing: fusion is for the operators before and after them."
+        ),
         loss=Loss.NONE,
     ),
     Code(
@@ -240,7 +269,11 @@ _ALL = (
         if row[0] > "FD2"
     ),
     *(
-        Code(*row, loss=Loss.NONE if row[0] in LOSE_NOTHING else Loss.RESULT, cause=Cause.OPERATOR)
+        Code(
+            *row,
+            loss=Loss.NONE if row[0] in LOSE_NOTHING else Loss.RESULT,
+            cause=Cause.OPERATOR,
+        )
         for row in OF_CALLS
     ),
     *(
@@ -255,11 +288,28 @@ _ALL = (
         "FD299",
         "note",
         "No reason found",
-        remedy=Remedy("Get more of the log: fusiondoc diagnose records every reason that torch states."),
+        remedy=Remedy(
+            "Get more of the log: fusiondoc diagnose records every reason that torch states."
+        ),
     ),
-    Code("FD301", "error", "A group fell back while compiling", tries=(_NOT_HORIZONTAL, OTHER_FUSER)),
-    Code("FD302", "error", "A group fell back while running", tries=(_NOT_HORIZONTAL, OTHER_FUSER)),
-    Code("FD303", "error", "The process died while compiling or running a group", tries=(OTHER_FUSER,)),
+    Code(
+        "FD301",
+        "error",
+        "A group fell back while compiling",
+        tries=(_NOT_HORIZONTAL, OTHER_FUSER),
+    ),
+    Code(
+        "FD302",
+        "error",
+        "A group fell back while running",
+        tries=(_NOT_HORIZONTAL, OTHER_FUSER),
+    ),
+    Code(
+        "FD303",
+        "error",
+        "The process died while compiling or running a group",
+        tries=(OTHER_FUSER,),
+    ),
     Code(
         "FD304",
         "note",
@@ -275,12 +325,32 @@ _ALL = (
         change=ChangeKind.STATIC_SHAPES,
     ),
     Code("FD306", "error", "The CUDA of this torch does not fit this GPU"),
-    Code("FD307", "error", "A fuser failed, and its error ended the program", tries=(OTHER_FUSER,)),
-    Code("FD308", "error", "A differentiable graph gave a gradient of the wrong shape", tries=(OTHER_FUSER,)),
+    Code(
+        "FD307",
+        "error",
+        "A fuser failed, and its error ended the program",
+        tries=(OTHER_FUSER,),
+    ),
+    Code(
+        "FD308",
+        "error",
+        "A differentiable graph gave a gradient of the wrong shape",
+        tries=(OTHER_FUSER,),
+    ),
     Code("FD309", "error", "Only the fused run fails", tries=(OTHER_FUSER,)),
     *(Code(*row) for row in OF_FAILURES),
-    Code("FD401", "warning", "A kernel is far below the memory bandwidth of the GPU", tries=(OTHER_FUSER,)),
-    Code("FD402", "note", "Kernels move so little that their launch takes longer", whole_run=True),
+    Code(
+        "FD401",
+        "warning",
+        "A kernel is far below the memory bandwidth of the GPU",
+        tries=(OTHER_FUSER,),
+    ),
+    Code(
+        "FD402",
+        "note",
+        "Kernels move so little that their launch takes longer",
+        whole_run=True,
+    ),
     Code("FD403", "note", "A group runs as several kernels"),
     Code("FD404", "warning", "A kernel spills registers to memory"),
     Code("FD405", "note", "Few warps of a kernel fit on a multiprocessor"),
@@ -294,16 +364,32 @@ _ALL = (
     ),
     Code("FD408", "note", "A copy next to a group that only changes the layout"),
     Code("FD501", "error", "Fused numbers differ from eager", tries=(OTHER_FUSER,)),
-    Code("FD502", "note", "An output has another dtype or other strides than in eager"),
+    Code(
+        "FD502",
+        "note",
+        "An output has another dtype or other strides than in eager",
+    ),
     Code("FD503", "note", "Random results were compared by their statistics"),
-    Code("FD504", "warning", "A partition keeps more for the backward pass than the default one"),
+    Code(
+        "FD504",
+        "warning",
+        "A partition keeps more for the backward pass than the default one",
+    ),
     Code("FD901", "warning", "No fusion lines in the log", change=ChangeKind.LOG),
     Code("FD902", "warning", "The log is cut off"),
     Code("FD903", "note", "Some lines were not recognised"),
-    Code("FD904", "note", "stdout and stderr are out of order: kernels cannot be assigned to groups"),
+    Code(
+        "FD904",
+        "note",
+        "stdout and stderr are out of order: kernels cannot be assigned to groups",
+    ),
     Code("FD905", "error", "The program failed"),
     Code("FD906", "note", "Parts of what torch can log are missing"),
-    Code("FD907", "warning", "The program closed or redirected the descriptors that fusers log to"),
+    Code(
+        "FD907",
+        "warning",
+        "The program closed or redirected the descriptors that fusers log to",
+    ),
     Code("FD908", "note", "Processes that the program had started were ended"),
     Code("FD909", "note", "The log was longer than its limit"),
     Code("FD910", "note", "A log of stand-alone nvFuser or Lightning Thunder"),

@@ -1,4 +1,5 @@
-"""What torch.compile made of a program: its graphs, where Dynamo cut it, what it compiled again."""
+"""What torch.compile made of a program: its graphs, where Dynamo cut it, what it
+compiled again."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ from collections.abc import Set as AbstractSet
 from fusiondoc.model import dataclass
 
 FALLBACKS = frozenset(("FD252", "FD253", "FD254"))
-"""Reasons of operators that run in eager code because the compiler generates none for them: it has no
-lowering, leaves them to eager code on purpose, or they are custom operators."""
+"""Reasons of operators that run in eager code because the compiler generates none
+for them: it has no lowering, leaves them to eager code on purpose, or they are
+custom operators."""
 
 
 @dataclass(frozen=True)
@@ -18,8 +20,8 @@ class Accounts:
     in_groups: int
     in_calls: int
     views: int
-    """Views, results of operators taken apart, dynamic sizes, memory that is only reserved, and constants: no
-    kernel computes them."""
+    """Views, results of operators taken apart, dynamic sizes, memory that is only
+    reserved, and constants: no kernel computes them."""
     dead: int
     """Nothing reads them."""
     not_found: tuple[str, ...]
@@ -41,7 +43,8 @@ class CompiledGraphRow:
     accounts: Accounts | None
     """None where the operators of the graph are not known."""
     bytes_accessed: int | None
-    """That its kernels and calls read and write in a run, as the compiler counts them."""
+    """That its kernels and calls read and write in a run, as the compiler counts
+    them."""
     decisions: bool
     """Why nodes were not fused is known."""
     from_cache: bool
@@ -49,10 +52,12 @@ class CompiledGraphRow:
     failed: str | None
     """The error with which its compilation ended."""
     failed_at: str | None
-    """``file:line`` of the function whose compilation ended so, where the log tells it."""
+    """``file:line`` of the function whose compilation ended so, where the log tells
+    it."""
     seconds: float | None
     kernels: int = 0
-    """Its groups, each as often as the graph runs it, without ``CompiledReport.second_stages``."""
+    """Its groups, each as often as the graph runs it, without
+    ``CompiledReport.second_stages``."""
 
     @property
     def not_found(self) -> tuple[str, ...]:
@@ -88,7 +93,8 @@ class RecompileRow:
 
 @dataclass(frozen=True)
 class ComputedAgain:
-    """An operator that several groups compute, because that is cheaper than to keep its result."""
+    """An operator that several groups compute, because that is cheaper than to keep
+    its result."""
 
     op: str
     user_source: str | None
@@ -107,27 +113,42 @@ class CompiledReport:
     recompiles: tuple[RecompileRow, ...]
     computed_again: tuple[ComputedAgain, ...]
     second_stages: tuple[str, ...] = ()
-    """Ids of groups that only add up the partial results of a reduction that was split in two: whether there
-    are any depends on how many multiprocessors the device has."""
+    """Ids of groups that only add up the partial results of a reduction that was
+    split in two: whether there are any depends on how many multiprocessors the
+    device has."""
     unknown_texts: tuple[str, ...] = ()
     """Messages of the compiler in a form that this version does not know."""
 
     @property
     def bytes_moved(self) -> int | None:
-        """That all its graphs read and write, each run once; None where one of them is not known."""
-        known = [graph.bytes_accessed for graph in self.graphs if graph.bytes_accessed is not None]
+        """That all its graphs read and write, each run once; None where one of them
+        is not known."""
+        known = [
+            graph.bytes_accessed
+            for graph in self.graphs
+            if graph.bytes_accessed is not None
+        ]
         return sum(known) if len(known) == len(self.graphs) else None
 
     @property
     def views_alone(self) -> int:
-        """Operators of its graphs where none of these has anything to compute; 0 where one has, or where
-        that is not known."""
-        accounts = [None if graph.failed else graph.accounts for graph in self.graphs]
+        """Operators of its graphs where none of these has anything to compute; 0
+        where one has, or where that is not known."""
+        accounts = [
+            None if graph.failed else graph.accounts for graph in self.graphs
+        ]
         known = [one for one in accounts if one is not None]
-        if len(known) < len(accounts) or any(one.in_groups or one.in_calls or one.not_found for one in known):
+        if len(known) < len(accounts) or any(
+            one.in_groups or one.in_calls or one.not_found for one in known
+        ):
             return 0
         return sum(one.views + one.dead for one in known)
 
     def counted_again(self, groups: AbstractSet[str]) -> int:
-        """Operators of these groups (their ids) that another one of them counts as well."""
-        return sum(row.times - 1 for row in self.computed_again if groups >= set(row.groups))
+        """Operators of these groups (their ids) that another one of them counts as
+        well."""
+        return sum(
+            row.times - 1
+            for row in self.computed_again
+            if groups >= set(row.groups)
+        )

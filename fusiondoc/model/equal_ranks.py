@@ -1,4 +1,5 @@
-"""Ranks of a run that have equally much: what each of them has says more than the sum over all."""
+"""Ranks of a run that have equally much: what each of them has says more than the
+sum over all."""
 
 from __future__ import annotations
 
@@ -11,28 +12,45 @@ from fusiondoc.model.runs import AnyFuser, Coverage
 
 
 class EachRank(NamedTuple):
-    """``whose``: "each of 2 ranks"; ``report``: the rows of one of them, without those of the others."""
+    """``whose``: "each of 2 ranks"; ``report``: the rows of one of them, without
+    those of the others."""
 
     whose: str
     report: Report
 
 
 def each_rank(report: Report) -> EachRank | None:
-    """What each rank has, where all have equally many groups, operators in and outside them, and fallbacks;
-    None of a run of one process, and where they differ."""
+    """What each rank has, where all have equally many groups, operators in and
+    outside them, and fallbacks; None of a run of one process, and where they
+    differ."""
     ranks = report.ranks
-    if ranks is None or ranks.known_by == "devices" or len(ranks.rows) < 2 or not report.groups:
+    if (
+        ranks is None
+        or ranks.known_by == "devices"
+        or len(ranks.rows) < 2
+        or not report.groups
+    ):
         return None
-    if report.groups_left_out or report.unfused_left_out or report.programs_left_out:
+    if (
+        report.groups_left_out
+        or report.unfused_left_out
+        or report.programs_left_out
+    ):
         return None  # whose the others are is not known
     each = [_of_rank(report, row.rank) for row in ranks.rows]
     first = each[0]
-    if any(_numbers(of_rank) != _numbers(first) for of_rank in each) or first is None or not first.groups:
+    if (
+        any(_numbers(of_rank) != _numbers(first) for of_rank in each)
+        or first is None
+        or not first.groups
+    ):
         return None
     cover = _shared(report.coverage, len(each))
     if cover is None:
         return None
-    return EachRank(f"each of {count(len(each), 'rank')}", replace(first, coverage=cover))
+    return EachRank(
+        f"each of {count(len(each), 'rank')}", replace(first, coverage=cover)
+    )
 
 
 def _of_rank(report: Report, rank: int) -> Report:
@@ -57,7 +75,8 @@ def _numbers(report: Report) -> tuple[int, ...]:
 
 
 def _shared(cover: Coverage, ranks: int) -> Coverage | None:
-    """The coverage of one of so many equal ranks; None where its numbers are no multiples."""
+    """The coverage of one of so many equal ranks; None where its numbers are no
+    multiples."""
     numbers = (cover.ops_fused, cover.ops_total, cover.any_fuser.ops_total)
     if any(number is not None and number % ranks for number in numbers):
         return None
@@ -66,4 +85,9 @@ def _shared(cover: Coverage, ranks: int) -> Coverage | None:
         return None if number is None else number // ranks
 
     some = AnyFuser(part(cover.any_fuser.ops_total), cover.any_fuser.fraction)
-    return replace(cover, ops_fused=cover.ops_fused // ranks, ops_total=part(cover.ops_total), any_fuser=some)
+    return replace(
+        cover,
+        ops_fused=cover.ops_fused // ranks,
+        ops_total=part(cover.ops_total),
+        any_fuser=some,
+    )

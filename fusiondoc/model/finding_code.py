@@ -26,17 +26,19 @@ class Code:
     title: str
     """Fits on one line of a terminal."""
     remedy: Remedy | None = None
-    """What to change, where one answer fits all operators with this reason. A code without it has a rule that
-    words its advice."""
+    """What to change, where one answer fits all operators with this reason. A code
+    without it has a rule that words its advice."""
     tries: tuple[str, ...] = ()
-    """What ``diagnose --try`` changes for it: knobs as ``name=value``, or OTHER_FUSER, MORE_RUNS, TRACE."""
+    """What ``diagnose --try`` changes for it: knobs as ``name=value``, or
+    OTHER_FUSER, MORE_RUNS, TRACE."""
     loss: Loss = Loss.RESULT
     """Of a reason; so is ``cause``."""
     cause: Cause = Cause.NEIGHBOUR
     change: ChangeKind = ChangeKind.REPAIR
     """What the plan has for a finding that is a step of its own."""
     whole_run: bool = False
-    """It sums up the run, though others of its family are about one group or kernel."""
+    """It sums up the run, though others of its family are about one group or
+    kernel."""
 
     @property
     def advice(self) -> str | None:
@@ -49,5 +51,10 @@ class Code:
 
     @property
     def of_the_run(self) -> bool:
-        """It is about the run or the log as a whole: with other figures it is still the same finding."""
-        return self.whole_run or self.family in (Family.ENVIRONMENT, Family.RUNS, Family.LOG)
+        """It is about the run or the log as a whole: with other figures it is still
+        the same finding."""
+        return self.whole_run or self.family in (
+            Family.ENVIRONMENT,
+            Family.RUNS,
+            Family.LOG,
+        )

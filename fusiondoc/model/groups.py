@@ -1,4 +1,5 @@
-"""Fusion groups of a report: operators, instances, the parts that became kernels of their own."""
+"""Fusion groups of a report: operators, instances, the parts that became kernels of
+their own."""
 
 from __future__ import annotations
 
@@ -12,9 +13,11 @@ from fusiondoc.model.runs import Time
 
 @dataclass(frozen=True)
 class OpNode:
-    """An operator: ``op`` as printed (``aten::add``), ``source`` as printed (``file:line:column``).
+    """An operator: ``op`` as printed (``aten::add``), ``source`` as printed
+    (``file:line:column``).
 
-    ``user_source`` is the line of the user's program it comes from (``file:line``), where that is known.
+    ``user_source`` is the line of the user's program it comes from (``file:line``),
+    where that is known.
     """
 
     op: str
@@ -27,8 +30,8 @@ class Wiring:
     """How tensors flow in a group; empty where its graph is not known."""
 
     takes: tuple[tuple[int, ...], ...] = ()
-    """For each operator what it takes, also in a list: an operator of the group before it by its index, an
-    input of the group by -1 less its place."""
+    """For each operator what it takes, also in a list: an operator of the group
+    before it by its index, an input of the group by -1 less its place."""
     makes: tuple[int, ...] = ()
     """For each output of the group the operator that makes it."""
 
@@ -42,7 +45,8 @@ class Segment:
     scheduler: str | None
     """The scheduler it got: pointwise, reduction, persistent ..."""
     refused: tuple[tuple[str, str], ...]
-    """(scheduler, why it cannot schedule this part), for those that were tried before."""
+    """(scheduler, why it cannot schedule this part), for those that were tried
+    before."""
     ops: tuple[str, ...]
     """The operators in it, as far as the log shows them."""
     kernels: tuple[str, ...]
@@ -55,7 +59,8 @@ class Instance:
     """One fusion node of the run's plans."""
 
     layer: str | None
-    """Its module path ("encoder.layer.0.output"; parsers/jit/layers.py); None where nothing tells it."""
+    """Its module path ("encoder.layer.0.output"; parsers/jit/layers.py); None where
+    nothing tells it."""
     kernels: tuple[str, ...]
     """Ids of the kernels that run it."""
     runs: int | None
@@ -67,9 +72,11 @@ class Group:
 
     id: str
     kind: str
-    """The kind of its node without ``prim::``, such as CudaFusionGroup; or "te.ops." and a class."""
+    """The kind of its node without ``prim::``, such as CudaFusionGroup; or
+    "te.ops." and a class."""
     name: str
-    """The name as first printed, such as ``prim::CudaFusionGroup_0``; not unique."""
+    """The name as first printed, such as ``prim::CudaFusionGroup_0``; not
+    unique."""
     phase: str | None
     """"forward", "backward" or None where the log cannot tell."""
     specialisation: int
@@ -80,7 +87,8 @@ class Group:
     runs: int | None
     kernels: tuple[str, ...]
     bytes_in: int | None
-    """Bytes of the input tensors, each element once (an expanded dimension counts as one)."""
+    """Bytes of the input tensors, each element once (an expanded dimension counts
+    as one)."""
     bytes_out: int | None
     fallback: bool
     rank: int | None
@@ -88,19 +96,24 @@ class Group:
     """The lines where a plan that holds this group was printed."""
     iteration: int | None = None  # of ``diagnose``, from 1, in which it appeared
     runtimes: tuple[GroupRuntime, ...] = ()
-    """Which kernels its runs launched; empty where the log does not show both runs and launches."""
+    """Which kernels its runs launched; empty where the log does not show both runs
+    and launches."""
     guard_misses: tuple[GuardMiss, ...] = ()
-    """Of a specialisation: how its inputs differ from those of the first and of the one before it."""
+    """Of a specialisation: how its inputs differ from those of the first and of the
+    one before it."""
     segments: tuple[Segment, ...] = ()
-    """More than one where the fuser cut the group into several kernels; empty where the log does not tell."""
+    """More than one where the fuser cut the group into several kernels; empty where
+    the log does not tell."""
     instances: tuple[Instance, ...] = (Instance(None, (), None),)
-    """The nodes: equal layers, unrolled copies, equal plans of several executors."""
+    """The nodes: equal layers, unrolled copies, equal plans of several
+    executors."""
     time: Time | None = None
     """Of all its nodes together, in a step of the profiled run."""
     values_left_out: int = 0
     """Inputs and outputs beyond the first thousand of each."""
     kernels_left_out: int = 0
-    """Kernels of its graph that ``kernels`` does not list: hundreds of groups share hundreds of them."""
+    """Kernels of its graph that ``kernels`` does not list: hundreds of groups share
+    hundreds of them."""
     evidence_left_out: int = 0
     """Lines of evidence that a saved report does not hold."""
     nodes_left_out: int = 0
@@ -117,7 +130,11 @@ class Group:
     def layers(self) -> tuple[str, ...]:
         """The layers of its instances, each once."""
         return tuple(
-            dict.fromkeys(instance.layer for instance in self.instances if instance.layer is not None)
+            dict.fromkeys(
+                instance.layer
+                for instance in self.instances
+                if instance.layer is not None
+            )
         )
 
     @property
@@ -137,7 +154,8 @@ class Group:
 
     @property
     def first_line(self) -> str | None:
-        """The first line of the user's program that its operators come from (``file:line``)."""
+        """The first line of the user's program that its operators come from
+        (``file:line``)."""
         for node in self.nodes:
             if node.user_source:
                 return node.user_source

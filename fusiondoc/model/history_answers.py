@@ -1,5 +1,5 @@
-"""The history of models (``fusiondoc.history/1``): their runs, the groups that they lost, and changes of
-coverage and step time."""
+"""The history of models (``fusiondoc.history/1``): their runs, the groups that they
+lost, and changes of coverage and step time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ SCHEMA = "fusiondoc.history/1"
 
 @dataclass(frozen=True)
 class LostGroup:
-    """A group that a run no longer has, although the run before had it: its operators are outside groups
-    now, or the program no longer has them. Groups that were joined, split or moved are not lost."""
+    """A group that a run no longer has, although the run before had it: its
+    operators are outside groups now, or the program no longer has them. Groups that
+    were joined, split or moved are not lost."""
 
     ops: tuple[str, ...]
     phase: str | None
@@ -28,7 +29,8 @@ class LostGroup:
     """Of the last run with it."""
     last_commit: str | None
     why: tuple[str, ...]
-    """Why its operators are outside now: ``silu FD201``. Empty: the program no longer has them."""
+    """Why its operators are outside now: ``silu FD201``. Empty: the program no
+    longer has them."""
     changed: tuple[str, ...] = ()
     """What else differs between the two runs: ``torch 2.1.2 to 2.2.0``."""
     back_date: str | None = None
@@ -55,12 +57,17 @@ class Move:
     @property
     def is_worse(self) -> bool:
         """Whether less is covered, or a step takes longer."""
-        return self.after < self.before if self.what == "coverage" else self.after > self.before
+        return (
+            self.after < self.before
+            if self.what == "coverage"
+            else self.after > self.before
+        )
 
 
 @dataclass(frozen=True)
 class ModelHistory:
-    """The runs of a model on one device, by one fuser with one setting, oldest first."""
+    """The runs of a model on one device, by one fuser with one setting, oldest
+    first."""
 
     model: str | None
     device: str | None
@@ -87,11 +94,16 @@ class History:
     models: tuple[ModelHistory, ...]
     unreadable: tuple[NotRead, ...] = ()
     since: str | None = None
-    """``lost`` and ``moves`` are those of this day and later; null: all. "base" for those of the runs that
-    are held against a base."""
+    """``lost`` and ``moves`` are those of this day and later; null: all. "base" for
+    those of the runs that are held against a base."""
     schema: str = field(default=SCHEMA)
 
     @property
     def still_lost(self) -> tuple[LostGroup, ...]:
         """The groups that are not back."""
-        return tuple(lost for model in self.models for lost in model.lost if lost.back_date is None)
+        return tuple(
+            lost
+            for model in self.models
+            for lost in model.lost
+            if lost.back_date is None
+        )

@@ -1,7 +1,9 @@
-"""The finding codes on Inductor and torch.compile: breaks, calls, boundaries, failures, what a log lacks.
+"""The finding codes on Inductor and torch.compile: breaks, calls, boundaries,
+failures, what a log lacks.
 
-Of them ``model/codes.py`` makes codes. FD251 to FD259 are on calls, in the order of ``CallKind``; FD261 to
-FD279 on the causes of boundaries, in the order of ``ApartCause``.
+Of them ``model/codes.py`` makes codes. FD251 to FD259 are on calls, in the order of
+``CallKind``; FD261 to FD279 on the causes of boundaries, in the order of
+``ApartCause``.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ _REWRITES: Mapping[str, str] = {
 
 
 def rewrite_of(code: str, op: str = "it") -> str | None:
-    """How to write an operator that is a call, by its name; None if the code has another remedy."""
+    """How to write an operator that is a call, by its name; None if the code has
+    another remedy."""
     return f"Write {op} {_REWRITES[code]}" if code in _REWRITES else None
 
 
@@ -45,7 +48,9 @@ OF_CALLS: tuple[tuple[str, str, str, Remedy], ...] = (
         "FD252",
         "warning",
         "Inductor has no lowering of the operator",
-        _rewrite("FD252", "FFT, complex numbers, sort and linalg have no lowering."),
+        _rewrite(
+            "FD252", "FFT, complex numbers, sort and linalg have no lowering."
+        ),
     ),
     (
         "FD253",
@@ -79,7 +84,9 @@ OF_CALLS: tuple[tuple[str, str, str, Remedy], ...] = (
         "FD257",
         "note",
         "A copy that no kernel makes",
-        Remedy("Let the operator that makes the tensor write it in that layout, or drop the copy."),
+        Remedy(
+            "Let the operator that makes the tensor write it in that layout, or drop the copy."
+        ),
     ),
     (
         "FD258",
@@ -103,7 +110,9 @@ OF_BOUNDARIES: tuple[tuple[str, str, str, Remedy], ...] = (
         "FD261",
         "note",
         "A tensor goes through memory to or from a call",
-        Remedy("See the row of the call: if Inductor compiles it as a loop, this boundary can go too."),
+        Remedy(
+            "See the row of the call: if Inductor compiles it as a loop, this boundary can go too."
+        ),
     ),
     (
         "FD262",
@@ -127,13 +136,17 @@ OF_BOUNDARIES: tuple[tuple[str, str, str, Remedy], ...] = (
         "FD264",
         "warning",
         "A kernel reads other elements than the previous one wrote",
-        Remedy("Index, flip or transpose before or after the chain of operators, not in the middle of it."),
+        Remedy(
+            "Index, flip or transpose before or after the chain of operators, not in the middle of it."
+        ),
     ),
     (
         "FD265",
         "note",
         "A node that cannot join stands between two kernels",
-        Remedy("See the reason of the node between: without it these two can be one."),
+        Remedy(
+            "See the reason of the node between: without it these two can be one."
+        ),
     ),
     (
         "FD266",
@@ -178,7 +191,9 @@ OF_BOUNDARIES: tuple[tuple[str, str, str, Remedy], ...] = (
         "FD271",
         "warning",
         "A change in place, or shared memory, keeps kernels apart",
-        Remedy("Make a new tensor, above all for inputs and views: x = x + y instead of x += y."),
+        Remedy(
+            "Make a new tensor, above all for inputs and views: x = x + y instead of x += y."
+        ),
     ),
     (
         "FD272",
@@ -190,48 +205,68 @@ OF_BOUNDARIES: tuple[tuple[str, str, str, Remedy], ...] = (
         "FD273",
         "note",
         "Together two kernels would be too large",
-        Remedy("Try --knob max_fusion_size=256 (64 nodes by default), and time it."),
+        Remedy(
+            "Try --knob max_fusion_size=256 (64 nodes by default), and time it."
+        ),
     ),
     (
         "FD274",
         "note",
         "By Inductor's estimate the fused kernel would need more memory",
-        Remedy("Move the two closer together in the program, or accept the memory traffic."),
+        Remedy(
+            "Move the two closer together in the program, or accept the memory traffic."
+        ),
     ),
     (
         "FD275",
         "note",
         "Inductor measured the fused kernel, and it was slower",
-        nothing("Nothing: it was measured on this device.", "If both are close, noise can decide."),
+        nothing(
+            "Nothing: it was measured on this device.",
+            "If both are close, noise can decide.",
+        ),
     ),
     (
         "FD276",
         "note",
         "Foreach or grouped operators take no others",
-        Remedy("Give lists of equal length, and tensors of equal sizes, to the foreach operators."),
+        Remedy(
+            "Give lists of equal length, and tensors of equal sizes, to the foreach operators."
+        ),
     ),
     (
         "FD277",
         "warning",
         "Two kernels are in other graphs",
-        Remedy("Fix the graph break between them: torch.compile(fullgraph=True) shows each."),
+        Remedy(
+            "Fix the graph break between them: torch.compile(fullgraph=True) shows each."
+        ),
     ),
     (
         "FD278",
         "note",
         "Torch states a cause that fusiondoc does not know",
-        Remedy("Read torch's text in the reason, and upgrade fusiondoc if there is a newer version."),
+        Remedy(
+            "Read torch's text in the reason, and upgrade fusiondoc if there is a newer version."
+        ),
     ),
     (
         "FD279",
         "note",
         "Torch refused to fuse two kernels without a text",
-        Remedy("Compare the sizes and orders of the two kernels: most often these differ."),
+        Remedy(
+            "Compare the sizes and orders of the two kernels: most often these differ."
+        ),
     ),
 )
 
 OF_FAILURES: tuple[tuple[str, str, str, Remedy | None], ...] = (
-    ("FD311", "error", "torch.compile gave up on a function: the limit of recompiles", None),
+    (
+        "FD311",
+        "error",
+        "torch.compile gave up on a function: the limit of recompiles",
+        None,
+    ),
     ("FD312", "error", "torch.compile failed", None),
 )
 

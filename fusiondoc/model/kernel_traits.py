@@ -10,11 +10,13 @@ class KernelTraits:
     """Read from generated CUDA code; null where that does not show it."""
 
     vector_width: int | None
-    """Elements that one access of global memory moves, at most; 1 if none moves several."""
+    """Elements that one access of global memory moves, at most; 1 if none moves
+    several."""
     index_type: str | None
     """C++ type of indices, as the code declares them: ``int`` or ``int64_t``."""
     reductions: tuple[str, ...]
-    """"block": across the threads of a block; "grid": across blocks. What a thread sums alone is none."""
+    """"block": across the threads of a block; "grid": across blocks. What a thread
+    sums alone is none."""
     persistent: bool | None
-    """Whether a reduced value is broadcast and used in the same kernel, which keeps its input meanwhile; null
-    without a reduction."""
+    """Whether a reduced value is broadcast and used in the same kernel, which keeps
+    its input meanwhile; null without a reduction."""

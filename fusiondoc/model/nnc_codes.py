@@ -1,9 +1,16 @@
-"""The finding codes on what NNC states when it takes no operator (``fusers/nnc/log.py``)."""
+"""The finding codes on what NNC states when it takes no operator
+(``fusers/nnc/log.py``)."""
 
 from __future__ import annotations
 
 from fusiondoc.model.code_kinds import Cause
-from fusiondoc.model.finding_code import DYNAMIC_SIZES, MORE_RUNS, OTHER_FUSER, REDUCTIONS, Code
+from fusiondoc.model.finding_code import (
+    DYNAMIC_SIZES,
+    MORE_RUNS,
+    OTHER_FUSER,
+    REDUCTIONS,
+    Code,
+)
 from fusiondoc.model.remedies import Remedy
 
 OF_NNC = (
@@ -74,14 +81,17 @@ OF_NNC = (
         "FD218",
         "warning",
         "The group would have too many arguments",
-        remedy=Remedy("Split the block: a group takes at most 128 inputs and outputs."),
+        remedy=Remedy(
+            "Split the block: a group takes at most 128 inputs and outputs."
+        ),
     ),
     Code(
         "FD219",
         "note",
         "NNC states another condition that failed",
         remedy=Remedy(
-            "Change the operator's arguments;", "the condition in the reason names those that NNC requires."
+            "Change the operator's arguments;",
+            "the condition in the reason names those that NNC requires.",
         ),
         tries=(REDUCTIONS, OTHER_FUSER),
         cause=Cause.OPERATOR,

@@ -1,4 +1,5 @@
-"""The finding codes on what nvFuser states when it takes no operator (``fusers/nvfuser/log.py``)."""
+"""The finding codes on what nvFuser states when it takes no operator
+(``fusers/nvfuser/log.py``)."""
 
 from __future__ import annotations
 
@@ -43,21 +44,28 @@ OF_NVFUSER = (
         "FD204",
         "warning",
         "The operator does not run on a CUDA device",
-        remedy=Remedy("Move its tensors to the GPU (.to('cuda'));", "one CPU tensor keeps the operator out."),
+        remedy=Remedy(
+            "Move its tensors to the GPU (.to('cuda'));",
+            "one CPU tensor keeps the operator out.",
+        ),
         cause=Cause.OPERATOR,
     ),
     Code(
         "FD205",
         "note",
         "The GPU is too old to fuse anything but elementwise operators",
-        remedy=Remedy("On this GPU only element-wise operators fuse: use a Volta GPU or newer."),
+        remedy=Remedy(
+            "On this GPU only element-wise operators fuse: use a Volta GPU or newer."
+        ),
         cause=Cause.SETTING,
     ),
     Code(
         "FD206",
         "note",
         "The GPU is too old to fuse bfloat16",
-        remedy=Remedy("Use float16 or float32 on this GPU;", "bfloat16 fuses from Ampere on."),
+        remedy=Remedy(
+            "Use float16 or float32 on this GPU;", "bfloat16 fuses from Ampere on."
+        ),
         cause=Cause.SETTING,
     ),
     Code(

@@ -1,7 +1,8 @@
-"""In which module of the model the operators of a report stand, by the layers in it.
+"""In which module of the model the operators of a report stand, by the layers in
+it.
 
-The tree of modules with the share of each that is fused, and paths that differ in numbers only as one
-(``layer.[0-11]``).
+The tree of modules with the share of each that is fused, and paths that differ in
+numbers only as one (``layer.[0-11]``).
 """
 
 from __future__ import annotations
@@ -14,17 +15,23 @@ from fusiondoc.model.report import Group, Instance, Report, Unfused
 from fusiondoc.numbers import all_whole, in_natural_order
 
 NO_OPERATORS = ("prim::GetAttr",)
-"""Nodes with a tensor that read a module's attribute: in the JSON report, noise for a reader."""
+"""Nodes with a tensor that read a module's attribute: in the JSON report, noise for
+a reader."""
 
 
 def outside(report: Report) -> list[Unfused]:
     """The unfused operators that are worth showing: those that ran."""
-    return [row for row in report.unfused if row.op not in NO_OPERATORS and row.may_have_run]
+    return [
+        row
+        for row in report.unfused
+        if row.op not in NO_OPERATORS and row.may_have_run
+    ]
 
 
 @dataclass(frozen=True)
 class InLayer:
-    """Operators of one module, or of several, in groups (over instances) and outside them."""
+    """Operators of one module, or of several, in groups (over instances) and
+    outside them."""
 
     fused: int = 0
     unfused: int = 0
@@ -40,12 +47,15 @@ class InLayer:
 
 
 def operators_by_layer(report: Report) -> dict[str, InLayer]:
-    """The operators of each module itself, without those of modules in it; what has no layer is in none."""
+    """The operators of each module itself, without those of modules in it; what has
+    no layer is in none."""
     found: dict[str, InLayer] = {}
     for group in report.groups:
         for instance in group.instances if group.specialisation == 1 else ():
             if instance.layer is not None:
-                found[instance.layer] = found.get(instance.layer, InLayer()) + InLayer(fused=group.size)
+                found[instance.layer] = found.get(
+                    instance.layer, InLayer()
+                ) + InLayer(fused=group.size)
     for row in outside(report):
         for layer, number in zip(row.layers, row.layer_counts):
             found[layer] = found.get(layer, InLayer()) + InLayer(unfused=number)
@@ -54,7 +64,8 @@ def operators_by_layer(report: Report) -> dict[str, InLayer]:
 
 @dataclass(frozen=True)
 class Module:
-    """A module with all modules in it. A module that only holds one other is one with that."""
+    """A module with all modules in it. A module that only holds one other is one
+    with that."""
 
     name: str
     """Below the module that it is in: ``attention.self``."""
@@ -64,7 +75,8 @@ class Module:
     unfused: int
     """Operators outside every group."""
     ms: float | None
-    """Of one launch of each kernel of its instances, in milliseconds; None where none was timed."""
+    """Of one launch of each kernel of its instances, in milliseconds; None where
+    none was timed."""
     inside: tuple[Module, ...]
 
     @property
@@ -82,16 +94,23 @@ def module_tree(report: Report) -> tuple[Module, ...]:
     kernels = {k.id: k.ms.median for k in report.kernels if k.ms is not None}
     for group in report.groups:
         for instance in group.instances if group.specialisation == 1 else ():
-            took = _took(group, instance, kernels) if instance.layer is not None else None
+            took = (
+                _took(group, instance, kernels)
+                if instance.layer is not None
+                else None
+            )
             if instance.layer is not None and took is not None:
                 node = top.at(instance.layer)
                 node.ms = (node.ms or 0.0) + took
     return top.modules("")
 
 
-def _took(group: Group, instance: Instance, kernels: Mapping[str, float]) -> float | None:
-    """Milliseconds of one run of an instance. Segments run one after the other; without segments, several
-    kernels are for several shapes, and the slowest counts."""
+def _took(
+    group: Group, instance: Instance, kernels: Mapping[str, float]
+) -> float | None:
+    """Milliseconds of one run of an instance. Segments run one after the other;
+    without segments, several kernels are for several shapes, and the slowest
+    counts."""
     known = [kernels[name] for name in instance.kernels if name in kernels]
     if not known:
         return None
@@ -120,7 +139,14 @@ class _Node:
         if len(self._inside) == 1 and not self.fused and not self.unfused:
             ((inner, node),) = self._inside.items()
             only = node.module(inner, path)
-            return Module(f"{name}.{only.name}", only.path, only.fused, only.unfused, only.ms, only.inside)
+            return Module(
+                f"{name}.{only.name}",
+                only.path,
+                only.fused,
+                only.unfused,
+                only.ms,
+                only.inside,
+            )
         inside = self.modules(path)
         return Module(
             name,
@@ -143,27 +169,35 @@ _Numbers = tuple["tuple[int, ...]", ...]
 
 
 def fold(layers: Iterable[str | None]) -> list[str]:
-    """``encoder.layer.[0-11].output`` for the twelve paths that differ in this number only.
+    """``encoder.layer.[0-11].output`` for the twelve paths that differ in this
+    number only.
 
-    In the order of the first ones. Paths with several numbers fold where all combinations are there:
-    ``layer[1-4].[0-1].bn1``.
+    In the order of the first ones. Paths with several numbers fold where all
+    combinations are there: ``layer[1-4].[0-1].bn1``.
     """
     skeletons: dict[tuple[str, ...], dict[_Numbers, None]] = {}
     for layer in layers:
         if layer:
             parts = _PATH_NUMBER.split(layer)
             numbers = all_whole(parts[1::2])
-            if numbers is None or list(map(str, numbers)) != parts[1::2]:  # "007" is a name
+            if (
+                numbers is None or list(map(str, numbers)) != parts[1::2]
+            ):  # "007" is a name
                 skeletons.setdefault((layer,), {})[()] = None
             else:
-                skeletons.setdefault(tuple(parts[::2]), {})[tuple((number,) for number in numbers)] = None
+                skeletons.setdefault(tuple(parts[::2]), {})[
+                    tuple((number,) for number in numbers)
+                ] = None
     return [
-        _written(texts, numbers) for texts, several in skeletons.items() for numbers in _merged(list(several))
+        _written(texts, numbers)
+        for texts, several in skeletons.items()
+        for numbers in _merged(list(several))
     ]
 
 
 def folded(layers: Iterable[str | None], most: int = 3) -> str:
-    """The same in one text; "" without a layer. At most ``most`` patterns are written out."""
+    """The same in one text; "" without a layer. At most ``most`` patterns are
+    written out."""
     patterns = fold(layers)
     left = len(patterns) - most
     if left > 0:
@@ -176,15 +210,22 @@ def _merged(rows: list[_Numbers]) -> list[_Numbers]:
     for position in reversed(range(len(rows[0]))):
         others: dict[tuple[_Numbers, _Numbers], list[int]] = {}
         for row in rows:
-            others.setdefault((row[:position], row[position + 1 :]), []).extend(row[position])
-        rows = [(*before, tuple(sorted(set(here))), *after) for (before, after), here in others.items()]
+            others.setdefault((row[:position], row[position + 1 :]), []).extend(
+                row[position]
+            )
+        rows = [
+            (*before, tuple(sorted(set(here))), *after)
+            for (before, after), here in others.items()
+        ]
     return rows
 
 
 def _written(texts: tuple[str, ...], numbers: _Numbers) -> str:
     written = texts[0]
     for several, text in zip(numbers, texts[1:]):
-        written += (str(several[0]) if len(several) == 1 else f"[{_ranges(several)}]") + text
+        written += (
+            str(several[0]) if len(several) == 1 else f"[{_ranges(several)}]"
+        ) + text
     return written
 
 
@@ -200,14 +241,16 @@ def _ranges(numbers: tuple[int, ...]) -> str:
 
 
 def layers_of_kernels(report: Report) -> Mapping[str, tuple[str, ...]]:
-    """Of each kernel (by id) the layers of the instances that it runs; of its groups where that is not
-    known."""
+    """Of each kernel (by id) the layers of the instances that it runs; of its
+    groups where that is not known."""
     found: dict[str, dict[str, None]] = {}
     for group in report.groups:
         known_by_instance = any(instance.kernels for instance in group.instances)
         for instance in group.instances:
             for kernel in (
-                (instance.kernels if known_by_instance else group.kernels) if instance.layer else ()
+                (instance.kernels if known_by_instance else group.kernels)
+                if instance.layer
+                else ()
             ):
                 found.setdefault(kernel, {})[str(instance.layer)] = None
     return {kernel: tuple(layers) for kernel, layers in found.items()}

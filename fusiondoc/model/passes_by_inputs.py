@@ -11,7 +11,8 @@ from fusiondoc.model.runs import Iteration
 
 @dataclass(frozen=True)
 class ShapeRow:
-    """What a set of inputs cost: seconds of its first pass and of a pass that compiled nothing (median)."""
+    """What a set of inputs cost: seconds of its first pass and of a pass that
+    compiled nothing (median)."""
 
     inputs: int
     passes: int
@@ -21,7 +22,9 @@ class ShapeRow:
     steady: float | None
 
 
-def by_inputs(iterations: Sequence[Iteration], groups: Sequence[Group]) -> list[ShapeRow]:
+def by_inputs(
+    iterations: Sequence[Iteration], groups: Sequence[Group]
+) -> list[ShapeRow]:
     """A row for each set of inputs, if there are several."""
     numbers = sorted({i.inputs for i in iterations})
     if len(numbers) < 2:

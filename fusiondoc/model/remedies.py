@@ -1,5 +1,6 @@
-"""What to do about a finding, as data: the sentences of reports are made of it, and the plan takes its steps,
-settings and commands from it. And the settings of a run, which remedies, the plan and ``--try`` share."""
+"""What to do about a finding, as data: the sentences of reports are made of it, and
+the plan takes its steps, settings and commands from it. And the settings of a run,
+which remedies, the plan and ``--try`` share."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from fusiondoc.model import dataclass, field
 
 @dataclass(frozen=True)
 class Setting:
-    """How a run differs from the run as it was requested: options of ``fusiondoc diagnose``."""
+    """How a run differs from the run as it was requested: options of ``fusiondoc
+    diagnose``."""
 
     fuser: str | None = None
     runs: int | None = None
@@ -25,8 +27,8 @@ class Setting:
 
     @classmethod
     def of_option(cls, option: str) -> Setting:
-        """The setting that one option makes, ``--fuser NAME`` or ``--knob NAME=VALUE``: ``text`` the other
-        way round."""
+        """The setting that one option makes, ``--fuser NAME`` or ``--knob
+        NAME=VALUE``: ``text`` the other way round."""
         name, _, value = option.partition(" ")
         if name == "--fuser":
             return cls(fuser=value)
@@ -47,7 +49,11 @@ class Setting:
     def options(self) -> tuple[str, ...]:
         """The words of the command line."""
         words: list[str] = []
-        for name, value in (("--fuser", self.fuser), ("--runs", self.runs), ("--recipe", self.recipe)):
+        for name, value in (
+            ("--fuser", self.fuser),
+            ("--runs", self.runs),
+            ("--recipe", self.recipe),
+        ):
             if value is not None:
                 words += [name, str(value)]
         for name, value in self.knobs.items():
@@ -72,11 +78,14 @@ ANY_SIZE = Setting(knobs={"fusion_strategy": "DYNAMIC:10"})
 
 
 class Nothing(Enum):
-    """Why nothing is to be changed for a finding; the value says it behind the names of operators."""
+    """Why nothing is to be changed for a finding; the value says it behind the
+    names of operators."""
 
     FORMULAS = "torch's own gradient formulas"
     LIBRARY = "kernels of a library, which are no part of groups"
-    BETWEEN_LIBRARIES = "between kernels of a library, with nothing else to fuse with"
+    BETWEEN_LIBRARIES = (
+        "between kernels of a library, with nothing else to fuse with"
+    )
     OTHER = "another reason, which the advice gives"
 
 
@@ -85,13 +94,15 @@ class Remedy:
     """What to do about a finding. ``Finding.advice`` is its text."""
 
     step: str
-    """The first thing to do, which the plan shows: a sentence or its first clause, with its mark."""
+    """The first thing to do, which the plan shows: a sentence or its first clause,
+    with its mark."""
     more: str = field(default="", metadata={"json": False})
     """The sentences after it: ``Finding.advice`` has them."""
     setting: Setting | None = None
     """The setting of a run that does it; ``step`` or ``more`` names its options."""
     nothing: Nothing | None = None
-    """Nothing of the program or the run is to be changed, and why; None where ``step`` is to be done."""
+    """Nothing of the program or the run is to be changed, and why; None where
+    ``step`` is to be done."""
 
     @classmethod
     def of(cls, words: Remedy | str) -> Remedy:

@@ -1,7 +1,9 @@
-"""The report model: what every parser fills, every rule reads and every renderer prints.
+"""The report model: what every parser fills, every rule reads and every renderer
+prints.
 
-Field names are those of the JSON report (``fusiondoc.report/1``). What a log does not tell is ``None``,
-never guessed. All classes are frozen; sequences are tuples or other immutable sequences.
+Field names are those of the JSON report (``fusiondoc.report/1``). What a log does
+not tell is ``None``, never guessed. All classes are frozen; sequences are tuples or
+other immutable sequences.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ SEVERITIES = ("error", "warning", "note")
 
 @dataclass(frozen=True)
 class Unfused:
-    """Tensor operators outside every group: one row for (op, source, phase, reason, ran)."""
+    """Tensor operators outside every group: one row for (op, source, phase, reason,
+    ran)."""
 
     op: str
     source: str | None
@@ -62,24 +65,29 @@ class Unfused:
     evidence: Sequence[Evidence]
     rank: int | None = None
     ran: bool | None = None
-    """False where every pass shows that it never ran: nothing it reads was ever profiled. None: not known."""
+    """False where every pass shows that it never ran: nothing it reads was ever
+    profiled. None: not known."""
     bytes_moved: int | None = None
-    """Bytes of its tensor results, written and read again, in one run: what fusing it can save."""
+    """Bytes of its tensor results, written and read again, in one run: what fusing
+    it can save."""
     layers: tuple[str, ...] = ()
-    """The module paths that they belong to, each once, as far as scopes or the live run tell them."""
+    """The module paths that they belong to, each once, as far as scopes or the live
+    run tell them."""
     layer_counts: tuple[int, ...] = ()
     """How many of them each of ``layers`` has."""
     keeps_out: int | None = None
-    """Operators that the fuser takes and that are in no group because of these, which stand next to them."""
+    """Operators that the fuser takes and that are in no group because of these,
+    which stand next to them."""
     time: Time | None = None
     """Of all of them together, in a step of the profiled run."""
     evidence_left_out: int = 0
     called_from: tuple[str, ...] = ()
-    """The lines of the user's program that call the line of a package in ``source`` (``file:line``), where
-    several do: which of them each operator comes from is not known then, and ``user_source`` is null."""
+    """The lines of the user's program that call the line of a package in ``source``
+    (``file:line``), where several do: which of them each operator comes from is not
+    known then, and ``user_source`` is null."""
     index: int | None = None
-    """Its index in ``Report.unfused``, by which the nodes of programs name it. A report with a part of the
-    rows keeps these numbers."""
+    """Its index in ``Report.unfused``, by which the nodes of programs name it. A
+    report with a part of the rows keeps these numbers."""
 
     @property
     def users_lines(self) -> tuple[str, ...]:
@@ -102,11 +110,13 @@ class Fallback:
     count: int
     count_exact: bool
     error: str | None
-    """The first real error, which torch hides: from the log, or from the rerun without fallback."""
+    """The first real error, which torch hides: from the log, or from the rerun
+    without fallback."""
     evidence: Sequence[Evidence]
     rank: int | None = None
     error_kind: str | None = None
-    """What failed (the kinds of fusers/fuser_errors.py): codegen, kernel, driver, program ..."""
+    """What failed (the kinds of fusers/fuser_errors.py): codegen, kernel, driver,
+    program ..."""
     evidence_left_out: int = 0
 
 
@@ -115,7 +125,8 @@ class Dump:
     """What one dump option printed of a kernel."""
 
     option: str
-    """Its name in the variable that lists dumps (``cuda_kernel``), or the log of the fuser."""
+    """Its name in the variable that lists dumps (``cuda_kernel``), or the log of
+    the fuser."""
     text: str
     evidence: Sequence[Evidence] = ()
     evidence_left_out: int = 0
@@ -123,7 +134,8 @@ class Dump:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A generated kernel and its launches. ``block``, ``grid``: of the last one; an unset dimension is 1."""
+    """A generated kernel and its launches. ``block``, ``grid``: of the last one; an
+    unset dimension is 1."""
 
     id: str
     name: str
@@ -136,12 +148,14 @@ class Kernel:
     gb_per_s: Spread | None
     """GB/s (10^9 bytes) of inputs plus outputs, as the fuser computes it."""
     peak_fraction: float | None
-    """Median bandwidth over ``Report.peak``, where that is known. Above 1 the data come from a cache."""
+    """Median bandwidth over ``Report.peak``, where that is known. Above 1 the data
+    come from a cache."""
     registers: int | None
     spill_bytes: int | None
     code: str | None
     compiles: int | None = None
-    """How often it was compiled: more than one is a recompile for another launch."""
+    """How often it was compiled: more than one is a recompile for another
+    launch."""
     evidence: Sequence[Evidence] = ()
     rank: int | None = None
     dumps: tuple[Dump, ...] = ()
@@ -150,18 +164,25 @@ class Kernel:
     occupancy: float | None = None
     """Share of the warps of a multiprocessor that can be resident, from 0 to 1."""
     first_ms: float | None = None
-    """Median of the first launches after a compile, which ``ms`` leaves out, unless there were no others."""
+    """Median of the first launches after a compile, which ``ms`` leaves out, unless
+    there were no others."""
     bytes_moved: int | None = None
-    """Bytes that a launch must move: as the fuser prints them or counted them, or those of its only group."""
+    """Bytes that a launch must move: as the fuser prints them or counted them, or
+    those of its only group."""
     bound: str | None = None
-    """"bandwidth", "cache" (faster than the memory: the data stay there) or "launch" (moves too little)."""
+    """"bandwidth", "cache" (faster than the memory: the data stay there) or
+    "launch" (moves too little)."""
     groups_left_out: int = 0
-    """Groups of its graph that ``groups`` does not list: hundreds of kernels share hundreds of them."""
+    """Groups of its graph that ``groups`` does not list: hundreds of kernels share
+    hundreds of them."""
     evidence_left_out: int = 0
     implementation: str | None = None
-    """What computes the partition of a library, such as ``brg_matmul:avx512_core`` or ``ref:any``."""
+    """What computes the partition of a library, such as ``brg_matmul:avx512_core``
+    or ``ref:any``."""
     traits: KernelTraits | None = None
-    launches_of_groups: tuple[LaunchesOfGroup, ...] = ()  # of a shared kernel, where the log shows them
+    launches_of_groups: tuple[
+        LaunchesOfGroup, ...
+    ] = ()  # of a shared kernel, where the log shows them
 
 
 @dataclass(frozen=True)
@@ -175,20 +196,24 @@ class Finding:
     evidence: Sequence[Evidence]
     advice: str | None
     saves_bytes: int | None = None
-    """Memory traffic that fixing it saves in one run, from the shapes in the log."""
+    """Memory traffic that fixing it saves in one run, from the shapes in the
+    log."""
     keeps_out: int | None = None
     """Operators that are in no group because of what it is about."""
     recipe: str | None = None
-    """Another way to write the operator, where the table of recipes has one for this run."""
+    """Another way to write the operator, where the table of recipes has one for
+    this run."""
     ops: tuple[str, ...] = ()
-    """The operators that it is about, where it is about operators outside groups."""
+    """The operators that it is about, where it is about operators outside
+    groups."""
     time: Time | None = None
     """What that which it is about takes of a step of the profiled run."""
     evidence_left_out: int = 0
     rows: tuple[int, ...] = ()
     """``Unfused.index`` of the rows that it is about."""
     remedy: Remedy | None = None
-    """``advice`` as data, before what ``--try`` showed; null in reports of older versions."""
+    """``advice`` as data, before what ``--try`` showed; null in reports of older
+    versions."""
     brief: str | None = None
     """The message in a few words, where the first lines of a report have it."""
 
@@ -199,12 +224,14 @@ class Finding:
 
     @property
     def in_header(self) -> bool:
-        """It is a note on the environment, which reports say in their first lines and nowhere else."""
+        """It is a note on the environment, which reports say in their first lines
+        and nowhere else."""
         return self.code in ("FD001", "FD004") and self.severity == "note"
 
     @property
     def in_rows(self) -> bool:
-        """It says of a row of ``unfused`` what stands there: reports count these."""
+        """It says of a row of ``unfused`` what stands there: reports count
+        these."""
         is_of_boundary = "FD261" <= self.code <= "FD279"
         of_several = is_of_boundary or self.code in ("FD236", "FD237")
         return self.code.startswith("FD2") and not self.keeps_out and not of_several
@@ -212,15 +239,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class ProgramNode:
-    """A node of a plan: what stands in it after fusion. ``kind``: "group", "region" (a
-    prim::DifferentiableGraph), "control" (a branch or loop) or "operator"."""
+    """A node of a plan: what stands in it after fusion. ``kind``: "group", "region"
+    (a prim::DifferentiableGraph), "control" (a branch or loop) or "operator"."""
 
     kind: str
     op: str
     source: str | None
     user_source: str | None
     inputs: tuple[str, ...]
-    """Types of its tensor inputs, as far as they are known; those of a group are in its row."""
+    """Types of its tensor inputs, as far as they are known; those of a group are in
+    its row."""
     outputs: tuple[str, ...]
     group: str | None
     """Id of the fusion group that it is."""
@@ -231,33 +259,38 @@ class ProgramNode:
     condition: str | None
     """For control flow: what it depends on, in words."""
     program: str | None
-    """For a region whose own executor made a plan: the program that this plan is."""
+    """For a region whose own executor made a plan: the program that this plan
+    is."""
     evidence: Sequence[Evidence] = ()
     reason_text: str | None = None
     """The reason in words, to be shown; its data is in the row."""
     first: int | None = None
-    """Of an operator: index of the one node that makes its first argument, which it changes if it works in
-    place."""
+    """Of an operator: index of the one node that makes its first argument, which it
+    changes if it works in place."""
     first_result: int | None = field(default=None, metadata={"json": False})
     """Which of the results of that node it is, where that is known."""
     takes: tuple[tuple[int, int], ...] = field(default=(), metadata={"json": False})
     """Nodes and which of their results it takes, as far as that is known."""
-    given: tuple[tuple[int, int] | None, ...] = field(default=(), metadata={"json": False})
-    """Of a group, for each of its inputs the node and the result of it that it is; None where no one node
-    makes it."""
+    given: tuple[tuple[int, int] | None, ...] = field(
+        default=(), metadata={"json": False}
+    )
+    """Of a group, for each of its inputs the node and the result of it that it is;
+    None where no one node makes it."""
     rows: tuple[int, ...] = ()
-    """Of an operator outside every group, or a branch: ``Unfused.index`` of its row, and of that of each
-    further rank which has the same program."""
+    """Of an operator outside every group, or a branch: ``Unfused.index`` of its
+    row, and of that of each further rank which has the same program."""
 
     @property
     def row(self) -> int | None:
-        """``Unfused.index`` of its row, of one rank where the program is of several; None without a row."""
+        """``Unfused.index`` of its row, of one rank where the program is of
+        several; None without a row."""
         return self.rows[0] if self.rows else None
 
 
 @dataclass(frozen=True)
 class Program:
-    """A distinct execution plan with what flows through it. Equal plans of several ranks are one."""
+    """A distinct execution plan with what flows through it. Equal plans of several
+    ranks are one."""
 
     id: str
     phase: str | None
@@ -267,8 +300,8 @@ class Program:
     ranks: tuple[int, ...]
     nodes: tuple[ProgramNode, ...]
     edges: tuple[tuple[int, int], ...]
-    """A tensor goes from the first node to the second (indexes into ``nodes``), or a value in it decides on
-    the second."""
+    """A tensor goes from the first node to the second (indexes into ``nodes``), or
+    a value in it decides on the second."""
     cut: int = 0
     """Nodes left out of it."""
     values_left_out: int = 0
@@ -276,12 +309,15 @@ class Program:
     edges_left_out: int = 0
     """Edges between its nodes beyond those in ``edges``."""
     waits: tuple[tuple[int, int], ...] = field(default=(), metadata={"json": False})
-    """The second node needs the first, though no tensor goes to it on an edge: it reads the dtype, device or
-    layout of what the first makes (``y.to(x.dtype)``), a number that is computed of it or of its sizes, or a
-    list to which it was appended."""
-    stops: tuple[tuple[int, int | None], ...] = field(default=(), metadata={"json": False})
-    """Of each side effect (a print, the end of a ``with`` block), how many nodes stand before it, and the
-    node that it stands in."""
+    """The second node needs the first, though no tensor goes to it on an edge: it
+    reads the dtype, device or layout of what the first makes (``y.to(x.dtype)``), a
+    number that is computed of it or of its sizes, or a list to which it was
+    appended."""
+    stops: tuple[tuple[int, int | None], ...] = field(
+        default=(), metadata={"json": False}
+    )
+    """Of each side effect (a print, the end of a ``with`` block), how many nodes
+    stand before it, and the node that it stands in."""
 
 
 @dataclass(frozen=True)
@@ -298,7 +334,8 @@ class Report:
     parse: ParseStats
     iterations: tuple[Iteration, ...] = ()
     timing: Mapping[str, float | None] = field(default_factory=dict)
-    """Seconds: child, overhead (what fusiondoc adds to running the same script by hand), parse."""
+    """Seconds: child, overhead (what fusiondoc adds to running the same script by
+    hand), parse."""
     target: Target = Target()
     verification: tuple[Verification, ...] = ()
     tries: tuple[Try, ...] = ()
@@ -312,21 +349,32 @@ class Report:
     """Why that is not known, or what is to be known about it."""
     programs: tuple[Program, ...] = ()
     boundaries: tuple[Boundary, ...] = ()
-    """Where a tensor goes through memory between groups and operators of the plans, most bytes first."""
+    """Where a tensor goes through memory between groups and operators of the plans,
+    most bytes first."""
     boundaries_left_out: int = 0  # of fewer bytes than those in ``boundaries``
-    programs_left_out: int = 0  # distinct plans beyond those in ``programs``, which is bounded
+    programs_left_out: int = (
+        0  # distinct plans beyond those in ``programs``, which is bounded
+    )
     groups_left_out: int = 0  # rows beyond the first 20,000
     fusion_groups_left_out: int = 0  # nodes in these
-    fused_operators_left_out: int = 0  # operators in these nodes, as ``fused_operators`` counts them
+    fused_operators_left_out: int = (
+        0  # operators in these nodes, as ``fused_operators`` counts them
+    )
     kernels_left_out: int = 0  # beyond the first 20,000
-    kernel_texts_left_out: int = 0  # sources and dumps of kernels beyond 24 MB of them
-    unfused_left_out: int = 0  # rows beyond the most, counted in the last ones, which have no source
+    kernel_texts_left_out: int = (
+        0  # sources and dumps of kernels beyond 24 MB of them
+    )
+    unfused_left_out: int = (
+        0  # rows beyond the most, counted in the last ones, which have no source
+    )
     suppressed: tuple[Suppressed, ...] = ()
-    """Findings that the configuration or a comment suppresses; they are not in ``findings``."""
+    """Findings that the configuration or a comment suppresses; they are not in
+    ``findings``."""
     expectations: tuple[Expectation, ...] = ()
     """What ``check`` expected and found."""
     frontend: str | None = None
-    """What made the graphs: "torchscript", "aot" or "te"; None where it is not known."""
+    """What made the graphs: "torchscript", "aot" or "te"; None where it is not
+    known."""
     aot: tuple[AotFunction, ...] = ()
     """Functions that the program handed to AOTAutograd."""
     te: TeReport | None = None
@@ -338,22 +386,29 @@ class Report:
     plan: tuple[PlannedChange, ...] = ()
     """What to do now: at most three changes, best first."""
     plan_note: str | None = None
-    """Why there is nothing to change, with the numbers; None where ``plan`` says what."""
+    """Why there is nothing to change, with the numbers; None where ``plan`` says
+    what."""
     plan_title: str | None = None
-    """The same in a few words: ``Nothing to do``, ``No change is known that helps``."""
+    """The same in a few words: ``Nothing to do``, ``No change is known that
+    helps``."""
     plan_try: str | None = None
-    """The command that tries changes of which only trying tells, where ``plan`` has none."""
+    """The command that tries changes of which only trying tells, where ``plan`` has
+    none."""
     script: ScriptRun | None = None
     """What a program that ran as it is reached; None for a model or a log."""
     ranks: Ranks | None = None
     """Its processes side by side; None for one."""
     schema: str = SCHEMA
-    texts: Texts | None = field(default=None, compare=False, repr=False, metadata={"json": False})
+    texts: Texts | None = field(
+        default=None, compare=False, repr=False, metadata={"json": False}
+    )
 
     @property
     def fusion_groups(self) -> int:
         """Fusion nodes of the run's plans: the instances of all groups."""
-        return sum(group.count for group in self.groups) + self.fusion_groups_left_out
+        return (
+            sum(group.count for group in self.groups) + self.fusion_groups_left_out
+        )
 
     @property
     def times_fallen_back(self) -> int:
@@ -362,12 +417,14 @@ class Report:
 
     @property
     def rows_that_may_have_run(self) -> list[Unfused]:
-        """Operators outside groups, without those of which every pass shows that they never ran."""
+        """Operators outside groups, without those of which every pass shows that
+        they never ran."""
         return [row for row in self.unfused if row.may_have_run]
 
     @property
     def first_groups(self) -> list[Group]:
-        """The groups of each program as it was first compiled, without those for other types."""
+        """The groups of each program as it was first compiled, without those for
+        other types."""
         return [group for group in self.groups if group.specialisation == 1]
 
     def group(self, id: str | None) -> Group | None:
@@ -379,23 +436,32 @@ class Report:
 
     @property
     def views_alone(self) -> int:
-        """Operators of a run of torch.compile whose graphs have nothing to compute; 0 of any other."""
-        return self.compiled.views_alone if self.compiled is not None and not self.unfused else 0
+        """Operators of a run of torch.compile whose graphs have nothing to compute;
+        0 of any other."""
+        return (
+            self.compiled.views_alone
+            if self.compiled is not None and not self.unfused
+            else 0
+        )
 
     @property
     def fused_operators(self) -> int:
-        """Operators in groups, over instances; each program once, not again for other types, and an operator
-        that several groups compute once."""
+        """Operators in groups, over instances; each program once, not again for
+        other types, and an operator that several groups compute once."""
         listed = sum(group.operators for group in self.first_groups)
         groups = {group.id for group in self.groups}
-        again = self.compiled.counted_again(groups) if self.compiled is not None else 0
+        again = (
+            self.compiled.counted_again(groups) if self.compiled is not None else 0
+        )
         return listed - again + self.fused_operators_left_out
 
     def metrics(self) -> dict[str, float]:
         """The figures of the report, flat, for dashboards and experiment trackers
-        (``mlflow.log_metrics(report.metrics())``). A figure that the run does not show is absent.
+        (``mlflow.log_metrics(report.metrics())``). A figure that the run does not
+        show is absent.
 
-        ``unfused_bytes``: see the function of that name; ``step_ms`` and ``device_ms``: of a profiled step.
+        ``unfused_bytes``: see the function of that name; ``step_ms`` and
+        ``device_ms``: of a profiled step.
         """
         figures: dict[str, float | None] = {
             "groups": self.fusion_groups,
@@ -413,7 +479,9 @@ class Report:
             "findings_warning": self._findings_of("warning"),
         }
         if self.expectations:
-            figures["expectations_broken"] = sum(not expected.holds for expected in self.expectations)
+            figures["expectations_broken"] = sum(
+                not expected.holds for expected in self.expectations
+            )
         return {name: value for name, value in figures.items() if value is not None}
 
     def _groups_of(self, phase: str) -> int:

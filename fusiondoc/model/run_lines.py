@@ -1,4 +1,5 @@
-"""A run of a model in one small line of JSON: what ``check`` leaves for a history of many runs."""
+"""A run of a model in one small line of JSON: what ``check`` leaves for a history
+of many runs."""
 
 from __future__ import annotations
 
@@ -17,9 +18,11 @@ class GroupLine:
     ops: tuple[str, ...]
     """Its operators in order, such as ``aten::add``."""
     lines: tuple[str, ...]
-    """``file:line`` of the program that they come from, each once; file names without folders."""
+    """``file:line`` of the program that they come from, each once; file names
+    without folders."""
     count: int
-    """Its nodes in the plans of the run: equal layers are one group with a count."""
+    """Its nodes in the plans of the run: equal layers are one group with a
+    count."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +42,16 @@ class RunLine:
 
     schema: str
     model: str
-    """The name of its section in the file of expectations; without a section which model the run is of, as
-    reports have it."""
+    """The name of its section in the file of expectations; without a section which
+    model the run is of, as reports have it."""
     date: str
-    """When it ran, in UTC: ISO 8601 to the second. A run that the cache answered keeps the date of the run
-    that was kept."""
+    """When it ran, in UTC: ISO 8601 to the second. A run that the cache answered
+    keeps the date of the run that was kept."""
     commit: str | None
     """The first 12 digits of the program's commit."""
     status: str
-    """"holds", "broken" (an expectation is) or "failed" (no result: ``error`` says why)."""
+    """"holds", "broken" (an expectation is) or "failed" (no result: ``error`` says
+    why)."""
     torch: str | None = None
     device: str | None = None
     """Name of the GPU; "cpu" where the machine has none."""
@@ -63,25 +67,31 @@ class RunLine:
     operators: int = 0
     """Operators in groups."""
     coverage: float | None = None
-    """From 0 to 1: operators in groups against those that ran and that the fuser takes."""
+    """From 0 to 1: operators in groups against those that ran and that the fuser
+    takes."""
     fallbacks: int = 0
     group_bytes: int | None = None
-    """Bytes that groups read and write in one run; null where shapes are not known."""
+    """Bytes that groups read and write in one run; null where shapes are not
+    known."""
     unfused_bytes: int | None = None
-    """Bytes of results of operators in no group, written and read again, in one run."""
+    """Bytes of results of operators in no group, written and read again, in one
+    run."""
     ms: float | None = None
-    """Of a step without the profiler, else of a profiled step, in milliseconds; null without a profile."""
+    """Of a step without the profiler, else of a profiled step, in milliseconds;
+    null without a profile."""
     error: str | None = None
     outside: tuple[OutsideLine, ...] = ()
     """Operators in no group, but for those that never ran."""
     settings: str | None = None
-    """What was requested of the fuser and of the run, such as ``knob inlining=off``."""
+    """What was requested of the fuser and of the run, such as ``knob
+    inlining=off``."""
     fusiondoc: str | None = None
     """Its version."""
     backward: bool | None = None
     """Whether it ran a backward pass; null if that is not known."""
     ended_early: bool = False
-    """It, or its log, ended before all groups were made: a group that it lacks is not known to be lost."""
+    """It, or its log, ended before all groups were made: a group that it lacks is
+    not known to be lost."""
 
     @property
     def number_of_groups(self) -> int:

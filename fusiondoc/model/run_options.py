@@ -1,10 +1,11 @@
-"""Every option of a run, declared once: its name, the values that it takes, its default, how a command line
-writes it, its help text, and who offers it.
+"""Every option of a run, declared once: its name, the values that it takes, its
+default, how a command line writes it, its help text, and who offers it.
 
-From this table follow the options of the commands (``cli/options.py``), the checks of the Python API and of
-the pytest fixture (``captures/python_options.py``) and the command lines in advice (``command_words``).
-``RunRequest`` and ``Options`` are the typed views of it: the first with the values of a run that is to start,
-the second with those that a capture keeps. A test holds both to the table.
+From this table follow the options of the commands (``cli/options.py``), the checks
+of the Python API and of the pytest fixture (``captures/python_options.py``) and the
+command lines in advice (``command_words``). ``RunRequest`` and ``Options`` are the
+typed views of it: the first with the values of a run that is to start, the second
+with those that a capture keeps. A test holds both to the table.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ class RunOption(NamedTuple):
     """One row of the table."""
 
     name: str
-    """Field of ``RunRequest`` and ``Options``, key of JSON, parameter of ``fusiondoc.diagnose``."""
+    """Field of ``RunRequest`` and ``Options``, key of JSON, parameter of
+    ``fusiondoc.diagnose``."""
     kind: Kind
     default: Any
     offers: Offer
@@ -86,7 +88,8 @@ class RunOption(NamedTuple):
     metavar: str | None = None
     choices: tuple[str, ...] = ()
     opposite: str | None = None
-    """The option that is on where this one is switched off: ``--freeze/--no-freeze``."""
+    """The option that is on where this one is switched off:
+    ``--freeze/--no-freeze``."""
 
 
 _COMPILER = facts_of(COMPILER).title
@@ -130,8 +133,22 @@ RUN_OPTIONS = (
         "Seed of torch, set before the target is loaded.",
     ),
     RunOption("runs", Kind.NUMBER, 5, ANY_RUN, "--runs", "Passes for each shape."),
-    RunOption("backward", Kind.FLAG, False, ANY_RUN, "--backward", "Add a backward pass to every run."),
-    RunOption("trace", Kind.FLAG, False, EVERYWHERE, "--trace", "Trace the model instead of scripting it."),
+    RunOption(
+        "backward",
+        Kind.FLAG,
+        False,
+        ANY_RUN,
+        "--backward",
+        "Add a backward pass to every run.",
+    ),
+    RunOption(
+        "trace",
+        Kind.FLAG,
+        False,
+        EVERYWHERE,
+        "--trace",
+        "Trace the model instead of scripting it.",
+    ),
     RunOption(
         "freeze",
         Kind.FLAG,
@@ -142,7 +159,12 @@ RUN_OPTIONS = (
         opposite="no_freeze",
     ),
     RunOption(
-        "script", Kind.FLAG, False, ANY_RUN, "--script", "Run FILE.py as it is; its own arguments after --."
+        "script",
+        Kind.FLAG,
+        False,
+        ANY_RUN,
+        "--script",
+        "Run FILE.py as it is; its own arguments after --.",
     ),
     RunOption(
         "mode",
@@ -254,7 +276,9 @@ RUN_OPTIONS = (
 """In the order of command lines."""
 
 BY_NAME: Mapping[str, RunOption] = {option.name: option for option in RUN_OPTIONS}
-DEFAULTS: Mapping[str, Any] = {option.name: option.default for option in RUN_OPTIONS}
+DEFAULTS: Mapping[str, Any] = {
+    option.name: option.default for option in RUN_OPTIONS
+}
 
 
 def offered(to: Offer) -> tuple[str, ...]:
@@ -262,13 +286,15 @@ def offered(to: Offer) -> tuple[str, ...]:
     return tuple(option.name for option in RUN_OPTIONS if option.offers & to)
 
 
-def command_words(values: Mapping[str, Any], offers: Offer, more: Sequence[str] = ()) -> list[str]:
-    """Options as a command line writes them; those that have their default are left out.
+def command_words(
+    values: Mapping[str, Any], offers: Offer, more: Sequence[str] = ()
+) -> list[str]:
+    """Options as a command line writes them; those that have their default are left
+    out.
 
-    Args:
-        values: by name; a value of None is not known and left out.
-        offers: the command, which gets no options of others.
-        more: words that follow on that command line, whose options replace those of ``values``.
+    Args: values: by name; a value of None is not known and left out. offers: the
+        command, which gets no options of others. more: words that follow on that
+        command line, whose options replace those of ``values``.
     """
     words: list[str] = []
     for option in RUN_OPTIONS:
@@ -276,7 +302,9 @@ def command_words(values: Mapping[str, Any], offers: Offer, more: Sequence[str] 
         if option.flag is None or value is None or not option.offers & offers:
             continue
         if option.kind is Kind.SETTINGS:
-            changed = {name: text for name, text in value.items() if not _sets(more, name)}
+            changed = {
+                name: text for name, text in value.items() if not _sets(more, name)
+            }
             words += _words(option, option.flag, changed)
         elif not _replaced(option, more):
             words += _words(option, option.flag, value)
@@ -291,7 +319,11 @@ def _words(option: RunOption, flag: str, value: Any) -> list[str]:
     if option.kind in (Kind.TEXTS, Kind.CHOICES):
         return [word for text in value for word in (flag, text)]
     if option.kind is Kind.SETTINGS:
-        return [word for name, text in value.items() for word in (flag, f"{name}={text}")]
+        return [
+            word
+            for name, text in value.items()
+            for word in (flag, f"{name}={text}")
+        ]
     if option.kind is Kind.NAMES:
         return [flag, ",".join(value)]
     if option.kind is Kind.SECONDS and value % 1 == 0:
@@ -301,7 +333,9 @@ def _words(option: RunOption, flag: str, value: Any) -> list[str]:
 
 def _replaced(option: RunOption, more: Sequence[str]) -> bool:
     """True if ``more`` has the option or its opposite."""
-    opposites = [other.flag for other in RUN_OPTIONS if other.opposite == option.name]
+    opposites = [
+        other.flag for other in RUN_OPTIONS if other.opposite == option.name
+    ]
     return option.flag in more or any(flag in more for flag in opposites)
 
 

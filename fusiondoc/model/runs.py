@@ -1,6 +1,6 @@
-"""The part of the report model that is of a whole run: switches, coverage, passes, times, its ranks
-(which groups they share, where they differ and why, which of them is slowest), and how the log was read
-(lines by kind, what is missing).
+"""The part of the report model that is of a whole run: switches, coverage, passes,
+times, its ranks (which groups they share, where they differ and why, which of them
+is slowest), and how the log was read (lines by kind, what is missing).
 """
 
 from __future__ import annotations
@@ -15,20 +15,24 @@ from fusiondoc.model.own_fuser import OwnFuser
 
 @dataclass(frozen=True)
 class FuserState:
-    """The requested fuser and the one that worked: names of the registry, or "none"."""
+    """The requested fuser and the one that worked: names of the registry, or
+    "none"."""
 
     requested: str | None
     effective: str | None
     live: bool | None
-    """True if the effective fuser is the requested one and does something on this torch."""
+    """True if the effective fuser is the requested one and does something on this
+    torch."""
     why: str | None = None
     by_itself: OwnFuser | None = None
-    """What the program has without the switches of the run; None where that is the same, or not known."""
+    """What the program has without the switches of the run; None where that is the
+    same, or not known."""
 
 
 @dataclass(frozen=True)
 class KnobState:
-    """A knob: the requested value, the value read back after setting it, and whether it does anything."""
+    """A knob: the requested value, the value read back after setting it, and
+    whether it does anything."""
 
     name: str
     requested: str | None
@@ -59,8 +63,8 @@ class AnyFuser:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Operators in groups (``ops_fused``) against those plus the unfused ones that ran and that the fuser of
-    the run has a rule for (``ops_total``)."""
+    """Operators in groups (``ops_fused``) against those plus the unfused ones that
+    ran and that the fuser of the run has a rule for (``ops_total``)."""
 
     ops_fused: int
     ops_total: int | None
@@ -71,8 +75,13 @@ class Coverage:
 
     @property
     def is_known(self) -> bool:
-        """Whether the log shows every plan, so that the operators outside all groups are known."""
-        return (self.fraction, self.ops_total, self.any_fuser.ops_total) != (None, None, None)
+        """Whether the log shows every plan, so that the operators outside all
+        groups are known."""
+        return (self.fraction, self.ops_total, self.any_fuser.ops_total) != (
+            None,
+            None,
+            None,
+        )
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,8 @@ class Spread:
 
 @dataclass(frozen=True)
 class Iteration:
-    """One pass of ``diagnose``. ``stage`` is "profiling", "compiling" (a plan was made in it) or "steady"."""
+    """One pass of ``diagnose``. ``stage`` is "profiling", "compiling" (a plan was
+    made in it) or "steady"."""
 
     index: int
     phase: str
@@ -109,46 +119,63 @@ class Verification:
     max_abs: float | None
     """Largest difference; of the statistics where ``by`` is "statistics"."""
     max_rel: float | None
-    """Largest difference over the size that counts (probe/same_results.py); None for statistics."""
+    """Largest difference over the size that counts (probe/same_results.py); None
+    for statistics."""
     tolerance: float | None
     """What ``max_rel`` may be."""
     dtype_same: bool
     strides_same: bool
     by: str
-    """"value", or "statistics" where random numbers make the values differ by design; of ``fix`` also "same
-    draws": by value, in passes whose random numbers hang on the shape alone."""
+    """"value", or "statistics" where random numbers make the values differ by
+    design; of ``fix`` also "same draws": by value, in passes whose random numbers
+    hang on the shape alone."""
     detail: str | None = None
     random: tuple[str, ...] = ()
     """The random operators that drew numbers in this pass."""
     reference: str | None = None
-    """The type in which the eager pass ran once more because this result is off by more than its own type
-    allows: "float64". None where it is not, or where there was no such run."""
+    """The type in which the eager pass ran once more because this result is off by
+    more than its own type allows: "float64". None where it is not, or where there
+    was no such run."""
     eager_off: float | None = None
-    """Largest difference of eager from that run, as ``max_rel``; of whole numbers the share of other ones."""
+    """Largest difference of eager from that run, as ``max_rel``; of whole numbers
+    the share of other ones."""
     fused_off: float | None = None
     """The same of the fused result: ``same`` is judged by these two."""
     computed_in: str | None = None
-    """The least precise floating-point type that the eager pass computes in, looked at with the reference."""
+    """The least precise floating-point type that the eager pass computes in, looked
+    at with the reference."""
     no_float64: str | None = None
-    """Why a result that is off was held against a run in float32, or against eager alone."""
+    """Why a result that is off was held against a run in float32, or against eager
+    alone."""
 
     @property
     def judgement(self) -> str | None:
-        """What was judged how, of a result that is off by more than its own type allows."""
+        """What was judged how, of a result that is off by more than its own type
+        allows."""
         if self.reference is not None:
-            eager, fused = (_off(value, self.tolerance == 0) for value in (self.eager_off, self.fused_off))
+            eager, fused = (
+                _off(value, self.tolerance == 0)
+                for value in (self.eager_off, self.fused_off)
+            )
             how = f"eager itself is off by {eager} from {self.reference}, fused by {fused}"
             how += f" ({self.no_float64})" if self.no_float64 else ""
         elif self.no_float64 is not None:
             how = f"compared with eager alone: {self.no_float64}"
         else:
             return None
-        return f"within what {self.computed_in} rounds: {how}" if self.same and self.computed_in else how
+        return (
+            f"within what {self.computed_in} rounds: {how}"
+            if self.same and self.computed_in
+            else how
+        )
 
 
 def furthest_off(rows: Iterable[Verification]) -> Verification:
     """Of one result in several passes."""
-    return max(rows, key=lambda row: (not row.same, row.max_rel is None, row.max_rel or 0.0))
+    return max(
+        rows,
+        key=lambda row: (not row.same, row.max_rel is None, row.max_rel or 0.0),
+    )
 
 
 def _off(value: float | None, whole: bool) -> str:
@@ -163,7 +190,8 @@ class Peak:
 
     gb_per_s: float
     source: str
-    """"driver" (clock and bus width), "table" (by the GPU's name), "measured" (a large copy) or "given"."""
+    """"driver" (clock and bus width), "table" (by the GPU's name), "measured" (a
+    large copy) or "given"."""
 
 
 STEP = "step"
@@ -175,9 +203,11 @@ class Speed:
     """Time of one way to run the model, in a child without dumps and logs."""
 
     way: str
-    """"eager", or "fused"; "scripted" where there is no group, so that nothing is fused."""
+    """"eager", or "fused"; "scripted" where there is no group, so that nothing is
+    fused."""
     phase: str
-    """"forward", "forward+backward" or ``STEP``; in captures of before that, "backward" alone."""
+    """"forward", "forward+backward" or ``STEP``; in captures of before that,
+    "backward" alone."""
     inputs: int
     """Which of several input shapes, from 0."""
     ms: Spread
@@ -189,9 +219,11 @@ class Speed:
     memory_bytes: int | None = None
     """Peak of the allocated device memory in a pass."""
     warmup_ms: tuple[float, ...] = ()
-    """The passes before those that count, in order: profiling, compiling, the first steady ones."""
+    """The passes before those that count, in order: profiling, compiling, the first
+    steady ones."""
     ratio: Ratio | None = None
-    """Speed against eager, by the statistics of ``fusiondoc bench``; None for eager."""
+    """Speed against eager, by the statistics of ``fusiondoc bench``; None for
+    eager."""
 
 
 @dataclass(frozen=True)
@@ -202,19 +234,21 @@ class Time:
     share: float
     """Of the whole step, from 0 to 1."""
     could_save_ms: float | None = None
-    """The most that fusing it could save: its time less what moving the inputs and outputs of the group that
-    it would be in takes at the measured bandwidth. None where fusing is not the question, or the shapes are
-    not known."""
+    """The most that fusing it could save: its time less what moving the inputs and
+    outputs of the group that it would be in takes at the measured bandwidth. None
+    where fusing is not the question, or the shapes are not known."""
 
 
 GROUPS = "groups"
 FUSIBLE = "unfused operators that could fuse"
-"""Two parts of a step, as they are called; diagnosis/step_time.py has the others."""
+"""Two parts of a step, as they are called; diagnosis/step_time.py has the
+others."""
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Where the time of a step goes, by a run under torch's profiler without logs."""
+    """Where the time of a step goes, by a run under torch's profiler without
+    logs."""
 
     ms: float
     """Of a profiled step, from its begin to its end on host and device."""
@@ -235,11 +269,14 @@ class Steps:
     layers: tuple[Part, ...] = ()
     """Modules, longest first, as far as it is known which operator is of which."""
     unmatched_ms: float | None = None
-    """Of groups and of operators that could fuse, what could be tied to no row of this report."""
+    """Of groups and of operators that could fuse, what could be tied to no row of
+    this report."""
     hint: str | None = None
-    """What would help more than fusion, where most of the time is none of fusion's."""
+    """What would help more than fusion, where most of the time is none of
+    fusion's."""
     without_tf32: float | None = None
-    """Share of the step that float32 matrix products take, where TF32 would make them faster."""
+    """Share of the step that float32 matrix products take, where TF32 would make
+    them faster."""
     gb_per_s: float | None = None
     """The memory bandwidth that ``could_save_ms`` was worked out with."""
     at_bandwidth: AtBandwidth | None = None
@@ -250,7 +287,8 @@ class Steps:
 
 
 NO_BACKWARD = "it is of a backward pass, and this run had none"
-"""Why every expectation on backward passes is broken at once; reports say it once."""
+"""Why every expectation on backward passes is broken at once; reports say it
+once."""
 
 
 @dataclass(frozen=True)
@@ -262,7 +300,8 @@ class Suppressed:
     message: str
     source: str | None
     by: str
-    """What suppresses it: ``config`` and the entry of ``ignore``, or the comment's ``file:line``."""
+    """What suppresses it: ``config`` and the entry of ``ignore``, or the comment's
+    ``file:line``."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +313,8 @@ class Expectation:
     expected: str
     found: str
     why: str | None
-    """What parts the two: the nearest group, and where the operators went that it lacks."""
+    """What parts the two: the nearest group, and where the operators went that it
+    lacks."""
     file: str
     """The file of expectations."""
     line: int | None
@@ -282,23 +322,28 @@ class Expectation:
     groups: tuple[str, ...] = ()
     """Ids of the groups that fulfil it."""
     note: str | None = None
-    """What is not as the file has it and breaks nothing: another name, more of the same."""
+    """What is not as the file has it and breaks nothing: another name, more of the
+    same."""
     source: str | None = None
-    """Where it is broken: ``file:line`` of the program that causes it; None where nothing tells."""
+    """Where it is broken: ``file:line`` of the program that causes it; None where
+    nothing tells."""
     code: str | None = None
-    """Of the finding that it is about, where it is not in the file: that the fuser is off."""
+    """Of the finding that it is about, where it is not in the file: that the fuser
+    is off."""
 
 
 @dataclass(frozen=True)
 class RankFacts:
-    """What is known of a rank besides its log; None and empty where nothing tells."""
+    """What is known of a rank besides its log; None and empty where nothing
+    tells."""
 
     rank: int
     host: str | None = None
     torch: str | None = None
     gpu: str | None = None
     ended: str | None = None
-    """How its process ended, such as "died of SIGKILL"; None where nothing tells."""
+    """How its process ended, such as "died of SIGKILL"; None where nothing
+    tells."""
     failed: bool = False
     """It ended by itself, and not well."""
     where: str | None = None
@@ -306,7 +351,8 @@ class RankFacts:
     restarts: int = 0
     """How often the launcher had started it again."""
     step_ms: tuple[float, ...] = ()
-    """From step to step (or of each pass), those after the compiling ones, in milliseconds."""
+    """From step to step (or of each pass), those after the compiling ones, in
+    milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -314,8 +360,8 @@ class RankTold:
     """How the ranks of a run are known, and what is known of each."""
 
     known_by: str
-    """"launcher", "files" (their names), "prefixes" (of the lines), "order" (of tags that name no rank) or
-    "devices" (nothing else tells processes apart)."""
+    """"launcher", "files" (their names), "prefixes" (of the lines), "order" (of
+    tags that name no rank) or "devices" (nothing else tells processes apart)."""
     expected: int | None = None
     """How many ranks the launcher started or was to start."""
     ranks: tuple[RankFacts, ...] = ()
@@ -342,15 +388,16 @@ class RankRow:
     fallbacks: int
     kernels: int
     kernel_ms: float | None
-    """Sum over its kernels of median time and launches, in milliseconds; None without times."""
+    """Sum over its kernels of median time and launches, in milliseconds; None
+    without times."""
     step_ms: float | None
     """Median step, in milliseconds."""
 
 
 @dataclass(frozen=True)
 class SharedGroup:
-    """Groups of several ranks that are equal: kind, phase, operators, lines and types but for the device's
-    number."""
+    """Groups of several ranks that are equal: kind, phase, operators, lines and
+    types but for the device's number."""
 
     groups: tuple[str, ...]
     """Their ids, one a rank."""
@@ -375,7 +422,8 @@ class RankDifference:
 
 @dataclass(frozen=True)
 class SlowRank:
-    """The slowest rank of a kernel, or of a step, against the median of the others."""
+    """The slowest rank of a kernel, or of a step, against the median of the
+    others."""
 
     what: str
     """The kernel's name, or "step"."""
@@ -401,7 +449,8 @@ class Ranks:
     differences: tuple[RankDifference, ...]
     slowest_step: SlowRank | None
     slowest_kernels: tuple[SlowRank, ...]
-    """Of each kernel that several ranks have, the one with most to gain first; at most 50."""
+    """Of each kernel that several ranks have, the one with most to gain first; at
+    most 50."""
     differences_left_out: int = 0
     """Those beyond the first 100."""
 
@@ -445,7 +494,8 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class ParseStats:
-    """How the log was read: ``recognised`` lines a parser consumed, ``user_output`` lines of the program."""
+    """How the log was read: ``recognised`` lines a parser consumed, ``user_output``
+    lines of the program."""
 
     lines: int
     recognised: int

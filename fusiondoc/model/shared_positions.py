@@ -9,9 +9,9 @@ from fusiondoc.model.source import file_of, from_package, last_name
 
 
 class SharedPositions:
-    """Positions in the source as all ranks of a run have them: machines can keep one program in folders of
-    their own. A file is known by its name alone, unless a rank has two of that name; one of a package from
-    the package's name on.
+    """Positions in the source as all ranks of a run have them: machines can keep
+    one program in folders of their own. A file is known by its name alone, unless a
+    rank has two of that name; one of a package from the package's name on.
 
     ``sources``: a rank, and a position of it.
     """
@@ -22,7 +22,10 @@ class SharedPositions:
         """Names that files of one rank share."""
         for rank, source in sources:
             file = file_of(source)
-            if file is not None and named.setdefault((rank, last_name(file)), file) != file:
+            if (
+                file is not None
+                and named.setdefault((rank, last_name(file)), file) != file
+            ):
                 self._several.add(last_name(file))
 
     def of(self, source: str | None) -> str | None:
@@ -36,11 +39,18 @@ class SharedPositions:
         return short
 
 
-def shared_positions(groups: Sequence[Group], unfused: Sequence[Unfused]) -> SharedPositions:
-    """The positions in the source that rows of a report name, as all ranks have them."""
+def shared_positions(
+    groups: Sequence[Group], unfused: Sequence[Unfused]
+) -> SharedPositions:
+    """The positions in the source that rows of a report name, as all ranks have
+    them."""
     return SharedPositions(
         [
-            *((group.rank, node.source) for group in groups for node in group.nodes),
+            *(
+                (group.rank, node.source)
+                for group in groups
+                for node in group.nodes
+            ),
             *((row.rank, row.source) for row in unfused),
         ]
     )

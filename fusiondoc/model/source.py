@@ -1,6 +1,6 @@
-"""What a report is of (its target, what was requested, the texts that it refers to), and positions in its
-source as logs and reports write them (``file:line`` or ``file:line:column``): which of them are the user's
-own lines.
+"""What a report is of (its target, what was requested, the texts that it refers
+to), and positions in its source as logs and reports write them (``file:line`` or
+``file:line:column``): which of them are the user's own lines.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from fusiondoc.model.typed_fields import as_json
 from fusiondoc.numbers import whole_number
 
 MOST_EVIDENCE = 200
-"""Lines of evidence of one row that a report shows; the others are counted (``evidence_left_out``)."""
+"""Lines of evidence of one row that a report shows; the others are counted
+(``evidence_left_out``)."""
 
 
 _WRITTEN = re.compile(r"(.+?):([0-9]{1,9})(?::([0-9]{1,9}))?\Z", re.DOTALL)
@@ -27,12 +28,14 @@ PACKAGES = (
     r"(?:torch(?:vision|audio|text)?|transformers|timm|diffusers|accelerate|lightning(?:_fabric)?"
     r"|pytorch_lightning|deepspeed|apex|xformers|fairseq2?|monai|kornia|torch_geometric|einops)"
 )
-"""Packages whose files are known wherever they are installed (``pip install --target``), as a pattern."""
+"""Packages whose files are known wherever they are installed (``pip install
+--target``), as a pattern."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where something stands in a source file. Reports hold it as text; ``parse`` reads that text."""
+    """Where something stands in a source file. Reports hold it as text; ``parse``
+    reads that text."""
 
     file: str
     """As printed. TorchScript has ``<string>`` for the formulas of its autodiff
@@ -51,7 +54,9 @@ class Source:
         return _parsed(text) if text else None
 
     def __str__(self) -> str:
-        return self.at_line if self.column is None else f"{self.at_line}:{self.column}"
+        return (
+            self.at_line if self.column is None else f"{self.at_line}:{self.column}"
+        )
 
     @property
     def at_line(self) -> str:
@@ -71,11 +76,16 @@ def _parsed(text: str) -> Source | None:
         return None
     file, line, column = found.groups()
     number = whole_number(line)
-    return None if number is None else Source(file, number, None if column is None else whole_number(column))
+    return (
+        None
+        if number is None
+        else Source(file, number, None if column is None else whole_number(column))
+    )
 
 
 def file_of(text: str | None) -> str | None:
-    """The file of the position that a text names, as ``Source.parse`` would; a report asks for each row."""
+    """The file of the position that a text names, as ``Source.parse`` would; a
+    report asks for each row."""
     found = _WRITTEN.match(text) if text else None
     return found[1] if found is not None else None
 
@@ -84,7 +94,8 @@ _INSTALLED = re.compile(r".*(?:^|[/\\])(?:site|dist)-packages[/\\](?=.)", re.DOT
 
 
 def without_packages(source: str) -> str:
-    """A file of an installed package from the package's name on: ``torch/nn/functional.py:1``."""
+    """A file of an installed package from the package's name on:
+    ``torch/nn/functional.py:1``."""
     found = _INSTALLED.match(source)  # not sub, which looks from every place on
     return source[found.end() :] if found else source
 
@@ -93,20 +104,24 @@ _KNOWN = re.compile(rf".*[/\\](?={PACKAGES}[/\\])", re.DOTALL)
 
 
 def from_package(source: str) -> str:
-    """As ``without_packages``; a file of a well-known package also where it is installed elsewhere."""
+    """As ``without_packages``; a file of a well-known package also where it is
+    installed elsewhere."""
     short = without_packages(source)
     found = _KNOWN.match(source) if short == source else None
     return short if found is None else source[found.end() :]
 
 
 def path_ends_with(path: str, end: str) -> bool:
-    """Whether the last parts of a path are those of ``end``, whatever separates them."""
+    """Whether the last parts of a path are those of ``end``, whatever separates
+    them."""
     parts, last = _parts(path), _parts(end)
     return bool(last) and parts[-len(last) :] == last
 
 
 def _parts(path: str) -> list[str]:
-    return [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
+    return [
+        part for part in path.replace("\\", "/").split("/") if part not in ("", ".")
+    ]
 
 
 def last_name(path: str) -> str:
@@ -120,18 +135,23 @@ _LIBRARY = re.compile(
 )
 
 SourceMap = Mapping[str, tuple[str, ...]]
-"""``op|source`` -> ``file:line`` of each call of the user's that leads there, as the probe found them in the
-un-inlined graph; ``|source`` for all operators there, without its column for graphs of AOTAutograd."""
+"""``op|source`` -> ``file:line`` of each call of the user's that leads there, as
+the probe found them in the un-inlined graph; ``|source`` for all operators there,
+without its column for graphs of AOTAutograd."""
 
 
 def user_line(source: str) -> str | None:
-    """``file:line`` if the range is in the user's own files; None for torch's own and for autodiff
-    formulas."""
+    """``file:line`` if the range is in the user's own files; None for torch's own
+    and for autodiff formulas."""
     found = _WRITTEN.match(source)
     if found is None:
         return None
     file, line, column = found.groups()
-    return None if column is None or is_of_library(file) else f"{file}:{whole_number(line)}"
+    return (
+        None
+        if column is None or is_of_library(file)
+        else f"{file}:{whole_number(line)}"
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -141,7 +161,8 @@ def is_of_library(file: str) -> bool:
 
 
 def users_lines(op: str, source: str | None, known: SourceMap) -> tuple[str, ...]:
-    """The lines of the user's program that an operator may come from: all that call the line of a package."""
+    """The lines of the user's program that an operator may come from: all that call
+    the line of a package."""
     if source is None:
         return ()
     line = user_line(source)
@@ -155,7 +176,8 @@ def users_lines(op: str, source: str | None, known: SourceMap) -> tuple[str, ...
 
 
 def user_source(op: str, source: str | None, known: SourceMap) -> str | None:
-    """The line of the user's program an operator comes from, where that is known."""
+    """The line of the user's program an operator comes from, where that is
+    known."""
     lines = users_lines(op, source, known)
     return lines[0] if len(lines) == 1 else None
 
@@ -168,19 +190,25 @@ class OptionInWords(NamedTuple):
 
 
 def in_words(value: object) -> str | None:
-    """The value of an option or of a fact on a machine; None for what is not set."""
+    """The value of an option or of a fact on a machine; None for what is not
+    set."""
     if value is None or value in ((), [], {}):
         return None
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
         return " ".join(f"{name}={element}" for name, element in value.items())
-    return " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    return (
+        " ".join(map(str, value))
+        if isinstance(value, (list, tuple))
+        else str(value)
+    )
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a run as a capture keeps them; ``RunRequest`` says what each means. None: not known."""
+    """The options of a run as a capture keeps them; ``RunRequest`` says what each
+    means. None: not known."""
 
     fuser: str | None = None
     frontend: str | None = None
@@ -193,7 +221,9 @@ class Options:
     step_function: str | None = None
     inputs: tuple[str, ...] = ()
     device: str | None = None
-    seed: int | None = field(default=None, metadata={"unsigned": True})  # as torch.manual_seed takes them
+    seed: int | None = field(
+        default=None, metadata={"unsigned": True}
+    )  # as torch.manual_seed takes them
     timeout: float | None = None
     knobs: Mapping[str, str] = field(default_factory=dict)
     dumps: tuple[str, ...] = ()
@@ -218,8 +248,12 @@ class Options:
     def values_in_words(self) -> tuple[OptionInWords, ...]:
         """The options that are set, in the order of the fields."""
         named = ((field.name, getattr(self, field.name)) for field in fields(self))
-        texts = ((name, in_words(value)) for name, value in named if value is not False)
-        return tuple(OptionInWords(name, text) for name, text in texts if text is not None)
+        texts = (
+            (name, in_words(value)) for name, value in named if value is not False
+        )
+        return tuple(
+            OptionInWords(name, text) for name, text in texts if text is not None
+        )
 
 
 @dataclass(frozen=True)
@@ -229,7 +263,8 @@ class Target:
     name: str | None = None
     """As the user named it; of logs the first three."""
     frozen: str | None = None
-    """Who froze the module: "fusiondoc" or "program"; None if nobody did, or nothing tells."""
+    """Who froze the module: "fusiondoc" or "program"; None if nobody did, or
+    nothing tells."""
     command: tuple[str, ...] = ()
     """The command line of fusiondoc."""
     options: Options | None = None
@@ -245,8 +280,8 @@ class Target:
     logs_in: str | None = field(default=None, metadata={"json": False})
     """The folder that holds all of these and no others, where they are several."""
     model: str | None = None
-    """Which model it is of, for reports of many runs: the label that was given, else where it is in its
-    project; None where the capture does not tell."""
+    """Which model it is of, for reports of many runs: the label that was given,
+    else where it is in its project; None where the capture does not tell."""
 
     @property
     def of_capture(self) -> bool:
@@ -258,11 +293,16 @@ class Texts(Protocol):
     """Texts that a report refers to and does not hold, read on demand."""
 
     def source(self, file: str) -> str | None:
-        """The program's own source file, by its name in the log; None if it is not at hand."""
+        """The program's own source file, by its name in the log; None if it is not
+        at hand."""
 
     def is_elsewhere(self, file: str) -> bool:
-        """Whether the file is on this machine, and not read as it is of another project."""
+        """Whether the file is on this machine, and not read as it is of another
+        project."""
 
-    def log(self, lines: Iterable[Evidence], graphs: Iterable[Evidence]) -> Mapping[Evidence, str]:
-        """Lines of the log, and graphs that begin on a line of it, without what torch and launchers put
-        before each line; what cannot be read again is missing."""
+    def log(
+        self, lines: Iterable[Evidence], graphs: Iterable[Evidence]
+    ) -> Mapping[Evidence, str]:
+        """Lines of the log, and graphs that begin on a line of it, without what
+        torch and launchers put before each line; what cannot be read again is
+        missing."""

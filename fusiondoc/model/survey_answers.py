@@ -1,5 +1,5 @@
-"""What ``fusiondoc survey`` found, as ``fusiondoc.survey/1`` has it: a row for each run, and the answers; and
-what of a saved report it reads for that."""
+"""What ``fusiondoc survey`` found, as ``fusiondoc.survey/1`` has it: a row for each
+run, and the answers; and what of a saved report it reads for that."""
 
 from __future__ import annotations
 
@@ -11,9 +11,20 @@ from fusiondoc.model.groups import OpNode
 
 SCHEMA = "fusiondoc.survey/1"
 
-DIMENSIONS = ("torch", "cuda", "driver", "gpu", "fusiondoc", "settings", "commit", "lines", "date")
-"""What a group can have gone with: of two that explain a loss alike the first is named first. ``lines`` is
-the program itself, recognised by its lines; ``date`` is a day on which nothing changed that runs record."""
+DIMENSIONS = (
+    "torch",
+    "cuda",
+    "driver",
+    "gpu",
+    "fusiondoc",
+    "settings",
+    "commit",
+    "lines",
+    "date",
+)
+"""What a group can have gone with: of two that explain a loss alike the first is
+named first. ``lines`` is the program itself, recognised by its lines; ``date`` is a
+day on which nothing changed that runs record."""
 
 NAMES: Mapping[str, str] = {
     **{name: name for name in DIMENSIONS},
@@ -28,7 +39,8 @@ MOST_SLOWEST = 20
 
 
 def is_since(day: str | None, since: str | None) -> bool:
-    """Whether a day (``YYYY-MM-DD``) is ``since`` or later; any day if ``since`` is None."""
+    """Whether a day (``YYYY-MM-DD``) is ``since`` or later; any day if ``since`` is
+    None."""
     return since is None or (day is not None and day >= since)
 
 
@@ -43,12 +55,12 @@ class RunRow:
     digest: str
     """Of its content, unpacked (BLAKE2b of 128 bits)."""
     model: str | None
-    """Which model it is: what ``--model-from`` takes from its path, else the label of its capture, else its
-    project and path with what is run of it; of a bare log the folders below what was named, days left out;
-    null without any."""
+    """Which model it is: what ``--model-from`` takes from its path, else the label
+    of its capture, else its project and path with what is run of it; of a bare log
+    the folders below what was named, days left out; null without any."""
     date: str | None
-    """Day of the run: of its capture (its folder's name, else when it was made), else one that its path
-    names."""
+    """Day of the run: of its capture (its folder's name, else when it was made),
+    else one that its path names."""
     torch: str | None
     cuda: str | None
     gpu: str | None
@@ -85,7 +97,8 @@ class RunRow:
 
 @dataclass(frozen=True)
 class GroupShare:
-    """Groups of the same model, phase, operators and lines (file names without folders)."""
+    """Groups of the same model, phase, operators and lines (file names without
+    folders)."""
 
     id: str
     model: str | None
@@ -106,17 +119,19 @@ class GroupShare:
 
 @dataclass(frozen=True)
 class Gone:
-    """A loss: from some day on a smaller share of the runs of a model has a group, or so many instances of
-    it, and the last runs still lack it. Groups that were lost at one time by one cause are one loss. Groups
-    at other lines, in larger groups, or split into groups with all their operators are not lost."""
+    """A loss: from some day on a smaller share of the runs of a model has a group,
+    or so many instances of it, and the last runs still lack it. Groups that were
+    lost at one time by one cause are one loss. Groups at other lines, in larger
+    groups, or split into groups with all their operators are not lost."""
 
     group: str
     """Id in ``groups``; of several the first."""
     text: str
     model: str | None
     by: str
-    """What explains best which runs lack it: "torch", "cuda", "driver", "gpu", "fusiondoc", "settings" (those
-    of the fuser), "commit", "lines" (the program has other lines) or "date" (nothing that runs record)."""
+    """What explains best which runs lack it: "torch", "cuda", "driver", "gpu",
+    "fusiondoc", "settings" (those of the fuser), "commit", "lines" (the program has
+    other lines) or "date" (nothing that runs record)."""
     last: str
     """The last value with it; of what has no order all of them."""
     since: str
@@ -126,14 +141,16 @@ class Gone:
     runs_before: int
     runs_since: int
     why: tuple[str, ...] = ()
-    """Why its operators are in no group in runs without it, most frequent first: ``FD211 in 12 runs``."""
+    """Why its operators are in no group in runs without it, most frequent first:
+    ``FD211 in 12 runs``."""
     groups: tuple[str, ...] = ()
     """Ids of all groups that were lost."""
     texts: tuple[str, ...] = ()
     share_since: float = 0.0
     """Of the runs of the scope after the loss."""
     instances: int = 1
-    """More than 1: runs after it have fewer instances than that, and may have some."""
+    """More than 1: runs after it have fewer instances than that, and may have
+    some."""
     date: str | None = None
     """Day of the first run without it; null if the runs have no dates."""
     date_from: str | None = None
@@ -144,7 +161,8 @@ class Gone:
     scope: str | None = None
     """The runs that lost it, if not all: ``GPU NVIDIA H200``."""
     together: tuple[str, ...] = ()
-    """What changed with the cause and explains the loss as well: ``CUDA 11.8 to 12.1``."""
+    """What changed with the cause and explains the loss as well: ``CUDA 11.8 to
+    12.1``."""
 
 
 @dataclass(frozen=True)
@@ -157,16 +175,19 @@ class ReasonShare:
     runs: int
     nodes: int
     bytes: int
-    """Memory traffic of their results, written and read again, in bytes; 0 where no log tells."""
+    """Memory traffic of their results, written and read again, in bytes; 0 where no
+    log tells."""
     ms: float
-    """What they take of profiled steps, in milliseconds; 0 where nothing was profiled."""
+    """What they take of profiled steps, in milliseconds; 0 where nothing was
+    profiled."""
     keeps_out: int
     """Operators that are in no group because of them."""
 
 
 @dataclass(frozen=True)
 class Outlier:
-    """A kernel of one run that is much slower than in the other runs of its model and GPU."""
+    """A kernel of one run that is much slower than in the other runs of its model
+    and GPU."""
 
     run: str
     kernel: str
@@ -199,14 +220,17 @@ class Duplicate:
 
 @dataclass(frozen=True)
 class Work:
-    """How the survey was made; everything else is the same for any engine and any order."""
+    """How the survey was made; everything else is the same for any engine and any
+    order."""
 
     engine: str
     workers: int | None
-    """Processes of the local engine, CPUs of a Ray cluster; of Dask the workers that read anything."""
+    """Processes of the local engine, CPUs of a Ray cluster; of Dask the workers
+    that read anything."""
     seconds: float
     lost_workers: int
-    """Workers that died; what they had was read again by others, or is in ``unreadable``."""
+    """Workers that died; what they had was read again by others, or is in
+    ``unreadable``."""
 
 
 @dataclass(frozen=True)
@@ -226,14 +250,15 @@ class Survey:
     """Files that are neither reports nor logs by their names."""
     work: Work
     moved: int = 0
-    """Groups that were at several lines in turn, as their programs changed; that is no loss."""
+    """Groups that were at several lines in turn, as their programs changed; that is
+    no loss."""
     since: str | None = None
     """``gone`` and ``outliers`` are those of this day and later; null: all."""
     schema: str = field(default=SCHEMA)
 
     def counts(self, row: RunRow) -> bool:
-        """Whether a run is of the day ``since`` or later. With ``since`` a run without a date does not
-        count."""
+        """Whether a run is of the day ``since`` or later. With ``since`` a run
+        without a date does not count."""
         return is_since(row.date, self.since)
 
     @property
@@ -244,14 +269,20 @@ class Survey:
     @property
     def models(self) -> tuple[str | None, ...]:
         """Their models, each once, in order."""
-        return tuple(sorted({row.model for row in self.runs}, key=lambda model: (model is None, model or "")))
+        return tuple(
+            sorted(
+                {row.model for row in self.runs},
+                key=lambda model: (model is None, model or ""),
+            )
+        )
 
 
 @dataclass(frozen=True)
 class SavedGroup:
-    """A group in a saved report; its instances count, whatever they hold. These classes have of a report what
-    a survey takes, under the names of the report model, so that both are read alike; whole reports take ten
-    times as long to read."""
+    """A group in a saved report; its instances count, whatever they hold. These
+    classes have of a report what a survey takes, under the names of the report
+    model, so that both are read alike; whole reports take ten times as long to
+    read."""
 
     kind: str
     phase: str | None
@@ -320,7 +351,8 @@ class SavedFallbacks:
 
 @dataclass(frozen=True)
 class SavedFinding:
-    """A finding counts by its severity; its code may say that the run ended early."""
+    """A finding counts by its severity; its code may say that the run ended
+    early."""
 
     severity: str
     code: str = ""

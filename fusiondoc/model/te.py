@@ -1,5 +1,5 @@
-"""What Transformer Engine planned: its fusers, their plans and what their operators take; and the finding
-codes on it, of which ``codes.py`` makes codes."""
+"""What Transformer Engine planned: its fusers, their plans and what their operators
+take; and the finding codes on it, of which ``codes.py`` makes codes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from fusiondoc.model.source import last_name
 
 @dataclass(frozen=True)
 class TeTime:
-    """An operator of a plan on the GPU, in one call: kernels, copies and fills, and microseconds, as planned
-    and (``alone_``) of its basic operators when every fusion is left out. From torch's profiler."""
+    """An operator of a plan on the GPU, in one call: kernels, copies and fills, and
+    microseconds, as planned and (``alone_``) of its basic operators when every
+    fusion is left out. From torch's profiler."""
 
     kernels: int
     copies: int
@@ -37,19 +38,22 @@ class TeStep:
 
 @dataclass(frozen=True)
 class TePlan:
-    """What a fuser planned under a recipe, in training (gradients on) or inference."""
+    """What a fuser planned under a recipe, in training (gradients on) or
+    inference."""
 
     recipe: str | None
     training: bool
     calls: int | None
     forward: tuple[TeStep, ...]
     backward: tuple[TeStep, ...]
-    """In the order of the forward pass; of training only, from the first operator that needs gradients."""
+    """In the order of the forward pass; of training only, from the first operator
+    that needs gradients."""
 
 
 @dataclass(frozen=True)
 class TeOperator:
-    """A basic operator: its class, its path in the model and the line that makes it."""
+    """A basic operator: its class, its path in the model and the line that makes
+    it."""
 
     op: str
     path: str | None
@@ -61,14 +65,16 @@ class TeFuser:
     """A run of operators that are fused among themselves, and with nothing else."""
 
     layer: str | None
-    """The sequence that it belongs to; None for operators that were called by themselves."""
+    """The sequence that it belongs to; None for operators that were called by
+    themselves."""
     operators: tuple[TeOperator, ...]
     plans: tuple[TePlan, ...]
 
 
 @dataclass(frozen=True)
 class TeSplit:
-    """A module that is no operator of te.ops, and separates the operators around it."""
+    """A module that is no operator of te.ops, and separates the operators around
+    it."""
 
     module: str
     path: str | None
@@ -81,7 +87,8 @@ class TeSplit:
 
     @property
     def place(self) -> str:
-        """``seq.2``; ``2 in the sequence of train.py:12`` where that is no part of a model that is known."""
+        """``seq.2``; ``2 in the sequence of train.py:12`` where that is no part of
+        a model that is known."""
         line = last_name(self.source or "")
         inside = f" in the sequence of {line}" if line and not self.layer else ""
         return (self.path or self.layer or "?") + inside
@@ -89,7 +96,8 @@ class TeSplit:
 
 @dataclass(frozen=True)
 class TePass:
-    """Kernels and microseconds on the GPU of a whole pass, as planned (``fused``) or without any fusion."""
+    """Kernels and microseconds on the GPU of a whole pass, as planned (``fused``)
+    or without any fusion."""
 
     recipe: str | None
     training: bool
@@ -114,24 +122,55 @@ class TeReport:
     @property
     def in_words(self) -> str:
         """``Transformer Engine 2.20.2``, and whether it only planned."""
-        planned = "" if self.ran or not self.fusers else ", planned on the CPU: a plan, not a run"
+        planned = (
+            ""
+            if self.ran or not self.fusers
+            else ", planned on the CPU: a plan, not a run"
+        )
         return f"Transformer Engine {self.version or 'of unknown version'}{planned}"
 
 
 OF_TE: tuple[tuple[str, str, str, Remedy | None], ...] = (
-    ("FD111", "warning", "No operator of Transformer Engine's te.ops was called", None),
-    ("FD112", "note", "Transformer Engine planned on the CPU: a plan, not a run", None),
+    (
+        "FD111",
+        "warning",
+        "No operator of Transformer Engine's te.ops was called",
+        None,
+    ),
+    (
+        "FD112",
+        "note",
+        "Transformer Engine planned on the CPU: a plan, not a run",
+        None,
+    ),
     ("FD113", "warning", "A module splits a te.ops.Sequential", None),
     ("FD114", "note", "ForwardLinearBiasActivation holds no activation", None),
-    ("FD115", "note", "Transformer Engine plans differently by recipe or mode", None),
-    ("FD116", "warning", "Transformer Engine's plan and the table of rules differ", None),
+    (
+        "FD115",
+        "note",
+        "Transformer Engine plans differently by recipe or mode",
+        None,
+    ),
+    (
+        "FD116",
+        "warning",
+        "Transformer Engine's plan and the table of rules differ",
+        None,
+    ),
     ("FD117", "note", "The program registered fusions of its own", None),
-    ("FD118", "warning", "Transformer Engine keeps a plan that was made for other weights", None),
+    (
+        "FD118",
+        "warning",
+        "Transformer Engine keeps a plan that was made for other weights",
+        None,
+    ),
     (
         "FD241",
         "warning",
         "Transformer Engine fuses it in float16 and bfloat16 only",
-        Remedy("Make the operator in bfloat16: te.ops.Linear(..., dtype=torch.bfloat16)."),
+        Remedy(
+            "Make the operator in bfloat16: te.ops.Linear(..., dtype=torch.bfloat16)."
+        ),
     ),
     (
         "FD242",
@@ -154,13 +193,17 @@ OF_TE: tuple[tuple[str, str, str, Remedy | None], ...] = (
         "FD244",
         "note",
         "Transformer Engine fuses it only under another recipe",
-        Remedy("It is fused where the gradient is quantized: run under a recipe, such as --recipe delayed."),
+        Remedy(
+            "It is fused where the gradient is quantized: run under a recipe, such as --recipe delayed."
+        ),
     ),
     (
         "FD245",
         "note",
         "Transformer Engine finds no operators next to it to fuse it with",
-        Remedy("Put the operators that the rule names next to each other, if the model allows it."),
+        Remedy(
+            "Put the operators that the rule names next to each other, if the model allows it."
+        ),
     ),
     (
         "FD246",
@@ -192,7 +235,9 @@ OF_TE: tuple[tuple[str, str, str, Remedy | None], ...] = (
         "FD249",
         "note",
         "Transformer Engine left it basic although the rules take it",
-        Remedy("Report it with fusiondoc bundle: the table of rules may be wrong for this version."),
+        Remedy(
+            "Report it with fusiondoc bundle: the table of rules may be wrong for this version."
+        ),
     ),
 )
 """Code, severity, title, and remedy, where one answer fits every case."""

@@ -1,7 +1,9 @@
-"""JSON into frozen dataclasses by the types of their fields; and those types as objects.
+"""JSON into frozen dataclasses by the types of their fields; and those types as
+objects.
 
-A value of another type than its field is left out: a capture may be cut off, written by another version or
-edited by hand, and no value of it may end in a traceback.
+A value of another type than its field is left out: a capture may be cut off,
+written by another version or edited by hand, and no value of it may end in a
+traceback.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from fusiondoc.numbers import LARGEST, is_figure
 
 @cache
 def field_types(kind: type) -> Mapping[str, Any]:
-    """Field name -> its type as an object: ``str | None``, ``tuple[int, ...]``, a class.
+    """Field name -> its type as an object: ``str | None``, ``tuple[int, ...]``, a
+    class.
 
     Raises:
         NameError: an annotation names what its module does not have at run time.
@@ -43,8 +46,8 @@ def is_union(kind: Any) -> bool:
 
 
 def variants(kind: Any) -> Mapping[str, type]:
-    """The dataclasses of a union by their field ``kind``, which has one value in each; empty for a union of
-    one type and None."""
+    """The dataclasses of a union by their field ``kind``, which has one value in
+    each; empty for a union of one type and None."""
     parts = [part for part in get_args(kind) if part is not type(None)]
     if len(parts) < 2:
         return {}
@@ -57,7 +60,8 @@ def property_type(kind: type, name: str) -> Any:
 
 
 MOST_VALUES = 8_000_000
-"""Of a JSON document of others: in memory each may take thirty times its place in the file."""
+"""Of a JSON document of others: in memory each may take thirty times its place in
+the file."""
 
 
 def json_within(data: bytes, most: int = MOST_VALUES) -> Any:
@@ -73,12 +77,16 @@ def json_within(data: bytes, most: int = MOST_VALUES) -> Any:
 
 
 def sound(value: Any) -> Any:
-    """What ``json.loads`` made, without what no JSON may hold or no encoding can write: infinities are
-    None, halves of surrogate pairs question marks."""
+    """What ``json.loads`` made, without what no JSON may hold or no encoding can
+    write: infinities are None, halves of surrogate pairs question marks."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+        return (
+            value
+            if value.isascii()
+            else value.encode("utf-8", "replace").decode("utf-8")
+        )
     if isinstance(value, list):
         return [sound(element) for element in value]
     if isinstance(value, dict):
@@ -94,8 +102,8 @@ class Damaged(ValueError):
 
 
 def read_object(kind: type[T], data: object) -> T | None:
-    """``data`` as a ``kind``; None if it is no object, or lacks a field that has no default and cannot be
-    None. Keys that ``kind`` does not have are left out."""
+    """``data`` as a ``kind``; None if it is no object, or lacks a field that has no
+    default and cannot be None. Keys that ``kind`` does not have are left out."""
     try:
         made: T = _object(kind, data)
     except Damaged:
@@ -129,7 +137,8 @@ def _object(kind: Any, data: object) -> Any:
 
 
 def _of_field(field: Any, hint: Any, value: Any) -> Any:
-    """Metadata ``unsigned`` of a field allows whole numbers of 64 bits without a sign too."""
+    """Metadata ``unsigned`` of a field allows whole numbers of 64 bits without a
+    sign too."""
     unsigned = bool(field.metadata.get("unsigned")) and type(value) is int
     if unsigned and LARGEST <= value < 2 * LARGEST:
         return value
@@ -150,7 +159,9 @@ def _value(kind: Any, value: Any) -> Any:
     if type(None) in inside:
         return None if value is None else _value(_but_none(inside), value)
     if origin is tuple:
-        return tuple(_values(inside[0], value if isinstance(value, list) else _damaged()))
+        return tuple(
+            _values(inside[0], value if isinstance(value, list) else _damaged())
+        )
     if origin is AnyMapping:
         return _mapping(inside[1], value)
     if is_dataclass(kind):
@@ -165,7 +176,9 @@ def _value(kind: Any, value: Any) -> Any:
 
 
 def _but_none(inside: tuple[Any, ...]) -> Any:
-    return functools.reduce(operator.or_, (member for member in inside if member is not type(None)))
+    return functools.reduce(
+        operator.or_, (member for member in inside if member is not type(None))
+    )
 
 
 def _values(kind: Any, values: list[Any]) -> list[Any]:
@@ -199,7 +212,8 @@ def _member(kind: type[Enum], value: Any) -> Enum:
 
 
 def _finite(value: float) -> float:
-    """A report has no infinity: JSON knows none, and a difference that overflows is one no number tells."""
+    """A report has no infinity: JSON knows none, and a difference that overflows is
+    one no number tells."""
     try:
         number = float(value)
     except OverflowError:
@@ -214,7 +228,10 @@ def _damaged() -> Any:
 def as_json(value: Any) -> Any:
     """A record as JSON takes it: the other way round."""
     if is_dataclass(value):
-        return {field.name: as_json(getattr(value, field.name)) for field in fields(value)}
+        return {
+            field.name: as_json(getattr(value, field.name))
+            for field in fields(value)
+        }
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, (tuple, list)):

@@ -8,12 +8,13 @@ from typing import Literal, NamedTuple
 
 
 class Kind(Flag):
-    """The effect of an operator on its tensors; several flags where its overloads differ, or where the effect
-    depends on its arguments."""
+    """The effect of an operator on its tensors; several flags where its overloads
+    differ, or where the effect depends on its arguments."""
 
     NONE = 0
     ELEMENTWISE = 1
-    """Each element of the result is computed from the elements at the same index, after broadcasting."""
+    """Each element of the result is computed from the elements at the same index,
+    after broadcasting."""
     REDUCES = 2
     """Elements of the result are computed from many elements."""
     NORMALISES = 4
@@ -37,8 +38,8 @@ class Kind(Flag):
     HANDS_ON = 2048
     """Returns the input itself where there is nothing to do."""
     LIBRARY = 4096
-    """Has kernels of its own (cuBLAS, cuDNN, ATen, random numbers): no program is better without it, and
-    fusers take it, if at all, only with some arguments."""
+    """Has kernels of its own (cuBLAS, cuDNN, ATen, random numbers): no program is
+    better without it, and fusers take it, if at all, only with some arguments."""
     MATMUL = 8192
     """Is a matrix product, or attention."""
     RANDOM = 16384
@@ -55,33 +56,52 @@ class Kind(Flag):
 
 NONE = Kind.NONE
 ELEMENTWISE, REDUCES, NORMALISES = Kind.ELEMENTWISE, Kind.REDUCES, Kind.NORMALISES
-VIEW, RESHAPES, TRANSPOSES, PERMUTES = Kind.VIEW, Kind.RESHAPES, Kind.TRANSPOSES, Kind.PERMUTES
-SELECTS, JOINS, COPIES, CASTS, HANDS_ON = Kind.SELECTS, Kind.JOINS, Kind.COPIES, Kind.CASTS, Kind.HANDS_ON
+VIEW, RESHAPES, TRANSPOSES, PERMUTES = (
+    Kind.VIEW,
+    Kind.RESHAPES,
+    Kind.TRANSPOSES,
+    Kind.PERMUTES,
+)
+SELECTS, JOINS, COPIES, CASTS, HANDS_ON = (
+    Kind.SELECTS,
+    Kind.JOINS,
+    Kind.COPIES,
+    Kind.CASTS,
+    Kind.HANDS_ON,
+)
 LIBRARY, MATMUL, RANDOM, MAKES = Kind.LIBRARY, Kind.MATMUL, Kind.RANDOM, Kind.MAKES
 ASSIGNS, CONTROL, TRUTH = Kind.ASSIGNS, Kind.CONTROL, Kind.TRUTH
 
 
 FormulaOverload = Literal["two_tensors", "number", "arguments"]
-"""An overload without a gradient formula: of two tensors, with a number, or with any of these arguments."""
+"""An overload without a gradient formula: of two tensors, with a number, or with
+any of these arguments."""
 
 
 class Gradient(NamedTuple):
     """How TorchScript's autodiff sees an operator that it knows."""
 
     arguments: str = ".*"
-    """Regular expression for the arguments of the overload that has a formula, a letter for each kind, as in
-    the rules of fusers for overloads."""
+    """Regular expression for the arguments of the overload that has a formula, a
+    letter for each kind, as in the rules of fusers for overloads."""
     without: FormulaOverload | None = None
     """The overload without a formula; None: all overloads have it."""
     only_forward: bool = False
-    """Its formula holds the operator in the forward part, and no formula holds it in a backward part."""
+    """Its formula holds the operator in the forward part, and no formula holds it
+    in a backward part."""
     kept_out: bool = False
-    """It is a view whose gradient as an output of a differentiable graph would be wrong."""
+    """It is a view whose gradient as an output of a differentiable graph would be
+    wrong."""
     not_where: tuple[int, str] | None = None
-    """An argument, from 0, and the constant as printed with which it has no formula."""
+    """An argument, from 0, and the constant as printed with which it has no
+    formula."""
 
 
-FORMULA, IN_SCRIPT, KEPT_OUT = Gradient(), Gradient(only_forward=True), Gradient(kept_out=True)
+FORMULA, IN_SCRIPT, KEPT_OUT = (
+    Gradient(),
+    Gradient(only_forward=True),
+    Gradient(kept_out=True),
+)
 
 
 class Operator(NamedTuple):
@@ -91,28 +111,34 @@ class Operator(NamedTuple):
     """The name as printed, without ``aten::``."""
     kind: Kind
     tensors: int | None = None
-    """The most tensors that an overload takes, optional ones too and ``out`` aside; None where it takes a
-    list of them, or where the operator has no schema."""
+    """The most tensors that an overload takes, optional ones too and ``out`` aside;
+    None where it takes a list of them, or where the operator has no schema."""
     sign: str | None = None
     """Its sign in Python and TorchScript: "+" of ``x + y``."""
     gradient: Gradient | None = None
     """None: autodiff has no formula."""
     in_place: bool = False
-    """There is a partner that does the same to its first argument: ``add_`` of ``add``."""
+    """There is a partner that does the same to its first argument: ``add_`` of
+    ``add``."""
     flag: int | None = None
-    """Index of ``inplace`` among the arguments of the functions of torch.nn.functional that call it."""
+    """Index of ``inplace`` among the arguments of the functions of
+    torch.nn.functional that call it."""
     functions: tuple[str, ...] = ()
     """Those functions, where they are not named as the operator."""
     modules: Mapping[str, int | None] = {}
-    """Modules of torch.nn that call it, and the index of ``inplace`` in their constructor if it has one."""
+    """Modules of torch.nn that call it, and the index of ``inplace`` in their
+    constructor if it has one."""
     instead: str | None = None
-    """For an operator that exists only in place: an expression that makes such a tensor."""
+    """For an operator that exists only in place: an expression that makes such a
+    tensor."""
     defaults: tuple[str, ...] = ()
-    """The last arguments of its function in torch, which may be left out (torch/nn/functional.py,
-    torch/_torch_docs.py); of operators that a recipe replaces."""
+    """The last arguments of its function in torch, which may be left out
+    (torch/nn/functional.py, torch/_torch_docs.py); of operators that a recipe
+    replaces."""
     lists: bool = False
-    """An overload of it, and of its partner in place, takes a list and gives one: ``out += [x]``. Those for
-    tensors give none (torch/csrc/jit/runtime/register_prim_ops.cpp)."""
+    """An overload of it, and of its partner in place, takes a list and gives one:
+    ``out += [x]``. Those for tensors give none
+    (torch/csrc/jit/runtime/register_prim_ops.cpp)."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,5 @@
-"""The signs of Python's operators, and the classes of ``ast`` that stand for them."""
+"""The signs of Python's operators, and the classes of ``ast`` that stand for
+them."""
 
 from __future__ import annotations
 

@@ -1,11 +1,15 @@
-"""The table of operators: one row for each operator whose nature a rule, an advice or a rewrite depends on.
+"""The table of operators: one row for each operator whose nature a rule, an advice
+or a rewrite depends on.
 
-The facts hold for every fuser; those of a single fuser stand in ``fusiondoc/fusers``. Names and aliases are
-those of torch's schemas, and ``tests/test_operator_table.py`` compares the rows with the schemas of the
-installed torch. Gradient formulas: torch/csrc/jit/runtime/symbolic_script.cpp and autodiff.cpp, 1.12 to 2.13
-(``isDifferentiable``), tried with ``torch._C._jit_pass_create_autodiff_subgraphs``. Views that autodiff keeps
-out of its regions: ``isViewOp`` of torch/csrc/jit/passes/create_autodiff_subgraphs.cpp. The flag ``inplace``:
-torch/nn/functional.py, torch/nn/modules/activation.py and dropout.py, 1.12 to 2.13.
+The facts hold for every fuser; those of a single fuser stand in
+``fusiondoc/fusers``. Names and aliases are those of torch's schemas, and
+``tests/test_operator_table.py`` compares the rows with the schemas of the installed
+torch. Gradient formulas: torch/csrc/jit/runtime/symbolic_script.cpp and
+autodiff.cpp, 1.12 to 2.13 (``isDifferentiable``), tried with
+``torch._C._jit_pass_create_autodiff_subgraphs``. Views that autodiff keeps out of
+its regions: ``isViewOp`` of torch/csrc/jit/passes/create_autodiff_subgraphs.cpp.
+The flag ``inplace``: torch/nn/functional.py, torch/nn/modules/activation.py and
+dropout.py, 1.12 to 2.13.
 
 To add an operator, add its row; the queries in ``__init__.py`` find it.
 """
@@ -44,26 +48,44 @@ _NO_PAIRS = Gradient("T[ifSb]", "two_tensors")
 
 OPERATORS: tuple[Operator, ...] = (
     # Arithmetic and comparisons of two tensors, or of a tensor and a number
-    Operator("add", ELEMENTWISE, 2, sign="+", gradient=FORMULA, in_place=True, lists=True),
+    Operator(
+        "add", ELEMENTWISE, 2, sign="+", gradient=FORMULA, in_place=True, lists=True
+    ),
     Operator("sub", ELEMENTWISE, 2, sign="-", gradient=FORMULA, in_place=True),
     Operator("rsub", ELEMENTWISE, 2, gradient=Gradient("T[ifSb].?", "two_tensors")),
-    Operator("mul", ELEMENTWISE, 2, sign="*", gradient=FORMULA, in_place=True, lists=True),
+    Operator(
+        "mul", ELEMENTWISE, 2, sign="*", gradient=FORMULA, in_place=True, lists=True
+    ),
     Operator("div", ELEMENTWISE, 2, sign="/", gradient=FORMULA, in_place=True),
     Operator("true_divide", ELEMENTWISE, 2, in_place=True),
     Operator("floor_divide", ELEMENTWISE, 2, sign="//", in_place=True),
-    Operator("remainder", ELEMENTWISE, 2, sign="%", gradient=_NO_PAIRS, in_place=True),
+    Operator(
+        "remainder", ELEMENTWISE, 2, sign="%", gradient=_NO_PAIRS, in_place=True
+    ),
     Operator("fmod", ELEMENTWISE, 2, gradient=_NO_PAIRS, in_place=True),
     Operator("pow", ELEMENTWISE, 2, sign="**", gradient=FORMULA, in_place=True),
     Operator("atan2", ELEMENTWISE, 2, in_place=True),
     Operator("hypot", ELEMENTWISE, 2, in_place=True),
     Operator("maximum", ELEMENTWISE, 2),
     Operator("minimum", ELEMENTWISE, 2),
-    Operator("eq", ELEMENTWISE | TRUTH, 2, sign="==", gradient=_NO_PAIRS, in_place=True),
-    Operator("ne", ELEMENTWISE | TRUTH, 2, sign="!=", gradient=_NO_PAIRS, in_place=True),
-    Operator("lt", ELEMENTWISE | TRUTH, 2, sign="<", gradient=_NO_PAIRS, in_place=True),
-    Operator("le", ELEMENTWISE | TRUTH, 2, sign="<=", gradient=_NO_PAIRS, in_place=True),
-    Operator("gt", ELEMENTWISE | TRUTH, 2, sign=">", gradient=_NO_PAIRS, in_place=True),
-    Operator("ge", ELEMENTWISE | TRUTH, 2, sign=">=", gradient=_NO_PAIRS, in_place=True),
+    Operator(
+        "eq", ELEMENTWISE | TRUTH, 2, sign="==", gradient=_NO_PAIRS, in_place=True
+    ),
+    Operator(
+        "ne", ELEMENTWISE | TRUTH, 2, sign="!=", gradient=_NO_PAIRS, in_place=True
+    ),
+    Operator(
+        "lt", ELEMENTWISE | TRUTH, 2, sign="<", gradient=_NO_PAIRS, in_place=True
+    ),
+    Operator(
+        "le", ELEMENTWISE | TRUTH, 2, sign="<=", gradient=_NO_PAIRS, in_place=True
+    ),
+    Operator(
+        "gt", ELEMENTWISE | TRUTH, 2, sign=">", gradient=_NO_PAIRS, in_place=True
+    ),
+    Operator(
+        "ge", ELEMENTWISE | TRUTH, 2, sign=">=", gradient=_NO_PAIRS, in_place=True
+    ),
     Operator("logical_and", ELEMENTWISE | TRUTH, 2, in_place=True),
     Operator("logical_or", ELEMENTWISE | TRUTH, 2, in_place=True),
     Operator("logical_xor", ELEMENTWISE | TRUTH, 2, in_place=True),
@@ -81,7 +103,9 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("xlogy", ELEMENTWISE, 2, in_place=True),
     Operator("heaviside", ELEMENTWISE, 2, in_place=True),
     # Arithmetic of three tensors
-    Operator("addcmul", ELEMENTWISE, 3, gradient=FORMULA, in_place=True, defaults=("1",)),
+    Operator(
+        "addcmul", ELEMENTWISE, 3, gradient=FORMULA, in_place=True, defaults=("1",)
+    ),
     Operator("addcdiv", ELEMENTWISE, 3, in_place=True, defaults=("1",)),
     Operator("lerp", ELEMENTWISE, 3, gradient=FORMULA, in_place=True),
     Operator("where", ELEMENTWISE, 3, gradient=Gradient("TTT", "number")),
@@ -139,15 +163,50 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("tanh", ELEMENTWISE, 1, gradient=FORMULA, in_place=True),
     Operator("trunc", ELEMENTWISE, 1, gradient=FORMULA, in_place=True),
     # Activations
-    Operator("celu", ELEMENTWISE, 1, in_place=True, flag=2, modules={"CELU": 1}, defaults=("1.0",)),
-    Operator("elu", ELEMENTWISE, 1, in_place=True, flag=2, modules={"ELU": 1}, defaults=("1.0",)),
-    Operator("gelu", ELEMENTWISE, 1, gradient=IN_SCRIPT, in_place=True, modules={"GELU": None}),
-    Operator("hardshrink", ELEMENTWISE, 1, gradient=FORMULA, defaults=("0.5",)),
     Operator(
-        "hardsigmoid", ELEMENTWISE, 1, gradient=FORMULA, in_place=True, flag=1, modules={"Hardsigmoid": 0}
+        "celu",
+        ELEMENTWISE,
+        1,
+        in_place=True,
+        flag=2,
+        modules={"CELU": 1},
+        defaults=("1.0",),
     ),
     Operator(
-        "hardswish", ELEMENTWISE, 1, gradient=IN_SCRIPT, in_place=True, flag=1, modules={"Hardswish": 0}
+        "elu",
+        ELEMENTWISE,
+        1,
+        in_place=True,
+        flag=2,
+        modules={"ELU": 1},
+        defaults=("1.0",),
+    ),
+    Operator(
+        "gelu",
+        ELEMENTWISE,
+        1,
+        gradient=IN_SCRIPT,
+        in_place=True,
+        modules={"GELU": None},
+    ),
+    Operator("hardshrink", ELEMENTWISE, 1, gradient=FORMULA, defaults=("0.5",)),
+    Operator(
+        "hardsigmoid",
+        ELEMENTWISE,
+        1,
+        gradient=FORMULA,
+        in_place=True,
+        flag=1,
+        modules={"Hardsigmoid": 0},
+    ),
+    Operator(
+        "hardswish",
+        ELEMENTWISE,
+        1,
+        gradient=IN_SCRIPT,
+        in_place=True,
+        flag=1,
+        modules={"Hardswish": 0},
     ),
     Operator(
         "hardtanh",
@@ -173,13 +232,47 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("mish", ELEMENTWISE, 1, in_place=True, flag=1, modules={"Mish": 0}),
     Operator("_prelu_kernel", ELEMENTWISE, 2),
     Operator("prelu", ELEMENTWISE, 2),
-    Operator("relu", ELEMENTWISE, 1, gradient=IN_SCRIPT, in_place=True, flag=1, modules={"ReLU": 0}),
-    Operator("relu6", ELEMENTWISE, 1, gradient=FORMULA, in_place=True, flag=1, modules={"ReLU6": 0}),
+    Operator(
+        "relu",
+        ELEMENTWISE,
+        1,
+        gradient=IN_SCRIPT,
+        in_place=True,
+        flag=1,
+        modules={"ReLU": 0},
+    ),
+    Operator(
+        "relu6",
+        ELEMENTWISE,
+        1,
+        gradient=FORMULA,
+        in_place=True,
+        flag=1,
+        modules={"ReLU6": 0},
+    ),
     Operator("selu", ELEMENTWISE, 1, in_place=True, flag=1, modules={"SELU": 0}),
-    Operator("silu", ELEMENTWISE, 1, gradient=IN_SCRIPT, in_place=True, flag=1, modules={"SiLU": 0}),
-    Operator("softplus", ELEMENTWISE, 1, gradient=FORMULA, modules={"Softplus": None}),
+    Operator(
+        "silu",
+        ELEMENTWISE,
+        1,
+        gradient=IN_SCRIPT,
+        in_place=True,
+        flag=1,
+        modules={"SiLU": 0},
+    ),
+    Operator(
+        "softplus", ELEMENTWISE, 1, gradient=FORMULA, modules={"Softplus": None}
+    ),
     Operator("softshrink", ELEMENTWISE, 1, defaults=("0.5",)),
-    Operator("threshold", ELEMENTWISE, 1, gradient=FORMULA, in_place=True, flag=3, modules={"Threshold": 2}),
+    Operator(
+        "threshold",
+        ELEMENTWISE,
+        1,
+        gradient=FORMULA,
+        in_place=True,
+        flag=3,
+        modules={"Threshold": 2},
+    ),
     # Their derivatives
     Operator("gelu_backward", ELEMENTWISE, 2),
     Operator("sigmoid_backward", ELEMENTWISE, 2),
@@ -187,15 +280,34 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("tanh_backward", ELEMENTWISE, 2),
     Operator("threshold_backward", ELEMENTWISE, 2),
     # Casts
-    Operator("_autocast_to_full_precision", ELEMENTWISE | CASTS | HANDS_ON, 1, gradient=FORMULA),
-    Operator("_autocast_to_reduced_precision", ELEMENTWISE | CASTS | HANDS_ON, 1, gradient=FORMULA),
+    Operator(
+        "_autocast_to_full_precision",
+        ELEMENTWISE | CASTS | HANDS_ON,
+        1,
+        gradient=FORMULA,
+    ),
+    Operator(
+        "_autocast_to_reduced_precision",
+        ELEMENTWISE | CASTS | HANDS_ON,
+        1,
+        gradient=FORMULA,
+    ),
     Operator("_cast_Float", ELEMENTWISE | CASTS, 1),
     Operator("_to_copy", COPIES | CASTS, 1),
-    Operator("to", COPIES | CASTS | HANDS_ON, 2, gradient=Gradient("never", "arguments")),
+    Operator(
+        "to", COPIES | CASTS | HANDS_ON, 2, gradient=Gradient("never", "arguments")
+    ),
     Operator("type_as", ELEMENTWISE | CASTS | HANDS_ON, 2, gradient=FORMULA),
     # Random numbers
     Operator("_fused_dropout", ELEMENTWISE | RANDOM, 1),
-    Operator("alpha_dropout", ELEMENTWISE | RANDOM, 1, in_place=True, flag=3, modules={"AlphaDropout": 1}),
+    Operator(
+        "alpha_dropout",
+        ELEMENTWISE | RANDOM,
+        1,
+        in_place=True,
+        flag=3,
+        modules={"AlphaDropout": 1},
+    ),
     Operator("bernoulli", LIBRARY | RANDOM, 2, in_place=True),
     Operator("bernoulli_", LIBRARY | RANDOM, 2),
     Operator(
@@ -207,7 +319,14 @@ OPERATORS: tuple[Operator, ...] = (
         flag=3,
         modules={"Dropout": 1},
     ),
-    Operator("feature_alpha_dropout", RANDOM, 1, in_place=True, flag=3, modules={"FeatureAlphaDropout": 1}),
+    Operator(
+        "feature_alpha_dropout",
+        RANDOM,
+        1,
+        in_place=True,
+        flag=3,
+        modules={"FeatureAlphaDropout": 1},
+    ),
     Operator(
         "feature_dropout",
         RANDOM,
@@ -230,7 +349,14 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("randn", RANDOM, 0),
     Operator("randn_like", RANDOM, 1),
     Operator("randperm", RANDOM, 0),
-    Operator("rrelu", ELEMENTWISE | RANDOM, 1, in_place=True, flag=4, modules={"RReLU": 2}),
+    Operator(
+        "rrelu",
+        ELEMENTWISE | RANDOM,
+        1,
+        in_place=True,
+        flag=4,
+        modules={"RReLU": 2},
+    ),
     Operator("rrelu_with_noise", ELEMENTWISE | RANDOM, 2, in_place=True),
     Operator("uniform_", LIBRARY | RANDOM, 1, instead="torch.rand_like(x)"),
     # Reductions
@@ -362,7 +488,9 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("zeros_like", MAKES, 1),
     # Matrix products and attention
     Operator("_native_multi_head_attention", LIBRARY | MATMUL, 8),
-    Operator("_scaled_dot_product_efficient_attention", LIBRARY | MATMUL | RANDOM, 4),
+    Operator(
+        "_scaled_dot_product_efficient_attention", LIBRARY | MATMUL | RANDOM, 4
+    ),
     Operator("_scaled_dot_product_flash_attention", LIBRARY | MATMUL | RANDOM, 6),
     Operator("addbmm", LIBRARY | MATMUL, 3, in_place=True),
     Operator("addmm", LIBRARY | MATMUL, 3, gradient=FORMULA, in_place=True),

@@ -1,7 +1,7 @@
 """What lines of a log say, made where a line is recognised.
 
-The line of an event is not part of it: the same lines may stand in a log again (``repeats.py``), and then the
-same events happen at other lines.
+The line of an event is not part of it: the same lines may stand in a log again
+(``repeats.py``), and then the same events happen at other lines.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class DumpBegan(NamedTuple):
 
 
 class PassBegan(NamedTuple):
-    """fusiondoc's own mark: a pass begins, of so many, with one of several inputs."""
+    """fusiondoc's own mark: a pass begins, of so many, with one of several
+    inputs."""
 
     number: int
     """From 1."""
@@ -75,13 +76,15 @@ class FellBack(NamedTuple):
 
 
 class Output(NamedTuple):
-    """A line of another tool, of the program itself, or of what stands around it."""
+    """A line of another tool, of the program itself, or of what stands around
+    it."""
 
     line: bytes
 
 
 class OutputLines(NamedTuple):
-    """Lines of the program that tell nothing; the position is that of the last of them."""
+    """Lines of the program that tell nothing; the position is that of the last of
+    them."""
 
     lines: int
 
@@ -107,7 +110,8 @@ class Logged(NamedTuple):
 
 
 class WorkOver(NamedTuple):
-    """A message that stands before or after the work of a fuser on a group, never inside it."""
+    """A message that stands before or after the work of a fuser on a group, never
+    inside it."""
 
 
 class Headers(NamedTuple):
@@ -141,7 +145,8 @@ class CacheLines(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """What a pass states of nodes in several lines; the position is that of the first line."""
+    """What a pass states of nodes in several lines; the position is that of the
+    first line."""
 
     block: Block
 
@@ -153,7 +158,8 @@ class RefusedAgain(NamedTuple):
 
 
 class NncLines(NamedTuple):
-    """Messages of one line each in which a pass prints each node that it looks at."""
+    """Messages of one line each in which a pass prints each node that it looks
+    at."""
 
     texts: Sequence[bytes]
 
@@ -183,7 +189,8 @@ EVENT_OF_FILE: Mapping[str, type[LoopNestLines | CudaLines]] = {
     "kernel": LoopNestLines,
     "cuda_codegen": CudaLines,
 }
-"""Files of torch that print kernels (kernel.cpp, cuda_codegen.cpp), by what they print."""
+"""Files of torch that print kernels (kernel.cpp, cuda_codegen.cpp), by what they
+print."""
 
 Event = (
     KernelSource

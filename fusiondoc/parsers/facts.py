@@ -1,6 +1,8 @@
-"""What a pass over the logs gathers, before it becomes a report: plans, rejections, kernels, fallbacks.
+"""What a pass over the logs gathers, before it becomes a report: plans, rejections,
+kernels, fallbacks.
 
-Line numbers are kept packed (``position``): millions of evidence lines must stay small.
+Line numbers are kept packed (``position``): millions of evidence lines must stay
+small.
 """
 
 from __future__ import annotations
@@ -18,7 +20,14 @@ from fusiondoc.model.runs import LeftOut
 from fusiondoc.parsers.fuser_work import CacheInstance, Work, WorkSeen
 from fusiondoc.parsers.jit.kept_statements import KeptStatements
 from fusiondoc.parsers.jit.patterns import Kept
-from fusiondoc.parsers.jit.plan import Flows, HashedOps, Plan, PlanGroup, PlanParts, Traits
+from fusiondoc.parsers.jit.plan import (
+    Flows,
+    HashedOps,
+    Plan,
+    PlanGroup,
+    PlanParts,
+    Traits,
+)
 from fusiondoc.parsers.jit.statements import Statements
 from fusiondoc.parsers.kernels.kept_texts import TextStore
 from fusiondoc.parsers.lines.other_tools import OtherTools
@@ -50,12 +59,13 @@ class PlanLevel(IntEnum):
     PRINT = 2
     """A graph that the program printed; counts only where no log shows a plan."""
     UNFINISHED = 3
-    """``After creating fusion groups``: groups that are too small are still in it, so it never runs.
-    It is read only to tell which group was taken back."""
+    """``After creating fusion groups``: groups that are too small are still in it,
+    so it never runs. It is read only to tell which group was taken back."""
 
 
 class _Hashed(NamedTuple):
-    """By which plans are compared: to make a plan of its form and texts takes long."""
+    """By which plans are compared: to make a plan of its form and texts takes
+    long."""
 
     ops: array[int]
     content: int
@@ -68,14 +78,17 @@ class PlanUse:
     parts: PlanParts
     level: PlanLevel
     simple: bool = False
-    """The executor gave up specialising (bailout depth 0): this graph runs without groups."""
+    """The executor gave up specialising (bailout depth 0): this graph runs without
+    groups."""
     headless: bool = False
-    """Only its end is in the log: groups that are printed whole, and nothing else."""
+    """Only its end is in the log: groups that are printed whole, and nothing
+    else."""
     lines: array[int] = field(default_factory=positions)
     """Where each print starts."""
     stretches: dict[int, array[int]] = field(default_factory=dict)
-    """Of a print (by its start) between whose lines others stand, as of another rank: where each stretch of
-    consecutive lines starts, as (offset in the print, position) after one another."""
+    """Of a print (by its start) between whose lines others stand, as of another
+    rank: where each stretch of consecutive lines starts, as (offset in the print,
+    position) after one another."""
     stated: KeptStatements = field(default_factory=KeptStatements)
     iteration: int | None = None
 
@@ -84,7 +97,8 @@ class PlanUse:
         return self.parts.traits
 
     def plan(self) -> Plan:
-        """Its groups and operators, made when they are needed; the last few are kept."""
+        """Its groups and operators, made when they are needed; the last few are
+        kept."""
         return _plan(self.parts.plan)
 
     def ops(self) -> HashedOps:
@@ -136,10 +150,12 @@ class DumpSeen:
 
 
 class KernelUse:
-    """A compiled kernel of one process. A log can hold a hundred thousand: what few have takes no room.
+    """A compiled kernel of one process. A log can hold a hundred thousand: what few
+    have takes no room.
 
-    ``ms`` and ``gb_per_s`` are of launches but the first after a compile, which are in ``first_ms`` and
-    ``first_gb_per_s``: they load the module and find cold caches.
+    ``ms`` and ``gb_per_s`` are of launches but the first after a compile, which are
+    in ``first_ms`` and ``first_gb_per_s``: they load the module and find cold
+    caches.
     """
 
     __slots__ = (
@@ -172,14 +188,16 @@ class KernelUse:
         self.name = name
         self.owner = owner
         self.disputed = False
-        """Its lines stand under several GraphCaches: the order of the log cannot be trusted."""
+        """Its lines stand under several GraphCaches: the order of the log cannot be
+        trusted."""
         self.digest: bytes | None = None
         """Of its source."""
         self.kept_code: str | None = None
         self.compiles = 0
         """Codegen frames."""
         self.reports = 0
-        """Other words of a compile where no frame is printed: reports of ptxas, or files written."""
+        """Other words of a compile where no frame is printed: reports of ptxas, or
+        files written."""
         self.fresh = True
         """It was compiled since its last launch."""
         self.launches = 0
@@ -243,17 +261,22 @@ class Runtime:
 
 @dataclass
 class PrintedKernel:
-    """A kernel, or a compiled partition, of a fuser that prints no launches, as far as the log has it."""
+    """A kernel, or a compiled partition, of a fuser that prints no launches, as far
+    as the log has it."""
 
     name: str
     graph: PlanGroup | None = None
     """The graph that it was made from, where the log prints that."""
     operators: tuple[str, ...] = ()
     """Its operators by name, where the log prints no graph."""
-    tensors: tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]] = ((), ())
+    tensors: tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]] = (
+        (),
+        (),
+    )
     """Sizes of its inputs and outputs, where the log prints no graph."""
     implementation: str | None = None
-    """The implementation that computes it, such as ``ref:any``; None for generated code."""
+    """The implementation that computes it, such as ``ref:any``; None for generated
+    code."""
     main: str | None = None
     """Which of ``texts`` is its code."""
     texts: dict[str, str] = field(default_factory=dict)
@@ -276,7 +299,8 @@ class FallbackSeen:
 
     stage: str | None
     exact: bool
-    """False when the same place may have fallen back again without a word (Python shows a warning once)."""
+    """False when the same place may have fallen back again without a word (Python
+    shows a warning once)."""
     lines: array[int]
     owner: CacheInstance | None = None
     graph: PlanGroup | None = None
@@ -287,12 +311,14 @@ MARK = re.compile(
     rb"\[fusiondoc\] (?:iteration (\d{1,9})/(\d{1,9}) (\w+) inputs (\d{1,9})|end"
     rb"|left out (\d{1,15}) lines, (\d{1,15}) bytes, (\d{1,15}) of them about fusion)"
 )
-"""fusiondoc's own marks: a pass begins, the last one is over, a part of the log was left out."""
+"""fusiondoc's own marks: a pass begins, the last one is over, a part of the log was
+left out."""
 
 
 @dataclass(frozen=True)
 class PassMark:
-    """fusiondoc's own mark at the start of a pass: ``[fusiondoc] iteration 2/5 forward inputs 0``."""
+    """fusiondoc's own mark at the start of a pass: ``[fusiondoc] iteration 2/5
+    forward inputs 0``."""
 
     index: int
     """From 1."""
@@ -324,7 +350,8 @@ class Facts:
 
     rank: int | None = None
     phases: Mapping[str, str] = field(default_factory=dict)
-    """Names of code that AOTAutograd made (``<eval_with_key>.7``) to the phase that the probe saw."""
+    """Names of code that AOTAutograd made (``<eval_with_key>.7``) to the phase that
+    the probe saw."""
     texts: TextStore = field(default_factory=TextStore)
     """Of its kernels; all streams of a run share one."""
     plans: list[PlanUse] = field(default_factory=list)
@@ -335,22 +362,30 @@ class Facts:
     printed_kernels: list[PrintedKernel] = field(default_factory=list)
     runtimes: list[Runtime] = field(default_factory=list)
     """Those whose segments the log tells."""
-    launched_together: dict[tuple[CacheInstance, tuple[KernelUse, ...]], int] = field(default_factory=dict)
-    """How often a run of a GraphCache launched just these kernels, in this order."""
+    launched_together: dict[tuple[CacheInstance, tuple[KernelUse, ...]], int] = (
+        field(default_factory=dict)
+    )
+    """How often a run of a GraphCache launched just these kernels, in this
+    order."""
     fallbacks: list[FallbackSeen] = field(default_factory=list)
     headers: dict[str, int] = field(default_factory=dict)
     """How often each kind of graph was dumped, by header text."""
     levels: set[str] = field(default_factory=set)
-    """JIT log files that printed something: what the log can tell depends on them."""
+    """JIT log files that printed something: what the log can tell depends on
+    them."""
     release: str | None = None
-    """The release of torch that printed this, by its lines (``jit/messages.py``)."""
+    """The release of torch that printed this, by its lines
+    (``jit/messages.py``)."""
     errors: list[ErrorSeen] = field(default_factory=list)
     failed_rank: ErrorSeen | None = None
-    """The rank that failed first, where torch's launcher names it and no signal ended it."""
+    """The rank that failed first, where torch's launcher names it and no signal
+    ended it."""
     stacks: dict[int | None, int] = field(default_factory=dict)
-    """Where Python's faulthandler printed the stack of a process, by the rank with which torch tagged it."""
+    """Where Python's faulthandler printed the stack of a process, by the rank with
+    which torch tagged it."""
     fuser_gone: int | None = None
-    """Line in which torch states that the fuser is not in this TorchScript any more."""
+    """Line in which torch states that the fuser is not in this TorchScript any
+    more."""
     launched: int | None = None
     """Where torch's launcher says that it starts several processes."""
     torn: int = 0
@@ -365,9 +400,11 @@ class Facts:
     compiling: set[int] = field(default_factory=set)
     """Indexes into ``iterations`` in which a plan or kernel was made."""
     profiled: set[int] = field(default_factory=set)
-    gradients_profiled: dict[tuple[str, ...], array[int]] = field(default_factory=dict)
-    """Where graphs of gradients are printed that an executor begins to profile, by the kinds of their
-    inputs."""
+    gradients_profiled: dict[tuple[str, ...], array[int]] = field(
+        default_factory=dict
+    )
+    """Where graphs of gradients are printed that an executor begins to profile, by
+    the kinds of their inputs."""
     disordered: bool = False
     """stdout and stderr are not in true order: kernels cannot be tied to groups."""
     work: WorkSeen = field(default_factory=WorkSeen)
@@ -388,7 +425,9 @@ class LineCounts:
     def leave_out(self, lines: int, size: int, fusion: int) -> None:
         """A log that was kept in part only says so."""
         before = self.left_out
-        self.left_out = LeftOut(before.lines + lines, before.bytes + size, before.about_fusion + fusion)
+        self.left_out = LeftOut(
+            before.lines + lines, before.bytes + size, before.about_fusion + fusion
+        )
 
     def unknown(self, pos: int, line: bytes) -> None:
         self.unrecognised += 1
@@ -396,6 +435,7 @@ class LineCounts:
             self.first_unrecognised.append((pos, line))
 
     def line_cut(self, size: int, first: bool) -> None:
-        """``size`` bytes of a line are left out; ``first``: no other ones of it were before."""
+        """``size`` bytes of a line are left out; ``first``: no other ones of it
+        were before."""
         self.size += size
         self.truncated += first

@@ -1,5 +1,5 @@
-"""What events do to the facts of one stream: each event is one method, and nothing else changes the facts but
-the end of the stream and graphs without a header."""
+"""What events do to the facts of one stream: each event is one method, and nothing
+else changes the facts but the end of the stream and graphs without a header."""
 
 from __future__ import annotations
 
@@ -33,7 +33,13 @@ from fusiondoc.parsers.events import (
     TextDump,
     WorkOver,
 )
-from fusiondoc.parsers.facts import Facts, FallbackSeen, LineCounts, PassMark, positions
+from fusiondoc.parsers.facts import (
+    Facts,
+    FallbackSeen,
+    LineCounts,
+    PassMark,
+    positions,
+)
 from fusiondoc.parsers.jit.graph_facts import GraphFacts
 from fusiondoc.parsers.jit.regions import LiveLayers
 from fusiondoc.parsers.kernels.kernel_dumps import KernelDumps
@@ -46,9 +52,8 @@ from fusiondoc.parsers.lines.failures import Failures
 class Gathering:
     """The facts of one stream as its lines are read.
 
-    Args:
-        settle: makes the event of a message that is read and may go on, before a failure is noted.
-        layers: modules of operators, for each model of the run.
+    Args: settle: makes the event of a message that is read and may go on, before a
+        failure is noted. layers: modules of operators, for each model of the run.
     """
 
     def __init__(
@@ -62,7 +67,8 @@ class Gathering:
         self.counts = counts
         self.kernels = KernelTracker(facts)
         self.last_headers: dict[bytes, bytes] = {}
-        """Prefix -> the header that it had last: a statement of torch's source prints one kind of graph."""
+        """Prefix -> the header that it had last: a statement of torch's source
+        prints one kind of graph."""
         self.failures = Failures(facts, settle)
         self._dumps = KernelDumps(self.kernels)
         self._nnc = NncKernels(facts)
@@ -110,15 +116,24 @@ class Gathering:
         work = facts.work.last
         facts.work.fell_back(pos)
         last = facts.fallbacks[-1] if facts.fallbacks else None
-        if last is not None and stage == last.stage == "compile" and last.graph and not last.warned:
+        if (
+            last is not None
+            and stage == last.stage == "compile"
+            and last.graph
+            and not last.warned
+        ):
             # manager.cpp dumped the graph of this very failure just before.
             last.warned = True
             last.lines.append(pos)
             return
-        owner = work.cache if work is not None and stage in (None, work.stage) else None
+        owner = (
+            work.cache if work is not None and stage in (None, work.stage) else None
+        )
         lines = positions()
         lines.append(pos)
-        facts.fallbacks.append(FallbackSeen(stage, event.exact, lines, owner, warned=True))
+        facts.fallbacks.append(
+            FallbackSeen(stage, event.exact, lines, owner, warned=True)
+        )
 
     # -- kernels --------------------------------------------------------------------------------------------
 
@@ -216,4 +231,5 @@ _DO: dict[type[Any], Callable[[Gathering, int, Any], None]] = {
     LoopNestLines: Gathering._loop_nest_lines,
     CudaLines: Gathering._cuda_lines,
 }
-"""Functions and no bound methods: an object that refers to itself waits for the garbage collector."""
+"""Functions and no bound methods: an object that refers to itself waits for the
+garbage collector."""

@@ -1,6 +1,7 @@
-"""The events of a stretch of a log that stands in it again (``repeats.py``), as they are kept: fewer events
-that say the same. What its lines state of nodes is read once, the digest of a kernel's source stands for the
-source, and printed graphs are cut out of the log again.
+"""The events of a stretch of a log that stands in it again (``repeats.py``), as
+they are kept: fewer events that say the same. What its lines state of nodes is read
+once, the digest of a kernel's source stands for the source, and printed graphs are
+cut out of the log again.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from fusiondoc.parsers.kernels.kept_texts import digest_of
 
 
 class GraphAgain(NamedTuple):
-    """A graph that is printed in a stretch: its bytes, from the start of the stretch."""
+    """A graph that is printed in a stretch: its bytes, from the start of the
+    stretch."""
 
     kind: GraphKind
     below: int
@@ -48,7 +50,9 @@ class GraphAgain(NamedTuple):
 
     def of(self, text: bytes, at: int) -> PrintedGraph:
         """The graph in the stretch that stands at ``at`` in the text."""
-        graph = Print(text[at + self.start : at + self.end], self.cut, None, self.digest)
+        graph = Print(
+            text[at + self.start : at + self.end], self.cut, None, self.digest
+        )
         return PrintedGraph(self.kind, self.below, graph, self.fuser)
 
 
@@ -70,7 +74,11 @@ def condensed(steps: Iterable[Step]) -> list[Step]:
         if isinstance(event, Headers):
             headers.append(event)
         elif isinstance(event, NncLines):
-            lines += [(line + i, text) for i, text in enumerate(event.texts) if text.startswith(SINGLE)]
+            lines += [
+                (line + i, text)
+                for i, text in enumerate(event.texts)
+                if text.startswith(SINGLE)
+            ]
         elif isinstance(event, WorkOver) and lines:
             # Which of them comes first does not matter.
             made.append(step)
@@ -99,7 +107,8 @@ def _over_once(steps: Iterable[Step]) -> Iterable[Step]:
 
 
 def _is_no_work(event: Event | GraphAgain) -> bool:
-    """Whether it neither begins work of a fuser nor depends on whether that is over."""
+    """Whether it neither begins work of a fuser nor depends on whether that is
+    over."""
     if isinstance(event, GraphAgain):
         return event.kind not in BEGINS_WORK
     return isinstance(event, (Refused, NncLines, Logged, Headers))
@@ -107,7 +116,9 @@ def _is_no_work(event: Event | GraphAgain) -> bool:
 
 def _shorter(event: Event | GraphAgain) -> Event | GraphAgain:
     if isinstance(event, KernelSource):
-        return event._replace(code=b"", digest=event.digest or digest_of(event.code))
+        return event._replace(
+            code=b"", digest=event.digest or digest_of(event.code)
+        )
     if isinstance(event, Refused):
         return RefusedAgain(BlockAgain(event.block))
     return event
@@ -123,20 +134,37 @@ def _all_headers(events: Sequence[Headers]) -> Headers:
     return Headers(last, counted)
 
 
-def _of_nnc(lines: Sequence[tuple[int, bytes]], conditions: FailedConditions) -> list[Step]:
-    """What ``NncLines`` say: together, where that is the same whatever stands before them."""
+def _of_nnc(
+    lines: Sequence[tuple[int, bytes]], conditions: FailedConditions
+) -> list[Step]:
+    """What ``NncLines`` say: together, where that is the same whatever stands
+    before them."""
     made: list[Step] = []
     rest = lines
     while rest:
-        end = next((i for i, (_, text) in enumerate(rest) if text.startswith(TOO_SMALL)), len(rest))
-        first = next((i for i, (_, text) in enumerate(rest[:end]) if text.startswith(_LOOKS)), end)
+        end = next(
+            (i for i, (_, text) in enumerate(rest) if text.startswith(TOO_SMALL)),
+            len(rest),
+        )
+        first = next(
+            (
+                i
+                for i, (_, text) in enumerate(rest[:end])
+                if text.startswith(_LOOKS)
+            ),
+            end,
+        )
         block = conditions.known_again(rest[first:end])
         if block is None:
             first = end
         made += _one_by_one(rest[:first])
         if block is not None and first < end:
-            looked_at = sum(text.startswith(CONSIDERING) for _, text in rest[first:end])
-            made.append((0, NncLinesAgain(BlockAgain(block), looked_at, conditions.state)))
+            looked_at = sum(
+                text.startswith(CONSIDERING) for _, text in rest[first:end]
+            )
+            made.append(
+                (0, NncLinesAgain(BlockAgain(block), looked_at, conditions.state))
+            )
         made += _one_by_one(rest[end : end + 1])
         rest = rest[end + 1 :]
     return made

@@ -53,7 +53,8 @@ class LoggedError(NamedTuple):
     rank: int | None = None
     """Whose it is, where several ranks wrote the log, or torch tagged it."""
     at: str | None = None
-    """``file:line`` of the operator that failed, where TorchScript's traceback tells it."""
+    """``file:line`` of the operator that failed, where TorchScript's traceback
+    tells it."""
 
 
 class LoggedCrash(NamedTuple):
@@ -72,7 +73,8 @@ class LoggedCrash(NamedTuple):
 
 
 class SizedReduction(NamedTuple):
-    """A reduction over constant dimensions of which a plan computes only the size."""
+    """A reduction over constant dimensions of which a plan computes only the
+    size."""
 
     op: str
     source: str | None
@@ -114,8 +116,8 @@ class Observed:
     last_works: Mapping[int | None, LastWork] = field(default_factory=dict)
     """What a fuser worked on last, by the rank of the process."""
     only_inner_plans: bool = False
-    """Executors of differentiable graphs printed their plans, and no plan that holds such a graph is there:
-    what is in none of them is not in the log."""
+    """Executors of differentiable graphs printed their plans, and no plan that
+    holds such a graph is there: what is in none of them is not in the log."""
     other_gradients: frozenset[str] = frozenset()
     """Ids of groups that were made again because other gradients were defined."""
     traced: bool = False
@@ -123,7 +125,8 @@ class Observed:
     plans_cut: bool = False
     """The log lacks a part of a plan."""
     looked_at_in_part: int = 0
-    """Nodes of plans that have more neighbours than the rules for reasons look at."""
+    """Nodes of plans that have more neighbours than the rules for reasons look
+    at."""
     first_run: LastWork | None = None
     """The log ends in the first run of this group, or while it is compiled."""
     cut_kernel: NamedKernel | None = None
@@ -134,15 +137,19 @@ class Observed:
     launched: Evidence | None = None
     """Where torch's launcher says that it starts several processes."""
     torn: int = 0
-    """Lines that are torn apart by lines of other processes, at least; none where these are distinguished."""
+    """Lines that are torn apart by lines of other processes, at least; none where
+    these are distinguished."""
     torn_lines: tuple[Evidence, ...] = ()
     """The first of them."""
     ranks_by: str | None = None
-    """How the ranks are known: "files", "prefixes" or "order"; None for one process."""
+    """How the ranks are known: "files", "prefixes" or "order"; None for one
+    process."""
     machines: bool = False
-    """The local ranks of several logs are counted on, one machine after the other."""
+    """The local ranks of several logs are counted on, one machine after the
+    other."""
     same_local: bool = False
-    """Several logs have the same local ranks, which were taken for the same processes; nothing tells it."""
+    """Several logs have the same local ranks, which were taken for the same
+    processes; nothing tells it."""
 
     @property
     def last_work(self) -> LastWork | None:
@@ -154,17 +161,24 @@ class Observed:
         return self.last_works.get(rank) if rank is not None else self.last_work
 
     def stack_of(self, rank: int | None) -> Evidence | None:
-        """Where the stack of that process is printed; of the lines that nothing ties to a rank, any."""
+        """Where the stack of that process is printed; of the lines that nothing
+        ties to a rank, any."""
         return self.stacks.get(rank) or self.stacks.get(None)
 
     def sized_for(self, text: str) -> list[SizedReduction]:
-        """The reductions with the size of whose result an error is explained; those of one group.
+        """The reductions with the size of whose result an error is explained; those
+        of one group.
 
-        The run ends with that error, so the plan that was made last is the one that ran."""
+        The run ends with that error, so the plan that was made last is the one that
+        ran."""
         found = _RANGE.search(text)
         if found is not None:
             dim = whole_number(found.group(1), BITS_64)
-            same = [one for one in self.sized if dim is not None and dim - BITS_64 in one.dims]
+            same = [
+                one
+                for one in self.sized
+                if dim is not None and dim - BITS_64 in one.dims
+            ]
         else:
             same = list(self.sized) if NOT_IN_SCOPE.search(text) else []
         return [one for one in same if one.group == same[-1].group]
@@ -175,13 +189,15 @@ _RANGE = re.compile(
 )
 """Of libstdc++. The first number is a dimension as an unsigned one of 64 bits."""
 
-NOT_IN_SCOPE = re.compile(r"Graph::copy\(\) encountered a use of a value \S+ not in scope")
+NOT_IN_SCOPE = re.compile(
+    r"Graph::copy\(\) encountered a use of a value \S+ not in scope"
+)
 """Block::cloneFrom of torch/csrc/jit/ir/ir.cpp."""
 
 
 def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed:
-    """Merge the streams: for lines that torch prints once a process the first stream's counts, for the last
-    work of the fuser each stream's own."""
+    """Merge the streams: for lines that torch prints once a process the first
+    stream's counts, for the last work of the fuser each stream's own."""
     merged = _Merged(list(streams), files)
     plans = [plan for table in merged.tables for plan in _traits(table)]
     return Observed(
@@ -206,7 +222,9 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         cut_kernel=merged.cut_kernel(),
         crash=merged.crash(),
         stacks=merged.stacks(),
-        only_inner_plans=any(_has_only_inner_plans(table) for table in merged.tables),
+        only_inner_plans=any(
+            _has_only_inner_plans(table) for table in merged.tables
+        ),
         other_gradients=merged.rows_with_other_gradients(),
         traced=any(plan.traced for plan in plans),
         plans_cut=any(not plan.complete for plan in plans),
@@ -219,9 +237,12 @@ def _traits(table: GroupTable) -> list[Traits]:
 
 
 def _has_only_inner_plans(table: GroupTable) -> bool:
-    """Whether the log has plans of differentiable graphs, and none of the graphs that they are in."""
+    """Whether the log has plans of differentiable graphs, and none of the graphs
+    that they are in."""
     plans = _traits(table)
-    return any(plan.of_region for plan in plans) and not any(plan.diff_graphs for plan in plans)
+    return any(plan.of_region for plan in plans) and not any(
+        plan.diff_graphs for plan in plans
+    )
 
 
 def _line_of_other_tools(facts: Facts) -> int | None:
@@ -252,14 +273,23 @@ class _Merged:
 
     def release(self) -> str | None:
         """The release of torch that all streams agree on."""
-        releases = {facts.release for facts in self.facts if facts.release is not None}
+        releases = {
+            facts.release for facts in self.facts if facts.release is not None
+        }
         return releases.pop() if len(releases) == 1 else None
 
     def torn_lines(self) -> tuple[Evidence, ...]:
-        return tuple(self.evidence(line) for facts in self.facts for line in facts.torn_lines)
+        return tuple(
+            self.evidence(line) for facts in self.facts for line in facts.torn_lines
+        )
 
     def rows_with_other_gradients(self) -> frozenset[str]:
-        return frozenset(row.id for table in self.tables for row in table.rows if row.other_gradients)
+        return frozenset(
+            row.id
+            for table in self.tables
+            for row in table.rows
+            if row.other_gradients
+        )
 
     def headers(self) -> dict[str, int]:
         headers: Counter[str] = Counter()
@@ -275,14 +305,21 @@ class _Merged:
         return tuple(names)
 
     def beside_fusions(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for facts in self.facts for name in facts.other_tools.beside))
+        return tuple(
+            dict.fromkeys(
+                name for facts in self.facts for name in facts.other_tools.beside
+            )
+        )
 
     def stacks(self) -> dict[int | None, Evidence]:
         """By rank the first stack that a process printed."""
         stacks: dict[int | None, Evidence] = {}
         for facts in self.facts:
             for rank, line in facts.stacks.items():
-                stacks.setdefault(facts.rank if facts.rank is not None else rank, self.evidence(line))
+                stacks.setdefault(
+                    facts.rank if facts.rank is not None else rank,
+                    self.evidence(line),
+                )
         return stacks
 
     def sized(self) -> Iterator[SizedReduction]:
@@ -293,7 +330,9 @@ class _Merged:
                 for group, row in table.rows_of(plan):
                     for sized in group.sized:
                         line = self.evidence(row.lines[0])
-                        yield SizedReduction(sized.op, sized.source, sized.dims, row.id, line)
+                        yield SizedReduction(
+                            sized.op, sized.source, sized.dims, row.id, line
+                        )
 
     # -- the fuser's work -----------------------------------------------------------------------------------
 
@@ -327,21 +366,50 @@ class _Merged:
         if not rows and work.cache is not None and work.cache.begun:
             rows = _being_made(table, work.cache)
         kernel = table.facts.work.kernel_of(work)
-        cut = work.cache is not None and work.cache.begun and work.cache.graph is None
-        return LastWork(work.stage, rows[0].id if rows else None, self.evidence(work.line), kernel, cut)
+        cut = (
+            work.cache is not None and work.cache.begun and work.cache.graph is None
+        )
+        return LastWork(
+            work.stage,
+            rows[0].id if rows else None,
+            self.evidence(work.line),
+            kernel,
+            cut,
+        )
 
     def _named(self, kernel: KernelNamed | None) -> NamedKernel | None:
-        return NamedKernel(kernel.name, self.evidence(kernel.line)) if kernel is not None else None
+        return (
+            NamedKernel(kernel.name, self.evidence(kernel.line))
+            if kernel is not None
+            else None
+        )
 
     # -- errors and crashes ---------------------------------------------------------------------------------
 
     def errors(self) -> tuple[LoggedError, ...]:
-        errors = [self._logged(table, error) for table in self.tables for error in table.facts.errors]
-        failed = next((facts.failed_rank for facts in self.facts if facts.failed_rank is not None), None)
-        if failed is None or any(error.rank in (None, failed.rank) for error in errors):
+        errors = [
+            self._logged(table, error)
+            for table in self.tables
+            for error in table.facts.errors
+        ]
+        failed = next(
+            (
+                facts.failed_rank
+                for facts in self.facts
+                if facts.failed_rank is not None
+            ),
+            None,
+        )
+        if failed is None or any(
+            error.rank in (None, failed.rank) for error in errors
+        ):
             return tuple(errors)
         if self._first_crash() is None:
-            errors.append(LoggedError(failed.text, self.evidence(failed.line), rank=failed.rank))
+            errors.append(
+                LoggedError(
+                    failed.text, self.evidence(failed.line), rank=failed.rank
+                )
+            )
         return tuple(errors)
 
     def _logged(self, table: GroupTable, error: ErrorSeen) -> LoggedError:
@@ -361,24 +429,42 @@ class _Merged:
             return None
         rank = seen.rank if seen.rank is not None else table.facts.rank
         work, kernel = seen.work, seen.kernel
-        own = next((other for other in self.tables if other.facts.rank == rank), table)
-        if own is not table:  # a launcher's lines on the crash may stand in the lines of any of its ranks
+        own = next(
+            (other for other in self.tables if other.facts.rank == rank), table
+        )
+        if (
+            own is not table
+        ):  # a launcher's lines on the crash may stand in the lines of any of its ranks
             table, work, kernel = own, own.facts.work.open(), own.facts.work.kernel
         last = self._last_work(table, work)
-        return LoggedCrash(seen.text, self.evidence(seen.line), last, self._named(kernel), rank, seen.signal)
+        return LoggedCrash(
+            seen.text,
+            self.evidence(seen.line),
+            last,
+            self._named(kernel),
+            rank,
+            seen.signal,
+        )
 
     def _first_crash(self) -> GroupTable | None:
-        return next((table for table in self.tables if table.facts.work.crash is not None), None)
+        return next(
+            (table for table in self.tables if table.facts.work.crash is not None),
+            None,
+        )
 
 
 def _being_made(groups: GroupTable, cache: CacheInstance) -> list[GroupRow]:
-    """The row of the group whose GraphCache the fuser began to make and whose graph the log cuts off.
+    """The row of the group whose GraphCache the fuser began to make and whose graph
+    the log cuts off.
 
-    Right after it printed a plan, the fuser makes the caches of its groups, in the order of the nodes and
-    one for each distinct graph (compileFusionRecursive of torch/csrc/jit/codegen/cuda/graph_fuser.cpp and
-    registerOrGetCacheId of manager.cpp, 1.12 to 2.1).
+    Right after it printed a plan, the fuser makes the caches of its groups, in the
+    order of the nodes and one for each distinct graph (compileFusionRecursive of
+    torch/csrc/jit/codegen/cuda/graph_fuser.cpp and registerOrGetCacheId of
+    manager.cpp, 1.12 to 2.1).
     """
-    made = {one.graph.canonical for one in groups.facts.caches if one.graph is not None}
+    made = {
+        one.graph.canonical for one in groups.facts.caches if one.graph is not None
+    }
     printed = [
         (line, plan)
         for plan in groups.plans
@@ -394,7 +480,8 @@ def _being_made(groups: GroupTable, cache: CacheInstance) -> list[GroupRow]:
 
 
 def _begins_with(group: PlanGroup, part: PlanGroup | None) -> bool:
-    """Whether ``part`` can be the beginning of the print of that group; its last line may be cut, too."""
+    """Whether ``part`` can be the beginning of the print of that group; its last
+    line may be cut, too."""
     if part is None:
         return True
     body, inputs = part.body[:-1], part.inputs if part.body else part.inputs[:-1]

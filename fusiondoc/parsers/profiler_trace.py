@@ -1,9 +1,11 @@
-"""A trace of torch's profiler: which operator or fused kernel took how long, in which step and phase.
+"""A trace of torch's profiler: which operator or fused kernel took how long, in
+which step and phase.
 
-The trace is the Chrome format that ``torch.profiler`` exports (torch/csrc/autograd/profiler_kineto.cpp and
-libkineto's output_json.cpp; seen of torch 2.1.2 and 2.13): operators and launches of each host thread,
-nested by their times, and what ran on the GPU, each with the ``correlation`` of its launch. Up to torch 2.2
-times are whole microseconds.
+The trace is the Chrome format that ``torch.profiler`` exports
+(torch/csrc/autograd/profiler_kineto.cpp and libkineto's output_json.cpp; seen of
+torch 2.1.2 and 2.13): operators and launches of each host thread, nested by their
+times, and what ran on the GPU, each with the ``correlation`` of its launch. Up to
+torch 2.2 times are whole microseconds.
 """
 
 from __future__ import annotations
@@ -64,12 +66,14 @@ class Unit:
     """One run of an operator, or of a group, with all that it calls."""
 
     name: str
-    """``aten::add``, ``fused_add_mul``, ``run_fused_kernel``; "AccumulateGrad" where gradients add up."""
+    """``aten::add``, ``fused_add_mul``, ``run_fused_kernel``; "AccumulateGrad"
+    where gradients add up."""
     group: bool
     phase: str
     step: int
     node: str | None
-    """The node of the autograd graph that it runs in (``MulBackward0``), or "optimizer"."""
+    """The node of the autograd graph that it runs in (``MulBackward0``), or
+    "optimizer"."""
     host_ms: float
     launched: tuple[Launched, ...]
     event: int
@@ -86,7 +90,8 @@ class Trace:
 
     steps: int
     ms: float
-    """From the beginning of the first step to the end of the last, on host and GPU."""
+    """From the beginning of the first step to the end of the last, on host and
+    GPU."""
     busy_ms: float | None
     """In which the GPU ran anything; None where the trace shows no GPU."""
     units: tuple[Unit, ...]
@@ -112,7 +117,9 @@ def read_events(path: Path) -> list[Any]:
         raise NoTrace(f"the profiler's trace has more than {MOST_BYTES >> 20} MiB")
     try:
         if sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
-            raise NoTrace(f"the profiler's trace has more than {MOST_VALUES:,} values")
+            raise NoTrace(
+                f"the profiler's trace has more than {MOST_VALUES:,} values"
+            )
         document = json.loads(data.decode("utf-8", "replace"), strict=False)
     except NoTrace:
         raise
@@ -124,9 +131,12 @@ def read_events(path: Path) -> list[Any]:
     return events
 
 
-def with_places(units: Sequence[Unit], places: Mapping[tuple[str, str, int], Place]) -> list[Unit]:
-    """The units with the place of the same one of the step with stacks: a step runs the same operators in the
-    same order; where it has other numbers of one, nothing is known of these."""
+def with_places(
+    units: Sequence[Unit], places: Mapping[tuple[str, str, int], Place]
+) -> list[Unit]:
+    """The units with the place of the same one of the step with stacks: a step runs
+    the same operators in the same order; where it has other numbers of one, nothing
+    is known of these."""
     if not places:
         return list(units)
     expected: dict[tuple[str, str], int] = {}
@@ -152,19 +162,29 @@ STEP = "fusiondoc step"
 SCRIPT_STEP = "fusiondoc script step"
 """What probe/step_profile.py calls a step."""
 
-_HOST = {"cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "operator", "runtime"}
+_HOST = {
+    "cpu_op",
+    "user_annotation",
+    "cuda_runtime",
+    "cuda_driver",
+    "operator",
+    "runtime",
+}
 _LAUNCH = {"cuda_runtime", "cuda_driver", "runtime"}
 _DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"}
 """Categories, and their older names."""
 
-_GROUP = re.compile("|".join(name for fuser in FUSERS.values() for name in fuser.log.profile_names))
+_GROUP = re.compile(
+    "|".join(name for fuser in FUSERS.values() for name in fuser.log.profile_names)
+)
 """The event that encloses a group as it runs."""
 _NODE = re.compile(r"Backward\d*\Z|CppFunction\Z|AccumulateGrad\Z")
 """Nodes of the autograd graph: recorded as backward functions."""
 _ENGINE = "autograd::engine::evaluate_function"
 _FRAME = re.compile(r"(\S.*?)\(([0-9]{1,9})\): ")
 OWN_NAMES = {"_grad_sum_to_size": "aten::_grad_sum_to_size"}
-"""Operators of TorchScript that are recorded under another name (runtime/register_prim_ops.cpp)."""
+"""Operators of TorchScript that are recorded under another name
+(runtime/register_prim_ops.cpp)."""
 
 
 @dataclass
@@ -191,7 +211,10 @@ class _Open:
     launched: list[Launched] = field(default_factory=list)
 
 
-def read_trace(events: Sequence[Any], places: Mapping[tuple[str, str, int], Place] | None = None) -> Trace:
+def read_trace(
+    events: Sequence[Any],
+    places: Mapping[tuple[str, str, int], Place] | None = None,
+) -> Trace:
     """The steps in a trace.
 
     Args:
@@ -204,7 +227,8 @@ def read_trace(events: Sequence[Any], places: Mapping[tuple[str, str, int], Plac
 
 
 def read_places(events: Sequence[Any]) -> dict[tuple[str, str, int], Place]:
-    """(phase, name, how many of that name in the phase came before) -> where that operator comes from."""
+    """(phase, name, how many of that name in the phase came before) -> where that
+    operator comes from."""
     reader = _Reader(events)
     stacks = reader.stacks()
     found = {}
@@ -220,19 +244,24 @@ def read_places(events: Sequence[Any]) -> dict[tuple[str, str, int], Place]:
         found[(*key, number)] = Place(
             _frames(stack),
             _layer(modules),
-            tuple(one for one in types if isinstance(one, str)) if isinstance(types, list) else (),
+            tuple(one for one in types if isinstance(one, str))
+            if isinstance(types, list)
+            else (),
         )
     return found
 
 
 def _frames(stack: str) -> tuple[tuple[str, int], ...]:
     matches = (_FRAME.match(part.strip()) for part in stack.split(";"))
-    return tuple((match[1], whole_number(match[2]) or 0) for match in matches if match)
+    return tuple(
+        (match[1], whole_number(match[2]) or 0) for match in matches if match
+    )
 
 
 def _layer(modules: str) -> str | None:
-    """``encoder.0`` of ``TOP(Net)::forward.encoder(Encoder)::forward.0(Layer)::forward.``; "" for the model
-    itself, None outside TorchScript."""
+    """``encoder.0`` of
+    ``TOP(Net)::forward.encoder(Encoder)::forward.0(Layer)::forward.``; "" for the
+    model itself, None outside TorchScript."""
     if not modules:
         return None
     names = []
@@ -253,24 +282,38 @@ class _Reader:
         self._device: list[int] = []
         self._whole = True
         for index, event in enumerate(events):
-            if not isinstance(event, dict) or event.get("ph") != "X" or not _timed(event):
+            if (
+                not isinstance(event, dict)
+                or event.get("ph") != "X"
+                or not _timed(event)
+            ):
                 continue
             category = str(event.get("cat", "")).lower()
             if category in _HOST:
-                self._host.setdefault((str(event.get("pid")), str(event.get("tid"))), []).append(index)
+                self._host.setdefault(
+                    (str(event.get("pid")), str(event.get("tid"))), []
+                ).append(index)
             elif category in _DEVICE:
                 self._device.append(index)
             else:
                 continue
             self._whole = (
-                self._whole and event["ts"] == int(event["ts"]) and event["dur"] == int(event["dur"])
+                self._whole
+                and event["ts"] == int(event["ts"])
+                and event["dur"] == int(event["dur"])
             )
         if not self._host:
             raise NoTrace("the profiler's trace shows no operator")
         for indices in self._host.values():
-            # In whole microseconds an operator and what it calls begin together: the outer one came first.
+            # In whole microseconds an operator and what it calls begin together:
+            # the outer one came first.
             indices.sort(
-                key=lambda i: (events[i]["ts"], -events[i]["dur"], self._number(i, "External id") or 0, i)
+                key=lambda i: (
+                    events[i]["ts"],
+                    -events[i]["dur"],
+                    self._number(i, "External id") or 0,
+                    i,
+                )
             )
 
     def argument(self, index: int, name: str) -> Any:
@@ -287,10 +330,17 @@ class _Reader:
         elsewhere = self._assign(opened)
         begins, end = self._steps(opened)
         opened.sort(key=lambda unit: unit.begin)
-        units = with_places([self._unit(one, begins, end) for one in opened], places)
+        units = with_places(
+            [self._unit(one, begins, end) for one in opened], places
+        )
         kept = tuple(unit for unit in units if unit.step >= 0)
         outside = tuple(one for ts, one in elsewhere if begins[0] <= ts < end)
-        spans = self._times((*outside, *itertools.chain.from_iterable(unit.launched for unit in kept)))
+        spans = self._times(
+            (
+                *outside,
+                *itertools.chain.from_iterable(unit.launched for unit in kept),
+            )
+        )
         finish = max([end, *(after for _, after in spans)])
         if finish <= begins[0]:
             raise NoTrace("the steps of the profiler's trace take no time")
@@ -303,7 +353,8 @@ class _Reader:
         )
 
     def _assign(self, opened: list[_Open]) -> list[tuple[float, Launched]]:
-        """Open the units of all threads, and give each what it launched; what no unit did, with its begin."""
+        """Open the units of all threads, and give each what it launched; what no
+        unit did, with its begin."""
         launches: dict[int, int | None] = {}
         externals: dict[int, int] = {}
         for indices in self._host.values():
@@ -332,7 +383,8 @@ class _Reader:
         launches: dict[int, int | None],
         externals: dict[int, int],
     ) -> None:
-        """The events of a thread in the order of their begin, each inside those that enclose it."""
+        """The events of a thread in the order of their begin, each inside those
+        that enclose it."""
         around: list[_Context] = []
         for index in indices:
             event = self._events[index]
@@ -359,7 +411,9 @@ class _Reader:
             return begin <= outer and end <= outer + 1
         return begin < outer and end <= outer + 0.002
 
-    def _enter(self, name: str, index: int, inner: _Context, opened: list[_Open]) -> None:
+    def _enter(
+        self, name: str, index: int, inner: _Context, opened: list[_Open]
+    ) -> None:
         """An event outside every unit: it is one, or something around units."""
         annotation = self._events[index].get("cat") == "user_annotation"
         if name.startswith("Optimizer.") and annotation:
@@ -381,7 +435,17 @@ class _Reader:
         name = OWN_NAMES.get(name, name)
         inner.unit = len(opened)
         group = bool(_GROUP.match(name))
-        opened.append(_Open(name, group, inner.backward, inner.node, float(event["ts"]), ms, index))
+        opened.append(
+            _Open(
+                name,
+                group,
+                inner.backward,
+                inner.node,
+                float(event["ts"]),
+                ms,
+                index,
+            )
+        )
 
     def _launched(self, index: int) -> Launched:
         event = self._events[index]
@@ -400,13 +464,21 @@ class _Reader:
         own = self._spans(lambda name, _: name == STEP)
         if own:
             return [begin for begin, _ in own], own[-1][1]
-        # A script: steps of its function or optimizer, of which the first half warms up; else all is one.
+        # A script: steps of its function or optimizer, of which the first half
+        # warms up; else all is one.
         ends = [end for _, end in self._spans(lambda name, _: name == SCRIPT_STEP)]
-        ends = ends or [end for _, end in self._spans(lambda name, _: name.startswith("Optimizer.step#"))]
+        ends = ends or [
+            end
+            for _, end in self._spans(
+                lambda name, _: name.startswith("Optimizer.step#")
+            )
+        ]
         if len(ends) >= 4:
             ends = ends[-min(21, len(ends) // 2 + 1) :]
             return ends[:-1], ends[-1]
-        first = min(self._events[indices[0]]["ts"] for indices in self._host.values())
+        first = min(
+            self._events[indices[0]]["ts"] for indices in self._host.values()
+        )
         last = max(one.begin + one.ms * 1e3 for one in opened) if opened else first
         return [float(first)], float(last)
 
@@ -415,38 +487,72 @@ class _Reader:
         for indices in self._host.values():
             for index in indices:
                 event = self._events[index]
-                if event.get("cat") == "user_annotation" and wanted(str(event.get("name", "")), event):
-                    found.append((float(event["ts"]), float(event["ts"]) + float(event["dur"])))
+                if event.get("cat") == "user_annotation" and wanted(
+                    str(event.get("name", "")), event
+                ):
+                    found.append(
+                        (
+                            float(event["ts"]),
+                            float(event["ts"]) + float(event["dur"]),
+                        )
+                    )
         return sorted(found)
 
     def _unit(self, one: _Open, begins: Sequence[float], end: float) -> Unit:
         step = bisect_right(begins, one.begin) - 1 if one.begin < end + 1 else -1
         phase = "backward" if one.backward else "forward"
-        return Unit(one.name, one.group, phase, step, one.node, one.ms, tuple(one.launched), one.event)
+        return Unit(
+            one.name,
+            one.group,
+            phase,
+            step,
+            one.node,
+            one.ms,
+            tuple(one.launched),
+            one.event,
+        )
 
     def stacks(self) -> dict[int, tuple[str, str]]:
         """Event -> (call stack, module hierarchy) of its TorchScript code.
 
-        torch keeps one of each for every operator but the nodes of autograd (``RecordQueue::begin_op``,
-        torch/csrc/profiler/collection.cpp, 1.13 to 2.13) and deals them out to all operators in turn: behind
-        each node they are one too late, which is undone here.
+        torch keeps one of each for every operator but the nodes of autograd
+        (``RecordQueue::begin_op``, torch/csrc/profiler/collection.cpp, 1.13 to
+        2.13) and deals them out to all operators in turn: behind each node they are
+        one too late, which is undone here.
         """
         found = {}
         for indices in self._host.values():
-            ops = [i for i in indices if str(self._events[i].get("cat")).lower() not in _LAUNCH]
+            ops = [
+                i
+                for i in indices
+                if str(self._events[i].get("cat")).lower() not in _LAUNCH
+            ]
             stacks = [
-                (str(self.argument(i, "Call stack") or ""), str(self.argument(i, "Module Hierarchy") or ""))
+                (
+                    str(self.argument(i, "Call stack") or ""),
+                    str(self.argument(i, "Module Hierarchy") or ""),
+                )
                 for i in ops
             ]
             plain = dict(zip(ops, stacks))
             rest = iter(stacks)
-            moved = {i: next(rest) for i in ops if not _is_node(str(self._events[i].get("name", "")))}
-            found.update(moved if self._fitting(moved) > self._fitting(plain) else plain)
+            moved = {
+                i: next(rest)
+                for i in ops
+                if not _is_node(str(self._events[i].get("name", "")))
+            }
+            found.update(
+                moved if self._fitting(moved) > self._fitting(plain) else plain
+            )
         return found
 
     def _fitting(self, stacks: Mapping[int, tuple[str, str]]) -> int:
         """How many bookkeeping events of autograd have no module, as none has."""
-        engine = [i for i in stacks if str(self._events[i].get("name", "")).startswith(_ENGINE)]
+        engine = [
+            i
+            for i in stacks
+            if str(self._events[i].get("name", "")).startswith(_ENGINE)
+        ]
         return sum(not stacks[i][1] for i in engine)
 
 
@@ -462,7 +568,8 @@ def _is_node(name: str) -> bool:
 
 
 def _is_unit(name: str) -> bool:
-    """Operators have a namespace; functions of TorchScript and ``<forward op>`` have none."""
+    """Operators have a namespace; functions of TorchScript and ``<forward op>``
+    have none."""
     if name in OWN_NAMES or _GROUP.match(name):
         return True
     return "::" in name and not name.startswith("torch::") and "<" not in name
@@ -475,7 +582,8 @@ def _three(value: Any) -> tuple[int, ...]:
 
 
 def _covered(spans: Sequence[tuple[float, float]]) -> float:
-    """What the spans, in order, cover together: kernels of several streams overlap."""
+    """What the spans, in order, cover together: kernels of several streams
+    overlap."""
     total, reached = 0.0, float("-inf")
     for begin, end in spans:
         total += max(0.0, end - max(begin, reached))

@@ -1,7 +1,9 @@
-"""Output of the program itself, taken many lines at a time: the logs of a service hold little else.
+"""Output of the program itself, taken many lines at a time: the logs of a service
+hold little else.
 
-A line that tells of fusion, of a kernel or of a failure holds one of ``SIGNS``. Where none of them stands in
-a piece of a log, and nothing is open before it, its lines are output of the program, and are only counted.
+A line that tells of fusion, of a kernel or of a failure holds one of ``SIGNS``.
+Where none of them stands in a piece of a log, and nothing is open before it, its
+lines are output of the program, and are only counted.
 """
 
 from __future__ import annotations
@@ -17,41 +19,77 @@ SIGNS: tuple[bytes, ...] = (
     # warnings, and what a launcher or a shell says
     *(b"Warning: ", b"\n[W", b"FALLBACK", LAUNCHED),
     # kernels (launches.py; partitions.py)
-    *(b" run in ", b" bytes/ ", b"Launch Parameters: ", b"\n=", b"Codegen output", b"dnn_", b"dnnl_"),
+    *(
+        b" run in ",
+        b" bytes/ ",
+        b"Launch Parameters: ",
+        b"\n=",
+        b"Codegen output",
+        b"dnn_",
+        b"dnnl_",
+    ),
     # dumps of fusers
     *signs(),
     # traces of Lightning Thunder (other_tools.py)
     *(b"# Constructed by ", b"\nimport thunder", b"\nfrom thunder."),
     # failures (failures.py)
-    *(b"Traceback ", b"RuntimeError:", b"Floating point exception", b"Illegal instruction", b"Bus error"),
-    *(b"Fatal Python error: ", b"(core dumped)", b"\nAborted", b"Killed", b"terminate called after"),
-    *(b"interrupted by ", b"on signal ", b"(most recent call first)", b"ChildFailedError:"),
-    *(b"exit code 13", b"exitcode ", b"exit status -", b"SIG", b"Segfault ", b"Caught signal "),
+    *(
+        b"Traceback ",
+        b"RuntimeError:",
+        b"Floating point exception",
+        b"Illegal instruction",
+        b"Bus error",
+    ),
+    *(
+        b"Fatal Python error: ",
+        b"(core dumped)",
+        b"\nAborted",
+        b"Killed",
+        b"terminate called after",
+    ),
+    *(
+        b"interrupted by ",
+        b"on signal ",
+        b"(most recent call first)",
+        b"ChildFailedError:",
+    ),
+    *(
+        b"exit code 13",
+        b"exitcode ",
+        b"exit status -",
+        b"SIG",
+        b"Segfault ",
+        b"Caught signal ",
+    ),
 )
-"""What is in every line that is more than output of the program, where nothing is open. A line end stands for
-the begin of the line."""
+"""What is in every line that is more than output of the program, where nothing is
+open. A line end stands for the begin of the line."""
 
 _LEAST = 1 << 11
 """Bytes that are worth being looked through."""
 _FIRST = 1 << 12
 _MOST = 1 << 18
-"""Bytes that are looked through at once: first, and where nothing was found before."""
+"""Bytes that are looked through at once: first, and where nothing was found
+before."""
 _MOST_LINES = 1 << 16
 """Bytes that are read line by line at once, where something was found before."""
 
 
 class Pieces:
-    """Cut whole lines of a text, from ``at`` to ``end``, into pieces: where each ends, and whether it is
-    output of the program alone.
+    """Cut whole lines of a text, from ``at`` to ``end``, into pieces: where each
+    ends, and whether it is output of the program alone.
 
-    An iterator and no generator: Python closes a generator where an error ends the loop over it. That takes
-    memory, and where there is none Python 3.11 prints "Exception ignored in ..." before the error.
+    An iterator and no generator: Python closes a generator where an error ends the
+    loop over it. That takes memory, and where there is none Python 3.11 prints
+    "Exception ignored in ..." before the error.
 
     Args:
         idle: whether nothing is open. It is called when the pieces before are read.
     """
 
-    def __init__(self, text: bytes, at: int, end: int, idle: Callable[[], bool]) -> None:
+    def __init__(
+        self, text: bytes, at: int, end: int, idle: Callable[[], bool]
+    ) -> None:
         self._text, self._at, self._end, self._idle = text, at, end, idle
         self._is_short = end - at < _LEAST
         self._looked, self._slow = _FIRST, 1
@@ -75,7 +113,8 @@ class Pieces:
         return self._at, False
 
     def _end_of_output(self) -> int:
-        """The end of the output of the program among the next lines; where they begin, if there is none."""
+        """The end of the output of the program among the next lines; where they
+        begin, if there is none."""
         most = _line_end(self._text, self._at + self._looked, self._end)
         stop = _before_a_sign(self._text, self._at, most)
         self._looked = min(self._looked * 4, _MOST) if stop == most else _FIRST
@@ -90,8 +129,8 @@ def _line_end(text: bytes, at: int, end: int) -> int:
 
 
 def _before_a_sign(text: bytes, at: int, end: int) -> int:
-    """The end of the lines from ``at`` on that hold none of ``SIGNS``; the last one is not empty, since whose
-    an empty line is shows in what follows."""
+    """The end of the lines from ``at`` on that hold none of ``SIGNS``; the last one
+    is not empty, since whose an empty line is shows in what follows."""
     first = end
     for sign in SIGNS:
         found = text.find(sign, at - 1, min(end, first + len(sign)))

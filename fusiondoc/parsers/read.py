@@ -1,7 +1,7 @@
 """Logs in, report model out: the whole way of ``fusiondoc parse``.
 
-The facts of all streams become a report by steps that take and return values, in the order of what each
-needs. A step changes nothing that another one made.
+The facts of all streams become a report by steps that take and return values, in
+the order of what each needs. A step changes nothing that another one made.
 """
 
 from __future__ import annotations
@@ -23,15 +23,34 @@ from fusiondoc.model.report import (
     Kernel,
     Report,
 )
-from fusiondoc.model.runs import Coverage, FuserState, Iteration, ParseStats, UnrecognisedLine
+from fusiondoc.model.runs import (
+    Coverage,
+    FuserState,
+    Iteration,
+    ParseStats,
+    UnrecognisedLine,
+)
 from fusiondoc.model.source import SourceMap
-from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse, position, unpack
+from fusiondoc.parsers.facts import (
+    Facts,
+    LineCounts,
+    PlanLevel,
+    PlanUse,
+    position,
+    unpack,
+)
 from fusiondoc.parsers.inductor import may_hold_lines
 from fusiondoc.parsers.jit.regions import LiveLayers
 from fusiondoc.parsers.kernels.kept_texts import TextStore
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
 from fusiondoc.parsers.lines.machines import Machines
-from fusiondoc.parsers.lines.tagged_lines import Tag, TaggedLog, rank_of, ranks, source_of_ranks
+from fusiondoc.parsers.lines.tagged_lines import (
+    Tag,
+    TaggedLog,
+    rank_of,
+    ranks,
+    source_of_ranks,
+)
 from fusiondoc.parsers.lines.torn_lines import note_torn_lines
 from fusiondoc.parsers.observed import Observed, observed_in
 from fusiondoc.parsers.repeats import NEVER
@@ -84,13 +103,17 @@ def assemble(
     work_out: WorkOut | None,
     parse: ParseStats,
 ) -> tuple[Report, Observed]:
-    """The report of all streams, without findings and coverage, and what else they show.
+    """The report of all streams, without findings and coverage, and what else they
+    show.
 
     Args:
         files: names of the logs, by their number in a position.
         sources: the user's lines of operators, where the probe found them.
     """
-    level = min((use.level for facts in streams for use in facts.plans), default=PlanLevel.PRINT)
+    level = min(
+        (use.level for facts in streams for use in facts.plans),
+        default=PlanLevel.PRINT,
+    )
     most = most_of_each(len(streams))
     lines = parse.lines if len(files) == 1 else None
     shared = _OfAllStreams(files, sources, work_out, level, most, lines)
@@ -105,7 +128,9 @@ def assemble(
         knobs=(),
         groups=groups,
         unfused=_all(made, lambda one: one.unfused.rows),
-        kernel_texts_left_out=max((facts.texts.left_out for facts in streams), default=0),
+        kernel_texts_left_out=max(
+            (facts.texts.left_out for facts in streams), default=0
+        ),
         unfused_left_out=sum(one.unfused.left_out for one in made),
         fallbacks=_all(made, lambda one: one.fallbacks),
         kernels=_all(made, lambda one: one.kernels),
@@ -120,18 +145,25 @@ def assemble(
     return report, observed_in((one.plans.groups for one in made), files)
 
 
-def _rows_of(facts: Facts, shared: _OfAllStreams, before: Sequence[_StreamRows]) -> _StreamRows:
-    """The rows of a stream; those of the streams ``before`` it have the first numbers."""
+def _rows_of(
+    facts: Facts, shared: _OfAllStreams, before: Sequence[_StreamRows]
+) -> _StreamRows:
+    """The rows of a stream; those of the streams ``before`` it have the first
+    numbers."""
     files = shared.files
     plans = _plans_that_count(facts, shared.level)
     first_group = 1 + sum(len(one.groups) for one in before)
     groups = groups_of(facts, plans, first_group, shared.lines)
     first_kernel = 1 + sum(len(one.kernels) for one in before)
-    kernels, segments, run_by, left_out, ids = kernels_of(facts, groups, first_kernel, files)
+    kernels, segments, run_by, left_out, ids = kernels_of(
+        facts, groups, first_kernel, files
+    )
     fallbacks, fell_back = fallbacks_of(facts, groups, files)
     runs = groups.runs()
     runtimes = runtimes_of(facts, groups, ids, runs.of_group)
-    run = RunOfGroups(runs, kernels, run_by, segments, runtimes, left_out, fell_back)
+    run = RunOfGroups(
+        runs, kernels, run_by, segments, runtimes, left_out, fell_back
+    )
     rows = group_rows(groups, run, files, shared.sources)
     kernels = with_launches_of_groups(kernels, rows)
     first_unfused = sum(len(one.unfused.rows) for one in before)
@@ -152,7 +184,9 @@ def _rows_of(facts: Facts, shared: _OfAllStreams, before: Sequence[_StreamRows])
 _Row = TypeVar("_Row")
 
 
-def _all(made: Iterable[_StreamRows], rows: Callable[[_StreamRows], Iterable[_Row]]) -> tuple[_Row, ...]:
+def _all(
+    made: Iterable[_StreamRows], rows: Callable[[_StreamRows], Iterable[_Row]]
+) -> tuple[_Row, ...]:
     """Rows of one kind of all streams."""
     return tuple(chain.from_iterable(map(rows, made)))
 
@@ -164,15 +198,21 @@ def _plans_that_count(facts: Facts, level: PlanLevel) -> list[PlanUse]:
     """
     limit = PlanLevel.PRINT if level == PlanLevel.PRINT else PlanLevel.EXECUTOR
     counting = [use for use in facts.plans if use.lines and use.level <= limit]
-    if level == PlanLevel.PRINT and any(use.traits.groups or use.traits.diff_graphs for use in counting):
+    if level == PlanLevel.PRINT and any(
+        use.traits.groups or use.traits.diff_graphs for use in counting
+    ):
         # Prints of the graph before optimisation stand beside prints of the plan.
-        counting = [use for use in counting if use.traits.groups or use.traits.diff_graphs]
-    # The rest of a plan has no phase of its own: it comes behind those whose groups may tell it.
+        counting = [
+            use for use in counting if use.traits.groups or use.traits.diff_graphs
+        ]
+    # The rest of a plan has no phase of its own: it comes behind those whose groups
+    # may tell it.
     return sorted(counting, key=lambda use: (use.headless, use.lines[0]))
 
 
 def _fuser_of(facts: Facts, groups: GroupTable) -> str | None:
-    """The fuser of most groups of this stream, or whose pass it logs: two can look at one graph."""
+    """The fuser of most groups of this stream, or whose pass it logs: two can look
+    at one graph."""
     kinds = [row.group.kind for row in groups.rows for _ in row.members]
     if kinds:
         return FUSER_OF_KIND[max(sorted(set(kinds)), key=kinds.count)].name
@@ -184,14 +224,24 @@ def _fuser_of(facts: Facts, groups: GroupTable) -> str | None:
 
 def _fuser_at_work(groups: Iterable[Group], streams: Sequence[Facts]) -> FuserState:
     """The fuser of most groups; without any the one whose passes are in the log."""
-    names = [FUSER_OF_KIND[group.kind].name for group in groups for _ in group.instances]
+    names = [
+        FUSER_OF_KIND[group.kind].name for group in groups for _ in group.instances
+    ]
     if names:
         return FuserState(None, max(sorted(set(names)), key=names.count), True)
     for fuser in FUSERS.values():
-        numbers = [sum(facts.headers.get(header, 0) for facts in streams) for header in fuser.pass_headers]
+        numbers = [
+            sum(facts.headers.get(header, 0) for facts in streams)
+            for header in fuser.pass_headers
+        ]
         passes = max(numbers, default=0)
         if passes:
-            return FuserState(None, fuser.name, True, f"{passes} pass{'es' * (passes > 1)}, no group")
+            return FuserState(
+                None,
+                fuser.name,
+                True,
+                f"{passes} pass{'es' * (passes > 1)}, no group",
+            )
     return FuserState(None, None, None)
 
 
@@ -220,10 +270,10 @@ def read_logs(
 ) -> tuple[Report, Observed]:
     """Read logs, parts of one run, into one report (without findings and coverage).
 
-    ``sources`` maps operators to the user's lines where the probe found them, ``layers`` to their modules (a
-    mapping for each model of the run),
-    ``phases`` the names of code that AOTAutograd made to their phase;
-    ``progress`` is called with the bytes read.
+    ``sources`` maps operators to the user's lines where the probe found them,
+    ``layers`` to their modules (a mapping for each model of the run), ``phases``
+    the names of code that AOTAutograd made to their phase; ``progress`` is called
+    with the bytes read.
     """
     reading = Reading(layers, phases)
     with _no_collection():
@@ -234,18 +284,23 @@ def read_logs(
 
 
 _RESERVE = 1 << 22
-"""Bytes that are given back where memory is full: to close the files and generators of a log takes some, and
-without any Python 3.11 prints "Exception ignored in ..." before the error."""
+"""Bytes that are given back where memory is full: to close the files and generators
+of a log takes some, and without any Python 3.11 prints "Exception ignored in ..."
+before the error."""
 
 
 class Reading:
-    """Logs, parts of one run, read one after the other. Their content can be read at any time, also
-    between two chunks of one that still grows.
+    """Logs, parts of one run, read one after the other. Their content can be read
+    at any time, also between two chunks of one that still grows.
 
     ``layers`` and ``phases`` as for ``read_logs``.
     """
 
-    def __init__(self, layers: Sequence[LiveLayers] = (), phases: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        layers: Sequence[LiveLayers] = (),
+        phases: Mapping[str, str] | None = None,
+    ) -> None:
         self._began = time.perf_counter()
         self._counts = LineCounts()
         self._facts: dict[Tag, Facts] = {}
@@ -275,7 +330,8 @@ class Reading:
         blocks: Iterable[bytes] | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """Read the next log to its end. ``blocks``: its bytes, where they do not come from ``log.path``."""
+        """Read the next log to its end. ``blocks``: its bytes, where they do not
+        come from ``log.path``."""
 
         def read(size: int) -> None:
             self._counts.size += size
@@ -288,7 +344,12 @@ class Reading:
             self._take_lines(log, blocks, read)
         self._logs += 1
 
-    def _take_lines(self, log: LogInput, blocks: Iterable[bytes] | None, read: Callable[[int], None]) -> None:
+    def _take_lines(
+        self,
+        log: LogInput,
+        blocks: Iterable[bytes] | None,
+        read: Callable[[int], None],
+    ) -> None:
         """Read the lines of a log to its end."""
         reserve = bytearray(_RESERVE)
         own = b"rank %d" % log.rank if log.rank is not None else None
@@ -316,7 +377,9 @@ class Reading:
         elif self._first is None:
             self._first = tagged.first
 
-    def _take_file(self, log: LogInput, path: Path, read: Callable[[int], None]) -> None:
+    def _take_file(
+        self, log: LogInput, path: Path, read: Callable[[int], None]
+    ) -> None:
         """Take a file that the compiler of torch.compile wrote for a graph."""
         data = b"".join(read_chunks(log))
         read(len(data))
@@ -332,13 +395,16 @@ class Reading:
 
     def _compilers(self) -> TorchOutputs:
         if self._compiled is None:
-            # Only here: most logs have no line of it, and do not wait for this import.
+            # Only here: most logs have no line of it, and do not wait for this
+            # import.
             from fusiondoc.parsers.inductor.processes import TorchOutputs
 
             self._compiled = TorchOutputs(self._counts)
         return self._compiled
 
-    def _read(self, tag: Tag, text: bytes, number: int, may_leave: int) -> tuple[int, int]:
+    def _read(
+        self, tag: Tag, text: bytes, number: int, may_leave: int
+    ) -> tuple[int, int]:
         """Take lines of one process; how many lines and bytes are read."""
         compiled = self._of_torch_compile(tag, text)
         if compiled is None:
@@ -347,8 +413,11 @@ class Reading:
             self._feed(tag, piece, first, NEVER)
         return text.count(b"\n"), len(text)
 
-    def _feed(self, tag: Tag, text: bytes, number: int, may_leave: int) -> tuple[int, int]:
-        """Take lines of TorchScript and others; how many lines and bytes are read."""
+    def _feed(
+        self, tag: Tag, text: bytes, number: int, may_leave: int
+    ) -> tuple[int, int]:
+        """Take lines of TorchScript and others; how many lines and bytes are
+        read."""
         stream, pos = self._stream(tag), position(self._logs, number)
         count, size = stream.feed_part(text, pos, may_leave)
         note_torn_lines(stream.facts, text, size, pos)
@@ -357,34 +426,56 @@ class Reading:
     def _stream(self, tag: Tag) -> Stream:
         stream = self._streams.get(tag)
         if stream is None:
-            facts = self._facts.setdefault(tag, Facts(phases=self._phases, texts=self._texts))
+            facts = self._facts.setdefault(
+                tag, Facts(phases=self._phases, texts=self._texts)
+            )
             stream = self._streams[tag] = Stream(facts, self._counts, self._layers)
         return stream
 
     def close(self) -> None:
-        """There are no more logs: what is open is cut off. A quarter of the memory is by what later lines are
-        recognised."""
+        """There are no more logs: what is open is cut off. A quarter of the memory
+        is by what later lines are recognised."""
         for stream in self._streams.values():
             stream.close()
         self._streams.clear()
 
     def report(
-        self, files: list[str], sources: SourceMap | None = None, work_out: WorkOut | None = None
+        self,
+        files: list[str],
+        sources: SourceMap | None = None,
+        work_out: WorkOut | None = None,
     ) -> tuple[Report, Observed]:
         """What the lines read so far show; ``files`` names the logs in order."""
         for tag, rank in ranks(self._facts, self._first).items():
             self._facts[tag].rank = rank
-        by = "files" if self._by_files else source_of_ranks(self._facts, self._first)
+        by = (
+            "files" if self._by_files else source_of_ranks(self._facts, self._first)
+        )
         facts = list(self._facts.values())
         for use in (use for one in facts for use in one.plans):
             use.stated.settle()
-        report, observed = assemble(facts, files, sources or {}, work_out, _stats(self._counts, files))
-        compilation = self._compiled.compilation(self._first) if self._compiled is not None else None
-        cut = report.parse.truncated + (compilation.cut if compilation is not None else 0)
+        report, observed = assemble(
+            facts, files, sources or {}, work_out, _stats(self._counts, files)
+        )
+        compilation = (
+            self._compiled.compilation(self._first)
+            if self._compiled is not None
+            else None
+        )
+        cut = report.parse.truncated + (
+            compilation.cut if compilation is not None else 0
+        )
         observed = replace(observed, compilation=compilation)
-        parse = replace(report.parse, truncated=cut, seconds=time.perf_counter() - self._began)
+        parse = replace(
+            report.parse, truncated=cut, seconds=time.perf_counter() - self._began
+        )
         machines = self._machines
-        observed = replace(observed, ranks_by=by, machines=machines.several, same_local=machines.unsure)
+        observed = replace(
+            observed,
+            ranks_by=by,
+            machines=machines.several,
+            same_local=machines.unsure,
+        )
         if by is not None:
             observed = replace(observed, torn=0, torn_lines=())
         return replace(report, parse=parse), observed
@@ -399,7 +490,9 @@ def _stats(counts: LineCounts, files: Sequence[str]) -> ParseStats:
         user_output=counts.user_output,
         unrecognised=counts.unrecognised,
         first_unrecognised=tuple(
-            UnrecognisedLine(files[file], line, text.decode("utf-8", "replace")[:200])
+            UnrecognisedLine(
+                files[file], line, text.decode("utf-8", "replace")[:200]
+            )
             for file, line, text in first
         ),
         truncated=counts.truncated,
@@ -411,8 +504,8 @@ def _stats(counts: LineCounts, files: Sequence[str]) -> ParseStats:
 
 @contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
-    """Without the cyclic garbage collector: parsing makes many objects and no cycles, and it takes a fifth of
-    the time to look for them."""
+    """Without the cyclic garbage collector: parsing makes many objects and no
+    cycles, and it takes a fifth of the time to look for them."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,7 +1,8 @@
-"""The lines of one stream (one rank, or the whole log) to the parsers that know them.
+"""The lines of one stream (one rank, or the whole log) to the parsers that know
+them.
 
-Lines come in order, with their positions; runs of JIT log lines and codegen frames are taken as a whole, so
-that little is done per line.
+Lines come in order, with their positions; runs of JIT log lines and codegen frames
+are taken as a whole, so that little is done per line.
 """
 
 from __future__ import annotations
@@ -40,8 +41,20 @@ from fusiondoc.parsers.jit.messages import JitMessages
 from fusiondoc.parsers.jit.nnc_failed_conditions import FILE as FILE_OF_CONDITIONS
 from fusiondoc.parsers.jit.regions import LiveLayers
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader
-from fusiondoc.parsers.kernels.kernel_sources import ENDS_CODE, FRAME_LIMIT, NEXT_FRAME, Sources, index_of
-from fusiondoc.parsers.kernels.launches import FRAME_END, FRAME_START, KERNEL_LINES, OLD_FRAME_ENDS, event_of
+from fusiondoc.parsers.kernels.kernel_sources import (
+    ENDS_CODE,
+    FRAME_LIMIT,
+    NEXT_FRAME,
+    Sources,
+    index_of,
+)
+from fusiondoc.parsers.kernels.launches import (
+    FRAME_END,
+    FRAME_START,
+    KERNEL_LINES,
+    OLD_FRAME_ENDS,
+    event_of,
+)
 from fusiondoc.parsers.lines.failures import shows_a_crash
 from fusiondoc.parsers.lines.torch_warnings import (
     CONTINUES,
@@ -57,7 +70,8 @@ from fusiondoc.parsers.repeats import LATER, Repeats, State, Stretch, Tape, is_f
 
 _OF_CONDITIONS = FILE_OF_CONDITIONS.encode()
 _FRAME_LINES = 500
-"""That are looked through at once: what stands behind an interruption is looked through again."""
+"""That are looked through at once: what stands behind an interruption is looked
+through again."""
 
 
 class Stream:
@@ -72,12 +86,18 @@ class Stream:
         self.facts = facts
         self._counts = counts
         self._run_ends = RunEnds()
-        weak = weakref.proxy(self)  # logs are read without a collector: no part may hold the whole
-        self._gathering = Gathering(facts, counts, lambda: weak.messages.settle(), layers)
+        weak = weakref.proxy(
+            self
+        )  # logs are read without a collector: no part may hold the whole
+        self._gathering = Gathering(
+            facts, counts, lambda: weak.messages.settle(), layers
+        )
         self._tape = tape = Tape(counts, self._gathering.take)
         self._repeats = Repeats(self._tape)
         self.messages = JitMessages(self._gathering, counts, self._tape)
-        self._text = DumpReader(lambda kind, lines, pos: tape.happens(pos, TextDump(kind, lines)))
+        self._text = DumpReader(
+            lambda kind, lines, pos: tape.happens(pos, TextDump(kind, lines))
+        )
         self._frame: tuple[bytes, list[bytes], int] | None = None
         self._old_frame = False
         self._frame_at = 0
@@ -91,9 +111,10 @@ class Stream:
         """Empty lines since the last dump."""
 
     def feed_text(self, text: bytes, pos: int) -> int:
-        """Consecutive lines of the log as one text, each with its line end; ``pos`` is the position of the
-        first. How many they are. The same as ``feed`` of them: runs of JIT log lines are not split. Where
-        the finder of stretches says LATER the rest is not read."""
+        """Consecutive lines of the log as one text, each with its line end; ``pos``
+        is the position of the first. How many they are. The same as ``feed`` of
+        them: runs of JIT log lines are not split. Where the finder of stretches
+        says LATER the rest is not read."""
         first, at = pos, 0
         while at < len(text):
             found = PREFIX.match(text, at)
@@ -106,18 +127,30 @@ class Stream:
                     at, pos = at + again.size, pos + again.lines
                     continue
             if found is None or self._text.open or self._frame is not None:
-                whole = self._whole_frame(text, at, pos) if text.startswith(b"=======", at) else None
+                whole = (
+                    self._whole_frame(text, at, pos)
+                    if text.startswith(b"=======", at)
+                    else None
+                )
                 if whole is not None:
                     at, pos = at + whole[0], pos + whole[1]
                     continue
                 end = self._run_ends.without_prefix(text, at)
                 for stop, is_output in Pieces(text, at, end, self._is_idle):
                     own = text[at : stop - 1]
-                    pos += self._output(own, pos) if is_output else self.feed(own.split(b"\n"), pos)
+                    pos += (
+                        self._output(own, pos)
+                        if is_output
+                        else self.feed(own.split(b"\n"), pos)
+                    )
                     at = stop
             else:
                 prefix = found.group()
-                run = self._run_ends.line_messages(text, at) if found.group(1) == _OF_CONDITIONS else None
+                run = (
+                    self._run_ends.line_messages(text, at)
+                    if found.group(1) == _OF_CONDITIONS
+                    else None
+                )
                 if run is not None:
                     self._leave_others()
                     self.messages.take_several(prefix, run, pos)
@@ -131,22 +164,27 @@ class Stream:
         return pos - first
 
     def feed_part(self, text: bytes, pos: int, may_leave: int) -> tuple[int, int]:
-        """As ``feed_text``, but that lines from ``may_leave`` on may be left which are better read with what
-        follows the text. How many lines and bytes are read."""
+        """As ``feed_text``, but that lines from ``may_leave`` on may be left which
+        are better read with what follows the text. How many lines and bytes are
+        read."""
         self._repeats.begin_text(may_leave)
         lines, left = self.feed_text(text, pos), self._repeats.left
         return lines, len(text) if left is None else left
 
     def _is_at_rest(self, text: bytes, at: int, found: Match[bytes] | None) -> bool:
-        """Whether a message begins on the line at ``at``, of which PREFIX ``found`` the prefix, or the source
-        of a kernel, and nothing is open before it."""
+        """Whether a message begins on the line at ``at``, of which PREFIX ``found``
+        the prefix, or the source of a kernel, and nothing is open before it."""
         if self._text.open or self._frame is not None:
             return False
         if found is not None:
             if not is_first(text, found.end()):
                 return False
             self._leave_others()
-        elif text.startswith(b"====", at) and FRAME.match(text, at) is not None and not self._bare.open:
+        elif (
+            text.startswith(b"====", at)
+            and FRAME.match(text, at) is not None
+            and not self._bare.open
+        ):
             if self._blank:
                 self._end_blanks(True)
         else:
@@ -155,7 +193,10 @@ class Stream:
 
     def _state(self) -> State:
         return State(
-            *self.messages.last_ones, self._warning, self._bare.open, self._gathering.failures.in_traceback
+            *self.messages.last_ones,
+            self._warning,
+            self._bare.open,
+            self._gathering.failures.in_traceback,
         )
 
     def _do_again(self, stretch: Stretch, text: bytes, at: int, pos: int) -> None:
@@ -168,10 +209,18 @@ class Stream:
         self.messages.take(prefix, run, pos)
 
     def _is_idle(self) -> bool:
-        """Whether a line is output of the program if nothing in it says otherwise."""
-        is_open = self._text.open or self._text.inside or self._frame is not None or self._bare.open
+        """Whether a line is output of the program if nothing in it says
+        otherwise."""
+        is_open = (
+            self._text.open
+            or self._text.inside
+            or self._frame is not None
+            or self._bare.open
+        )
         return (
-            not (is_open or self._warning) and self._gathering.failures.idle and self.facts.other_tools.idle
+            not (is_open or self._warning)
+            and self._gathering.failures.idle
+            and self.facts.other_tools.idle
         )
 
     def _output(self, text: bytes, pos: int) -> int:
@@ -194,7 +243,8 @@ class Stream:
         self._text.leave()
 
     def feed(self, lines: list[bytes], pos: int) -> int:
-        """Consecutive lines of the log; ``pos`` is the position of the first. How many they are."""
+        """Consecutive lines of the log; ``pos`` is the position of the first. How
+        many they are."""
         i = 0
         n = len(lines)
         match = PREFIX.match
@@ -230,9 +280,12 @@ class Stream:
 
     # -- codegen frames -------------------------------------------------------------------------------------
 
-    def _whole_frame(self, text: bytes, at: int, pos: int) -> tuple[int, int] | None:
-        """Take the source of a kernel that stands in the text from its first line to its end, with nothing
-        else between its lines; how many bytes and lines it is. None for any other."""
+    def _whole_frame(
+        self, text: bytes, at: int, pos: int
+    ) -> tuple[int, int] | None:
+        """Take the source of a kernel that stands in the text from its first line
+        to its end, with nothing else between its lines; how many bytes and lines it
+        is. None for any other."""
         if self._text.open or self._frame is not None or self._bare.open:
             return None
         found = self._sources.whole(text, at)
@@ -250,13 +303,16 @@ class Stream:
         return end - at, source.lines + 2
 
     def _in_frame(self, lines: list[bytes], i: int, pos: int) -> int:
-        """Take lines of an open frame from ``i`` on; the index of the first line after what was taken."""
+        """Take lines of an open frame from ``i`` on; the index of the first line
+        after what was taken."""
         assert self._frame is not None
         name, code, start = self._frame
         most = min(len(lines), i + _FRAME_LINES)
         end = index_of(lines, FRAME_END, i, most)
         if self._old_frame:
-            end = min(end, *(index_of(lines, mark, i, most) for mark in OLD_FRAME_ENDS))
+            end = min(
+                end, *(index_of(lines, mark, i, most) for mark in OLD_FRAME_ENDS)
+            )
         part = lines[i:end]
         text = b"\n".join(part)
         if any(mark in text for mark in ENDS_CODE):
@@ -274,7 +330,9 @@ class Stream:
                     return i + k
                 if k:
                     self._frame_at = pos + i + k
-                self._interrupted_frame(line, found.start(), found.group(), pos + i + k)
+                self._interrupted_frame(
+                    line, found.start(), found.group(), pos + i + k
+                )
                 return i + k + 1
         code.extend(part)
         if end == most:
@@ -292,8 +350,11 @@ class Stream:
         self._text.enter()
         return end + 1
 
-    def _interrupted_frame(self, line: bytes, start: int, prefix: bytes, pos: int) -> None:
-        """stdout and stderr interleave inside a frame: JIT log lines are taken out of the kernel's text."""
+    def _interrupted_frame(
+        self, line: bytes, start: int, prefix: bytes, pos: int
+    ) -> None:
+        """stdout and stderr interleave inside a frame: JIT log lines are taken out
+        of the kernel's text."""
         assert self._frame is not None
         self._tape.spoil()
         self.facts.disordered = True
@@ -304,12 +365,17 @@ class Stream:
         self.messages.take(prefix, Lines.of([line[start:]]), pos)
 
     def _cut_frame(self, name: bytes, code: list[bytes], start: int) -> None:
-        """The log ends in a kernel's source. What a shell says of a crash stands behind it, often on the line
-        that was being written."""
+        """The log ends in a kernel's source. What a shell says of a crash stands
+        behind it, often on the line that was being written."""
         self._frame = None
         self._counts.truncated += 1
         end = next(
-            (k for k in range(max(0, len(code) - 200), len(code)) if shows_a_crash(code[k])), len(code)
+            (
+                k
+                for k in range(max(0, len(code) - 200), len(code))
+                if shows_a_crash(code[k])
+            ),
+            len(code),
         )
         self._counts.recognised += end
         kernel = KernelNamed(name.decode("ascii", "replace"), start)
@@ -322,7 +388,8 @@ class Stream:
     # -- text dumps -----------------------------------------------------------------------------------------
 
     def _in_dump(self, lines: list[bytes], i: int) -> int:
-        """Take lines of an open dump from ``i`` on; the index of the first line after what was taken."""
+        """Take lines of an open dump from ``i`` on; the index of the first line
+        after what was taken."""
         if self._text.refused(lines[i]):
             self._counts.recognised -= 1
             self._counts.user_output += 1
@@ -388,12 +455,17 @@ class Stream:
             return True
         if line.startswith(b"=") and self._frame_starts(line, pos):
             return True
-        if b"graph(" in line and _may_be_bare(line) and self._bare.starts(line, pos):
+        if (
+            b"graph(" in line
+            and _may_be_bare(line)
+            and self._bare.starts(line, pos)
+        ):
             self._tape.spoil()
             self._warning = False
             return True
         if self._text.starts(line, pos):
-            # Without torch's own log, what a dump's parser leaves is the rest of that dump.
+            # Without torch's own log, what a dump's parser leaves is the rest of
+            # that dump.
             self._happens(DumpBegan(line), pos)
             return True
         return self._warned(line, pos)

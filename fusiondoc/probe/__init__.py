@@ -1,10 +1,12 @@
-"""The probe runs beside torch, inside the user's interpreter: standard library and torch only, Python 3.7
-upward.
+"""The probe runs beside torch, inside the user's interpreter: standard library and
+torch only, Python 3.7 upward.
 
-It is started by path (``python .../probe/__main__.py SPEC.json RECORDS.jsonl``), imports nothing from the
-rest of the package, and talks back through a file of JSON lines, never through stdout.
+It is started by path (``python .../probe/__main__.py SPEC.json RECORDS.jsonl``),
+imports nothing from the rest of the package, and talks back through a file of JSON
+lines, never through stdout.
 
-Here: the errors that stop a run, as the user needs to see them, without the probe's own frames.
+Here: the errors that stop a run, as the user needs to see them, without the probe's
+own frames.
 """
 
 from __future__ import annotations
@@ -26,12 +28,14 @@ NO_MORE_RECORDS = "fusiondoc: no more records can be written:"
 """Beginning of the log's line about a full disk or a closed file of records."""
 
 FUSER = "fuser"
-"""Name in a record ``switched_off``: the fuser of the run. Other names are knobs of the executor."""
+"""Name in a record ``switched_off``: the fuser of the run. Other names are knobs of
+the executor."""
 LOADING, TRACED, RUNNING = "loading", "traced", "running"
-"""When a program switched it off: as it was loaded, in the model's own code while that was traced, in a pass
-(or anywhere in a program that runs as it is)."""
+"""When a program switched it off: as it was loaded, in the model's own code while
+that was traced, in a pass (or anywhere in a program that runs as it is)."""
 BEFORE, CALLER = "before", "caller"
-"""It was off in a process before its block was recorded, or in one that had its model run in a child."""
+"""It was off in a process before its block was recorded, or in one that had its
+model run in a child."""
 
 OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 """Of the probe."""
@@ -48,10 +52,16 @@ def first_line(error: object) -> str:
 
 
 class Refused(Exception):
-    """The run stops, and no traceback is needed: ``message`` says why, ``hint`` the next step, ``status`` is
-    the exit status."""
+    """The run stops, and no traceback is needed: ``message`` says why, ``hint`` the
+    next step, ``status`` is the exit status."""
 
-    def __init__(self, stage: str, message: str, hint: str | None = None, status: int = WRONG_USAGE) -> None:
+    def __init__(
+        self,
+        stage: str,
+        message: str,
+        hint: str | None = None,
+        status: int = WRONG_USAGE,
+    ) -> None:
         super().__init__(message)
         self.stage = stage
         self.message = message
@@ -77,7 +87,8 @@ _PLUMBING = tuple(
         ("_dynamo", "eval_frame.py"),
     )
 )
-"""torch's frames between a call and the user's code or the scripting error: they do not help the user."""
+"""torch's frames between a call and the user's code or the scripting error: they do
+not help the user."""
 
 
 def _is_noise(filename: str) -> bool:
@@ -100,7 +111,8 @@ def _strip(trace: traceback.TracebackException, seen: set[int]) -> None:
 
 
 def message_of(error: BaseException) -> str:
-    """The exception's message; ``__str__`` of a class of the user's may fail too."""
+    """The exception's message; ``__str__`` of a class of the user's may fail
+    too."""
     try:
         return _without_own_frames(str(error))
     except Exception as failed:
@@ -108,8 +120,9 @@ def message_of(error: BaseException) -> str:
 
 
 def users_traceback(error: BaseException) -> str:
-    """``error``'s traceback as Python prints it, without the frames of the probe, of the import system and
-    of torch's calling and scripting machinery: the user's frames are left."""
+    """``error``'s traceback as Python prints it, without the frames of the probe,
+    of the import system and of torch's calling and scripting machinery: the user's
+    frames are left."""
     tb: TracebackType | None = error.__traceback__
     trace = traceback.TracebackException(type(error), error, tb)
     _strip(trace, set())
@@ -123,8 +136,8 @@ _CPP_FRAME = re.compile(r"^  (.+)\(\d+\): \S+$")
 
 
 def _without_own_frames(text: str) -> str:
-    """An error that went from Python through C++ names in its text every frame that was there (pybind11:
-    ``At:``, a line each), also those of the probe."""
+    """An error that went from Python through C++ names in its text every frame that
+    was there (pybind11: ``At:``, a line each), also those of the probe."""
     if "\nAt:\n" not in text:
         return text
     kept = []
@@ -157,7 +170,8 @@ _HINTS = (
         "fusiondoc or without. Freeze it with torch.jit.freeze alone, or use another --fuser.",
     ),
 )
-"""Pattern of a misleading error of torch -> the advice that helps (seen with torch 2.13)."""
+"""Pattern of a misleading error of torch -> the advice that helps (seen with torch
+2.13)."""
 
 
 def hint_of(text: str) -> str | None:

@@ -1,9 +1,11 @@
-"""The start of the probe: ``python .../probe/__main__.py SPEC.json RECORDS.jsonl``; or, with ``--serve
-DESCRIPTOR RUNNER``, of a server from which probes start as forks (``fork_server.py``).
+"""The start of the probe: ``python .../probe/__main__.py SPEC.json RECORDS.jsonl``;
+or, with ``--serve DESCRIPTOR RUNNER``, of a server from which probes start as forks
+(``fork_server.py``).
 
-Written so that every Python since 2.7 can read it, to say clearly when it is too old. The probe's folder
-leaves ``sys.path`` and its files load as the private package ``_fusiondoc_probe``: a user's ``targets.py`` or
-``models.py`` is never shadowed.
+Written so that every Python since 2.7 can read it, to say clearly when it is too
+old. The probe's folder leaves ``sys.path`` and its files load as the private
+package ``_fusiondoc_probe``: a user's ``targets.py`` or ``models.py`` is never
+shadowed.
 """
 
 import os
@@ -14,7 +16,8 @@ PACKAGE = "_fusiondoc_probe"
 
 
 def load(name):  # type: ignore[no-untyped-def]
-    """A module of the probe, from a package that no ``import`` of a user's finds."""
+    """A module of the probe, from a package that no ``import`` of a user's
+    finds."""
     import importlib
     import importlib.util
 
@@ -24,7 +27,9 @@ def load(name):  # type: ignore[no-untyped-def]
     if sys.path and os.path.abspath(sys.path[0]) == folder:
         del sys.path[0]
     spec = importlib.util.spec_from_file_location(
-        PACKAGE, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+        PACKAGE,
+        os.path.join(folder, "__init__.py"),
+        submodule_search_locations=[folder],
     )
     assert spec is not None and spec.loader is not None
     package = importlib.util.module_from_spec(spec)
@@ -35,7 +40,10 @@ def load(name):  # type: ignore[no-untyped-def]
 
 if __name__ == "__main__":
     if sys.version_info < (3, 7):
-        sys.stderr.write("fusiondoc: Python 3.7 or newer is needed, this is %s\n" % sys.version.split()[0])
+        sys.stderr.write(
+            "fusiondoc: Python 3.7 or newer is needed, this is %s\n"
+            % sys.version.split()[0]
+        )
         sys.exit(2)
     end = sys.exit
     if sys.argv[1] == "--serve":

@@ -1,5 +1,5 @@
-"""The actions of the probe: ``run`` or ``bench`` a target, record the ``facts`` or ``knobs`` of this
-interpreter, or measure the ``bandwidth`` of its GPU."""
+"""The actions of the probe: ``run`` or ``bench`` a target, record the ``facts`` or
+``knobs`` of this interpreter, or measure the ``bandwidth`` of its GPU."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ from .targets import ready, runs_as_script
 
 
 def main(spec_path: str, records_path: str, started: float) -> int:
-    """Do what the spec says; returns the exit status (see ``probe/__init__.py``)."""
+    """Do what the spec says; returns the exit status (see
+    ``probe/__init__.py``)."""
     clock = Clock(started)
     with open(spec_path, "rb") as file:
         spec: dict[str, Any] = json.loads(file.read().decode("utf-8"))
@@ -62,12 +63,17 @@ def main(spec_path: str, records_path: str, started: float) -> int:
     for watch in inputs:
         records.write("inputs", **watch.found())
     log_and_records.flush()
-    records.write("done", seconds=round(clock.seconds(), 6), own_seconds=round(clock.own_seconds(), 6))
+    records.write(
+        "done",
+        seconds=round(clock.seconds(), 6),
+        own_seconds=round(clock.own_seconds(), 6),
+    )
     return status
 
 
 def _input_watch(spec: dict[str, Any]) -> list[InputWatch]:
-    """The watch of the files that the program reads, which is on, where the request asks for it."""
+    """The watch of the files that the program reads, which is on, where the request
+    asks for it."""
     if not spec.get("record_inputs"):
         return []
     watch = InputWatch((OWN_FOLDER, spec["folder"]))
@@ -100,23 +106,38 @@ def _guarded(spec: dict[str, Any], records: Records, clock: Clock) -> int:
         _report(records, failed.stage, failed.__cause__ or failed, failed.hint)
         return MODEL_FAILED
     except SystemExit as error:
-        _report(records, "exit", error, "The program ended the process itself before all passes were done.")
+        _report(
+            records,
+            "exit",
+            error,
+            "The program ended the process itself before all passes were done.",
+        )
         return MODEL_FAILED
     except KeyboardInterrupt as error:
         _report(records, "interrupted", error, None)
         return INTERRUPTED
     except BaseException as error:
-        # Neither a usual failure of the program nor a known refusal: memory that runs out while tensors move,
-        # exceptions that are no Exception, and the like.
+        # Neither a usual failure of the program nor a known refusal: memory that
+        # runs out while tensors move, exceptions that are no Exception, and the
+        # like.
         _report(records, "unexpected", error, None)
         return MODEL_FAILED
     return DONE
 
 
-def _report(records: Records, stage: str, error: BaseException, hint: str | None) -> None:
+def _report(
+    records: Records, stage: str, error: BaseException, hint: str | None
+) -> None:
     text = users_traceback(error)
     kind, hint = type(error).__name__, hint or hint_of(message_of(error))
-    records.write("error", stage=stage, type=kind, message=message_of(error), traceback=text, hint=hint)
+    records.write(
+        "error",
+        stage=stage,
+        type=kind,
+        message=message_of(error),
+        traceback=text,
+        hint=hint,
+    )
     _print_error(text)
 
 
@@ -162,7 +183,9 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     torch = _import_torch(clock)
     if spec.get("launcher") and not script:
         environment.take_own_gpu(torch)
-    records.write("environment", **environment.torch_environment(torch, device=not script))
+    records.write(
+        "environment", **environment.torch_environment(torch, device=not script)
+    )
     own = OwnSwitches(torch)
     fuser = _switch(torch, spec, records)
     _seed(torch, spec)
@@ -170,7 +193,11 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     modules = FusedModules(torch, records, watch)
     switches = SwitchWatch(torch, records, fuser, spec["knobs"], own)
     switches.start()
-    watches_aot = not fusers.is_compiler(fuser) and spec.get("frontend") in (None, "auto", "aot")
+    watches_aot = not fusers.is_compiler(fuser) and spec.get("frontend") in (
+        None,
+        "auto",
+        "aot",
+    )
     if watches_aot:
         watch.start()
         if not spec.get("timing"):
@@ -180,8 +207,18 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     if script:
         watching = [watch, modules] if watches_aot else []
         try:
-            with log_and_records.LOG.recorded_when_put_back(records.write), _kernels(torch, spec):
-                run_as_script(torch, spec, records, clock, fuser, [*watching, *compiler], switches)
+            with log_and_records.LOG.recorded_when_put_back(
+                records.write
+            ), _kernels(torch, spec):
+                run_as_script(
+                    torch,
+                    spec,
+                    records,
+                    clock,
+                    fuser,
+                    [*watching, *compiler],
+                    switches,
+                )
         finally:
             switches.write_own_fuser()
             log_and_records.mark("end")
@@ -192,7 +229,9 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
             _write_end_of_script(torch, spec, records)
     else:
         try:
-            ModelRun(torch, spec, records, clock, fuser, modules, switches).run(te_watch)
+            ModelRun(torch, spec, records, clock, fuser, modules, switches).run(
+                te_watch
+            )
         finally:
             watch.finish()
             modules.finish()
@@ -201,7 +240,8 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
 
 
 def _found_as_script(spec: dict[str, Any], records: Records) -> bool:
-    """Set up the import path and arguments of the program; returns whether it runs as a script."""
+    """Set up the import path and arguments of the program; returns whether it runs
+    as a script."""
     target = spec["target"]
     _set_up_program(spec, spec["script_args"])
     script, note = spec["script"], None
@@ -211,15 +251,20 @@ def _found_as_script(spec: dict[str, Any], records: Records) -> bool:
         records.note(note)
     if script:
         ignored = ("backward", "trace", "device", "verify", "no_freeze", "freeze")
-        frontends.note_ignored_options(records, spec, ignored, "a script that is run as it is")
+        frontends.note_ignored_options(
+            records, spec, ignored, "a script that is run as it is"
+        )
     return bool(script)
 
 
 def _set_up_program(spec: dict[str, Any], script_args: Sequence[str]) -> None:
-    """Replaced sources, import path and ``sys.argv``, as the program finds them in a run by hand."""
+    """Replaced sources, import path and ``sys.argv``, as the program finds them in
+    a run by hand."""
     target = spec["target"]
     replaced.replace_sources(spec.get("overlay") or {})
-    sys.path.insert(0, os.path.dirname(target["path"]) if target["path"] else spec["cwd"])
+    sys.path.insert(
+        0, os.path.dirname(target["path"]) if target["path"] else spec["cwd"]
+    )
     sys.argv = [target["path"] or target["text"], *script_args]
 
 
@@ -229,8 +274,11 @@ def _seed(torch: Any, spec: dict[str, Any]) -> None:
         torch.manual_seed(spec["seed"])
 
 
-def _write_end_of_script(torch: Any, spec: dict[str, Any], records: Records) -> None:
-    """Facts that only the end of a script shows: its streams, and a device that it has taken."""
+def _write_end_of_script(
+    torch: Any, spec: dict[str, Any], records: Records
+) -> None:
+    """Facts that only the end of a script shows: its streams, and a device that it
+    has taken."""
     if spec.get("frontend") == "te":
         records.write("frontend", requested="te", effective="te", why=None)
     away = log_and_records.LOG.away()
@@ -240,12 +288,15 @@ def _write_end_of_script(torch: Any, spec: dict[str, Any], records: Records) -> 
 
 
 def _switch(torch: Any, spec: dict[str, Any], records: Records) -> str:
-    """Set the fuser, then the knobs, which override it; record the values that both read back as."""
+    """Set the fuser, then the knobs, which override it; record the values that both
+    read back as."""
     wanted = fusers.COMPILER if spec.get("frontend") == "dynamo" else spec["fuser"]
     fuser, why = fusers.choose_fuser(torch, wanted)
     fusers.switch_on(torch, fuser)
     live = fusers.is_on(torch, fuser)
-    records.write("fuser", requested=spec["fuser"], effective=fuser, live=live, why=why)
+    records.write(
+        "fuser", requested=spec["fuser"], effective=fuser, live=live, why=why
+    )
     for knob in _turn_knobs(torch, spec["knobs"]):
         records.write(**knob)
     return fuser
@@ -259,7 +310,9 @@ def _turn_knobs(torch: Any, wanted: dict[str, str]) -> list[dict[str, Any]]:
     return knobs.apply_all(torch, wanted)
 
 
-def _te_watch(spec: dict[str, Any], records: Records, clock: Clock, watch: Watch) -> te_plans.Waiting:
+def _te_watch(
+    spec: dict[str, Any], records: Records, clock: Clock, watch: Watch
+) -> te_plans.Waiting:
     """The recorder of the plans of te.ops, which begins when that is imported."""
     waiting = te_plans.Waiting(records)
     frontend = spec.get("frontend") or "auto"
@@ -271,8 +324,11 @@ def _te_watch(spec: dict[str, Any], records: Records, clock: Clock, watch: Watch
     return waiting
 
 
-def _compiler_watch(torch: Any, spec: dict[str, Any], records: Records, fuser: str) -> list[Any]:
-    """The watch of torch.compile, which is on; none of a run that is timed, or that cannot come to that."""
+def _compiler_watch(
+    torch: Any, spec: dict[str, Any], records: Records, fuser: str
+) -> list[Any]:
+    """The watch of torch.compile, which is on; none of a run that is timed, or that
+    cannot come to that."""
     quiet = spec.get("timing") or spec.get("profile")
     if quiet or not fusers.may_be_compiled(torch, spec, fuser):
         return []
@@ -282,14 +338,18 @@ def _compiler_watch(torch: Any, spec: dict[str, Any], records: Records, fuser: s
 
 
 def _kernels(torch: Any, spec: dict[str, Any]) -> Any:
-    """The block in which a script runs: without kernels of torch.compile for ``--no-run``."""
+    """The block in which a script runs: without kernels of torch.compile for
+    ``--no-run``."""
     if not spec.get("no_run"):
         return contextlib.nullcontext()
     return fusers.without_kernels(torch)
 
 
-def _end_of_compiled_script(spec: dict[str, Any], records: Records, watches: list[Any]) -> None:
-    """Under an automatic choice, a script that compiled graphs is one of torch.compile."""
+def _end_of_compiled_script(
+    spec: dict[str, Any], records: Records, watches: list[Any]
+) -> None:
+    """Under an automatic choice, a script that compiled graphs is one of
+    torch.compile."""
     for watch in watches:
         watch.finish()
         if watch.graphs:
@@ -297,7 +357,8 @@ def _end_of_compiled_script(spec: dict[str, Any], records: Records, watches: lis
 
 
 def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
-    """One variant of a model in one phase, timed in the rounds that the parent requests."""
+    """One variant of a model in one phase, timed in the rounds that the parent
+    requests."""
     from .benchmark import Bench
 
     records.write("started", pid=os.getpid())
@@ -317,24 +378,35 @@ def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     loaded = ready(torch, spec, clock)
     model = not_compiled(loaded.model, records.note)
     model = prepared(torch, model, spec)
-    records.write("target", how="model", label=loaded.label, signature=signature(model))
+    records.write(
+        "target", how="model", label=loaded.label, signature=signature(model)
+    )
     with clock.users_work():
         try:
-            shapes = [_given(torch, positional(model, shape), spec) for shape in loaded.shapes]
+            shapes = [
+                _given(torch, positional(model, shape), spec)
+                for shape in loaded.shapes
+            ]
         except Refused:
             raise
         except Exception as error:
             raise UserError("inputs") from error
     if spec.get("freeze"):
-        model = frozen(torch, to_torchscript(torch, model, shapes[0].example, spec["trace"]))
+        model = frozen(
+            torch, to_torchscript(torch, model, shapes[0].example, spec["trace"])
+        )
     bench = Bench(torch, spec["variant"], model, shapes, spec["phase"], records)
     bench.run(
-        spec["control"], spec["trace"], spec["round_seconds"], lambda: _turn_knobs(torch, spec["knobs"])
+        spec["control"],
+        spec["trace"],
+        spec["round_seconds"],
+        lambda: _turn_knobs(torch, spec["knobs"]),
     )
 
 
 def _given(torch: Any, shape: Any, spec: dict[str, Any]) -> Any:
-    """The arguments of the steps of one shape; a function of the user's makes new ones at every call."""
+    """The arguments of the steps of one shape; a function of the user's makes new
+    ones at every call."""
     from .benchmark_steps import Given, random_sizes
 
     if spec["random_sizes"]:

@@ -1,10 +1,11 @@
-"""Records of AOTAutograd: call sites that wrap functions, arguments that a call changes or shares, and graphs
-with their nodes, types, bytes and the user's lines.
+"""Records of AOTAutograd: call sites that wrap functions, arguments that a call
+changes or shares, and graphs with their nodes, types, bytes and the user's lines.
 
-Lines of forward operators are taken from the Python stack while the function is traced; those of backward
-operators from the traceback that autograd's anomaly mode keeps of each gradient function. From torch 1.13
-on AOTAutograd reads that itself (``setup_stacktrace_preservation_hooks`` in aot_autograd.py of 1.13 to
-2.1, _functorch/_aot_autograd/logging_utils.py later) and gets the text from
+Lines of forward operators are taken from the Python stack while the function is
+traced; those of backward operators from the traceback that autograd's anomaly mode
+keeps of each gradient function. From torch 1.13 on AOTAutograd reads that itself
+(``setup_stacktrace_preservation_hooks`` in aot_autograd.py of 1.13 to 2.1,
+_functorch/_aot_autograd/logging_utils.py later) and gets the text from
 ``torch.fx.traceback.format_stack``; for functorch 0.2 it is done here.
 """
 
@@ -30,18 +31,22 @@ MOST_NODES = 5_000
 _KEY = "fusiondoc_source"
 _FRAME = re.compile(r'File "(.+?)", line (\d+)')
 _ASSIGNED = re.compile(r"^\s+(\w+)\b[^=(]*=(?!=)")
-"""A line of an FX graph's code: the name in front of the first ``=`` (torch/fx/graph.py, ``emit_node``)."""
+"""A line of an FX graph's code: the name in front of the first ``=``
+(torch/fx/graph.py, ``emit_node``)."""
 
 
 class Sources:
-    """Notes at each node of a graph which line of the user's made it, while ``tracing``."""
+    """Notes at each node of a graph which line of the user's made it, while
+    ``tracing``."""
 
     def __init__(self, torch: Any, put: Callable[[Any, str, Any], None]) -> None:
         """``put`` replaces an attribute of a module or class."""
         self._torch = torch
         self._put = put
         paths = sysconfig.get_paths()
-        standard = {os.path.abspath(paths[name]) for name in ("stdlib", "platstdlib")}
+        standard = {
+            os.path.abspath(paths[name]) for name in ("stdlib", "platstdlib")
+        }
         packages = [os.path.join(folder, "site-packages") for folder in standard]
         self._packages = tuple(folder + os.sep for folder in packages)
         self._standard = tuple(folder + os.sep for folder in standard)
@@ -52,8 +57,11 @@ class Sources:
         self._replace_format_stack()
 
     def add_library(self, module: Any) -> None:
-        """Count this module's package as library code: its lines are never the user's."""
-        file = getattr(sys.modules.get(module.__name__.partition(".")[0]), "__file__", None)
+        """Count this module's package as library code: its lines are never the
+        user's."""
+        file = getattr(
+            sys.modules.get(module.__name__.partition(".")[0]), "__file__", None
+        )
         if file:
             folder = os.path.dirname(os.path.abspath(file)) + os.sep
             if folder not in self._libraries:
@@ -69,8 +77,8 @@ class Sources:
             self._depth -= 1
 
     def here(self) -> str | None:
-        """``file:line`` of the innermost frame outside libraries; None if a frame of the probe, called by a
-        library, comes first."""
+        """``file:line`` of the innermost frame outside libraries; None if a frame
+        of the probe, called by a library, comes first."""
         frame: Any = sys._getframe(1)
         passed = False
         while frame is not None:
@@ -86,7 +94,8 @@ class Sources:
         return None
 
     def caller(self) -> tuple[str | None, str]:
-        """The user's ``file:line`` that called into torch, and the function of torch that it called."""
+        """The user's ``file:line`` that called into torch, and the function of
+        torch that it called."""
         frame: Any = sys._getframe(1)
         name = ""
         while frame is not None:
@@ -100,7 +109,11 @@ class Sources:
 
     def of_text(self, text: str) -> str | None:
         """``file:line`` of the last user's frame in a printed stack."""
-        found = [(file, line) for file, line in _FRAME.findall(text) if self._is_users(file)]
+        found = [
+            (file, line)
+            for file, line in _FRAME.findall(text)
+            if self._is_users(file)
+        ]
         return "%s:%s" % found[-1] if found else None
 
     def of_node(self, node: Any) -> str | None:
@@ -127,7 +140,9 @@ class Sources:
         own = file.startswith(("<", OWN_FOLDER))
         if own or file.startswith(tuple(self._libraries)):
             return False
-        return file.startswith(self._packages) or not file.startswith(self._standard)
+        return file.startswith(self._packages) or not file.startswith(
+            self._standard
+        )
 
     def _replace_create_node(self) -> None:
         graph = self._torch.fx.Graph
@@ -148,8 +163,9 @@ class Sources:
         self._put(graph, "create_node", create_node)
 
     def _replace_format_stack(self) -> None:
-        """AOTAutograd of 2.0 and later gives each gradient function an empty stack, unless the graph has one
-        from torch.compile (torch/fx/traceback.py, ``format_stack``)."""
+        """AOTAutograd of 2.0 and later gives each gradient function an empty stack,
+        unless the graph has one from torch.compile (torch/fx/traceback.py,
+        ``format_stack``)."""
         home: Any = getattr(self._torch.fx, "traceback", None)
         original = getattr(home, "format_stack", None)
         if original is None:
@@ -167,8 +183,9 @@ class Sources:
         self._put(home, "format_stack", format_stack)
 
     def through_gradients(self, function: Any) -> Any:
-        """For functorch 0.2, which keeps no stack traces: ``function``, with the user's line of each gradient
-        function noted at the nodes that are made while that gradient function runs."""
+        """For functorch 0.2, which keeps no stack traces: ``function``, with the
+        user's line of each gradient function noted at the nodes that are made while
+        that gradient function runs."""
         torch = self._torch
 
         def noted(*args: Any) -> Any:
@@ -186,7 +203,11 @@ class Sources:
 
     def _follow(self, results: Any) -> None:
         flat = results if isinstance(results, (list, tuple)) else [results]
-        ahead = [result.grad_fn for result in flat if getattr(result, "grad_fn", None) is not None]
+        ahead = [
+            result.grad_fn
+            for result in flat
+            if getattr(result, "grad_fn", None) is not None
+        ]
         seen: set[Any] = set()
         while ahead:
             function = ahead.pop()
@@ -199,7 +220,8 @@ class Sources:
         self._pending.clear()
 
     def _settle(self, line: str | None) -> None:
-        """Attribute the nodes made since the last call to the gradient function that has just run."""
+        """Attribute the nodes made since the last call to the gradient function
+        that has just run."""
         for node in self._pending:
             if line is not None:
                 node.meta.setdefault(_KEY, line)
@@ -207,8 +229,8 @@ class Sources:
 
 
 def graph_record(torch: Any, graph: Any, sources: Sources) -> dict[str, Any]:
-    """The nodes of an FX graph, in order. ``inputs`` are names, "" for a value that is no node; those of the
-    output are the graph's results in order."""
+    """The nodes of an FX graph, in order. ``inputs`` are names, "" for a value that
+    is no node; those of the output are the graph's results in order."""
     nodes: list[dict[str, Any]] = []
     total = 0
     for node in graph.nodes:
@@ -224,19 +246,24 @@ def graph_record(torch: Any, graph: Any, sources: Sources) -> dict[str, Any]:
                 "type": kind,
                 "bytes": size,
                 "at": sources.of_node(node),
-                "inputs": [getattr(value, "name", "") for value in _flat(torch, node)],
+                "inputs": [
+                    getattr(value, "name", "") for value in _flat(torch, node)
+                ],
                 "sizes": _sizes(node),
             }
         )
     return {"nodes": nodes, "total": total}
 
 
-def default_saved(torch: Any, joint: Any, inputs: Any, outputs: int) -> list[str] | None:
-    """Names of the nodes that torch's ``default_partition`` of a copy of the joint graph saves for backward;
-    None where it fails.
+def default_saved(
+    torch: Any, joint: Any, inputs: Any, outputs: int
+) -> list[str] | None:
+    """Names of the nodes that torch's ``default_partition`` of a copy of the joint
+    graph saves for backward; None where it fails.
 
-    Which nodes count as forward depends on the version: those that the results need up to at least 2.1, all
-    up to the last of these in 2.13 (torch/_functorch/partitioners.py).
+    Which nodes count as forward depends on the version: those that the results need
+    up to at least 2.1, all up to the last of these in 2.13
+    (torch/_functorch/partitioners.py).
     """
     home = next((name for name in _PARTITIONERS if name in sys.modules), None)
     default = getattr(sys.modules.get(home or ""), "default_partition", None)
@@ -255,14 +282,19 @@ def default_saved(torch: Any, joint: Any, inputs: Any, outputs: int) -> list[str
     except Exception:
         return None
     results = next(node for node in forward.graph.nodes if node.op == "output")
-    return [node.name for node in _flat(torch, results)[outputs:] if isinstance(node, torch.fx.Node)]
+    return [
+        node.name
+        for node in _flat(torch, results)[outputs:]
+        if isinstance(node, torch.fx.Node)
+    ]
 
 
 _PARTITIONERS = ("torch._functorch.partitioners", "functorch._src.partitioners")
 
 
 def _op_of(node: Any) -> str | None:
-    """``aten::add``, or the name of the called function; None for inputs and outputs."""
+    """``aten::add``, or the name of the called function; None for inputs and
+    outputs."""
     if node.op in ("placeholder", "output"):
         return None
     target = node.target
@@ -274,7 +306,8 @@ def _op_of(node: Any) -> str | None:
 
 
 def _flat(torch: Any, node: Any) -> list[Any]:
-    """The arguments that are nodes, flattened, in order; of the output node all arguments."""
+    """The arguments that are nodes, flattened, in order; of the output node all
+    arguments."""
     found: list[Any] = []
 
     def walk(value: Any) -> None:
@@ -293,28 +326,39 @@ def _flat(torch: Any, node: Any) -> list[Any]:
 
 
 def _sizes(node: Any) -> list[int]:
-    """Whole numbers above 1 in lists among the arguments: sizes that are written into the graph."""
+    """Whole numbers above 1 in lists among the arguments: sizes that are written
+    into the graph."""
     found: list[int] = []
     if node.op == "call_function":
         for value in node.args:
             if isinstance(value, (list, tuple)):
-                found.extend(size for size in value if type(size) is int and size > 1)
+                found.extend(
+                    size for size in value if type(size) is int and size > 1
+                )
     return found[:16]
 
 
 def _type_of(torch: Any, node: Any) -> tuple[str | None, int | None]:
-    """``float32[8,128]`` and its bytes; None unless it is a single tensor whose sizes are known."""
+    """``float32[8,128]`` and its bytes; None unless it is a single tensor whose
+    sizes are known."""
     value = node.meta.get("val")
     if value is None:
         value = node.meta.get("tensor_meta")
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape is None or dtype is None:
         return None, None
-    text = "%s[%s]" % (str(dtype).replace("torch.", ""), ",".join(str(size) for size in shape))
+    text = "%s[%s]" % (
+        str(dtype).replace("torch.", ""),
+        ",".join(str(size) for size in shape),
+    )
     number = int(torch.empty((), dtype=dtype).element_size())
     for size in shape:
         # int() of a symbolic size would fix it for the user's program.
-        known = size if isinstance(size, int) else getattr(getattr(size, "node", None), "hint", None)
+        known = (
+            size
+            if isinstance(size, int)
+            else getattr(getattr(size, "node", None), "hint", None)
+        )
         if not isinstance(known, int):
             return text, None
         number *= known
@@ -322,14 +366,20 @@ def _type_of(torch: Any, node: Any) -> tuple[str | None, int | None]:
 
 
 def _value_text(torch: Any, value: Any) -> str:
-    """An argument of a call: the type of a tensor, the value of a number or string, else the class."""
+    """An argument of a call: the type of a tensor, the value of a number or string,
+    else the class."""
     if isinstance(value, torch.Tensor):
         return tensor_text(value)
-    return repr(value) if isinstance(value, (bool, int, float, str, type(None))) else type(value).__name__
+    return (
+        repr(value)
+        if isinstance(value, (bool, int, float, str, type(None)))
+        else type(value).__name__
+    )
 
 
 def lines_of(module: Any) -> tuple[str | None, dict[str, int]]:
-    """The name of a graph module's code, as TorchScript prints it, and the line of each node in it."""
+    """The name of a graph module's code, as TorchScript prints it, and the line of
+    each node in it."""
     code = getattr(type(module).forward, "__code__", None)
     if code is None:
         return None, {}
@@ -349,14 +399,16 @@ def _source_lines(name: str) -> Sequence[str]:
 
 
 _MOST_NOTED = 64
-"""Shapes, changed arguments and shared arguments that are recorded of a call site, each."""
+"""Shapes, changed arguments and shared arguments that are recorded of a call site,
+each."""
 
 WRAPPED = "_fusiondoc_aot"
 """An attribute of the functions that ``aot_function`` has returned."""
 
 
 class Site:
-    """A call site of the program that wraps a function, and how often that was wrapped, called, compiled."""
+    """A call site of the program that wraps a function, and how often that was
+    wrapped, called, compiled."""
 
     def __init__(self, number: int, name: str, how: str, at: str | None) -> None:
         self.number = number
@@ -374,7 +426,8 @@ class Site:
         self.written: set[str] = set()
         """Phases of the current compilation whose graphs are recorded."""
         self.forward_waits = False
-        """Its graphs were partitioned, and the forward graph is not compiled yet."""
+        """Its graphs were partitioned, and the forward graph is not compiled
+        yet."""
         self.is_written = False
         """Its record ``aot_site`` is written."""
 
@@ -392,7 +445,15 @@ class Site:
 
     def used(self) -> dict[str, Any]:
         """The fields of its record ``aot_used``."""
-        names = ("wraps", "calls", "compiles", "failures", "shapes", "changed", "shared")
+        names = (
+            "wraps",
+            "calls",
+            "compiles",
+            "failures",
+            "shapes",
+            "changed",
+            "shared",
+        )
         return dict({name: getattr(self, name) for name in names}, site=self.number)
 
     def begin(self, partitioned: bool) -> None:
@@ -405,7 +466,9 @@ class Site:
         """Note the types and sizes of a call; returns whether they are new."""
         if len(self.shapes) >= _MOST_NOTED:
             return False
-        shown = [value for value in args if not isinstance(value, dict)]  # parameters of aot_module
+        shown = [
+            value for value in args if not isinstance(value, dict)
+        ]  # parameters of aot_module
         text = ", ".join(_value_text(torch, value) for value in shown)
         if text in self.shapes:
             return False
@@ -413,24 +476,30 @@ class Site:
         return True
 
     def note_memory(self, changed: Sequence[str], shared: Sequence[str]) -> None:
-        """Note the arguments that a call changed in place, and those that share memory."""
+        """Note the arguments that a call changed in place, and those that share
+        memory."""
         for found, more in ((self.changed, changed), (self.shared, shared)):
             found.extend(text for text in more if text not in found)
             del found[_MOST_NOTED:]
 
 
 def versions(torch: Any, args: Sequence[Any]) -> list[int | None]:
-    """The version counter of each tensor, which every change in place increments; None for other values."""
+    """The version counter of each tensor, which every change in place increments;
+    None for other values."""
     found: list[int | None] = []
     for value in args:
         try:
-            found.append(int(value._version) if isinstance(value, torch.Tensor) else None)
+            found.append(
+                int(value._version) if isinstance(value, torch.Tensor) else None
+            )
         except RuntimeError:  # a tensor of inference mode has none
             found.append(None)
     return found
 
 
-def changed_since(torch: Any, args: Sequence[Any], before: Sequence[int | None]) -> list[str]:
+def changed_since(
+    torch: Any, args: Sequence[Any], before: Sequence[int | None]
+) -> list[str]:
     """The arguments that have another version now, such as "argument 1"."""
     pairs = enumerate(zip(before, versions(torch, args)), 1)
     return ["argument %d" % number for number, (old, new) in pairs if old != new]
@@ -438,7 +507,11 @@ def changed_since(torch: Any, args: Sequence[Any], before: Sequence[int | None])
 
 def sharing(torch: Any, args: Sequence[Any], result: Any) -> list[str]:
     """Arguments that share memory, and results that share it with them."""
-    held = [(n, _storage(value)) for n, value in enumerate(args, 1) if isinstance(value, torch.Tensor)]
+    held = [
+        (n, _storage(value))
+        for n, value in enumerate(args, 1)
+        if isinstance(value, torch.Tensor)
+    ]
     found = []
     for index, (number, storage) in enumerate(held):
         for other, same in held[:index]:
@@ -457,21 +530,32 @@ def sharing(torch: Any, args: Sequence[Any], result: Any) -> list[str]:
 def _storage(tensor: Any) -> int:
     """Address of a tensor's memory; 0 for none."""
     held = getattr(tensor, "untyped_storage", None)
-    return int(held().data_ptr() if held is not None else tensor.storage().data_ptr())
+    return int(
+        held().data_ptr() if held is not None else tensor.storage().data_ptr()
+    )
 
 
 def name_of(function: Any) -> str:
-    """The name of a function, of the function of a ``functools.partial``, or of a callable object's class."""
+    """The name of a function, of the function of a ``functools.partial``, or of a
+    callable object's class."""
     inner = getattr(function, "func", function)  # functools.partial
-    return str(getattr(inner, "__qualname__", None) or getattr(inner, "__name__", type(inner).__name__))
+    return str(
+        getattr(inner, "__qualname__", None)
+        or getattr(inner, "__name__", type(inner).__name__)
+    )
 
 
 def graph_breaks() -> tuple[int, dict[str, int]]:
-    """By torch.compile's own counters (torch/_dynamo/utils.py, 2.0 to 2.13): graphs, and how often which
-    reason cut a function in two."""
-    counters: Any = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
+    """By torch.compile's own counters (torch/_dynamo/utils.py, 2.0 to 2.13):
+    graphs, and how often which reason cut a function in two."""
+    counters: Any = getattr(
+        sys.modules.get("torch._dynamo.utils"), "counters", None
+    )
     try:
-        reasons = {str(why).split("\n")[0][:300]: int(n) for why, n in counters["graph_break"].items()}
+        reasons = {
+            str(why).split("\n")[0][:300]: int(n)
+            for why, n in counters["graph_break"].items()
+        }
         return int(counters["stats"].get("unique_graphs", 0)), reasons
     except Exception:  # none, or of another kind
         return 0, {}

@@ -1,11 +1,13 @@
-"""Watches AOTAutograd in the user's process: which functions are wrapped where, traced, partitioned,
-compiled.
+"""Watches AOTAutograd in the user's process: which functions are wrapped where,
+traced, partitioned, compiled.
 
-The three functions that every way to AOTAutograd goes through are replaced where they are defined, as soon as
-their module is imported: ``aot_function`` (of ``memory_efficient_fusion`` too), ``aot_module`` and
-``aot_module_simplified`` (of ``torch.compile``). They are in functorch/_src/aot_autograd.py of functorch 0.2
-(torch 1.12) and torch 1.13, in torch/_functorch/aot_autograd.py from 2.0 on. Their arguments are passed on,
-with recording compilers and a recording partition function around the user's.
+The three functions that every way to AOTAutograd goes through are replaced where
+they are defined, as soon as their module is imported: ``aot_function`` (of
+``memory_efficient_fusion`` too), ``aot_module`` and ``aot_module_simplified`` (of
+``torch.compile``). They are in functorch/_src/aot_autograd.py of functorch 0.2
+(torch 1.12) and torch 1.13, in torch/_functorch/aot_autograd.py from 2.0 on. Their
+arguments are passed on, with recording compilers and a recording partition function
+around the user's.
 """
 
 from __future__ import annotations
@@ -34,7 +36,13 @@ from .log_and_records import Records
 from .replaced import AfterImport, Replaced, takes_frames_up
 
 HOMES = ("torch._functorch.aot_autograd", "functorch._src.aot_autograd")
-ENTRIES = ("aot_function", "aot_module", "aot_module_simplified", "memory_efficient_fusion", "ts_compile")
+ENTRIES = (
+    "aot_function",
+    "aot_module",
+    "aot_module_simplified",
+    "memory_efficient_fusion",
+    "ts_compile",
+)
 """Names that a program that comes to AOTAutograd by itself has."""
 
 _REBOUND = ("torch._functorch", "functorch", "torch._dynamo.backends")
@@ -49,7 +57,8 @@ class Watch:
     """One for a process; ``start`` before the user's code is imported."""
 
     def __init__(self, torch: Any, records: Records, quiet: bool = False) -> None:
-        """``quiet``: only mark the functions that are wrapped, for a run that is timed."""
+        """``quiet``: only mark the functions that are wrapped, for a run that is
+        timed."""
         self.torch = torch
         self._records = records
         self._quiet = quiet
@@ -89,15 +98,16 @@ class Watch:
         sys.meta_path.insert(0, self._finder)
 
     def stop(self) -> None:
-        """Undo the replacements; functions wrapped in the meantime are no longer watched."""
+        """Undo the replacements; functions wrapped in the meantime are no longer
+        watched."""
         self.is_on = False
         with contextlib.suppress(ValueError):
             sys.meta_path.remove(self._finder)
         self.replaced.take_back()
 
     def forget(self) -> None:
-        """In a fork: forget what the parent process did and will record. A call site that is used here is
-        recorded again for this process."""
+        """In a fork: forget what the parent process did and will record. A call
+        site that is used here is recorded again for this process."""
         self._before = graph_breaks()
         self._active.clear()
         self._compiling.clear()
@@ -116,7 +126,9 @@ class Watch:
             self._records.write("aot_used", **site.used())
         graphs, reasons = graph_breaks()
         graphs -= self._before[0]
-        reasons = {why: n - self._before[1].get(why, 0) for why, n in reasons.items()}
+        reasons = {
+            why: n - self._before[1].get(why, 0) for why, n in reasons.items()
+        }
         reasons = {why: n for why, n in reasons.items() if n > 0}
         if graphs > 0 or reasons:
             self._records.write("aot_breaks", graphs=graphs, reasons=reasons)
@@ -128,7 +140,9 @@ class Watch:
             return
         self.replaced.put(home, "_fusiondoc_watched", True)
         if self._quiet:
-            self._put(home, "aot_function", home.aot_function, marking(home.aot_function))
+            self._put(
+                home, "aot_function", home.aot_function, marking(home.aot_function)
+            )
             return
         if self._sources is None:
             self._sources = Sources(self.torch, self.replaced.put)
@@ -139,25 +153,35 @@ class Watch:
             if original is not None:
                 self._put(home, name, original, getattr(self, "_" + name)(original))
         joint = getattr(home, "create_joint_forward_backward", None)
-        if joint is not None and not hasattr(home, "setup_stacktrace_preservation_hooks"):
+        if joint is not None and not hasattr(
+            home, "setup_stacktrace_preservation_hooks"
+        ):
             sources = self._sources
             self._put(
                 home,
                 "create_joint_forward_backward",
                 joint,
-                lambda fn: joint(sources.through_gradients(fn) if self.is_on else fn),
+                lambda fn: joint(
+                    sources.through_gradients(fn) if self.is_on else fn
+                ),
             )
 
     def _put(self, home: Any, name: str, original: Any, made: Any) -> None:
         self.replaced.put(home, name, made)
         for module_name, module in list(sys.modules.items()):
-            if module_name.startswith(_REBOUND) and vars(module).get(name) is original:
+            if (
+                module_name.startswith(_REBOUND)
+                and vars(module).get(name) is original
+            ):
                 self.replaced.put(module, name, made)
 
     def _replace_script(self) -> None:
-        """``ts_compile`` scripts its graph, in every version; other backends script or trace theirs."""
+        """``ts_compile`` scripts its graph, in every version; other backends script
+        or trace theirs."""
         for name in ("script", "trace"):
-            self.replaced.put(self.torch.jit, name, self._scripting(getattr(self.torch.jit, name)))
+            self.replaced.put(
+                self.torch.jit, name, self._scripting(getattr(self.torch.jit, name))
+            )
 
     def _scripting(self, original: Any) -> Any:
         frames_up = takes_frames_up(original)
@@ -166,7 +190,9 @@ class Watch:
         def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
             if frames_up:
                 kwargs["_frames_up"] = kwargs.get("_frames_up", 0) + 1
-            made = original(obj, *args, **kwargs)  # before it a graph of torch.compile may have no code
+            made = original(
+                obj, *args, **kwargs
+            )  # before it a graph of torch.compile may have no code
             if self.is_on and isinstance(obj, self.torch.fx.GraphModule):
                 with contextlib.suppress(Exception):
                     self._note_script(obj)
@@ -187,9 +213,11 @@ class Watch:
 
     def _aot_function(self, original: Any) -> Any:
         signature = inspect.signature(original)
-        # functorch 0.2 has one cache of compilations for the process, whose key is the identity of the
-        # function and the compilers. Torch 1.13 and 2.0 keep the argument, unused; there the backward graph
-        # is compiled when the wrapped function has returned, so its compilers know the call site themselves.
+        # functorch 0.2 has one cache of compilations for the process, whose key is
+        # the identity of the function and the compilers. Torch 1.13 and 2.0 keep
+        # the argument, unused; there the backward graph is compiled when the
+        # wrapped function has returned, so its compilers know the call site
+        # themselves.
         hasher = signature.parameters.get("hasher_type")
         shared = hasher is not None and hasher.default is not None
 
@@ -227,12 +255,15 @@ class Watch:
         return aot_module_simplified
 
     def _record_arguments(self, bound: Any, site: Site | None) -> None:
-        """Replace the compilers and the partition function by recording ones. With ``site`` None there is one
-        recorder for each function, shared by all call sites that use it."""
+        """Replace the compilers and the partition function by recording ones. With
+        ``site`` None there is one recorder for each function, shared by all call
+        sites that use it."""
         bound.apply_defaults()
         given = bound.arguments
         forward = given["fw_compiler"]
-        given["bw_compiler"] = self.compiler(given.get("bw_compiler") or forward, "backward", site)
+        given["bw_compiler"] = self.compiler(
+            given.get("bw_compiler") or forward, "backward", site
+        )
         if "inference_compiler" in given:
             given["inference_compiler"] = self.compiler(
                 given["inference_compiler"] or forward, "forward", site
@@ -253,7 +284,9 @@ class Watch:
                 return original(graph, *args, **kwargs)
             with contextlib.suppress(Exception):
                 if phase == "forward":
-                    if not at.forward_waits:  # nothing was partitioned: no gradient is needed
+                    if (
+                        not at.forward_waits
+                    ):  # nothing was partitioned: no gradient is needed
                         at.begin(False)
                     at.forward_waits = False
                 self._note_graph(at, phase, graph)
@@ -286,19 +319,24 @@ class Watch:
             with contextlib.suppress(Exception):
                 at.begin(True)
                 self._note_graph(at, "joint", joint)
-                # From 2.0 on it is an argument; before, the joint graph has it in its output's structure.
+                # From 2.0 on it is an argument; before, the joint graph has it in
+                # its output's structure.
                 number = kwargs.get("num_fwd_outputs")
                 if number is None:
                     number = joint._out_spec.children_specs[0].num_leaves
                 facts = {"name": name_of(partition), "forward_outputs": int(number)}
                 if at.compiles <= _MOST_GRAPHS:
-                    facts["default_saved"] = default_saved(self.torch, joint, inputs, int(number))
+                    facts["default_saved"] = default_saved(
+                        self.torch, joint, inputs, int(number)
+                    )
             made = partition(joint, inputs, *args, **kwargs)
             with contextlib.suppress(Exception):
                 self._note_graph(at, "forward", made[0])
                 self._note_graph(at, "backward", made[1])
                 if facts and at.compiles <= _MOST_GRAPHS:
-                    self._records.write("aot_partition", site=at.number, number=at.compiles, **facts)
+                    self._records.write(
+                        "aot_partition", site=at.number, number=at.compiles, **facts
+                    )
             return made
 
         with contextlib.suppress(Exception):
@@ -318,9 +356,15 @@ class Watch:
     def _site_of_graph(self, graph: Any) -> Site:
         """Of torch.compile: a graph is known by the line of its first operator."""
         assert self._sources is not None
-        lines = (self._sources.of_node(node) for node in graph.graph.nodes if node.op.startswith("call"))
+        lines = (
+            self._sources.of_node(node)
+            for node in graph.graph.nodes
+            if node.op.startswith("call")
+        )
         at = next((line for line in lines if line), None)
-        return self.site((at, "torch.compile"), "a graph of torch.compile", "torch.compile", at)
+        return self.site(
+            (at, "torch.compile"), "a graph of torch.compile", "torch.compile", at
+        )
 
     def site(self, key: Any, name: str, how: str, at: str | None) -> Site:
         """The call site of a key; counts one more wrapped function there."""
@@ -333,7 +377,9 @@ class Watch:
 
     def _write_site(self, site: Site) -> None:
         site.is_written = True
-        self._records.write("aot_site", site=site.number, name=site.name, how=site.how, at=site.at)
+        self._records.write(
+            "aot_site", site=site.number, name=site.name, how=site.how, at=site.at
+        )
 
     @property
     def active(self) -> Site | None:
@@ -342,7 +388,8 @@ class Watch:
 
     @contextlib.contextmanager
     def tracing(self, site: Site) -> Iterator[None]:
-        """Context manager: attribute graphs that are traced and compiled here to this call site."""
+        """Context manager: attribute graphs that are traced and compiled here to
+        this call site."""
         assert self._sources is not None
         self._active.append(site)
         before = site.compiles
@@ -375,7 +422,8 @@ class Watch:
             if new:
                 with contextlib.suppress(Exception):
                     site.note_memory(
-                        changed_since(self.torch, args, before), sharing(self.torch, args, result)
+                        changed_since(self.torch, args, before),
+                        sharing(self.torch, args, result),
                     )
             return result
 
@@ -388,20 +436,39 @@ class Watch:
         site.written.add(phase)
         assert self._sources is not None
         facts = graph_record(self.torch, module.graph, self._sources)
-        self._records.write("aot_graph", site=site.number, number=site.compiles, phase=phase, **facts)
+        self._records.write(
+            "aot_graph",
+            site=site.number,
+            number=site.compiles,
+            phase=phase,
+            **facts,
+        )
 
     def _note_script(self, module: Any) -> None:
         file, lines = lines_of(module)
         if not self._compiling:
             self._scripted += 1
-            if file is not None and self._sources is not None and self._scripted <= _MOST_SCRIPTED:
-                self._records.write("graph_lines", file=file, at=self._sources.of_lines(module, lines))
+            if (
+                file is not None
+                and self._sources is not None
+                and self._scripted <= _MOST_SCRIPTED
+            ):
+                self._records.write(
+                    "graph_lines",
+                    file=file,
+                    at=self._sources.of_lines(module, lines),
+                )
             return
         site, number, phase = self._compiling[-1]
         site.scripted += 1
         if file is not None and site.scripted <= _MOST_SCRIPTED:
             self._records.write(
-                "aot_scripted", site=site.number, number=number, phase=phase, file=file, lines=lines
+                "aot_scripted",
+                site=site.number,
+                number=number,
+                phase=phase,
+                file=file,
+                lines=lines,
             )
 
     def _note_failure(self, site: Site, stage: str, error: Exception) -> None:
@@ -409,4 +476,6 @@ class Watch:
         if site.failures == 1:
             text = str(error).strip().split("\n")[0][:500]
             kind = type(error).__name__
-            self._records.write("aot_failed", site=site.number, stage=stage, type=kind, message=text)
+            self._records.write(
+                "aot_failed", site=site.number, stage=stage, type=kind, message=text
+            )

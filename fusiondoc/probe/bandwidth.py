@@ -13,15 +13,17 @@ _WARM_UP = 3
 
 
 def measured_bandwidth(torch: Any) -> dict[str, Any]:
-    """``gpu``, ``gb_per_s`` (10^9 bytes read plus written in a second, of the median copy) and
-    ``copied_bytes``.
+    """``gpu``, ``gb_per_s`` (10^9 bytes read plus written in a second, of the
+    median copy) and ``copied_bytes``.
 
-    Raises Refused (status 4) without a GPU, or with too little of its memory free to outgrow its caches.
+    Raises Refused (status 4) without a GPU, or with too little of its memory free
+    to outgrow its caches.
     """
     if not torch.cuda.is_available():
         raise Refused(
             "bandwidth",
-            "no GPU to measure: torch %s sees no CUDA device here" % torch.__version__,
+            "no GPU to measure: torch %s sees no CUDA device here"
+            % torch.__version__,
             "Run it on the machine with the GPU and a CUDA build of torch (--python), or give the figure to"
             " a report: --peak GB_PER_S.",
             CANNOT_RUN,
@@ -31,13 +33,22 @@ def measured_bandwidth(torch: Any) -> dict[str, Any]:
         if size < _MOST_BYTES // 8:
             raise Refused(
                 "bandwidth",
-                "too little of the GPU's memory is free to measure it (%d MB)" % (size * 4 // 10**6),
+                "too little of the GPU's memory is free to measure it (%d MB)"
+                % (size * 4 // 10**6),
                 "End what else runs on it, or give the figure to a report: --peak GB_PER_S.",
                 CANNOT_RUN,
             )
-        return dict(_copies(torch, size), gpu=torch.cuda.get_device_name(torch.cuda.current_device()))
+        return dict(
+            _copies(torch, size),
+            gpu=torch.cuda.get_device_name(torch.cuda.current_device()),
+        )
     except RuntimeError as error:
-        raise Refused("bandwidth", "the GPU cannot copy: %s" % first_line(error), None, CANNOT_RUN) from None
+        raise Refused(
+            "bandwidth",
+            "the GPU cannot copy: %s" % first_line(error),
+            None,
+            CANNOT_RUN,
+        ) from None
 
 
 def _copies(torch: Any, size: int) -> dict[str, Any]:
@@ -51,6 +62,11 @@ def _copies(torch: Any, size: int) -> dict[str, Any]:
             target.copy_(source)
         mark.record()
     torch.cuda.synchronize()
-    times = sorted(before.elapsed_time(after) for before, after in zip(marks, marks[1:]))
+    times = sorted(
+        before.elapsed_time(after) for before, after in zip(marks, marks[1:])
+    )
     milliseconds = times[len(times) // 2]
-    return {"gb_per_s": round(2.0 * size / (milliseconds * 1e6), 1), "copied_bytes": size}
+    return {
+        "gb_per_s": round(2.0 * size / (milliseconds * 1e6), 1),
+        "copied_bytes": size,
+    }

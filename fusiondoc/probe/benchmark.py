@@ -1,9 +1,11 @@
-"""Steps of a model timed in rounds: for ``fusiondoc bench`` one variant in one phase, in rounds that the
-parent requests; for ``--time`` eager against TorchScript, in turns in this process.
+"""Steps of a model timed in rounds: for ``fusiondoc bench`` one variant in one
+phase, in rounds that the parent requests; for ``--time`` eager against TorchScript,
+in turns in this process.
 
-Nothing is logged in this process while it is timed. A round is a plain loop of steps as a training loop has
-it, without a synchronisation inside. For a bench it warms up with each shape, in order, records that it is
-ready, and then waits: the parent requests a round of each variant's child in turns, so that a machine that
+Nothing is logged in this process while it is timed. A round is a plain loop of
+steps as a training loop has it, without a synchronisation inside. For a bench it
+warms up with each shape, in order, records that it is ready, and then waits: the
+parent requests a round of each variant's child in turns, so that a machine that
 slows down slows all of them.
 """
 
@@ -62,13 +64,21 @@ class Bench:
     """
 
     def __init__(
-        self, torch: Any, variant: str, model: Any, shapes: Sequence[Given], phase: str, records: Records
+        self,
+        torch: Any,
+        variant: str,
+        model: Any,
+        shapes: Sequence[Given],
+        phase: str,
+        records: Records,
     ) -> None:
         self._torch = torch
         self._variant = variant
         self._model = model
         self._training = phase == TRAINING
-        self._shapes = [Steps(torch, model, given, self._training, variant) for given in shapes]
+        self._shapes = [
+            Steps(torch, model, given, self._training, variant) for given in shapes
+        ]
         self._records = records
         self._warm: dict[int, _Warm] = {}
         self._folder = ""
@@ -76,8 +86,11 @@ class Bench:
         self._is_recorded = False
         """What a compiler makes for the first inputs is wanted."""
 
-    def run(self, control: str, trace: bool, seconds: float, knobs: Callable[[], object]) -> None:
-        """Build, warm up, then obey the commands in the file ``control``, a JSON line each, until it ends.
+    def run(
+        self, control: str, trace: bool, seconds: float, knobs: Callable[[], object]
+    ) -> None:
+        """Build, warm up, then obey the commands in the file ``control``, a JSON
+        line each, until it ends.
 
         Args:
             seconds: about so long a round lasts.
@@ -89,7 +102,8 @@ class Bench:
         torch = self._torch
         self._folder = os.path.dirname(control)
         self._seconds = seconds
-        # Loading is done beside the others, warming up alone: a compilation beside another takes longer.
+        # Loading is done beside the others, warming up alone: a compilation beside
+        # another takes longer.
         self._records.write("loaded", pid=os.getpid())
         commands = open(control, "rb")  # noqa: SIM115  (for the life of the process)
         begins = commands.readline()
@@ -99,19 +113,30 @@ class Bench:
         first = self._shapes[0]
         expected = self._expected(first)
         example = first.given.example
-        built = build(torch, self._variant, self._model, example, self._training, trace)
+        built = build(
+            torch, self._variant, self._model, example, self._training, trace
+        )
         knobs()
-        self._records.write("variant", name=self._variant, fuser=built.fuser, note=built.note)
+        self._records.write(
+            "variant", name=self._variant, fuser=built.fuser, note=built.note
+        )
         cuda = on_gpu(torch, self._model, example)
         self._warm_up(built, 0, expected, cuda)
         del expected
         for number in range(1, len(self._shapes)):
             try:
-                self._warm_up(built, number, self._expected(self._shapes[number]), cuda)
+                self._warm_up(
+                    built, number, self._expected(self._shapes[number]), cuda
+                )
             except (Refused, UserError) as error:
                 # The other shapes can be timed all the same.
                 failed = error.__cause__ if isinstance(error, UserError) else error
-                self._records.write("unfit", shape=number, type=type(failed).__name__, message=str(failed))
+                self._records.write(
+                    "unfit",
+                    shape=number,
+                    type=type(failed).__name__,
+                    message=str(failed),
+                )
         before = built.compiled()
         self._records.write("warmed", shapes=len(self._warm))
         for line in iter(commands.readline, b""):
@@ -120,23 +145,37 @@ class Bench:
         forward, backward = built.groups()
         self._records.write(
             "benched",
-            recompiles=after - before if after is not None and before is not None else None,
+            recompiles=after - before
+            if after is not None and before is not None
+            else None,
             groups_forward=forward,
             groups_backward=backward,
             graphs=after,
             recorded=self._is_recorded and built.recorded is not None,
         )
 
-    def _warm_up(self, built: Built, shape: int, expected: list[list[Any]], cuda: bool) -> None:
-        """Run steps of this shape until they are steady, and record the time that took."""
+    def _warm_up(
+        self, built: Built, shape: int, expected: list[list[Any]], cuda: bool
+    ) -> None:
+        """Run steps of this shape until they are steady, and record the time that
+        took."""
         steps = self._shapes[shape]
         described = [_described(self._torch, value) for value in steps.example()]
-        self._records.write("inputs", shape=shape, inputs=described, sizes=steps.given.sizes)
+        self._records.write(
+            "inputs", shape=shape, inputs=described, sizes=steps.given.sizes
+        )
         after_each_step = lambda: self._records.write("warm", shape=shape)  # noqa: E731
         first = []
         if not shape and steps.given.sizes > 1:
-            # As in the tutorial: the first size alone, so that the cost of the others is measured by itself.
-            alone = Steps(self._torch, self._model, Given(steps.given.example), self._training, self._variant)
+            # As in the tutorial: the first size alone, so that the cost of the
+            # others is measured by itself.
+            alone = Steps(
+                self._torch,
+                self._model,
+                Given(steps.given.example),
+                self._training,
+                self._variant,
+            )
             first = self._compile(built, alone, after_each_step)
         compiled = built.compiled()
         recompiles: int | None = None if self._variant == "eager" else 0
@@ -149,7 +188,9 @@ class Bench:
         else:
             warm = steps.warm_up(built, after_each_step)
             now = built.compiled()
-            recompiles = now - compiled if now is not None and compiled is not None else None
+            recompiles = (
+                now - compiled if now is not None and compiled is not None else None
+            )
         steady = min(warm)
         sizes = steps.given.sizes
         difference, why_not = self._difference(built, steps, expected)
@@ -160,24 +201,42 @@ class Bench:
             shape=shape,
             steps=whole,
             warmup_s=round(sum(first) + sum(warm), 6),
-            compile_s=round(max(0.0, sum(first) + sum(warm) - (len(first) / sizes + len(warm)) * steady), 6),
+            compile_s=round(
+                max(
+                    0.0,
+                    sum(first)
+                    + sum(warm)
+                    - (len(first) / sizes + len(warm)) * steady,
+                ),
+                6,
+            ),
             first_ms=round(warm[0] / sizes * 1e3, 6),
             recompiles=recompiles,
             max_difference=difference,
             why_no_difference=why_not,
         )
 
-    def _compile(self, built: Built, steps: Steps, after_each_step: Callable[[], object]) -> list[float]:
-        """The warm-up in which the variant is compiled. The steps that count run without any hook."""
+    def _compile(
+        self, built: Built, steps: Steps, after_each_step: Callable[[], object]
+    ) -> list[float]:
+        """The warm-up in which the variant is compiled. The steps that count run
+        without any hook."""
         recorded = built.recorded if self._is_recorded else None
-        recording = recorded(self._records) if recorded is not None else contextlib.nullcontext()
+        recording = (
+            recorded(self._records)
+            if recorded is not None
+            else contextlib.nullcontext()
+        )
         with recording:
             return steps.warm_up(built, after_each_step)
 
     def _steps_of_round(self, steady: float, sizes: int) -> int:
-        """How many steps last about as long as a round should, each ``steady`` seconds."""
+        """How many steps last about as long as a round should, each ``steady``
+        seconds."""
         number = self._seconds / steady * sizes if steady > 0 else MOST_STEPS
-        return max(1, round(max(LEAST_STEPS, min(MOST_STEPS, number)) / sizes)) * sizes
+        return (
+            max(1, round(max(LEAST_STEPS, min(MOST_STEPS, number)) / sizes)) * sizes
+        )
 
     def _settle(self, built: Built) -> None:
         """Measure the steps once more: others may have slowed the warm-up down."""
@@ -193,18 +252,40 @@ class Bench:
         shape = command["shape"]
         steps, number = self._warm[shape].steps, self._warm[shape].number
         if command["do"] == "round":
-            seconds = steps.loop(built, number, lead=_whole(number, LEAD, steps.given.sizes))
-            self._records.write("round", number=command["number"], shape=shape, steps=number, seconds=seconds)
+            seconds = steps.loop(
+                built, number, lead=_whole(number, LEAD, steps.given.sizes)
+            )
+            self._records.write(
+                "round",
+                number=command["number"],
+                shape=shape,
+                steps=number,
+                seconds=seconds,
+            )
         elif command["do"] == "profile":
             few = max(3, _whole(number, 10, steps.given.sizes))
             try:
                 found = self._profile(built, steps, few, cuda)
-            except Exception as error:  # A profiler that does not work costs its columns alone.
-                found = {"device_ms": None, "why": "the profiler failed: %s" % first_line(error)}
-            traced = self._trace(built, steps, few, cuda, os.path.join(self._folder, TRACE % shape))
+            except (
+                Exception
+            ) as error:  # A profiler that does not work costs its columns alone.
+                found = {
+                    "device_ms": None,
+                    "why": "the profiler failed: %s" % first_line(error),
+                }
+            traced = self._trace(
+                built, steps, few, cuda, os.path.join(self._folder, TRACE % shape)
+            )
             device = "cuda" if cuda else "cpu"
             facts = _matrix_facts(self._torch) if cuda else {}
-            self._records.write("profiled", shape=shape, device=device, traced=traced, **found, **facts)
+            self._records.write(
+                "profiled",
+                shape=shape,
+                device=device,
+                traced=traced,
+                **found,
+                **facts,
+            )
         elif command["do"] == "inspect":
             self._records.write(
                 "inspected",
@@ -216,19 +297,30 @@ class Bench:
     def _failed_guards(self, built: Built, steps: Steps) -> int | None:
         if self._variant not in TORCHSCRIPT:
             return None
-        return failed_guards(self._torch, lambda: steps.loop(built, steps.given.sizes))
+        return failed_guards(
+            self._torch, lambda: steps.loop(built, steps.given.sizes)
+        )
 
     # -- results --------------------------------------------------------------------------------------------
 
     def _expected(self, steps: Steps) -> list[list[Any]]:
-        """Outputs and gradients of an eager step, twice with other random numbers."""
+        """Outputs and gradients of an eager step, twice with other random
+        numbers."""
         torch = self._torch
-        twin = copy.deepcopy(self._model) if isinstance(self._model, torch.nn.Module) else self._model
+        twin = (
+            copy.deepcopy(self._model)
+            if isinstance(self._model, torch.nn.Module)
+            else self._model
+        )
         arguments = steps.example()
         return [self._results(twin, arguments, seed) for seed in (1, 2)]
 
     def _results(
-        self, model: Any, given: tuple[Any, ...], seed: int, around: Callable[[], Any] | None = None
+        self,
+        model: Any,
+        given: tuple[Any, ...],
+        seed: int,
+        around: Callable[[], Any] | None = None,
     ) -> list[Any]:
         torch = self._torch
         torch.manual_seed(seed)
@@ -238,7 +330,9 @@ class Bench:
             fusion = around() if around is not None else unfused(torch)
             with gradients, fusion:
                 outputs = tensors_in(torch, model(*arguments))
-                if self._training and any(output.requires_grad for output in outputs):
+                if self._training and any(
+                    output.requires_grad for output in outputs
+                ):
                     backward_from_ones(torch, outputs)
         except Exception as error:
             raise UserError("eager" if around is None else self._variant) from error
@@ -253,15 +347,21 @@ class Bench:
     def _difference(
         self, built: Built, steps: Steps, expected: Sequence[list[Any]]
     ) -> tuple[float | None, str | None]:
-        """Largest absolute difference of outputs and gradients from the eager step, or why there is none."""
+        """Largest absolute difference of outputs and gradients from the eager step,
+        or why there is none."""
         if self._variant == "eager":
             return 0.0, None
         torch = self._torch
         if not _alike(torch, *expected):
             return None, "the model draws random numbers"
         found = self._results(built.model, steps.example(), 1, built.around)
-        if [result.shape for result in found] != [result.shape for result in expected[0]]:
-            return None, "it returns other shapes, or gives other tensors gradients, than the eager model"
+        if [result.shape for result in found] != [
+            result.shape for result in expected[0]
+        ]:
+            return (
+                None,
+                "it returns other shapes, or gives other tensors gradients, than the eager model",
+            )
         return _largest(torch, found, expected[0]), None
 
     # -- the device -----------------------------------------------------------------------------------------
@@ -275,20 +375,32 @@ class Bench:
         steps.loop(built, steps.given.sizes)
         return int(cuda.max_memory_allocated())
 
-    def _profile(self, built: Built, steps: Steps, number: int, cuda: bool) -> dict[str, Any]:
-        """Milliseconds a step in which the device was busy, and a step of the profiled run."""
+    def _profile(
+        self, built: Built, steps: Steps, number: int, cuda: bool
+    ) -> dict[str, Any]:
+        """Milliseconds a step in which the device was busy, and a step of the
+        profiled run."""
         if not cuda:
             return {"device_ms": None, "why": "on the CPU the device is the host"}
         with profiling(self._torch, cuda, host=False) as run:
             seconds = steps.loop(built, number)
         spans = _device_spans(run.events())
         if not spans:
-            return {"device_ms": None, "why": "the profiler shows no kernel (CUPTI is not there)"}
-        return {"device_ms": _union(spans) / 1e3 / number, "step_ms": seconds * 1e3 / number, "why": None}
+            return {
+                "device_ms": None,
+                "why": "the profiler shows no kernel (CUPTI is not there)",
+            }
+        return {
+            "device_ms": _union(spans) / 1e3 / number,
+            "step_ms": seconds * 1e3 / number,
+            "why": None,
+        }
 
-    def _trace(self, built: Built, steps: Steps, most: int, cuda: bool, path: str) -> int | None:
-        """Write a trace of steps with the operators on the host. Returns the number of steps; None if there
-        is no trace that shows where the time goes.
+    def _trace(
+        self, built: Built, steps: Steps, most: int, cuda: bool, path: str
+    ) -> int | None:
+        """Write a trace of steps with the operators on the host. Returns the number
+        of steps; None if there is no trace that shows where the time goes.
 
         The loop is the one that is timed, all of it one step to the profiler.
         """
@@ -297,7 +409,9 @@ class Bench:
         sizes = steps.given.sizes
         number = max(1, min(most, MOST_TRACED) // sizes) * sizes
         try:
-            with profiling(self._torch, cuda):  # The first run of a profiler sets it up.
+            with profiling(
+                self._torch, cuda
+            ):  # The first run of a profiler sets it up.
                 steps.loop(built, sizes)
             step = self._torch.profiler.record_function(STEP)
             with profiling(self._torch, cuda) as run, step:
@@ -311,32 +425,46 @@ class Bench:
 def _matrix_facts(torch: Any) -> dict[str, Any]:
     """How float32 matrices are multiplied, and by which GPU."""
     capability = ".".join(map(str, torch.cuda.get_device_capability()))
-    return {"allow_tf32": bool(torch.backends.cuda.matmul.allow_tf32), "capability": capability}
+    return {
+        "allow_tf32": bool(torch.backends.cuda.matmul.allow_tf32),
+        "capability": capability,
+    }
 
 
 def _whole(steps: int, part: int, sizes: int) -> int:
-    """One of ``part`` steps, at least one, and as many passes over the sizes as that holds."""
+    """One of ``part`` steps, at least one, and as many passes over the sizes as
+    that holds."""
     return max(1, round(steps / part / sizes)) * sizes
 
 
 def _described(torch: Any, value: Any) -> str:
-    """An input as ``--input`` takes it; the class of a value that it does not take."""
+    """An input as ``--input`` takes it; the class of a value that it does not
+    take."""
     if isinstance(value, torch.Tensor):
         return tensor_text(value)
-    return repr(value) if isinstance(value, (bool, int, float)) else type(value).__name__
+    return (
+        repr(value)
+        if isinstance(value, (bool, int, float))
+        else type(value).__name__
+    )
 
 
 def _device_spans(events: Any) -> list[tuple[float, float]]:
     """(start, end) in microseconds of every kernel, copy and fill on the GPU."""
     found = []
     for event in events:
-        if str(event.device_type).endswith("CUDA") and not getattr(event, "is_user_annotation", False):
-            found.append((float(event.time_range.start), float(event.time_range.end)))
+        if str(event.device_type).endswith("CUDA") and not getattr(
+            event, "is_user_annotation", False
+        ):
+            found.append(
+                (float(event.time_range.start), float(event.time_range.end))
+            )
     return found
 
 
 def _union(spans: list[tuple[float, float]]) -> float:
-    """Length of the union of the spans, in their unit: kernels of several streams overlap."""
+    """Length of the union of the spans, in their unit: kernels of several streams
+    overlap."""
     total, reached = 0.0, float("-inf")
     for start, end in sorted(spans):
         total += max(0.0, end - max(start, reached))
@@ -345,11 +473,14 @@ def _union(spans: list[tuple[float, float]]) -> float:
 
 
 def _alike(torch: Any, first: list[Any], other: list[Any]) -> bool:
-    """Whether two eager steps with different seeds have equal results, up to the order of sums."""
+    """Whether two eager steps with different seeds have equal results, up to the
+    order of sums."""
     if [a.shape for a in first] != [b.shape for b in other]:
         return False
     return all(
-        torch.allclose(a.float(), b.float(), rtol=1e-3, atol=1e-4, equal_nan=True) if _real(a) else True
+        torch.allclose(a.float(), b.float(), rtol=1e-3, atol=1e-4, equal_nan=True)
+        if _real(a)
+        else True
         for a, b in zip(first, other)
     )
 
@@ -361,7 +492,11 @@ def _largest(torch: Any, found: list[Any], expected: list[Any]) -> float | None:
             continue
         a, b = result.double(), other.to(result.device).double()
         apart = (a - b).abs()
-        apart = torch.where((a == b) | (torch.isnan(a) & torch.isnan(b)), torch.zeros_like(apart), apart)
+        apart = torch.where(
+            (a == b) | (torch.isnan(a) & torch.isnan(b)),
+            torch.zeros_like(apart),
+            apart,
+        )
         differences.append(float(apart.max()))
     return max(differences) if differences else None
 
@@ -392,17 +527,26 @@ class _Way:
 
 
 class Timing:
-    """Times ``scripted`` against the ``model`` that it was made from. A model that is TorchScript already has
-    no Python code left: there a copy that runs without optimisation stands for eager."""
+    """Times ``scripted`` against the ``model`` that it was made from. A model that
+    is TorchScript already has no Python code left: there a copy that runs without
+    optimisation stands for eager."""
 
     def __init__(
-        self, torch: Any, scripted: Any, model: Any, shapes: Sequence[Shape], backward: bool, records: Records
+        self,
+        torch: Any,
+        scripted: Any,
+        model: Any,
+        shapes: Sequence[Shape],
+        backward: bool,
+        records: Records,
     ) -> None:
         self._torch = torch
         self._shapes = shapes
         self._backward = backward
         self._records = records
-        copied = isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
+        copied = isinstance(
+            model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)
+        )
         self._unscripted = eager_twin(torch, model, "--time") if copied else model
         self._scripted = scripted
         self._spare_bytes = _size(self._unscripted) if copied else 0
@@ -424,13 +568,17 @@ class Timing:
             for phase in phases:
                 self._phase(phase, number, shape, warm_up, rounds or ROUNDS)
 
-    def _phase(self, phase: str, number: int, shape: Shape, warm_up: int, rounds: int) -> None:
+    def _phase(
+        self, phase: str, number: int, shape: Shape, warm_up: int, rounds: int
+    ) -> None:
         arguments = arguments_of(shape)
         given = Given(shape, fixed=arguments_of(shape) is arguments)
         tensors = tensors_in(self._torch, arguments)
         # As in the run that is diagnosed, of which these are the times.
         recorded = self._backward or any(tensor.requires_grad for tensor in tensors)
-        gpu = any(tensor.is_cuda for tensor in tensors + parameters_of(self._scripted))
+        gpu = any(
+            tensor.is_cuda for tensor in tensors + parameters_of(self._scripted)
+        )
         ways = []
         for name, model in (("eager", self._unscripted), ("fused", self._scripted)):
             built = Built(model)
@@ -438,10 +586,20 @@ class Timing:
                 built.around = lambda: unfused(self._torch)
             stage = name if name == "eager" else "forward"
             training = phase != "forward"
-            ways.append(_Way(name, built, Steps(self._torch, model, given, training, stage, recorded)))
+            ways.append(
+                _Way(
+                    name,
+                    built,
+                    Steps(self._torch, model, given, training, stage, recorded),
+                )
+            )
         for way in ways:
             way.warm = way.steps.warm_up(way.built, lambda: None, warm_up)
-            fit = int(ROUND_SECONDS / min(way.warm)) if min(way.warm) > 0 else MOST_TIMED
+            fit = (
+                int(ROUND_SECONDS / min(way.warm))
+                if min(way.warm) > 0
+                else MOST_TIMED
+            )
             way.number = max(LEAST_STEPS, min(MOST_TIMED, fit))
         for turn in range(rounds):
             for way in ways if turn % 2 else reversed(ways):
@@ -478,4 +636,8 @@ def _size(model: Any) -> int:
     """Bytes of a module's parameters and buffers on a GPU."""
     buffers = getattr(model, "buffers", None)
     tensors = parameters_of(model) + (list(buffers()) if callable(buffers) else [])
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor.is_cuda)
+    return sum(
+        tensor.numel() * tensor.element_size()
+        for tensor in tensors
+        if tensor.is_cuda
+    )

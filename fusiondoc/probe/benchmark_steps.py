@@ -1,9 +1,10 @@
-"""The variants of a model that ``fusiondoc bench`` compares, and the loop of their steps that is timed: as
-little beside the model as in a loop written by hand.
+"""The variants of a model that ``fusiondoc bench`` compares, and the loop of their
+steps that is timed: as little beside the model as in a loop written by hand.
 
-``--random-sizes`` takes inputs of other sizes for every step, as in the dynamic part of the tutorial
-that ``--suite tutorial`` times (its address: ``suites/__init__.py``): the first two sizes are changed by -2
-to 2, twenty times, and the last, which parameters share, never.
+``--random-sizes`` takes inputs of other sizes for every step, as in the dynamic
+part of the tutorial that ``--suite tutorial`` times (its address:
+``suites/__init__.py``): the first two sizes are changed by -2 to 2, twenty times,
+and the last, which parameters share, never.
 """
 
 from __future__ import annotations
@@ -37,20 +38,28 @@ class Built:
         note: a remark for the report.
     """
 
-    def __init__(self, model: Any, fuser: str | None = None, note: str | None = None) -> None:
+    def __init__(
+        self, model: Any, fuser: str | None = None, note: str | None = None
+    ) -> None:
         self.model = model
         self.fuser = fuser
         self.note = note
         self.around: Callable[[], ContextManager[Any]] = contextlib.nullcontext
         self.compiled: Callable[[], int | None] = lambda: None
         """How often it has compiled so far; None where torch does not count it."""
-        self.groups: Callable[[], tuple[int | None, int | None]] = lambda: (None, None)
-        """Fusion groups in the forward and backward plans; None where torch does not show them."""
+        self.groups: Callable[[], tuple[int | None, int | None]] = lambda: (
+            None,
+            None,
+        )
+        """Fusion groups in the forward and backward plans; None where torch does
+        not show them."""
         self.recorded: Callable[[Records], ContextManager[Any]] | None = None
         """A block to compile in, which records what the compiler makes."""
 
 
-def build(torch: Any, variant: str, model: Any, shape: Shape, backward: bool, trace: bool) -> Built:
+def build(
+    torch: Any, variant: str, model: Any, shape: Shape, backward: bool, trace: bool
+) -> Built:
     """The variant of the model.
 
     Raises:
@@ -62,7 +71,9 @@ def build(torch: Any, variant: str, model: Any, shape: Shape, backward: bool, tr
     if variant in fusers.TORCHSCRIPT:
         return _torchscript(torch, variant, model, shape, backward, trace)
     if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        raise _cannot("the model is TorchScript already, and %s compiles Python" % variant)
+        raise _cannot(
+            "the model is TorchScript already, and %s compiles Python" % variant
+        )
     if variant in AOT:
         return _aot(torch, variant, model, shape)
     return _compiled(torch, model)
@@ -75,16 +86,26 @@ def _cannot(why: str, hint: str | None = None) -> Refused:
 def _eager(torch: Any, model: Any) -> Built:
     if not isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return Built(model)
-    built = Built(eager_twin(torch, model, "bench"), note="TorchScript without optimisation")
+    built = Built(
+        eager_twin(torch, model, "bench"), note="TorchScript without optimisation"
+    )
     built.around = lambda: unfused(torch)
     return built
 
 
-def _torchscript(torch: Any, variant: str, model: Any, shape: Shape, backward: bool, trace: bool) -> Built:
+def _torchscript(
+    torch: Any, variant: str, model: Any, shape: Shape, backward: bool, trace: bool
+) -> Built:
     fuser, _ = fusers.choose_fuser(torch, variant)
     is_module = isinstance(model, torch.nn.Module)
-    in_training = is_module and model.training and not isinstance(model, torch.jit.ScriptModule)
-    problem = fusers.why_not_timed(torch, fuser, on_gpu(torch, model, shape), backward, in_training)
+    in_training = (
+        is_module
+        and model.training
+        and not isinstance(model, torch.jit.ScriptModule)
+    )
+    problem = fusers.why_not_timed(
+        torch, fuser, on_gpu(torch, model, shape), backward, in_training
+    )
     if problem is not None:
         raise _cannot(problem)
     note = "frozen" if fusers.needs_frozen(fuser) and is_module else None
@@ -114,23 +135,39 @@ def _aot(torch: Any, variant: str, model: Any, shape: Shape) -> Built:
         elif variant == "aot-each-call":
             made = _wrapped_anew(compilers.memory_efficient_fusion, model)
         else:
-            make = compilers.aot_module if isinstance(model, torch.nn.Module) else compilers.aot_function
-            options = {"fw_compiler": compilers.ts_compile, "bw_compiler": compilers.ts_compile}
+            make = (
+                compilers.aot_module
+                if isinstance(model, torch.nn.Module)
+                else compilers.aot_function
+            )
+            options = {
+                "fw_compiler": compilers.ts_compile,
+                "bw_compiler": compilers.ts_compile,
+            }
             decompositions = getattr(compilers, "default_decompositions", None)
             if decompositions:
                 options["decompositions"] = decompositions
             made = make(model, **options)
     except Exception as error:
         raise UserError(variant) from error
-    note = "its graphs run under %s" % fuser if fuser != "none" else "its graphs run without a fuser here"
+    note = (
+        "its graphs run under %s" % fuser
+        if fuser != "none"
+        else "its graphs run without a fuser here"
+    )
     built = Built(made, fuser, note)
     built.compiled = lambda: scripted.count
-    built.groups = scripted.groups_of_each_call if variant == "aot-each-call" else scripted.groups
+    built.groups = (
+        scripted.groups_of_each_call
+        if variant == "aot-each-call"
+        else scripted.groups
+    )
     return built
 
 
 def _wrapped_anew(wrap: Callable[[Any], Any], model: Any) -> Callable[..., Any]:
-    """Calls a new wrapper each time, as modules of xFormers 0.0.12 to 0.0.21 do (``NVFused...``)."""
+    """Calls a new wrapper each time, as modules of xFormers 0.0.12 to 0.0.21 do
+    (``NVFused...``)."""
 
     def call(*arguments: Any) -> Any:
         return wrap(model)(*arguments)
@@ -139,9 +176,10 @@ def _wrapped_anew(wrap: Callable[[Any], Any], model: Any) -> Callable[..., Any]:
 
 
 class _Scripted:
-    """The modules that ``ts_compile`` makes: it ends in ``torch.jit.optimize_for_inference`` and returns a
-    closure that hides the module (torch/_functorch/compilers.py in 2.0 to 2.13; functorch/_src/compilers.py
-    in 1.13).
+    """The modules that ``ts_compile`` makes: it ends in
+    ``torch.jit.optimize_for_inference`` and returns a closure that hides the module
+    (torch/_functorch/compilers.py in 2.0 to 2.13; functorch/_src/compilers.py in
+    1.13).
 
     Attributes:
         count: all of them; only the first ``MOST`` are kept.
@@ -165,15 +203,15 @@ class _Scripted:
         torch.jit.optimize_for_inference = recording
 
     def groups(self) -> tuple[int | None, int | None]:
-        """AOTAutograd compiles the forward graph first, then the backward graph; neither has executors of
-        autodiff inside."""
+        """AOTAutograd compiles the forward graph first, then the backward graph;
+        neither has executors of autodiff inside."""
         forward, _ = _groups_of(self._torch, self._first[:1])
         backward, _ = _groups_of(self._torch, self._first[1:])
         return forward, backward
 
     def groups_of_each_call(self) -> tuple[int | None, int | None]:
-        """(0, 0) for modules that run once: their executor profiles and makes no plan, and torch fails an
-        assertion when it is to show the plan."""
+        """(0, 0) for modules that run once: their executor profiles and makes no
+        plan, and torch fails an assertion when it is to show the plan."""
         for module in self._first:
             try:
                 module._c.get_debug_state()
@@ -187,10 +225,15 @@ class _Scripted:
 
 def _compiled(torch: Any, model: Any) -> Built:
     if not hasattr(torch, "compile"):
-        raise _cannot("torch.compile is in torch from 2.0 on; this is torch %s" % torch.__version__)
+        raise _cannot(
+            "torch.compile is in torch from 2.0 on; this is torch %s"
+            % torch.__version__
+        )
     try:
         made = torch.compile(model)
-    except Exception as error:  # an operating system or a Python that it does not support
+    except (
+        Exception
+    ) as error:  # an operating system or a Python that it does not support
         raise _cannot("torch.compile: %s" % first_line(error)) from None
     built = Built(made)
     built.compiled = lambda: _dynamo_graphs()
@@ -200,8 +243,8 @@ def _compiled(torch: Any, model: Any) -> Built:
 
 @contextlib.contextmanager
 def _watched(torch: Any, records: Records) -> Iterator[None]:
-    """Nothing of the watch is left behind the block. Graph breaks are logged too: of a function that is not
-    compiled because of one, Dynamo keeps nothing."""
+    """Nothing of the watch is left behind the block. Graph breaks are logged too:
+    of a function that is not compiled because of one, Dynamo keeps nothing."""
     watch = fusers.compiler_watch(torch, records)
     watch.start()
     with contextlib.suppress(Exception):  # not in torch 2.0
@@ -216,13 +259,17 @@ def _watched(torch: Any, records: Records) -> Iterator[None]:
 
 
 def _dynamo_graphs() -> int | None:
-    """Graphs that torch.compile has compiled in this process (torch/_dynamo/utils.py, ``counters``)."""
+    """Graphs that torch.compile has compiled in this process
+    (torch/_dynamo/utils.py, ``counters``)."""
     utils = sys.modules.get("torch._dynamo.utils")
-    return int(utils.counters["stats"]["unique_graphs"]) if utils is not None else None
+    return (
+        int(utils.counters["stats"]["unique_graphs"]) if utils is not None else None
+    )
 
 
 def _groups_of(torch: Any, modules: list[Any]) -> tuple[int | None, int | None]:
-    """Fusion groups in the plans of forward and backward executors; None where torch cannot list them."""
+    """Fusion groups in the plans of forward and backward executors; None where
+    torch cannot list them."""
     found: list[int | None] = [0, 0]
     for module in modules:
         try:
@@ -234,8 +281,8 @@ def _groups_of(torch: Any, modules: list[Any]) -> tuple[int | None, int | None]:
 
 
 def _count_groups(state: Any, phase: int, found: list[int | None]) -> None:
-    """Add the groups of an executor and of those inside it to ``found``, indexed by phase (0 forward, 1
-    backward); None where a phase cannot be counted."""
+    """Add the groups of an executor and of those inside it to ``found``, indexed by
+    phase (0 forward, 1 backward); None where a phase cannot be counted."""
     for plan in state.execution_plans.values():
         for kind in _GROUPS:
             number = len(list(plan.graph.findAllNodes(kind, True)))
@@ -247,7 +294,9 @@ def _count_groups(state: Any, phase: int, found: list[int | None]) -> None:
         ):
             try:
                 states = getattr(plan.code, attribute)()
-            except RuntimeError:  # an executor without a plan yet fails an assertion of torch's
+            except (
+                RuntimeError
+            ):  # an executor without a plan yet fails an assertion of torch's
                 found[inner] = None
                 continue
             for inner_state in states:
@@ -255,10 +304,12 @@ def _count_groups(state: Any, phase: int, found: list[int | None]) -> None:
 
 
 LEAST_WARM_UP = 5
-"""Steps: torch profiles in the first, the fuser compiles forward in the second and backward in the third."""
+"""Steps: torch profiles in the first, the fuser compiles forward in the second and
+backward in the third."""
 _MOST_WARM_UP = 30
 _STEADY = 1.5
-"""A step is steady that takes no longer than so many times the shortest of those before it."""
+"""A step is steady that takes no longer than so many times the shortest of those
+before it."""
 _STEADY_STEPS = 3
 
 
@@ -274,7 +325,11 @@ class Given:
     """
 
     def __init__(
-        self, arguments: Shape, sizes: int = 1, fixed: bool = True, example: Shape | None = None
+        self,
+        arguments: Shape,
+        sizes: int = 1,
+        fixed: bool = True,
+        example: Shape | None = None,
     ) -> None:
         self.arguments = arguments
         self.sizes = sizes
@@ -283,8 +338,9 @@ class Given:
 
 
 class _Kept:
-    """Kept between steps: ``starts``, a tensor of ones for each output, from which the backward pass starts,
-    and ``leaves``, whose gradients are set to None after it."""
+    """Kept between steps: ``starts``, a tensor of ones for each output, from which
+    the backward pass starts, and ``leaves``, whose gradients are set to None after
+    it."""
 
     def __init__(self, starts: list[Any], leaves: list[Any]) -> None:
         self.starts = starts
@@ -294,11 +350,10 @@ class _Kept:
 class Steps:
     """Steps of a model with the inputs of one shape.
 
-    Args:
-        model: as the user gave it; its parameters get the gradients.
-        training: forward and backward; else the model is called without recording gradients.
-        name: of the variant, for messages.
-        recorded: gradients are recorded; None: where there is a backward pass.
+    Args: model: as the user gave it; its parameters get the gradients. training:
+        forward and backward; else the model is called without recording gradients.
+        name: of the variant, for messages. recorded: gradients are recorded; None:
+        where there is a backward pass.
     """
 
     def __init__(
@@ -322,13 +377,13 @@ class Steps:
     def example(self) -> tuple[Any, ...]:
         """The arguments of the first step.
 
-        Raises:
-            UserError: the user's function failed.
-            Refused: nothing of them, nor of the model, has a gradient, and the backward pass is to be timed.
+        Raises: UserError: the user's function failed. Refused: nothing of them, nor
+            of the model, has a gradient, and the backward pass is to be timed.
         """
         arguments = arguments_of(self.given.example)
         if self._training and not any(
-            tensor.requires_grad for tensor in tensors_in(self._torch, arguments) + self._parameters
+            tensor.requires_grad
+            for tensor in tensors_in(self._torch, arguments) + self._parameters
         ):
             raise Refused(
                 "inputs",
@@ -357,8 +412,11 @@ class Steps:
             self._synchronise()
             return time.perf_counter() - began
 
-    def warm_up(self, built: Built, after_each_step: Callable[[], object], least: int = 0) -> list[float]:
-        """Seconds of each step (random sizes: of a pass over all of them) until they are steady.
+    def warm_up(
+        self, built: Built, after_each_step: Callable[[], object], least: int = 0
+    ) -> list[float]:
+        """Seconds of each step (random sizes: of a pass over all of them) until
+        they are steady.
 
         Args:
             after_each_step: called after each of them.
@@ -371,7 +429,10 @@ class Steps:
             after_each_step()
             if len(times) >= needed:
                 shortest = min(times)
-                if all(seconds <= _STEADY * shortest for seconds in times[-_STEADY_STEPS:]):
+                if all(
+                    seconds <= _STEADY * shortest
+                    for seconds in times[-_STEADY_STEPS:]
+                ):
                     break
         return times
 
@@ -399,7 +460,11 @@ class Steps:
             for _ in range(steps):
                 arguments = given()
                 output = model(*arguments)
-                roots = output if isinstance(output, tensor_type) else self._roots(output)
+                roots = (
+                    output
+                    if isinstance(output, tensor_type)
+                    else self._roots(output)
+                )
                 kept = known(id(arguments)) or self._keep(arguments, roots)
                 backward(roots, kept.starts)
                 for leaf in kept.leaves:
@@ -410,7 +475,11 @@ class Steps:
             raise UserError(self._name) from error
 
     def _roots(self, output: Any) -> list[Any]:
-        return [tensor for tensor in tensors_in(self._torch, output) if tensor.requires_grad]
+        return [
+            tensor
+            for tensor in tensors_in(self._torch, output)
+            if tensor.requires_grad
+        ]
 
     def _keep(self, arguments: tuple[Any, ...], roots: Any) -> _Kept:
         torch = self._torch
@@ -419,7 +488,9 @@ class Steps:
         if shapes not in self._starts:
             self._starts[shapes] = [torch.ones_like(root) for root in every]
         leaves = [
-            tensor for tensor in tensors_in(torch, arguments) if tensor.requires_grad and tensor.is_leaf
+            tensor
+            for tensor in tensors_in(torch, arguments)
+            if tensor.requires_grad and tensor.is_leaf
         ]
         kept = _Kept(self._starts[shapes], leaves + self._parameters)
         if self.given.fixed:
@@ -438,18 +509,23 @@ _CHANGED_DIMENSIONS = 2
 """So many sizes of an input change: the first ones."""
 
 
-def random_sizes(torch: Any, shape: Shape, seed: int, count: int = _RANDOM_SIZES) -> Given:
+def random_sizes(
+    torch: Any, shape: Shape, seed: int, count: int = _RANDOM_SIZES
+) -> Given:
     """``count`` sets of inputs near those of ``shape``, in turns.
 
-    What is equal changes alike: the first two sizes of the input with the most dimensions, and in other
-    inputs of two or more dimensions the same size in the same dimension. Values are those of the given
-    tensors, repeated where a size grows, so that indexes stay in range.
+    What is equal changes alike: the first two sizes of the input with the most
+    dimensions, and in other inputs of two or more dimensions the same size in the
+    same dimension. Values are those of the given tensors, repeated where a size
+    grows, so that indexes stay in range.
 
     Raises:
         Refused: no input has two dimensions.
     """
     arguments = shape()
-    tensors = [argument for argument in arguments if isinstance(argument, torch.Tensor)]
+    tensors = [
+        argument for argument in arguments if isinstance(argument, torch.Tensor)
+    ]
     most = max(tensors, key=lambda tensor: tensor.dim(), default=None)
     if most is None or most.dim() < 2:
         raise Refused(
@@ -463,7 +539,10 @@ def random_sizes(torch: Any, shape: Shape, seed: int, count: int = _RANDOM_SIZES
     draw = random.Random(seed)
     sets = []
     for _ in range(count):
-        new = {size: max(1, size[1] + draw.randint(-_MOST_APART, _MOST_APART)) for size in changing}
+        new = {
+            size: max(1, size[1] + draw.randint(-_MOST_APART, _MOST_APART))
+            for size in changing
+        }
         sets.append(tuple(_resized(torch, argument, new) for argument in arguments))
     return Given(itertools.cycle(sets).__next__, count, example=lambda: sets[0])
 
@@ -471,7 +550,10 @@ def random_sizes(torch: Any, shape: Shape, seed: int, count: int = _RANDOM_SIZES
 def _resized(torch: Any, value: Any, new: dict[tuple[int, int], int]) -> Any:
     if not isinstance(value, torch.Tensor):
         if tensors_in(torch, value):
-            raise Refused("inputs", "--random-sizes changes tensors, and not lists or dicts of them")
+            raise Refused(
+                "inputs",
+                "--random-sizes changes tensors, and not lists or dicts of them",
+            )
         return value
     if value.dim() < 2:
         return value

@@ -1,8 +1,10 @@
-"""For ``fusiondoc fix``: whether a changed program computes what the program as it was computes.
+"""For ``fusiondoc fix``: whether a changed program computes what the program as it
+was computes.
 
-Both run as they are written, without any fuser, from the same seed on the same inputs; whether the fuser then
-computes the same is for ``--verify`` to judge (``passes.py``). Results that differ are judged as there, by
-the results of the program as it was in float64.
+Both run as they are written, without any fuser, from the same seed on the same
+inputs; whether the fuser then computes the same is for ``--verify`` to judge
+(``passes.py``). Results that differ are judged as there, by the results of the
+program as it was in float64.
 """
 
 from __future__ import annotations
@@ -33,26 +35,34 @@ from .same_results import (
 )
 
 SAME_DRAWS = "same draws"
-"""How results were compared: by value, in passes whose random numbers depend on the shape alone."""
+"""How results were compared: by value, in passes whose random numbers depend on the
+shape alone."""
 
 _DRAWS = 3
-"""Runs with other random numbers, to see how far statistics are apart by themselves."""
+"""Runs with other random numbers, to see how far statistics are apart by
+themselves."""
 
 
 def keep_or_compare_results(
-    torch: Any, model: Any, shapes: Sequence[Shape], spec: dict[str, Any], records: Records
+    torch: Any,
+    model: Any,
+    shapes: Sequence[Shape],
+    spec: dict[str, Any],
+    records: Records,
 ) -> None:
-    """Keep the results of ``model``, or write a record ``same_results`` of how they compare with those kept.
+    """Keep the results of ``model``, or write a record ``same_results`` of how they
+    compare with those kept.
 
-    Args:
-        model: as the user gave it; a copy of it runs.
-        spec: ``results`` {"file", "compare"}: where they are kept, and whether they already exist.
+    Args: model: as the user gave it; a copy of it runs. spec: ``results`` {"file",
+        "compare"}: where they are kept, and whether they already exist.
     """
     wanted = spec["results"]
     before, pythons = random_state(torch), random.getstate()
     try:
         if wanted["compare"]:
-            _hold_against(torch, model, shapes, spec, torch.load(wanted["file"]), records)
+            _hold_against(
+                torch, model, shapes, spec, torch.load(wanted["file"]), records
+            )
         else:
             torch.save(_keep(torch, model, shapes, spec, records), wanted["file"])
     finally:
@@ -61,13 +71,19 @@ def keep_or_compare_results(
 
 
 def _keep(
-    torch: Any, model: Any, shapes: Sequence[Shape], spec: dict[str, Any], records: Records
+    torch: Any,
+    model: Any,
+    shapes: Sequence[Shape],
+    spec: dict[str, Any],
+    records: Records,
 ) -> list[dict[str, Any]]:
-    """The results of each shape, to be kept; records as well how far roundings alone move them.
+    """The results of each shape, to be kept; records as well how far roundings
+    alone move them.
 
-    ``rows``: the results. ``drew``: random numbers were drawn. ``alike``: the results with random numbers
-    that depend on the shape alone; None where this torch cannot do that, and then ``draws`` has those of
-    other seeds. ``reference``: those of a run in float64.
+    ``rows``: the results. ``drew``: random numbers were drawn. ``alike``: the
+    results with random numbers that depend on the shape alone; None where this
+    torch cannot do that, and then ``draws`` has those of other seeds.
+    ``reference``: those of a run in float64.
     """
     kept = []
     coarsest = _coarsest(torch, model, shapes)
@@ -75,12 +91,24 @@ def _keep(
     for number, shape in enumerate(shapes):
         own = Pass(torch, model, shape, number, spec)
         shaken = Pass(torch, model, shape, number, spec, shake=1)
-        alike = _with_same_draws(torch, model, shape, number, spec) if own.drew else own.rows
-        seeds = range(number + 1000, number + 1000 + _DRAWS) if alike is None else ()
+        alike = (
+            _with_same_draws(torch, model, shape, number, spec)
+            if own.drew
+            else own.rows
+        )
+        seeds = (
+            range(number + 1000, number + 1000 + _DRAWS) if alike is None else ()
+        )
         draws = [Pass(torch, model, shape, seed, spec).rows for seed in seeds]
         reference = _plain_reference(own.reference(wider))
         kept.append(
-            {"rows": own.rows, "drew": own.drew, "alike": alike, "draws": draws, "reference": reference}
+            {
+                "rows": own.rows,
+                "drew": own.drew,
+                "alike": alike,
+                "draws": draws,
+                "reference": reference,
+            }
         )
         results = _compared(torch, shaken.rows, own.rows, coarsest)
         records.write("rounding", iteration=0, inputs=number, results=results)
@@ -97,10 +125,17 @@ def _hold_against(
 ) -> None:
     """Compare with the kept results, a record for each shape.
 
-    A version that draws other random numbers from the same seed is compared once more with random numbers
-    that depend on the shape alone, or where this torch cannot do that, by statistics."""
+    A version that draws other random numbers from the same seed is compared once
+    more with random numbers that depend on the shape alone, or where this torch
+    cannot do that, by statistics."""
     coarsest = _coarsest(torch, model, shapes)
-    nothing: dict[str, Any] = {"rows": [], "drew": False, "alike": [], "draws": [], "reference": None}
+    nothing: dict[str, Any] = {
+        "rows": [],
+        "drew": False,
+        "alike": [],
+        "draws": [],
+        "reference": None,
+    }
     for number, shape in enumerate(shapes):
         theirs = kept[number] if number < len(kept) else nothing
         own = Pass(torch, model, shape, number, spec)
@@ -109,20 +144,29 @@ def _hold_against(
         results = _compared(torch, own.rows, theirs["rows"], coarsest, reference)
         if (own.drew or theirs["drew"]) and not all(row["same"] for row in results):
             if theirs["alike"] is None:
-                results = _compared(torch, own.rows, theirs["rows"], coarsest, draws=theirs["draws"])
+                results = _compared(
+                    torch, own.rows, theirs["rows"], coarsest, draws=theirs["draws"]
+                )
             else:
                 alike = _with_same_draws(torch, model, shape, number, spec)
                 if alike is not None:
                     results = _compared(torch, alike, theirs["alike"], coarsest)
                     results = [dict(row, by=SAME_DRAWS) for row in results]
         random_ops = ["drawn"] if own.drew else []
-        records.write("same_results", iteration=0, inputs=number, random=random_ops, results=results)
+        records.write(
+            "same_results",
+            iteration=0,
+            inputs=number,
+            random=random_ops,
+            results=results,
+        )
 
 
 def _with_same_draws(
     torch: Any, model: Any, shape: Shape, number: int, spec: dict[str, Any]
 ) -> list[Any] | None:
-    """The rows of a pass whose random numbers depend on the shape alone; None if this torch cannot do it."""
+    """The rows of a pass whose random numbers depend on the shape alone; None if
+    this torch cannot do it."""
     try:
         return Pass(torch, model, shape, number, spec, alike=True).rows
     except Exception:
@@ -130,8 +174,8 @@ def _with_same_draws(
 
 
 class Pass:
-    """One pass of a copy of the model, which raises UserError; ``rows`` are its results, on the CPU, and
-    ``drew`` says whether random numbers were drawn in it.
+    """One pass of a copy of the model, which raises UserError; ``rows`` are its
+    results, on the CPU, and ``drew`` says whether random numbers were drawn in it.
 
     Args:
         number: of the shape; the seed.
@@ -159,7 +203,9 @@ class Pass:
         if shake:
             _shake(torch, parameters_of(twin) + tensors_in(torch, arguments), shake)
         torch.manual_seed(number)
-        self._start = Start(number, copy.deepcopy(arguments), {}, random_state(torch))
+        self._start = Start(
+            number, copy.deepcopy(arguments), {}, random_state(torch)
+        )
         self._starts: list[Any] | None = None
         began = time.perf_counter()
         self.rows = self._results(twin, arguments)
@@ -171,30 +217,46 @@ class Pass:
         if self.drew:
             return None
         if self._backward:
-            outputs = [tensor for _, what, tensor in self.rows if what.startswith("output ")]
+            outputs = [
+                tensor
+                for _, what, tensor in self.rows
+                if what.startswith("output ")
+            ]
             self._starts = cotangents(self._torch, outputs)
         return references.of(self._start, self._wider, self._seconds)
 
     def _wider(self, model: Any, arguments: tuple[Any, ...]) -> dict[str, Any]:
         random.seed(self._start.number)
-        return {what: tensor for _, what, tensor in self._results(model, arguments, self._starts)}
+        return {
+            what: tensor
+            for _, what, tensor in self._results(model, arguments, self._starts)
+        }
 
     def _results(
-        self, twin: Any, arguments: tuple[Any, ...], starts: Sequence[Any] | None = None
+        self,
+        twin: Any,
+        arguments: tuple[Any, ...],
+        starts: Sequence[Any] | None = None,
     ) -> list[Any]:
         torch, backward = self._torch, self._backward
-        wants_grad = backward or any(tensor.requires_grad for tensor in tensors_in(torch, arguments))
+        wants_grad = backward or any(
+            tensor.requires_grad for tensor in tensors_in(torch, arguments)
+        )
         stage = "forward"
         try:
             draws = same_draws(torch) if self._alike else contextlib.nullcontext()
-            with unfused(torch), torch.enable_grad() if wants_grad else torch.no_grad(), draws:
+            with unfused(
+                torch
+            ), torch.enable_grad() if wants_grad else torch.no_grad(), draws:
                 outputs = tensors_in(torch, call(twin, arguments))
                 stage = "backward"
                 if backward:
                     differentiate(torch, outputs, starts)
         except Exception as error:
             raise UserError(stage) from error
-        rows = [("forward", "output %d" % i, output) for i, output in enumerate(outputs)]
+        rows = [
+            ("forward", "output %d" % i, output) for i, output in enumerate(outputs)
+        ]
         for i, tensor in enumerate(tensors_in(torch, arguments)):
             rows.append(("forward", "argument %d after the call" % i, tensor))
             if backward and tensor.requires_grad:
@@ -210,15 +272,20 @@ class Pass:
 
 
 def _shake(torch: Any, tensors: list[Any], roundings: int) -> None:
-    """Change each element by ``roundings`` units of rounding. How far the results move then shows what
-    roundings alone do to this program: a fused kernel rounds at other points of the computation."""
+    """Change each element by ``roundings`` units of rounding. How far the results
+    move then shows what roundings alone do to this program: a fused kernel rounds
+    at other points of the computation."""
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for tensor in tensors:
             if tensor.is_floating_point():
-                sign = torch.randint(0, 2, tensor.shape, generator=generator) * 2 - 1
+                sign = (
+                    torch.randint(0, 2, tensor.shape, generator=generator) * 2 - 1
+                )
                 tensor.mul_(
-                    (1 + sign * roundings * torch.finfo(tensor.dtype).eps).to(tensor.device, tensor.dtype)
+                    (1 + sign * roundings * torch.finfo(tensor.dtype).eps).to(
+                        tensor.device, tensor.dtype
+                    )
                 )
 
 
@@ -234,7 +301,8 @@ def _coarsest(torch: Any, model: Any, shapes: Sequence[Shape]) -> float:
 
 
 def _plain_reference(made: Reference | None) -> tuple[Any, ...] | None:
-    """The reference as a plain tuple, which ``torch.load`` reads without any class of ours."""
+    """The reference as a plain tuple, which ``torch.load`` reads without any class
+    of ours."""
     if made is None:
         return None
     return made.computed_in, made.problem, made.dtype, made.results, made.narrowest
@@ -248,19 +316,27 @@ def _compared(
     reference: Reference | None = None,
     draws: Sequence[list[Any]] = (),
 ) -> list[dict[str, Any]]:
-    """The rows of a comparison of two versions of a program, in which a result of another dtype differs.
+    """The rows of a comparison of two versions of a program, in which a result of
+    another dtype differs.
 
     Args:
         draws: their results with other random numbers: results that differ by value are then compared by
             statistics.
     """
 
-    def again(what: str, own: Any, other: Any, row: dict[str, Any], largest: float) -> dict[str, Any]:
+    def again(
+        what: str, own: Any, other: Any, row: dict[str, Any], largest: float
+    ) -> dict[str, Any]:
         if draws:
             named = [
-                tensor for rows in draws for _, name, tensor in rows if name == what and tensor is not None
+                tensor
+                for rows in draws
+                for _, name, tensor in rows
+                if name == what and tensor is not None
             ]
-            return compare_statistics(torch, own, other, [statistics(torch, tensor) for tensor in named])
+            return compare_statistics(
+                torch, own, other, [statistics(torch, tensor) for tensor in named]
+            )
         if reference is None or own.shape != other.shape or not row["dtype_same"]:
             return row
         return judge(torch, row, what, (own, other), reference, largest)
@@ -269,5 +345,9 @@ def _compared(
     for row in rows:
         row["same"] = row["same"] and row["dtype_same"]
         if row["detail"]:
-            row["detail"] = row["detail"].replace("eager", "before").replace("fused run", "changed program")
+            row["detail"] = (
+                row["detail"]
+                .replace("eager", "before")
+                .replace("fused run", "changed program")
+            )
     return rows

@@ -17,7 +17,8 @@ _CU_GLOBAL_MEMORY_BUS_WIDTH = 37
 
 
 def interpreter_facts() -> dict[str, Any]:
-    """Python's and torch's versions without importing torch (its ``version.py`` is read, not run).
+    """Python's and torch's versions without importing torch (its ``version.py`` is
+    read, not run).
 
     ``torch`` is None without torch; ``torch_cuda`` is None in builds without it;
     ``version_file`` is the file whose change means another torch.
@@ -41,14 +42,18 @@ def interpreter_facts() -> dict[str, Any]:
     if "__version__" not in constants:
         # A build with another layout: import torch itself.
         version: Any = __import__("torch").version
-        constants = {name: getattr(version, name, None) for name in ("__version__", "cuda", "hip")}
+        constants = {
+            name: getattr(version, name, None)
+            for name in ("__version__", "cuda", "hip")
+        }
     facts["torch"] = str(constants["__version__"])
     facts["torch_cuda"] = constants.get("cuda")
     return facts
 
 
 def _constants(path: str) -> dict[str, Any]:
-    """Names that the file at ``path`` gives a literal, such as ``cuda: Optional[str] = '12.1'``."""
+    """Names that the file at ``path`` gives a literal, such as ``cuda:
+    Optional[str] = '12.1'``."""
     try:
         with open(path, "rb") as file:
             body = ast.parse(file.read()).body
@@ -63,16 +68,23 @@ def _constants(path: str) -> dict[str, Any]:
         else:
             continue
         try:
-            value = ast.literal_eval(statement.value) if statement.value is not None else None
+            value = (
+                ast.literal_eval(statement.value)
+                if statement.value is not None
+                else None
+            )
         except ValueError:
             continue
-        found.update((target.id, value) for target in targets if isinstance(target, ast.Name))
+        found.update(
+            (target.id, value) for target in targets if isinstance(target, ast.Name)
+        )
     return found
 
 
 def torch_environment(torch: Any, device: bool = True) -> dict[str, Any]:
-    """The ``environment`` record. ``device`` False leaves the GPU alone (no CUDA call is made): a script that
-    forks after CUDA has been touched would fail, though it works by hand."""
+    """The ``environment`` record. ``device`` False leaves the GPU alone (no CUDA
+    call is made): a script that forks after CUDA has been touched would fail,
+    though it works by hand."""
     facts: dict[str, Any] = {
         "python": platform.python_version(),
         "executable": sys.executable,
@@ -93,21 +105,25 @@ def torch_environment(torch: Any, device: bool = True) -> dict[str, Any]:
 
 
 def _driver_version() -> str | None:
-    """Version of NVIDIA's driver, such as "535.104.05": the first number of that form in
-    /proc/driver/nvidia/version (Linux); None without that file."""
+    """Version of NVIDIA's driver, such as "535.104.05": the first number of that
+    form in /proc/driver/nvidia/version (Linux); None without that file."""
     try:
         with open("/proc/driver/nvidia/version", "rb") as file:
-            found = re.search(rb"\d{3,4}\.\d{1,4}(?:\.\d{1,4})?", file.readline(500))
+            found = re.search(
+                rb"\d{3,4}\.\d{1,4}(?:\.\d{1,4})?", file.readline(500)
+            )
     except OSError:
         return None
     return found.group().decode() if found is not None else None
 
 
 def gpu_facts(torch: Any) -> dict[str, Any]:
-    """Name, compute capability and memory bandwidth of the current CUDA device; ``gpu_count`` 0 without one.
+    """Name, compute capability and memory bandwidth of the current CUDA device;
+    ``gpu_count`` 0 without one.
 
-    ``gpu_memory_gb_per_s`` is the bandwidth by clock rate (kHz, two transfers a cycle) and bus width (bits),
-    in 10^9 bytes a second; None where the driver does not report them."""
+    ``gpu_memory_gb_per_s`` is the bandwidth by clock rate (kHz, two transfers a
+    cycle) and bus width (bits), in 10^9 bytes a second; None where the driver does
+    not report them."""
     if not torch.cuda.is_available():
         return {"gpu_count": 0}
     index = torch.cuda.current_device()
@@ -124,7 +140,9 @@ def gpu_facts(torch: Any) -> dict[str, Any]:
     clock_khz = _attribute(driver, _CU_MEMORY_CLOCK_RATE, index)
     bus_bits = _attribute(driver, _CU_GLOBAL_MEMORY_BUS_WIDTH, index)
     if clock_khz and bus_bits:
-        facts["gpu_memory_gb_per_s"] = round(2.0 * clock_khz * 1e3 * bus_bits / 8 / 1e9, 1)
+        facts["gpu_memory_gb_per_s"] = round(
+            2.0 * clock_khz * 1e3 * bus_bits / 8 / 1e9, 1
+        )
     return facts
 
 
@@ -139,8 +157,9 @@ def _attribute(driver: Any, attribute: int, index: int) -> int | None:
 
 
 def take_own_gpu(torch: Any) -> None:
-    """Of a model that runs in several ranks each has a GPU of its own, as programs under torch's launcher
-    choose it: ``cuda`` is the GPU with the local rank's number."""
+    """Of a model that runs in several ranks each has a GPU of its own, as programs
+    under torch's launcher choose it: ``cuda`` is the GPU with the local rank's
+    number."""
     local = os.environ.get("LOCAL_RANK", "")
     if local.isdigit() and torch.cuda.is_available():
         torch.cuda.set_device(int(local) % torch.cuda.device_count())

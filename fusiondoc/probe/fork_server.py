@@ -1,13 +1,16 @@
-"""A process that has imported torch once, and from which programs start as forks: seconds less for each.
+"""A process that has imported torch once, and from which programs start as forks:
+seconds less for each.
 
-``serve(DESCRIPTOR, RUNNER)`` imports torch and waits at a socket (AF_UNIX, SOCK_SEQPACKET). A request brings
-four descriptors: CONTROL and REPORTS of ``runner/supervisor.py``, the log, and a socket that gets the number
-of the supervisor's process and is closed when that has ended. The supervisor is a fork of this process; where
-it would execute the program, a further fork leaves ``serve``, as a probe that was just started.
+``serve(DESCRIPTOR, RUNNER)`` imports torch and waits at a socket (AF_UNIX,
+SOCK_SEQPACKET). A request brings four descriptors: CONTROL and REPORTS of
+``runner/supervisor.py``, the log, and a socket that gets the number of the
+supervisor's process and is closed when that has ended. The supervisor is a fork of
+this process; where it would execute the program, a further fork leaves ``serve``,
+as a probe that was just started.
 
-A fork differs from a new process in nothing that a program sees but that torch is imported: it has a session,
-standard streams, signal handlers and random numbers of its own, and this process was started with the
-environment of the run.
+A fork differs from a new process in nothing that a program sees but that torch is
+imported: it has a session, standard streams, signal handlers and random numbers of
+its own, and this process was started with the environment of the run.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ _MOST_DESCRIPTORS = 256
 
 
 def serve(descriptor: int, runner: str) -> List[str]:
-    """Fork for every request; returns in a fork alone, with the arguments of the probe that it is to be.
+    """Fork for every request; returns in a fork alone, with the arguments of the
+    probe that it is to be.
 
     Args:
         descriptor: the socket's.
@@ -45,7 +49,9 @@ def serve(descriptor: int, runner: str) -> List[str]:
     supervisor = importlib.import_module("supervisor")
     del sys.path[0]
     _freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors are taken away when they have ended
+    signal.signal(
+        signal.SIGCHLD, signal.SIG_IGN
+    )  # supervisors are taken away when they have ended
     requests = socket.socket(fileno=descriptor)
     while True:
         received = _descriptors(requests)
@@ -61,8 +67,9 @@ def serve(descriptor: int, runner: str) -> List[str]:
 
 
 def _freeze() -> None:
-    """Keep garbage collection and the end of a program away from the objects of torch: a collection in a fork
-    would copy their memory, and taking them apart takes a second."""
+    """Keep garbage collection and the end of a program away from the objects of
+    torch: a collection in a fork would copy their memory, and taking them apart
+    takes a second."""
     gc.collect()
     gc.freeze()
     for finalizer in list(getattr(weakref.finalize, "_registry", ())):
@@ -71,7 +78,9 @@ def _freeze() -> None:
 
 def _descriptors(requests: socket.socket) -> Optional[List[int]]:
     """Those of the next request; None when nobody can send another."""
-    data, ancillary, _, _ = requests.recvmsg(1, socket.CMSG_SPACE(DESCRIPTORS * _INT_BYTES))
+    data, ancillary, _, _ = requests.recvmsg(
+        1, socket.CMSG_SPACE(DESCRIPTORS * _INT_BYTES)
+    )
     if not data:
         return None
     numbers = array.array("i")
@@ -111,7 +120,8 @@ def _be_a_new_process() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.closerange(3, _MOST_DESCRIPTORS)
-    # As in a new process; Python's own generator is seeded anew in a fork by itself.
+    # As in a new process; Python's own generator is seeded anew in a fork by
+    # itself.
     sys.modules["torch"].default_generator.seed()
     numpy = sys.modules.get("numpy")
     if numpy is not None:
@@ -119,11 +129,17 @@ def _be_a_new_process() -> None:
 
 
 def end(status: int) -> None:
-    """End the program as an interpreter does, but leave the objects of torch as they are."""
+    """End the program as an interpreter does, but leave the objects of torch as
+    they are."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
-    for stream in gc.get_objects():  # those of the program alone: older ones are frozen
-        if issubclass(type(stream), io.IOBase) and stream not in (sys.stdout, sys.stderr):
+    for (
+        stream
+    ) in gc.get_objects():  # those of the program alone: older ones are frozen
+        if issubclass(type(stream), io.IOBase) and stream not in (
+            sys.stdout,
+            sys.stderr,
+        ):
             try:
                 stream.flush()
             except (OSError, ValueError):

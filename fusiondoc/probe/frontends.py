@@ -1,11 +1,13 @@
-"""The frontends, which make graphs of a target: TorchScript, AOTAutograd in front of it, Transformer Engine,
-or modules that fuse themselves.
+"""The frontends, which make graphs of a target: TorchScript, AOTAutograd in front
+of it, Transformer Engine, or modules that fuse themselves.
 
-The last are xFormers' ``NVFused...`` (xformers/components/nvfuser, releases 0.0.12 to 0.0.21): ``forward``
-runs the plain operators where its tensor is not on a GPU, else it calls ``memory_efficient_fusion`` on its
-function, in every call. ``MLP`` (components/feedforward/mlp.py) is made of them only where
-``xformers._is_functorch_available`` was set to True before it was imported. A class is known by its name,
-whoever defines it; noted is whether its calls came to AOTAutograd.
+The last are xFormers' ``NVFused...`` (xformers/components/nvfuser, releases 0.0.12
+to 0.0.21): ``forward`` runs the plain operators where its tensor is not on a GPU,
+else it calls ``memory_efficient_fusion`` on its function, in every call. ``MLP``
+(components/feedforward/mlp.py) is made of them only where
+``xformers._is_functorch_available`` was set to True before it was imported. A class
+is known by its name, whoever defines it; noted is whether its calls came to
+AOTAutograd.
 """
 
 from __future__ import annotations
@@ -29,9 +31,12 @@ _MOST_FUNCTIONS = 2_000
 
 
 class Chosen:
-    """The model to run, and why so. ``eager`` is what it was made of; None where that is not known."""
+    """The model to run, and why so. ``eager`` is what it was made of; None where
+    that is not known."""
 
-    def __init__(self, frontend: str, model: Any, why: str | None, eager: Any) -> None:
+    def __init__(
+        self, frontend: str, model: Any, why: str | None, eager: Any
+    ) -> None:
         self.frontend = frontend
         self.model = model
         self.why = why
@@ -59,33 +64,53 @@ def choose(torch: Any, requested: str, model: Any) -> Chosen:
             "--frontend aot compiles Python, and this model is TorchScript already",
             "Name the function or module before it is scripted, or leave --frontend out.",
         )
-    return Chosen("aot", _wrapped(model), "--frontend aot: memory_efficient_fusion", model)
+    return Chosen(
+        "aot", _wrapped(model), "--frontend aot: memory_efficient_fusion", model
+    )
 
 
-def write_choice(records: Records, spec: dict[str, Any], chosen: Chosen, verified: bool) -> None:
+def write_choice(
+    records: Records, spec: dict[str, Any], chosen: Chosen, verified: bool
+) -> None:
     """Record the choice, and which options have no effect with it."""
-    records.write("frontend", requested=spec.get("frontend"), effective=chosen.frontend, why=chosen.why)
+    records.write(
+        "frontend",
+        requested=spec.get("frontend"),
+        effective=chosen.frontend,
+        why=chosen.why,
+    )
     if chosen.frontend != "aot":
         return
     ignored = ["trace", "verify", "no_freeze", "freeze"]
     if verified:
         ignored.remove("verify")
-    note_ignored_options(records, spec, ignored, "a model that AOTAutograd compiles")
+    note_ignored_options(
+        records, spec, ignored, "a model that AOTAutograd compiles"
+    )
     if spec.get("timing") and chosen.eager is None:
-        raise Refused("timing", "the model compiles parts of itself: nothing is known to be its eager form")
+        raise Refused(
+            "timing",
+            "the model compiles parts of itself: nothing is known to be its eager form",
+        )
 
 
-def note_ignored_options(records: Records, spec: dict[str, Any], options: Sequence[str], target: str) -> None:
+def note_ignored_options(
+    records: Records, spec: dict[str, Any], options: Sequence[str], target: str
+) -> None:
     """Note the options of the request that have no effect on such a target."""
     for option in options:
         if spec.get(option):
-            records.note("--%s has no effect on %s" % (option.replace("_", "-"), target))
+            records.note(
+                "--%s has no effect on %s" % (option.replace("_", "-"), target)
+            )
 
 
 def holds_te(model: Any) -> bool:
-    """Whether a module or function comes to Transformer Engine: it holds a ``te.ops.Sequential`` or an
-    operator of it (also in a tuple, list or dictionary of its own, where ``modules()`` does not see it), a
-    module of ``transformer_engine.pytorch``, which TorchScript takes no more than these, or names one."""
+    """Whether a module or function comes to Transformer Engine: it holds a
+    ``te.ops.Sequential`` or an operator of it (also in a tuple, list or dictionary
+    of its own, where ``modules()`` does not see it), a module of
+    ``transformer_engine.pytorch``, which TorchScript takes no more than these, or
+    names one."""
     te = sys.modules.get(OPS)
     if te is None:
         return False
@@ -96,16 +121,26 @@ def holds_te(model: Any) -> bool:
             return True
         if isinstance(value, dict):
             value = list(value.values())
-        return deep > 0 and isinstance(value, (tuple, list)) and any(is_te(v, deep - 1) for v in value[:100])
+        return (
+            deep > 0
+            and isinstance(value, (tuple, list))
+            and any(is_te(v, deep - 1) for v in value[:100])
+        )
 
     modules = getattr(model, "modules", None)
     if not callable(modules):
-        return any(_holds(reached, is_te) or _of_te(type(reached)) for reached in _reached(model, set()))
+        return any(
+            _holds(reached, is_te) or _of_te(type(reached))
+            for reached in _reached(model, set())
+        )
     seen: set[int] = set()
     for module in modules():
         if _holds(module, is_te) or _of_te(type(module)):
             return True
-        if any(is_te(reached) for reached in _reached(getattr(type(module), "forward", None), seen)):
+        if any(
+            is_te(reached)
+            for reached in _reached(getattr(type(module), "forward", None), seen)
+        ):
             return True
     return False
 
@@ -113,11 +148,17 @@ def holds_te(model: Any) -> bool:
 def _holds(value: Any, is_te: Any) -> bool:
     """Whether it is such an object, or keeps one."""
     held = getattr(value, "__dict__", None)
-    return is_te(value) or (isinstance(held, dict) and any(is_te(value) for value in list(held.values())))
+    return is_te(value) or (
+        isinstance(held, dict)
+        and any(is_te(value) for value in list(held.values()))
+    )
 
 
 def _of_te(kind: type) -> bool:
-    return any(base.__module__.startswith("transformer_engine.pytorch.") for base in kind.__mro__)
+    return any(
+        base.__module__.startswith("transformer_engine.pytorch.")
+        for base in kind.__mro__
+    )
 
 
 def _wrapped(model: Any) -> Any:
@@ -126,7 +167,8 @@ def _wrapped(model: Any) -> Any:
     except ImportError as error:
         raise Refused(
             "frontend",
-            "--frontend aot: functorch.compile cannot be imported: %s" % first_line(error),
+            "--frontend aot: functorch.compile cannot be imported: %s"
+            % first_line(error),
             "It is in torch from 1.13 on, and in the package functorch 0.2 for torch 1.12.",
             CANNOT_RUN,
         ) from None
@@ -137,27 +179,36 @@ def _wrapped(model: Any) -> Any:
 
 
 def eager_form(model: Any) -> Any:
-    """The model that ``aot_function``, ``aot_module`` or ``torch.compile`` wrapped; None if not known."""
+    """The model that ``aot_function``, ``aot_module`` or ``torch.compile`` wrapped;
+    None if not known."""
     if WRAPPED in getattr(model, "__dict__", {}):
         while WRAPPED in vars(model):
             model = model.__wrapped__
         return model
     for name in ("orig_module", "_orig_mod", "_torchdynamo_orig_callable"):
-        if name in getattr(model, "_modules", {}) or (name[0] == "_" and hasattr(model, name)):
+        if name in getattr(model, "_modules", {}) or (
+            name[0] == "_" and hasattr(model, name)
+        ):
             return getattr(model, name)
     return None
 
 
 def uses_aot(torch: Any, model: Any) -> str | None:
-    """How the model comes to AOTAutograd by itself, as the end of a sentence; None if it does not."""
+    """How the model comes to AOTAutograd by itself, as the end of a sentence; None
+    if it does not."""
     modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
     for candidate in (model, *modules):
         compiled = (
-            hasattr(candidate, "_torchdynamo_orig_callable") or type(candidate).__name__ == "OptimizedModule"
+            hasattr(candidate, "_torchdynamo_orig_callable")
+            or type(candidate).__name__ == "OptimizedModule"
         )
         if compiled and not _by_inductor(candidate):
             return "is compiled by torch.compile"
-    functions = [getattr(type(module), "forward", None) for module in modules] if modules else [model]
+    functions = (
+        [getattr(type(module), "forward", None) for module in modules]
+        if modules
+        else [model]
+    )
     seen: set[int] = set()
     for function in functions:
         for value in _reached(function, seen):
@@ -170,13 +221,17 @@ def uses_aot(torch: Any, model: Any) -> str | None:
 
 
 def comes_to_torch_compile(torch: Any, model: Any) -> str | None:
-    """How the model comes to torch.compile with its default backend by itself, as the end of a sentence; None
-    if it does not."""
+    """How the model comes to torch.compile with its default backend by itself, as
+    the end of a sentence; None if it does not."""
     modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
     for candidate in (model, *modules):
         if _is_compiled(candidate) and _by_inductor(candidate):
             return "is compiled by torch.compile"
-    functions = [getattr(type(module), "forward", None) for module in modules] if modules else [model]
+    functions = (
+        [getattr(type(module), "forward", None) for module in modules]
+        if modules
+        else [model]
+    )
     seen: set[int] = set()
     for function in functions:
         for value in _reached(function, seen):
@@ -186,10 +241,15 @@ def comes_to_torch_compile(torch: Any, model: Any) -> str | None:
 
 
 def ran_compiled(
-    torch: Any, loaded: Any, spec: dict[str, Any], fuser: str, records: Records, clock: Any
+    torch: Any,
+    loaded: Any,
+    spec: dict[str, Any],
+    fuser: str,
+    records: Records,
+    clock: Any,
 ) -> bool:
-    """Run a loaded model with torch.compile, where that is requested or the model comes to it by itself;
-    whether it was run.
+    """Run a loaded model with torch.compile, where that is requested or the model
+    comes to it by itself; whether it was run.
 
     Raises:
         Refused, UserError: as ``CompiledRun``.
@@ -201,7 +261,9 @@ def ran_compiled(
         return False
     from .inductor_run import CompiledRun
 
-    note_ignored_options(records, spec, ("trace", "freeze", "no_freeze"), "a model that is compiled")
+    note_ignored_options(
+        records, spec, ("trace", "freeze", "no_freeze"), "a model that is compiled"
+    )
     eager = eager_form(loaded.model) if own is not None else None
     CompiledRun(torch, loaded, spec, records, own, eager).run(clock)
     return True
@@ -212,20 +274,28 @@ def _is_compiled(value: Any) -> bool:
     if type(value).__name__ == "OptimizedModule":
         return True
     held = getattr(value, "__dict__", {})
-    return "_torchdynamo_orig_callable" in held or held.get("_compiled_call_impl") is not None
+    return (
+        "_torchdynamo_orig_callable" in held
+        or held.get("_compiled_call_impl") is not None
+    )
 
 
 def _by_inductor(compiled: Any) -> bool:
-    """Whether torch.compile has its own backend, which makes no TorchScript: the only backend that has a
-    configuration (torch/_dynamo/eval_frame.py, torch/__init__.py). With ``fullgraph`` there is none (2.6 to
-    2.13, ``optimize_assert``), and the backend itself is looked for."""
-    compiled = vars(compiled).get("_compiled_call_impl") or compiled  # of a module's own method ``compile``
+    """Whether torch.compile has its own backend, which makes no TorchScript: the
+    only backend that has a configuration (torch/_dynamo/eval_frame.py,
+    torch/__init__.py). With ``fullgraph`` there is none (2.6 to 2.13,
+    ``optimize_assert``), and the backend itself is looked for."""
+    compiled = (
+        vars(compiled).get("_compiled_call_impl") or compiled
+    )  # of a module's own method ``compile``
     try:
         if compiled.get_compiler_config() is not None:
             return True
     except Exception:  # older torch has no such thing
         return False
-    return any(type(backend).__name__ == _BACKEND for backend in _backends(compiled))
+    return any(
+        type(backend).__name__ == _BACKEND for backend in _backends(compiled)
+    )
 
 
 _BACKEND = "_TorchCompileInductorWrapper"
@@ -236,8 +306,9 @@ _MOST_WRAPPERS = 10
 
 
 def _backends(compiled: Any) -> Iterator[Any]:
-    """The backend of a module or function that torch.compile made, with the wrappers around it: the
-    ``callback`` of its context (``OptimizedModule.dynamo_ctx``, or in the closure of the function)."""
+    """The backend of a module or function that torch.compile made, with the
+    wrappers around it: the ``callback`` of its context
+    (``OptimizedModule.dynamo_ctx``, or in the closure of the function)."""
     contexts = [getattr(compiled, "dynamo_ctx", None)]
     for cell in getattr(compiled, "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # not filled yet
@@ -249,16 +320,23 @@ def _backends(compiled: Any) -> Iterator[Any]:
                 break
             yield backend
             held = getattr(backend, "__dict__", {})
-            backend = next((held[name] for name in _INNER if held.get(name) is not None), None)
+            backend = next(
+                (held[name] for name in _INNER if held.get(name) is not None), None
+            )
 
 
 def _is_torchs(value: Any) -> bool:
-    return str(getattr(value, "__module__", "")).split(".")[0] in ("torch", "functorch", "transformer_engine")
+    return str(getattr(value, "__module__", "")).split(".")[0] in (
+        "torch",
+        "functorch",
+        "transformer_engine",
+    )
 
 
 def _reached(function: Any, seen: set[int]) -> Iterator[Any]:
-    """The function, the callables that it names in its globals and closure, and so on through those that are
-    the user's own functions. ``seen``: ids of callables that are left out; it grows."""
+    """The function, the callables that it names in its globals and closure, and so
+    on through those that are the user's own functions. ``seen``: ids of callables
+    that are left out; it grows."""
     ahead = [function]
     while ahead and len(seen) < _MOST_FUNCTIONS:
         reached = ahead.pop()
@@ -268,7 +346,9 @@ def _reached(function: Any, seen: set[int]) -> Iterator[Any]:
             continue
         seen.add(id(reached))
         yield reached
-        plain = isinstance(reached, types.FunctionType) and WRAPPED not in vars(reached)
+        plain = isinstance(reached, types.FunctionType) and WRAPPED not in vars(
+            reached
+        )
         if plain and not _is_torchs(reached):
             for value in _named_values(reached):
                 if callable(value) and not isinstance(value, type):
@@ -276,12 +356,16 @@ def _reached(function: Any, seen: set[int]) -> Iterator[Any]:
 
 
 def _named_values(function: types.FunctionType) -> list[Any]:
-    """Values of the names in a function's code: globals, attributes of modules, variables of its closure."""
+    """Values of the names in a function's code: globals, attributes of modules,
+    variables of its closure."""
     names = _names(function.__code__)
-    values = [function.__globals__[name] for name in names if name in function.__globals__]
+    values = [
+        function.__globals__[name] for name in names if name in function.__globals__
+    ]
     modules = [value for value in values if isinstance(value, types.ModuleType)]
     for name in names:  # functorch.compile.memory_efficient_fusion
-        # Not getattr: a module's own __getattr__ may import (torch._dynamo) or raise (torch.classes).
+        # Not getattr: a module's own __getattr__ may import (torch._dynamo) or
+        # raise (torch.classes).
         found = [vars(module)[name] for module in modules if name in vars(module)]
         values += found
         modules += [value for value in found if isinstance(value, types.ModuleType)]
@@ -299,7 +383,11 @@ def _names(code: types.CodeType) -> list[str]:
     return found
 
 
-_FUSED_CLASSES = ("NVFusedBiasActivationDropout", "NVFusedBiasDropoutRes", "NVFusedBiasDropoutResLayerNorm")
+_FUSED_CLASSES = (
+    "NVFusedBiasActivationDropout",
+    "NVFusedBiasDropoutRes",
+    "NVFusedBiasDropoutResLayerNorm",
+)
 _SWITCHED = ("xformers.components.feedforward.mlp", "MLP")
 
 
@@ -315,7 +403,8 @@ class _Kind:
 
 
 class FusedModules:
-    """Watches these classes from their definition on; ``watch`` counts the calls of AOTAutograd."""
+    """Watches these classes from their definition on; ``watch`` counts the calls of
+    AOTAutograd."""
 
     def __init__(self, torch: Any, records: Records, watch: Watch) -> None:
         self._torch = torch
@@ -327,8 +416,8 @@ class FusedModules:
         self._replaced = Replaced()
 
     def start(self, defined: bool = False) -> None:
-        """Every subclass of ``torch.nn.Module`` that is defined from now on is looked at; ``defined``: those
-        that there are already too."""
+        """Every subclass of ``torch.nn.Module`` that is defined from now on is
+        looked at; ``defined``: those that there are already too."""
         base = self._torch.nn.Module
         ahead = list(base.__subclasses__()) if defined else []
         seen: set[type] = set()
@@ -355,19 +444,24 @@ class FusedModules:
         self._replaced.take_back()
 
     def forget(self) -> None:
-        """In a fork: forget the calls of the parent process, which records them itself."""
+        """In a fork: forget the calls of the parent process, which records them
+        itself."""
         for kind in self._kinds.values():
             kind.calls = kind.fused = kind.wraps = 0
             kind.eager = []
 
     def name_layers(self, model: Any) -> None:
-        """Learn the paths of the modules in a model, whose classes may be older than this watch."""
+        """Learn the paths of the modules in a model, whose classes may be older
+        than this watch."""
         if isinstance(model, self._torch.nn.Module):
             for name, module in model.named_modules():
                 self._names[id(module)] = name
                 cls = type(module)
                 self.look_at(cls)
-                if (cls.__module__, cls.__name__) == _SWITCHED and not _switch_is_on():
+                if (
+                    cls.__module__,
+                    cls.__name__,
+                ) == _SWITCHED and not _switch_is_on():
                     # Scripted, it would never be called itself.
                     kind = self._kinds[cls.__name__]
                     kind.modules.append(module)
@@ -390,19 +484,37 @@ class FusedModules:
         @functools.wraps(original)
         def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
             if switched and _switch_is_on():
-                return original(self, *args, **kwargs)  # the modules inside it are counted instead
+                return original(
+                    self, *args, **kwargs
+                )  # the modules inside it are counted instead
             wraps, calls = watched._watch.wraps, watched._watch.calls
             result = original(self, *args, **kwargs)
             with contextlib.suppress(Exception):
-                watched._note(kind, self, args, watched._watch.wraps - wraps, watched._watch.calls - calls)
+                watched._note(
+                    kind,
+                    self,
+                    args,
+                    watched._watch.wraps - wraps,
+                    watched._watch.calls - calls,
+                )
             return result
 
         watched._replaced.put(cls, "forward", forward)
 
-    def _note(self, kind: _Kind, module: Any, args: tuple[Any, ...], wraps: int, calls: int) -> None:
+    def _note(
+        self,
+        kind: _Kind,
+        module: Any,
+        args: tuple[Any, ...],
+        wraps: int,
+        calls: int,
+    ) -> None:
         kind.calls += 1
         kind.wraps += wraps
-        if not any(known is module for known in kind.modules) and len(kind.modules) < 1000:
+        if (
+            not any(known is module for known in kind.modules)
+            and len(kind.modules) < 1000
+        ):
             kind.modules.append(module)
         if wraps or calls:
             kind.fused += 1
@@ -414,7 +526,9 @@ class FusedModules:
     def _why(self, module: Any, args: tuple[Any, ...]) -> str:
         if type(module).__name__ == "MLP":
             return "xformers._is_functorch_available is False, so MLP was made of plain modules"
-        if any(isinstance(arg, self._torch.Tensor) and not arg.is_cuda for arg in args):
+        if any(
+            isinstance(arg, self._torch.Tensor) and not arg.is_cuda for arg in args
+        ):
             return "its tensor is not on a GPU"
         if not module.training:
             return "the module is in eval mode"
@@ -423,10 +537,15 @@ class FusedModules:
         return "its forward did not call memory_efficient_fusion"
 
     def finish(self) -> None:
-        """Write a record for each class that was called or is known to stay eager."""
+        """Write a record for each class that was called or is known to stay
+        eager."""
         for name, kind in self._kinds.items():
             if kind.calls or kind.eager:
-                layers = [self._names[id(module)] for module in kind.modules if id(module) in self._names]
+                layers = [
+                    self._names[id(module)]
+                    for module in kind.modules
+                    if id(module) in self._names
+                ]
                 self._records.write(
                     "fused_module",
                     kind=name,
@@ -439,4 +558,6 @@ class FusedModules:
 
 
 def _switch_is_on() -> bool:
-    return bool(getattr(sys.modules.get("xformers"), "_is_functorch_available", False))
+    return bool(
+        getattr(sys.modules.get("xformers"), "_is_functorch_available", False)
+    )

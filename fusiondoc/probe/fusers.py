@@ -1,9 +1,11 @@
-"""The fusers: which work here, choosing a fuser, switching it on for the rest of the process, and reading
-which is on. All that the probe knows of a single fuser of TorchScript stands here.
+"""The fusers: which work here, choosing a fuser, switching it on for the rest of
+the process, and reading which is on. All that the probe knows of a single fuser of
+TorchScript stands here.
 
-The switches are those of ``torch.jit.fuser`` (torch/jit/_fuser.py), set for good instead of inside a context:
-plans compile at run time, wherever the user's code calls the model. Whether a fuser works is found with a
-small function that is run under it: its plan must hold a fusion group.
+The switches are those of ``torch.jit.fuser`` (torch/jit/_fuser.py), set for good
+instead of inside a context: plans compile at run time, wherever the user's code
+calls the model. Whether a fuser works is found with a small function that is run
+under it: its plan must hold a fusion group.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from .inductor_watch import InductorWatch
 
 _FUSERS: dict[str, tuple[str | None, tuple[bool, ...]]] = {
-    # node of a group, (fuse on CPU, fuse on GPU, tensor expressions, nvFuser, oneDNN Graph)
+    # node of a group, (fuse on CPU, fuse on GPU, tensor expressions, nvFuser,
+    # oneDNN Graph)
     "nnc": ("prim::TensorExprGroup", (True, True, True, False, False)),
     "onednn": ("prim::oneDNNFusionGroup", (True, False, True, False, True)),
     "nvfuser": ("prim::CudaFusionGroup", (False, False, False, True, False)),
@@ -42,8 +45,9 @@ _NVFUSER_RANGE = "nvFuser is in TorchScript of torch 1.12 to 2.1 with CUDA"
 def why_no_nvfuser(torch: Any) -> str | None:
     """Why nvFuser cannot work here, or None if it can.
 
-    From 2.2 on its switches are no-ops that print a warning each, so they are not even called there. Below,
-    the binary is tried: with a device and the switch set, the switch must read back as True.
+    From 2.2 on its switches are no-ops that print a warning each, so they are not
+    even called there. Below, the binary is tried: with a device and the switch set,
+    the switch must read back as True.
     """
     this = "this is torch %s" % torch.__version__
     if torch_release(torch) >= (2, 2):
@@ -51,9 +55,13 @@ def why_no_nvfuser(torch: Any) -> str | None:
     if torch.version.cuda is None:
         return "%s; %s, a build without CUDA" % (_NVFUSER_RANGE, this)
     if not torch.cuda.is_available():
-        return "nvFuser needs an NVIDIA GPU, and torch %s sees none here" % torch.__version__
+        return (
+            "nvFuser needs an NVIDIA GPU, and torch %s sees none here"
+            % torch.__version__
+        )
     switch = torch._C
-    # Without the profiling executor torch says that it was built without CUDA (codegen/cuda/interface.cpp).
+    # Without the profiling executor torch says that it was built without CUDA
+    # (codegen/cuda/interface.cpp).
     executor = switch._jit_set_profiling_executor(True)
     try:
         before = switch._jit_nvfuser_enabled()
@@ -61,7 +69,10 @@ def why_no_nvfuser(torch: Any) -> str | None:
         works = switch._jit_nvfuser_enabled() is True
         switch._jit_set_nvfuser_enabled(bool(before))
     except (AttributeError, RuntimeError) as error:
-        return "torch %s cannot switch nvFuser on: %s" % (torch.__version__, first_line(error))
+        return "torch %s cannot switch nvFuser on: %s" % (
+            torch.__version__,
+            first_line(error),
+        )
     finally:
         switch._jit_set_profiling_executor(bool(executor))
     if not works:
@@ -76,15 +87,25 @@ def why_no_onednn(torch: Any) -> str | None:
     """Why oneDNN Graph cannot work here, or None if it can."""
     enable = getattr(torch._C, "_jit_set_llga_enabled", None)
     if enable is None:
-        return "oneDNN Graph is in torch from 1.12 on; this is torch %s" % torch.__version__
+        return (
+            "oneDNN Graph is in torch from 1.12 on; this is torch %s"
+            % torch.__version__
+        )
     before = torch._C._jit_llga_enabled()
     try:
         enable(True)
         works = torch._C._jit_llga_enabled() is True
         enable(bool(before))
     except RuntimeError as error:
-        return "torch %s cannot switch oneDNN Graph on: %s" % (torch.__version__, first_line(error))
-    return None if works else "torch %s does not switch oneDNN Graph on" % torch.__version__
+        return "torch %s cannot switch oneDNN Graph on: %s" % (
+            torch.__version__,
+            first_line(error),
+        )
+    return (
+        None
+        if works
+        else "torch %s does not switch oneDNN Graph on" % torch.__version__
+    )
 
 
 # -- the fuser of torch.compile --------------------------------------------------------------------------
@@ -98,7 +119,10 @@ _FIRST_INDUCTOR = (2, 6)
 def why_no_inductor(torch: Any) -> str | None:
     """Why the graphs of Inductor cannot be seen here, or None if they can."""
     if torch_release(torch) < _FIRST_INDUCTOR or not hasattr(torch, "compile"):
-        return "its scheduler is read from torch 2.6 on; this is torch %s" % torch.__version__
+        return (
+            "its scheduler is read from torch 2.6 on; this is torch %s"
+            % torch.__version__
+        )
     return None
 
 
@@ -108,52 +132,75 @@ def is_compiler(fuser: str) -> bool:
 
 
 def may_be_compiled(torch: Any, spec: dict[str, Any], fuser: str) -> bool:
-    """Whether the run is one of torch.compile if the program comes to that by itself.
+    """Whether the run is one of torch.compile if the program comes to that by
+    itself.
 
     Args:
         fuser: the one that is switched on.
     """
     if fuser == COMPILER:
         return True
-    automatic = spec["fuser"] == "auto" and (spec.get("frontend") or "auto") == "auto"
+    automatic = (
+        spec["fuser"] == "auto" and (spec.get("frontend") or "auto") == "auto"
+    )
     return automatic and why_no_inductor(torch) is None
 
 
 def write_compiled(records: Records, spec: dict[str, Any], why: str) -> None:
     """Record that torch.compile and its fuser are at work, and why."""
-    records.write("frontend", requested=spec.get("frontend"), effective="dynamo", why=why)
+    records.write(
+        "frontend", requested=spec.get("frontend"), effective="dynamo", why=why
+    )
     if spec["fuser"] == "auto":
-        records.write("fuser", requested="auto", effective=COMPILER, live=True, why="auto: " + why)
+        records.write(
+            "fuser",
+            requested="auto",
+            effective=COMPILER,
+            live=True,
+            why="auto: " + why,
+        )
 
 
 def compiler_watch(torch: Any, records: Records) -> InductorWatch:
-    """What records the graphs, groups and kernels of the compiler, once it is started."""
+    """What records the graphs, groups and kernels of the compiler, once it is
+    started."""
     from .inductor_watch import InductorWatch
 
     return InductorWatch(torch, records)
 
 
 def without_kernels(torch: Any) -> ContextManager[None]:
-    """A block in which the compiler generates kernels, and neither compiles nor runs them."""
+    """A block in which the compiler generates kernels, and neither compiles nor
+    runs them."""
     from .inductor_without_kernels import without_kernels as block
 
     return block(torch)
 
 
 def generated_kernels() -> int:
-    """How many kernels the compiler has generated in this process (torch/_inductor/metrics.py)."""
-    return int(getattr(sys.modules.get("torch._inductor.metrics"), "generated_kernel_count", 0))
+    """How many kernels the compiler has generated in this process
+    (torch/_inductor/metrics.py)."""
+    return int(
+        getattr(
+            sys.modules.get("torch._inductor.metrics"), "generated_kernel_count", 0
+        )
+    )
 
 
 def traced_on_cpu(variant: str) -> bool:
-    """Whether a trace shows its code on the CPU. Code of Inductor in C++ is there only where it was compiled
-    with torch._inductor.config.cpp.enable_kernel_profile (torch/_inductor/config.py, 2.13)."""
+    """Whether a trace shows its code on the CPU. Code of Inductor in C++ is there
+    only where it was compiled with torch._inductor.config.cpp.enable_kernel_profile
+    (torch/_inductor/config.py, 2.13)."""
     return not is_compiler(variant)
 
 
 # -- which fusers work here ------------------------------------------------------------------------------
 
-_PROBLEMS = {"nvfuser": why_no_nvfuser, "onednn": why_no_onednn, COMPILER: why_no_inductor}
+_PROBLEMS = {
+    "nvfuser": why_no_nvfuser,
+    "onednn": why_no_onednn,
+    COMPILER: why_no_inductor,
+}
 """Fusers that some releases, builds or machines do not have."""
 
 
@@ -164,9 +211,11 @@ def why_not(torch: Any, fuser: str) -> str | None:
 
 
 def choose_fuser(torch: Any, requested: str) -> tuple[str, str | None]:
-    """The fuser that ``requested`` means here, and why ``auto`` chose it, or a remark on it; Refused (status
-    4) if it cannot work."""
-    nvfuser_problem = why_no_nvfuser(torch) if requested in ("auto", "nvfuser") else None
+    """The fuser that ``requested`` means here, and why ``auto`` chose it, or a
+    remark on it; Refused (status 4) if it cannot work."""
+    nvfuser_problem = (
+        why_no_nvfuser(torch) if requested in ("auto", "nvfuser") else None
+    )
     if requested == "auto":
         if nvfuser_problem is None:
             return "nvfuser", "auto: this torch has nvFuser, and a GPU for it"
@@ -194,17 +243,22 @@ def choose_fuser(torch: Any, requested: str) -> tuple[str, str | None]:
         problem = why_no_onednn(torch)
         if problem is not None:
             raise Refused(
-                "fuser", "oneDNN Graph cannot work here: " + problem, "Use --fuser nnc.", CANNOT_RUN
+                "fuser",
+                "oneDNN Graph cannot work here: " + problem,
+                "Use --fuser nnc.",
+                CANNOT_RUN,
             )
     return requested, note_on_fuser(torch, requested)
 
 
 def note_on_fuser(torch: Any, fuser: str) -> str | None:
     """A remark on a fuser on this machine, or None."""
-    if fuser == "nnc" and not torch.cuda.is_available() and not torch._C._llvm_enabled():
-        return (
-            "through its own evaluator on the CPU, because this build has no LLVM (true groups, slow kernels)"
-        )
+    if (
+        fuser == "nnc"
+        and not torch.cuda.is_available()
+        and not torch._C._llvm_enabled()
+    ):
+        return "through its own evaluator on the CPU, because this build has no LLVM (true groups, slow kernels)"
     return {
         "onednn": "weights of frozen modules only",
         "none": "every fuser off",
@@ -220,20 +274,23 @@ def switch_on(torch: Any, fuser: str) -> None:
     llvm = bool(switch._llvm_enabled())
     if fuser == "onednn" and not llvm:
         cpu = False  # What oneDNN leaves over would go to NNC, which has no CPU backend in this build.
-    # The executor comes first: without the profiling one nvFuser cannot be switched on.
+    # The executor comes first: without the profiling one nvFuser cannot be switched
+    # on.
     switch._jit_set_profiling_executor(True)
     switch._get_graph_executor_optimize(True)
     switch._jit_override_can_fuse_on_cpu(cpu)
     switch._jit_override_can_fuse_on_gpu(gpu)
     switch._jit_set_texpr_fuser_enabled(tensor_expressions)
-    if torch_release(torch) < (2, 2) and (nvfuser or torch.version.cuda is not None):
+    if torch_release(torch) < (2, 2) and (
+        nvfuser or torch.version.cuda is not None
+    ):
         switch._jit_set_nvfuser_enabled(nvfuser)
     if hasattr(switch, "_jit_set_llga_enabled"):
         switch._jit_set_llga_enabled(onednn)
     switch._jit_override_can_fuse_on_cpu_legacy(False)
     if fuser == "nnc" and not llvm:
-        # With the default True nothing fuses on the CPU at compile time, or the second run dies of
-        # "LLVM Backend not found".
+        # With the default True nothing fuses on the CPU at compile time, or the
+        # second run dies of "LLVM Backend not found".
         switch._jit_set_te_must_use_llvm_cpu(False)
 
 
@@ -252,7 +309,8 @@ def is_on(torch: Any, fuser: str) -> bool:
 
 
 def _nnc_reaches(torch: Any) -> bool:
-    """Whether NNC may fuse on the device that this process uses: the GPU once CUDA is initialised."""
+    """Whether NNC may fuse on the device that this process uses: the GPU once CUDA
+    is initialised."""
     switch = torch._C
     if torch.cuda.is_initialized():
         return bool(switch._jit_can_fuse_on_gpu())
@@ -261,7 +319,8 @@ def _nnc_reaches(torch: Any) -> bool:
 
 
 def fuser_on(torch: Any) -> str | None:
-    """The fuser that is on, or None: the first in the order in which TorchScript tries them."""
+    """The fuser that is on, or None: the first in the order in which TorchScript
+    tries them."""
     known = ["nnc"]
     if hasattr(torch._C, "_jit_llga_enabled"):
         known.insert(0, "onednn")
@@ -271,9 +330,12 @@ def fuser_on(torch: Any) -> str | None:
 
 
 def read_back(torch: Any) -> tuple[Any, ...]:
-    """The switches as they are now, to see whether somebody else has changed them."""
+    """The switches as they are now, to see whether somebody else has changed
+    them."""
     switch = torch._C
-    nvfuser = switch._jit_nvfuser_enabled() if torch_release(torch) < (2, 2) else None
+    nvfuser = (
+        switch._jit_nvfuser_enabled() if torch_release(torch) < (2, 2) else None
+    )
     return (
         nvfuser,
         switch._jit_can_fuse_on_cpu(),
@@ -281,12 +343,15 @@ def read_back(torch: Any) -> tuple[Any, ...]:
         switch._jit_can_fuse_on_cpu_legacy(),
         switch._jit_texpr_fuser_enabled(),
         switch._jit_get_te_must_use_llvm_cpu(),
-        switch._jit_llga_enabled() if hasattr(switch, "_jit_llga_enabled") else None,
+        switch._jit_llga_enabled()
+        if hasattr(switch, "_jit_llga_enabled")
+        else None,
     )
 
 
 def executor_off(torch: Any) -> list[str]:
-    """Names of the executor's knobs that nvFuser and NNC need and that are off now."""
+    """Names of the executor's knobs that nvFuser and NNC need and that are off
+    now."""
     switch = torch._C
     off = []
     for knob, set_it in (
@@ -306,15 +371,23 @@ _SOURCE = "def small(x, y):\n    return (x * y + x).relu() * y\n"
 
 
 def try_fusers(torch: Any, records: Records) -> None:
-    """For every fuser a record ``available`` {"fuser", "available", "why", "device"}.
+    """For every fuser a record ``available`` {"fuser", "available", "why",
+    "device"}.
 
-    nvFuser comes last, after a record ``trying``: on a GPU newer than itself it ends the process (torch 1.12
-    dies of SIGFPE on compute capability 9.0).
+    nvFuser comes last, after a record ``trying``: on a GPU newer than itself it
+    ends the process (torch 1.12 dies of SIGFPE on compute capability 9.0).
     """
-    # So that a group that fails to compile raises instead of running unfused; read once, at the first use.
+    # So that a group that fails to compile raises instead of running unfused; read
+    # once, at the first use.
     os.environ["PYTORCH_NVFUSER_DISABLE"] = "fallback"
     os.environ["PYTORCH_NVFUSER_DISABLE_FALLBACK"] = "1"
-    records.write("available", fuser="none", available=True, why=note_on_fuser(torch, "none"), device=None)
+    records.write(
+        "available",
+        fuser="none",
+        available=True,
+        why=note_on_fuser(torch, "none"),
+        device=None,
+    )
     problem = why_no_inductor(torch)
     can, why = (False, problem) if problem is not None else tools_of_inductor(torch)
     records.write("available", fuser=COMPILER, available=can, why=why, device=None)
@@ -334,7 +407,10 @@ def _try(torch: Any, name: str) -> dict[str, Any]:
         with KeptStderr():
             made = _makes_group(torch, GROUPS[name], device)
     except Exception as error:
-        problem = "a small function failed under it: " + str(error).strip().split("\n")[-1]
+        problem = (
+            "a small function failed under it: "
+            + str(error).strip().split("\n")[-1]
+        )
         return {"available": False, "why": problem, "device": device}
     if not made:
         return {
@@ -344,7 +420,11 @@ def _try(torch: Any, name: str) -> dict[str, Any]:
         }
     remark = note_on_fuser(torch, name)
     why = "fused a small function on the " + ("GPU" if on_gpu else "CPU")
-    return {"available": True, "why": "%s: %s" % (why, remark) if remark else why, "device": device}
+    return {
+        "available": True,
+        "why": "%s: %s" % (why, remark) if remark else why,
+        "device": device,
+    }
 
 
 def _makes_group(torch: Any, kind: str, device: str) -> bool:
@@ -373,7 +453,8 @@ _GETTERS = {
 
 
 def switches_of(torch: Any) -> dict[str, bool]:
-    """The switches of this process, by the function that sets each; those that this torch can read."""
+    """The switches of this process, by the function that sets each; those that this
+    torch can read."""
     found = {}
     for setter, getter in _GETTERS.items():
         if setter == "_jit_set_nvfuser_enabled" and torch_release(torch) >= (2, 2):
@@ -385,8 +466,8 @@ def switches_of(torch: Any) -> dict[str, bool]:
 
 def fuser_by(switches: dict[str, bool], device: str, llvm: bool) -> str:
     """The fuser that fuses on a device with these switches, "none" without one
-    (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp; of NNC ``canFuseOnDevice`` of
-    torch/csrc/jit/passes/tensorexpr_fuser.cpp).
+    (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp; of NNC
+    ``canFuseOnDevice`` of torch/csrc/jit/passes/tensorexpr_fuser.cpp).
 
     Args:
         llvm: this torch was built with it, so that NNC has a compiler for the CPU.
@@ -398,21 +479,30 @@ def fuser_by(switches: dict[str, bool], device: str, llvm: bool) -> str:
         return "onednn"
     if device == "cpu" and not llvm and on("_jit_set_te_must_use_llvm_cpu"):
         return "none"
-    may = on("_jit_override_can_fuse_on_%s" % ("gpu" if device == "cuda" else "cpu"))
+    may = on(
+        "_jit_override_can_fuse_on_%s" % ("gpu" if device == "cuda" else "cpu")
+    )
     return "nnc" if may and on("_jit_set_texpr_fuser_enabled") else "none"
 
 
 def switched_on(torch: Any) -> str | None:
-    """The fuser that this process has switched on and can reach; None where torch has no function for it."""
+    """The fuser that this process has switched on and can reach; None where torch
+    has no function for it."""
     switch = torch._C
     built_with_cuda = torch.version.cuda is not None
     with contextlib.suppress(AttributeError, RuntimeError):
-        if built_with_cuda and torch_release(torch) < (2, 2) and is_on(torch, "nvfuser"):
+        if (
+            built_with_cuda
+            and torch_release(torch) < (2, 2)
+            and is_on(torch, "nvfuser")
+        ):
             return "nvfuser"
         if hasattr(switch, "_jit_llga_enabled") and switch._jit_llga_enabled():
             return "onednn"
         gpu = built_with_cuda and switch._jit_can_fuse_on_gpu()
-        if switch._jit_texpr_fuser_enabled() and (switch._jit_can_fuse_on_cpu() or gpu):
+        if switch._jit_texpr_fuser_enabled() and (
+            switch._jit_can_fuse_on_cpu() or gpu
+        ):
             return "nnc"
         return "legacy" if switch._jit_can_fuse_on_cpu_legacy() else "none"
     return None
@@ -431,22 +521,25 @@ SETTERS = (
     "_set_graph_executor_optimize",
     "_get_graph_executor_optimize",
 )
-"""Functions of ``torch._C`` that set a switch; the last one sets it if it gets an argument."""
+"""Functions of ``torch._C`` that set a switch; the last one sets it if it gets an
+argument."""
 
 _NNC_VARIABLE = "PYTORCH_TENSOREXPR"
-"""torch reads it once, in the first check whether NNC is on (tensorExprFuserEnabled of
-torch/csrc/jit/passes/tensorexpr_fuser.cpp): under fusiondoc that is before the program could set it."""
+"""torch reads it once, in the first check whether NNC is on (tensorExprFuserEnabled
+of torch/csrc/jit/passes/tensorexpr_fuser.cpp): under fusiondoc that is before the
+program could set it."""
 
 
 def variable_of(fuser: str | None) -> str | None:
-    """The variable with which a program switches the fuser off, too late for its own process."""
+    """The variable with which a program switches the fuser off, too late for its
+    own process."""
     return _NNC_VARIABLE if fuser == "nnc" else None
 
 
 def off_in_process(torch: Any) -> list[str]:
-    """Switches that are on in a new process and off in this one, in which fusiondoc has set nothing: NNC as a
-    whole (``FUSER``; whether it may fuse on the CPU is another switch), and those of the executor that it
-    needs."""
+    """Switches that are on in a new process and off in this one, in which fusiondoc
+    has set nothing: NNC as a whole (``FUSER``; whether it may fuse on the CPU is
+    another switch), and those of the executor that it needs."""
     nnc = [] if torch._C._jit_texpr_fuser_enabled() else [FUSER]
     return nnc + executor_off(torch)
 
@@ -460,19 +553,23 @@ def needs_frozen(fuser: str) -> bool:
 
 
 def has_compiler(torch: Any, fuser: str, on_gpu: bool) -> bool:
-    """Whether this torch can compile for the device of the model: NNC has no compiler for the CPU in builds
-    without LLVM."""
+    """Whether this torch can compile for the device of the model: NNC has no
+    compiler for the CPU in builds without LLVM."""
     return fuser != "nnc" or on_gpu or bool(torch._C._llvm_enabled())
 
 
 def of_graphs(torch: Any, on_gpu: bool) -> str:
-    """The fuser under which graphs of AOTAutograd run: "none" where none can compile."""
+    """The fuser under which graphs of AOTAutograd run: "none" where none can
+    compile."""
     fuser = "nvfuser" if why_no_nvfuser(torch) is None else "nnc"
     return fuser if has_compiler(torch, fuser, on_gpu) else "none"
 
 
-def why_not_timed(torch: Any, fuser: str, on_gpu: bool, backward: bool, in_training: bool) -> str | None:
-    """Why times of the model under a fuser are not to be had, or would say nothing; None where they would.
+def why_not_timed(
+    torch: Any, fuser: str, on_gpu: bool, backward: bool, in_training: bool
+) -> str | None:
+    """Why times of the model under a fuser are not to be had, or would say nothing;
+    None where they would.
 
     Args:
         on_gpu: the model is there.

@@ -1,6 +1,6 @@
-"""Tensors that one compiled graph returns and another takes, as across a graph break: no pass of the compiler
-sees both. Known by their memory, in the first calls of ``CompiledFxGraph`` (torch/_inductor/output_code.py,
-2.6 to 2.13).
+"""Tensors that one compiled graph returns and another takes, as across a graph
+break: no pass of the compiler sees both. Known by their memory, in the first calls
+of ``CompiledFxGraph`` (torch/_inductor/output_code.py, 2.6 to 2.13).
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from .log_and_records import Records
 
 OUTPUT_CODE = "torch._inductor.output_code"
 _NAME = "_fusiondoc_graph"
-"""The attribute that names the graph of a lowering and of what was compiled of it."""
+"""The attribute that names the graph of a lowering and of what was compiled of
+it."""
 _MOST_CALLS = 200
 """Calls of compiled graphs that are looked at."""
 _MOST_TENSORS = 4_000
@@ -26,7 +27,9 @@ class _Named:
         self.order = order
         self.inputs = list(getattr(lowering, "graph_input_names", None) or ())
         outputs = getattr(lowering, "graph_outputs", None) or ()
-        self.outputs = [or_none(lambda one=one: str(one.get_name())) for one in outputs]
+        self.outputs = [
+            or_none(lambda one=one: str(one.get_name())) for one in outputs
+        ]
 
 
 class Crossings:
@@ -37,7 +40,8 @@ class Crossings:
         self._records = records
         self._calls = 0
         self._made: dict[int, tuple[Any, _Named, str]] = {}
-        """Address of memory -> what tells whether it is still there, its graph, the name of the result."""
+        """Address of memory -> what tells whether it is still there, its graph, the
+        name of the result."""
         self._seen: set[tuple[Any, ...]] = set()
 
     def name(self, lowering: Any, compile_id: str | None, order: int) -> None:
@@ -45,7 +49,8 @@ class Crossings:
         setattr(lowering, _NAME, _Named(compile_id, order, lowering))
 
     def compiled(self, made: Any, values: tuple[Any, ...]) -> None:
-        """Something was compiled of a lowering, which is among the values it was made with."""
+        """Something was compiled of a lowering, which is among the values it was
+        made with."""
         for value in values:
             named = getattr(value, _NAME, None)
             if named is not None:
@@ -64,10 +69,24 @@ class Crossings:
             if known is None or known[0].expired() or known[1] is graph:
                 continue
             _, source, result = known
-            key = (source.compile_id, source.order, result, graph.compile_id, graph.order, name)
+            key = (
+                source.compile_id,
+                source.order,
+                result,
+                graph.compile_id,
+                graph.order,
+                name,
+            )
             if key not in self._seen:
                 self._seen.add(key)
-                names = ("from_id", "from_order", "result", "to_id", "to_order", "input")
+                names = (
+                    "from_id",
+                    "from_order",
+                    "result",
+                    "to_id",
+                    "to_order",
+                    "input",
+                )
                 self._records.write("inductor_crossing", **dict(zip(names, key)))
 
     def give(self, graph: _Named, outputs: Any) -> None:
@@ -77,10 +96,16 @@ class Crossings:
         for address, reference, name in self._tensors(outputs, graph.outputs):
             self._made[address] = (reference, graph, name)
 
-    def _tensors(self, values: Any, names: list[str | None]) -> Iterator[tuple[int, Any, str]]:
-        from torch.multiprocessing.reductions import StorageWeakRef  # here: it is no import for each run
+    def _tensors(
+        self, values: Any, names: list[str | None]
+    ) -> Iterator[tuple[int, Any, str]]:
+        from torch.multiprocessing.reductions import (
+            StorageWeakRef,
+        )  # here: it is no import for each run
 
-        for value, name in zip(values if isinstance(values, (list, tuple)) else (), names):
+        for value, name in zip(
+            values if isinstance(values, (list, tuple)) else (), names
+        ):
             if name is not None and isinstance(value, self._torch.Tensor):
                 storage = value.untyped_storage()
                 if storage.data_ptr():

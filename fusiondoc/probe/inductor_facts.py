@@ -1,8 +1,9 @@
-"""Facts of a graph that Inductor compiles, read from its own objects: operators of the FX graph after the
-post-grad passes, nodes of the scheduler, buffers.
+"""Facts of a graph that Inductor compiles, read from its own objects: operators of
+the FX graph after the post-grad passes, nodes of the scheduler, buffers.
 
-Attributes are those of torch/_inductor/scheduler.py, ir.py and dependencies.py, 2.6 to 2.13; a fact of which
-a version lacks the attribute is left out. Sizes with symbols count by the hints of these.
+Attributes are those of torch/_inductor/scheduler.py, ir.py and dependencies.py, 2.6
+to 2.13; a fact of which a version lacks the attribute is left out. Sizes with
+symbols count by the hints of these.
 """
 
 from __future__ import annotations
@@ -34,12 +35,14 @@ _DTYPES = {
     "uint32": "u32",
     "uint64": "u64",
 }
-"""How FX graphs print types of tensors (``dtype_abbrs`` in torch/fx/graph.py of 2.6, in
-torch/utils/_dtype_abbrs.py of 2.13); others, such as ``float8_e4m3fn``, stay as they are here."""
+"""How FX graphs print types of tensors (``dtype_abbrs`` in torch/fx/graph.py of
+2.6, in torch/utils/_dtype_abbrs.py of 2.13); others, such as ``float8_e4m3fn``,
+stay as they are here."""
 
 
 def or_none(function: Callable[..., Any], *args: Any) -> Any:
-    """What the function returns; None if it fails, as with attributes that this torch does not have."""
+    """What the function returns; None if it fails, as with attributes that this
+    torch does not have."""
     try:
         return function(*args)
     except Exception:
@@ -77,14 +80,18 @@ class Operators:
             "function": function,
             "layer": or_none(layer_of, node.meta),
             "from_": None if decomposed is None else str(decomposed),
-            "arguments": or_none(arguments_text, node) if node.op == "call_function" else None,
+            "arguments": or_none(arguments_text, node)
+            if node.op == "call_function"
+            else None,
         }
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019  # it lives as long as the process
     def _users_line(self, stack: str | None) -> tuple[str | None, str | None]:
         """``file:line`` of the innermost line outside torch, and its function."""
         frames = _FRAME.findall(stack or "")
-        outside = [frame for frame in frames if not frame[0].startswith(self._library)]
+        outside = [
+            frame for frame in frames if not frame[0].startswith(self._library)
+        ]
         if not outside:
             return None, None
         file, line, function = outside[-1]
@@ -92,26 +99,30 @@ class Operators:
 
 
 _MOST_ARGUMENTS = 4000
-"""Characters of arguments that are recorded; a longer text would be no Python without its rest."""
+"""Characters of arguments that are recorded; a longer text would be no Python
+without its rest."""
 
 
 def arguments_text(node: Any) -> str | None:
-    """``gt, add``; ``mul_1, [2], correction = 0``: nodes of torch.fx print as their names."""
+    """``gt, add``; ``mul_1, [2], correction = 0``: nodes of torch.fx print as their
+    names."""
     named = ("%s = %r" % pair for pair in node.kwargs.items())
     text = ", ".join((*map(repr, node.args), *named))
     return text if len(text) <= _MOST_ARGUMENTS else None
 
 
 def target_text(target: Any) -> str:
-    """``aten.add.Tensor``, ``getitem``; the text itself of a placeholder or an attribute."""
+    """``aten.add.Tensor``, ``getitem``; the text itself of a placeholder or an
+    attribute."""
     if isinstance(target, str) or hasattr(target, "_schema"):
         return str(target)
     return str(getattr(target, "__name__", target))
 
 
 def type_text(value: Any) -> str | None:
-    """``f32[64, 128][128, 1]cpu``, ``Sym(s77)``, as FX graphs print it (torch/fx/graph.py, ``_type_repr``);
-    None of a value that is neither a tensor nor a number of dynamic shapes."""
+    """``f32[64, 128][128, 1]cpu``, ``Sym(s77)``, as FX graphs print it
+    (torch/fx/graph.py, ``_type_repr``); None of a value that is neither a tensor
+    nor a number of dynamic shapes."""
     if type(value).__name__ in _SYMBOLS:
         return "Sym(%s)" % (value,)
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
@@ -134,10 +145,12 @@ _CONTAINERS = ("_modules", "_parameters", "_buffers")
 
 
 def layer_of(meta: dict[str, Any]) -> str | None:
-    """The path of the module that called the operator: ``layers.0.norm``, "" for the outermost.
+    """The path of the module that called the operator: ``layers.0.norm``, "" for
+    the outermost.
 
-    A node of a backward graph has ``fwd_nn_module_stack`` (torch/_functorch/_aot_autograd/utils.py,
-    ``copy_fwd_metadata_to_bw_nodes``). Paths begin with the local variable in Dynamo's frame: ``L['self']``.
+    A node of a backward graph has ``fwd_nn_module_stack``
+    (torch/_functorch/_aot_autograd/utils.py, ``copy_fwd_metadata_to_bw_nodes``).
+    Paths begin with the local variable in Dynamo's frame: ``L['self']``.
     """
     stack = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack")
     if not stack:
@@ -149,8 +162,9 @@ def layer_of(meta: dict[str, Any]) -> str | None:
 
 @functools.lru_cache(maxsize=4096)
 def module_path(path: str) -> str:
-    """``layers.0.norm`` of ``L['self'].layers[0].norm``, of ``L['self']._modules['layers']._modules['0']``
-    and of ``getattr(L['self'].layers, '0').norm``."""
+    """``layers.0.norm`` of ``L['self'].layers[0].norm``, of
+    ``L['self']._modules['layers']._modules['0']`` and of
+    ``getattr(L['self'].layers, '0').norm``."""
     flat = re.sub(r", '(\w+)'\)", r".\1", path.replace("getattr(", ""))
     steps = ["".join(step) for step in _STEP.findall(flat)]
     if flat.startswith("L["):
@@ -171,11 +185,19 @@ def final_node(node: Any, called: Any, explicit: Any, graph: Any) -> dict[str, A
     """
     ir = getattr(node, "node", None)
     members = [member.get_name() for member in node.get_nodes()]
-    reads, writes = _accesses(node, "reads", graph), _accesses(node, "writes", graph)
+    reads, writes = (
+        _accesses(node, "reads", graph),
+        _accesses(node, "writes", graph),
+    )
     own = {access["buffer"] for access in writes}
     after = [access for access in reads if _is_order_alone(node, access["buffer"])]
-    # What a node writes and reads by another index is no input of it; torch counts it once too.
-    reads = [access for access in reads if access not in after and access["buffer"] not in own]
+    # What a node writes and reads by another index is no input of it; torch counts
+    # it once too.
+    reads = [
+        access
+        for access in reads
+        if access not in after and access["buffer"] not in own
+    ]
     read_bytes, write_bytes = _moved(node, reads, writes)
     return {
         "name": node.get_name(),
@@ -188,16 +210,23 @@ def final_node(node: Any, called: Any, explicit: Any, graph: Any) -> dict[str, A
         "after": [access["buffer"] for access in after],
         "read_bytes": read_bytes,
         "write_bytes": write_bytes,
-        "sizes": or_none(lambda: str(node.group[1])) if hasattr(node, "group") else None,
+        "sizes": or_none(lambda: str(node.group[1]))
+        if hasattr(node, "group")
+        else None,
         "device": or_none(_device, node),
         "call": _call(ir, explicit) if is_call(node) else None,
     }
 
 
 def _is_order_alone(node: Any, name: str) -> bool:
-    """Whether a node only has to run after what writes the buffer, as one that changes a tensor in place does
-    (``WeakDep`` of torch/_inductor/dependencies.py)."""
-    kinds = {type(access).__name__ for access in node.read_writes.reads if str(access.name) == name}
+    """Whether a node only has to run after what writes the buffer, as one that
+    changes a tensor in place does (``WeakDep`` of
+    torch/_inductor/dependencies.py)."""
+    kinds = {
+        type(access).__name__
+        for access in node.read_writes.reads
+        if str(access.name) == name
+    }
     return kinds == {"WeakDep"}
 
 
@@ -231,17 +260,22 @@ def operators_of(node: Any, called: Any) -> list[str]:
 
 
 def _of_overload(ir: Any) -> list[str]:
-    """Names of the FX nodes of the operator that a call runs. Its origins also name what it reads."""
+    """Names of the FX nodes of the operator that a call runs. Its origins also name
+    what it reads."""
     packet = getattr(getattr(ir, "op_overload", None), "overloadpacket", None)
     if packet is None:
         return []
     origins = getattr(ir, "origins", None) or ()
-    return [str(node.name) for node in origins if getattr(node.target, "overloadpacket", None) is packet]
+    return [
+        str(node.name)
+        for node in origins
+        if getattr(node.target, "overloadpacket", None) is packet
+    ]
 
 
 def called_operators(nodes: Iterable[Any]) -> set[str]:
-    """Names of the FX nodes that calls compute (``origin_node``). Loops that read them name them too
-    (pytorch/pytorch#95022)."""
+    """Names of the FX nodes that calls compute (``origin_node``). Loops that read
+    them name them too (pytorch/pytorch#95022)."""
     found = set()
     for node in nodes:
         if is_call(node):
@@ -250,12 +284,14 @@ def called_operators(nodes: Iterable[Any]) -> set[str]:
 
 
 def _call(ir: Any, explicit: Any) -> dict[str, Any]:
-    """What a call runs: the class of its IR, ``aten.sort.stable``, ``extern_kernels.addmm``."""
+    """What a call runs: the class of its IR, ``aten.sort.stable``,
+    ``extern_kernels.addmm``."""
     overload = getattr(ir, "op_overload", None)
     return {
         "ir_class": type(ir).__name__,
         "overload": None if overload is None else target_text(overload),
-        "function": or_none(lambda: str(ir.get_kernel_name())) or getattr(ir, "python_kernel_name", None),
+        "function": or_none(lambda: str(ir.get_kernel_name()))
+        or getattr(ir, "python_kernel_name", None),
         "on_purpose": overload in explicit if overload is not None else None,
     }
 
@@ -263,7 +299,8 @@ def _call(ir: Any, explicit: Any) -> dict[str, Any]:
 def _moved(
     node: Any, reads: list[dict[str, Any]], writes: list[dict[str, Any]]
 ) -> tuple[int | None, int | None]:
-    """Bytes that a node reads and writes: by torch; 2.6 counts both sides together alone."""
+    """Bytes that a node reads and writes: by torch; 2.6 counts both sides together
+    alone."""
     if hasattr(node, "get_write_buffer_sizes"):
         both = or_none(lambda: int(node.get_read_write_buffers_sizes()))
         written = or_none(lambda: int(node.get_write_buffer_sizes()))
@@ -278,7 +315,8 @@ def _sum_of(node: Any, accesses: list[dict[str, Any]]) -> int | None:
 
 
 def _accesses(node: Any, side: str, graph: Any) -> list[dict[str, Any]]:
-    """Each buffer once, with its bytes and the different index expressions on it."""
+    """Each buffer once, with its bytes and the different index expressions on
+    it."""
     reads = side == "reads"
     moved = or_none(lambda: node.get_read_write_buffer_accesses(reads, not reads))
     if moved is None:
@@ -306,21 +344,28 @@ _MOST_INDICES = 4
 
 
 def _bytes_by_buffer(node: Any, graph: Any) -> dict[str, int]:
-    """Of torch 2.6, by the rule of its ``get_read_write_buffers_sizes``: the size of the buffer, or less
-    where the loops make fewer accesses; nothing of buffers that only members of the node use."""
+    """Of torch 2.6, by the rule of its ``get_read_write_buffers_sizes``: the size
+    of the buffer, or less where the loops make fewer accesses; nothing of buffers
+    that only members of the node use."""
     found = {}
     members = node.get_nodes()
     deps = [*node.read_writes.reads, *node.read_writes.writes]
     written = {str(dep.name) for dep in node.read_writes.writes}
     for name in {str(dep.name) for dep in deps}:
-        if len(members) > 1 and name in written and not _is_used_outside(node, members, name):
+        if (
+            len(members) > 1
+            and name in written
+            and not _is_used_outside(node, members, name)
+        ):
             continue
         buffer = _buffer(graph, name)
         if buffer["bytes"] is None:
             continue
         found[name] = buffer["bytes"]
         if len(members) == 1 and hasattr(node, "get_ranges"):
-            accesses = sum(str(dep.name) == name for dep in deps) * buffer["itemsize"]
+            accesses = (
+                sum(str(dep.name) == name for dep in deps) * buffer["itemsize"]
+            )
             for size in (size for sizes in node.get_ranges() for size in sizes):
                 accesses *= size_hint(graph, size) or 0
             found[name] = min(found[name], accesses)
@@ -333,11 +378,16 @@ def _is_used_outside(node: Any, members: Any, name: str) -> bool:
 
 
 def _index_text(access: Any) -> str | None:
-    """``128*d0 + d1, (32, 128)``; None of an access to a whole buffer (StarDep, WeakDep)."""
+    """``128*d0 + d1, (32, 128)``; None of an access to a whole buffer (StarDep,
+    WeakDep)."""
     if not hasattr(access, "index") or not hasattr(access, "size"):
         return None
     sizes = ", ".join(map(str, access.size))
-    return "%s, (%s%s)" % (access.index, sizes, "," if len(access.size) == 1 else "")
+    return "%s, (%s%s)" % (
+        access.index,
+        sizes,
+        "," if len(access.size) == 1 else "",
+    )
 
 
 # -- buffers -------------------------------------------------------------------------------------------------
@@ -348,12 +398,18 @@ def buffers_of(graph: Any, names: Iterable[str]) -> list[dict[str, Any]]:
     found = []
     for name in names:
         known = or_none(_buffer, graph, name) or {}
-        found.append({"type": known.get("type"), "bytes": known.get("bytes"), "name": name})
+        found.append(
+            {"type": known.get("type"), "bytes": known.get("bytes"), "name": name}
+        )
     return found
 
 
 def _buffer(graph: Any, name: str) -> dict[str, Any]:
-    buffer = graph.get_buffer(name) if hasattr(graph, "get_buffer") else graph.name_to_buffer[name]
+    buffer = (
+        graph.get_buffer(name)
+        if hasattr(graph, "get_buffer")
+        else graph.name_to_buffer[name]
+    )
     sizes, dtype = list(buffer.get_size()), buffer.get_dtype()
     number = int(dtype.itemsize)
     known = True
@@ -362,11 +418,16 @@ def _buffer(graph: Any, name: str) -> dict[str, Any]:
         known = known and hint is not None
         number *= hint or 0
     itemsize = int(dtype.itemsize)
-    return {"type": _shaped(dtype, sizes), "bytes": number if known else None, "itemsize": itemsize}
+    return {
+        "type": _shaped(dtype, sizes),
+        "bytes": number if known else None,
+        "itemsize": itemsize,
+    }
 
 
 def size_hint(graph: Any, size: Any) -> int | None:
-    """A size as a number: ``optimization_hint`` of 2.13, ``size_hint`` before it (sizevars.py)."""
+    """A size as a number: ``optimization_hint`` of 2.13, ``size_hint`` before it
+    (sizevars.py)."""
     variables = graph.sizevars
     hint = getattr(variables, "optimization_hint", None) or variables.size_hint
     found: int | None = or_none(int, size)
@@ -377,7 +438,8 @@ def size_hint(graph: Any, size: Any) -> int | None:
 
 def why_not_shared(scheduler: Any, first: Any, second: Any) -> dict[str, str]:
     """Buffer that both access -> why no access of one equals an access of the other
-    (``Scheduler.decide_fusion_fail_reason``, which torch calls for a metric table alone)."""
+    (``Scheduler.decide_fusion_fail_reason``, which torch calls for a metric table
+    alone)."""
     decide = getattr(scheduler, "decide_fusion_fail_reason", None)
     if decide is None:
         return {}

@@ -1,4 +1,5 @@
-"""The kernels that Inductor generates for a graph, and the nodes of the scheduler in each."""
+"""The kernels that Inductor generates for a graph, and the nodes of the scheduler
+in each."""
 
 from __future__ import annotations
 
@@ -24,13 +25,20 @@ class Kernels:
         for node in schedule:
             if not hasattr(node, "get_nodes"):
                 continue  # a mark for loops of a reduction
-            for member in node.get_nodes():  # a part of a foreach kernel may be a fused node
+            for (
+                member
+            ) in node.get_nodes():  # a part of a foreach kernel may be a fused node
                 self._kernel_of.setdefault(str(member.get_name()), name)
 
     def first_with(self, members: Iterable[str]) -> str | None:
         """The kernel of the first of some nodes that is in one."""
-        return next((self._kernel_of[name] for name in members if name in self._kernel_of), None)
+        return next(
+            (self._kernel_of[name] for name in members if name in self._kernel_of),
+            None,
+        )
 
     def records(self) -> list[dict[str, Any]]:
         """Name and number of calls of each."""
-        return [{"name": name, "calls": calls} for name, calls in self._calls.items()]
+        return [
+            {"name": name, "calls": calls} for name, calls in self._calls.items()
+        ]

@@ -1,5 +1,5 @@
-"""Runs a model under torch.compile with its default backend, Inductor; with ``--no-run`` without kernels
-(``inductor_without_kernels.py``)."""
+"""Runs a model under torch.compile with its default backend, Inductor; with
+``--no-run`` without kernels (``inductor_without_kernels.py``)."""
 
 from __future__ import annotations
 
@@ -13,21 +13,28 @@ from .inductor_facts import or_none
 from .inductor_without_kernels import without_kernels
 from .log_and_records import Clock, Records
 from .models import prepared
-from .pass_inputs import arguments_of, backward_from_ones, call, positional, tensors_in
+from .pass_inputs import (
+    arguments_of,
+    backward_from_ones,
+    call,
+    positional,
+    tensors_in,
+)
 from .passes import Passes, Verifier
 from .same_results import eager_twin
 from .targets import Ready
 
 _NO_COMPILER = "InvalidCxxCompiler"
-"""The class of Inductor's error where there is no C++ compiler (torch/_inductor/exc.py, 2.6 to 2.13)."""
+"""The class of Inductor's error where there is no C++ compiler
+(torch/_inductor/exc.py, 2.6 to 2.13)."""
 
 
 class CompiledRun:
     """The run of one model.
 
-    Args:
-        own: how the model comes to torch.compile by itself; None: it is compiled here.
-        eager: what such a model was compiled from; None where that is not known.
+    Args: own: how the model comes to torch.compile by itself; None: it is compiled
+        here. eager: what such a model was compiled from; None where that is not
+        known.
     """
 
     def __init__(
@@ -54,16 +61,24 @@ class CompiledRun:
             UserError: the model raised.
         """
         torch, spec, records = self._torch, self._spec, self._records
-        why = "the target " + self._own if self._own is not None else "--frontend dynamo"
+        why = (
+            "the target " + self._own
+            if self._own is not None
+            else "--frontend dynamo"
+        )
         model = prepared(torch, self._loaded.model, spec)
         eager = self._eager if self._own is not None else model
-        records.write("target", how="model", label=self._loaded.label, signature=None)
+        records.write(
+            "target", how="model", label=self._loaded.label, signature=None
+        )
         write_compiled(records, spec, why)
         with clock.users_work():
             if spec.get("results") and eager is not None:
                 from .changed_program import keep_or_compare_results
 
-                keep_or_compare_results(torch, eager, self._loaded.shapes, spec, records)
+                keep_or_compare_results(
+                    torch, eager, self._loaded.shapes, spec, records
+                )
             compiled = model if self._own is not None else self._compiled(model)
             if spec.get("timing"):
                 self._time(compiled, eager)
@@ -73,7 +88,8 @@ class CompiledRun:
                 self._pass(compiled, eager)
 
     def _compiled(self, model: Any) -> Any:
-        """The model with torch.compile around it; nothing is compiled before the first call."""
+        """The model with torch.compile around it; nothing is compiled before the
+        first call."""
         torch, spec = self._torch, self._spec
         if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
             raise Refused(
@@ -88,18 +104,37 @@ class CompiledRun:
             options["dynamic"] = True
         try:
             return torch.compile(model, **options)
-        except Exception as error:  # a Python or an operating system that it does not support
+        except (
+            Exception
+        ) as error:  # a Python or an operating system that it does not support
             raise Refused(
-                "frontend", "torch.compile: " + first_line(error), "Use another --python.", CANNOT_RUN
+                "frontend",
+                "torch.compile: " + first_line(error),
+                "Use another --python.",
+                CANNOT_RUN,
             ) from None
 
     def _pass(self, compiled: Any, eager: Any) -> None:
         torch, spec, records = self._torch, self._spec, self._records
-        twin = eager_twin(torch, eager) if spec.get("verify") and eager is not None else None
-        verifier = Verifier(torch, compiled, twin, records) if twin is not None else None
+        twin = (
+            eager_twin(torch, eager)
+            if spec.get("verify") and eager is not None
+            else None
+        )
+        verifier = (
+            Verifier(torch, compiled, twin, records) if twin is not None else None
+        )
         generates_only = bool(spec.get("no_run"))
         runs = 1 if generates_only else spec["runs"]
-        passes = Passes(torch, compiled, self._loaded.shapes, runs, spec["backward"], records, verifier)
+        passes = Passes(
+            torch,
+            compiled,
+            self._loaded.shapes,
+            runs,
+            spec["backward"],
+            records,
+            verifier,
+        )
         with without_kernels(torch) if generates_only else contextlib.nullcontext():
             try:
                 passes.run()
@@ -115,7 +150,8 @@ class CompiledRun:
             if type(cause).__name__ == _NO_COMPILER or _NO_COMPILER in str(cause):
                 raise Refused(
                     "compiler",
-                    "Inductor needs a C++ compiler on the CPU, and there is none: " + first_line(cause),
+                    "Inductor needs a C++ compiler on the CPU, and there is none: "
+                    + first_line(cause),
                     "Install g++ (or name a compiler: CXX=PATH), or generate kernels only: --no-run.",
                     CANNOT_RUN,
                 ) from None
@@ -123,12 +159,16 @@ class CompiledRun:
     def _compare_with_eager(self, compiled: Any, failed: UserError) -> None:
         """Record whether the model fails in eager too.
 
-        Raises:
-            Refused: with kernels that compute nothing, the program fails by itself; torch.compile does not.
+        Raises: Refused: with kernels that compute nothing, the program fails by
+            itself; torch.compile does not.
         """
         passed = bool(or_none(self._passes_in_eager, compiled))
         cause = failed.__cause__ or failed
-        if passed and self._spec.get("no_run") and not any(map(_is_of_compiler, _causes(failed))):
+        if (
+            passed
+            and self._spec.get("no_run")
+            and not any(map(_is_of_compiler, _causes(failed)))
+        ):
             raise Refused(
                 "no_run",
                 "--no-run computes no results, and the program fails without them: %s: %s"
@@ -138,8 +178,8 @@ class CompiledRun:
         self._records.write("eager_pass", iteration=1, inputs=0, passed=passed)
 
     def _passes_in_eager(self, compiled: Any) -> bool:
-        """Run each shape once. Under this stance compiled functions run the Python that they were made of
-        (torch/compiler/__init__.py, since 2.6)."""
+        """Run each shape once. Under this stance compiled functions run the Python
+        that they were made of (torch/compiler/__init__.py, since 2.6)."""
         torch = self._torch
         backward = self._spec["backward"]
         with torch.compiler.set_stance("force_eager"):
@@ -156,18 +196,28 @@ class CompiledRun:
 
         if eager is None:
             raise Refused(
-                "timing", "the model compiles parts of itself: nothing is known to be its eager form"
+                "timing",
+                "the model compiles parts of itself: nothing is known to be its eager form",
             )
         spec = self._spec
         shapes = [positional(eager, shape) for shape in self._loaded.shapes]
-        timing = Timing(self._torch, compiled, eager, shapes, spec["backward"], self._records)
+        timing = Timing(
+            self._torch, compiled, eager, shapes, spec["backward"], self._records
+        )
         timing.run(spec["runs"], spec.get("timing_rounds"))
 
     def _profile(self, compiled: Any) -> None:
         from .step_profile import StepProfile
 
         spec, shape = self._spec, self._loaded.shapes[0]
-        profile = StepProfile(self._torch, compiled, shape, spec["backward"], self._records, spec["folder"])
+        profile = StepProfile(
+            self._torch,
+            compiled,
+            shape,
+            spec["backward"],
+            self._records,
+            spec["folder"],
+        )
         profile.run(spec["runs"])
 
 
@@ -183,6 +233,6 @@ _COMPILER = ("torch._dynamo.", "torch._inductor.")
 
 
 def _is_of_compiler(error: BaseException) -> bool:
-    """Whether it is an error of Dynamo or Inductor, by its class (torch/_dynamo/exc.py,
-    torch/_inductor/exc.py)."""
+    """Whether it is an error of Dynamo or Inductor, by its class
+    (torch/_dynamo/exc.py, torch/_inductor/exc.py)."""
     return type(error).__module__.startswith(_COMPILER)

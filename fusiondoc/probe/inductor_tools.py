@@ -1,6 +1,8 @@
-"""Whether Inductor can compile kernels here: with Triton on a GPU, with a C++ compiler on the CPU.
+"""Whether Inductor can compile kernels here: with Triton on a GPU, with a C++
+compiler on the CPU.
 
-Nothing of it is imported or compiled: that takes longer than all other fusers together.
+Nothing of it is imported or compiled: that takes longer than all other fusers
+together.
 """
 
 from __future__ import annotations
@@ -14,25 +16,39 @@ from typing import Any
 def tools_of_inductor(torch: Any) -> tuple[bool, str]:
     """Whether it can compile kernels here, and with what, or what is missing.
 
-    The compiler is the one of ``config.cpp.cxx`` (torch/_inductor/config.py, 2.6 to 2.13).
+    The compiler is the one of ``config.cpp.cxx`` (torch/_inductor/config.py, 2.6 to
+    2.13).
     """
     compiler = os.environ.get("CXX") or "g++"
     version = _version_of(compiler)
-    cpp = "%s %s on the CPU" % (os.path.basename(compiler), version) if version is not None else None
+    cpp = (
+        "%s %s on the CPU" % (os.path.basename(compiler), version)
+        if version is not None
+        else None
+    )
     triton = _triton_version()
     if torch.cuda.is_available() and triton is not None:
-        return True, "compiles with Triton %s on the GPU%s" % (triton, ", " + cpp if cpp is not None else "")
+        return True, "compiles with Triton %s on the GPU%s" % (
+            triton,
+            ", " + cpp if cpp is not None else "",
+        )
     lacking = "torch sees no GPU" if triton is not None else "no Triton"
     if cpp is None:
-        return False, "%s, and no C++ compiler '%s': it can generate kernels alone, with --no-run" % (
-            lacking,
-            compiler,
+        return (
+            False,
+            "%s, and no C++ compiler '%s': it can generate kernels alone, with --no-run"
+            % (
+                lacking,
+                compiler,
+            ),
         )
     return True, "compiles with %s; %s" % (cpp, lacking)
 
 
 def _triton_version() -> str | None:
-    from importlib import metadata  # torch that has Inductor runs on no older Python
+    from importlib import (
+        metadata,
+    )  # torch that has Inductor runs on no older Python
 
     try:
         return metadata.version("triton")
@@ -46,7 +62,9 @@ def _version_of(compiler: str) -> str | None:
     if path is None:
         return None
     try:
-        done = subprocess.run([path, "-dumpversion"], stdout=subprocess.PIPE, timeout=20, check=True)
+        done = subprocess.run(
+            [path, "-dumpversion"], stdout=subprocess.PIPE, timeout=20, check=True
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.decode("utf-8", "replace").strip()

@@ -1,14 +1,17 @@
-"""Watches Inductor in the user's process: each graph that it compiles, the nodes that its scheduler ends
-with, the pairs that it refused to fuse, and the kernels that it generates; and where Dynamo ends graphs.
+"""Watches Inductor in the user's process: each graph that it compiles, the nodes
+that its scheduler ends with, the pairs that it refused to fuse, and the kernels
+that it generates; and where Dynamo ends graphs.
 
-Methods of torch/_inductor/scheduler.py are replaced once that module is imported. They are private: each is
-looked for, and one that a version does not have costs its facts alone. A hook never raises into Inductor,
-which would make it a failed compilation; the first failure of each hook is a record.
+Methods of torch/_inductor/scheduler.py are replaced once that module is imported.
+They are private: each is looked for, and one that a version does not have costs its
+facts alone. A hook never raises into Inductor, which would make it a failed
+compilation; the first failure of each hook is a record.
 
-Looked at: torch 2.6.0, 2.9.1, 2.11.0 and 2.13.0. ``set_kernel_post_grad_provenance_tracing`` (debug.py) is
-called for each kernel with the nodes in it: from 2.11 on always, in 2.9 only where provenance is tracked, and
-2.6 does not have it. ``define_kernel`` of the back ends is called with the same nodes, and returns the name;
-its kernels are used where the other hook saw none.
+Looked at: torch 2.6.0, 2.9.1, 2.11.0 and 2.13.0.
+``set_kernel_post_grad_provenance_tracing`` (debug.py) is called for each kernel
+with the nodes in it: from 2.11 on always, in 2.9 only where provenance is tracked,
+and 2.6 does not have it. ``define_kernel`` of the back ends is called with the same
+nodes, and returns the name; its kernels are used where the other hook saw none.
 """
 
 from __future__ import annotations
@@ -64,7 +67,8 @@ class _Graph:
         self.lowering = lowering
         self.operators: list[dict[str, Any]] = []
         self.refused: dict[tuple[str, str], tuple[str | None, int]] = {}
-        """Pair of names -> torch's text of the last attempt (None: it gave none) and its round."""
+        """Pair of names -> torch's text of the last attempt (None: it gave none)
+        and its round."""
         self.round = 0
         self.texts = 0
         """Refusals with a text so far."""
@@ -100,8 +104,8 @@ class InductorWatch:
         }
         self._finder = AfterImport(self._wanted)
         self._config: tuple[Any, bool] | None = None
-        """``torch._inductor.config``, and whether caches were off before; no attribute of it stands in its
-        ``vars``, as ``Replaced`` needs."""
+        """``torch._inductor.config``, and whether caches were off before; no
+        attribute of it stands in its ``vars``, as ``Replaced`` needs."""
         self._lowered = 0
         """Graphs that are being lowered, one inside another."""
         self.graphs = 0
@@ -110,7 +114,8 @@ class InductorWatch:
         """Time in the hooks themselves."""
 
     def start(self) -> None:
-        """Watch from the import of Inductor's scheduler on, which may have been already."""
+        """Watch from the import of Inductor's scheduler on, which may have been
+        already."""
         for name, imported in self._wanted.items():
             if name in sys.modules:
                 imported(sys.modules[name])
@@ -127,7 +132,8 @@ class InductorWatch:
             self._config = None
 
     def forget(self) -> None:
-        """In a fork: forget the graphs of the parent process, which records them itself."""
+        """In a fork: forget the graphs of the parent process, which records them
+        itself."""
         self._graph = None
         self.graphs = 0
 
@@ -145,7 +151,9 @@ class InductorWatch:
         self._around(kind, "fuse_nodes_once", self._in_round)
         self._around(kind, "can_fuse", self._deciding)
         self._around(kind, "codegen", self._generating)
-        self._around(getattr(scheduler, "WhyNoFuse", None), "__call__", self._refusing)
+        self._around(
+            getattr(scheduler, "WhyNoFuse", None), "__call__", self._refusing
+        )
 
     def _put_graph_hook(self, graph: Any) -> None:
         self._around(getattr(graph, "GraphLowering", None), "run", self._lower)
@@ -159,7 +167,9 @@ class InductorWatch:
         def init(compiled: Any, *args: Any, **kwargs: Any) -> None:
             original(compiled, *args, **kwargs)
             values = (*args, *kwargs.values())
-            self._guarded("compiled", lambda: self._crossings.compiled(compiled, values))
+            self._guarded(
+                "compiled", lambda: self._crossings.compiled(compiled, values)
+            )
 
         return init
 
@@ -176,13 +186,19 @@ class InductorWatch:
         return call
 
     def _keep_fallbacks(self, lowering: Any) -> None:
-        """The operators that lowering.py knows, of which some go to eager code for some arguments. While
-        graphs are compiled, ``make_fallback`` adds those that have no lowering."""
-        self._explicit = frozenset((*getattr(lowering, "fallbacks", ()), *getattr(lowering, "lowerings", ())))
+        """The operators that lowering.py knows, of which some go to eager code for
+        some arguments. While graphs are compiled, ``make_fallback`` adds those that
+        have no lowering."""
+        self._explicit = frozenset(
+            (
+                *getattr(lowering, "fallbacks", ()),
+                *getattr(lowering, "lowerings", ()),
+            )
+        )
 
     def _leave_caches_out(self, config: Any) -> None:
-        """A graph whose code a cache gives is not lowered, and there is nothing to see. Reads and writes of
-        the FX graph cache and AOTAutograd's."""
+        """A graph whose code a cache gives is not lowered, and there is nothing to
+        see. Reads and writes of the FX graph cache and AOTAutograd's."""
         if hasattr(config, "force_disable_caches"):
             self._config = (config, config.force_disable_caches)
             config.force_disable_caches = True
@@ -190,7 +206,9 @@ class InductorWatch:
     def _around(self, owner: Any, name: str, made: Callable[[Any], Any]) -> None:
         original = getattr(owner, name, None)
         if original is None:
-            self._records.write("inductor_hook", hook=name, error="this torch has no such method")
+            self._records.write(
+                "inductor_hook", hook=name, error="this torch has no such method"
+            )
             return
         self._replaced.put(owner, name, functools.wraps(original)(made(original)))
 
@@ -217,7 +235,9 @@ class InductorWatch:
                 self._around(owner, "define_kernel", self._defining)
 
     def _defining(self, original: Any) -> Any:
-        def define_kernel(scheduling: Any, code: Any, nodes: Any, *args: Any, **kwargs: Any) -> Any:
+        def define_kernel(
+            scheduling: Any, code: Any, nodes: Any, *args: Any, **kwargs: Any
+        ) -> Any:
             name = original(scheduling, code, nodes, *args, **kwargs)
             graph = self._graph
             if graph is not None:
@@ -238,14 +258,17 @@ class InductorWatch:
         self.own_seconds += time.perf_counter() - began
 
     def _lower(self, original: Any) -> Any:
-        """The scheduler never sees a graph of which an operator cannot be lowered."""
+        """The scheduler never sees a graph of which an operator cannot be
+        lowered."""
 
         def run(lowering: Any, *args: Any, **kwargs: Any) -> Any:
             self._lowered += 1
             try:
                 return original(lowering, *args, **kwargs)
             except Exception as error:
-                if self._lowered == 1:  # else a graph inside another, which fails with it
+                if (
+                    self._lowered == 1
+                ):  # else a graph inside another, which fails with it
                     graph = _Graph(lowering)
                     self._guarded("operators", lambda: self._read_operators(graph))
                     self._write_failure(graph, error)
@@ -279,12 +302,17 @@ class InductorWatch:
         return fuse_nodes_once
 
     def _deciding(self, original: Any) -> Any:
-        def can_fuse(scheduler: Any, first: Any, second: Any, *args: Any, **kwargs: Any) -> Any:
+        def can_fuse(
+            scheduler: Any, first: Any, second: Any, *args: Any, **kwargs: Any
+        ) -> Any:
             graph = self._graph
             texts = graph.texts if graph is not None else 0
             decided = original(scheduler, first, second, *args, **kwargs)
             if graph is not None and not decided and graph.texts == texts:
-                self._guarded("can_fuse", lambda: self._refuse(first.get_name(), second.get_name(), None))
+                self._guarded(
+                    "can_fuse",
+                    lambda: self._refuse(first.get_name(), second.get_name(), None),
+                )
             return decided
 
         return can_fuse
@@ -292,7 +320,9 @@ class InductorWatch:
     def _refusing(self, original: Any) -> Any:
         def call(why: Any, reason: str, *args: Any) -> Any:
             if self._graph is not None:
-                self._guarded("WhyNoFuse", lambda: self._refuse_with_text(why, reason, args))
+                self._guarded(
+                    "WhyNoFuse", lambda: self._refuse_with_text(why, reason, args)
+                )
             return original(why, reason, *args)
 
         return call
@@ -324,7 +354,9 @@ class InductorWatch:
     def _read_operators(self, graph: _Graph) -> None:
         graph.operators = self._operators.of_graph(graph.lowering.module.graph)
 
-    def _refuse_with_text(self, why: Any, reason: str, args: tuple[Any, ...]) -> None:
+    def _refuse_with_text(
+        self, why: Any, reason: str, args: tuple[Any, ...]
+    ) -> None:
         assert self._graph is not None
         self._graph.texts += 1
         # Names of nodes, and before 2.11 the nodes themselves.
@@ -341,7 +373,10 @@ class InductorWatch:
         if graph is None:
             return
         called = called_operators(scheduler.nodes)
-        graph.final = [final_node(node, called, self._explicit, graph.lowering) for node in scheduler.nodes]
+        graph.final = [
+            final_node(node, called, self._explicit, graph.lowering)
+            for node in scheduler.nodes
+        ]
         by_name = {node.get_name(): node for node in scheduler.nodes}
         for (first, second), (text, _) in graph.refused.items():
             without_shared = text is not None and text.startswith(_NO_SHARED_DATA)
@@ -389,13 +424,19 @@ class InductorWatch:
             refusals_left_out=left_out,
             outputs=or_none(lambda: list(lowering.get_output_names())) or [],
             failed=failed,
-            seconds={stage: round(seconds, 6) for stage, seconds in graph.seconds.items()},
+            seconds={
+                stage: round(seconds, 6) for stage, seconds in graph.seconds.items()
+            },
         )
 
     def _refusals(self, graph: _Graph) -> tuple[list[dict[str, Any]], int]:
-        """The records of refused pairs, and how many are left out. Pairs within one final node are left out:
-        they were fused in the end."""
-        node_of = {member: node["name"] for node in graph.final for member in node["members"]}
+        """The records of refused pairs, and how many are left out. Pairs within one
+        final node are left out: they were fused in the end."""
+        node_of = {
+            member: node["name"]
+            for node in graph.final
+            for member in node["members"]
+        }
         names = {node["name"] for node in graph.final}
         of_final, of_members = [], []
         for (first, second), (text, number) in graph.refused.items():
@@ -405,7 +446,9 @@ class InductorWatch:
                 "text": text,
                 "round": number,
                 "last_round": number == graph.round,
-                "why_not_shared": sorted(graph.shared.get((first, second), {}).items()),
+                "why_not_shared": sorted(
+                    graph.shared.get((first, second), {}).items()
+                ),
             }
             if first in names and second in names:
                 of_final.append(record)
@@ -415,13 +458,15 @@ class InductorWatch:
         return every[:MOST_REFUSALS], max(0, len(every) - MOST_REFUSALS)
 
     def _compile_id(self) -> str | None:
-        """``0/0``, or ``0/0_1`` after a restart of the analysis, as torch's log has it (torch/_guards.py)."""
+        """``0/0``, or ``0/0_1`` after a restart of the analysis, as torch's log has
+        it (torch/_guards.py)."""
         context = sys.modules["torch._guards"].CompileContext
         found = or_none(context.current_trace_id)
         return None if found is None else str(found)
 
     def _write_breaks(self) -> None:
-        """Where Dynamo ended graphs (``graph_break_reasons`` of torch/_dynamo/utils.py)."""
+        """Where Dynamo ended graphs (``graph_break_reasons`` of
+        torch/_dynamo/utils.py)."""
         utils = sys.modules.get("torch._dynamo.utils")
         reasons = list(getattr(utils, "graph_break_reasons", ()))[:_MOST_BREAKS]
         for reason in reasons:
@@ -430,23 +475,35 @@ class InductorWatch:
             self._records.write(
                 "inductor_break",
                 text=str(reason.reason),
-                source=None if frame is None else "%s:%s" % (frame.filename, frame.lineno),
+                source=None
+                if frame is None
+                else "%s:%s" % (frame.filename, frame.lineno),
                 function=None if frame is None else frame.name,
             )
 
     def _write_totals(self) -> None:
         """Torch's own counters, and the time that the hooks took."""
         counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
-        kept = {name: dict(counters[name]) for name in ("inductor", "stats", "frames") if name in counters}
+        kept = {
+            name: dict(counters[name])
+            for name in ("inductor", "stats", "frames")
+            if name in counters
+        }
         self._records.write(
             "inductor_totals",
             torch=str(self._torch.__version__),
             graphs=self.graphs,
             hook_seconds=round(self.own_seconds, 6),
-            counters={name: {str(key): value for key, value in of.items()} for name, of in kept.items()},
+            counters={
+                name: {str(key): value for key, value in of.items()}
+                for name, of in kept.items()
+            },
         )
 
 
 def _apart(first: str, second: str, node_of: dict[str, str]) -> bool:
-    """Whether members of two nodes of an earlier round are in different final nodes."""
-    return node_of.get(first.split("_")[0], first) != node_of.get(second.split("_")[0], second)
+    """Whether members of two nodes of an earlier round are in different final
+    nodes."""
+    return node_of.get(first.split("_")[0], first) != node_of.get(
+        second.split("_")[0], second
+    )

@@ -1,8 +1,9 @@
 """Inductor generates kernels and compiles none, for ``--no-run``.
 
-The functions that compile a kernel's source (``AsyncCompile`` of torch/_inductor/async_compile.py) return
-kernels that do nothing, and new tensors are zeros, so that indices in them are valid. Graphs, fusion and
-generated code are those of a real run; results are not.
+The functions that compile a kernel's source (``AsyncCompile`` of
+torch/_inductor/async_compile.py) return kernels that do nothing, and new tensors
+are zeros, so that indices in them are valid. Graphs, fusion and generated code are
+those of a real run; results are not.
 """
 
 from __future__ import annotations
@@ -30,8 +31,14 @@ _COMPILES = (
     "size_hint_multi_kernel",
 )
 """Methods of ``AsyncCompile`` that return a kernel; a version has some of them."""
-_EMPTY = ("_empty_strided_cpu", "_empty_strided_cuda", "_empty_strided_cpu_pinned", "_empty_strided_xpu")
-"""Functions of ``torch._C._dynamo.guards`` with which generated code makes tensors."""
+_EMPTY = (
+    "_empty_strided_cpu",
+    "_empty_strided_cuda",
+    "_empty_strided_cpu_pinned",
+    "_empty_strided_xpu",
+)
+"""Functions of ``torch._C._dynamo.guards`` with which generated code makes
+tensors."""
 
 
 class _NoKernel:
@@ -48,7 +55,8 @@ class _NoKernel:
 
 @contextlib.contextmanager
 def without_kernels(torch: Any) -> Iterator[None]:
-    """Inside the block Inductor generates kernels and compiles none; calls of them do nothing."""
+    """Inside the block Inductor generates kernels and compiles none; calls of them
+    do nothing."""
     replaced = Replaced()
     home = importlib.import_module("torch._inductor.async_compile")
     config = importlib.import_module("torch._inductor.config")
@@ -56,11 +64,15 @@ def without_kernels(torch: Any) -> Iterator[None]:
     isa_was_known = config.cpp.vec_isa_ok
     for name in _COMPILES:
         if hasattr(home.AsyncCompile, name):
-            replaced.put(home.AsyncCompile, name, lambda *args, **kwargs: _NoKernel())
+            replaced.put(
+                home.AsyncCompile, name, lambda *args, **kwargs: _NoKernel()
+            )
     for name in _EMPTY:
         if hasattr(guards, name):
             replaced.put(guards, name, _zeros(torch, name))
-    config.cpp.vec_isa_ok = True  # else it compiles a small program for each set of instructions
+    config.cpp.vec_isa_ok = (
+        True  # else it compiles a small program for each set of instructions
+    )
     try:
         yield
     finally:
@@ -71,7 +83,9 @@ def without_kernels(torch: Any) -> Iterator[None]:
 def _zeros(torch: Any, name: str) -> Any:
     device = "cpu" if "cpu" in name else name.rpartition("_")[2]
 
-    def zeros_strided(size: Sequence[int], stride: Sequence[int], dtype: Any) -> Any:
+    def zeros_strided(
+        size: Sequence[int], stride: Sequence[int], dtype: Any
+    ) -> Any:
         return torch.empty_strided(size, stride, dtype=dtype, device=device).zero_()
 
     return zeros_strided

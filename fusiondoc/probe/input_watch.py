@@ -1,9 +1,10 @@
-"""The inputs of a program beside its arguments: the files that it reads, the modules that it imports, and
-whether it goes beyond them.
+"""The inputs of a program beside its arguments: the files that it reads, the
+modules that it imports, and whether it goes beyond them.
 
-Python reports each file that it opens, each folder that it lists, and each process and connection to audit
-hooks (PEP 578, Python 3.8). Files of Python, of torch and of other installed packages are left out: which
-packages are installed stands elsewhere. A file that the program wrote itself is no input.
+Python reports each file that it opens, each folder that it lists, and each process
+and connection to audit hooks (PEP 578, Python 3.8). Files of Python, of torch and
+of other installed packages are left out: which packages are installed stands
+elsewhere. A file that the program wrote itself is no input.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class InputWatch:
         self._python = _folders_of_python()
         self._own = tuple(os.path.realpath(folder) + os.sep for folder in own)
         beginning = re.escape(os.path.join(tempfile.gettempdir(), "torch"))
-        self._of_compilers = re.compile(beginning + r"[a-z]+_%s/" % re.escape(getpass.getuser()))
+        self._of_compilers = re.compile(
+            beginning + r"[a-z]+_%s/" % re.escape(getpass.getuser())
+        )
         self._opened: Set[str] = set()
         self._written: Set[str] = set()
         self._listed: Set[str] = set()
@@ -65,7 +68,9 @@ class InputWatch:
         """Begin to watch; a hook cannot be taken off again."""
         add = getattr(sys, "addaudithook", None)
         if add is None:
-            self._beyond.add("Python %d.%d does not report them" % sys.version_info[:2])
+            self._beyond.add(
+                "Python %d.%d does not report them" % sys.version_info[:2]
+            )
             return
         add(self._event)
 
@@ -87,13 +92,18 @@ class InputWatch:
         if isinstance(path, int):
             return
         name = os.path.abspath(os.fsdecode(path))
-        writes = (mode is not None and any(letter in mode for letter in "wax+")) or (
-            mode is None and isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR)
+        writes = (
+            mode is not None and any(letter in mode for letter in "wax+")
+        ) or (
+            mode is None
+            and isinstance(flags, int)
+            and flags & (os.O_WRONLY | os.O_RDWR)
         )
         (self._written if writes else self._opened).add(name)
 
     def _by_program(self) -> bool:
-        """Whether the program itself does it, and not a package for its own ends."""
+        """Whether the program itself does it, and not a package for its own
+        ends."""
         frame: Any = sys._getframe(2)
         library = os.path.dirname(os.__file__) + os.sep
         while frame is not None:
@@ -106,29 +116,50 @@ class InputWatch:
         return False
 
     def found(self) -> Dict[str, List[str]]:
-        """All that was seen: files, names of imported modules, and what no file shows."""
+        """All that was seen: files, names of imported modules, and what no file
+        shows."""
         self._ended = True
-        files = {file for file in self._opened - self._written if self._is_input(file)}
+        files = {
+            file for file in self._opened - self._written if self._is_input(file)
+        }
         for module in list(sys.modules.values()):
             file = getattr(module, "__file__", None)
             if isinstance(file, str) and self._is_input(os.path.abspath(file)):
                 files.add(os.path.abspath(file))
         beyond = self._beyond | self._listed
-        beyond.update("%s is imported" % name for name in _NATIVE_READERS if name in sys.modules)
+        beyond.update(
+            "%s is imported" % name
+            for name in _NATIVE_READERS
+            if name in sys.modules
+        )
         names = self._imported | {name.split(".")[0] for name in sys.modules}
-        entries = [os.path.abspath(folder) for folder in sys.path if os.path.isdir(folder)]
+        entries = [
+            os.path.abspath(folder) for folder in sys.path if os.path.isdir(folder)
+        ]
         return {
             "files": sorted(files),
             "names": sorted(names),
             "folders": sorted(
-                {folder for folder in entries if self._is_input(os.path.join(folder, "module"))}
+                {
+                    folder
+                    for folder in entries
+                    if self._is_input(os.path.join(folder, "module"))
+                }
             ),
-            "packages": sorted({folder for folder in entries if folder.endswith("-packages")}),
+            "packages": sorted(
+                {folder for folder in entries if folder.endswith("-packages")}
+            ),
             "beyond": sorted(beyond),
         }
 
     def _is_input(self, path: str) -> bool:
-        if path.startswith(_OF_THE_SYSTEM) or path.endswith(".pyc") or self._of_compilers.match(path):
+        if (
+            path.startswith(_OF_THE_SYSTEM)
+            or path.endswith(".pyc")
+            or self._of_compilers.match(path)
+        ):
             return False
         real = os.path.realpath(path)
-        return "-packages" + os.sep not in real and not real.startswith(self._python + self._own)
+        return "-packages" + os.sep not in real and not real.startswith(
+            self._python + self._own
+        )

@@ -10,11 +10,12 @@ _OFF = ("off", "false", "0", "no")
 
 
 def parse(kind: str, text: str) -> Any:
-    """The value that ``text`` stands for; ValueError with a sentence if it stands for none.
+    """The value that ``text`` stands for; ValueError with a sentence if it stands
+    for none.
 
-    Kinds: ``switch`` on/off, ``count`` an integer of 0 or more, ``integer``, ``ratio`` 0.5, ``strategy``
-    ``STATIC:2,DYNAMIC:10``, ``operators`` ``aten::add,aten::mul``, ``text`` anything, ``stream``
-    stdout/stderr.
+    Kinds: ``switch`` on/off, ``count`` an integer of 0 or more, ``integer``,
+    ``ratio`` 0.5, ``strategy`` ``STATIC:2,DYNAMIC:10``, ``operators``
+    ``aten::add,aten::mul``, ``text`` anything, ``stream`` stdout/stderr.
     """
     text = text.strip()
     if kind == "switch":
@@ -69,5 +70,8 @@ def show(value: Any) -> str | None:
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, (list, tuple)):
-        return ",".join("%s:%d" % item if isinstance(item, tuple) else str(item) for item in value)
+        return ",".join(
+            "%s:%d" % item if isinstance(item, tuple) else str(item)
+            for item in value
+        )
     return str(value)

@@ -1,11 +1,12 @@
 """The knobs: how torch sets each, applying one, and trying all of them.
 
-The catalogue of the package describes the same names; a test holds the two together, because nothing here
-may import the package.
+The catalogue of the package describes the same names; a test holds the two
+together, because nothing here may import the package.
 
-A class of knobs fits one shape of the functions in ``torch._C``, or the attributes of a configuration. Its
-``attempt`` finds out whether the knob does anything: it sets another value, reads it back and puts the old
-one back. ``hasattr`` would not do: from torch 2.2 on nvFuser's functions exist, take any value, do nothing.
+A class of knobs fits one shape of the functions in ``torch._C``, or the attributes
+of a configuration. Its ``attempt`` finds out whether the knob does anything: it
+sets another value, reads it back and puts the old one back. ``hasattr`` would not
+do: from torch 2.2 on nvFuser's functions exist, take any value, do nothing.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from .log_and_records import KeptStderr
 
 
 class Outcome(NamedTuple):
-    """The value that a knob reads now (None if torch cannot read it back), whether setting it changes
-    anything (None if that cannot be seen), and a sentence why in the other cases."""
+    """The value that a knob reads now (None if torch cannot read it back), whether
+    setting it changes anything (None if that cannot be seen), and a sentence why in
+    the other cases."""
 
     effective: Any
     live: bool | None
@@ -65,7 +67,8 @@ class Readable(OfTorch):
         self.needs = (setter, getter)
 
     def get(self, torch: Any) -> Any:
-        """The value in effect; None where torch answers with nothing, as a no-op does."""
+        """The value in effect; None where torch answers with nothing, as a no-op
+        does."""
         return _typed(self.kind, getattr(torch._C, self.getter)())
 
     def put(self, torch: Any, value: Any) -> None:
@@ -94,13 +97,17 @@ class Readable(OfTorch):
         self.put(torch, value)
         seen = self.get(torch)
         if trial.live and seen != value:
-            return Outcome(seen, False, "it reads %s after setting %s" % (show(seen), show(value)))
+            return Outcome(
+                seen,
+                False,
+                "it reads %s after setting %s" % (show(seen), show(value)),
+            )
         return Outcome(seen, trial.live, trial.why)
 
 
 class Swap(Readable):
-    """A setter that gives back the old value, and no getter: reading sets a value and puts the old one
-    back."""
+    """A setter that gives back the old value, and no getter: reading sets a value
+    and puts the old one back."""
 
     def __init__(self, setter: str, kind: str = "switch") -> None:
         super().__init__(setter, setter, kind)
@@ -114,10 +121,13 @@ class Swap(Readable):
 
 
 class Depth(Readable):
-    """The bail-out depth: the older way to set the fusion strategy, whose counts it is the sum of."""
+    """The bail-out depth: the older way to set the fusion strategy, whose counts it
+    is the sum of."""
 
     def __init__(self) -> None:
-        super().__init__("_jit_set_bailout_depth", "_jit_set_fusion_strategy", "count")
+        super().__init__(
+            "_jit_set_bailout_depth", "_jit_set_fusion_strategy", "count"
+        )
         self.strategy = Swap("_jit_set_fusion_strategy", "strategy")
 
     def get(self, torch: Any) -> Any:
@@ -133,10 +143,12 @@ class Depth(Readable):
 
 
 class Configured(Readable):
-    """An attribute of ``torch._inductor.config``, or of a part of it: ``triton.prefer_nd_tiling``.
+    """An attribute of ``torch._inductor.config``, or of a part of it:
+    ``triton.prefer_nd_tiling``.
 
-    A value that is set holds in its thread alone since torch 2.13 (torch/utils/_config_module.py), and
-    autograd compiles gradients of a GPU in a thread of its own: the default is set as well, which all see.
+    A value that is set holds in its thread alone since torch 2.13
+    (torch/utils/_config_module.py), and autograd compiles gradients of a GPU in a
+    thread of its own: the default is set as well, which all see.
     """
 
     owner = "torch._inductor.config"
@@ -184,7 +196,8 @@ class Blind(OfTorch):
 
 
 class Inlining(Blind):
-    """Whether small gradient graphs go back into the graph around them: seen by running one."""
+    """Whether small gradient graphs go back into the graph around them: seen by
+    running one."""
 
     def __init__(self) -> None:
         super().__init__("_debug_set_autodiff_subgraph_inlining", "switch")
@@ -196,13 +209,16 @@ class Inlining(Blind):
         seen = self._observe(torch)
         put(old)
         return Outcome(
-            old, seen != old, None if seen != old else "the plan of a small function does not change"
+            old,
+            seen != old,
+            None if seen != old else "the plan of a small function does not change",
         )
 
     @staticmethod
     def _observe(torch: Any) -> bool:
-        """Run ``x * x`` until its plan is made: a gradient graph of one operator stays in the plan only
-        if it is not inlined (measured on torch 1.12.1 and 2.13)."""
+        """Run ``x * x`` until its plan is made: a gradient graph of one operator
+        stays in the plan only if it is not inlined (measured on torch 1.12.1 and
+        2.13)."""
         fuser = torch._C._jit_texpr_fuser_enabled()
         torch._C._jit_set_texpr_fuser_enabled(False)
         try:
@@ -219,9 +235,9 @@ class Inlining(Blind):
 class Skipped(Blind):
     """The operators that nvFuser's parser leaves out.
 
-    ``_jit_set_nvfuser_skip_node_kind(operator, flip)`` returns whether the operator was left out, and
-    changes that if ``flip`` (parser.cpp, querySkipSymbolSet; measured on 1.12.1). The whole list cannot
-    be read.
+    ``_jit_set_nvfuser_skip_node_kind(operator, flip)`` returns whether the operator
+    was left out, and changes that if ``flip`` (parser.cpp, querySkipSymbolSet;
+    measured on 1.12.1). The whole list cannot be read.
     """
 
     def __init__(self) -> None:
@@ -232,7 +248,11 @@ class Skipped(Blind):
         old = skip("aten::add", True)
         seen = skip("aten::add", True)
         live = isinstance(old, bool) and seen is not old
-        return Outcome(None, live, None if live else "it takes a value and answers with none: a no-op")
+        return Outcome(
+            None,
+            live,
+            None if live else "it takes a value and answers with none: a no-op",
+        )
 
     def apply(self, torch: Any, value: Any) -> Outcome:
         trial = self.attempt(torch)
@@ -246,17 +266,26 @@ class Skipped(Blind):
 
 
 class Callback(OfTorch):
-    """The function that nvFuser calls with fused and unfused results: only a program can give one."""
+    """The function that nvFuser calls with fused and unfused results: only a
+    program can give one."""
 
     kind = "function"
-    needs = ("_jit_nvfuser_set_comparison_callback", "_jit_nvfuser_clear_comparison_callback")
+    needs = (
+        "_jit_nvfuser_set_comparison_callback",
+        "_jit_nvfuser_clear_comparison_callback",
+    )
 
     def attempt(self, torch: Any) -> Outcome:
         torch._C._jit_nvfuser_clear_comparison_callback()
-        return Outcome(None, None, "only a fused run on a GPU shows whether it is called")
+        return Outcome(
+            None, None, "only a fused run on a GPU shows whether it is called"
+        )
 
     def apply(self, torch: Any, value: Any) -> Outcome:
-        raise ValueError("it takes a Python function: call torch._C.%s in your own program" % self.needs[0])
+        raise ValueError(
+            "it takes a Python function: call torch._C.%s in your own program"
+            % self.needs[0]
+        )
 
 
 _TRIALS: dict[str, tuple[Any, ...]] = {
@@ -276,14 +305,23 @@ def _described(error: BaseException) -> str:
 
 
 def _typed(kind: str, value: Any) -> Any:
-    wanted: Any = {"switch": bool, "text": str, "strategy": list, "ratio": float}.get(kind, int)
+    wanted: Any = {
+        "switch": bool,
+        "text": str,
+        "strategy": list,
+        "ratio": float,
+    }.get(kind, int)
     return value if isinstance(value, wanted) else None
 
 
 KNOBS: dict[str, Any] = {
     "nvfuser": Readable("_jit_set_nvfuser_enabled", "_jit_nvfuser_enabled"),
-    "single_node": Readable("_jit_set_nvfuser_single_node_mode", "_jit_nvfuser_single_node_mode"),
-    "horizontal": Readable("_jit_set_nvfuser_horizontal_mode", "_jit_nvfuser_horizontal_mode"),
+    "single_node": Readable(
+        "_jit_set_nvfuser_single_node_mode", "_jit_nvfuser_single_node_mode"
+    ),
+    "horizontal": Readable(
+        "_jit_set_nvfuser_horizontal_mode", "_jit_nvfuser_horizontal_mode"
+    ),
     "guard": Swap("_jit_set_nvfuser_guard_mode"),
     "skip_node_kind": Skipped(),
     "comparison_callback": Callback(),
@@ -291,26 +329,50 @@ KNOBS: dict[str, Any] = {
     "nnc_dynamic_shapes": Readable(
         "_jit_set_texpr_dynamic_shape_enabled", "_jit_texpr_dynamic_shape_enabled"
     ),
-    "nnc_reductions": Readable("_jit_set_texpr_reductions_enabled", "_jit_texpr_reductions_enabled"),
-    "nnc_fallback": Readable("_jit_texpr_set_fallback_allowed", "_jit_texpr_fallback_allowed"),
-    "nnc_must_use_llvm": Readable("_jit_set_te_must_use_llvm_cpu", "_jit_get_te_must_use_llvm_cpu"),
-    "nnc_block_code": Readable("_jit_set_te_generate_block_code", "_jit_get_te_generate_block_code"),
+    "nnc_reductions": Readable(
+        "_jit_set_texpr_reductions_enabled", "_jit_texpr_reductions_enabled"
+    ),
+    "nnc_fallback": Readable(
+        "_jit_texpr_set_fallback_allowed", "_jit_texpr_fallback_allowed"
+    ),
+    "nnc_must_use_llvm": Readable(
+        "_jit_set_te_must_use_llvm_cpu", "_jit_get_te_must_use_llvm_cpu"
+    ),
+    "nnc_block_code": Readable(
+        "_jit_set_te_generate_block_code", "_jit_get_te_generate_block_code"
+    ),
     "nnc_cuda_loop_levels": Readable(
-        "_jit_set_te_cuda_pointwise_loop_levels", "_jit_get_te_cuda_pointwise_loop_levels", "integer"
+        "_jit_set_te_cuda_pointwise_loop_levels",
+        "_jit_get_te_cuda_pointwise_loop_levels",
+        "integer",
     ),
     "nnc_cuda_block_count": Readable(
-        "_jit_set_te_cuda_pointwise_block_count", "_jit_get_te_cuda_pointwise_block_count", "integer"
+        "_jit_set_te_cuda_pointwise_block_count",
+        "_jit_get_te_cuda_pointwise_block_count",
+        "integer",
     ),
     "nnc_cuda_block_size": Readable(
-        "_jit_set_te_cuda_pointwise_block_size", "_jit_get_te_cuda_pointwise_block_size", "integer"
+        "_jit_set_te_cuda_pointwise_block_size",
+        "_jit_get_te_cuda_pointwise_block_size",
+        "integer",
     ),
-    "fuse_on_cpu": Readable("_jit_override_can_fuse_on_cpu", "_jit_can_fuse_on_cpu"),
-    "fuse_on_gpu": Readable("_jit_override_can_fuse_on_gpu", "_jit_can_fuse_on_gpu"),
-    "fusion_group_inlining": Readable("_debug_set_fusion_group_inlining", "_debug_get_fusion_group_inlining"),
+    "fuse_on_cpu": Readable(
+        "_jit_override_can_fuse_on_cpu", "_jit_can_fuse_on_cpu"
+    ),
+    "fuse_on_gpu": Readable(
+        "_jit_override_can_fuse_on_gpu", "_jit_can_fuse_on_gpu"
+    ),
+    "fusion_group_inlining": Readable(
+        "_debug_set_fusion_group_inlining", "_debug_get_fusion_group_inlining"
+    ),
     "onednn": Readable("_jit_set_llga_enabled", "_jit_llga_enabled"),
-    "fuse_on_cpu_legacy": Readable("_jit_override_can_fuse_on_cpu_legacy", "_jit_can_fuse_on_cpu_legacy"),
+    "fuse_on_cpu_legacy": Readable(
+        "_jit_override_can_fuse_on_cpu_legacy", "_jit_can_fuse_on_cpu_legacy"
+    ),
     "max_fusion_size": Configured("max_fusion_size", "count"),
-    "score_fusion_memory_threshold": Configured("score_fusion_memory_threshold", "count"),
+    "score_fusion_memory_threshold": Configured(
+        "score_fusion_memory_threshold", "count"
+    ),
     "min_overlap_ratio": Configured("min_overlap_ratio", "ratio"),
     "aggressive_fusion": Configured("aggressive_fusion"),
     "loop_ordering_after_fusion": Configured("loop_ordering_after_fusion"),
@@ -321,42 +383,61 @@ KNOBS: dict[str, Any] = {
     "max_autotune_gemm": Configured("max_autotune_gemm"),
     "benchmark_fusion": Configured("benchmark_fusion"),
     "combo_kernels": Configured("combo_kernels"),
-    "epilogue_fusion_user_defined_triton_kernel": Configured("epilogue_fusion_user_defined_triton_kernel"),
-    "cpp.max_horizontal_fusion_size": Configured("cpp.max_horizontal_fusion_size", "count"),
+    "epilogue_fusion_user_defined_triton_kernel": Configured(
+        "epilogue_fusion_user_defined_triton_kernel"
+    ),
+    "cpp.max_horizontal_fusion_size": Configured(
+        "cpp.max_horizontal_fusion_size", "count"
+    ),
     "triton.cooperative_reductions": Configured("triton.cooperative_reductions"),
     "triton.prefer_nd_tiling": Configured("triton.prefer_nd_tiling"),
-    "triton.tiling_prevents_pointwise_fusion": Configured("triton.tiling_prevents_pointwise_fusion"),
-    "triton.tiling_prevents_reduction_fusion": Configured("triton.tiling_prevents_reduction_fusion"),
+    "triton.tiling_prevents_pointwise_fusion": Configured(
+        "triton.tiling_prevents_pointwise_fusion"
+    ),
+    "triton.tiling_prevents_reduction_fusion": Configured(
+        "triton.tiling_prevents_reduction_fusion"
+    ),
     "triton.mix_order_reduction": Configured("triton.mix_order_reduction"),
     "autodiff_inlining": Inlining(),
-    "profiled_runs": Readable("_jit_set_num_profiled_runs", "_jit_get_num_profiled_runs", "count"),
+    "profiled_runs": Readable(
+        "_jit_set_num_profiled_runs", "_jit_get_num_profiled_runs", "count"
+    ),
     "fusion_strategy": Swap("_jit_set_fusion_strategy", "strategy"),
     "bailout_depth": Depth(),
     "profiling_executor": Swap("_jit_set_profiling_executor"),
     "profiling_mode": Swap("_jit_set_profiling_mode"),
-    "graph_optimize": Readable("_set_graph_executor_optimize", "_get_graph_executor_optimize"),
-    "log_level": Readable("_jit_set_logging_option", "_jit_get_logging_option", "text"),
+    "graph_optimize": Readable(
+        "_set_graph_executor_optimize", "_get_graph_executor_optimize"
+    ),
+    "log_level": Readable(
+        "_jit_set_logging_option", "_jit_get_logging_option", "text"
+    ),
     "log_stream": Blind("_jit_set_logging_stream", "stream"),
 }
 
 _WARNS = ("_jit_set_nvfuser", "_jit_nvfuser", "_jit_set_bailout_depth")
-"""Functions that write to stderr on some torch; only for these is stderr kept aside."""
+"""Functions that write to stderr on some torch; only for these is stderr kept
+aside."""
 
 
 def apply(torch: Any, name: str, value: str) -> dict[str, Any]:
     """Set one knob for the rest of the process and read it back.
 
-    Returns the record ``{"record": "knob", "name", "requested", "effective", "live", "why"}``:
-    ``effective`` is the value read back as text (None if torch gives no way), ``live`` whether setting
-    it changes anything (None if that cannot be seen). Where it could not be set at all, ``error`` says
-    why in one sentence.
+    Returns the record ``{"record": "knob", "name", "requested", "effective",
+    "live", "why"}``: ``effective`` is the value read back as text (None if torch
+    gives no way), ``live`` whether setting it changes anything (None if that cannot
+    be seen). Where it could not be set at all, ``error`` says why in one sentence.
     """
     knob = KNOBS.get(name)
     if knob is None:
-        return _record(name, value, Outcome(None, False), error="there is no knob %r" % name)
+        return _record(
+            name, value, Outcome(None, False), error="there is no knob %r" % name
+        )
     missing = knob.missing(torch)
     if missing:
-        return _record(name, value, Outcome(None, False), error="this torch has no " + missing)
+        return _record(
+            name, value, Outcome(None, False), error="this torch has no " + missing
+        )
     try:
         wanted = parse(knob.kind, value)
         outcome, warnings = _hushed(knob, lambda: knob.apply(torch, wanted))
@@ -374,17 +455,22 @@ def apply_all(torch: Any, values: dict[str, str]) -> list[dict[str, Any]]:
     rows = [apply(torch, name, value) for name, value in values.items()]
     for row in rows:
         if row.get("error"):
-            text = "cannot set the knob %s=%s: %s" % (row["name"], row["requested"], row["error"])
+            text = "cannot set the knob %s=%s: %s" % (
+                row["name"],
+                row["requested"],
+                row["error"],
+            )
             hint = "fusiondoc knobs lists what this torch has and which values it takes."
             raise Refused("knob", text, hint, CANNOT_RUN)
     return rows
 
 
 def try_all(torch: Any) -> list[dict[str, Any]]:
-    """Try every knob: the records of ``apply`` with ``requested`` None and the value found in effect.
+    """Try every knob: the records of ``apply`` with ``requested`` None and the
+    value found in effect.
 
-    Runs two small functions through the executor, so it belongs in a process of its own. Every knob is
-    put back.
+    Runs two small functions through the executor, so it belongs in a process of its
+    own. Every knob is put back.
     """
     records = []
     with KeptStderr() as kept:
@@ -397,7 +483,9 @@ def try_all(torch: Any) -> list[dict[str, Any]]:
                     outcome = knob.attempt(torch)
                 except (TypeError, RuntimeError) as error:
                     outcome = Outcome(None, False, _described(error))
-            records.append(_record(name, None, _with_warnings(outcome, kept.warnings())))
+            records.append(
+                _record(name, None, _with_warnings(outcome, kept.warnings()))
+            )
     return records
 
 
@@ -410,8 +498,8 @@ def _hushed(knob: Any, action: Any) -> tuple[Outcome, list[str]]:
 
 
 def _with_warnings(outcome: Outcome, warnings: list[str]) -> Outcome:
-    """Torch's own warning is the better reason, and the only sign that a function without a value is a
-    no-op."""
+    """Torch's own warning is the better reason, and the only sign that a function
+    without a value is a no-op."""
     if not warnings:
         return outcome
     # After it comes the value that the trial set, not the value in effect.
@@ -420,7 +508,9 @@ def _with_warnings(outcome: Outcome, warnings: list[str]) -> Outcome:
     return outcome._replace(live=live, why="torch: " + text)
 
 
-def _record(name: str, requested: str | None, outcome: Outcome, error: str | None = None) -> dict[str, Any]:
+def _record(
+    name: str, requested: str | None, outcome: Outcome, error: str | None = None
+) -> dict[str, Any]:
     record: dict[str, Any] = {
         "record": "knob",
         "name": name,

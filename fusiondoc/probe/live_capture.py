@@ -1,15 +1,18 @@
-"""Records the fusers' messages of this process while it runs: descriptors 1 and 2 go to a file, and torch's
-JIT log is switched on. Everything is as before afterwards, however the block was left.
+"""Records the fusers' messages of this process while it runs: descriptors 1 and 2
+go to a file, and torch's JIT log is switched on. Everything is as before
+afterwards, however the block was left.
 
-The program's own prints stay visible: text that Python's streams write is shown at once where it would have
-been shown, and is a part of the log too (a fallback is a Python warning). Text that compiled code and child
-processes write to the descriptors themselves is in the log only; the fusers' messages are of that kind.
+The program's own prints stay visible: text that Python's streams write is shown at
+once where it would have been shown, and is a part of the log too (a fallback is a
+Python warning). Text that compiled code and child processes write to the
+descriptors themselves is in the log only; the fusers' messages are of that kind.
 
-Functions that AOTAutograd wrapped before the watch began are seen when they are compiled: they keep their
-compilers, but call functions of their module by name, which can be replaced. ``create_aot_autograd_function``
-is that of functorch 0.2, ``create_aot_dispatcher_function`` with the compilers in an ``AOTConfig`` that of
-torch 1.13 to 2.6; in 2.13 ``aot_stage1_graph_capture`` traces, and ``aot_stage2_compile`` partitions and
-compiles."""
+Functions that AOTAutograd wrapped before the watch began are seen when they are
+compiled: they keep their compilers, but call functions of their module by name,
+which can be replaced. ``create_aot_autograd_function`` is that of functorch 0.2,
+``create_aot_dispatcher_function`` with the compilers in an ``AOTConfig`` that of
+torch 1.13 to 2.6; in 2.13 ``aot_stage1_graph_capture`` traces, and
+``aot_stage2_compile`` partitions and compiles."""
 
 from __future__ import annotations
 
@@ -40,11 +43,12 @@ def import_torch() -> Any:
 
 
 class Switches:
-    """Switches of torch's log: the JIT log level, and environment variables that torch reads late.
+    """Switches of torch's log: the JIT log level, and environment variables that
+    torch reads late.
 
-    ``torch._C._jit_set_logging_option`` (torch/csrc/jit/python/init.cpp) sets the level at any time (tried on
-    torch 1.12.1 and 2.13.0). A torch without it reads the variable once, at the first JIT pass that could
-    log.
+    ``torch._C._jit_set_logging_option`` (torch/csrc/jit/python/init.cpp) sets the
+    level at any time (tried on torch 1.12.1 and 2.13.0). A torch without it reads
+    the variable once, at the first JIT pass that could log.
     """
 
     def __init__(self, torch: Any) -> None:
@@ -86,17 +90,22 @@ def _put_variable(name: str, value: str | None) -> None:
 
 
 @contextlib.contextmanager
-def redirected(path: str, problem: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
-    """Inside the block descriptors 1 and 2 are the file at ``path``, which is made or appended to, in the
-    order in which things are written. ``problem`` is called with a sentence for each stream that cannot be
-    recorded. The yielded function, called with another path, moves both to that file, except a descriptor
-    that the program itself has redirected.
+def redirected(
+    path: str, problem: Callable[[str], None]
+) -> Iterator[Callable[[str], None]]:
+    """Inside the block descriptors 1 and 2 are the file at ``path``, which is made
+    or appended to, in the order in which things are written. ``problem`` is called
+    with a sentence for each stream that cannot be recorded. The yielded function,
+    called with another path, moves both to that file, except a descriptor that the
+    program itself has redirected.
 
     Raises:
         OSError: the file cannot be written.
     """
     with contextlib.ExitStack() as undo:
-        log = log_and_records.above_standard(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644))
+        log = log_and_records.above_standard(
+            os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        )
         undo.callback(os.close, log)
         shown = {}
         for number in (1, 2):
@@ -119,7 +128,10 @@ def redirected(path: str, problem: Callable[[str], None]) -> Iterator[Callable[[
             try:
                 _record_stream(stream, tee, shown, seen, undo)
             except (AttributeError, TypeError, ValueError, OSError) as error:
-                problem("what Python writes to %r is not in the log: %s" % (type(stream).__name__, error))
+                problem(
+                    "what Python writes to %r is not in the log: %s"
+                    % (type(stream).__name__, error)
+                )
 
         def move(other: str) -> None:
             now = log_and_records.identity(log)
@@ -143,13 +155,17 @@ def _put_descriptor(copy: int, number: int) -> None:
 
 
 def _c_stdout() -> tuple[Any, Any]:
-    """(the C library, its ``stdout``); OSError, AttributeError or ValueError where they cannot be had."""
+    """(the C library, its ``stdout``); OSError, AttributeError or ValueError where
+    they cannot be had."""
     libc = ctypes.CDLL(None)
-    return libc, ctypes.c_void_p.in_dll(libc, "__stdoutp" if sys.platform == "darwin" else "stdout")
+    return libc, ctypes.c_void_p.in_dll(
+        libc, "__stdoutp" if sys.platform == "darwin" else "stdout"
+    )
 
 
 def _c_stdout_is_line_buffered(copy: int) -> bool:
-    """By ``__flbf`` of glibc and musl; elsewhere stdout is line-buffered on a terminal."""
+    """By ``__flbf`` of glibc and musl; elsewhere stdout is line-buffered on a
+    terminal."""
     with contextlib.suppress(OSError, AttributeError, ValueError, TypeError):
         libc, stdout = _c_stdout()
         return bool(libc.__getattr__("__flbf")(stdout))
@@ -165,14 +181,16 @@ def _buffer_c_stdout(lines: bool) -> None:
 
 
 class _Tee:
-    """Copies the text of streams to the log. A stream that writes to another stream is recorded once."""
+    """Copies the text of streams to the log. A stream that writes to another stream
+    is recorded once."""
 
     def __init__(self, log: int) -> None:
         self._log = log
         self._inside = threading.local()
 
     def write(self, data: bytes, show: Callable[[], Any]) -> Any:
-        """Add ``data`` to the log, then ``show`` it; a full disk is no reason to stop the program."""
+        """Add ``data`` to the log, then ``show`` it; a full disk is no reason to
+        stop the program."""
         if getattr(self._inside, "yes", False):
             return show()
         with contextlib.suppress(OSError):
@@ -193,17 +211,24 @@ def _write_all(descriptor: int, data: Any) -> int:
 
 
 def _record_stream(
-    stream: Any, tee: _Tee, shown: Mapping[int, int], seen: set[int], undo: contextlib.ExitStack
+    stream: Any,
+    tee: _Tee,
+    shown: Mapping[int, int],
+    seen: set[int],
+    undo: contextlib.ExitStack,
 ) -> None:
-    """Change ``write`` of the stream object itself, so that whoever holds it (a logging handler) is recorded
-    too: of the binary layer where it ends in descriptor 1 or 2, else (Jupyter, pytest) of the text layer."""
+    """Change ``write`` of the stream object itself, so that whoever holds it (a
+    logging handler) is recorded too: of the binary layer where it ends in
+    descriptor 1 or 2, else (Jupyter, pytest) of the text layer."""
     number = _number(stream)
     binary = getattr(stream, "buffer", None)
     if number not in shown or binary is None:
         plain = stream.write
 
         def write_text(text: str) -> Any:
-            return tee.write(str(text).encode("utf-8", "backslashreplace"), lambda: plain(text))
+            return tee.write(
+                str(text).encode("utf-8", "backslashreplace"), lambda: plain(text)
+            )
 
         _replace_write(stream, write_text, undo)
         return
@@ -226,7 +251,9 @@ def _number(stream: Any) -> int:
         return -1
 
 
-def _replace_write(owner: Any, write: Callable[[Any], Any], undo: contextlib.ExitStack) -> None:
+def _replace_write(
+    owner: Any, write: Callable[[Any], Any], undo: contextlib.ExitStack
+) -> None:
     before = vars(owner).get("write")
     owner.write = write
 
@@ -240,7 +267,8 @@ def _replace_write(owner: Any, write: Callable[[Any], Any], undo: contextlib.Exi
 
 
 HOW = "AOTAutograd, defined"
-"""How a function was wrapped, where the call site is not known: the line is that of the function."""
+"""How a function was wrapped, where the call site is not known: the line is that of
+the function."""
 
 
 class LateWatch(Watch):
@@ -252,7 +280,11 @@ class LateWatch(Watch):
         for name, replacement in () if known else _STAGES:
             original = getattr(home, name, None)
             if original is not None:
-                self.replaced.put(home, name, functools.wraps(original)(replacement(self, original)))
+                self.replaced.put(
+                    home,
+                    name,
+                    functools.wraps(original)(replacement(self, original)),
+                )
 
 
 def _by_arguments(watch: Watch, original: Any) -> Any:
@@ -266,7 +298,11 @@ def _by_arguments(watch: Watch, original: Any) -> Any:
             bound.apply_defaults()
             given = bound.arguments
             state = given.get("aot_state")
-            site = _site_of(watch, given["flat_fn"]) if state is None else _SITES.pop(id(state), None)
+            site = (
+                _site_of(watch, given["flat_fn"])
+                if state is None
+                else _SITES.pop(id(state), None)
+            )
             if site is not None:
                 given["bw_compiler"] = given["bw_compiler"] or given["fw_compiler"]
                 for name, phase in _COMPILERS:
@@ -285,7 +321,9 @@ def _by_arguments(watch: Watch, original: Any) -> Any:
 def _by_config(watch: Watch, original: Any) -> Any:
     """The compilers are in the third argument."""
 
-    def compile_(flat_fn: Any, flat_args: Any, aot_config: Any, *rest: Any, **more: Any) -> Any:
+    def compile_(
+        flat_fn: Any, flat_args: Any, aot_config: Any, *rest: Any, **more: Any
+    ) -> Any:
         site = None
         with contextlib.suppress(Exception):
             site = _site_of(watch, flat_fn)
@@ -294,7 +332,11 @@ def _by_config(watch: Watch, original: Any) -> Any:
                 config = copy.copy(aot_config)
                 for name, phase in _COMPILERS:
                     if getattr(config, name, None) is not None:
-                        setattr(config, name, watch.compiler(getattr(config, name), phase, site))
+                        setattr(
+                            config,
+                            name,
+                            watch.compiler(getattr(config, name), phase, site),
+                        )
                 config.partition_fn = watch.partition(config.partition_fn, site)
         if site is None:
             return original(flat_fn, flat_args, aot_config, *rest, **more)
@@ -329,13 +371,18 @@ _STAGES = (
     ("aot_stage1_graph_capture", _first_stage),
     ("aot_stage2_compile", _by_arguments),
 )
-_COMPILERS = (("fw_compiler", "forward"), ("bw_compiler", "backward"), ("inference_compiler", "forward"))
+_COMPILERS = (
+    ("fw_compiler", "forward"),
+    ("bw_compiler", "backward"),
+    ("inference_compiler", "forward"),
+)
 _SITES: dict[int, Site] = {}
 """Between the two stages, by the state's id."""
 
 
 def _traced_in(watch: Watch, site: Site, made: Any) -> Any:
-    """Functorch 0.2 gives an autograd function that traces in its first call, under the name ``apply``."""
+    """Functorch 0.2 gives an autograd function that traces in its first call, under
+    the name ``apply``."""
     apply: Any = getattr(made, "apply", None)
     if apply is None:
         return made
@@ -354,25 +401,34 @@ def _traced_in(watch: Watch, site: Site, made: Any) -> Any:
 
 
 def _site_of(watch: Watch, flat_fn: Any) -> Site | None:
-    """The call site of a function that is compiled; None where the watch knows it already."""
+    """The call site of a function that is compiled; None where the watch knows it
+    already."""
     if not watch.is_on or watch.active is not None:
         return None
     function = _inside(flat_fn, "fn")
     module = _inside(function, "mod")
     if module is not None:
-        name, code = type(module).__name__, getattr(type(module).forward, "__code__", None)
+        name, code = (
+            type(module).__name__,
+            getattr(type(module).forward, "__code__", None),
+        )
     else:
         plain: Any = inspect.unwrap(function) if callable(function) else None
         name = str(getattr(plain, "__qualname__", None) or "a function")
         code = getattr(plain, "__code__", None)
-    at = "%s:%d" % (code.co_filename, code.co_firstlineno) if code is not None else None
+    at = (
+        "%s:%d" % (code.co_filename, code.co_firstlineno)
+        if code is not None
+        else None
+    )
     site = watch.site((id(function), "late"), name, HOW, at)
     site.wraps = 1
     return site
 
 
 def _inside(function: Any, name: str) -> Any:
-    """The value of a variable in a function's closure; None if it has none of that name."""
+    """The value of a variable in a function's closure; None if it has none of that
+    name."""
     code = getattr(function, "__code__", None)
     if code is None or name not in code.co_freevars:
         return None

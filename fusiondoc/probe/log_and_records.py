@@ -1,9 +1,10 @@
 """The probe's output to its parent: the log in true order, and ``records.jsonl``.
 
-Every writer to the single pipe of the log hands over whole lines at once; while a switch is tried, torch's
-own warnings are kept out of it, with nothing else that is printed lost. Records are one JSON object a
-line, on disk before the next step begins. The clock counts how long the user's own work took; the rest is
-fusiondoc's overhead.
+Every writer to the single pipe of the log hands over whole lines at once; while a
+switch is tried, torch's own warnings are kept out of it, with nothing else that is
+printed lost. Records are one JSON object a line, on disk before the next step
+begins. The clock counts how long the user's own work took; the rest is fusiondoc's
+overhead.
 """
 
 from __future__ import annotations
@@ -28,16 +29,20 @@ _IOLBF = 1
 
 
 def _libc() -> Any:
-    if os.name == "nt":  # ctypes has no library of the process itself there, and raises TypeError
+    if (
+        os.name == "nt"
+    ):  # ctypes has no library of the process itself there, and raises TypeError
         raise OSError("no C library")
     return ctypes.CDLL(None)
 
 
 def line_buffer() -> None:
-    """Make C stdout (dumps of kernels, ``printf``, ``std::cout``) and Python's streams line-buffered.
+    """Make C stdout (dumps of kernels, ``printf``, ``std::cout``) and Python's
+    streams line-buffered.
 
-    C stdout to a pipe holds back 4 KiB and more, so without this its lines come out long after the JIT log on
-    stderr that was written later. Must be called before anything is printed through C stdout.
+    C stdout to a pipe holds back 4 KiB and more, so without this its lines come out
+    long after the JIT log on stderr that was written later. Must be called before
+    anything is printed through C stdout.
     """
     with contextlib.suppress(OSError, AttributeError, ValueError):
         libc = _libc()
@@ -50,7 +55,8 @@ def line_buffer() -> None:
 
 
 def stack_on_death() -> None:
-    """Print the Python stack when a signal ends the process: of a crash, or of the SIGTERM of a timeout."""
+    """Print the Python stack when a signal ends the process: of a crash, or of the
+    SIGTERM of a timeout."""
     faulthandler.enable()
     if hasattr(faulthandler, "register"):
         faulthandler.register(signal.SIGTERM, chain=True)
@@ -65,34 +71,42 @@ _FOR_A_WHILE = {
 
 
 class _Log:
-    """The pipe to the log: descriptors 1 and 2 as they were when the probe started, and a copy of them."""
+    """The pipe to the log: descriptors 1 and 2 as they were when the probe started,
+    and a copy of them."""
 
     def __init__(self) -> None:
         self._copy = -1
         self._identity: Any = None
 
     def keep(self) -> None:
-        """Remember where 1 and 2 lead. The copy has a high number: programs that become daemons close the low
-        ones, and few go up to the limit."""
+        """Remember where 1 and 2 lead. The copy has a high number: programs that
+        become daemons close the low ones, and few go up to the limit."""
         self._identity = identity(2)
         if self._identity is None or self._identity != identity(1):
             self._identity = None
             return
-        # Imported here: Windows has neither, and what reads logs there imports this module too.
+        # Imported here: Windows has neither, and what reads logs there imports this
+        # module too.
         with contextlib.suppress(ImportError, OSError, ValueError):
             import fcntl
             import resource
 
             most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-            high = 900 if most == resource.RLIM_INFINITY else max(3, min(900, most - 16))
+            high = (
+                900
+                if most == resource.RLIM_INFINITY
+                else max(3, min(900, most - 16))
+            )
             self._copy = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, high)
 
     def away(self) -> dict[str, str]:
-        """Which of ``stdout`` and ``stderr`` no longer lead to the log, each with a phrase where it leads; {}
-        if that is not known."""
+        """Which of ``stdout`` and ``stderr`` no longer lead to the log, each with a
+        phrase where it leads; {} if that is not known."""
         if self._identity is None:
             return {}
-        found = {name: _whereabouts(number, self._identity) for name, number in _STANDARD}
+        found = {
+            name: _whereabouts(number, self._identity) for name, number in _STANDARD
+        }
         return {name: where for name, where in found.items() if where}
 
     @property
@@ -100,20 +114,32 @@ class _Log:
         """A descriptor that leads to the log, or -1."""
         if self._identity is None:
             return 2
-        return next((number for number in (2, 1, self._copy) if identity(number) == self._identity), -1)
+        return next(
+            (
+                number
+                for number in (2, 1, self._copy)
+                if identity(number) == self._identity
+            ),
+            -1,
+        )
 
     @contextlib.contextmanager
     def recorded_when_put_back(self, write: Callable[..., None]) -> Iterator[None]:
-        """Inside the block ``write("redirected", stderr=...)`` is called when the program's ``os.dup2``
-        restores a descriptor that led elsewhere for a while. Those that still do at the end are in
-        ``away``."""
+        """Inside the block ``write("redirected", stderr=...)`` is called when the
+        program's ``os.dup2`` restores a descriptor that led elsewhere for a while.
+        Those that still do at the end are in ``away``."""
 
         def dup2(*args: Any, **named: Any) -> int:
             before = self.away()
             made = _dup2(*args, **named)
-            back = {name: how for name, how in before.items() if name not in self.away()}
+            back = {
+                name: how for name, how in before.items() if name not in self.away()
+            }
             if back:
-                write("redirected", **{name: _FOR_A_WHILE[how] for name, how in back.items()})
+                write(
+                    "redirected",
+                    **{name: _FOR_A_WHILE[how] for name, how in back.items()},
+                )
             return made
 
         os.dup2 = dup2
@@ -125,7 +151,8 @@ class _Log:
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """Inside the block 1 and 2 lead to the log, if a descriptor of it is left; then they are restored."""
+        """Inside the block 1 and 2 lead to the log, if a descriptor of it is left;
+        then they are restored."""
         away = self.away()
         copy = self.descriptor
         if not away or copy < 0:
@@ -179,7 +206,8 @@ def _whereabouts(number: int, log: Any) -> str | None:
 
 
 def above_standard(descriptor: int) -> int:
-    """The same file at a number above 2: without a stdout the next file that is opened gets its number."""
+    """The same file at a number above 2: without a stdout the next file that is
+    opened gets its number."""
     low = []
     while descriptor <= 2:
         low.append(descriptor)
@@ -208,13 +236,16 @@ def flush() -> None:
 
 
 def mark(text: str) -> None:
-    """A line ``[fusiondoc] text`` in the log, after all that was printed before it."""
+    """A line ``[fusiondoc] text`` in the log, after all that was printed before
+    it."""
     flush()
     # A file that the program has put behind descriptor 2 must not get the mark.
     log = LOG.descriptor
     with contextlib.suppress(OSError):
         if log >= 0:
-            os.write(log, ("[fusiondoc] %s\n" % text).encode("utf-8", "backslashreplace"))
+            os.write(
+                log, ("[fusiondoc] %s\n" % text).encode("utf-8", "backslashreplace")
+            )
 
 
 _WATCH = """
@@ -225,8 +256,9 @@ if word != b"k":
         os.write(2, file.read())
     os.unlink(sys.argv[1])
 """
-"""A process of its own: it waits for the word that all went well. If its pipe closes without it, the
-process that tried the switch has died, and what was kept goes to the real stderr after all."""
+"""A process of its own: it waits for the word that all went well. If its pipe
+closes without it, the process that tried the switch has died, and what was kept
+goes to the real stderr after all."""
 
 _WARNING = re.compile(rb"^\[W[^\]\n]*\] Warning: (.*?)(?: \(function .*\))?\r?\n?$")
 
@@ -234,10 +266,10 @@ _WARNING = re.compile(rb"^\[W[^\]\n]*\] Warning: (.*?)(?: \(function .*\))?\r?\n
 class KeptStderr:
     """While the block runs, file descriptor 2 is a temporary file.
 
-    C++ warnings of torch go to the descriptor, not to ``sys.stderr``: ``warnings`` gives them, and
-    everything else is passed on to the real stderr. If the process dies inside the block, a watcher
-    passes all of it on. Where no process can be started nothing is redirected, and the warnings are
-    simply printed.
+    C++ warnings of torch go to the descriptor, not to ``sys.stderr``: ``warnings``
+    gives them, and everything else is passed on to the real stderr. If the process
+    dies inside the block, a watcher passes all of it on. Where no process can be
+    started nothing is redirected, and the warnings are simply printed.
     """
 
     def __init__(self) -> None:
@@ -305,18 +337,22 @@ def _flush() -> None:
 
 
 class Records:
-    """Appends records; each line has left the process when ``write`` returns, whatever kills it after.
+    """Appends records; each line has left the process when ``write`` returns,
+    whatever kills it after.
 
-    The program may close every descriptor (``os.closerange``), and open files of its own under their numbers:
-    the file is written only through a descriptor that still leads to it, and else opened again. A full disk
-    ends the records, not the user's program; a line of the log, which the parent writes, states it.
+    The program may close every descriptor (``os.closerange``), and open files of
+    its own under their numbers: the file is written only through a descriptor that
+    still leads to it, and else opened again. A full disk ends the records, not the
+    user's program; a line of the log, which the parent writes, states it.
     """
 
     def __init__(self, path: str, process: int | None = None) -> None:
-        """``process``: the number of a process that the program started, which its records then name."""
+        """``process``: the number of a process that the program started, which its
+        records then name."""
         self._path = os.path.abspath(path)
         self.process = process
-        # A plain number: a file object would close it at its end, when it may be another file's.
+        # A plain number: a file object would close it at its end, when it may be
+        # another file's.
         self._file = self._opened()
         self._identity = identity(self._file)
         self._ended = False
@@ -328,8 +364,8 @@ class Records:
         return self._path
 
     def write(self, record: str, **fields: Any) -> None:
-        """One line ``{"record": record, ...}``. A value that JSON has no form for is written as its
-        ``repr``."""
+        """One line ``{"record": record, ...}``. A value that JSON has no form for
+        is written as its ``repr``."""
         if self._ended:
             if record == "done":
                 self._complain()  # again, where the end of the log is looked at
@@ -354,7 +390,9 @@ class Records:
         self.write("note", text=text)
 
     def _complain(self) -> None:
-        with contextlib.suppress(Exception):  # the program may have put anything there
+        with contextlib.suppress(
+            Exception
+        ):  # the program may have put anything there
             sys.stderr.write("%s %s\n" % (NO_MORE_RECORDS, self._why))
 
     def close(self) -> None:
@@ -364,13 +402,17 @@ class Records:
             os.close(self._file)
 
     def _opened(self) -> int:
-        # Not as a standard descriptor that the program has closed: C++ would write to it.
-        return above_standard(os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644))
+        # Not as a standard descriptor that the program has closed: C++ would write
+        # to it.
+        return above_standard(
+            os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        )
 
 
 class Clock:
-    """``users_seconds``: spent inside ``users_work()``, in work that a run by hand needs too (importing torch
-    and the program, scripting, the passes). All other time since ``started`` is the probe's own."""
+    """``users_seconds``: spent inside ``users_work()``, in work that a run by hand
+    needs too (importing torch and the program, scripting, the passes). All other
+    time since ``started`` is the probe's own."""
 
     def __init__(self, started: float) -> None:
         self.started = started

@@ -1,4 +1,5 @@
-"""Runs the model of a target: compiled by its frontend, then timed, profiled, or run in passes."""
+"""Runs the model of a target: compiled by its frontend, then timed, profiled, or
+run in passes."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ class ModelRun:
             self._run_torchscript(loaded, before)
 
     def _runs_itself(self, loaded: Ready, te_watch: te_plans.Waiting) -> bool:
-        """Run a model of te.ops or torch.compile; False for another, which is TorchScript's."""
+        """Run a model of te.ops or torch.compile; False for another, which is
+        TorchScript's."""
         torch, spec = self._torch, self._spec
         frontend = spec.get("frontend") or "auto"
         by_choice = frontend == "auto" and not fusers.is_compiler(self._fuser)
@@ -82,7 +84,9 @@ class ModelRun:
             run_te_model(torch, loaded, spec, watch, self._records, self._clock)
             return True
         self._records.write("target", **as_given(torch, loaded.model))
-        return frontends.ran_compiled(torch, loaded, spec, self._fuser, self._records, self._clock)
+        return frontends.ran_compiled(
+            torch, loaded, spec, self._fuser, self._records, self._clock
+        )
 
     def _run_torchscript(self, loaded: Ready, before: tuple[Any, ...]) -> None:
         """Script or trace the model, or hand it to AOTAutograd, and run it.
@@ -97,10 +101,14 @@ class ModelRun:
             if spec.get("results") and chosen.frontend != "aot":
                 from .changed_program import keep_or_compare_results
 
-                keep_or_compare_results(torch, model, loaded.shapes, spec, self._records)
+                keep_or_compare_results(
+                    torch, model, loaded.shapes, spec, self._records
+                )
             twin = None
             if spec.get("verify") and chosen.eager is not None:
-                twin = eager_twin(torch, chosen.eager if chosen.frontend == "aot" else model)
+                twin = eager_twin(
+                    torch, chosen.eager if chosen.frontend == "aot" else model
+                )
             self._switches.stage = TRACED
             compiled, frozen_here = self._compiled(model, chosen, loaded.shapes[0])
         self._switches.write_off(LOADING)
@@ -132,7 +140,9 @@ class ModelRun:
             model = not_compiled(model, self._records.note)
         return model, chosen
 
-    def _compiled(self, model: Any, chosen: Chosen, shape: Shape) -> tuple[Any, bool]:
+    def _compiled(
+        self, model: Any, chosen: Chosen, shape: Shape
+    ) -> tuple[Any, bool]:
         """The compiled model, and whether it was frozen here."""
         torch, spec, note = self._torch, self._spec, self._records.note
         if chosen.frontend == "aot":
@@ -143,24 +153,36 @@ class ModelRun:
         return scripted, is_frozen(torch, scripted) and not was_frozen
 
     def _set_back_switches(self, before: tuple[Any, ...]) -> None:
-        """The user's module may set switches of its own as it is loaded; those of the request hold."""
+        """The user's module may set switches of its own as it is loaded; those of
+        the request hold."""
         if fusers.read_back(self._torch) == before:
             return
-        self._records.note("the file sets fuser switches itself; they were set back to --fuser")
+        self._records.note(
+            "the file sets fuser switches itself; they were set back to --fuser"
+        )
         fusers.switch_on(self._torch, self._fuser)
         if self._spec["knobs"]:
             from . import knobs
 
             knobs.apply_all(self._torch, self._spec["knobs"])
 
-    def _time(self, compiled: Any, model: Any, chosen: Chosen, shapes: Sequence[Shape]) -> None:
+    def _time(
+        self, compiled: Any, model: Any, chosen: Chosen, shapes: Sequence[Shape]
+    ) -> None:
         from .benchmark import Timing
 
         spec = self._spec
         with self._clock.users_work():
             shapes = [positional(model, shape) for shape in shapes]
             eager = chosen.eager if chosen.frontend == "aot" else model
-            timing = Timing(self._torch, compiled, eager, shapes, spec["backward"], self._records)
+            timing = Timing(
+                self._torch,
+                compiled,
+                eager,
+                shapes,
+                spec["backward"],
+                self._records,
+            )
             timing.run(spec["runs"], spec.get("timing_rounds"))
 
     def _profile(self, compiled: Any, shape: Shape) -> None:
@@ -169,7 +191,12 @@ class ModelRun:
         spec = self._spec
         with self._clock.users_work():
             profile = StepProfile(
-                self._torch, compiled, shape, spec["backward"], self._records, spec["folder"]
+                self._torch,
+                compiled,
+                shape,
+                spec["backward"],
+                self._records,
+                spec["folder"],
             )
             profile.run(spec["runs"])
 
@@ -178,9 +205,19 @@ class ModelRun:
         # A torch whose graphs cannot be read this way can still run the model.
         with contextlib.suppress(Exception):
             records.write("source_map", **source_map(torch, compiled))
-        verifier = Verifier(torch, compiled, twin, records) if twin is not None else None
+        verifier = (
+            Verifier(torch, compiled, twin, records) if twin is not None else None
+        )
         with self._clock.users_work():
             try:
-                Passes(torch, compiled, shapes, spec["runs"], spec["backward"], records, verifier).run()
+                Passes(
+                    torch,
+                    compiled,
+                    shapes,
+                    spec["runs"],
+                    spec["backward"],
+                    records,
+                    verifier,
+                ).run()
             finally:
                 self._switches.finish()

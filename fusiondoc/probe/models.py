@@ -1,10 +1,12 @@
-"""Turning what the user has into TorchScript, and which lines and modules of the user's its operators come
-from.
+"""Turning what the user has into TorchScript, and which lines and modules of the
+user's its operators come from.
 
-The log prints ``aten::layer_norm`` with its line in torch/nn/functional.py; the call that led there is
-only in the graph before calls are inlined, which is walked here. So are the whole paths of modules:
-``Node.getModuleHierarchy`` (torch/csrc/jit/ir/ir.cpp, 1.9 to 2.13) leaves out the names of module lists
-("0(Block).norm(LayerNorm)"), and does for frozen graphs, which have no calls any more.
+The log prints ``aten::layer_norm`` with its line in torch/nn/functional.py; the
+call that led there is only in the graph before calls are inlined, which is walked
+here. So are the whole paths of modules: ``Node.getModuleHierarchy``
+(torch/csrc/jit/ir/ir.cpp, 1.9 to 2.13) leaves out the names of module lists
+("0(Block).norm(LayerNorm)"), and does for frozen graphs, which have no calls any
+more.
 """
 
 from __future__ import annotations
@@ -25,7 +27,11 @@ TRACE_HINT = "Change that line, or record the operators with --trace instead (co
 
 
 def to_torchscript(
-    torch: Any, model: Any, example: Any, trace: bool, note: Callable[[str], None] = lambda text: None
+    torch: Any,
+    model: Any,
+    example: Any,
+    trace: bool,
+    note: Callable[[str], None] = lambda text: None,
 ) -> Any:
     """The scripted (or traced) model; already scripted ones stay as they are.
 
@@ -42,13 +48,18 @@ def to_torchscript(
 def as_given(torch: Any, model: Any) -> dict[str, Any]:
     """The record of the model before anything is done to it."""
     return {
-        "training": getattr(model, "training", None) if isinstance(model, torch.nn.Module) else None,
-        "scripted": isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)),
+        "training": getattr(model, "training", None)
+        if isinstance(model, torch.nn.Module)
+        else None,
+        "scripted": isinstance(
+            model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)
+        ),
     }
 
 
 def prepared(torch: Any, model: Any, spec: dict[str, Any]) -> Any:
-    """The model in eval mode, and with its modules out of place, where the request says so."""
+    """The model in eval mode, and with its modules out of place, where the request
+    says so."""
     if not isinstance(model, torch.nn.Module):
         return model
     if spec.get("in_place_off"):
@@ -59,13 +70,16 @@ def prepared(torch: Any, model: Any, spec: dict[str, Any]) -> Any:
 
 
 def frozen(torch: Any, scripted: Any) -> Any:
-    """The module frozen; as it is where it cannot be: a function, a module in training mode, one that is
-    frozen already (freezing takes the attribute ``training`` away, torch/csrc/jit/passes/freeze_module.cpp).
+    """The module frozen; as it is where it cannot be: a function, a module in
+    training mode, one that is frozen already (freezing takes the attribute
+    ``training`` away, torch/csrc/jit/passes/freeze_module.cpp).
 
     Raises:
         UserError: torch cannot freeze it.
     """
-    if not isinstance(scripted, torch.jit.ScriptModule) or getattr(scripted, "training", True):
+    if not isinstance(scripted, torch.jit.ScriptModule) or getattr(
+        scripted, "training", True
+    ):
         return scripted
     try:
         return torch.jit.freeze(scripted)
@@ -75,20 +89,32 @@ def frozen(torch: Any, scripted: Any) -> Any:
 
 def is_frozen(torch: Any, scripted: Any) -> bool:
     """Whether it is a module whose weights are constants of its graph."""
-    return isinstance(scripted, torch.jit.ScriptModule) and not hasattr(scripted, "training")
+    return isinstance(scripted, torch.jit.ScriptModule) and not hasattr(
+        scripted, "training"
+    )
 
 
 def frozen_for_run(
-    torch: Any, spec: dict[str, Any], scripted: Any, fuser: str, note: Callable[[str], None]
+    torch: Any,
+    spec: dict[str, Any],
+    scripted: Any,
+    fuser: str,
+    note: Callable[[str], None],
 ) -> Any:
-    """The model, frozen if ``--freeze`` requests it. For a fuser that sees weights only in frozen
-    modules it is frozen unless ``--no-freeze`` forbids it."""
+    """The model, frozen if ``--freeze`` requests it. For a fuser that sees weights
+    only in frozen modules it is frozen unless ``--no-freeze`` forbids it."""
     requested = bool(spec.get("freeze"))
-    wanted = requested or (needs_frozen(fuser) and not spec["backward"] and not spec.get("no_freeze"))
+    wanted = requested or (
+        needs_frozen(fuser) and not spec["backward"] and not spec.get("no_freeze")
+    )
     made = frozen(torch, scripted) if wanted else scripted
     if requested and not is_frozen(torch, made):
         training = isinstance(scripted, torch.jit.ScriptModule)
-        why = "it is in training mode (call eval() on it)" if training else "only a module can be"
+        why = (
+            "it is in training mode (call eval() on it)"
+            if training
+            else "only a module can be"
+        )
         note("--freeze: the target is not frozen: " + why)
     return made
 
@@ -100,20 +126,24 @@ _COMPILED = (
 
 
 def not_compiled(model: Any, note: Callable[[str], None]) -> Any:
-    """The model that ``torch.compile`` wraps (torch/_dynamo/eval_frame.py): scripting a compiled module fails
-    at the wrapper's own code."""
-    if getattr(model, "_compiled_call_impl", None) is not None and not hasattr(model, "_orig_mod"):
+    """The model that ``torch.compile`` wraps (torch/_dynamo/eval_frame.py):
+    scripting a compiled module fails at the wrapper's own code."""
+    if getattr(model, "_compiled_call_impl", None) is not None and not hasattr(
+        model, "_orig_mod"
+    ):
         note(_COMPILED)  # compiled in place, by its method compile()
         return model
-    if type(model).__name__ == "OptimizedModule":  # it has the other attribute too, of its forward
+    if (
+        type(model).__name__ == "OptimizedModule"
+    ):  # it has the other attribute too, of its forward
         inner = getattr(model, "_orig_mod", None)
     else:
         inner = getattr(model, "_torchdynamo_orig_callable", None)
     if inner is None:
         return model
     note(_COMPILED)
-    # Of a callable that is no Python function, such as a scripted one, torch makes a function first
-    # (``wrap_inline`` of torch/_dynamo/external_utils.py).
+    # Of a callable that is no Python function, such as a scripted one, torch makes
+    # a function first (``wrap_inline`` of torch/_dynamo/external_utils.py).
     file = getattr(getattr(inner, "__code__", None), "co_filename", "")
     if file.replace("\\", "/").endswith("/_dynamo/external_utils.py"):
         inner = getattr(inner, "__wrapped__", inner)
@@ -128,16 +158,17 @@ def _script(torch: Any, model: Any) -> Any:
     try:
         return torch.jit.script(model)
     except Exception as error:
-        # NotSupportedError, FrontendError, RuntimeError, OSError (no source): the same to the user.
+        # NotSupportedError, FrontendError, RuntimeError, OSError (no source): the
+        # same to the user.
         raise UserError("script", _script_hint(model)) from error
     finally:
         replaced.take_back()
 
 
 def _name_files_of_decorated(torch: Any, replaced: Replaced) -> None:
-    """Of a function under ``@torch.no_grad()`` torch compiles the lines of the function itself, and names the
-    file of the decorator: ``inspect.getsourcelines`` unwraps, ``getsourcefile`` does not
-    (torch/_sources.py, 1.12 to 2.13)."""
+    """Of a function under ``@torch.no_grad()`` torch compiles the lines of the
+    function itself, and names the file of the decorator: ``inspect.getsourcelines``
+    unwraps, ``getsourcefile`` does not (torch/_sources.py, 1.12 to 2.13)."""
     sources = getattr(torch, "_sources", None)
     original = getattr(sources, "get_source_lines_and_file", None)
     if original is None:
@@ -150,7 +181,8 @@ def _name_files_of_decorated(torch: Any, replaced: Replaced) -> None:
 
 
 def _script_hint(model: Any) -> str:
-    """A function without arguments that cannot be scripted is most likely one that builds the model."""
+    """A function without arguments that cannot be scripted is most likely one that
+    builds the model."""
     code = getattr(model, "__code__", None)
     if code is not None and not code.co_argcount and code.co_name.isidentifier():
         return _MAKES_HINT % str(code.co_name)
@@ -163,16 +195,21 @@ _RESULT_ADVICE = (
     "a function that calls the model and returns these, such as its fields as a tuple."
 )
 _OBJECT = "instead got value of type "
-"""Behind it torch names the class (``tryToInferContainerType`` of torch/csrc/jit/python/pybind_utils.h)."""
+"""Behind it torch names the class (``tryToInferContainerType`` of
+torch/csrc/jit/python/pybind_utils.h)."""
 _OUTPUT = "can be output from traced functions"
-"""Of a class that TorchScript has a type for (torch/csrc/jit/python/python_tracer.cpp)."""
+"""Of a class that TorchScript has a type for
+(torch/csrc/jit/python/python_tracer.cpp)."""
 
 _STRICT = "strict=False"
 """The error names this option when the model returns a dictionary
-(torch/csrc/jit/python/python_arg_flatten.cpp, torch/csrc/jit/frontend/tracer.cpp)."""
+(torch/csrc/jit/python/python_arg_flatten.cpp,
+torch/csrc/jit/frontend/tracer.cpp)."""
 
 
-def _trace(torch: Any, model: Any, example: tuple[Any, ...], note: Callable[[str], None]) -> Any:
+def _trace(
+    torch: Any, model: Any, example: tuple[Any, ...], note: Callable[[str], None]
+) -> Any:
     named = named_of(example)
     given: dict[str, Any] = {"example_inputs": example}
     if named and len(example) == 0 and _traces_by_name(torch):
@@ -180,7 +217,8 @@ def _trace(torch: Any, model: Any, example: tuple[Any, ...], note: Callable[[str
     elif named:
         given = {"example_inputs": by_position(model, example)}
     try:
-        # The check would run the model and a second graph through the executor: noise in the log.
+        # The check would run the model and a second graph through the executor:
+        # noise in the log.
         return torch.jit.trace(model, check_trace=False, **given)
     except Exception as error:
         if _STRICT not in str(error):
@@ -198,24 +236,29 @@ def _trace(torch: Any, model: Any, example: tuple[Any, ...], note: Callable[[str
 def _trace_advice(error: Exception) -> str:
     _, found, kind = str(error).partition(_OBJECT)
     if found:
-        return _RESULT_ADVICE % ("an object of class " + kind.split("\n")[0].rstrip(". "))
+        return _RESULT_ADVICE % (
+            "an object of class " + kind.split("\n")[0].rstrip(". ")
+        )
     return _RESULT_ADVICE % "an object" if _OUTPUT in str(error) else _TRACE_ADVICE
 
 
 def _traces_by_name(torch: Any) -> bool:
-    """torch.jit.trace takes ``example_kwarg_inputs`` from 2.0 on (torch/jit/_trace.py)."""
+    """torch.jit.trace takes ``example_kwarg_inputs`` from 2.0 on
+    (torch/jit/_trace.py)."""
     return "example_kwarg_inputs" in inspect.signature(torch.jit.trace).parameters
 
 
 def move(torch: Any, model: Any, device: Any) -> Any:
-    """A module on ``device``; a function's tensors are its arguments, so it stays as it is."""
+    """A module on ``device``; a function's tensors are its arguments, so it stays
+    as it is."""
     if device is not None and isinstance(model, torch.nn.Module):
         return model.to(device)
     return model
 
 
 def home(torch: Any, model: Any) -> Any:
-    """Where inputs of ``--input`` belong: with the first parameter, else on a GPU, else on the CPU."""
+    """Where inputs of ``--input`` belong: with the first parameter, else on a GPU,
+    else on the CPU."""
     if isinstance(model, torch.nn.Module):
         for parameter in list(model.parameters()) + list(model.buffers()):
             return parameter.device
@@ -223,24 +266,30 @@ def home(torch: Any, model: Any) -> Any:
 
 
 def signature(model: Any) -> str | None:
-    """The declaration of a scripted model, such as ``forward(Tensor x) -> Tensor``; None if it has none."""
+    """The declaration of a scripted model, such as ``forward(Tensor x) -> Tensor``;
+    None if it has none."""
     schema = getattr(getattr(model, "forward", model), "schema", None)
     if schema is None:
         return None
     arguments = [
-        "%s %s" % (argument.type, argument.name) for argument in schema.arguments if argument.name != "self"
+        "%s %s" % (argument.type, argument.name)
+        for argument in schema.arguments
+        if argument.name != "self"
     ]
     return "%s(%s)" % (schema.name, ", ".join(arguments))
 
 
 def device_of(torch: Any, name: str | None) -> Any:
-    """``torch.device`` of ``--device``; Refused (status 4) for a GPU that this torch does not see."""
+    """``torch.device`` of ``--device``; Refused (status 4) for a GPU that this
+    torch does not see."""
     if name is None:
         return None
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise Refused("device", "no device '%s': %s" % (name, first_line(error))) from None
+        raise Refused(
+            "device", "no device '%s': %s" % (name, first_line(error))
+        ) from None
     if device.type == "cuda" and not torch.cuda.is_available():
         raise Refused(
             "device",
@@ -250,7 +299,10 @@ def device_of(torch: Any, name: str | None) -> Any:
         )
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise Refused(
-            "device", "there is no %s: torch sees %d" % (device, torch.cuda.device_count()), None, 4
+            "device",
+            "there is no %s: torch sees %d" % (device, torch.cuda.device_count()),
+            None,
+            4,
         )
     return device
 
@@ -258,36 +310,50 @@ def device_of(torch: Any, name: str | None) -> Any:
 _SOURCE = re.compile(r" # (.+:\d+:\d+)\s*$")
 _PACKAGES = re.compile(r"[/\\](site|dist)-packages[/\\]")
 _ENTRY = re.compile(r"(\w+)\(([^()]*)\)")
-"""An entry of ``getModuleHierarchy``: the name in the module above, and the type."""
+"""An entry of ``getModuleHierarchy``: the name in the module above, and the
+type."""
 _SECONDS = 1.0
-"""A bigger model than can be walked in this time keeps what was found until then."""
+"""A bigger model than can be walked in this time keeps what was found until
+then."""
 
 
 def source_map(torch: Any, scripted: Any, always: bool = False) -> dict[str, Any]:
     """The fields of the record ``source_map``.
 
-    ``map``: ``op|file:line:column`` as printed -> ``file:line`` of the user's, for operators in packages'
-    files that only one line of the user's leads to. ``callers``: the same key -> all lines of the user's that
-    lead there, where they are several. ``layers``: the same key -> the module path of each such
-    node of tensors, in the order of the inlined graph; "" for the model itself. Empty for a model without
-    modules in it, unless ``always``.
+    ``map``: ``op|file:line:column`` as printed -> ``file:line`` of the user's, for
+    operators in packages' files that only one line of the user's leads to.
+    ``callers``: the same key -> all lines of the user's that lead there, where they
+    are several. ``layers``: the same key -> the module path of each such node of
+    tensors, in the order of the inlined graph; "" for the model itself. Empty for a
+    model without modules in it, unless ``always``.
     """
     walk = _Walk(torch)
     graph = getattr(scripted, "graph", None)
     if graph is not None:
-        instance = scripted if isinstance(scripted, torch.jit.ScriptModule) else None
+        instance = (
+            scripted if isinstance(scripted, torch.jit.ScriptModule) else None
+        )
         walk.graph(graph, instance, "", None, ())
     return {
-        "map": {key: next(iter(lines)) for key, lines in walk.found.items() if len(lines) == 1},
-        "callers": {key: list(lines) for key, lines in walk.found.items() if len(lines) > 1},
-        "layers": walk.layers if walk.whole and (always or any(map(any, walk.layers.values()))) else {},
+        "map": {
+            key: next(iter(lines))
+            for key, lines in walk.found.items()
+            if len(lines) == 1
+        },
+        "callers": {
+            key: list(lines) for key, lines in walk.found.items() if len(lines) > 1
+        },
+        "layers": walk.layers
+        if walk.whole and (always or any(map(any, walk.layers.values())))
+        else {},
     }
 
 
 class _Walk:
     def __init__(self, torch: Any) -> None:
         self.found: dict[str, dict[str, None]] = {}
-        """``op|file:line:column`` -> the user's lines that lead there, in the order of the graph."""
+        """``op|file:line:column`` -> the user's lines that lead there, in the order
+        of the graph."""
         self.layers: dict[str, list[str]] = {}
         self.whole = True
         """Every node was seen. If not, the order of ``layers`` means nothing."""
@@ -303,9 +369,10 @@ class _Walk:
         users_line: str | None,
         callers: tuple[str, ...],
     ) -> None:
-        """Visit every node of ``graph``, the body of a method of ``instance`` (the module at ``path``) or of
-        a function, which was called from ``users_line`` (None: the entry). ``callers`` keeps recursive
-        functions from going on for ever."""
+        """Visit every node of ``graph``, the body of a method of ``instance`` (the
+        module at ``path``) or of a function, which was called from ``users_line``
+        (None: the entry). ``callers`` keeps recursive functions from going on for
+        ever."""
         modules: dict[str, tuple[Any, str]] = {}
         if instance is not None:
             modules[next(iter(graph.inputs())).debugName()] = (instance, path)
@@ -315,16 +382,31 @@ class _Walk:
                 return
             kind = node.kind()
             if kind == "prim::GetAttr":
-                owner, owner_path = modules.get(node.input().debugName(), (None, ""))
+                owner, owner_path = modules.get(
+                    node.input().debugName(), (None, "")
+                )
                 if owner is not None:
                     name = node.s("name")
                     at = "%s.%s" % (owner_path, name) if owner_path else name
-                    modules[node.output().debugName()] = (getattr(owner, name, None), at)
+                    modules[node.output().debugName()] = (
+                        getattr(owner, name, None),
+                        at,
+                    )
             elif kind == "prim::CallFunction":
                 name = next(iter(node.inputs())).type().annotation_str
-                self._enter(name, self._unit.find_function(name), None, path, node, users_line, callers)
+                self._enter(
+                    name,
+                    self._unit.find_function(name),
+                    None,
+                    path,
+                    node,
+                    users_line,
+                    callers,
+                )
             elif kind == "prim::CallMethod":
-                called, at = modules.get(next(iter(node.inputs())).debugName(), (None, path))
+                called, at = modules.get(
+                    next(iter(node.inputs())).debugName(), (None, path)
+                )
                 method = getattr(called, node.s("name"), None)
                 name = "%d.%s" % (id(called), node.s("name"))
                 self._enter(name, method, called, at, node, users_line, callers)
@@ -343,9 +425,17 @@ class _Walk:
     ) -> None:
         graph = getattr(callee, "graph", None)
         if graph is not None and name not in callers:
-            self.graph(graph, instance, path, self._line(node) or users_line, (*callers, name))
+            self.graph(
+                graph,
+                instance,
+                path,
+                self._line(node) or users_line,
+                (*callers, name),
+            )
 
-    def _note(self, node: Any, kind: str, path: str, users_line: str | None) -> None:
+    def _note(
+        self, node: Any, kind: str, path: str, users_line: str | None
+    ) -> None:
         tensors = any(_holds_tensor(output.type()) for output in node.outputs())
         called = users_line is not None and kind.startswith("aten::")
         source = _source(node) if tensors or called else None
@@ -358,18 +448,22 @@ class _Walk:
             self.layers.setdefault(key, []).append(_joined(path, _hierarchy(node)))
 
     def _line(self, node: Any) -> str | None:
-        """``file:line`` of a call in the user's own files; None inside installed packages."""
+        """``file:line`` of a call in the user's own files; None inside installed
+        packages."""
         source = _source(node)
         if source is None or self._is_library(source):
             return None
         return source.rpartition(":")[0]
 
     def _is_library(self, source: str) -> bool:
-        return source.startswith((self._torch_folder, "<")) or bool(_PACKAGES.search(source))
+        return source.startswith((self._torch_folder, "<")) or bool(
+            _PACKAGES.search(source)
+        )
 
 
 def _holds_tensor(type_: Any) -> bool:
-    """Of a traced graph a tensor's type is written with its sizes: ``Float(8, 128)``."""
+    """Of a traced graph a tensor's type is written with its sizes: ``Float(8,
+    128)``."""
     return type_.kind() == "TensorType" or "Tensor" in type_.str()
 
 
@@ -383,7 +477,8 @@ def _joined(path: str, inner: str) -> str:
 
 
 def _hierarchy(node: Any) -> str:
-    """The modules that a node was inlined from, as far as its graph knows it; "" where it was not."""
+    """The modules that a node was inlined from, as far as its graph knows it; ""
+    where it was not."""
     hierarchy = getattr(node, "getModuleHierarchy", None)
     names: list[str] = []
     for name, _ in _ENTRY.findall(hierarchy() if hierarchy is not None else ""):

@@ -1,5 +1,5 @@
-"""The fuser that a process has by itself: by torch's defaults, its environment variables and what the program
-sets, without what fusiondoc switches on for a run.
+"""The fuser that a process has by itself: by torch's defaults, its environment
+variables and what the program sets, without what fusiondoc switches on for a run.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ DEVICES = ("cpu", "cuda")
 
 
 class OwnSwitches:
-    """The switches that a program sets, while fusiondoc has set others for the run (``switch_watch.py`` sees
-    the calls).
+    """The switches that a program sets, while fusiondoc has set others for the run
+    (``switch_watch.py`` sees the calls).
 
-    Made before fusiondoc sets any. A program may set switches for a while (``with torch.jit.fuser(...)``), so
-    a fuser that was on once counts as on.
+    Made before fusiondoc sets any. A program may set switches for a while (``with
+    torch.jit.fuser(...)``), so a fuser that was on once counts as on.
     """
 
     def __init__(self, torch: Any) -> None:
@@ -27,7 +27,10 @@ class OwnSwitches:
         self._fusers = self._now()
 
     def _now(self) -> dict[str, str]:
-        return {device: fuser_by(self._switches, device, self._llvm) for device in DEVICES}
+        return {
+            device: fuser_by(self._switches, device, self._llvm)
+            for device in DEVICES
+        }
 
     def note(self, setter: str, value: Any) -> None:
         """The program called ``torch._C.SETTER(value)``."""
@@ -39,5 +42,6 @@ class OwnSwitches:
                 self._fusers[device] = fuser
 
     def write(self, records: Records) -> None:
-        """A record ``by_itself`` {"fusers": of each device, "switches": by the functions that set them}."""
+        """A record ``by_itself`` {"fusers": of each device, "switches": by the
+        functions that set them}."""
         records.write("by_itself", fusers=self._fusers, switches=self._switches)

@@ -1,8 +1,8 @@
 """The inputs of a pass: from ``--input`` texts or from the module's ``inputs``.
 
-Texts are ``float32[8,128,1024]:grad``, ``int64[4]``, ``0.5``, ``True``, ``None``, ``[2, 3]``; an argument by
-name is ``mask=float32[8,128]``. Reading them needs no torch, so that a mistake is reported before a process
-starts."""
+Texts are ``float32[8,128,1024]:grad``, ``int64[4]``, ``0.5``, ``True``, ``None``,
+``[2, 3]``; an argument by name is ``mask=float32[8,128]``. Reading them needs no
+torch, so that a mistake is reported before a process starts."""
 
 from __future__ import annotations
 
@@ -33,22 +33,32 @@ DTYPES = (
 )
 """Names of ``torch.dtype`` that every torch from 1.12 on can make tensors of."""
 
-_ALIASES = {"half": "float16", "float": "float32", "double": "float64", "int": "int32", "long": "int64"}
+_ALIASES = {
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "int": "int32",
+    "long": "int64",
+}
 
 _NAMED = re.compile(r"\s*([^\W\d]\w*)\s*=(.*)\Z", re.DOTALL)
 _WORD = re.compile(r"\s*([A-Za-z_][A-Za-z_0-9]*)\s*\[")
 
 
 class InputTextError(ValueError):
-    """The text cannot be read; the message names the column (from 1) and what was expected there."""
+    """The text cannot be read; the message names the column (from 1) and what was
+    expected there."""
 
     def __init__(self, text: str, column: int, problem: str) -> None:
         shown = text if len(text) <= 200 else text[:200] + "..."
-        super().__init__("cannot read the input '%s': column %d: %s" % (shown, column, problem))
+        super().__init__(
+            "cannot read the input '%s': column %d: %s" % (shown, column, problem)
+        )
 
 
 class TensorText:
-    """A tensor to make: its dtype's name, its sizes (none: a scalar tensor), and whether it needs grad."""
+    """A tensor to make: its dtype's name, its sizes (none: a scalar tensor), and
+    whether it needs grad."""
 
     def __init__(self, dtype: str, sizes: tuple[int, ...], grad: bool) -> None:
         self.dtype = dtype
@@ -57,14 +67,16 @@ class TensorText:
 
 
 class PlainText:
-    """A number, boolean, None, string, or list or tuple of them, that stands for itself."""
+    """A number, boolean, None, string, or list or tuple of them, that stands for
+    itself."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 def named_input(text: str) -> tuple[str | None, str]:
-    """(name, text) of ``NAME=TEXT``, an argument that is given by name; (None, text) of another."""
+    """(name, text) of ``NAME=TEXT``, an argument that is given by name; (None,
+    text) of another."""
     named = _NAMED.match(text)
     return (named.group(1), named.group(2)) if named is not None else (None, text)
 
@@ -75,9 +87,13 @@ def parse_input(text: str) -> TensorText | PlainText:
     if start is not None:
         return _tensor(text, start)
     stripped = text.strip()
-    spelling = {"true": "True", "false": "False", "none": "None", "": "None"}.get(stripped.lower(), stripped)
+    spelling = {"true": "True", "false": "False", "none": "None", "": "None"}.get(
+        stripped.lower(), stripped
+    )
     if not stripped:
-        raise InputTextError(text, 1, "expected a value such as float32[8,128], 0.5 or True")
+        raise InputTextError(
+            text, 1, "expected a value such as float32[8,128], 0.5 or True"
+        )
     try:
         with warnings.catch_warnings():  # of the compiler, on texts such as 1if
             warnings.simplefilter("ignore")
@@ -89,9 +105,14 @@ def parse_input(text: str) -> TensorText | PlainText:
         raise InputTextError(
             text,
             len(text.rstrip()) + 1,
-            "expected '[' and sizes, such as %s[8,128]; %s[] is one number" % (word.group(), word.group()),
+            "expected '[' and sizes, such as %s[8,128]; %s[] is one number"
+            % (word.group(), word.group()),
         )
-    raise InputTextError(text, 1, "expected a tensor such as float32[8,128], a number, True, False or None")
+    raise InputTextError(
+        text,
+        1,
+        "expected a tensor such as float32[8,128], a number, True, False or None",
+    )
 
 
 def _tensor(text: str, start: re.Match[str]) -> TensorText:
@@ -99,20 +120,32 @@ def _tensor(text: str, start: re.Match[str]) -> TensorText:
     dtype = _ALIASES.get(name, name)
     if dtype not in DTYPES:
         near = difflib.get_close_matches(name, DTYPES + tuple(_ALIASES), n=1)
-        hint = "did you mean %s?" % near[0] if near else "known: " + ", ".join(DTYPES)
-        raise InputTextError(text, start.start(1) + 1, "no dtype '%s'; %s" % (name, hint))
+        hint = (
+            "did you mean %s?" % near[0] if near else "known: " + ", ".join(DTYPES)
+        )
+        raise InputTextError(
+            text, start.start(1) + 1, "no dtype '%s'; %s" % (name, hint)
+        )
     close = text.find("]", start.end())
     if close < 0:
         raise InputTextError(text, len(text) + 1, "expected ']' after the sizes")
     sizes = _sizes(text, start.end(), close)
     rest = text[close + 1 :].rstrip()
     if rest and not rest.startswith(":"):
-        raise InputTextError(text, close + 2, "expected ':grad' or the end, found '%s'" % rest)
+        raise InputTextError(
+            text, close + 2, "expected ':grad' or the end, found '%s'" % rest
+        )
     option = rest[1:].strip()
     if rest and option != "grad":
-        raise InputTextError(text, close + 3, "no option '%s'; did you mean grad?" % option)
+        raise InputTextError(
+            text, close + 3, "no option '%s'; did you mean grad?" % option
+        )
     if option and not dtype.startswith(("float", "bfloat", "complex")):
-        raise InputTextError(text, close + 2, "%s tensors have no gradient; only floating point ones" % dtype)
+        raise InputTextError(
+            text,
+            close + 2,
+            "%s tensors have no gradient; only floating point ones" % dtype,
+        )
     return TensorText(dtype, sizes, bool(option))
 
 
@@ -127,20 +160,26 @@ def _sizes(text: str, begin: int, close: int) -> tuple[int, ...]:
         at = column + len(part) - len(part.lstrip()) + 1
         if not re.match(r"[0-9]+\Z", word):
             found = "found '%s'" % word if word else "found nothing"
-            raise InputTextError(text, at, "expected a size (a whole number from 0), %s" % found)
+            raise InputTextError(
+                text, at, "expected a size (a whole number from 0), %s" % found
+            )
         if len(word) > 18:
-            raise InputTextError(text, at, "no tensor has a size of %d digits" % len(word))
+            raise InputTextError(
+                text, at, "no tensor has a size of %d digits" % len(word)
+            )
         sizes.append(int(word))
         column += len(part) + 1
     return tuple(sizes)
 
 
 Shape = Callable[[], "tuple[Any, ...]"]
-"""Gives the arguments of one pass; a function of the user's is called anew for every pass."""
+"""Gives the arguments of one pass; a function of the user's is called anew for
+every pass."""
 
 
 class Arguments(tuple):  # type: ignore[type-arg]
-    """The arguments of a call: those by position are its items, those by name are ``named``."""
+    """The arguments of a call: those by position are its items, those by name are
+    ``named``."""
 
     named: dict[str, Any]
 
@@ -177,11 +216,11 @@ def call(model: Any, arguments: tuple[Any, ...]) -> Any:
 
 
 def by_position(model: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same arguments by position, for a caller that takes no others; arguments between them have their
-    defaults.
+    """The same arguments by position, for a caller that takes no others; arguments
+    between them have their defaults.
 
-    Raises:
-        Refused: the model takes one of them by name alone, or takes none of that name.
+    Raises: Refused: the model takes one of them by name alone, or takes none of
+        that name.
     """
     named = named_of(arguments)
     if not named:
@@ -197,13 +236,18 @@ def by_position(model: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         ) from None
     last = max(
         [len(arguments)]
-        + [position for position, name in enumerate(bound.signature.parameters, 1) if name in named]
+        + [
+            position
+            for position, name in enumerate(bound.signature.parameters, 1)
+            if name in named
+        ]
     )
     bound.apply_defaults()
     if bound.kwargs:
         raise Refused(
             "inputs",
-            "%s can be given by name only, which does not work here" % ", ".join(sorted(bound.kwargs)),
+            "%s can be given by name only, which does not work here"
+            % ", ".join(sorted(bound.kwargs)),
             "Wrap the model in a function that takes it by position.",
         )
     return tuple(bound.args)[:last]
@@ -211,12 +255,16 @@ def by_position(model: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def positional(model: Any, shape: Shape) -> Shape:
     """The shape for a caller that passes arguments by position only."""
-    return (lambda: by_position(model, shape())) if named_of(arguments_of(shape)) else shape
+    return (
+        (lambda: by_position(model, shape()))
+        if named_of(arguments_of(shape))
+        else shape
+    )
 
 
 def from_texts(torch: Any, texts: Sequence[str], device: Any) -> Shape:
-    """One shape from ``--input`` texts, ``NAME=TEXT`` for an argument by name: normal random numbers, 0 or 1
-    for whole numbers, random booleans."""
+    """One shape from ``--input`` texts, ``NAME=TEXT`` for an argument by name:
+    normal random numbers, 0 or 1 for whole numbers, random booleans."""
     values: list[Any] = []
     named: dict[str, Any] = {}
     for text in texts:
@@ -241,13 +289,16 @@ def _made(torch: Any, text: str, device: Any) -> Any:
         return _random(torch, parsed, device)
     except RuntimeError as error:
         problem = first_line(error)
-        raise Refused("inputs", "the input '%s' cannot be made: %s" % (text, problem)) from None
+        raise Refused(
+            "inputs", "the input '%s' cannot be made: %s" % (text, problem)
+        ) from None
 
 
 def _random(torch: Any, parsed: TensorText, device: Any) -> Any:
     dtype = getattr(torch, parsed.dtype)
     if dtype.is_floating_point or dtype.is_complex:
-        # CPUs of old torch have no normal_() for half: draw in a type that every device can.
+        # CPUs of old torch have no normal_() for half: draw in a type that every
+        # device can.
         drawn = torch.complex64 if dtype.is_complex else torch.float32
         tensor = torch.randn(parsed.sizes, dtype=drawn, device=device).to(dtype)
     else:
@@ -256,14 +307,18 @@ def _random(torch: Any, parsed: TensorText, device: Any) -> Any:
 
 
 def from_module(torch: Any, given: Any, device: Any, where: str) -> list[Shape]:
-    """The shapes of a module's ``inputs``: a tuple, a dictionary of arguments by name, a function that
-    returns either, or a list of them.
+    """The shapes of a module's ``inputs``: a tuple, a dictionary of arguments by
+    name, a function that returns either, or a list of them.
 
     Args:
         device: moves the tensors there unless None.
         where: how messages name it, such as ``model.py: inputs``.
     """
-    if isinstance(given, list) and given and all(isinstance(shape, (tuple, Mapping)) for shape in given):
+    if (
+        isinstance(given, list)
+        and given
+        and all(isinstance(shape, (tuple, Mapping)) for shape in given)
+    ):
         return [
             _fixed(torch, arguments, device, "%s[%d]" % (where, number))
             for number, arguments in enumerate(given)
@@ -284,11 +339,15 @@ def _arguments(torch: Any, given: Any, device: Any, where: str) -> tuple[Any, ..
     if isinstance(given, Mapping) and all(isinstance(name, str) for name in given):
         for name, value in given.items():
             _no_numpy(value, "%s[%r]" % (where, name))
-        return Arguments.of((), {name: _ready(torch, value, device) for name, value in given.items()})
+        return Arguments.of(
+            (),
+            {name: _ready(torch, value, device) for name, value in given.items()},
+        )
     if not isinstance(given, tuple):
         raise Refused(
             "inputs",
-            "%s is of type %s, not a tuple of the model's arguments" % (where, type(given).__name__),
+            "%s is of type %s, not a tuple of the model's arguments"
+            % (where, type(given).__name__),
             "Write inputs = (x, y), a dictionary of arguments by name, a function that returns either, or a "
             "list of them for several shapes.",
         )
@@ -301,14 +360,16 @@ def _no_numpy(value: Any, where: str) -> None:
     if type(value).__module__.split(".")[0] == "numpy":
         raise Refused(
             "inputs",
-            "%s is a numpy %s; TorchScript takes tensors and plain numbers" % (where, type(value).__name__),
+            "%s is a numpy %s; TorchScript takes tensors and plain numbers"
+            % (where, type(value).__name__),
             "Convert it: torch.from_numpy(...) or float(...).",
         )
 
 
 def _ready(torch: Any, value: Any, device: Any) -> Any:
-    """``value`` on the device, every tensor that needs grad a leaf: a backward pass frees the graph behind
-    a tensor that is no leaf, and the next pass would fail."""
+    """``value`` on the device, every tensor that needs grad a leaf: a backward pass
+    frees the graph behind a tensor that is no leaf, and the next pass would
+    fail."""
     if isinstance(value, torch.Tensor):
         moved = value if device is None else value.detach().to(device)
         if value.requires_grad and (moved is not value or not value.is_leaf):
@@ -329,7 +390,8 @@ def tensor_text(tensor: Any) -> str:
 
 
 def backward_from_ones(torch: Any, outputs: Sequence[Any]) -> None:
-    """The backward pass from every output that requires grad, each with a gradient of ones."""
+    """The backward pass from every output that requires grad, each with a gradient
+    of ones."""
     roots = [output for output in outputs if output.requires_grad]
     backward(torch, roots, [torch.ones_like(root) for root in roots])
 
@@ -355,4 +417,7 @@ def parameters_of(model: Any) -> list[Any]:
 
 def on_gpu(torch: Any, model: Any, shape: Shape) -> bool:
     """Whether any input or parameter is on a GPU."""
-    return any(tensor.is_cuda for tensor in tensors_in(torch, shape()) + parameters_of(model))
+    return any(
+        tensor.is_cuda
+        for tensor in tensors_in(torch, shape()) + parameters_of(model)
+    )

@@ -1,8 +1,8 @@
-"""The passes: forward, and backward if requested, marked in the log and written to the records; and for
-``--verify`` each once more without fusion, on the same inputs.
+"""The passes: forward, and backward if requested, marked in the log and written to
+the records; and for ``--verify`` each once more without fusion, on the same inputs.
 
-Which outputs of a graph depend on random numbers: those differ from run to run by design, and are held
-against eager ones by statistics.
+Which outputs of a graph depend on random numbers: those differ from run to run by
+design, and are held against eager ones by statistics.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from typing import Any, Callable, Sequence
 from . import OWN_FOLDER, Refused, UserError, folder_of, hint_of
 from .log_and_records import LOG, Records, mark
 from .models import signature
-from .pass_inputs import Shape, arguments_of, backward_from_ones, call, named_of, parameters_of, tensors_in
+from .pass_inputs import (
+    Shape,
+    arguments_of,
+    backward_from_ones,
+    call,
+    named_of,
+    parameters_of,
+    tensors_in,
+)
 from .reference_run import Reference, References, Start, judge
 from .same_draws import RANDOM
 from .same_results import (
@@ -35,12 +43,13 @@ _WRONG_INPUT = re.compile(
     r"Expected a value of type|expected at most|missing value for argument|Unknown keyword argument"
     r"|takes \d+ positional arguments? but|missing \d+ required positional"
 )
-"""Errors of TorchScript (function_schema_inl.h, pybind_utils.h) for arguments that do not fit the schema."""
+"""Errors of TorchScript (function_schema_inl.h, pybind_utils.h) for arguments that
+do not fit the schema."""
 
 
 class Passes:
-    """Runs ``model`` ``runs`` times on each shape, one shape after the other; with a ``verifier`` every pass
-    is compared with an eager one."""
+    """Runs ``model`` ``runs`` times on each shape, one shape after the other; with
+    a ``verifier`` every pass is compared with an eager one."""
 
     def __init__(
         self,
@@ -64,7 +73,8 @@ class Passes:
         self._away: dict[str, str] = {}
 
     def run(self) -> None:
-        """Raises UserError (the model raised) or Refused (unfit inputs, nothing to differentiate)."""
+        """Raises UserError (the model raised) or Refused (unfit inputs, nothing to
+        differentiate)."""
         index = 0
         for number, shape in enumerate(self._shapes):
             for _ in range(self._runs):
@@ -76,26 +86,43 @@ class Passes:
         torch = self._torch
         arguments = arguments_of(shape)
         tensors = tensors_in(torch, arguments)
-        # Without --backward a model runs as in inference unless an input needs grad; parameters always do.
-        wants_grad = self._backward or any(tensor.requires_grad for tensor in tensors)
+        # Without --backward a model runs as in inference unless an input needs
+        # grad; parameters always do.
+        wants_grad = self._backward or any(
+            tensor.requires_grad for tensor in tensors
+        )
         verifier = self._verifier
-        comparison = verifier.start(number, arguments) if verifier is not None else None
+        comparison = (
+            verifier.start(number, arguments) if verifier is not None else None
+        )
         try:
-            outputs, gradients = self._passed(index, number, arguments, tensors, wants_grad)
+            outputs, gradients = self._passed(
+                index, number, arguments, tensors, wants_grad
+            )
         except UserError:
             if comparison is not None:
                 comparison.try_without_fuser(index, wants_grad, self._backward)
             raise
         if comparison is not None:
-            comparison.finish(index, Results(outputs, gradients), wants_grad, self._backward)
+            comparison.finish(
+                index, Results(outputs, gradients), wants_grad, self._backward
+            )
 
     def _passed(
-        self, index: int, number: int, arguments: tuple[Any, ...], tensors: list[Any], wants_grad: bool
+        self,
+        index: int,
+        number: int,
+        arguments: tuple[Any, ...],
+        tensors: list[Any],
+        wants_grad: bool,
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Forward and, if requested, backward: the outputs, and for ``--verify`` the gradients by name."""
+        """Forward and, if requested, backward: the outputs, and for ``--verify``
+        the gradients by name."""
         torch, verifier = self._torch, self._verifier
         with torch.enable_grad() if wants_grad else torch.no_grad():
-            output = self._timed(index, number, "forward", lambda: self._forward(arguments))
+            output = self._timed(
+                index, number, "forward", lambda: self._forward(arguments)
+            )
         outputs = tensors_in(torch, output)
         gradients: dict[str, Any] = {}
         if self._backward:
@@ -106,14 +133,18 @@ class Passes:
                     "Make an input require grad (--input 'float32[8,128]:grad', or requires_grad=True), "
                     "or use a module with parameters.",
                 )
-            self._timed(index, number, "backward", lambda: self._differentiate(outputs))
+            self._timed(
+                index, number, "backward", lambda: self._differentiate(outputs)
+            )
             if verifier is not None:
                 gradients = verifier.gradients(self._model, arguments)
             for tensor in tensors + parameters_of(self._model):
                 tensor.grad = None
         return outputs, gradients
 
-    def _timed(self, index: int, number: int, phase: str, work: Callable[[], Any]) -> Any:
+    def _timed(
+        self, index: int, number: int, phase: str, work: Callable[[], Any]
+    ) -> Any:
         mark("iteration %d/%d %s inputs %d" % (index, self._total, phase, number))
         self._note_redirected(LOG.away())
         with LOG.in_place(), LOG.recorded_when_put_back(self._records.write):
@@ -123,7 +154,8 @@ class Passes:
                 self._torch.cuda.synchronize()
             turned = LOG.away()
         if turned and turned != self._away:
-            # In the pass itself, or nothing was left to put back: something is missing from the log.
+            # In the pass itself, or nothing was left to put back: something is
+            # missing from the log.
             self._away = turned
             self._records.write("redirected", **turned)
         self._records.write(
@@ -141,7 +173,10 @@ class Passes:
         if away and not self._redirection_noted and LOG.descriptor >= 0:
             self._redirection_noted = True
             ways = " and ".join("%s %s" % pair for pair in sorted(away.items()))
-            text = "the program's %s; during the passes both go to the log all the same" % ways
+            text = (
+                "the program's %s; during the passes both go to the log all the same"
+                % ways
+            )
             self._records.note(text)
 
     def _forward(self, arguments: tuple[Any, ...]) -> Any:
@@ -160,13 +195,20 @@ class Passes:
                 given = ", ".join(types)
                 raise Refused(
                     "inputs",
-                    "the inputs do not fit the model: %s\ngiven: (%s)" % (text.split("\n")[0], given),
-                    hint_of(text) or ("The model is declared as %s." % declared if declared else None),
+                    "the inputs do not fit the model: %s\ngiven: (%s)"
+                    % (text.split("\n")[0], given),
+                    hint_of(text)
+                    or (
+                        "The model is declared as %s." % declared
+                        if declared
+                        else None
+                    ),
                 ) from None
             raise UserError("forward") from error
 
     def _in_users_code(self, error: BaseException) -> bool:
-        """Whether it was raised behind a function of the program's: by a call with arguments of its own."""
+        """Whether it was raised behind a function of the program's: by a call with
+        arguments of its own."""
         trace = error.__traceback__
         libraries = (folder_of(self._torch), OWN_FOLDER, "<")
         while trace is not None:
@@ -196,13 +238,16 @@ def _described(torch: Any, value: Any) -> str:
 # -- each pass once more without fusion --------------------------------------------------------------------
 
 _DRAWS = 3
-"""Eager runs with other random numbers, to see how far statistics are apart by themselves."""
+"""Eager runs with other random numbers, to see how far statistics are apart by
+themselves."""
 
 
 class Verifier:
     """Compares every pass of ``scripted`` with the same pass of ``twin``."""
 
-    def __init__(self, torch: Any, scripted: Any, twin: Any, records: Records) -> None:
+    def __init__(
+        self, torch: Any, scripted: Any, twin: Any, records: Records
+    ) -> None:
         self._torch = torch
         self._scripted = scripted
         self._twin = twin
@@ -211,12 +256,19 @@ class Verifier:
         self.references = References(torch, twin)
 
     def start(self, number: int, arguments: tuple[Any, ...]) -> Comparison:
-        """To be called before the fused pass: inputs may be changed in it, random numbers will be drawn."""
+        """To be called before the fused pass: inputs may be changed in it, random
+        numbers will be drawn."""
         torch = self._torch
         self._copy_buffers()
         named = getattr(self._twin, "named_buffers", dict)
-        buffers = {name: buffer.detach().clone() for name, buffer in dict(named()).items()}
-        return Comparison(torch, self, Start(number, copy.deepcopy(arguments), buffers, random_state(torch)))
+        buffers = {
+            name: buffer.detach().clone() for name, buffer in dict(named()).items()
+        }
+        return Comparison(
+            torch,
+            self,
+            Start(number, copy.deepcopy(arguments), buffers, random_state(torch)),
+        )
 
     def differentiate(self, outputs: list[Any]) -> None:
         """The backward pass from every output that requires grad."""
@@ -226,14 +278,19 @@ class Verifier:
         """Gradients by name, those of the arguments first; they are cleared."""
         torch = self._torch
         found: dict[str, Any] = {}
-        for name, tensor in [*_named(torch, self._names(), arguments), *_parameters(model)]:
+        for name, tensor in [
+            *_named(torch, self._names(), arguments),
+            *_parameters(model),
+        ]:
             if tensor.requires_grad and name not in found:
                 found[name] = tensor.grad
                 tensor.grad = None
         return found
 
     def _names(self) -> list[str]:
-        schema = getattr(getattr(self._scripted, "forward", self._scripted), "schema", None)
+        schema = getattr(
+            getattr(self._scripted, "forward", self._scripted), "schema", None
+        )
         if schema is None:
             return []
         # The first argument of a method is the module itself.
@@ -241,9 +298,13 @@ class Verifier:
         return [argument.name for argument in schema.arguments[first:]]
 
     def _copy_buffers(self) -> None:
-        """The twin begins each pass with the buffers (running means ...) of the model under test."""
+        """The twin begins each pass with the buffers (running means ...) of the
+        model under test."""
         torch = self._torch
-        if not (hasattr(self._twin, "named_buffers") and hasattr(self._scripted, "named_buffers")):
+        if not (
+            hasattr(self._twin, "named_buffers")
+            and hasattr(self._scripted, "named_buffers")
+        ):
             return
         own = dict(self._twin.named_buffers())
         with torch.no_grad():
@@ -251,7 +312,9 @@ class Verifier:
                 if name in own and own[name].shape == buffer.shape:
                     own[name].copy_(buffer)
 
-    def eager(self, arguments: tuple[Any, ...], wants_grad: bool, backward: bool) -> Results:
+    def eager(
+        self, arguments: tuple[Any, ...], wants_grad: bool, backward: bool
+    ) -> Results:
         """One eager pass."""
         try:
             return self.unfused_pass(self._twin, arguments, wants_grad, backward)
@@ -266,19 +329,26 @@ class Verifier:
         backward: bool,
         starts: Sequence[Any] | None = None,
     ) -> Results:
-        """A pass of the twin or of a copy of it; ``starts`` as for ``differentiate``."""
+        """A pass of the twin or of a copy of it; ``starts`` as for
+        ``differentiate``."""
         torch = self._torch
         with unfused(torch), torch.enable_grad() if wants_grad else torch.no_grad():
             outputs = tensors_in(torch, call(model, arguments))
             if backward:
                 differentiate(torch, outputs, starts)
-        return Results(outputs, self.gradients(model, arguments) if backward else {})
+        return Results(
+            outputs, self.gradients(model, arguments) if backward else {}
+        )
 
     def coarsest(self, arguments: tuple[Any, ...]) -> float:
         """The tolerance of the least exact type among inputs and parameters."""
         torch = self._torch
-        tensors = tensors_in(torch, arguments) + [parameter for _, parameter in _parameters(self._scripted)]
-        return max([relative(torch, tensor.dtype) for tensor in tensors], default=0.0)
+        tensors = tensors_in(torch, arguments) + [
+            parameter for _, parameter in _parameters(self._scripted)
+        ]
+        return max(
+            [relative(torch, tensor.dtype) for tensor in tensors], default=0.0
+        )
 
     def random_ops(self, drew: bool) -> list[str]:
         """The random operators, if random numbers were drawn at all."""
@@ -286,10 +356,16 @@ class Verifier:
 
     def is_random(self, drew: bool, output: int | None) -> bool:
         """Whether an output (None: a gradient) may depend on random numbers."""
-        hangs = self._flow.outputs if self._flow is not None and self._flow.ops else None
+        hangs = (
+            self._flow.outputs
+            if self._flow is not None and self._flow.ops
+            else None
+        )
         if not drew or hangs is None:
             return drew
-        return any(hangs) if output is None else hangs[output : output + 1] != [False]
+        return (
+            any(hangs) if output is None else hangs[output : output + 1] != [False]
+        )
 
     def write(self, record: str = "verify", **fields: Any) -> None:
         self._records.write(record, **fields)
@@ -305,9 +381,13 @@ class Results:
     def named(self) -> list[tuple[str, str, int | None, Any]]:
         """(phase, what, number of the output, tensor)"""
         rows: list[tuple[str, str, int | None, Any]] = [
-            ("forward", "output %d" % i, i, output) for i, output in enumerate(self.outputs)
+            ("forward", "output %d" % i, i, output)
+            for i, output in enumerate(self.outputs)
         ]
-        rows += [("backward", "grad " + name, None, gradient) for name, gradient in self.gradients.items()]
+        rows += [
+            ("backward", "grad " + name, None, gradient)
+            for name, gradient in self.gradients.items()
+        ]
         return rows
 
 
@@ -319,7 +399,9 @@ class Comparison:
         self._verifier = verifier
         self._start = start
 
-    def finish(self, index: int, fused: Results, wants_grad: bool, backward: bool) -> None:
+    def finish(
+        self, index: int, fused: Results, wants_grad: bool, backward: bool
+    ) -> None:
         """Run the eager twin from the same state, compare, and write the record."""
         torch, verifier, start = self._torch, self._verifier, self._start
         after = random_state(torch)
@@ -331,21 +413,32 @@ class Comparison:
         drew = not same_state(torch, start.state, random_state(torch))
         seconds = time.perf_counter() - began
         with torch.no_grad():
-            rows = self._rows(fused, eager, tolerance, drew, seconds, wants_grad, backward)
+            rows = self._rows(
+                fused, eager, tolerance, drew, seconds, wants_grad, backward
+            )
         set_random_state(torch, after)
         ops = verifier.random_ops(drew)
-        verifier.write(iteration=index, inputs=start.number, random=ops, results=rows)
+        verifier.write(
+            iteration=index, inputs=start.number, random=ops, results=rows
+        )
 
-    def try_without_fuser(self, index: int, wants_grad: bool, backward: bool) -> None:
-        """After an error of the fused pass: record whether the eager pass ends without one. A device that an
-        illegal access left unusable fails here too, so only a pass that succeeds proves something."""
+    def try_without_fuser(
+        self, index: int, wants_grad: bool, backward: bool
+    ) -> None:
+        """After an error of the fused pass: record whether the eager pass ends
+        without one. A device that an illegal access left unusable fails here too,
+        so only a pass that succeeds proves something."""
         try:
             set_random_state(self._torch, self._start.state)
-            self._verifier.eager(copy.deepcopy(self._start.arguments), wants_grad, backward)
+            self._verifier.eager(
+                copy.deepcopy(self._start.arguments), wants_grad, backward
+            )
             passed = True
         except Exception:
             passed = False
-        self._verifier.write("eager_pass", iteration=index, inputs=self._start.number, passed=passed)
+        self._verifier.write(
+            "eager_pass", iteration=index, inputs=self._start.number, passed=passed
+        )
 
     def _rows(
         self,
@@ -364,26 +457,43 @@ class Comparison:
         starts: list[Any] = []
 
         def wider_pass(model: Any, arguments: tuple[Any, ...]) -> dict[str, Any]:
-            results = verifier.unfused_pass(model, arguments, wants_grad, backward, starts)
+            results = verifier.unfused_pass(
+                model, arguments, wants_grad, backward, starts
+            )
             return {what: tensor for _, what, _, tensor in results.named()}
 
-        def again(what: str, tensor: Any, other: Any, row: dict[str, Any], largest: float) -> dict[str, Any]:
+        def again(
+            what: str, tensor: Any, other: Any, row: dict[str, Any], largest: float
+        ) -> dict[str, Any]:
             if not verifier.is_random(drew, outputs[what]):
                 if tensor.shape != other.shape:
                     return row
                 if not references:
-                    starts.extend(cotangents(torch, eager.outputs) if backward else ())
-                    references.append(verifier.references.of(self._start, wider_pass, seconds))
-                return judge(torch, row, what, (tensor, other), references[0], largest)
+                    starts.extend(
+                        cotangents(torch, eager.outputs) if backward else ()
+                    )
+                    references.append(
+                        verifier.references.of(self._start, wider_pass, seconds)
+                    )
+                return judge(
+                    torch, row, what, (tensor, other), references[0], largest
+                )
             row = compare_statistics(torch, tensor, other)
             if row["same"]:
                 return row
             if not draws:
                 draws.extend(self._draw(wants_grad, backward))
-            seen = [statistics(torch, draw[what]) for draw in draws if draw.get(what) is not None]
+            seen = [
+                statistics(torch, draw[what])
+                for draw in draws
+                if draw.get(what) is not None
+            ]
             return compare_statistics(torch, tensor, other, seen)
 
-        ours, theirs = ([(p, what, tensor) for p, what, _, tensor in of.named()] for of in (fused, eager))
+        ours, theirs = (
+            [(p, what, tensor) for p, what, _, tensor in of.named()]
+            for of in (fused, eager)
+        )
         return compare_rows(torch, ours, theirs, tolerance, again)
 
     def _draw(self, wants_grad: bool, backward: bool) -> list[dict[str, Any]]:
@@ -403,29 +513,38 @@ def _parameters(model: Any) -> list[tuple[str, Any]]:
     return list(named()) if callable(named) else []
 
 
-def _named(torch: Any, names: list[str], arguments: tuple[Any, ...]) -> list[tuple[str, Any]]:
+def _named(
+    torch: Any, names: list[str], arguments: tuple[Any, ...]
+) -> list[tuple[str, Any]]:
     found = []
-    given = [(names[i] if i < len(names) else "input %d" % i, value) for i, value in enumerate(arguments)]
+    given = [
+        (names[i] if i < len(names) else "input %d" % i, value)
+        for i, value in enumerate(arguments)
+    ]
     for name, value in given + list(named_of(arguments).items()):
         tensors = tensors_in(torch, value)
         single = isinstance(value, torch.Tensor)
-        found += [(name if single else "%s[%d]" % (name, k), tensor) for k, tensor in enumerate(tensors)]
+        found += [
+            (name if single else "%s[%d]" % (name, k), tensor)
+            for k, tensor in enumerate(tensors)
+        ]
     return found
 
 
 class RandomFlow:
     """Which values of a TorchScript graph depend on random operators.
 
-    ``ops``: their names, in order of the graph, each once. ``outputs``: for each tensor or other value that
-    the graph returns whether it depends on one; None where the graph returns a list or a dictionary, whose
-    elements it does not name.
+    ``ops``: their names, in order of the graph, each once. ``outputs``: for each
+    tensor or other value that the graph returns whether it depends on one; None
+    where the graph returns a list or a dictionary, whose elements it does not name.
     """
 
     def __init__(self, graph: Any) -> None:
         self.ops: list[str] = []
         self._tainted: set[str] = set()
         before = -1
-        # In-place operators taint values that were made before them: repeat until nothing new is found.
+        # In-place operators taint values that were made before them: repeat until
+        # nothing new is found.
         while before != len(self._tainted):
             before = len(self._tainted)
             self._block(graph)
@@ -444,7 +563,9 @@ class RandomFlow:
                 if self._block(inner):
                     own = True
             inputs = list(node.inputs())
-            if not own and not any(value.debugName() in self._tainted for value in inputs):
+            if not own and not any(
+                value.debugName() in self._tainted for value in inputs
+            ):
                 continue
             found = True
             self._tainted.update(value.debugName() for value in node.outputs())
@@ -454,23 +575,35 @@ class RandomFlow:
 
     def _outputs(self, graph: Any) -> list[bool] | None:
         values = list(graph.outputs())
-        while len(values) == 1 and values[0].node().kind() == "prim::TupleConstruct":
+        while (
+            len(values) == 1 and values[0].node().kind() == "prim::TupleConstruct"
+        ):
             values = list(values[0].node().inputs())
-        if any(value.type().kind() in ("ListType", "DictType", "TupleType") for value in values):
+        if any(
+            value.type().kind() in ("ListType", "DictType", "TupleType")
+            for value in values
+        ):
             return None
-        return [value.debugName() in self._tainted for value in values if _is_tensor(value)]
+        return [
+            value.debugName() in self._tainted
+            for value in values
+            if _is_tensor(value)
+        ]
 
 
 def _is_tensor(value: Any) -> bool:
     kind = str(value.type().kind())
-    return kind == "TensorType" or (kind == "OptionalType" and "Tensor" in str(value.type()))
+    return kind == "TensorType" or (
+        kind == "OptionalType" and "Tensor" in str(value.type())
+    )
 
 
 def random_flow(torch: Any, scripted: Any) -> RandomFlow | None:
     """Of a scripted model; None if this torch cannot show its graph."""
     try:
         graph = scripted.inlined_graph.copy()
-        # Branches that constant arguments decide go: dropout(inplace=False) holds an in-place one.
+        # Branches that constant arguments decide go: dropout(inplace=False) holds
+        # an in-place one.
         torch._C._jit_pass_constant_propagation(graph)
         return RandomFlow(graph)
     except (AttributeError, RuntimeError):

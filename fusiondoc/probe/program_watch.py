@@ -1,9 +1,11 @@
-"""Watches a program that runs as it is: its use of TorchScript and torch.compile, and its steps.
+"""Watches a program that runs as it is: its use of TorchScript and torch.compile,
+and its steps.
 
-Each model that it scripts, traces or loads is recorded with its name and line; and the counts of
-torch.compile, for programs without such models. A step is a call of the optimiser's ``step``, or of a
-function that the user names; it lasts from the end of a call to the end of the next, as a training loop sees
-it: with data loading."""
+Each model that it scripts, traces or loads is recorded with its name and line; and
+the counts of torch.compile, for programs without such models. A step is a call of
+the optimiser's ``step``, or of a function that the user names; it lasts from the
+end of a call to the end of the next, as a training loop sees it: with data
+loading."""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ _MAKERS = {
     "freeze": "frozen",
     "optimize_for_inference": "frozen",
 }
-"""Function of torch.jit (all there from 1.10 to 2.13) -> how a model that it makes is described."""
+"""Function of torch.jit (all there from 1.10 to 2.13) -> how a model that it makes
+is described."""
 
 _MOST_MODELS = 64
 _WALK_SECONDS = 5.0
@@ -38,7 +41,8 @@ _WALK_SECONDS = 5.0
 
 
 class ProgramWatch:
-    """One for a process; ``start`` before the program is imported, ``finish`` at its end."""
+    """One for a process; ``start`` before the program is imported, ``finish`` at
+    its end."""
 
     def __init__(self, torch: Any, records: Records) -> None:
         self._torch = torch
@@ -51,7 +55,8 @@ class ProgramWatch:
         self._torchs = folder_of(torch)
 
     def start(self) -> None:
-        """Replace the functions that make TorchScript by ones that note each model as well."""
+        """Replace the functions that make TorchScript by ones that note each model
+        as well."""
         jit = self._torch.jit
         for name, how in _MAKERS.items():
             original = getattr(jit, name, None)
@@ -64,8 +69,9 @@ class ProgramWatch:
         self._replaced.take_back()
 
     def finish(self, block: bool = False) -> None:
-        """Write a record for each model, and one of torch.compile's counts. For a ``block`` without a model
-        nothing is written: models that were scripted before it are not known."""
+        """Write a record for each model, and one of torch.compile's counts. For a
+        ``block`` without a model nothing is written: models that were scripted
+        before it are not known."""
         if block and not self._models:
             return
         for model in self._models:
@@ -82,7 +88,8 @@ class ProgramWatch:
             self._records.write("ran_instead", **instead)
 
     def forget(self) -> None:
-        """In a fork: forget the models of the parent process, which records them itself."""
+        """In a fork: forget the models of the parent process, which records them
+        itself."""
         self._models = []
 
     def _noting(self, original: Callable[..., Any], how: str) -> Callable[..., Any]:
@@ -101,14 +108,20 @@ class ProgramWatch:
                 self._inside -= 1
             if not self._inside:
                 with contextlib.suppress(Exception):
-                    self._note(result, how, args[0] if args else next(iter(kwargs.values()), None))
+                    self._note(
+                        result,
+                        how,
+                        args[0] if args else next(iter(kwargs.values()), None),
+                    )
             return result
 
         return made
 
     def _note(self, made: Any, how: str, given: Any) -> None:
         jit = self._torch.jit
-        if made is given or not isinstance(made, (jit.ScriptModule, jit.ScriptFunction)):
+        if made is given or not isinstance(
+            made, (jit.ScriptModule, jit.ScriptFunction)
+        ):
             return
         at = self._caller()
         if at is None:
@@ -133,15 +146,21 @@ class ProgramWatch:
         self._walk(unique, made)
 
     def _walk(self, name: str, made: Any) -> None:
-        """Lines and layers of its operators, now: nothing keeps it alive until the end."""
+        """Lines and layers of its operators, now: nothing keeps it alive until the
+        end."""
         if self._walked < _WALK_SECONDS:
             began = time.perf_counter()
             with contextlib.suppress(Exception):
-                self._records.write("source_map", model=name, **source_map(self._torch, made, always=True))
+                self._records.write(
+                    "source_map",
+                    model=name,
+                    **source_map(self._torch, made, always=True),
+                )
             self._walked += time.perf_counter() - began
 
     def _caller(self) -> str | None:
-        """``file:line`` of the call into torch.jit; None where torch itself made it."""
+        """``file:line`` of the call into torch.jit; None where torch itself made
+        it."""
         frame: Any = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
             frame = frame.f_back
@@ -171,21 +190,29 @@ class _Model:
             self._kept.append(lambda: made)
 
     def is_same(self, kind: Any, given: Any) -> bool:
-        """Whether it has this type, or ``given`` is one of its forms, from which another is made."""
-        return kind in self._kinds or any(form() is given for form in self._kept if given is not None)
+        """Whether it has this type, or ``given`` is one of its forms, from which
+        another is made."""
+        return kind in self._kinds or any(
+            form() is given for form in self._kept if given is not None
+        )
 
     def planned(self) -> bool | None:
         """Whether it has an execution plan; None where it is gone."""
-        alive = [made for made in (kept() for kept in self._kept) if made is not None]
+        alive = [
+            made for made in (kept() for kept in self._kept) if made is not None
+        ]
         if not alive:
             return None
         return any(map(_has_plan, alive))
 
 
 def _has_plan(made: Any) -> bool:
-    """The profiling executor has a debug state once it has optimised (``getDebugState`` of
-    torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, 1.12 to 2.13, throws before)."""
-    called = made if hasattr(made, "get_debug_state") else getattr(made, "forward", None)
+    """The profiling executor has a debug state once it has optimised
+    (``getDebugState`` of torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp,
+    1.12 to 2.13, throws before)."""
+    called = (
+        made if hasattr(made, "get_debug_state") else getattr(made, "forward", None)
+    )
     try:
         return called.get_debug_state() is not None  # type: ignore[union-attr]
     except Exception:
@@ -207,7 +234,9 @@ def _name_of(made: Any, given: Any, how: str) -> str:
         name = getattr(given, "name", given)
         return os.path.basename(name) if isinstance(name, str) else "loaded"
     name = getattr(made, "original_name", None) or getattr(given, "__name__", None)
-    return str(name or getattr(made, "name", None) or type(given).__name__).replace("<lambda>", "lambda")
+    return str(name or getattr(made, "name", None) or type(given).__name__).replace(
+        "<lambda>", "lambda"
+    )
 
 
 def _numbered(name: str) -> Any:
@@ -231,7 +260,8 @@ def _compiled() -> dict[str, Any]:
 
 
 ANNOTATION = "fusiondoc script step"
-"""Name of a call of the named function in a trace; a step of an optimiser has torch's own name there."""
+"""Name of a call of the named function in a trace; a step of an optimiser has
+torch's own name there."""
 
 _MOST_KEPT = 5_000
 """Intervals that are recorded, the last ones."""
@@ -239,14 +269,17 @@ _DECORATOR = "__fusiondoc_step__"
 
 
 class ScriptSteps:
-    """Counts steps and, with ``timed``, takes their times; ``start`` before the program is imported.
+    """Counts steps and, with ``timed``, takes their times; ``start`` before the
+    program is imported.
 
     Args:
         function: ``NAME`` or ``Class.NAME`` in the program's own file, or ``package.module:NAME``; None
             counts steps of optimisers.
     """
 
-    def __init__(self, torch: Any, records: Records, function: str | None, timed: bool) -> None:
+    def __init__(
+        self, torch: Any, records: Records, function: str | None, timed: bool
+    ) -> None:
         self._torch = torch
         self._records = records
         self._function = function
@@ -266,7 +299,9 @@ class ScriptSteps:
             return
         module, colon, name = self._function.rpartition(":")
         if colon:
-            finder = AfterImport({module: lambda loaded: self._replace(loaded, name)})
+            finder = AfterImport(
+                {module: lambda loaded: self._replace(loaded, name)}
+            )
             if module in sys.modules:
                 self._replace(sys.modules[module], name)
             sys.meta_path.insert(0, finder)
@@ -293,9 +328,9 @@ class ScriptSteps:
         self._counts.clear()
 
     def look_in(self, main: Any) -> None:
-        """In a process that is spawned: its main module has been imported, and not by ``change``. Its
-        functions look each other up where it ran, of which ``main`` is a copy (multiprocessing/spawn.py,
-        ``_fixup_main_from_path``)."""
+        """In a process that is spawned: its main module has been imported, and not
+        by ``change``. Its functions look each other up where it ran, of which
+        ``main`` is a copy (multiprocessing/spawn.py, ``_fixup_main_from_path``)."""
         with contextlib.suppress(Exception):
             if self._function is None or ":" in self._function:
                 return
@@ -306,11 +341,16 @@ class ScriptSteps:
                     ran[self._function] = vars(main)[self._function]
 
     def finish(self) -> None:
-        """Write the count and times of the steps: of several optimisers that with the most steps."""
+        """Write the count and times of the steps: of several optimisers that with
+        the most steps."""
         if self._records.process is not None and not self._counts:
             return
         most = max(self._counts, key=lambda key: self._counts[key], default=None)
-        ms = self._intervals(self._marks.get(most, ())) if self._timed and most is not None else []
+        ms = (
+            self._intervals(self._marks.get(most, ()))
+            if self._timed and most is not None
+            else []
+        )
         why = self._why_not
         if self._function is not None and not self._found:
             why = "there is no function %s in the program" % self._function
@@ -330,7 +370,9 @@ class ScriptSteps:
         if not self._events:
             return [(end - start) * 1e3 for start, end in zip(marks, marks[1:])]
         self._torch.cuda.synchronize()
-        return [float(start.elapsed_time(end)) for start, end in zip(marks, marks[1:])]
+        return [
+            float(start.elapsed_time(end)) for start, end in zip(marks, marks[1:])
+        ]
 
     def _mark(self, key: Any, name: str) -> None:
         self._counts[key] = self._counts.get(key, 0) + 1
@@ -383,15 +425,22 @@ class ScriptSteps:
 
     def _replace(self, module: Any, name: str) -> None:
         owner, _, last = name.rpartition(".")
-        holder = functools.reduce(getattr, owner.split("."), module) if owner else module
+        holder = (
+            functools.reduce(getattr, owner.split("."), module) if owner else module
+        )
         setattr(holder, last, self._stepping(getattr(holder, last)))
         self._found = True
 
     def _stepping(self, function: Any) -> Any:
         """The function with its calls counted."""
         jit = self._torch.jit
-        if isinstance(function, (jit.ScriptFunction, jit.ScriptModule)) or not callable(function):
-            self._why_not = "%s is TorchScript: name the Python function that calls it" % self._function
+        if isinstance(
+            function, (jit.ScriptFunction, jit.ScriptModule)
+        ) or not callable(function):
+            self._why_not = (
+                "%s is TorchScript: name the Python function that calls it"
+                % self._function
+            )
             return function
         record = self._torch.profiler.record_function
 
@@ -412,15 +461,21 @@ class ScriptSteps:
 
 
 def _definition(body: list[ast.stmt], names: list[str]) -> Any:
-    """The definition of ``A.b`` in these statements, also inside if, try and with; the last of several."""
+    """The definition of ``A.b`` in these statements, also inside if, try and with;
+    the last of several."""
     found = None
     for node in body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == names[0]:
+        if (
+            isinstance(node, (ast.FunctionDef, ast.ClassDef))
+            and node.name == names[0]
+        ):
             if len(names) > 1:
                 found = _definition(node.body, names[1:]) or found
             elif isinstance(node, ast.FunctionDef):
                 found = node
-        elif not isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+        elif not isinstance(
+            node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)
+        ):
             for field in ("body", "orelse", "finalbody"):
                 found = _definition(getattr(node, field, []), names) or found
     return found

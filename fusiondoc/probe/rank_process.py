@@ -1,8 +1,9 @@
-"""The process that torch's launcher starts for each rank: ``rank_process.py SPEC.json CAPTURE``.
+"""The process that torch's launcher starts for each rank: ``rank_process.py
+SPEC.json CAPTURE``.
 
-It runs the probe in a child process, whose stdout and stderr are one log, and keeps facts that the launcher
-does not report: how this rank ended, and whether by itself. So each rank has a capture of its own, in
-``CAPTURE/ranks/RANK``.
+It runs the probe in a child process, whose stdout and stderr are one log, and keeps
+facts that the launcher does not report: how this rank ended, and whether by itself.
+So each rank has a capture of its own, in ``CAPTURE/ranks/RANK``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def _number(name: str) -> int:
 
 
 def _make_room(folder: str, restarts: int) -> None:
-    """An attempt before this one is kept beside it, out of the way of the report."""
+    """An attempt before this one is kept beside it, out of the way of the
+    report."""
     if os.path.isdir(folder):
         shutil.rmtree("%s.attempt-%d" % (folder, restarts - 1), ignore_errors=True)
         os.rename(folder, "%s.attempt-%d" % (folder, restarts - 1))
@@ -40,11 +42,14 @@ def _add(path: str, record: dict[str, Any]) -> None:
 
 
 def main(spec: str, capture: str) -> int:
-    """Run the rank. Returns the exit status of its program; 128 plus the number of a signal that ended it."""
+    """Run the rank. Returns the exit status of its program; 128 plus the number of
+    a signal that ended it."""
     restarts = _number("TORCHELASTIC_RESTART_COUNT")
     folder = os.path.join(capture, "ranks", str(_number("RANK")))
     _make_room(folder, restarts)
-    shutil.copyfile(os.path.join(capture, "request.json"), os.path.join(folder, "request.json"))
+    shutil.copyfile(
+        os.path.join(capture, "request.json"), os.path.join(folder, "request.json")
+    )
     records = os.path.join(folder, "records.jsonl")
     rank_record = {
         "record": "rank",
@@ -55,7 +60,9 @@ def main(spec: str, capture: str) -> int:
         "restarts": restarts,
     }
     _add(records, rank_record)
-    log = os.open(os.path.join(folder, "log"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    log = os.open(
+        os.path.join(folder, "log"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644
+    )
     received: list[int] = []
 
     def pass_on(number: int, frame: Any) -> None:
@@ -81,7 +88,14 @@ def main(spec: str, capture: str) -> int:
     status = int(child.wait())
     ended = time.time()
     names = [signal.Signals(number).name for number in received]
-    _add(records, {"record": "rank", "asked": names[-1] if names else None, "ended_at": ended})
+    _add(
+        records,
+        {
+            "record": "rank",
+            "asked": names[-1] if names else None,
+            "ended_at": ended,
+        },
+    )
     result = {
         "exit_status": status if status >= 0 else None,
         "signal": signal.Signals(-status).name if status < 0 else None,

@@ -1,12 +1,15 @@
-"""Whether results that differ from eager do so by more than roundings: the eager pass once more in float64.
+"""Whether results that differ from eager do so by more than roundings: the eager
+pass once more in float64.
 
-The method is that of ``torch._dynamo.utils.same`` with its ``fp64_ref``: fused results are wrong if they are
-farther from the float64 results than eager's own are, by a clear factor. Model and floating-point inputs are
-copied to float64; a dispatch mode widens casts, tensors that the program makes, and tensors that it holds
-itself, so that ``x.half()`` inside rounds nothing. Autocast leaves float64 alone (``is_eligible`` in
-aten/src/ATen/autocast_mode.h).
+The method is that of ``torch._dynamo.utils.same`` with its ``fp64_ref``: fused
+results are wrong if they are farther from the float64 results than eager's own are,
+by a clear factor. Model and floating-point inputs are copied to float64; a dispatch
+mode widens casts, tensors that the program makes, and tensors that it holds itself,
+so that ``x.half()`` inside rounds nothing. Autocast leaves float64 alone
+(``is_eligible`` in aten/src/ATen/autocast_mode.h).
 
-The mode also finds the least precise type that the eager run computes in, which no result need show.
+The mode also finds the least precise type that the eager run computes in, which no
+result need show.
 """
 
 from __future__ import annotations
@@ -33,15 +36,18 @@ from .same_results import (
 )
 
 FACTOR = 3.0
-"""How much farther than eager from the reference fused results may be: dynamo has 2 for float32 and 3 for
-float16, of the root mean square. The largest difference, which shows a single wrong element, spreads more."""
+"""How much farther than eager from the reference fused results may be: dynamo has 2
+for float32 and 3 for float16, of the root mean square. The largest difference,
+which shows a single wrong element, spreads more."""
 FACTOR_OF_FEW = 10.0
 FEW = 10
-"""Results of so few elements are near the reference by chance (10 in dynamo too)."""
+"""Results of so few elements are near the reference by chance (10 in dynamo
+too)."""
 
 _EVIDENT = 0.1
-"""If eager is off by no more than this share of the tolerance of the result's own type, then no narrower type
-had a part in it. For few elements that may be chance."""
+"""If eager is off by no more than this share of the tolerance of the result's own
+type, then no narrower type had a part in it. For few elements that may be
+chance."""
 
 _MOST_BYTES = 4 << 30
 """Of parameters, buffers and inputs in float64."""
@@ -58,10 +64,15 @@ Run = Callable[[Any, "tuple[Any, ...]"], "dict[str, Any]"]
 
 
 class Start:
-    """The state at the start of a pass: arguments and buffers of its own, and the random state."""
+    """The state at the start of a pass: arguments and buffers of its own, and the
+    random state."""
 
     def __init__(
-        self, number: int, arguments: tuple[Any, ...], buffers: dict[str, Any], state: list[Any]
+        self,
+        number: int,
+        arguments: tuple[Any, ...],
+        buffers: dict[str, Any],
+        state: list[Any],
     ) -> None:
         self.number = number
         self.arguments = arguments
@@ -70,10 +81,12 @@ class Start:
 
 
 class Reference:
-    """Results of a run in a wider type, by name; ``problem`` says why there are none, or none in float64.
+    """Results of a run in a wider type, by name; ``problem`` says why there are
+    none, or none in float64.
 
-    ``dtype`` is the type of the run, ``computed_in`` the least precise type that eager computes in (None
-    where torch cannot watch it), and ``narrowest`` that of the wider run itself."""
+    ``dtype`` is the type of the run, ``computed_in`` the least precise type that
+    eager computes in (None where torch cannot watch it), and ``narrowest`` that of
+    the wider run itself."""
 
     def __init__(
         self,
@@ -111,7 +124,9 @@ class References:
         try:
             problem = self._failed.get(number) or self._too_much(start, seconds)
             if problem:
-                return Reference(least_precise(torch, self._types.get(number, ())), problem)
+                return Reference(
+                    least_precise(torch, self._types.get(number, ())), problem
+                )
             made = self._made(start, run)
             if made.problem and not made.dtype:
                 self._failed[number] = made.problem
@@ -125,18 +140,22 @@ class References:
         tensors += tensors_in(self._torch, start.arguments)
         size = 8 * sum(tensor.numel() for tensor in tensors)
         if size > min(_MOST_BYTES, self._free(tensors) // 3):
-            return "the model takes %.1f GB in float64, too much for the memory or for this check" % (
-                size / 1e9
+            return (
+                "the model takes %.1f GB in float64, too much for the memory or for this check"
+                % (size / 1e9)
             )
         if seconds * _SLOWER > self._left:
             return "such runs would take more than %d s" % _MOST_SECONDS
         return None
 
     def _free(self, tensors: Sequence[Any]) -> int:
-        """Free bytes of the device that the model is on; of the CPU from /proc/meminfo (Linux)."""
+        """Free bytes of the device that the model is on; of the CPU from
+        /proc/meminfo (Linux)."""
         if any(tensor.is_cuda for tensor in tensors):
             return int(self._torch.cuda.mem_get_info()[0])
-        with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/meminfo", "rb") as file:
+        with contextlib.suppress(OSError, ValueError, IndexError), open(
+            "/proc/meminfo", "rb"
+        ) as file:
             for line in file:
                 if line.startswith(b"MemAvailable:"):
                     return int(line.split()[1]) << 10
@@ -159,18 +178,30 @@ class References:
                 set_random_state(torch, start.state)
                 model = self._copied(start)
                 if hasattr(model, "_apply"):
-                    model._apply(lambda tensor, wide=wide: widened(torch, tensor, wide))
+                    model._apply(
+                        lambda tensor, wide=wide: widened(torch, tensor, wide)
+                    )
                 arguments = _wide_copies(torch, start.arguments, wide, {})
                 with watching(torch, seen, wide):
                     results = run(model, arguments)
             except Exception as error:
-                reason = reason or "it does not run in %s: %s" % (name, _described(error))
+                reason = reason or "it does not run in %s: %s" % (
+                    name,
+                    _described(error),
+                )
                 continue
-            return Reference(computed_in, reason or None, name, results, least_precise(torch, seen))
+            return Reference(
+                computed_in,
+                reason or None,
+                name,
+                results,
+                least_precise(torch, seen),
+            )
         return Reference(computed_in, reason)
 
     def _computed_in(self, start: Start, run: Run) -> set[str]:
-        """Types that the eager pass computes in; none where it cannot be watched."""
+        """Types that the eager pass computes in; none where it cannot be
+        watched."""
         seen: set[str] = set()
         try:
             set_random_state(self._torch, start.state)
@@ -181,7 +212,8 @@ class References:
         return seen
 
     def _copied(self, start: Start) -> Any:
-        """The twin, which the passes after this one need, as it was when the pass began."""
+        """The twin, which the passes after this one need, as it was when the pass
+        began."""
         model = eager_twin(self._torch, self._twin)
         if start.buffers:
             with self._torch.no_grad():
@@ -205,12 +237,16 @@ def least_precise(torch: Any, names: Iterable[str]) -> str | None:
 
 
 def _wider(torch: Any, dtype: Any, wide: Any) -> Any:
-    """The type that ``dtype`` is widened to; None if it is no narrower, or of whole numbers."""
+    """The type that ``dtype`` is widened to; None if it is no narrower, or of whole
+    numbers."""
     if dtype.is_complex:
         wide = torch.complex128 if wide == torch.float64 else torch.complex64
     elif not dtype.is_floating_point:
         return None
-    narrower = torch.empty(0, dtype=dtype).element_size() < torch.empty(0, dtype=wide).element_size()
+    narrower = (
+        torch.empty(0, dtype=dtype).element_size()
+        < torch.empty(0, dtype=wide).element_size()
+    )
     return wide if narrower else None
 
 
@@ -221,21 +257,36 @@ def widened(torch: Any, tensor: Any, wide: Any) -> Any:
 
 
 def _wide_copies(torch: Any, value: Any, wide: Any, made: dict[int, Any]) -> Any:
-    """Arguments of their own for the wider run; one tensor that is given twice stays one."""
+    """Arguments of their own for the wider run; one tensor that is given twice
+    stays one."""
     if isinstance(value, torch.Tensor):
         if id(value) not in made:
             copied = widened(torch, value.detach().clone(), wide)
             made[id(value)] = copied.requires_grad_(value.requires_grad)
         return made[id(value)]
     if isinstance(value, Arguments):
-        named = {name: _wide_copies(torch, inner, wide, made) for name, inner in named_of(value).items()}
-        return Arguments.of((_wide_copies(torch, inner, wide, made) for inner in value), named)
+        named = {
+            name: _wide_copies(torch, inner, wide, made)
+            for name, inner in named_of(value).items()
+        }
+        return Arguments.of(
+            (_wide_copies(torch, inner, wide, made) for inner in value), named
+        )
     if isinstance(value, (list, tuple)):
         copies = [_wide_copies(torch, inner, wide, made) for inner in value]
-        return type(value)(*copies) if hasattr(value, "_fields") else type(value)(copies)
+        return (
+            type(value)(*copies)
+            if hasattr(value, "_fields")
+            else type(value)(copies)
+        )
     if isinstance(value, dict):
         held = copy.copy(value)
-        held.update({key: _wide_copies(torch, inner, wide, made) for key, inner in value.items()})
+        held.update(
+            {
+                key: _wide_copies(torch, inner, wide, made)
+                for key, inner in value.items()
+            }
+        )
         return held
     return copy.deepcopy(value)
 
@@ -243,7 +294,8 @@ def _wide_copies(torch: Any, value: Any, wide: Any, made: dict[int, Any]) -> Any
 class _Widening:
     """Widens the arguments and results of operators to ``wide``.
 
-    Operators that write to an argument or return a view of it get it unchanged: they need that tensor.
+    Operators that write to an argument or return a view of it get it unchanged:
+    they need that tensor.
     """
 
     def __init__(self, torch: Any, wide: Any) -> None:
@@ -259,21 +311,28 @@ class _Widening:
         if reads_bits:
             return args, kwargs
         change = self._value if functional else self._dtype
-        return tuple(map(change, args)), {name: change(value) for name, value in kwargs.items()}
+        return tuple(map(change, args)), {
+            name: change(value) for name, value in kwargs.items()
+        }
 
     def result(self, func: Any, result: Any) -> Any:
-        """The result, widened where the operator makes it: ``torch.zeros()`` and the like."""
+        """The result, widened where the operator makes it: ``torch.zeros()`` and
+        the like."""
         functional, _ = self._kind_of(func)
         if functional and isinstance(result, self._torch.Tensor):
             return widened(self._torch, result, self._wide)
         return result
 
     def _kind_of(self, func: Any) -> tuple[bool, bool]:
-        """Whether it writes to no argument and returns no view, and whether it reads bits as another type."""
+        """Whether it writes to no argument and returns no view, and whether it
+        reads bits as another type."""
         if func not in self._kinds:
             # torch 1.12 shows aliases in the schema's text only: "Tensor(a!) self".
             schema = str(func._schema)
-            self._kinds[func] = _ALIAS.search(schema) is None, schema.startswith("aten::view.dtype")
+            self._kinds[func] = (
+                _ALIAS.search(schema) is None,
+                schema.startswith("aten::view.dtype"),
+            )
         return self._kinds[func]
 
     def _dtype(self, value: Any) -> Any:
@@ -290,9 +349,9 @@ class _Widening:
 
 
 def watching(torch: Any, seen: set[str], wide: Any) -> ContextManager[Any]:
-    """A context in which ``seen`` collects the floating-point types of operators' results; with ``wide``,
-    arguments, ``dtype=`` and results of operators are widened. Without dispatch modes (before torch 1.12) the
-    context does nothing."""
+    """A context in which ``seen`` collects the floating-point types of operators'
+    results; with ``wide``, arguments, ``dtype=`` and results of operators are
+    widened. Without dispatch modes (before torch 1.12) the context does nothing."""
     try:
         dispatch: Any = importlib.import_module("torch.utils._python_dispatch")
         base: Any = dispatch_mode(dispatch.TorchDispatchMode)
@@ -301,7 +360,9 @@ def watching(torch: Any, seen: set[str], wide: Any) -> ContextManager[Any]:
     widening = _Widening(torch, wide) if wide is not None else None
 
     class Watching(base):  # type: ignore[misc]
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             kwargs = kwargs or {}
             if widening is not None:
                 args, kwargs = widening.arguments(func, args, kwargs)
@@ -323,7 +384,12 @@ def watching(torch: Any, seen: set[str], wide: Any) -> ContextManager[Any]:
 
 
 def judge(
-    torch: Any, row: dict[str, Any], what: str, pair: tuple[Any, Any], reference: Reference, largest: float
+    torch: Any,
+    row: dict[str, Any],
+    what: str,
+    pair: tuple[Any, Any],
+    reference: Reference,
+    largest: float,
 ) -> dict[str, Any]:
     """The row of a result that differs from eager by value, judged again.
 
@@ -340,26 +406,42 @@ def judge(
         offs, problem = _offs(torch, pair, exact, own, largest)
     if offs is None:
         row.update(no_float64=problem, tolerance=coarse)
-        row["same"] = bool(own) and not has_pattern(torch, *pair) and row["max_rel"] <= coarse
+        row["same"] = (
+            bool(own) and not has_pattern(torch, *pair) and row["max_rel"] <= coarse
+        )
         return row
     fused_off, eager_off, finite_differs = offs
     few = pair[0].numel() <= FEW
-    exactly = bool(reference.narrowest) and relative(torch, reference.narrowest) <= own
+    exactly = (
+        bool(reference.narrowest) and relative(torch, reference.narrowest) <= own
+    )
     if exactly and not few and eager_off <= _EVIDENT * own:
         coarse = own
     factor = FACTOR_OF_FEW if few else FACTOR
-    row.update(reference=reference.dtype, eager_off=eager_off, fused_off=fused_off, tolerance=coarse)
-    row["same"] = not finite_differs and fused_off <= max(coarse, factor * eager_off)
+    row.update(
+        reference=reference.dtype,
+        eager_off=eager_off,
+        fused_off=fused_off,
+        tolerance=coarse,
+    )
+    row["same"] = not finite_differs and fused_off <= max(
+        coarse, factor * eager_off
+    )
     return row
 
 
 def _offs(
     torch: Any, pair: tuple[Any, Any], exact: Any, tolerance: float, largest: float
 ) -> tuple[tuple[float, float, bool] | None, str | None]:
-    """The largest relative distance of fused and of eager from the reference (for whole numbers: the share of
-    different elements), and whether fused is finite, or not finite, where both others disagree; or a sentence
-    why the reference cannot judge."""
-    if exact is None or exact.shape != pair[0].shape or exact.is_complex() != pair[1].is_complex():
+    """The largest relative distance of fused and of eager from the reference (for
+    whole numbers: the share of different elements), and whether fused is finite, or
+    not finite, where both others disagree; or a sentence why the reference cannot
+    judge."""
+    if (
+        exact is None
+        or exact.shape != pair[0].shape
+        or exact.is_complex() != pair[1].is_complex()
+    ):
         return None, "it gives another kind of result in a wider type"
     f, e, r = (plain(torch, tensor) for tensor in (*pair, exact.to(pair[0].device)))
     if not tolerance:
@@ -374,10 +456,17 @@ def _offs(
 
     def off(values: Any, finite: Any) -> float:
         finite = finite & in_exact
-        return float(((values - r).abs() / size)[finite].max()) if bool(finite.any()) else 0.0
+        return (
+            float(((values - r).abs() / size)[finite].max())
+            if bool(finite.any())
+            else 0.0
+        )
 
-    # Eager may overflow where a group, which keeps float32 between its operators, does not, and the reverse.
-    wrong = torch.where(in_exact, ~in_fused & in_eager, ~_equal(f, r) & ~_equal(f, e))
+    # Eager may overflow where a group, which keeps float32 between its operators,
+    # does not, and the reverse.
+    wrong = torch.where(
+        in_exact, ~in_fused & in_eager, ~_equal(f, r) & ~_equal(f, e)
+    )
     return (off(f, in_fused), off(e, in_eager), bool(wrong.any())), None
 
 

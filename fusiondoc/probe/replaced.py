@@ -1,9 +1,10 @@
-"""Replacements in this process: functions of torch by ones that watch their calls, now or when their module
-has been imported; and source files of the user by changed texts. Nothing on disk changes.
+"""Replacements in this process: functions of torch by ones that watch their calls,
+now or when their module has been imported; and source files of the user by changed
+texts. Nothing on disk changes.
 
-Modules with a changed text are imported under their own paths, so that relative imports, ``__file__`` and
-files beside it work as always; readers of source lines (tracebacks, ``torch.jit.script``) see the changed
-text.
+Modules with a changed text are imported under their own paths, so that relative
+imports, ``__file__`` and files beside it work as always; readers of source lines
+(tracebacks, ``torch.jit.script``) see the changed text.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _ABSENT = object()
 
 
 class Replaced:
-    """Attributes that were given another value, for as long as something is watched."""
+    """Attributes that were given another value, for as long as something is
+    watched."""
 
     def __init__(self) -> None:
         self._done: list[tuple[Any, str, Any, Any]] = []
@@ -35,7 +37,8 @@ class Replaced:
         self._done.append((owner, name, before, vars(owner).get(name)))
 
     def take_back(self) -> None:
-        """Undo all replacements, except of attributes that somebody else has replaced since."""
+        """Undo all replacements, except of attributes that somebody else has
+        replaced since."""
         while self._done:
             owner, name, before, ours = self._done.pop()
             if vars(owner).get(name) is not ours:
@@ -48,8 +51,9 @@ class Replaced:
 
 
 def takes_frames_up(function: Callable[..., Any]) -> bool:
-    """Whether it looks names of a class up in a frame of its caller's, as ``torch.jit.script`` does (1.10 to
-    2.13, torch/jit/_script.py): a wrapper between the two adds 1 to ``_frames_up``."""
+    """Whether it looks names of a class up in a frame of its caller's, as
+    ``torch.jit.script`` does (1.10 to 2.13, torch/jit/_script.py): a wrapper
+    between the two adds 1 to ``_frames_up``."""
     try:
         return "_frames_up" in inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -57,18 +61,24 @@ def takes_frames_up(function: Callable[..., Any]) -> bool:
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
-    """Calls a function with a module when that has been imported, whoever imports it."""
+    """Calls a function with a module when that has been imported, whoever imports
+    it."""
 
     def __init__(self, wanted: dict[str, Callable[[Any], object]]) -> None:
         self._wanted = wanted
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        """The spec of the other finders, with a loader that calls back when it is done."""
+        """The spec of the other finders, with a loader that calls back when it is
+        done."""
         if name not in self._wanted:
             return None
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if find is not None and finder is not self else None
+            spec = (
+                find(name, path, target)
+                if find is not None and finder is not self
+                else None
+            )
             if spec is not None:
                 break
         else:
@@ -103,20 +113,26 @@ def replace_sources(replaced: Mapping[str, str]) -> None:
 
 
 def _import_from(texts: Mapping[str, bytes]) -> None:
-    """Compiled at every import: a cached ``.pyc`` is of the file on disk, and none is written of the text."""
+    """Compiled at every import: a cached ``.pyc`` is of the file on disk, and none
+    is written of the text."""
     loader: Any = importlib.machinery.SourceFileLoader
     original = loader.get_code
 
     def get_code(self: Any, fullname: str) -> Any:
         path = self.get_filename(fullname)
         data = texts.get(os.path.realpath(path))
-        return original(self, fullname) if data is None else self.source_to_code(data, path)
+        return (
+            original(self, fullname)
+            if data is None
+            else self.source_to_code(data, path)
+        )
 
     loader.get_code = get_code
 
 
 def _show_lines_of(texts: Mapping[str, bytes]) -> None:
-    """``inspect`` reads ``linecache``, which keeps an entry without a time of change (``checkcache``)."""
+    """``inspect`` reads ``linecache``, which keeps an entry without a time of
+    change (``checkcache``)."""
     original: Any = linecache.updatecache
 
     def updatecache(filename: str, module_globals: Any = None) -> list[str]:

@@ -1,7 +1,8 @@
 """Random numbers that hang on the shape alone, not on the operator that draws them.
 
-Two versions of a program may draw otherwise from one seed and still be the same: on CUDA ``dropout`` is one
-kernel, and ``dropout_`` draws a mask by ``bernoulli_`` (aten/src/ATen/native/Dropout.cpp, 1.12 to 2.13).
+Two versions of a program may draw otherwise from one seed and still be the same: on
+CUDA ``dropout`` is one kernel, and ``dropout_`` draws a mask by ``bernoulli_``
+(aten/src/ATen/native/Dropout.cpp, 1.12 to 2.13).
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ normal normal_functional uniform exponential geometric log_normal cauchy random 
 rand rand_like randn randn_like randint randint_like randperm _standard_gamma _sample_dirichlet _fused_dropout
 scaled_dot_product_attention lstm gru rnn_tanh rnn_relu miopen_rnn rrelu_with_noise_functional
 """
-"""Operators that draw random numbers, some only with a dropout above 0 (tagged ``nondeterministic_seeded`` in
-aten/src/ATen/native/native_functions.yaml of torch 2.13, and their in-place forms)."""
+"""Operators that draw random numbers, some only with a dropout above 0 (tagged
+``nondeterministic_seeded`` in aten/src/ATen/native/native_functions.yaml of torch
+2.13, and their in-place forms)."""
 RANDOM = frozenset("aten::" + name for name in _NAMES.split())
 
 
 def same_draws(torch: Any) -> ContextManager[object]:
-    """A block in which the n-th draw of a shape has the n-th seed, and ``native_dropout`` the mask of
-    ``dropout_``: what else is drawn before it, and by which operator, makes no difference.
+    """A block in which the n-th draw of a shape has the n-th seed, and
+    ``native_dropout`` the mask of ``dropout_``: what else is drawn before it, and
+    by which operator, makes no difference.
 
     Raises:
         Exception: this torch has no way to see every operator.
@@ -32,18 +35,30 @@ def same_draws(torch: Any) -> ContextManager[object]:
 
     drawn: dict[tuple[int, ...], int] = {}
 
-    def dispatch(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def dispatch(
+        mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         name = _name(func)
         if _draws(func, name):
             shape = _shape(torch, args)
             drawn[shape] = drawn.get(shape, 0) + 1
             torch.manual_seed(drawn[shape])
-            if name == "aten::native_dropout" and len(args) == 3 and args[2] is not False:
+            if (
+                name == "aten::native_dropout"
+                and len(args) == 3
+                and args[2] is not False
+            ):
                 return _masked(torch, args[0], args[1])
         return func(*args, **(kwargs or {}))
 
-    mode: Any = type("SameDraws", (dispatch_mode(TorchDispatchMode),), {"__torch_dispatch__": dispatch})
-    entered: ContextManager[object] = mode() if hasattr(mode, "__enter__") else mode.push()  # 1.12
+    mode: Any = type(
+        "SameDraws",
+        (dispatch_mode(TorchDispatchMode),),
+        {"__torch_dispatch__": dispatch},
+    )
+    entered: ContextManager[object] = (
+        mode() if hasattr(mode, "__enter__") else mode.push()
+    )  # 1.12
     return entered
 
 
@@ -54,7 +69,9 @@ def _name(func: Any) -> str:
 
 
 def _draws(func: Any, name: str) -> bool:
-    return name in RANDOM or any("nondeterministic_seeded" in str(tag) for tag in getattr(func, "tags", ()))
+    return name in RANDOM or any(
+        "nondeterministic_seeded" in str(tag) for tag in getattr(func, "tags", ())
+    )
 
 
 def _shape(torch: Any, arguments: Sequence[Any]) -> tuple[int, ...]:
@@ -62,7 +79,9 @@ def _shape(torch: Any, arguments: Sequence[Any]) -> tuple[int, ...]:
     for argument in arguments:
         if isinstance(argument, torch.Tensor):
             return tuple(argument.shape)
-        if isinstance(argument, (list, tuple)) and all(isinstance(size, int) for size in argument):
+        if isinstance(argument, (list, tuple)) and all(
+            isinstance(size, int) for size in argument
+        ):
             return tuple(argument)
     return ()
 

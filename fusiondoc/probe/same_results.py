@@ -1,4 +1,5 @@
-"""Whether two tensors are the same, fused and eager; and what runs a program without a fuser."""
+"""Whether two tensors are the same, fused and eager; and what runs a program
+without a fuser."""
 
 from __future__ import annotations
 
@@ -10,13 +11,21 @@ from typing import Any, Callable, Iterator, Sequence, Tuple
 from . import CANNOT_RUN, Refused, first_line
 from .light_torch import backward
 
-RELATIVE = {"float64": 1e-8, "complex128": 1e-8, "float32": 1e-4, "complex64": 1e-4, "float16": 1e-2}
-"""How far a value may be off, by dtype. Fused kernels add in another order and keep intermediates in float32,
-so these are some hundred roundings of the type; whole numbers and booleans must be equal."""
+RELATIVE = {
+    "float64": 1e-8,
+    "complex128": 1e-8,
+    "float32": 1e-4,
+    "complex64": 1e-4,
+    "float16": 1e-2,
+}
+"""How far a value may be off, by dtype. Fused kernels add in another order and keep
+intermediates in float32, so these are some hundred roundings of the type; whole
+numbers and booleans must be equal."""
 
 _BFLOAT16 = 4e-2
 _FLOOR = 1e-3
-"""Values below this count as being this large: roundings of the intermediates they are the difference of."""
+"""Values below this count as being this large: roundings of the intermediates they
+are the difference of."""
 
 _MEAN, _STD, _ZEROS = "mean", "std", "zeros"
 _SIGMAS = 6.0
@@ -28,12 +37,15 @@ def relative(torch: Any, dtype: Any) -> float:
     return _BFLOAT16 if name == "bfloat16" else RELATIVE.get(name, 0.0)
 
 
-def compare_values(torch: Any, fused: Any, eager: Any, tolerance: float, largest: float) -> dict[str, Any]:
+def compare_values(
+    torch: Any, fused: Any, eager: Any, tolerance: float, largest: float
+) -> dict[str, Any]:
     """The result for a tensor, by value.
 
-    A value is the same if the difference is at most ``tolerance`` times the largest of: the eager value, a
-    tenth of the largest one in the tensor, a hundredth of ``largest`` (of all outputs, or of all gradients),
-    and 1e-3. ``max_rel`` is the largest difference over that.
+    A value is the same if the difference is at most ``tolerance`` times the largest
+    of: the eager value, a tenth of the largest one in the tensor, a hundredth of
+    ``largest`` (of all outputs, or of all gradients), and 1e-3. ``max_rel`` is the
+    largest difference over that.
     """
     row = compare_kind(fused, eager)
     if fused is None or eager is None or fused.shape != eager.shape:
@@ -45,7 +57,9 @@ def compare_values(torch: Any, fused: Any, eager: Any, tolerance: float, largest
         row["same"] = different == 0
         if different:
             row["max_abs"] = _number((f.double() - e.double()).abs().max())
-            row["detail"].append("%d of %d elements differ" % (different, f.numel()))
+            row["detail"].append(
+                "%d of %d elements differ" % (different, f.numel())
+            )
         else:
             row["max_abs"] = row["max_rel"] = 0.0
         return row
@@ -71,7 +85,11 @@ def compare_values(torch: Any, fused: Any, eager: Any, tolerance: float, largest
 
 def least_size(values: Any, largest: float) -> float:
     """The least size that differences from finite ``values`` are divided by."""
-    return max(0.1 * float(values.abs().max()) if values.numel() else 0.0, 0.01 * largest, _FLOOR)
+    return max(
+        0.1 * float(values.abs().max()) if values.numel() else 0.0,
+        0.01 * largest,
+        _FLOOR,
+    )
 
 
 Named = Tuple[str, str, Any]
@@ -83,9 +101,11 @@ def compare_rows(
     ours: Sequence[Named],
     theirs: Sequence[Named],
     tolerance: float,
-    second: Callable[[str, Any, Any, dict[str, Any], float], dict[str, Any]] | None = None,
+    second: Callable[[str, Any, Any, dict[str, Any], float], dict[str, Any]]
+    | None = None,
 ) -> list[dict[str, Any]]:
-    """A row for each result of either side, by value; those that only ``theirs`` has come last.
+    """A row for each result of either side, by value; those that only ``theirs``
+    has come last.
 
     Args:
         tolerance: the least tolerance for results of any floating-point type.
@@ -101,16 +121,33 @@ def compare_rows(
     for phase, what, tensor in ours:
         other = left.pop(what, None)
         own = relative(torch, other.dtype) if other is not None else 0.0
-        row = compare_values(torch, tensor, other, max(own, tolerance) if own else 0.0, largest[phase])
-        if second is not None and not row["same"] and tensor is not None and other is not None:
+        row = compare_values(
+            torch,
+            tensor,
+            other,
+            max(own, tolerance) if own else 0.0,
+            largest[phase],
+        )
+        if (
+            second is not None
+            and not row["same"]
+            and tensor is not None
+            and other is not None
+        ):
             row = second(what, tensor, other, row, largest[phase])
         rows.append(_named_row(phase, what, row))
-    rows += [_named_row(p, what, compare_kind(None, tensor)) for p, what, tensor in theirs if what in left]
+    rows += [
+        _named_row(p, what, compare_kind(None, tensor))
+        for p, what, tensor in theirs
+        if what in left
+    ]
     return rows
 
 
 def _named_row(phase: str, what: str, row: dict[str, Any]) -> dict[str, Any]:
-    return dict(row, phase=phase, what=what, detail="; ".join(row["detail"]) or None)
+    return dict(
+        row, phase=phase, what=what, detail="; ".join(row["detail"]) or None
+    )
 
 
 def compare_kind(fused: Any, eager: Any) -> dict[str, Any]:
@@ -128,17 +165,25 @@ def compare_kind(fused: Any, eager: Any) -> dict[str, Any]:
     if fused is None or eager is None:
         row["same"] = fused is eager
         if not row["same"]:
-            row["detail"].append("missing in the %s run" % ("fused" if fused is None else "eager"))
+            row["detail"].append(
+                "missing in the %s run" % ("fused" if fused is None else "eager")
+            )
         return row
     if fused.dtype != eager.dtype:
         row["dtype_same"] = False
-        row["detail"].append("%s, eager %s" % (type_name(fused.dtype), type_name(eager.dtype)))
+        row["detail"].append(
+            "%s, eager %s" % (type_name(fused.dtype), type_name(eager.dtype))
+        )
     if fused.shape != eager.shape:
         row["same"] = False
-        row["detail"].append("shape %s, eager %s" % (list(fused.shape), list(eager.shape)))
+        row["detail"].append(
+            "shape %s, eager %s" % (list(fused.shape), list(eager.shape))
+        )
     elif _strides(fused) != _strides(eager):
         row["strides_same"] = False
-        row["detail"].append("strides %s, eager %s" % (list(fused.stride()), list(eager.stride())))
+        row["detail"].append(
+            "strides %s, eager %s" % (list(fused.stride()), list(eager.stride()))
+        )
     return row
 
 
@@ -160,9 +205,9 @@ def compare_statistics(
 ) -> dict[str, Any]:
     """The result for a tensor that depends on random numbers.
 
-    The statistics may be apart by six standard errors and a tenth, or by three times the spread that
-    ``draws``, of eager runs with other random numbers, show: elements that share a random number are fewer
-    independent ones than they seem.
+    The statistics may be apart by six standard errors and a tenth, or by three
+    times the spread that ``draws``, of eager runs with other random numbers, show:
+    elements that share a random number are fewer independent ones than they seem.
     """
     row = compare_kind(fused, eager)
     row["by"] = "statistics"
@@ -179,14 +224,19 @@ def compare_statistics(
     off = {name: abs(f[name] - e[name]) for name in f}
     for name in allowed:
         seen = [e[name]] + [draw[name] for draw in draws]
-        allowed[name] = max(allowed[name] + 1e-6, 3 * (max(seen) - min(seen)) if draws else 0.0)
+        allowed[name] = max(
+            allowed[name] + 1e-6, 3 * (max(seen) - min(seen)) if draws else 0.0
+        )
     new_nan = bool(torch.isnan(plain(torch, fused)).any()) and not bool(
         torch.isnan(plain(torch, eager)).any()
     )
     row["same"] = not new_nan and all(off[name] <= allowed[name] for name in off)
     row["max_abs"] = max(off.values())
     row["detail"].append(
-        ", ".join("%s %.4g, eager %.4g" % (name, f[name], e[name]) for name in (_MEAN, _STD, _ZEROS))
+        ", ".join(
+            "%s %.4g, eager %.4g" % (name, f[name], e[name])
+            for name in (_MEAN, _STD, _ZEROS)
+        )
         + (", NaN in the fused run only" if new_nan else "")
     )
     return row
@@ -196,7 +246,11 @@ def largest_of(torch: Any, tensors: Sequence[Any]) -> float:
     """The largest finite magnitude in any of the tensors."""
     largest = 0.0
     for tensor in tensors:
-        if tensor is None or not (tensor.is_floating_point() or tensor.is_complex()) or not tensor.numel():
+        if (
+            tensor is None
+            or not (tensor.is_floating_point() or tensor.is_complex())
+            or not tensor.numel()
+        ):
             continue
         values = plain(torch, tensor)
         values = values[torch.isfinite(values)]
@@ -212,7 +266,9 @@ def plain(torch: Any, tensor: Any) -> Any:
         tensor = tensor.to_dense()
     if tensor.is_quantized:
         tensor = tensor.dequantize()
-    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+    return (
+        torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+    )
 
 
 def _pattern(torch: Any, fused: Any, eager: Any) -> str | None:
@@ -224,7 +280,11 @@ def _pattern(torch: Any, fused: Any, eager: Any) -> str | None:
     ):
         in_fused, in_eager = where(fused), where(eager)
         if not torch.equal(in_fused, in_eager):
-            return "%s in %d elements, eager %d" % (name, int(in_fused.sum()), int(in_eager.sum()))
+            return "%s in %d elements, eager %d" % (
+                name,
+                int(in_fused.sum()),
+                int(in_eager.sum()),
+            )
     return None
 
 
@@ -238,7 +298,9 @@ def _strides(tensor: Any) -> Any:
     """The strides that mean something: of dimensions with more than one element."""
     if str(tensor.layout) != "torch.strided" or not tensor.numel():
         return None
-    return [stride for size, stride in zip(tensor.shape, tensor.stride()) if size > 1]
+    return [
+        stride for size, stride in zip(tensor.shape, tensor.stride()) if size > 1
+    ]
 
 
 def type_name(dtype: Any) -> str:
@@ -254,11 +316,13 @@ def _number(tensor: Any) -> float:
 
 
 def eager_twin(torch: Any, model: Any, option: str = "--verify") -> Any:
-    """A copy of the model as the user gave it, taken before it is scripted or frozen.
+    """A copy of the model as the user gave it, taken before it is scripted or
+    frozen.
 
-    What is TorchScript already has no Python code left: it is written out and read back, because a copy
-    would share the executors, and with them the fused plans; ``unfused`` then keeps the copy from being
-    optimised. Functions of Python are their own copies.
+    What is TorchScript already has no Python code left: it is written out and read
+    back, because a copy would share the executors, and with them the fused plans;
+    ``unfused`` then keeps the copy from being optimised. Functions of Python are
+    their own copies.
     """
     try:
         if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
@@ -270,19 +334,22 @@ def eager_twin(torch: Any, model: Any, option: str = "--verify") -> Any:
     except Exception as error:
         raise Refused(
             "verify",
-            "%s: the model cannot be copied for the eager run: %s" % (option, first_line(error)),
-            "Leave %s out, or keep what cannot be copied out of the model." % option,
+            "%s: the model cannot be copied for the eager run: %s"
+            % (option, first_line(error)),
+            "Leave %s out, or keep what cannot be copied out of the model."
+            % option,
             CANNOT_RUN,
         ) from None
 
 
 @contextlib.contextmanager
 def unfused(torch: Any) -> Iterator[None]:
-    """TorchScript in the block runs as it was written, and says nothing in the JIT log: its plans are not
-    those of the model under test."""
+    """TorchScript in the block runs as it was written, and says nothing in the JIT
+    log: its plans are not those of the model under test."""
     switch = torch._C
     levels = switch._jit_get_logging_option()
-    # As torch.jit.optimized_execution (torch/jit/_fuser.py), of which a call counts as one of the program.
+    # As torch.jit.optimized_execution (torch/jit/_fuser.py), of which a call counts
+    # as one of the program.
     optimizes = switch._get_graph_executor_optimize()
     switch._jit_set_logging_option("")
     switch._set_graph_executor_optimize(False)
@@ -294,9 +361,12 @@ def unfused(torch: Any) -> Iterator[None]:
 
 
 def cotangents(torch: Any, outputs: Sequence[Any]) -> list[Any]:
-    """The gradients of the outputs that a backward pass starts from: fixed normal random numbers; None for
-    whole numbers. From ones many gradients, such as that of a normalisation, are zero but for roundings."""
-    return [_cotangent(torch, number, output) for number, output in enumerate(outputs)]
+    """The gradients of the outputs that a backward pass starts from: fixed normal
+    random numbers; None for whole numbers. From ones many gradients, such as that
+    of a normalisation, are zero but for roundings."""
+    return [
+        _cotangent(torch, number, output) for number, output in enumerate(outputs)
+    ]
 
 
 def _cotangent(torch: Any, number: int, output: Any) -> Any:
@@ -307,18 +377,24 @@ def _cotangent(torch: Any, number: int, output: Any) -> Any:
     return drawn.to(device=output.device, dtype=output.dtype)
 
 
-def differentiate(torch: Any, outputs: list[Any], starts: Sequence[Any] | None = None) -> None:
+def differentiate(
+    torch: Any, outputs: list[Any], starts: Sequence[Any] | None = None
+) -> None:
     """The backward pass from every output that requires grad.
 
-    Args:
-        starts: of a run in another type, the numbers that the eager one started from.
+    Args: starts: of a run in another type, the numbers that the eager one started
+        from.
     """
-    roots = [(i, output) for i, output in enumerate(outputs) if output.requires_grad]
+    roots = [
+        (i, output) for i, output in enumerate(outputs) if output.requires_grad
+    ]
     if not roots:
         return
     if starts is None:
         starts = cotangents(torch, outputs)
-    given = [starts[i].to(device=root.device, dtype=root.dtype) for i, root in roots]
+    given = [
+        starts[i].to(device=root.device, dtype=root.dtype) for i, root in roots
+    ]
     backward(torch, [root for _, root in roots], given)
 
 
@@ -336,4 +412,6 @@ def set_random_state(torch: Any, state: list[Any]) -> None:
 
 
 def same_state(torch: Any, state: list[Any], other: list[Any]) -> bool:
-    return len(state) == len(other) and all(torch.equal(a, b) for a, b in zip(state, other))
+    return len(state) == len(other) and all(
+        torch.equal(a, b) for a, b in zip(state, other)
+    )

@@ -1,11 +1,13 @@
-"""A program run as ``python FILE.py ARGS`` or ``python -m NAME ARGS`` would run it, and the processes that it
-starts: they get the fuser and the knobs of the run, and write records.
+"""A program run as ``python FILE.py ARGS`` or ``python -m NAME ARGS`` would run it,
+and the processes that it starts: they get the fuser and the knobs of the run, and
+write records.
 
-A process of the start methods "spawn" and "forkserver" is sent two pickles (multiprocessing/spawn.py,
-``_main``, 3.7 to 3.14): a dictionary, before it imports the program's main module, and behind that its
-``Process`` object. An object in the first begins the watch when that process imports torch, as in the run's
-own process; an object in the second looks for the step function in the main module. A forked process has the
-fuser already, and goes on with the watches of its parent.
+A process of the start methods "spawn" and "forkserver" is sent two pickles
+(multiprocessing/spawn.py, ``_main``, 3.7 to 3.14): a dictionary, before it imports
+the program's main module, and behind that its ``Process`` object. An object in the
+first begins the watch when that process imports torch, as in the run's own process;
+an object in the second looks for the step function in the main module. A forked
+process has the fuser already, and goes on with the watches of its parent.
 """
 
 from __future__ import annotations
@@ -24,7 +26,15 @@ import zlib
 from types import ModuleType
 from typing import Any, Callable, NamedTuple, Sequence
 
-from . import MODEL_FAILED, RUNNING, WRONG_USAGE, Refused, UserError, fusers, log_and_records
+from . import (
+    MODEL_FAILED,
+    RUNNING,
+    WRONG_USAGE,
+    Refused,
+    UserError,
+    fusers,
+    log_and_records,
+)
 from .aot_watch import Watch
 from .frontends import FusedModules
 from .live_capture import LateWatch
@@ -82,11 +92,19 @@ class ProcessSettings(NamedTuple):
     timed: bool
 
 
-def follow(settings: ProcessSettings, records: Records, watching: Sequence[Any]) -> None:
-    """From now on processes that are started get ``settings``. ``watching``: the watches of this process,
-    which go on in a fork; each has ``forget`` and ``finish``."""
-    package, folder = __name__.rpartition(".")[0], os.path.dirname(os.path.abspath(__file__))
-    arrived = _Executed(_ARRIVED.format(package=package, folder=folder, settings=tuple(settings)))
+def follow(
+    settings: ProcessSettings, records: Records, watching: Sequence[Any]
+) -> None:
+    """From now on processes that are started get ``settings``. ``watching``: the
+    watches of this process, which go on in a fork; each has ``forget`` and
+    ``finish``."""
+    package, folder = (
+        __name__.rpartition(".")[0],
+        os.path.dirname(os.path.abspath(__file__)),
+    )
+    arrived = _Executed(
+        _ARRIVED.format(package=package, folder=folder, settings=tuple(settings))
+    )
     main_is_there = _Executed(_MAIN_IS_THERE.format(package=package))
     kind = multiprocessing.process.BaseProcess
     start, preparation = kind.start, multiprocessing.spawn.get_preparation_data
@@ -114,8 +132,9 @@ class _Watched:
     def __init__(self, records: Records, watching: Sequence[Any]) -> None:
         self._records = records
         self._watching = watching
-        # A fork of multiprocessing calls it, and up to 3.9 a spawned process, both after they have forgotten
-        # all finalizers (``_bootstrap`` in multiprocessing/process.py).
+        # A fork of multiprocessing calls it, and up to 3.9 a spawned process, both
+        # after they have forgotten all finalizers (``_bootstrap`` in
+        # multiprocessing/process.py).
         multiprocessing.util.register_after_fork(self, _Watched._began)
 
     def _began(self) -> None:
@@ -149,14 +168,16 @@ _of_this_process: list[_Watched] = []
 
 
 def arrived(*fields: Any) -> None:
-    """In a new process, which has imported nothing of the program's: begin as soon as it has torch.
-    ``fields`` are those of ``ProcessSettings``."""
+    """In a new process, which has imported nothing of the program's: begin as soon
+    as it has torch. ``fields`` are those of ``ProcessSettings``."""
     settings = ProcessSettings(*fields)
     torch = sys.modules.get("torch")
     if torch is not None:  # a server of forks has imported the program
         _begin(torch, settings, late=True)
         return
-    sys.meta_path.insert(0, AfterImport({"torch": lambda torch: _begin(torch, settings, late=False)}))
+    sys.meta_path.insert(
+        0, AfterImport({"torch": lambda torch: _begin(torch, settings, late=False)})
+    )
 
 
 def main_is_there() -> None:
@@ -198,9 +219,10 @@ def _begin(torch: Any, settings: ProcessSettings, late: bool) -> None:
 
 
 def name_by_content(home: Any) -> None:
-    """Generated code of FX graphs (torch/fx/graph_module.py, ``_EvalCacheLoader``, 1.12 to 2.13) is named
-    ``<eval_with_key>.7`` by its number in the process. All processes of a program are in one log: with
-    numbers made of the code equal graphs have equal names there, and others have other names."""
+    """Generated code of FX graphs (torch/fx/graph_module.py, ``_EvalCacheLoader``,
+    1.12 to 2.13) is named ``<eval_with_key>.7`` by its number in the process. All
+    processes of a program are in one log: with numbers made of the code equal
+    graphs have equal names there, and others have other names."""
     loader = home._loader
     original = loader.cache
     seen: dict[int, int] = {}
@@ -230,7 +252,8 @@ class Script:
 
     @classmethod
     def of_module(cls, name: str) -> Script:
-        """The program of ``python -m NAME``: the module, or ``__main__`` of the package.
+        """The program of ``python -m NAME``: the module, or ``__main__`` of the
+        package.
 
         Raises:
             Refused: there is none.
@@ -242,7 +265,9 @@ class Script:
                 name += ".__main__"
                 spec = importlib.util.find_spec(name)
         except ModuleNotFoundError as error:
-            if error.name is None or not (name == error.name or name.startswith(error.name + ".")):
+            if error.name is None or not (
+                name == error.name or name.startswith(error.name + ".")
+            ):
                 raise UserError("import") from error
             spec = None
         except Exception as error:
@@ -251,18 +276,24 @@ class Script:
         if spec is None or path is None or not path.endswith(".py"):
             hint = "Start from the folder that python -m %s is run in, or name a file: --script FILE.py."
             package = name.endswith(".__main__")
-            what = "the package %s cannot be run: it has no __main__.py" % name[: -len(".__main__")]
+            what = (
+                "the package %s cannot be run: it has no __main__.py"
+                % name[: -len(".__main__")]
+            )
             raise Refused(
                 "target",
-                what if package else "there is no module %s that Python could run" % name,
+                what
+                if package
+                else "there is no module %s that Python could run" % name,
                 hint % (name[: -len(".__main__")] if package else name),
                 WRONG_USAGE,
             )
         return cls(path, spec)
 
     def run(self, change: Changed | None = None) -> None:
-        """Execute it as ``__main__``. Unlike ``runpy`` the module stays in place afterwards, so that
-        threads, ``atexit`` functions and pickling find its globals as they do in a run by hand.
+        """Execute it as ``__main__``. Unlike ``runpy`` the module stays in place
+        afterwards, so that threads, ``atexit`` functions and pickling find its
+        globals as they do in a run by hand.
 
         Raises:
             UserError: it raised an exception, the cause.
@@ -276,7 +307,9 @@ class Script:
             __cached__=None,
             __annotations__={},
         )
-        if self._spec is not None:  # processes that the program spawns import it by this name
+        if (
+            self._spec is not None
+        ):  # processes that the program spawns import it by this name
             main.__spec__ = self._spec
             main.__package__ = self._spec.parent
         sys.modules["__main__"] = main
@@ -289,8 +322,17 @@ class Script:
             exec(code, main.__dict__)
         except SystemExit as error:
             if error.code not in (None, 0):
-                ending = "status %s" % error.code if isinstance(error.code, int) else str(error.code)
-                raise Refused("script_run", "the script exited with " + ending, None, MODEL_FAILED) from None
+                ending = (
+                    "status %s" % error.code
+                    if isinstance(error.code, int)
+                    else str(error.code)
+                )
+                raise Refused(
+                    "script_run",
+                    "the script exited with " + ending,
+                    None,
+                    MODEL_FAILED,
+                ) from None
         except Exception as error:
             raise UserError("script_run") from error
 
@@ -304,9 +346,10 @@ def run_as_script(
     watching: Sequence[Any],
     switches: SwitchWatch,
 ) -> None:
-    """Run the program of a spec, and record the models that it scripts and its number of steps. Processes
-    that it starts get the fuser too, and write the same records. ``watching``: the watches of AOTAutograd, if
-    there are any; ``switches``: the watch of what the program switches off.
+    """Run the program of a spec, and record the models that it scripts and its
+    number of steps. Processes that it starts get the fuser too, and write the same
+    records. ``watching``: the watches of AOTAutograd, if there are any;
+    ``switches``: the watch of what the program switches off.
 
     Raises:
         Refused, UserError: as ``Script``.
@@ -316,7 +359,8 @@ def run_as_script(
     label = str(module) if module is not None else os.path.basename(target["path"])
     records.write("target", how="script", label=label, signature=None)
     quiet = bool(spec.get("timing") or spec.get("profile"))
-    # The report shows the slowest step of several ranks, so each measures its times.
+    # The report shows the slowest step of several ranks, so each measures its
+    # times.
     timed = bool(spec.get("timing") or spec.get("launcher"))
     steps = ScriptSteps(torch, records, spec.get("step_function"), timed)
     watch = ProgramWatch(torch, records)
@@ -333,15 +377,23 @@ def run_as_script(
         spec.get("step_function"),
         timed,
     )
-    follow(settings, records, [steps] if quiet else [steps, watch, switches, *watching])
+    follow(
+        settings, records, [steps] if quiet else [steps, watch, switches, *watching]
+    )
     try:
         with clock.users_work():
-            script = Script.of_module(module) if module is not None else Script(target["path"])
+            script = (
+                Script.of_module(module)
+                if module is not None
+                else Script(target["path"])
+            )
             sys.argv[0] = script.path
             if spec.get("profile"):
                 from .step_profile import profile_script
 
-                profile_script(torch, lambda: script.run(steps.change), records, spec["folder"])
+                profile_script(
+                    torch, lambda: script.run(steps.change), records, spec["folder"]
+                )
             else:
                 script.run(steps.change)
     finally:

@@ -1,9 +1,11 @@
-"""Where the time of a step goes: steps of the model, or a whole script, under ``torch.profiler``.
+"""Where the time of a step goes: steps of the model, or a whole script, under
+``torch.profiler``.
 
 Nothing is logged in this process. The trace that torch writes is read by the parent
-(``parsers/profiler_trace.py``). Measured here are only facts that no trace has: the time of a step without
-the profiler, the bytes that the device copies in a second, how float32 matrices are multiplied, and how often
-TorchScript made a plan (``plans_made``, which ``bench`` uses too: timed steps log nothing)."""
+(``parsers/profiler_trace.py``). Measured here are only facts that no trace has: the
+time of a step without the profiler, the bytes that the device copies in a second,
+how float32 matrices are multiplied, and how often TorchScript made a plan
+(``plans_made``, which ``bench`` uses too: timed steps log nothing)."""
 
 from __future__ import annotations
 
@@ -17,7 +19,15 @@ from typing import Any, Callable, Iterator
 
 from . import Refused, UserError
 from .log_and_records import Records
-from .pass_inputs import Shape, arguments_of, backward_from_ones, call, on_gpu, parameters_of, tensors_in
+from .pass_inputs import (
+    Shape,
+    arguments_of,
+    backward_from_ones,
+    call,
+    on_gpu,
+    parameters_of,
+    tensors_in,
+)
 
 STEP = "fusiondoc step"
 """How a step is called in the trace."""
@@ -27,15 +37,16 @@ PLACES = "places.json.gz"
 """One step more, slowly: with the line and the module of each operator."""
 
 LEAST_WARM_UP = 6
-"""nvFuser profiles in the first pass, compiles forward in the second and backward in the third."""
+"""nvFuser profiles in the first pass, compiles forward in the second and backward
+in the third."""
 SECONDS = 0.5
 """About so long the profiled steps take together, within these bounds:"""
 LEAST_STEPS, MOST_STEPS = 3, 20
 TURNS = 3
 """Loops without the profiler, of which the median counts."""
 WINDOW = 5.0
-"""Of a script so many seconds of processor time before its end are kept at least, and twice as many at most:
-a trace of hours fits into no memory."""
+"""Of a script so many seconds of processor time before its end are kept at least,
+and twice as many at most: a trace of hours fits into no memory."""
 _COPIED = 1 << 26
 """Bytes that a copy on a CPU moves to measure its memory: beyond most caches."""
 
@@ -44,7 +55,13 @@ class StepProfile:
     """Profiles ``model`` on one shape. ``folder`` is where the traces go."""
 
     def __init__(
-        self, torch: Any, model: Any, shape: Shape, backward: bool, records: Records, folder: str
+        self,
+        torch: Any,
+        model: Any,
+        shape: Shape,
+        backward: bool,
+        records: Records,
+        folder: str,
     ) -> None:
         self._torch = torch
         self._model = model
@@ -55,21 +72,29 @@ class StepProfile:
         self._parameters = parameters_of(model)
 
     def run(self, warm_up: int) -> None:
-        """Writes both traces and a record ``profiled``. Raises UserError or Refused as ``Passes`` does."""
+        """Writes both traces and a record ``profiled``. Raises UserError or Refused
+        as ``Passes`` does."""
         torch = self._torch
         cuda = on_gpu(torch, self._model, self._shape)
         for _ in range(max(warm_up, LEAST_WARM_UP)):
             step = self._loop(1, cuda)
-        steps = max(LEAST_STEPS, min(MOST_STEPS, int(SECONDS * 1e3 / step) if step > 0 else MOST_STEPS))
+        steps = max(
+            LEAST_STEPS,
+            min(MOST_STEPS, int(SECONDS * 1e3 / step) if step > 0 else MOST_STEPS),
+        )
         plain = sorted(self._loop(steps, cuda) for _ in range(TURNS))[TURNS // 2]
-        with profiling(torch, cuda) as short:  # The first run of a profiler sets it up.
+        with profiling(
+            torch, cuda
+        ) as short:  # The first run of a profiler sets it up.
             self._loop(1, cuda)
         del short
         with profiling(torch, cuda) as run:
             profiled = self._loop(steps, cuda)
         run.export_chrome_trace(os.path.join(self._folder, TRACE))
         del run
-        with profiling(torch, False, record_shapes=True, with_stack=True, with_modules=True) as slow:
+        with profiling(
+            torch, False, record_shapes=True, with_stack=True, with_modules=True
+        ) as slow:
             self._loop(1, cuda)
         slow.export_chrome_trace(os.path.join(self._folder, PLACES))
         self._records.write(
@@ -82,8 +107,8 @@ class StepProfile:
         )
 
     def _loop(self, steps: int, cuda: bool) -> float:
-        """Milliseconds that ``steps`` steps take, from an idle device to an idle device: between two events
-        of a GPU, else by the clock."""
+        """Milliseconds that ``steps`` steps take, from an idle device to an idle
+        device: between two events of a GPU, else by the clock."""
         torch = self._torch
         if cuda:
             torch.cuda.synchronize()
@@ -103,7 +128,9 @@ class StepProfile:
         torch = self._torch
         arguments = arguments_of(self._shape)
         tensors = tensors_in(torch, arguments)
-        wants_grad = self._backward or any(tensor.requires_grad for tensor in tensors)
+        wants_grad = self._backward or any(
+            tensor.requires_grad for tensor in tensors
+        )
         stage = "forward"
         try:
             with torch.enable_grad() if wants_grad else torch.no_grad():
@@ -118,12 +145,15 @@ class StepProfile:
             tensor.grad = None
 
 
-def profile_script(torch: Any, script: Callable[[], None], records: Records, folder: str) -> None:
+def profile_script(
+    torch: Any, script: Callable[[], None], records: Records, folder: str
+) -> None:
     """Run ``script`` under the profiler, and keep the trace of its end.
 
-    A profiler belongs to the thread that starts it: every ``WINDOW`` seconds of processor time a signal lets
-    that thread, which runs the script, begin a new trace. Where the script uses the signal itself
-    (``SIGPROF``), or another thread runs it, the trace begins once.
+    A profiler belongs to the thread that starts it: every ``WINDOW`` seconds of
+    processor time a signal lets that thread, which runs the script, begin a new
+    trace. Where the script uses the signal itself (``SIGPROF``), or another thread
+    runs it, the trace begins once.
     """
     windows = _Windows(torch)
     try:
@@ -136,7 +166,12 @@ def profile_script(torch: Any, script: Callable[[], None], records: Records, fol
             kept.export_chrome_trace(path)
             cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
             records.write(
-                "profiled", steps=None, ms=None, unprofiled_ms=None, script=True, **_device_facts(torch, cuda)
+                "profiled",
+                steps=None,
+                ms=None,
+                unprofiled_ms=None,
+                script=True,
+                **_device_facts(torch, cuda),
             )
 
 
@@ -158,7 +193,10 @@ class _Windows:
     def _stop(self) -> None:
         now, self._now = self._now, None
         if now is not None:
-            if self._torch.cuda.is_available() and self._torch.cuda.is_initialized():
+            if (
+                self._torch.cuda.is_available()
+                and self._torch.cuda.is_initialized()
+            ):
                 self._torch.cuda.synchronize()
             now.__exit__(None, None, None)
             self._last = now
@@ -166,7 +204,9 @@ class _Windows:
     @contextlib.contextmanager
     def moving(self) -> Iterator[None]:
         """Inside the block the window moves on."""
-        if not hasattr(signal, "SIGPROF") or signal.getsignal(signal.SIGPROF) not in (None, signal.SIG_DFL):
+        if not hasattr(signal, "SIGPROF") or signal.getsignal(
+            signal.SIGPROF
+        ) not in (None, signal.SIG_DFL):
             yield
             return
         try:
@@ -187,36 +227,44 @@ class _Windows:
             self._start()
 
     def end(self) -> Any:
-        """The trace that is kept: the last, or the one before where the last has hardly begun."""
+        """The trace that is kept: the last, or the one before where the last has
+        hardly begun."""
         before, short = self._last, time.process_time() - self._began < WINDOW / 2
         self._stop()
         return before if short and before is not None else self._last
 
 
 def profiling(torch: Any, cuda: bool, host: bool = True, **options: Any) -> Any:
-    """torch's profiler, of the host and, with ``cuda``, of the GPU, without an import of the compiler.
+    """torch's profiler, of the host and, with ``cuda``, of the GPU, without an
+    import of the compiler.
 
-    Before a trace it checks whether ``torch._inductor`` uses CUDA graphs, which imports that and takes
-    seconds (``prepare_trace``, torch/profiler/profiler.py; ``_lazy_modules``, torch/__init__.py, 2.13). A
-    program that has not imported it uses none."""
+    Before a trace it checks whether ``torch._inductor`` uses CUDA graphs, which
+    imports that and takes seconds (``prepare_trace``, torch/profiler/profiler.py;
+    ``_lazy_modules``, torch/__init__.py, 2.13). A program that has not imported it
+    uses none."""
     kinds = torch.profiler.ProfilerActivity
     activities = [kinds.CPU] * host + [kinds.CUDA] * cuda
     profile = torch.profiler.profile
 
     def prepare_trace(self: Any) -> None:
         lazy: set[str] = getattr(torch, "_lazy_modules", set())
-        kept_out = {"_inductor"} & lazy if "torch._inductor" not in sys.modules else set()
+        kept_out = (
+            {"_inductor"} & lazy if "torch._inductor" not in sys.modules else set()
+        )
         lazy -= kept_out
         try:
             profile.prepare_trace(self)
         finally:
             lazy |= kept_out
 
-    return type("Profile", (profile,), {"prepare_trace": prepare_trace})(activities=activities, **options)
+    return type("Profile", (profile,), {"prepare_trace": prepare_trace})(
+        activities=activities, **options
+    )
 
 
 def _device_facts(torch: Any, cuda: bool) -> dict[str, Any]:
-    """``device``, ``gb_per_s`` that a copy on it reaches, and how float32 matrices are multiplied."""
+    """``device``, ``gb_per_s`` that a copy on it reaches, and how float32 matrices
+    are multiplied."""
     precision = getattr(torch, "get_float32_matmul_precision", None)
     return {
         "device": "cuda" if cuda else "cpu",
@@ -249,17 +297,19 @@ def _bandwidth(torch: Any, cuda: bool) -> float | None:
 
 
 _SAYS_SO = b"Optimized Graph:"
-"""The profiling executor logs it once for every plan that it makes for profiled types
-(torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, 1.12 to 2.13)."""
+"""The profiling executor logs it once for every plan that it makes for profiled
+types (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, 1.12 to 2.13)."""
 
 _FALLBACK = "fallback_function"
 """Where a guard does not hold the plan calls a function of this name (same file,
-replaceFallbackGraphWithFallbackFunction), and torch.profiler has an event for every call of a function of
-TorchScript (runtime/interpreter.cpp, checkAndStartRecordFunction)."""
+replaceFallbackGraphWithFallbackFunction), and torch.profiler has an event for every
+call of a function of TorchScript (runtime/interpreter.cpp,
+checkAndStartRecordFunction)."""
 
 
 class PlanCount:
-    """``plans``: how many were made in the block; None where torch cannot count them."""
+    """``plans``: how many were made in the block; None where torch cannot count
+    them."""
 
     def __init__(self) -> None:
         self.plans: int | None = None
@@ -267,8 +317,9 @@ class PlanCount:
 
 @contextlib.contextmanager
 def plans_made(torch: Any, folder: str) -> Iterator[PlanCount]:
-    """Count the plans that are made in the block: the executor's log is on in it, goes to a file, and is off
-    again behind it. Everything else that is printed there goes where it would have gone."""
+    """Count the plans that are made in the block: the executor's log is on in it,
+    goes to a file, and is off again behind it. Everything else that is printed
+    there goes where it would have gone."""
     count = PlanCount()
     switch = getattr(torch._C, "_jit_set_logging_option", None)
     if switch is None:
@@ -297,7 +348,8 @@ def plans_made(torch: Any, folder: str) -> Iterator[PlanCount]:
 
 
 def failed_guards(torch: Any, steps: Callable[[], object]) -> int | None:
-    """Guards that did not hold in ``steps``; None where the profiler does not work."""
+    """Guards that did not hold in ``steps``; None where the profiler does not
+    work."""
     try:
         with profiling(torch, cuda=False) as run:
             steps()

@@ -1,9 +1,10 @@
-"""Which of torch's fusion switches the program sets itself, and where: setters in ``torch._C`` are replaced
-by ones that note the caller as well.
+"""Which of torch's fusion switches the program sets itself, and where: setters in
+``torch._C`` are replaced by ones that note the caller as well.
 
-A switch is noted if the fuser of the run needs it and the call sets it off, and whether it was on again
-later. ``torch.jit.fuser`` and ``torch.jit.optimized_execution`` (torch/jit/_fuser.py, 1.12 to 2.13) set the
-same switches and look them up in ``torch._C`` when they are called."""
+A switch is noted if the fuser of the run needs it and the call sets it off, and
+whether it was on again later. ``torch.jit.fuser`` and
+``torch.jit.optimized_execution`` (torch/jit/_fuser.py, 1.12 to 2.13) set the same
+switches and look them up in ``torch._C`` when they are called."""
 
 from __future__ import annotations
 
@@ -23,10 +24,10 @@ from .replaced import Replaced
 class SwitchWatch:
     """Watches the switches of one process.
 
-    Args:
-        fuser: the fuser of the run; None or "none" for a process that has none on.
-        requested: knobs of the request; switches that they set have records of their own.
-        own: the switches as they would be without fusiondoc, which the program's calls change too.
+    Args: fuser: the fuser of the run; None or "none" for a process that has none
+        on. requested: knobs of the request; switches that they set have records of
+        their own. own: the switches as they would be without fusiondoc, which the
+        program's calls change too.
     """
 
     def __init__(
@@ -50,7 +51,8 @@ class SwitchWatch:
         self._by: dict[str, tuple[str, str | None]] = {}
         """Switch that is off now -> the call that did it and its ``file:line``."""
         self._back: dict[tuple[str, str], tuple[str, str | None]] = {}
-        """(switch that was off for a while, stage) -> the first call that did it."""
+        """(switch that was off for a while, stage) -> the first call that did
+        it."""
         self._written: set[str] = set()
         variable = fusers.variable_of(fuser)
         self._variable = os.environ.get(variable) if variable is not None else None
@@ -68,25 +70,31 @@ class SwitchWatch:
         self._replaced.take_back()
 
     def forget(self) -> None:
-        """In a fork: forget the switches that the parent process set, which records them itself."""
+        """In a fork: forget the switches that the parent process set, which records
+        them itself."""
         self._was_off = self._off()
         self._by.clear()
         self._back.clear()
 
     def write_own_fuser(self) -> None:
-        """A record of the fuser that the program has by itself, with what it set until now."""
+        """A record of the fuser that the program has by itself, with what it set
+        until now."""
         if self._own_switches is not None:
             self._own_switches.write(self._records)
             self._own_switches = None
 
     def finish(self) -> None:
-        """Record the switches that the program or its passes left off or had off for a while."""
+        """Record the switches that the program or its passes left off or had off
+        for a while."""
         self.write_off(RUNNING)
 
     def write_off(self, when: str) -> None:
-        """A record for each switch that is off now and was on at first; and for each that was off for a
-        while, except while the program was loaded, when it may have made results to compare with."""
-        with contextlib.suppress(Exception):  # the run goes on where torch cannot read a switch
+        """A record for each switch that is off now and was on at first; and for
+        each that was off for a while, except while the program was loaded, when it
+        may have made results to compare with."""
+        with contextlib.suppress(
+            Exception
+        ):  # the run goes on where torch cannot read a switch
             for what in sorted(self._off() - self._was_off - self._written):
                 if (
                     what == FUSER
@@ -103,9 +111,15 @@ class SwitchWatch:
                     self._write(what, stage, False, call, at)
             self._back.clear()
             variable = fusers.variable_of(self._fuser)
-            if variable is not None and self._variable != "0" and os.environ.get(variable) == "0":
+            if (
+                variable is not None
+                and self._variable != "0"
+                and os.environ.get(variable) == "0"
+            ):
                 self._variable = "0"
-                self._write(FUSER, LOADING, True, 'os.environ["%s"] = "0"' % variable)
+                self._write(
+                    FUSER, LOADING, True, 'os.environ["%s"] = "0"' % variable
+                )
 
     def _write(
         self,
@@ -117,7 +131,14 @@ class SwitchWatch:
         instead: str | None = None,
     ) -> None:
         if what not in self._requested:
-            row = {"what": what, "when": when, "left": left, "call": call, "at": at, "instead": instead}
+            row = {
+                "what": what,
+                "when": when,
+                "left": left,
+                "call": call,
+                "at": at,
+                "instead": instead,
+            }
             self._records.write("switched_off", **row)
 
     def _off(self) -> set[str]:
@@ -127,7 +148,9 @@ class SwitchWatch:
             off.add(FUSER)
         return off
 
-    def _noting(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _noting(
+        self, name: str, original: Callable[..., Any]
+    ) -> Callable[..., Any]:
         @functools.wraps(original)
         def set_it(*args: Any, **kwargs: Any) -> Any:
             own = sys._getframe(1).f_code.co_filename.startswith(OWN_FOLDER)
@@ -144,7 +167,9 @@ class SwitchWatch:
 
         return set_it
 
-    def _note(self, before: set[str], after: set[str], name: str, args: tuple[Any, ...]) -> None:
+    def _note(
+        self, before: set[str], after: set[str], name: str, args: tuple[Any, ...]
+    ) -> None:
         for what in after - before:
             self._by[what] = self._caller(name, args)
         for what in before - after:
@@ -153,12 +178,16 @@ class SwitchWatch:
                 self._back.setdefault((what, self.stage), call)
 
     def _caller(self, name: str, args: tuple[Any, ...]) -> tuple[str, str | None]:
-        """The call as the program wrote it, as far as that can be seen, and its ``file:line``."""
+        """The call as the program wrote it, as far as that can be seen, and its
+        ``file:line``."""
         call = "torch._C.%s(%s)" % (name, ", ".join(map(repr, args)))
         frame: Any = sys._getframe(3)
         while frame is not None:
             file = frame.f_code.co_filename
-            if not file.startswith((OWN_FOLDER, self._torchs)) and file != contextlib.__file__:
+            if (
+                not file.startswith((OWN_FOLDER, self._torchs))
+                and file != contextlib.__file__
+            ):
                 return call, "%s:%d" % (file, frame.f_lineno)
             if frame.f_code.co_name == "optimized_execution":
                 call = "torch.jit.optimized_execution(False)"

@@ -1,7 +1,8 @@
-"""Loads the target: a file's or module's model, a TorchScript archive, or nothing (a script).
+"""Loads the target: a file's or module's model, a TorchScript archive, or nothing
+(a script).
 
-What a Python file is, a module that names a model and inputs or a script of its own, is read from its source:
-nothing is run for it.
+What a Python file is, a module that names a model and inputs or a script of its
+own, is read from its source: nothing is run for it.
 """
 
 from __future__ import annotations
@@ -34,15 +35,19 @@ class Program:
         self.tree = ast.parse(self.source, path)
 
     def binds(self, name: str) -> bool:
-        """Whether the module's top level may define ``name`` (also inside if, try, with and for)."""
-        return any(name in _bound(statement) for statement in _top_level(self.tree.body))
+        """Whether the module's top level may define ``name`` (also inside if, try,
+        with and for)."""
+        return any(
+            name in _bound(statement) for statement in _top_level(self.tree.body)
+        )
 
     def runs_nothing(self) -> bool:
         """Whether running the file as a script does nothing but define things."""
         return all(_only_defines(statement) for statement in self.tree.body)
 
     def candidates(self) -> list[str]:
-        """Public functions and names that a user may have meant by ``FILE.py:NAME``."""
+        """Public functions and names that a user may have meant by
+        ``FILE.py:NAME``."""
         return [
             node.name
             for node in self.tree.body
@@ -53,7 +58,9 @@ class Program:
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     for statement in body:
         yield statement
-        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        if isinstance(
+            statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        ):
             continue
         for field in ("body", "orelse", "finalbody"):
             for inner in _top_level(getattr(statement, field, [])):
@@ -67,32 +74,59 @@ def _bound(statement: ast.stmt) -> set[str]:
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {statement.name}
     if isinstance(statement, (ast.Import, ast.ImportFrom)):
-        return {(alias.asname or alias.name).split(".")[0] for alias in statement.names}
+        return {
+            (alias.asname or alias.name).split(".")[0] for alias in statement.names
+        }
     targets: list[ast.expr] = []
     if isinstance(statement, ast.Assign):
         targets = statement.targets
-    elif isinstance(statement, (ast.AnnAssign, ast.AugAssign)) and statement.value is not None:
+    elif (
+        isinstance(statement, (ast.AnnAssign, ast.AugAssign))
+        and statement.value is not None
+    ):
         targets = [statement.target]
-    return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+    return {
+        node.id
+        for target in targets
+        for node in ast.walk(target)
+        if isinstance(node, ast.Name)
+    }
 
 
 def _only_defines(statement: ast.stmt) -> bool:
     if isinstance(
         statement,
-        (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Pass),
+        (
+            ast.Import,
+            ast.ImportFrom,
+            ast.FunctionDef,
+            ast.AsyncFunctionDef,
+            ast.ClassDef,
+            ast.Pass,
+        ),
     ):
         return True
-    if isinstance(statement, ast.Assign) and _bound(statement) & {"model", "inputs"}:
+    if isinstance(statement, ast.Assign) and _bound(statement) & {
+        "model",
+        "inputs",
+    }:
         return True
     if isinstance(statement, ast.AnnAssign) and statement.value is None:
         return True
-    if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr)) and statement.value is not None:
-        return not any(isinstance(node, (ast.Call, ast.Await)) for node in ast.walk(statement.value))
+    if (
+        isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr))
+        and statement.value is not None
+    ):
+        return not any(
+            isinstance(node, (ast.Call, ast.Await))
+            for node in ast.walk(statement.value)
+        )
     return False
 
 
 class Loaded:
-    """A model and the source of its inputs: ``inputs`` is the module's attribute ``inputs``, or None."""
+    """A model and the source of its inputs: ``inputs`` is the module's attribute
+    ``inputs``, or None."""
 
     def __init__(self, model: Any, label: str, module: ModuleType | None) -> None:
         self.model = model
@@ -100,15 +134,17 @@ class Loaded:
         self.inputs = getattr(module, "inputs", None)
 
 
-def runs_as_script(target: dict[str, Any], has_inputs: bool) -> tuple[bool, str | None]:
+def runs_as_script(
+    target: dict[str, Any], has_inputs: bool
+) -> tuple[bool, str | None]:
     """Whether the target is a script to be run as it is, and a note on why.
 
-    Decided from the source alone, because running a file twice, once to look and once in earnest, would do
-    its work twice.
+    Decided from the source alone, because running a file twice, once to look and
+    once in earnest, would do its work twice.
 
-    Args:
-        target: ``{"kind": "file", "path", "name"}`` and the like, of the spec.
-        has_inputs: ``--input`` was given, so the module's ``inputs`` are not needed.
+    Args: target: ``{"kind": "file", "path", "name"}`` and the like, of the spec.
+        has_inputs: ``--input`` was given, so the module's ``inputs`` are not
+        needed.
     """
     if target["kind"] != "file" or target["name"]:
         return False, None
@@ -130,17 +166,21 @@ def runs_as_script(target: dict[str, Any], has_inputs: bool) -> tuple[bool, str 
         advice = (
             "Add inputs = (...) to it, or give --input 'float32[8,128]'"
             if model
-            else "Add model = ... and inputs = (...) to it, or " + named + ", with --input 'float32[8,128]'"
+            else "Add model = ... and inputs = (...) to it, or "
+            + named
+            + ", with --input 'float32[8,128]'"
         )
         problem = "" if model or not has_inputs else "; --input is for a model"
-        nothing = "" if has_inputs else ", and does nothing when it is run as a script"
+        nothing = (
+            "" if has_inputs else ", and does nothing when it is run as a script"
+        )
         raise Refused("target", missing + problem + nothing, advice + ".")
     return True, missing + ": run as a script"
 
 
 class Ready:
-    """A target that has been loaded: its model on the device, and functions that return a pass's
-    arguments."""
+    """A target that has been loaded: its model on the device, and functions that
+    return a pass's arguments."""
 
     def __init__(self, label: str, model: Any, shapes: list[Any]) -> None:
         self.label = label
@@ -154,41 +194,75 @@ def ready(torch: Any, spec: dict[str, Any], clock: Clock) -> Ready:
         loaded = _load(torch, spec["target"], device)
         model = move(torch, loaded.model, device)
     if spec["inputs"]:
-        shapes = [from_texts(torch, spec["inputs"], device if device is not None else home(torch, model))]
+        shapes = [
+            from_texts(
+                torch,
+                spec["inputs"],
+                device if device is not None else home(torch, model),
+            )
+        ]
     elif spec.get("shapes"):
         where = device if device is not None else home(torch, model)
         shapes = [from_texts(torch, texts, where) for texts in spec["shapes"]]
     elif loaded.inputs is not None:
-        shapes = from_module(torch, loaded.inputs, device, "inputs of " + loaded.label.split(":")[0])
+        shapes = from_module(
+            torch, loaded.inputs, device, "inputs of " + loaded.label.split(":")[0]
+        )
     else:
         declared = signature(model)
         raise Refused(
             "inputs",
             "no inputs for %s" % loaded.label,
             "Give one --input for each argument, such as --input 'float32[8,128]'%s."
-            % (" (declared as %s)" % declared if declared else ", or define 'inputs' in the file"),
+            % (
+                " (declared as %s)" % declared
+                if declared
+                else ", or define 'inputs' in the file"
+            ),
         )
     return Ready(loaded.label, model, shapes)
 
 
 def _load(torch: Any, target: dict[str, Any], device: Any) -> Loaded:
-    """Import the target and find its model; raises Refused (no such name) or UserError (it failed)."""
+    """Import the target and find its model; raises Refused (no such name) or
+    UserError (it failed)."""
     kind, name = target["kind"], target["name"]
     call = target.get("call")
     if kind == "archive":
-        return Loaded(_archive(torch, target["path"], device), os.path.basename(target["path"]), None)
-    module = _module(target["module"]) if kind == "module" else _file(target["path"])
-    where = target["module"] if kind == "module" else os.path.basename(target["path"])
+        return Loaded(
+            _archive(torch, target["path"], device),
+            os.path.basename(target["path"]),
+            None,
+        )
+    module = (
+        _module(target["module"]) if kind == "module" else _file(target["path"])
+    )
+    where = (
+        target["module"] if kind == "module" else os.path.basename(target["path"])
+    )
     found = _attribute(module, name or "model", where)
     if call is None:
-        return Loaded(_model(found, name or "model", where), "%s:%s" % (where, name or "model"), module)
-    return Loaded(_called(found, "%s%s" % (name, call), where), "%s:%s%s" % (where, name, call), module)
+        return Loaded(
+            _model(found, name or "model", where),
+            "%s:%s" % (where, name or "model"),
+            module,
+        )
+    return Loaded(
+        _called(found, "%s%s" % (name, call), where),
+        "%s:%s%s" % (where, name, call),
+        module,
+    )
 
 
 def _file(path: str) -> ModuleType:
-    """The file as a module, named by its stem unless that is the name of another module already."""
+    """The file as a module, named by its stem unless that is the name of another
+    module already."""
     stem = os.path.splitext(os.path.basename(path))[0]
-    name = stem if stem.isidentifier() and stem not in sys.modules else "_fusiondoc_target"
+    name = (
+        stem
+        if stem.isidentifier() and stem not in sys.modules
+        else "_fusiondoc_target"
+    )
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -204,18 +278,27 @@ def _file(path: str) -> ModuleType:
 
 
 def _as_module(path: str) -> str | None:
-    """How to name a file that is part of a package: its imports only work from within that."""
+    """How to name a file that is part of a package: its imports only work from
+    within that."""
     folder, file = os.path.split(path)
     parts = [os.path.splitext(file)[0]]
     while os.path.isfile(os.path.join(folder, "__init__.py")):
         folder, name = os.path.split(folder)
         parts.insert(0, name)
     if len(parts) == 1:
-        # A package without __init__.py: its own folder's name is the least that a relative import needs.
+        # A package without __init__.py: its own folder's name is the least that a
+        # relative import needs.
         folder, name = os.path.split(folder)
         parts.insert(0, name)
-    where = "the current folder" if os.path.realpath(folder) == os.path.realpath(os.getcwd()) else folder
-    return "The file is part of a package: from %s name it as a module: %s:model" % (where, ".".join(parts))
+    where = (
+        "the current folder"
+        if os.path.realpath(folder) == os.path.realpath(os.getcwd())
+        else folder
+    )
+    return (
+        "The file is part of a package: from %s name it as a module: %s:model"
+        % (where, ".".join(parts))
+    )
 
 
 def _module(name: str) -> ModuleType:
@@ -241,28 +324,46 @@ def _attribute(module: ModuleType, name: str, where: str) -> Any:
             found = getattr(found, part)
         except AttributeError:
             public = [word for word in dir(found) if not word.startswith("_")]
-            callables = [word for word in public if callable(getattr(found, word, None))]
+            callables = [
+                word for word in public if callable(getattr(found, word, None))
+            ]
             near = difflib.get_close_matches(part, public, n=3)
             if near:
-                hint = "Did you mean %s?" % " or ".join("'%s'" % word for word in near)
+                hint = "Did you mean %s?" % " or ".join(
+                    "'%s'" % word for word in near
+                )
             else:
-                hint = "It has: %s." % (", ".join(callables[:12]) or "nothing that can be called")
-            raise Refused("target", "%s has no '%s'" % (where, name), hint) from None
+                hint = "It has: %s." % (
+                    ", ".join(callables[:12]) or "nothing that can be called"
+                )
+            raise Refused(
+                "target", "%s has no '%s'" % (where, name), hint
+            ) from None
     return found
 
 
 def _called(found: Any, expression: str, where: str) -> Any:
-    """The result of calling the function or class with the arguments in the target, which are literals."""
+    """The result of calling the function or class with the arguments in the target,
+    which are literals."""
     if not callable(found):
-        raise Refused("target", "%s has '%s', which cannot be called" % (where, expression.partition("(")[0]))
+        raise Refused(
+            "target",
+            "%s has '%s', which cannot be called"
+            % (where, expression.partition("(")[0]),
+        )
     call = ast.parse(expression, mode="eval").body
     assert isinstance(call, ast.Call)
     positional = [ast.literal_eval(arg) for arg in call.args]
-    named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+    named = {
+        str(keyword.arg): ast.literal_eval(keyword.value)
+        for keyword in call.keywords
+    }
     try:
         made = found(*positional, **named)
     except (Exception, SystemExit) as error:
-        raise UserError("call", "That is %s:%s, as the target names it." % (where, expression)) from error
+        raise UserError(
+            "call", "That is %s:%s, as the target names it." % (where, expression)
+        ) from error
     return _model(made, expression, where)
 
 
@@ -278,14 +379,16 @@ def _model(found: Any, name: str, where: str) -> Any:
     if not callable(found):
         raise Refused(
             "target",
-            "%s:%s is of type %s, which cannot be called" % (where, name, type(found).__name__),
+            "%s:%s is of type %s, which cannot be called"
+            % (where, name, type(found).__name__),
             "Name an nn.Module, a function or a scripted one.",
         )
     return found
 
 
 def _call(found: type) -> str:
-    """A call of the class with the names of the arguments that it cannot do without."""
+    """A call of the class with the names of the arguments that it cannot do
+    without."""
     try:
         parameters = list(inspect.signature(found).parameters.values())
     except (TypeError, ValueError):
@@ -306,11 +409,15 @@ def _archive(torch: Any, path: str, device: Any) -> Any:
         if _is_exported(path):
             raise Refused(
                 "target",
-                "%s is an archive of torch.export, which holds no TorchScript" % os.path.basename(path),
+                "%s is an archive of torch.export, which holds no TorchScript"
+                % os.path.basename(path),
                 "Name the Python that makes the model: FILE.py:NAME, with --input. To see what torch.compile "
-                "makes of it: fusiondoc bench FILE.py --variant eager --variant %s" % COMPILER,
+                "makes of it: fusiondoc bench FILE.py --variant eager --variant %s"
+                % COMPILER,
             ) from None
-        first = first_line(error).split(". ")[0]  # the rest is torch's guess at what to blame
+        first = first_line(error).split(". ")[
+            0
+        ]  # the rest is torch's guess at what to blame
         raise Refused(
             "target",
             "%s is no TorchScript archive: %s" % (os.path.basename(path), first),
@@ -320,8 +427,9 @@ def _archive(torch: Any, path: str, device: Any) -> Any:
 
 
 def _is_exported(path: str) -> bool:
-    """Whether torch.export wrote it: a zip with "archive_format" (torch/export/pt2_archive) or, before 2.8,
-    "serialized_exported_program.json" (torch/export/__init__.py)."""
+    """Whether torch.export wrote it: a zip with "archive_format"
+    (torch/export/pt2_archive) or, before 2.8, "serialized_exported_program.json"
+    (torch/export/__init__.py)."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = [os.path.basename(name) for name in archive.namelist()]

@@ -1,10 +1,11 @@
-"""Plans of Transformer Engine's operation fuser, and the facts that its rules read: a snapshot after each
-call of ``te.ops`` operators.
+"""Plans of Transformer Engine's operation fuser, and the facts that its rules read:
+a snapshot after each call of ``te.ops`` operators.
 
-Read from ``transformer_engine/pytorch/ops/fuser.py`` of 1.13 to 2.20: every fuser has ``_basic_ops``,
-``_forward_ops`` and ``_backward_ops`` (lists of an operator and the numbers of its basic operators). The plan
-depends on the recipe and on which operators need gradients, and changes on one object from call to call; so a
-plan is recorded the first time that a fuser has it. No conclusion is drawn here.
+Read from ``transformer_engine/pytorch/ops/fuser.py`` of 1.13 to 2.20: every fuser
+has ``_basic_ops``, ``_forward_ops`` and ``_backward_ops`` (lists of an operator and
+the numbers of its basic operators). The plan depends on the recipe and on which
+operators need gradients, and changes on one object from call to call; so a plan is
+recorded the first time that a fuser has it. No conclusion is drawn here.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ def world_size(torch: Any) -> int | None:
 
 
 def first_backward(fuser: Any, ops: Any, args: tuple[Any, ...], torch: Any) -> int:
-    """The first operator that a backward pass reaches, as ``maybe_fuse_ops`` works it out; below 2.7 there is
-    no such attribute."""
+    """The first operator that a backward pass reaches, as ``maybe_fuse_ops`` works
+    it out; below 2.7 there is no such attribute."""
     known: Any = getattr(fuser, "first_op_requiring_backward", None)
     if known is not None:
         return int(known)
@@ -45,8 +46,8 @@ def first_backward(fuser: Any, ops: Any, args: tuple[Any, ...], torch: Any) -> i
 
 
 def entries(planned: Any) -> list[dict[str, Any]]:
-    """A row for each operator of a plan, in the order of the forward pass: 1.9 to 2.12 keep those of the
-    backward pass in the order in which they run."""
+    """A row for each operator of a plan, in the order of the forward pass: 1.9 to
+    2.12 keep those of the backward pass in the order in which they run."""
     rows = [
         {
             "kind": type(op).__name__,
@@ -65,7 +66,9 @@ def facts_of(op: Any) -> dict[str, Any]:
     options = getattr(op, "_userbuffers_options", None)
     return {
         "in_place": _plain(getattr(op, "_in_place", None)),
-        "dtype": str(weight.dtype).replace("torch.", "") if hasattr(weight, "dtype") else None,
+        "dtype": str(weight.dtype).replace("torch.", "")
+        if hasattr(weight, "dtype")
+        else None,
         "tensor_parallel": _plain(getattr(op, "tensor_parallel_mode", None)),
         "tensor_parallel_size": _plain(getattr(op, "tensor_parallel_size", None)),
         "process_group_size": _plain(getattr(op, "process_group_size", None)),
@@ -75,12 +78,17 @@ def facts_of(op: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+    return (
+        value
+        if value is None or isinstance(value, (bool, int, str))
+        else str(value)
+    )
 
 
 def _quantizes(op: Any) -> bool | None:
-    """Whether it takes the gradient of its output quantized: ``get_grad_output_quantizer`` (2.8 and later),
-    else ``num_quantizers`` (2.6 and 2.7); None where it has neither."""
+    """Whether it takes the gradient of its output quantized:
+    ``get_grad_output_quantizer`` (2.8 and later), else ``num_quantizers`` (2.6 and
+    2.7); None where it has neither."""
     getter = getattr(op, "get_grad_output_quantizer", None)
     if callable(getter):
         return getter() is not None
@@ -89,7 +97,8 @@ def _quantizes(op: Any) -> bool | None:
 
 
 def users_line(frame: Any) -> str | None:
-    """``model.py:12``: the first frame that is neither of Transformer Engine nor of torch."""
+    """``model.py:12``: the first frame that is neither of Transformer Engine nor of
+    torch."""
     for _ in range(60):
         if frame is None:
             return None
@@ -116,12 +125,14 @@ OPS = "transformer_engine.pytorch.ops"
 
 _MOST_SEQUENCES = 1_000
 _MOST_PLANS = 16
-"""Plans of one fuser whose making is remembered: one for each recipe and set of operators with gradients."""
+"""Plans of one fuser whose making is remembered: one for each recipe and set of
+operators with gradients."""
 
 _RULES_RAN = "_fusiondoc_asked"
 """Attribute of a fuser: its rules have run in this plan's call."""
 _MADE = "_fusiondoc_made"
-"""Attribute of a fuser that keeps the facts of its plans; it goes with the transient fusers of ``op(x)``."""
+"""Attribute of a fuser that keeps the facts of its plans; it goes with the
+transient fusers of ``op(x)``."""
 
 _INSTALL = (
     "Install it in that interpreter, which needs a GPU machine with CUDA: pip install --no-build-isolation "
@@ -133,19 +144,23 @@ def import_te() -> Any:
     """``transformer_engine.pytorch.ops``; Refused (status 4) without it."""
     try:
         return importlib.import_module(OPS)
-    except Exception as error:  # its own checks raise RuntimeError and FileNotFoundError
+    except (
+        Exception
+    ) as error:  # its own checks raise RuntimeError and FileNotFoundError
         message = str(error).strip().split("\n")[0]
         raise Refused(
             "import_te",
-            "%s cannot import %s: %s: %s" % (sys.executable, OPS, type(error).__name__, message),
+            "%s cannot import %s: %s: %s"
+            % (sys.executable, OPS, type(error).__name__, message),
             _INSTALL,
             CANNOT_RUN,
         ) from None
 
 
 class Waiting:
-    """The watch of a program that may import Transformer Engine at some time: it begins before the program's
-    own code makes operators, so it knows the lines that do."""
+    """The watch of a program that may import Transformer Engine at some time: it
+    begins before the program's own code makes operators, so it knows the lines that
+    do."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -184,7 +199,8 @@ class Watch:
         self.latest: dict[int, tuple[int, Any]] = {}
         """Number of a fuser -> its latest plan and the fuser."""
         self.pass_: tuple[str | None, bool] = (None, False)
-        """Name of the recipe that fusiondoc set, and whether it is a training pass."""
+        """Name of the recipe that fusiondoc set, and whether it is a training
+        pass."""
         self.recording = True
         self.counting = True
         self.unfused = False
@@ -199,7 +215,10 @@ class Watch:
 
     def on(self) -> None:
         """From now on."""
-        fuser, called = self._fuser.OperationFuser, self._fuser.OperationFuser.__call__
+        fuser, called = (
+            self._fuser.OperationFuser,
+            self._fuser.OperationFuser.__call__,
+        )
         watch = self
 
         @functools.wraps(called)
@@ -221,7 +240,9 @@ class Watch:
                 watch._kept.append(self)
 
         self._replaced.put(self._op.BasicOperation, "__init__", init)
-        fuses = getattr(fuser, "fuse_ops", None)  # to 2.6; not called for an operator on its own
+        fuses = getattr(
+            fuser, "fuse_ops", None
+        )  # to 2.6; not called for an operator on its own
         if fuses is not None:
 
             @functools.wraps(fuses)
@@ -247,8 +268,13 @@ class Watch:
 
         self._replaced.put(self._te.Sequential, "__init__", sequence)
         self._replaced.put(self._te.Sequential, "forward", through)
-        self._listed = {name: [fusion["name"] for fusion in found] for name, found in self._fusions().items()}
-        self._records.write("te_package", version=_version(), fusions=self._fusions())
+        self._listed = {
+            name: [fusion["name"] for fusion in found]
+            for name, found in self._fusions().items()
+        }
+        self._records.write(
+            "te_package", version=_version(), fusions=self._fusions()
+        )
 
     def stop(self) -> None:
         """Transformer Engine as before."""
@@ -261,14 +287,19 @@ class Watch:
             self._kept.append(module)
 
     def _fusions(self) -> dict[str, list[dict[str, str]]]:
-        """The functions of each pass in their order, from 2.13 on: a registry that programs may add to."""
+        """The functions of each pass in their order, from 2.13 on: a registry that
+        programs may add to."""
         found = {}
         for name in ("forward", "backward", "forward_backward"):
-            listed = getattr(self._fuser.OperationFuser, name + "_fusion_functions", None)
+            listed = getattr(
+                self._fuser.OperationFuser, name + "_fusion_functions", None
+            )
             if listed is not None:
                 found[name] = [
                     {
-                        "name": str(getattr(function, "__qualname__", repr(function))),
+                        "name": str(
+                            getattr(function, "__qualname__", repr(function))
+                        ),
                         "module": str(getattr(function, "__module__", "")),
                     }
                     for function in listed
@@ -289,14 +320,19 @@ class Watch:
     def _snapshot(self, fuser: Any, args: tuple[Any, ...]) -> None:
         number = self._number(fuser)
         torch = importlib.import_module("torch")
-        forward, backward = getattr(fuser, "_forward_ops", None), getattr(fuser, "_backward_ops", None)
+        forward, backward = (
+            getattr(fuser, "_forward_ops", None),
+            getattr(fuser, "_backward_ops", None),
+        )
         if forward is None or backward is None or not self.recording:
             return
         if self.unfused:
             self.latest[number] = (0, fuser)
             return
         ops = fuser._basic_ops
-        made = self._as_made(fuser, forward, [facts_of(op) for op in ops], world_size(torch))
+        made = self._as_made(
+            fuser, forward, [facts_of(op) for op in ops], world_size(torch)
+        )
         plan = {
             "fuser": number,
             "grad": bool(torch.is_grad_enabled()),
@@ -316,13 +352,19 @@ class Watch:
         self.calls[known] = self.calls.get(known, 0) + self.counting
         self.latest[number] = (known, fuser)
 
-    def _as_made(self, fuser: Any, planned: Any, facts: Any, processes: int | None) -> dict[str, Any]:
-        """The facts when the plan was made. A fuser keeps its plans by recipe and gradients: its rules do not
-        run again when weights change their type or fusions are registered; ``now`` has the types then."""
+    def _as_made(
+        self, fuser: Any, planned: Any, facts: Any, processes: int | None
+    ) -> dict[str, Any]:
+        """The facts when the plan was made. A fuser keeps its plans by recipe and
+        gradients: its rules do not run again when weights change their type or
+        fusions are registered; ``now`` has the types then."""
         kept = vars(fuser).setdefault(_MADE, {})
         if id(planned) not in kept:
             listed = self._fusions()
-            now = {kind: [fusion["name"] for fusion in found] for kind, found in listed.items()}
+            now = {
+                kind: [fusion["name"] for fusion in found]
+                for kind, found in listed.items()
+            }
             if len(kept) >= _MOST_PLANS:
                 del kept[next(iter(kept))]
             kept[id(planned)] = (
@@ -331,7 +373,10 @@ class Watch:
                     "operators": facts,
                     "world_size": processes,
                     "own_asked": [
-                        fusion["name"] for found in listed.values() for fusion in found if _is_own(fusion)
+                        fusion["name"]
+                        for found in listed.values()
+                        for fusion in found
+                        if _is_own(fusion)
                     ],
                     "taken_out": [
                         name
@@ -342,12 +387,20 @@ class Watch:
                 },
             )
         known = kept[id(planned)][1]
-        types, then = [[operator["dtype"] for operator in found] for found in (facts, known["operators"])]
+        types, then = [
+            [operator["dtype"] for operator in found]
+            for found in (facts, known["operators"])
+        ]
         rules_ran = not hasattr(fuser, "fuse_ops") or _RULES_RAN in vars(fuser)
-        return {**known, "asked": rules_ran, "now": types if types != then else None}
+        return {
+            **known,
+            "asked": rules_ran,
+            "now": types if types != then else None,
+        }
 
     def _number(self, fuser: Any) -> int:
-        """Of the pipeline: a fuser is made anew when its sequence changes, and for every bare ``op(x)``."""
+        """Of the pipeline: a fuser is made anew when its sequence changes, and for
+        every bare ``op(x)``."""
         key = tuple(id(op) for op in fuser._basic_ops)
         if key not in self._numbers:
             self._numbers[key] = len(self._numbers) + 1
@@ -361,9 +414,13 @@ class Watch:
                         "path": self._paths.get(id(op)),
                         "source": self._made_at.get(id(op)),
                         "bases": [
-                            base.__name__ for base in type(op).__mro__ if "ops.basic" in base.__module__
+                            base.__name__
+                            for base in type(op).__mro__
+                            if "ops.basic" in base.__module__
                         ],
-                        "own": not type(op).__module__.startswith("transformer_engine."),
+                        "own": not type(op).__module__.startswith(
+                            "transformer_engine."
+                        ),
                     }
                     for op in fuser._basic_ops
                 ],
@@ -376,8 +433,19 @@ class Watch:
         if state is None or not state.is_fp8_enabled():
             return None
         recipe = state.get_fp8_recipe()
-        tests = ("delayed", "float8_current_scaling", "float8_block_scaling", "mxfp8", "nvfp4", "custom")
-        kinds = [name for name in tests if callable(getattr(recipe, name, None)) and getattr(recipe, name)()]
+        tests = (
+            "delayed",
+            "float8_current_scaling",
+            "float8_block_scaling",
+            "mxfp8",
+            "nvfp4",
+            "custom",
+        )
+        kinds = [
+            name
+            for name in tests
+            if callable(getattr(recipe, name, None)) and getattr(recipe, name)()
+        ]
         return {
             "kind": type(recipe).__name__,
             "is": kinds[0] if kinds else None,
@@ -385,21 +453,43 @@ class Watch:
         }
 
     def write_sequences(self, model: Any) -> None:
-        """Write the parts of each sequence, once: a profile makes their fusers anew."""
-        found = [(path, module) for path, module in _named(model) if isinstance(module, self._te.Sequential)]
+        """Write the parts of each sequence, once: a profile makes their fusers
+        anew."""
+        found = [
+            (path, module)
+            for path, module in _named(model)
+            if isinstance(module, self._te.Sequential)
+        ]
         inside = {id(module) for _, module in found}
-        found += [("", module) for key, module in self.sequences.items() if key not in inside]
+        found += [
+            ("", module)
+            for key, module in self.sequences.items()
+            if key not in inside
+        ]
         for path, module in found:
-            if getattr(module, "_module_groups", None) and id(module) not in self._written_sequences:
+            if (
+                getattr(module, "_module_groups", None)
+                and id(module) not in self._written_sequences
+            ):
                 self._written_sequences.add(id(module))
                 self._kept.append(module)
                 source = self._made_at.get(id(module))
-                self._records.write("te_sequence", path=path, source=source, parts=self._parts(path, module))
+                self._records.write(
+                    "te_sequence",
+                    path=path,
+                    source=source,
+                    parts=self._parts(path, module),
+                )
 
     def end(self, model: Any) -> None:
         """Write how often each plan was used, and the parts of each sequence."""
-        self._records.write("te_calls", calls={str(plan): count for plan, count in self.calls.items()})
-        self._records.write("te_package", version=_version(), fusions=self._fusions())
+        self._records.write(
+            "te_calls",
+            calls={str(plan): count for plan, count in self.calls.items()},
+        )
+        self._records.write(
+            "te_package", version=_version(), fusions=self._fusions()
+        )
         self.write_sequences(model)
 
     def _parts(self, path: str, sequence: Any) -> list[dict[str, Any]]:
@@ -430,11 +520,14 @@ def _is_own(fusion: dict[str, str]) -> bool:
 
 
 def _version() -> str | None:
-    """Of the package: ``transformer_engine.__version__``, else by its metadata, else by its file."""
+    """Of the package: ``transformer_engine.__version__``, else by its metadata,
+    else by its file."""
     found = getattr(sys.modules.get("transformer_engine"), "__version__", None)
     if found is None:
         try:
-            found = importlib.import_module("importlib.metadata").version("transformer_engine")
+            found = importlib.import_module("importlib.metadata").version(
+                "transformer_engine"
+            )
         except Exception:
             found = None
     return None if found is None else str(found)

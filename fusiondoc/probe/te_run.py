@@ -1,7 +1,9 @@
-"""Runs a model of ``te.ops`` operators: under each recipe, in training and inference, then in a profile.
+"""Runs a model of ``te.ops`` operators: under each recipe, in training and
+inference, then in a profile.
 
-The profile runs the model as Transformer Engine planned it, and again with every fusion left out: which
-kernels an operator launches, and how long they take on the GPU, is what a fusion really saves.
+The profile runs the model as Transformer Engine planned it, and again with every
+fusion left out: which kernels an operator launches, and how long they take on the
+GPU, is what a fusion really saves.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ RECIPES = {
     "mxfp8": "MXFP8BlockScaling",
     "nvfp4": "NVFP4BlockScaling",
 }
-"""Names of ``--recipe`` and their classes in ``transformer_engine.common.recipe``; "none" leaves the model as
-it is."""
+"""Names of ``--recipe`` and their classes in ``transformer_engine.common.recipe``;
+"none" leaves the model as it is."""
 
 _WARM_UP = 3
 _PROFILED = 5
@@ -39,7 +41,8 @@ _PASS = _MARK + "pass"
 
 
 def recipe_named(name: str) -> Any:
-    """The recipe; Refused (status 4) where this Transformer Engine has none of that name."""
+    """The recipe; Refused (status 4) where this Transformer Engine has none of that
+    name."""
     if name == "none":
         return None
     kinds = importlib.import_module("transformer_engine.common.recipe")
@@ -47,15 +50,23 @@ def recipe_named(name: str) -> Any:
     if kind is None:
         raise Refused(
             "recipe",
-            "this Transformer Engine has no %s (--recipe %s)" % (RECIPES[name], name),
-            "It has: %s." % ", ".join(["none", *(name for name in RECIPES if hasattr(kinds, RECIPES[name]))]),
+            "this Transformer Engine has no %s (--recipe %s)"
+            % (RECIPES[name], name),
+            "It has: %s."
+            % ", ".join(
+                [
+                    "none",
+                    *(name for name in RECIPES if hasattr(kinds, RECIPES[name])),
+                ]
+            ),
             CANNOT_RUN,
         )
     return kind()
 
 
 def under(recipe: Any) -> Any:
-    """A context in which Transformer Engine works with the recipe; without one nothing is changed."""
+    """A context in which Transformer Engine works with the recipe; without one
+    nothing is changed."""
     if recipe is None:
         return contextlib.nullcontext()
     for name, function, argument in (
@@ -64,15 +75,28 @@ def under(recipe: Any) -> Any:
         ("fp8", "fp8_autocast", "fp8_recipe"),
     ):
         try:
-            enter = getattr(importlib.import_module("transformer_engine.pytorch." + name), function)
+            enter = getattr(
+                importlib.import_module("transformer_engine.pytorch." + name),
+                function,
+            )
         except (ImportError, AttributeError):
             continue
         return enter(enabled=True, **{argument: recipe})
-    raise Refused("recipe", "this Transformer Engine has no autocast for recipes", None, CANNOT_RUN)
+    raise Refused(
+        "recipe",
+        "this Transformer Engine has no autocast for recipes",
+        None,
+        CANNOT_RUN,
+    )
 
 
 def run_te_model(
-    torch: Any, loaded: Ready, spec: dict[str, Any], watch: Watch, records: Records, clock: Clock
+    torch: Any,
+    loaded: Ready,
+    spec: dict[str, Any],
+    watch: Watch,
+    records: Records,
+    clock: Clock,
 ) -> None:
     """Run a model that holds operators of ``te.ops``.
 
@@ -81,8 +105,12 @@ def run_te_model(
         Refused: a recipe is not there.
     """
     records.write("target", how="model", label=loaded.label, signature=None)
-    why = None if spec.get("frontend") == "te" else "the model holds te.ops operators"
-    records.write("frontend", requested=spec.get("frontend"), effective="te", why=why)
+    why = (
+        None if spec.get("frontend") == "te" else "the model holds te.ops operators"
+    )
+    records.write(
+        "frontend", requested=spec.get("frontend"), effective="te", why=why
+    )
     ignored = ("trace", "verify", "no_freeze", "freeze")
     note_ignored_options(records, spec, ignored, "operators of Transformer Engine")
     with clock.users_work():
@@ -108,7 +136,9 @@ class TeRun:
         self._backward = spec["backward"]
         self._watch = watch
         self._records = records
-        self._recipes = [(name, recipe_named(name)) for name in spec.get("recipes") or ["none"]]
+        self._recipes = [
+            (name, recipe_named(name)) for name in spec.get("recipes") or ["none"]
+        ]
         self._now: Any = None
 
     def run(self) -> None:
@@ -118,9 +148,13 @@ class TeRun:
             if self._backward:
                 self._mode(True)
             passes = [
-                self._under(name, recipe, shape) for name, recipe in self._recipes for shape in self._shapes
+                self._under(name, recipe, shape)
+                for name, recipe in self._recipes
+                for shape in self._shapes
             ]
-            Passes(self._torch, self, passes, self._runs, self._backward, self._records).run()
+            Passes(
+                self._torch, self, passes, self._runs, self._backward, self._records
+            ).run()
             if self._backward:
                 self._inference()
             self._watch.write_sequences(self._model)
@@ -151,7 +185,8 @@ class TeRun:
             self._model.train(training)
 
     def _inference(self) -> None:
-        """One pass for each recipe and shape: on the same objects the plan may be another one."""
+        """One pass for each recipe and shape: on the same objects the plan may be
+        another one."""
         self._mode(False)
         try:
             for name, recipe in self._recipes:
@@ -170,7 +205,8 @@ class TeRun:
     # -- the profile ----------------------------------------------------------------------------------------
 
     def _profile(self) -> None:
-        """On the first shape. A profile that fails is a note, not the end of the run."""
+        """On the first shape. A profile that fails is a note, not the end of the
+        run."""
         self._watch.counting = False
         for name, recipe in self._recipes:
             make = self._under(name, recipe, self._shapes[0])
@@ -190,7 +226,9 @@ class TeRun:
         if self._backward:
             self._mode(True)
 
-    def _profile_one(self, make: Callable[[], Any], training: bool, fused: bool) -> None:
+    def _profile_one(
+        self, make: Callable[[], Any], training: bool, fused: bool
+    ) -> None:
         torch, watch = self._torch, self._watch
         self._mode(training)
         with contextlib.ExitStack() as undo:
@@ -214,7 +252,15 @@ class TeRun:
             found = marks.get(key)
             if found is None:
                 continue
-            rows.append({"fuser": number, "plan": plan, "phase": phase, "entry": index, **found})
+            rows.append(
+                {
+                    "fuser": number,
+                    "plan": plan,
+                    "phase": phase,
+                    "entry": index,
+                    **found,
+                }
+            )
         self._records.write(
             "te_profile",
             fused=fused,
@@ -242,20 +288,25 @@ class TeRun:
         fuser: Any,
         marked: dict[str, tuple[int, int, str, int]],
     ) -> None:
-        """Mark the launches of each operator of the plan in the profile, until ``undo`` is closed."""
+        """Mark the launches of each operator of the plan in the profile, until
+        ``undo`` is closed."""
         torch = self._torch
         for phase, planned, method in (
             ("forward", fuser._forward_ops, "fuser_forward"),
             ("backward", fuser._backward_ops, "fuser_backward"),
         ):
-            for index, (op, _) in enumerate(sorted(planned, key=lambda planned_op: min(planned_op[1]))):
+            for index, (op, _) in enumerate(
+                sorted(planned, key=lambda planned_op: min(planned_op[1]))
+            ):
                 key = "%s%d %s %d" % (_MARK, number, phase, index)
                 marked[key] = (number, plan, phase, index)
                 inner = getattr(op, method)
                 if method in vars(op):
                     continue  # one object in several plans
 
-                def named(*args: Any, _inner: Any = inner, _key: str = key, **kwargs: Any) -> Any:
+                def named(
+                    *args: Any, _inner: Any = inner, _key: str = key, **kwargs: Any
+                ) -> Any:
                     with torch.profiler.record_function(_key):
                         return _inner(*args, **kwargs)
 
@@ -264,8 +315,8 @@ class TeRun:
 
     @contextlib.contextmanager
     def _without_fusion(self) -> Iterator[None]:
-        """Context manager: no fusion function runs, so every operator is on its own. Plans made inside are
-        not recorded as the user's."""
+        """Context manager: no fusion function runs, so every operator is on its
+        own. Plans made inside are not recorded as the user's."""
         fuser = importlib.import_module(OPS + ".fuser").OperationFuser
         names = [
             name
@@ -279,7 +330,9 @@ class TeRun:
         watch.latest.clear()
         if names:
             for name in names:
-                kept[name + "_fusion_functions"] = vars(fuser)[name + "_fusion_functions"]
+                kept[name + "_fusion_functions"] = vars(fuser)[
+                    name + "_fusion_functions"
+                ]
                 setattr(fuser, name + "_fusion_functions", [])
         elif hasattr(fuser, "fuse_ops"):
             kept["fuse_ops"] = vars(fuser)["fuse_ops"]
@@ -300,8 +353,9 @@ class TeRun:
             watch.latest.update(latest)
 
     def _forget_plans(self) -> None:
-        """Sequences make their fusers anew at the next call; those too that a model keeps where ``modules()``
-        does not see them, as Megatron's TEFusedMLP does."""
+        """Sequences make their fusers anew at the next call; those too that a model
+        keeps where ``modules()`` does not see them, as Megatron's TEFusedMLP
+        does."""
         for sequence in self._watch.sequences.values():
             sequence._module_groups = None
 
@@ -317,9 +371,10 @@ class _Mark(NamedTuple):
 
 
 def _kernels(profile: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """A row for each mark, and one for all passes: the median over its calls of the microseconds on the GPU,
-    and the kernels, copies and fills of one call. From the trace: a launch belongs to the innermost mark
-    around it on its thread, and its kernel has the same correlation number."""
+    """A row for each mark, and one for all passes: the median over its calls of the
+    microseconds on the GPU, and the kernels, copies and fills of one call. From the
+    trace: a launch belongs to the innermost mark around it on its thread, and its
+    kernel has the same correlation number."""
     trace = _Trace(_complete_events(profile))
     calls: list[list[Any]] = [[] for _ in trace.marks]
     for thread, at, correlation in trace.launches:
@@ -341,11 +396,10 @@ def _kernels(profile: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
 class _Trace:
     """The events of a profile's trace that count.
 
-    Attributes:
-        marks: blocks of operators.
-        passes: number of blocks of whole passes.
-        launches: thread, microseconds and correlation number.
-        work: correlation number -> kernels, copies and fills on the GPU: kind, name, microseconds, details.
+    Attributes: marks: blocks of operators. passes: number of blocks of whole
+        passes. launches: thread, microseconds and correlation number. work:
+        correlation number -> kernels, copies and fills on the GPU: kind, name,
+        microseconds, details.
     """
 
     def __init__(self, events: list[dict[str, Any]]) -> None:
@@ -357,19 +411,28 @@ class _Trace:
             self._add(event)
 
     def _add(self, event: dict[str, Any]) -> None:
-        kind, name, details = event.get("cat"), str(event.get("name")), event.get("args", {})
+        kind, name, details = (
+            event.get("cat"),
+            str(event.get("name")),
+            event.get("args", {}),
+        )
         correlation = details.get("correlation")
         if kind == "user_annotation" and name == _PASS:
             self.passes += 1
         elif kind == "user_annotation" and name.startswith(_MARK):
-            self.marks.append(_Mark(event["tid"], event["ts"], event["ts"] + event["dur"], name))
+            self.marks.append(
+                _Mark(event["tid"], event["ts"], event["ts"] + event["dur"], name)
+            )
         elif kind in ("cuda_runtime", "cuda_driver") and correlation is not None:
             self.launches.append((event["tid"], event["ts"], correlation))
         elif kind in ("kernel", "gpu_memcpy", "gpu_memset"):
-            self.work.setdefault(correlation, []).append((kind, name, float(event["dur"]), details))
+            self.work.setdefault(correlation, []).append(
+                (kind, name, float(event["dur"]), details)
+            )
 
     def innermost_mark(self, thread: Any, at: float) -> int | None:
-        """Number of the mark around a moment of a thread that began last; None without one."""
+        """Number of the mark around a moment of a thread that began last; None
+        without one."""
         found: int | None = None
         for number, mark in enumerate(self.marks):
             around = mark.thread == thread and mark.start <= at <= mark.end
@@ -385,7 +448,9 @@ def _complete_events(profile: Any) -> list[dict[str, Any]]:
     try:
         profile.export_chrome_trace(path)
         with open(path, "rb") as file:
-            events = json.loads(file.read().decode("utf-8", "replace")).get("traceEvents", [])
+            events = json.loads(file.read().decode("utf-8", "replace")).get(
+                "traceEvents", []
+            )
     finally:
         os.unlink(path)
     return [event for event in events if event.get("ph") == "X"]
@@ -393,10 +458,16 @@ def _complete_events(profile: Any) -> list[dict[str, Any]]:
 
 def _row(calls: list[list[Any]]) -> dict[str, Any]:
     times = sorted(sum(event[2] for event in call) for call in calls)
-    middle = sorted(calls, key=lambda call: sum(event[2] for event in call))[len(calls) // 2]
+    middle = sorted(calls, key=lambda call: sum(event[2] for event in call))[
+        len(calls) // 2
+    ]
     return {
         "calls": len(calls),
-        "us": [round(times[0], 3), round(times[len(times) // 2], 3), round(times[-1], 3)],
+        "us": [
+            round(times[0], 3),
+            round(times[len(times) // 2], 3),
+            round(times[-1], 3),
+        ],
         "kernels": [
             {
                 "name": name[:200],

@@ -1,1 +1,2 @@
-"""Blocks and cells to text: the terminal, Markdown and pages. Nothing here knows a report."""
+"""Blocks and cells to text: the terminal, Markdown and pages. Nothing here knows a
+report."""

@@ -1,5 +1,5 @@
-"""Documents as sections of blocks with typed cells (``values``): all that a renderer knows of a report or a
-survey.
+"""Documents as sections of blocks with typed cells (``values``): all that a
+renderer knows of a report or a survey.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ class Formats(Flag):
 class Column:
     """A column of a table.
 
-    Args:
-        number: its cells are figures, which stand at the right.
-        wanted: 0 is always shown; where a format has a width, the column with the least is left out first.
-        optional: a terminal leaves it out where nothing in it is known.
-        spread: the intervals of its durations are shown on a terminal that has room for them.
-        wide: it has long texts, for which a page keeps room.
-        cut: a terminal cuts its texts to the room that the other columns leave.
-        formats: the others leave it out.
+    Args: number: its cells are figures, which stand at the right. wanted: 0 is
+        always shown; where a format has a width, the column with the least is left
+        out first. optional: a terminal leaves it out where nothing in it is known.
+        spread: the intervals of its durations are shown on a terminal that has room
+        for them. wide: it has long texts, for which a page keeps room. cut: a
+        terminal cuts its texts to the room that the other columns leave. formats:
+        the others leave it out.
     """
 
     head: str
@@ -51,9 +50,9 @@ class Column:
 class Row:
     """A row of a table.
 
-    Args:
-        above: a line of its own before the row, for all rows up to the next one.
-        narrow: the same row as a title and a sentence, for a format with few columns.
+    Args: above: a line of its own before the row, for all rows up to the next one.
+        narrow: the same row as a title and a sentence, for a format with few
+        columns.
     """
 
     cells: tuple[Cell, ...]
@@ -103,7 +102,8 @@ class Remarks:
 
 @dataclass(frozen=True)
 class Sentences:
-    """Lines of text; ``tone`` says how they stand out, ``link`` is the section of a page they lead to."""
+    """Lines of text; ``tone`` says how they stand out, ``link`` is the section of a
+    page they lead to."""
 
     lines: tuple[str, ...]
     tone: Tone = Tone.PLAIN
@@ -143,7 +143,8 @@ class Item:
 
 @dataclass(frozen=True)
 class Items:
-    """A list. ``left_out`` entries are not shown, nor those beyond ``on_terminal`` on a terminal."""
+    """A list. ``left_out`` entries are not shown, nor those beyond ``on_terminal``
+    on a terminal."""
 
     rows: tuple[Item, ...]
     left_out: int = 0
@@ -192,10 +193,9 @@ class Diff:
 class Code:
     """Lines that keep their breaks: a program, commands to copy.
 
-    Args:
-        text: the lines, with their breaks.
-        label: names them for a screen reader.
-        language: its syntax has colours, where a format has these: ``cuda``, ``ir`` or ``python``.
+    Args: text: the lines, with their breaks. label: names them for a screen reader.
+        language: its syntax has colours, where a format has these: ``cuda``, ``ir``
+        or ``python``.
     """
 
     text: str
@@ -300,10 +300,15 @@ class Card:
 
     @property
     def rows_class(self) -> str:
-        """How the rows stand: reasons, kernels with bars, or names with their numbers."""
+        """How the rows stand: reasons, kernels with bars, or names with their
+        numbers."""
         if isinstance(self.rows[0][0], (Cause, Status)):
             return "whys"
-        return "light" if any(isinstance(cell, Gauge) for cell in self.rows[0]) else "tally"
+        return (
+            "light"
+            if any(isinstance(cell, Gauge) for cell in self.rows[0])
+            else "tally"
+        )
 
 
 @dataclass(frozen=True)
@@ -333,7 +338,8 @@ class Document:
 
 
 def shown(sections: Sequence[Section], format_: Formats) -> tuple[Section, ...]:
-    """The sections, blocks and columns that a format shows and that hold anything."""
+    """The sections, blocks and columns that a format shows and that hold
+    anything."""
     kept = []
     for section in sections:
         if format_ & section.formats:
@@ -344,7 +350,8 @@ def shown(sections: Sequence[Section], format_: Formats) -> tuple[Section, ...]:
 
 
 def shown_blocks(blocks: Sequence[Block], format_: Formats) -> tuple[Block, ...]:
-    """The blocks of a section or an entry that a format shows and that hold anything."""
+    """The blocks of a section or an entry that a format shows and that hold
+    anything."""
     kept: list[Block] = []
     for block in blocks:
         if not format_ & _formats_of(block):
@@ -366,11 +373,19 @@ def _with_columns(table: Table, format_: Formats) -> Table:
     """The table with the columns of a format."""
     if all(format_ & column.formats for column in table.columns):
         return table
-    kept = [number for number, column in enumerate(table.columns) if format_ & column.formats]
+    kept = [
+        number
+        for number, column in enumerate(table.columns)
+        if format_ & column.formats
+    ]
     rows = []
     for row in table.rows:
         rows.append(replace(row, cells=tuple(row.cells[number] for number in kept)))
-    return replace(table, columns=tuple(table.columns[number] for number in kept), rows=tuple(rows))
+    return replace(
+        table,
+        columns=tuple(table.columns[number] for number in kept),
+        rows=tuple(rows),
+    )
 
 
 def _holds(block: Block) -> bool:

@@ -91,7 +91,9 @@ def written(cell: Cell, notation: Notation) -> str:
         case Position(where):
             return where
         case Positions(positions):
-            return _listed(tuple(position.where for position in positions), _MOST_POSITIONS)
+            return _listed(
+                tuple(position.where for position in positions), _MOST_POSITIONS
+            )
         case Quotes():
             return _quoted(cell)
         case Cause(code, text):
@@ -142,7 +144,11 @@ def _seconds(value: float) -> str:
 
 def interval_of(cell: Cell) -> str:
     """``1.60 to 1.68``; "" of a cell without an interval."""
-    if not isinstance(cell, (Millis, Factor)) or cell.low is None or cell.high is None:
+    if (
+        not isinstance(cell, (Millis, Factor))
+        or cell.low is None
+        or cell.high is None
+    ):
         return ""
     if isinstance(cell, Millis):
         return interval(cell.low, cell.high, digits)
@@ -155,20 +161,27 @@ def tone_of(cell: Cell | Sentences) -> Tone:
 
 
 def known_columns(table: Table) -> Table:
-    """The table without its optional columns in which nothing is known, or that count what never happened."""
+    """The table without its optional columns in which nothing is known, or that
+    count what never happened."""
     kept = []
     for number, column in enumerate(table.columns):
-        if not column.optional or not all(is_empty(row.cells[number]) for row in table.rows):
+        if not column.optional or not all(
+            is_empty(row.cells[number]) for row in table.rows
+        ):
             kept.append(number)
     if len(kept) == len(table.columns):
         return table
     columns = tuple(table.columns[number] for number in kept)
-    rows = (replace(row, cells=tuple(row.cells[number] for number in kept)) for row in table.rows)
+    rows = (
+        replace(row, cells=tuple(row.cells[number] for number in kept))
+        for row in table.rows
+    )
     return replace(table, columns=columns, rows=tuple(rows))
 
 
 def is_empty(cell: Cell) -> bool:
-    """Whether the cell holds nothing that is known, or counts what never happened."""
+    """Whether the cell holds nothing that is known, or counts what never
+    happened."""
     if isinstance(cell, Count):
         return not cell.number
     if isinstance(cell, Gauge):

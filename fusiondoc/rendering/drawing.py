@@ -1,4 +1,5 @@
-"""What all text on a terminal is drawn with: styles, small tables, bars, links and plain ASCII."""
+"""What all text on a terminal is drawn with: styles, small tables, bars, links and
+plain ASCII."""
 
 from __future__ import annotations
 
@@ -49,18 +50,25 @@ _VARIABLE = re.compile(r"[A-Z]+_[A-Z_]+=.")
 
 
 def prose(text: str, style: str = "") -> Text:
-    """A text whose lines are broken at its spaces, but not inside a command to copy."""
-    return Text(_COMMAND_WORDS.sub(lambda found: found.group().replace(" ", _KEPT), text), style=style)
+    """A text whose lines are broken at its spaces, but not inside a command to
+    copy."""
+    return Text(
+        _COMMAND_WORDS.sub(lambda found: found.group().replace(" ", _KEPT), text),
+        style=style,
+    )
 
 
 class WithVariables:
-    """Prose that may tell variables with their values, to copy: one that is longer than a line is not broken,
-    and stands on a line of its own. For the top level of what is drawn, or ``Indented``."""
+    """Prose that may tell variables with their values, to copy: one that is longer
+    than a line is not broken, and stands on a line of its own. For the top level of
+    what is drawn, or ``Indented``."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> RenderResult:
         text = prose(self._text)
         if not any(_VARIABLE.match(word) for word in text.plain.split()):
             yield text
@@ -79,12 +87,15 @@ class WithVariables:
 
 
 class Unbroken:
-    """A line to copy: it is never broken, however long it is. For the top level of what is drawn."""
+    """A line to copy: it is never broken, however long it is. For the top level of
+    what is drawn."""
 
     def __init__(self, line: str, style: str = "") -> None:
         self._line, self._style = line, style
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> RenderResult:
         yield Segment(self._line, console.get_style(self._style or "none"))
         yield Segment.line()
 
@@ -95,7 +106,9 @@ class Indented:
     def __init__(self, content: RenderableType, by: int = 1) -> None:
         self._content, self._by = content, by
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> RenderResult:
         inner = options.update(width=max(1, options.max_width - self._by))
         for line in Segment.split_lines(console.render(self._content, inner)):
             if any(segment.text for segment in line):
@@ -121,13 +134,16 @@ def names_and_texts(width: int, gap: int = 2) -> Table:
 
 
 def rows_of_lines(rows: Sequence[Sequence[str]], gap: int = 2) -> str:
-    """A line for each row, however long it is, with the columns below one another: for other programs too."""
+    """A line for each row, however long it is, with the columns below one another:
+    for other programs too."""
     table = Table.grid(padding=(0, gap, 0, 0), pad_edge=False)
     for _ in rows[0]:
         table.add_column(no_wrap=True)
     for row in rows:
         table.add_row(*map(Text, row))
-    longest = [max(cell_len(cell) + gap for cell in column) for column in zip(*rows)]
+    longest = [
+        max(cell_len(cell) + gap for cell in column) for column in zip(*rows)
+    ]
     return drawn(table, sum(longest), colour=False)
 
 
@@ -135,12 +151,15 @@ def more(total: int) -> list[RenderableType]:
     """A line on the rows that are not shown."""
     if total <= MOST_ROWS:
         return []
-    return [Text(f"... {total - MOST_ROWS} more: --format json has all", style="dim")]
+    return [
+        Text(f"... {total - MOST_ROWS} more: --format json has all", style="dim")
+    ]
 
 
 def drawn(content: RenderableType, width: int, colour: bool) -> str:
-    """``content`` as text of at most ``width`` columns, with ANSI colours if ``colour``. Nothing in it is a
-    command to a terminal or to the runner of GitHub Actions."""
+    """``content`` as text of at most ``width`` columns, with ANSI colours if
+    ``colour``. Nothing in it is a command to a terminal or to the runner of GitHub
+    Actions."""
     out = io.StringIO()
     console = Console(
         file=out,
@@ -154,21 +173,28 @@ def drawn(content: RenderableType, width: int, colour: bool) -> str:
         legacy_windows=False,
     )
     console.print(_Visible(content), crop=False)
-    return no_workflow_commands("\n".join(line.rstrip() for line in out.getvalue().split("\n")))
+    return no_workflow_commands(
+        "\n".join(line.rstrip() for line in out.getvalue().split("\n"))
+    )
 
 
 class _Visible:
-    """What is drawn, with hidden characters of its texts as escapes: styles come after, as ANSI codes."""
+    """What is drawn, with hidden characters of its texts as escapes: styles come
+    after, as ANSI codes."""
 
     def __init__(self, content: RenderableType) -> None:
         self._content = content
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> RenderResult:
         for segment in console.render(self._content, options):
             yield (
                 segment
                 if segment.control
-                else Segment(visible(segment.text).replace(_KEPT, " "), segment.style)
+                else Segment(
+                    visible(segment.text).replace(_KEPT, " "), segment.style
+                )
             )
 
 
@@ -187,7 +213,8 @@ _PLAIN = str.maketrans(
 
 
 def bar(share: float, width: int = 8) -> str:
-    """``share`` (1 is full, more is shown as full) as a bar; what is more than nothing shows."""
+    """``share`` (1 is full, more is shown as full) as a bar; what is more than
+    nothing shows."""
     filled = min(width, round(share * width))
     if share > 0:
         filled = max(1, filled)
@@ -195,8 +222,9 @@ def bar(share: float, width: int = 8) -> str:
 
 
 def sparkline(values: Sequence[float], most: int = 24) -> str:
-    """A character for each value, its height by the logarithm: a compilation takes a thousand times a
-    pass. Of more than ``most`` values the first ones are shown, with an ellipsis."""
+    """A character for each value, its height by the logarithm: a compilation takes
+    a thousand times a pass. Of more than ``most`` values the first ones are shown,
+    with an ellipsis."""
     from math import log
 
     shown = [value for value in values[:most] if value > 0]
@@ -205,12 +233,16 @@ def sparkline(values: Sequence[float], most: int = 24) -> str:
     low, high = log(min(shown)), log(max(shown))
     # Below a factor of 1.5 everything is noise: a flat line.
     span = max(high - low, log(1.5))
-    marks = (LEVELS[int((log(value) - low) / span * (len(LEVELS) - 1) + 0.5)] for value in shown)
+    marks = (
+        LEVELS[int((log(value) - low) / span * (len(LEVELS) - 1) + 0.5)]
+        for value in shown
+    )
     return "".join(marks) + ("…" if len(values) > most else "")
 
 
 def plain(text: str) -> str:
-    """The text with ASCII characters in the place of blocks, arrows and ellipses, one for one."""
+    """The text with ASCII characters in the place of blocks, arrows and ellipses,
+    one for one."""
     return text.translate(_PLAIN)
 
 
@@ -229,7 +261,8 @@ _CODE = re.compile(r"\bFD\d{3}\b")
 
 
 def linked(text: str) -> str:
-    """The text with every code of a finding as a link to its page, as terminals take them (OSC 8)."""
+    """The text with every code of a finding as a link to its page, as terminals
+    take them (OSC 8)."""
 
     def link(found: re.Match[str]) -> str:
         page = _PAGES / f"{found.group()}.md"
@@ -245,7 +278,8 @@ _TERMS = ("xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm", "conto
 
 
 def can_link(environment: Mapping[str, str]) -> bool:
-    """Whether the terminal is one that is known to show links; ``FORCE_HYPERLINK`` says it of another."""
+    """Whether the terminal is one that is known to show links; ``FORCE_HYPERLINK``
+    says it of another."""
     if "NO_COLOR" in environment or environment.get("TERM") == "dumb":
         return False
     if "FORCE_HYPERLINK" in environment:
@@ -254,6 +288,9 @@ def can_link(environment: Mapping[str, str]) -> bool:
     return (
         environment.get("TERM_PROGRAM") in _PROGRAMS
         or environment.get("TERM", "").startswith(_TERMS)
-        or any(name in environment for name in ("WT_SESSION", "KONSOLE_VERSION", "KITTY_WINDOW_ID"))
+        or any(
+            name in environment
+            for name in ("WT_SESSION", "KONSOLE_VERSION", "KITTY_WINDOW_ID")
+        )
         or (whole_number(vte) or 0) >= 5000
     )

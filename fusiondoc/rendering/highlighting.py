@@ -1,9 +1,11 @@
-"""Code with syntax colours: which parts of a text in CUDA, PTX, Python or TorchScript IR are keywords,
-strings, numbers, comments and names; and the lines of a page made of them.
+"""Code with syntax colours: which parts of a text in CUDA, PTX, Python or
+TorchScript IR are keywords, strings, numbers, comments and names; and the lines of
+a page made of them.
 
-A text of a log may be made to be slow to read, so each pattern takes a part of it in one go and never looks
-for an end twice: time grows with the length of the text. Lexers of pygments 2.19 do not: that of CUDA takes
-15 s for 20 KB of ``//``, or of blank lines with a space.
+A text of a log may be made to be slow to read, so each pattern takes a part of it
+in one go and never looks for an end twice: time grows with the length of the text.
+Lexers of pygments 2.19 do not: that of CUDA takes 15 s for 20 KB of ``//``, or of
+blank lines with a space.
 """
 
 from __future__ import annotations
@@ -45,8 +47,13 @@ _C_TYPES = """
 auto bool char double dim3 float half int long short signed unsigned void __half __nv_bfloat16 Tensor
 threadIdx blockIdx blockDim gridDim
 """
-_C_WORDS = {**dict.fromkeys(_C_KEYWORDS.split(), "k"), **dict.fromkeys(_C_TYPES.split(), "t")}
-_PYTHON_WORDS = dict.fromkeys((name for name in dir(builtins) if name.islower() and name[0] != "_"), "t")
+_C_WORDS = {
+    **dict.fromkeys(_C_KEYWORDS.split(), "k"),
+    **dict.fromkeys(_C_TYPES.split(), "t"),
+}
+_PYTHON_WORDS = dict.fromkeys(
+    (name for name in dir(builtins) if name.islower() and name[0] != "_"), "t"
+)
 _PYTHON_WORDS.update(dict.fromkeys(keyword.kwlist, "k"))
 
 _IR = re.compile(
@@ -56,22 +63,27 @@ _IR = re.compile(
 
 
 def cuda(text: str) -> Iterator[tuple[str, str]]:
-    """The text of a kernel in parts that together are the text, each with its class: "k" keyword, "t" type,
-    "s" string, "m" number, "c" comment or directive, "" anything else."""
+    """The text of a kernel in parts that together are the text, each with its
+    class: "k" keyword, "t" type, "s" string, "m" number, "c" comment or directive,
+    "" anything else."""
     return _parts(text, _C, _C_WORDS)
 
 
 def python(text: str) -> Iterator[tuple[str, str]]:
-    """The same of a Python source; "t" is a builtin, "f" a decorator or the name of what is defined."""
+    """The same of a Python source; "t" is a builtin, "f" a decorator or the name of
+    what is defined."""
     return _parts(text, _PYTHON, _PYTHON_WORDS)
 
 
 def ir(text: str) -> Iterator[tuple[str, str]]:
-    """The same of TorchScript IR; "f" is an operator, "v" a value, "c" a source position."""
+    """The same of TorchScript IR; "f" is an operator, "v" a value, "c" a source
+    position."""
     return _parts(text, _IR, {})
 
 
-def _parts(text: str, pattern: re.Pattern[str], words: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _parts(
+    text: str, pattern: re.Pattern[str], words: dict[str, str]
+) -> Iterator[tuple[str, str]]:
     done = 0
     for found in pattern.finditer(text):
         kind = found.lastgroup or ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fusiondoc.model.codes import CODES
 
 _TURN = 137.508
-"""Degrees between the colours of codes that follow each other: the golden angle keeps neighbours apart."""
+"""Degrees between the colours of codes that follow each other: the golden angle
+keeps neighbours apart."""
 
 
 def hue(code: str | None) -> str:

@@ -1,8 +1,9 @@
 """Where the boxes of a picture and the ways between them stand.
 
-Rows go from top to bottom along the edges, with few crossings and short ways. The usual steps of a layered
-drawing (Sugiyama and others 1981): rows by longest path, order in a row by the mean position of the
-neighbours, positions by least squares with a gap between neighbours.
+Rows go from top to bottom along the edges, with few crossings and short ways. The
+usual steps of a layered drawing (Sugiyama and others 1981): rows by longest path,
+order in a row by the mean position of the neighbours, positions by least squares
+with a gap between neighbours.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ _CALM = 0.98
 """Draws everything a little to the middle, row by row."""
 
 _ROUTED = 8
-"""Edges over at most so many rows get a way of their own around the boxes; longer ones go straight."""
+"""Edges over at most so many rows get a way of their own around the boxes; longer
+ones go straight."""
 
 
 @dataclass
 class Drawing:
-    """Left upper corners of the boxes, and the points that each edge goes through."""
+    """Left upper corners of the boxes, and the points that each edge goes
+    through."""
 
     corners: list[Point]
     routes: list[list[Point]]
@@ -45,7 +48,9 @@ def draw(sizes: Sequence[Point], edges: Sequence[tuple[int, int]]) -> Drawing:
 
 
 class _Layout:
-    def __init__(self, sizes: Sequence[Point], edges: Sequence[tuple[int, int]]) -> None:
+    def __init__(
+        self, sizes: Sequence[Point], edges: Sequence[tuple[int, int]]
+    ) -> None:
         self.count = len(sizes)
         self.edges = edges
         self.widths = [size[0] for size in sizes]
@@ -72,13 +77,35 @@ class _Layout:
             tall = max((self.heights[i] for i in row), default=0.0)
             for i in row:
                 if i >= self.count:
-                    self.heights[i] = tall  # an edge passes the boxes of its row straight
+                    self.heights[i] = (
+                        tall  # an edge passes the boxes of its row straight
+                    )
             y += tall + ROW_GAP
-        left = min((self.centres[i] - self.widths[i] / 2 for i in range(len(self.widths))), default=0.0) - 12
-        right = max((self.centres[i] + self.widths[i] / 2 for i in range(len(self.widths))), default=0.0) + 12
+        left = (
+            min(
+                (
+                    self.centres[i] - self.widths[i] / 2
+                    for i in range(len(self.widths))
+                ),
+                default=0.0,
+            )
+            - 12
+        )
+        right = (
+            max(
+                (
+                    self.centres[i] + self.widths[i] / 2
+                    for i in range(len(self.widths))
+                ),
+                default=0.0,
+            )
+            + 12
+        )
         corners = []
         for i in range(self.count):
-            corners.append((self.centres[i] - self.widths[i] / 2 - left, tops[self.row_of[i]]))
+            corners.append(
+                (self.centres[i] - self.widths[i] / 2 - left, tops[self.row_of[i]])
+            )
         routes = []
         for way in self.ways:
             points: list[Point] = []
@@ -90,7 +117,9 @@ class _Layout:
                     points.append((x, top + self.heights[stop]))
             routes.append(points)
         order = [i for row in self.rows for i in row if i < self.count]
-        return Drawing(corners, routes, max(right - left, 60.0), y - ROW_GAP + 12, order)
+        return Drawing(
+            corners, routes, max(right - left, 60.0), y - ROW_GAP + 12, order
+        )
 
     def _wrapped(self, layers: list[list[int]]) -> list[list[int]]:
         rows: list[list[int]] = []
@@ -128,7 +157,9 @@ class _Layout:
             down = sweep % 2 == 0
             for row in self.rows if down else reversed(self.rows):
                 sides = self.near if down else self.far
-                row.sort(key=lambda i: _mean((place[j] for j in sides[i]), place[i]))
+                row.sort(
+                    key=lambda i: _mean((place[j] for j in sides[i]), place[i])
+                )
                 for p, i in enumerate(row):
                     place[i] = float(p)
 
@@ -145,19 +176,33 @@ class _Layout:
                 wanted = []
                 for i in row:
                     sides = self.near[i] if down else self.far[i]
-                    wanted.append(_CALM * self._middle(sides or self.near[i] or self.far[i], centres, i))
+                    wanted.append(
+                        _CALM
+                        * self._middle(
+                            sides or self.near[i] or self.far[i], centres, i
+                        )
+                    )
                 weights = [self._weight(i) for i in row]
-                for i, x in zip(row, _spread([self.widths[i] for i in row], wanted, weights)):
+                for i, x in zip(
+                    row, _spread([self.widths[i] for i in row], wanted, weights)
+                ):
                     centres[i] = x
         return centres
 
     def _weight(self, i: int) -> float:
-        """Edges give way to boxes: else every edge beside a chain of boxes would push it further aside."""
+        """Edges give way to boxes: else every edge beside a chain of boxes would
+        push it further aside."""
         return 1.0 if i < self.count else 0.05
 
-    def _middle(self, around: Sequence[int], centres: Sequence[float], i: int) -> float:
+    def _middle(
+        self, around: Sequence[int], centres: Sequence[float], i: int
+    ) -> float:
         weights = sum(map(self._weight, around))
-        return sum(self._weight(j) * centres[j] for j in around) / weights if around else centres[i]
+        return (
+            sum(self._weight(j) * centres[j] for j in around) / weights
+            if around
+            else centres[i]
+        )
 
 
 def _mean(values: Iterable[float], default: float) -> float:
@@ -166,8 +211,8 @@ def _mean(values: Iterable[float], default: float) -> float:
 
 
 def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Longest path from the top; what has no input stands right above what uses it. An edge that would close
-    a circle does not count."""
+    """Longest path from the top; what has no input stands right above what uses it.
+    An edge that would close a circle does not count."""
     before: list[set[int]] = [set() for _ in range(count)]
     after: list[set[int]] = [set() for _ in range(count)]
     for a, b in edges:
@@ -210,7 +255,8 @@ def _released(
     level: list[int],
     waiting: list[int],
 ) -> list[int]:
-    """The boxes all of whose inputs are drawn now; raises the level of those that wait on."""
+    """The boxes all of whose inputs are drawn now; raises the level of those that
+    wait on."""
     coming = set()
     for i in ready:
         for j in after[i]:
@@ -223,15 +269,21 @@ def _released(
     return sorted(coming)
 
 
-def _spread(widths: Sequence[float], wanted: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Centres as near to the wanted ones as the gaps allow, in least squares (pool adjacent violators)."""
+def _spread(
+    widths: Sequence[float], wanted: Sequence[float], weights: Sequence[float]
+) -> list[float]:
+    """Centres as near to the wanted ones as the gaps allow, in least squares (pool
+    adjacent violators)."""
     offsets = [0.0]
     for a, b in itertools.pairwise(widths):
         offsets.append(offsets[-1] + (a + b) / 2 + GAP)
     pools: list[tuple[float, float, int]] = []  # weighted sum, weight, how many
     for x, offset, weight in zip(wanted, offsets, weights):
         pools.append(((x - offset) * weight, weight, 1))
-        while len(pools) > 1 and pools[-2][0] / pools[-2][1] > pools[-1][0] / pools[-1][1]:
+        while (
+            len(pools) > 1
+            and pools[-2][0] / pools[-2][1] > pools[-1][0] / pools[-1][1]
+        ):
             (sum1, weight1, many1), (sum2, weight2, many2) = pools[-2:]
             pools[-2:] = [(sum1 + sum2, weight1 + weight2, many1 + many2)]
     bases = [total / weight for total, weight, many in pools for _ in range(many)]

@@ -1,4 +1,5 @@
-"""Documents as GitHub-flavoured Markdown, for a comment on a pull request: every word is escaped."""
+"""Documents as GitHub-flavoured Markdown, for a comment on a pull request: every
+word is escaped."""
 
 from __future__ import annotations
 
@@ -51,14 +52,21 @@ from fusiondoc.rendering.values import (
 LIMIT = 65_536
 """Characters of a comment on GitHub."""
 _LONGEST = 400
-"""Characters of a name or message before they are escaped; those of a real log are shorter."""
+"""Characters of a name or message before they are escaped; those of a real log are
+shorter."""
 
 
 def render(document: Document) -> str:
-    """The document; rows that have no room in a comment are left out, and a line says so."""
+    """The document; rows that have no room in a comment are left out, and a line
+    says so."""
     sections = shown(document.sections, Formats.MARKDOWN)
     room = LIMIT // (2 + len(sections))
-    lines = [f"### fusiondoc: {escaped(document.verdict)}", "", f"**{escaped(document.name)}**", ""]
+    lines = [
+        f"### fusiondoc: {escaped(document.verdict)}",
+        "",
+        f"**{escaped(document.name)}**",
+        "",
+    ]
     if document.warning:
         lines += [f"**{escaped(document.warning)}.**", ""]
     if document.lead:
@@ -84,7 +92,9 @@ def _section(section: Section, room: int) -> Iterator[str]:
     yield from blocks_of(section, room)
 
 
-def folded_section(section: Section, room: int, is_open: bool = False) -> Iterator[str]:
+def folded_section(
+    section: Section, room: int, is_open: bool = False
+) -> Iterator[str]:
     """The section in ``room`` characters at most, which a click opens or closes."""
     rows = sum(len(getattr(block, "rows", ())) for block in section.blocks)
     start = "<details open>" if is_open else "<details>"
@@ -94,7 +104,8 @@ def folded_section(section: Section, room: int, is_open: bool = False) -> Iterat
 
 
 def blocks_of(section: Section, room: int) -> Iterator[str]:
-    """The blocks of a section below one another, each in ``room`` characters at most."""
+    """The blocks of a section below one another, each in ``room`` characters at
+    most."""
     for block in section.blocks:
         yield from _block(block, room)
         yield ""
@@ -112,7 +123,10 @@ def _block(block: Block, room: int) -> Iterator[str]:
 
 def _list_lines(block: Facts | Remarks | Items | Entries) -> list[str]:
     if isinstance(block, Entries):
-        return [f"- **{escaped(entry.tag)}** {escaped(entry.title)}" for entry in block.rows]
+        return [
+            f"- **{escaped(entry.tag)}** {escaped(entry.title)}"
+            for entry in block.rows
+        ]
     if isinstance(block, Facts):
         return [f"- {escaped(name)}: {_value(value)}" for name, value in block.rows]
     if isinstance(block, Remarks):
@@ -125,7 +139,9 @@ def _value(value: str | Cell) -> str:
 
 
 def _sentences(sentences: Sentences) -> Iterator[str]:
-    yield "\n\n".join(markdown(line[:_LONGEST_SENTENCE]) for line in sentences.lines)
+    yield "\n\n".join(
+        markdown(line[:_LONGEST_SENTENCE]) for line in sentences.lines
+    )
 
 
 def _heading(heading: Heading) -> Iterator[str]:
@@ -161,11 +177,19 @@ _LONGEST_SENTENCE = 1_000
 def _step(number: int, step: Step) -> Iterator[str]:
     """An entry of a numbered list."""
     where = f" ({markdown_code(step.position)})" if step.position else ""
-    yield f"{number}. **{markdown(step.text)}**{where}" + (f": {markdown(step.gain)}" if step.gain else "")
-    yield from (f"   {markdown(text)}" for text in (step.unlocks, step.proof, step.note) if text)
+    yield f"{number}. **{markdown(step.text)}**{where}" + (
+        f": {markdown(step.gain)}" if step.gain else ""
+    )
+    yield from (
+        f"   {markdown(text)}"
+        for text in (step.unlocks, step.proof, step.note)
+        if text
+    )
     for text, language in ((step.diff, "diff"), (step.code, "python")):
         if text:
-            rows = [one_line(row).replace("```", "`` `") for row in text.split("\n")]
+            rows = [
+                one_line(row).replace("```", "`` `") for row in text.split("\n")
+            ]
             yield from (f"   {row}" for row in (f"```{language}", *rows, "```"))
     if step.command is not None:
         yield f"   {_command(step.command)}"
@@ -188,14 +212,22 @@ def _table(table: Table, room: int) -> Iterator[str]:
     heads = [column.head for column in table.columns]
     marks = ["--:" if column.number else "---" for column in table.columns]
     if table.title:
-        yield from (f"{escaped(table.title)}" + (f" ({escaped(table.note)})" if table.note else ""), "")
+        yield from (
+            f"{escaped(table.title)}"
+            + (f" ({escaped(table.note)})" if table.note else ""),
+            "",
+        )
     yield _line(["", *heads] if above else heads)
     yield "|" + "|".join(["---", *marks] if above else marks) + "|"
     rows = []
     of = ""
     for row in table.rows:
         if row.above is not None:
-            of = row.above if isinstance(row.above, str) else written(row.above, PAGE)
+            of = (
+                row.above
+                if isinstance(row.above, str)
+                else written(row.above, PAGE)
+            )
         cells = [_cell(cell) for cell in row.cells]
         rows.append(_line([escaped(of), *cells] if above else cells))
     fitted = _fitting(rows, room)
@@ -209,7 +241,18 @@ def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-_FIGURES = (Bytes, Count, Dimensions, Duration, Factor, Megabytes, Micros, Millis, Rate, Seconds)
+_FIGURES = (
+    Bytes,
+    Count,
+    Dimensions,
+    Duration,
+    Factor,
+    Megabytes,
+    Micros,
+    Millis,
+    Rate,
+    Seconds,
+)
 """Cells in which no character is markup."""
 _MOST_POSITIONS = 3
 """Source positions in one cell."""
@@ -229,18 +272,31 @@ def _cell(cell: Cell) -> str:
         case Position(where):
             return _span(where)
         case Positions(positions):
-            spans = [_span(position.where) for position in positions[:_MOST_POSITIONS]]
-            return ", ".join(spans) + (" …" if len(positions) > _MOST_POSITIONS else "")
+            spans = [
+                _span(position.where) for position in positions[:_MOST_POSITIONS]
+            ]
+            return ", ".join(spans) + (
+                " …" if len(positions) > _MOST_POSITIONS else ""
+            )
         case Cause(code, text, stated):
-            return f"**{escaped(code)}** {escaped(text)}" + ("" if stated else " (worked out)")
+            return f"**{escaped(code)}** {escaped(text)}" + (
+                "" if stated else " (worked out)"
+            )
     limits = interval_of(cell)
-    text = written(cell, PAGE) if isinstance(cell, _FIGURES) else escaped(written(cell, PAGE))
+    text = (
+        written(cell, PAGE)
+        if isinstance(cell, _FIGURES)
+        else escaped(written(cell, PAGE))
+    )
     return f"{text} ({limits})" if limits else text
 
 
 def item_lines(item: Item) -> Iterator[str]:
-    """An entry of a list, and its details below it. Signs of ASCII are for terminals: a list has its own."""
-    pictures = "".join(f"{mark.sign} " for mark in item.marks if not mark.sign.isascii())
+    """An entry of a list, and its details below it. Signs of ASCII are for
+    terminals: a list has its own."""
+    pictures = "".join(
+        f"{mark.sign} " for mark in item.marks if not mark.sign.isascii()
+    )
     words = " and ".join(mark.word for mark in item.marks)
     head = f"{pictures}**{escaped(words)}** " if words else ""
     where = f" at {markdown_code(_cut(item.position))}" if item.position else ""

@@ -1,5 +1,6 @@
-"""Documents as self-contained pages: no script, no network, light and dark; and the templates that all pages
-share, in which everything is escaped unless it is Markup and an unknown name is an error.
+"""Documents as self-contained pages: no script, no network, light and dark; and the
+templates that all pages share, in which everything is escaped unless it is Markup
+and an unknown name is an error.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ from fusiondoc.version import __version__
 _HERE = Path(__file__).resolve().parent
 
 
-def render(document: Document, further_style: str = "", with_script: bool = False) -> str:
+def render(
+    document: Document, further_style: str = "", with_script: bool = False
+) -> str:
     """The document as a page of HTML.
 
     Args:
@@ -69,19 +72,26 @@ def render(document: Document, further_style: str = "", with_script: bool = Fals
 
 
 MOST_COLOURED = 200_000
-"""Characters of one page that get colours; spans take several times the room of the code."""
+"""Characters of one page that get colours; spans take several times the room of the
+code."""
 FEW_COLOURED = 60_000
-"""The same of a page with very many rows: it is its number of elements that a browser takes long for."""
+"""The same of a page with very many rows: it is its number of elements that a
+browser takes long for."""
 _MANY = 1_000
 """Rows and entries from which on a page is a large one."""
 MOST_TEXT = 700_000
-"""Characters of code together, as they stand on the page: one of any run stays below five megabytes."""
+"""Characters of code together, as they stand on the page: one of any run stays
+below five megabytes."""
 MOST_DETAILS = 300_000
 """Characters of what the entries of a list fold, its code aside."""
 
 
 def _rows(sections: Sequence[Section]) -> int:
-    return sum(len(getattr(block, "rows", ())) for section in sections for block in section.blocks)
+    return sum(
+        len(getattr(block, "rows", ()))
+        for section in sections
+        for block in section.blocks
+    )
 
 
 AT_ONCE = 200
@@ -89,7 +99,8 @@ AT_ONCE = 200
 
 
 class Room:
-    """How much code and how many folded entries a page of so many rows still has room for."""
+    """How much code and how many folded entries a page of so many rows still has
+    room for."""
 
     def __init__(self, rows: int) -> None:
         self._colours = MOST_COLOURED if rows < _MANY else FEW_COLOURED
@@ -98,7 +109,8 @@ class Room:
         self._code = 0
 
     def code(self, block: Code) -> Markup | None:
-        """The text of the block with its colours; None where the page has no room for it."""
+        """The text of the block with its colours; None where the page has no room
+        for it."""
         if len(block.text) > self._text:
             return None
         made = Markup("\n").join(self.coloured(block.text, block.language))
@@ -117,8 +129,9 @@ class Room:
 
     @property
     def at_once(self) -> int:
-        """Entries of a list that a browser reads before it shows the page. The others stand in parts of so
-        many, each in a ``noscript``, which page.js reads afterwards; a browser without scripts reads all."""
+        """Entries of a list that a browser reads before it shows the page. The
+        others stand in parts of so many, each in a ``noscript``, which page.js
+        reads afterwards; a browser without scripts reads all."""
         return AT_ONCE
 
     def has_details(self, section: str) -> bool:
@@ -127,19 +140,25 @@ class Room:
         return self._details.get(section, 0) < MOST_DETAILS
 
     def take_details(self, section: str, characters: int) -> str:
-        """Note that the section folds an entry of so many characters; nothing to print."""
-        self._details[section] = self._details.get(section, 0) + characters - self._code
+        """Note that the section folds an entry of so many characters; nothing to
+        print."""
+        self._details[section] = (
+            self._details.get(section, 0) + characters - self._code
+        )
         return ""
 
 
 def digest(text: str) -> str:
-    """The source expression of a Content-Security-Policy that allows this style or script."""
-    return "sha256-" + b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")
+    """The source expression of a Content-Security-Policy that allows this style or
+    script."""
+    return "sha256-" + b64encode(sha256(text.encode("utf-8")).digest()).decode(
+        "ascii"
+    )
 
 
 def script_data(data: object) -> Markup:
-    """JSON for an element ``script``: nothing in it can end the element or be taken for markup, and U+2028 is
-    an escape, as all that is not ASCII."""
+    """JSON for an element ``script``: nothing in it can end the element or be taken
+    for markup, and U+2028 is an escape, as all that is not ASCII."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -183,7 +202,8 @@ def _environment() -> Environment:
 
 
 def _finished(value: Any) -> Any:
-    """The text that a template prints: without hidden characters, nothing for None."""
+    """The text that a template prints: without hidden characters, nothing for
+    None."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return visible(value)
     return "" if value is None else value
@@ -191,12 +211,14 @@ def _finished(value: Any) -> Any:
 
 _LONG_WORD = re.compile(r"\S{16,}")
 _JOINT = re.compile(r"(?<=\w)(?:(?:::|/)(?=\w)|\.(?=[A-Za-z_])|_+(?=[^\W_]))")
-"""Between the parts of a name such as ``aten::index_select`` or ``models/block.py``, and not in a number."""
+"""Between the parts of a name such as ``aten::index_select`` or
+``models/block.py``, and not in a number."""
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
 def breakable(text: str) -> Markup:
-    """The text with places where a narrow column may break its long names. An option is not broken at all."""
+    """The text with places where a narrow column may break its long names. An
+    option is not broken at all."""
     joined = _LONG_WORD.sub(_with_joints, str(escape(visible(text))))
     return Markup(_OPTION.sub(r'<span class="whole">\g<0></span>', joined))
 

@@ -1,4 +1,5 @@
-"""Blocks that only pages show: bars, curves, the graphs of programs, trees and the user's source."""
+"""Blocks that only pages show: bars, curves, the graphs of programs, trees and the
+user's source."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from fusiondoc.rendering.values import Cause, Cell, Tone
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar with its interval, in per cent of the longest; ``hue`` is a class of the pages' colours."""
+    """A bar with its interval, in per cent of the longest; ``hue`` is a class of
+    the pages' colours."""
 
     label: str
     value: str
@@ -36,7 +38,8 @@ class Bars:
 
 @dataclass(frozen=True)
 class Curves:
-    """Values of several variants over the same names: a picture, of which a table has the figures.
+    """Values of several variants over the same names: a picture, of which a table
+    has the figures.
 
     Args:
         values: of each variant, one a name; None where it has none.
@@ -107,7 +110,8 @@ class Stack:
 
 @dataclass(frozen=True)
 class Stacks:
-    """Stacked bars: a picture. ``kinds`` gives each part its colour, ``note`` is the picture in words."""
+    """Stacked bars: a picture. ``kinds`` gives each part its colour, ``note`` is
+    the picture in words."""
 
     kinds: tuple[str, ...]
     rows: tuple[Stack, ...]
@@ -139,10 +143,8 @@ class Box:
 class Graph:
     """Boxes, and edges between them by their numbers.
 
-    Args:
-        key: its id on a page.
-        apart: for each edge why its two boxes are not one kernel; None where nothing shows it.
-        cut: nodes that are left out.
+    Args: key: its id on a page. apart: for each edge why its two boxes are not one
+        kernel; None where nothing shows it. cut: nodes that are left out.
         values_left_out: inputs and outputs of nodes that are left out.
     """
 
@@ -175,7 +177,8 @@ class Plans:
 
 @dataclass(frozen=True)
 class Branch:
-    """A row of a tree, which folds the rows inside it. ``path``: its name from the root on."""
+    """A row of a tree, which folds the rows inside it. ``path``: its name from the
+    root on."""
 
     name: str
     path: str
@@ -194,7 +197,8 @@ class Tree:
 
 @dataclass(frozen=True)
 class Annotation:
-    """What became of a line of source: groups by their ids, codes of reasons, and words."""
+    """What became of a line of source: groups by their ids, codes of reasons, and
+    words."""
 
     groups: tuple[str, ...]
     codes: tuple[str, ...]
@@ -227,7 +231,8 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """Files with annotations at their lines. ``is_full``: further lines are left out."""
+    """Files with annotations at their lines. ``is_full``: further lines are left
+    out."""
 
     rows: tuple[SourceFile, ...]
     is_full: bool = False
@@ -256,6 +261,8 @@ class Pictures:
     rows: tuple[Picture, ...]
 
 
-PictureBlock = Bars | Plots | Timelines | Stacks | Pictures | Plans | Tree | SourceFiles
+PictureBlock = (
+    Bars | Plots | Timelines | Stacks | Pictures | Plans | Tree | SourceFiles
+)
 PICTURES = (Bars, Plots, Timelines, Stacks, Pictures, Plans, Tree, SourceFiles)
 """The types of ``PictureBlock``."""

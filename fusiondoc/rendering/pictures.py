@@ -1,4 +1,5 @@
-"""Pictures of programs: boxes and the ways between them in the units of their SVG."""
+"""Pictures of programs: boxes and the ways between them in the units of their
+SVG."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _PAD = 10
 
 @dataclass(frozen=True)
 class PlacedBox:
-    """A box with its left upper corner; ``lines``: (height of its base line, text)."""
+    """A box with its left upper corner; ``lines``: (height of its base line,
+    text)."""
 
     box: Box
     x: str
@@ -29,8 +31,8 @@ class PlacedBox:
 
 @dataclass(frozen=True)
 class PlacedGraph:
-    """A graph with its boxes as one reads them; ``ways`` are paths of SVG, each with what keeps its two boxes
-    apart."""
+    """A graph with its boxes as one reads them; ``ways`` are paths of SVG, each
+    with what keeps its two boxes apart."""
 
     graph: Graph
     width: int
@@ -43,30 +45,47 @@ class PlacedGraph:
 def placed(graph: Graph) -> PlacedGraph:
     """The boxes and ways at their positions."""
     drawing = draw([_size(box.lines) for box in graph.boxes], graph.edges)
-    boxes = [_placed(graph.boxes[number], drawing.corners[number]) for number in drawing.order]
+    boxes = [
+        _placed(graph.boxes[number], drawing.corners[number])
+        for number in drawing.order
+    ]
     ways = tuple(itertools.zip_longest(map(_path, drawing.routes), graph.apart))
-    return PlacedGraph(graph, round(drawing.width), round(drawing.height), ways, tuple(boxes))
+    return PlacedGraph(
+        graph, round(drawing.width), round(drawing.height), ways, tuple(boxes)
+    )
 
 
 def _placed(box: Box, corner: Point) -> PlacedBox:
     width, height = _size(box.lines)
-    lines = [(_PAD + 9 + number * _LINE, line) for number, line in enumerate(box.lines)]
+    lines = [
+        (_PAD + 9 + number * _LINE, line) for number, line in enumerate(box.lines)
+    ]
     return PlacedBox(
-        box, f"{corner[0]:.0f}", f"{corner[1]:.0f}", f"{width:.0f}", f"{height:.0f}", tuple(lines)
+        box,
+        f"{corner[0]:.0f}",
+        f"{corner[1]:.0f}",
+        f"{width:.0f}",
+        f"{height:.0f}",
+        tuple(lines),
     )
 
 
 def _size(lines: Sequence[str]) -> Point:
-    return max(map(len, lines)) * _CHARACTER + 2 * _PAD, len(lines) * _LINE + 2 * _PAD - 6
+    return max(map(len, lines)) * _CHARACTER + 2 * _PAD, len(
+        lines
+    ) * _LINE + 2 * _PAD - 6
 
 
 def _path(points: Sequence[Point]) -> str:
-    """A smooth way through the points; each leaves and enters its row straight up or down."""
+    """A smooth way through the points; each leaves and enters its row straight up
+    or down."""
     parts = [f"M{points[0][0]:.0f} {points[0][1]:.0f}"]
     for (x1, y1), (x2, y2) in itertools.pairwise(points):
         if abs(x1 - x2) < 1:
             parts.append(f"V{y2:.0f}")
             continue
         bend = max(12.0, abs(y2 - y1) / 2)
-        parts.append(f"C{x1:.0f} {y1 + bend:.0f} {x2:.0f} {y2 - bend:.0f} {x2:.0f} {y2:.0f}")
+        parts.append(
+            f"C{x1:.0f} {y1 + bend:.0f} {x2:.0f} {y2 - bend:.0f} {x2:.0f} {y2:.0f}"
+        )
     return "".join(parts)

@@ -71,7 +71,8 @@ class Plot:
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a stacked bar, from ``start`` over ``width``, in per cent of the whole."""
+    """A part of a stacked bar, from ``start`` over ``width``, in per cent of the
+    whole."""
 
     what: str
     start: float
@@ -85,13 +86,17 @@ def plotted(curves: Curves) -> Plot | None:
     measured: set[int] = set()
     known: list[float] = []
     for _, row in curves.values:
-        measured.update(number for number, value in enumerate(row) if value is not None)
+        measured.update(
+            number for number, value in enumerate(row) if value is not None
+        )
         known += [value for value in row if value is not None and value > 0]
     if len(measured) < 2 or not known:
         return None
     ticks = decades(min(known), max(known))
     scale = _Scale(
-        math.log(ticks[0]), math.log(ticks[-1]), (WIDTH - _LEFT - _RIGHT) / (len(curves.names) - 1)
+        math.log(ticks[0]),
+        math.log(ticks[-1]),
+        (WIDTH - _LEFT - _RIGHT) / (len(curves.names) - 1),
     )
     drawn = []
     for number, ((name, row), hue) in enumerate(zip(curves.values, curves.hues)):
@@ -99,14 +104,19 @@ def plotted(curves: Curves) -> Plot | None:
         marks = tuple(point for point in points if point is not None)
         if marks:
             dash = DASHES[number % len(DASHES)]
-            drawn.append(Line(name, hue, dash, tuple(_pieces(points)), marks, marks[-1].y))
-    names = tuple(_name(number, name, scale) for number, name in enumerate(curves.names))
+            drawn.append(
+                Line(name, hue, dash, tuple(_pieces(points)), marks, marks[-1].y)
+            )
+    names = tuple(
+        _name(number, name, scale) for number, name in enumerate(curves.names)
+    )
     heights = tuple(Tick(scale.y(value), digits(value)) for value in ticks)
     return Plot(curves.title, curves.unit, names, heights, tuple(_apart(drawn)))
 
 
 class _Scale(NamedTuple):
-    """Where values and names stand: logarithms of the lowest and highest value, the step between names."""
+    """Where values and names stand: logarithms of the lowest and highest value, the
+    step between names."""
 
     low: float
     high: float
@@ -120,17 +130,22 @@ class _Scale(NamedTuple):
         return round(HEIGHT - _BOTTOM - share * (HEIGHT - _BOTTOM - _TOP), 1)
 
 
-def _points(curves: Curves, name: str, row: Sequence[float | None], scale: _Scale) -> list[Mark | None]:
+def _points(
+    curves: Curves, name: str, row: Sequence[float | None], scale: _Scale
+) -> list[Mark | None]:
     """The measured points of a variant; None where it has none."""
     points: list[Mark | None] = []
     for number, value in enumerate(row):
         text = f"{name}, {curves.names[number]}: {digits(value or 0)} {curves.unit}"
-        points.append(Mark(scale.x(number), scale.y(value), text) if value else None)
+        points.append(
+            Mark(scale.x(number), scale.y(value), text) if value else None
+        )
     return points
 
 
 def _name(number: int, name: str, scale: _Scale) -> Tick:
-    """A name below the plot; every second one a line lower where they have little room."""
+    """A name below the plot; every second one a line lower where they have little
+    room."""
     is_narrow = scale.step < _CHARACTER * (len(name) + 1)
     return Tick(scale.x(number), name, number % 2 if is_narrow else 0)
 
@@ -158,7 +173,14 @@ def _apart(drawn: Sequence[Line]) -> list[Line]:
         heights[line.name] = min(heights[line.name], least)
         least = heights[line.name] - _LINE
     return [
-        Line(line.name, line.hue, line.dash, line.pieces, line.marks, round(heights[line.name], 1))
+        Line(
+            line.name,
+            line.hue,
+            line.dash,
+            line.pieces,
+            line.marks,
+            round(heights[line.name], 1),
+        )
         for line in drawn
     ]
 
@@ -171,14 +193,19 @@ def decades(low: float, high: float) -> list[float]:
         for step in (1, 2, 5):
             found.append(step * 10.0**exponent)
         exponent += 1
-    inside = [one for n, one in enumerate(found) if n + 1 == len(found) or found[n + 1] > low]
+    inside = [
+        one
+        for n, one in enumerate(found)
+        if n + 1 == len(found) or found[n + 1] > low
+    ]
     ends = next((n for n, one in enumerate(inside) if one >= high), len(inside) - 1)
     kept = inside[: max(ends, 1) + 1]
     return kept if len(kept) > 1 else [kept[0], kept[0] * 2]
 
 
 def hue_of(what: str, order: Sequence[str]) -> str:
-    """The colour of a kind in stacked bars: those beyond the eighth share the last, grey one."""
+    """The colour of a kind in stacked bars: those beyond the eighth share the last,
+    grey one."""
     return f"r{min(order.index(what), 7)}" if what in order else "r7"
 
 
@@ -188,6 +215,14 @@ def pieces(stack: Stack, kinds: Sequence[str]) -> list[Piece]:
     start = 0.0
     for what, share, text in stack.parts:
         width = max(0.0, min(share, 1.0 - start)) * 100
-        made.append(Piece(what, round(start * 100, 2), round(width, 2), hue_of(what, kinds), text))
+        made.append(
+            Piece(
+                what,
+                round(start * 100, 2),
+                round(width, 2),
+                hue_of(what, kinds),
+                text,
+            )
+        )
         start += width / 100
     return made

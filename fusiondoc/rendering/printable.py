@@ -1,8 +1,10 @@
-"""Text of a log on its way to a reader: what a terminal, GitHub or Markdown takes for a command becomes text.
+"""Text of a log on its way to a reader: what a terminal, GitHub or Markdown takes
+for a command becomes text.
 
-Logs, files and captures come from others. Their escape sequences can rename a terminal's window or hide
-lines, bidirectional controls reorder what is read (CVE-2021-42574), and ``::error::`` at the start of a line
-is a command to the runner of GitHub Actions.
+Logs, files and captures come from others. Their escape sequences can rename a
+terminal's window or hide lines, bidirectional controls reorder what is read
+(CVE-2021-42574), and ``::error::`` at the start of a line is a command to the
+runner of GitHub Actions.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ _HIDDEN = re.compile(
     "\U000e0000-\U000e0fff"  # tags: a text that nobody sees
     "]"
 )
-"""Characters that are not shown as themselves. The joiners U+200C and U+200D belong to ordinary words."""
+"""Characters that are not shown as themselves. The joiners U+200C and U+200D belong
+to ordinary words."""
 
 
 def visible(text: str) -> str:
@@ -38,20 +41,27 @@ def one_line(text: str) -> str:
 
 
 def in_github_log(text: str) -> str:
-    """Text for this process's output: ``no_workflow_commands`` where that is the log of GitHub Actions."""
-    return no_workflow_commands(text) if os.environ.get("GITHUB_ACTIONS") == "true" else text
+    """Text for this process's output: ``no_workflow_commands`` where that is the
+    log of GitHub Actions."""
+    return (
+        no_workflow_commands(text)
+        if os.environ.get("GITHUB_ACTIONS") == "true"
+        else text
+    )
 
 
 def in_json(text: str) -> str:
-    """A JSON document with hidden characters in JSON's own escapes: the same data, safe on a terminal."""
+    """A JSON document with hidden characters in JSON's own escapes: the same data,
+    safe on a terminal."""
     if text.isascii() and "\x7f" not in text:
         return text  # a writer of JSON has escaped the others of ASCII
     return _HIDDEN.sub(_json_escape, text)
 
 
 def csv_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A CSV document. Lists are joined by ``; ``, None is empty; no text is a command to a terminal, or a
-    formula to a spreadsheet, whatever white space stands before its sign."""
+    """A CSV document. Lists are joined by ``; ``, None is empty; no text is a
+    command to a terminal, or a formula to a spreadsheet, whatever white space
+    stands before its sign."""
     import csv  # few come here
     import io
 
@@ -78,10 +88,15 @@ _FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
 
 
 def visible_in(value: T) -> T:
-    """A report, or a part of one, with every string ``visible``, keys of mappings too."""
-    from fusiondoc.masking import texts_changed  # every command imports this module, few come here
+    """A report, or a part of one, with every string ``visible``, keys of mappings
+    too."""
+    from fusiondoc.masking import (
+        texts_changed,
+    )  # every command imports this module, few come here
 
-    return texts_changed(value, visible, lambda key, item: (visible_in(key), visible_in(item)))
+    return texts_changed(
+        value, visible, lambda key, item: (visible_in(key), visible_in(item))
+    )
 
 
 def _escape(found: re.Match[str]) -> str:
@@ -107,19 +122,22 @@ _COMMAND = re.compile(r"^((?:\x1b\[[0-9;]*m|[^\S\n])*)::", re.MULTILINE)
 
 
 def no_workflow_commands(text: str) -> str:
-    """Text for the log of GitHub Actions, whose runner obeys lines that begin with ``::`` after spaces, and
-    ``##[`` anywhere (actions/runner, src/Runner.Common/ActionCommand.cs): a space parts them."""
+    """Text for the log of GitHub Actions, whose runner obeys lines that begin with
+    ``::`` after spaces, and ``##[`` anywhere (actions/runner,
+    src/Runner.Common/ActionCommand.cs): a space parts them."""
     return _COMMAND.sub(r"\1: :", text).replace("##[", "## [")
 
 
 _SPECIAL = re.compile(r"[\\`*_{}\[\]<>#|~$!&]|^[-+=]|(?<=^\d)[.)]")
 _MARKUP = {"\\<": "&lt;", "\\>": "&gt;", "\\&": "&amp;"}
-_LINK = re.compile(r"(?:\b[a-z][a-z0-9+.-]*://|\bwww\.|\b(?:mailto|xmpp):)[^\s]+", re.IGNORECASE)
+_LINK = re.compile(
+    r"(?:\b[a-z][a-z0-9+.-]*://|\bwww\.|\b(?:mailto|xmpp):)[^\s]+", re.IGNORECASE
+)
 
 
 def markdown(text: str) -> str:
-    """The text on one line of Markdown: no markup, no mention of a person or issue, no end of a table's cell;
-    addresses are code, so that they are no links."""
+    """The text on one line of Markdown: no markup, no mention of a person or issue,
+    no end of a table's cell; addresses are code, so that they are no links."""
     text = one_line(text)
     parts, done = [], 0
     for link in _LINK.finditer(text):
@@ -129,13 +147,17 @@ def markdown(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    text = _SPECIAL.sub(lambda found: _MARKUP.get("\\" + found.group(), "\\" + found.group()), text)
-    # GitHub finds people and issues in the finished page, where no escape is left: a space without width.
+    text = _SPECIAL.sub(
+        lambda found: _MARKUP.get("\\" + found.group(), "\\" + found.group()), text
+    )
+    # GitHub finds people and issues in the finished page, where no escape is left:
+    # a space without width.
     return re.sub(r"@|#(?=\d)", "\\g<0>\u200b", text)
 
 
 def markdown_code(text: str) -> str:
-    """A code span on one line. A pipe would end a table's cell even there, and a backtick the span."""
+    """A code span on one line. A pipe would end a table's cell even there, and a
+    backtick the span."""
     text = one_line(text).replace("|", "\\|")
     ticks = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
     pad = " " if "`" in text else ""

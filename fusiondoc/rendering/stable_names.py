@@ -1,6 +1,8 @@
-"""Names by which servers follow a finding from build to build: JUnit's cases, the alerts of SARIF and GitLab.
+"""Names by which servers follow a finding from build to build: JUnit's cases, the
+alerts of SARIF and GitLab.
 
-The text of a name has no figures that change where code moves, and equal names are numbered in order.
+The text of a name has no figures that change where code moves, and equal names are
+numbered in order.
 """
 
 from __future__ import annotations

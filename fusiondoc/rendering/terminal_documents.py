@@ -1,4 +1,5 @@
-"""Documents on a terminal: sections below one another, tables that fit into its width."""
+"""Documents on a terminal: sections below one another, tables that fit into its
+width."""
 
 from __future__ import annotations
 
@@ -37,7 +38,13 @@ from fusiondoc.rendering.blocks import (
     shown,
     shown_blocks,
 )
-from fusiondoc.rendering.cells import interval_of, is_empty, known_columns, tone_of, written
+from fusiondoc.rendering.cells import (
+    interval_of,
+    is_empty,
+    known_columns,
+    tone_of,
+    written,
+)
 from fusiondoc.rendering.drawing import (
     Indented,
     Unbroken,
@@ -51,7 +58,16 @@ from fusiondoc.rendering.drawing import (
 )
 from fusiondoc.rendering.printable import visible_in
 from fusiondoc.rendering.units import TERMINAL, short_percent
-from fusiondoc.rendering.values import Cause, Cell, Factor, Gauge, Millis, Reference, Share, Tone
+from fusiondoc.rendering.values import (
+    Cause,
+    Cell,
+    Factor,
+    Gauge,
+    Millis,
+    Reference,
+    Share,
+    Tone,
+)
 
 STYLES = {
     Tone.PLAIN: "",
@@ -69,14 +85,25 @@ _LONGEST_HEAD = 8
 """A longer head of figures continues in a second line, behind a hyphen."""
 
 
-def render(document: Document, *, width: int = 80, colour: bool = False, blocks: bool = True) -> str:
-    """The document as text of at most ``width`` columns, with ANSI colours if ``colour``.
+def render(
+    document: Document,
+    *,
+    width: int = 80,
+    colour: bool = False,
+    blocks: bool = True,
+) -> str:
+    """The document as text of at most ``width`` columns, with ANSI colours if
+    ``colour``.
 
     Args:
         blocks: arrows and block characters can be shown; else they are plain ASCII.
     """
     document = visible_in(document)
-    warning = [Styled(document.warning, style=STYLES[Tone.BAD])] if document.warning else []
+    warning = (
+        [Styled(document.warning, style=STYLES[Tone.BAD])]
+        if document.warning
+        else []
+    )
     parts: list[RenderableType] = [*warning, head(Facts(document.facts))]
     parts += sections(document.sections, width)
     parts += ["", Styled(document.verdict, style="bold")]
@@ -93,7 +120,8 @@ def head(facts: Facts) -> RenderableType:
 
 
 def sections(these: Sequence[Section], width: int) -> Iterator[RenderableType]:
-    """The sections that a terminal shows, each behind an empty line, in ``width`` columns."""
+    """The sections that a terminal shows, each behind an empty line, in ``width``
+    columns."""
     for section in shown(these, Formats.TERMINAL):
         yield from _section(section, width)
 
@@ -105,7 +133,11 @@ def _section(section: Section, width: int) -> Iterator[RenderableType]:
     yield from ("", title)
     before: Block | None = None
     for block in section.blocks:
-        if isinstance(before, Table) and isinstance(block, Table) and not block.title:
+        if (
+            isinstance(before, Table)
+            and isinstance(block, Table)
+            and not block.title
+        ):
             yield ""
         yield Indented(drawn_block(block, width - 1))
         before = block
@@ -151,7 +183,9 @@ def _of_step(step: Step) -> Iterator[RenderableType]:
     if step.position:
         yield Styled(step.position, style=STYLES[Tone.DIM])
     for line in step.diff.split("\n") if step.diff else ():
-        yield Unbroken(line, STYLES[Tone.BAD if line.startswith("-") else Tone.GOOD])
+        yield Unbroken(
+            line, STYLES[Tone.BAD if line.startswith("-") else Tone.GOOD]
+        )
     if step.note:
         yield prose(step.note, STYLES[Tone.DIM])
     for line in step.code.split("\n") if step.code else ():
@@ -161,7 +195,9 @@ def _of_step(step: Step) -> Iterator[RenderableType]:
 
 
 def _facts(facts: Facts) -> Iterator[RenderableType]:
-    table = names_and_texts(max((cell_len(name) for name, _ in facts.rows), default=0))
+    table = names_and_texts(
+        max((cell_len(name) for name, _ in facts.rows), default=0)
+    )
     for name, value in facts.rows:
         table.add_row(name, _value(value))
     yield table
@@ -176,7 +212,11 @@ def _value(value: str | Cell) -> Styled:
 def _items(items: Items, width: int) -> Iterator[RenderableType]:
     for item in items.rows[: items.on_terminal]:
         yield _item(item, width)
-    more = 0 if items.on_terminal is None else max(0, len(items.rows) - items.on_terminal)
+    more = (
+        0
+        if items.on_terminal is None
+        else max(0, len(items.rows) - items.on_terminal)
+    )
     yield from _left_out(items.left_out + more)
 
 
@@ -192,7 +232,9 @@ def _entries(entries: Entries, width: int) -> Iterator[RenderableType]:
         for inner in shown_blocks(entry.blocks, Formats.TERMINAL):
             yield Indented(drawn_block(inner, width - _GAP), _GAP)
         if entry.remark:
-            yield Padding(Styled(entry.remark, style=STYLES[Tone.DIM]), (0, 0, 0, _GAP))
+            yield Padding(
+                Styled(entry.remark, style=STYLES[Tone.DIM]), (0, 0, 0, _GAP)
+            )
     yield from _left_out(entries.left_out)
 
 
@@ -270,11 +312,14 @@ def _sentences(rows: Sequence[Row]) -> Iterator[RenderableType]:
 
 
 def _grid(table: Table, width: int) -> RenderableType:
-    """The heads, then the rows below their lines; columns have one width in all of them."""
+    """The heads, then the rows below their lines; columns have one width in all of
+    them."""
     kept = fitting(table, width)
     intervals = _needed(table, kept, intervals=True) <= width
     heads = _columns(table, kept, width, intervals)
-    heads.add_row(*(Styled(_head(table.columns[number]), style="dim") for number in kept))
+    heads.add_row(
+        *(Styled(_head(table.columns[number]), style="dim") for number in kept)
+    )
     parts: list[RenderableType] = [heads]
     for above, rows in groupby(table.rows, key=lambda row: row.above):
         grid = heads
@@ -289,7 +334,9 @@ def _grid(table: Table, width: int) -> RenderableType:
 def _above(above: str | Cause) -> Styled:
     if isinstance(above, str):
         return Styled(above, style=STYLES[Tone.DIM])
-    line = Styled(above.code, style=STYLES[Tone.DOUBTFUL if above.stated else Tone.DIM])
+    line = Styled(
+        above.code, style=STYLES[Tone.DOUBTFUL if above.stated else Tone.DIM]
+    )
     return line.append(f" {above.text}", style="default")
 
 
@@ -298,7 +345,8 @@ _LEAST_CUT = 12
 
 
 def _bare(table: Table, width: int) -> Iterator[RenderableType]:
-    """The rows without heads; the columns of those below one line have a width of their own."""
+    """The rows without heads; the columns of those below one line have a width of
+    their own."""
     for above, rows in groupby(table.rows, key=lambda row: row.above):
         inner = replace(table, rows=tuple(rows))
         if above is None:
@@ -316,7 +364,10 @@ def _bare_grid(table: Table, width: int) -> Grid:
         grid.add_column(no_wrap=column.cut or not number, overflow="fold")
     last: list[str] = []
     for row in table.rows:
-        texts = [_text(table, row, number, intervals=False) for number in range(len(table.columns))]
+        texts = [
+            _text(table, row, number, intervals=False)
+            for number in range(len(table.columns))
+        ]
         shown_texts = []
         for number, text in enumerate(texts):
             repeats = number > 0 and texts[number:] == last[number:]
@@ -335,15 +386,22 @@ def _start(text: str, room: int) -> str:
     return text[: room - 1] + "…" if room > _LEAST_CUT else ""
 
 
-def _columns(table: Table, kept: Sequence[int], width: int, intervals: bool) -> Grid:
-    """A grid without rows. Words give way where there is no room; figures are never cut."""
+def _columns(
+    table: Table, kept: Sequence[int], width: int, intervals: bool
+) -> Grid:
+    """A grid without rows. Words give way where there is no room; figures are never
+    cut."""
     fits = _needed(table, kept, intervals) <= width
-    grid = Grid(box=None, padding=(0, _gap(table), 0, 0), pad_edge=False, show_header=False)
+    grid = Grid(
+        box=None, padding=(0, _gap(table), 0, 0), pad_edge=False, show_header=False
+    )
     for number in kept:
         is_number = table.columns[number].number
         justify: JustifyMethod = "right" if is_number else "left"
         least = _width(table, number, intervals) if is_number or fits else None
-        grid.add_column(justify=justify, overflow="fold", no_wrap=is_number, min_width=least)
+        grid.add_column(
+            justify=justify, overflow="fold", no_wrap=is_number, min_width=least
+        )
     return grid
 
 
@@ -354,11 +412,15 @@ def _head(column: Column) -> str:
 
 
 def _cell(table: Table, row: Row, number: int, intervals: bool) -> Styled:
-    return Styled(_text(table, row, number, intervals), style=STYLES[tone_of(row.cells[number])])
+    return Styled(
+        _text(table, row, number, intervals),
+        style=STYLES[tone_of(row.cells[number])],
+    )
 
 
 def _text(table: Table, row: Row, number: int, intervals: bool) -> str:
-    """The cell; of what has an interval, ratios show it, and durations where the column has their spread."""
+    """The cell; of what has an interval, ratios show it, and durations where the
+    column has their spread."""
     cell = row.cells[number]
     if isinstance(cell, Gauge):
         return bar(cell.share, _DENSE_GAUGE if table.dense else _GAUGE)
@@ -367,15 +429,20 @@ def _text(table: Table, row: Row, number: int, intervals: bool) -> str:
     if table.dense and isinstance(cell, Reference):
         return written(cell, TERMINAL).replace(", ", ",")
     text, limits = written(cell, TERMINAL), interval_of(cell)
-    shown = isinstance(cell, Factor) or (isinstance(cell, Millis) and table.columns[number].spread)
+    shown = isinstance(cell, Factor) or (
+        isinstance(cell, Millis) and table.columns[number].spread
+    )
     return f"{text} ({limits})" if intervals and shown and limits else text
 
 
 def fitting(table: Table, width: int) -> list[int]:
-    """The numbers of the columns that ``width`` has room for; one that may go goes where it is empty."""
+    """The numbers of the columns that ``width`` has room for; one that may go goes
+    where it is empty."""
     kept = []
     for number, column in enumerate(table.columns):
-        if not column.wanted or not all(is_empty(row.cells[number]) for row in table.rows):
+        if not column.wanted or not all(
+            is_empty(row.cells[number]) for row in table.rows
+        ):
             kept.append(number)
     while _needed(table, kept, intervals=True) > width:
         droppable = [number for number in kept if table.columns[number].wanted]
@@ -402,7 +469,8 @@ def _width(table: Table, number: int, intervals: bool) -> int:
 
 
 def _item(item: Item, width: int) -> RenderableType:
-    """Its position stands behind it where there is room on the line, else below it."""
+    """Its position stands behind it where there is room on the line, else below
+    it."""
     line = Styled()
     for mark in item.marks:
         sign = mark.sign if mark.sign.isascii() else ""
@@ -420,4 +488,8 @@ def _item(item: Item, width: int) -> RenderableType:
 
 
 def _left_out(number: int) -> list[RenderableType]:
-    return [Styled(f"... {number:,} more: --format json has all", style="dim")] if number > 0 else []
+    return (
+        [Styled(f"... {number:,} more: --format json has all", style="dim")]
+        if number > 0
+        else []
+    )

@@ -1,4 +1,5 @@
-"""Figures over time: as a line of blocks, and as points and sizes that a template draws as SVG."""
+"""Figures over time: as a line of blocks, and as points and sizes that a template
+draws as SVG."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _MANY_POINTS = 60
 
 
 def sparkline(values: Sequence[float | None]) -> str:
-    """``▇▇▇▃▃``: the last values from the lowest to the highest of them; "" without two known values."""
+    """``▇▇▇▃▃``: the last values from the lowest to the highest of them; "" without
+    two known values."""
     shown = values[-MOST_BLOCKS:]
     known = [value for value in shown if value is not None]
     if len(known) < 2:
@@ -46,7 +48,8 @@ def sparkline(values: Sequence[float | None]) -> str:
 
 @dataclass(frozen=True)
 class Label:
-    """A text at an axis. ``anchor``: the side of the text that stands there, as SVG has it."""
+    """A text at an axis. ``anchor``: the side of the text that stands there, as SVG
+    has it."""
 
     at: float
     label: str
@@ -93,7 +96,10 @@ def drawn(timeline: Timeline) -> Drawn | None:
         return None
     steps = (0.0, 0.25, 0.5, 0.75, 1.0) if timeline.is_share else axis(max(known))
     write = percent if timeline.is_share else digits
-    points = [_point(number, moment, len(moments), steps[-1]) for number, moment in enumerate(moments)]
+    points = [
+        _point(number, moment, len(moments), steps[-1])
+        for number, moment in enumerate(moments)
+    ]
     return Drawn(
         title=timeline.title,
         unit=timeline.unit,
@@ -113,7 +119,8 @@ def drawn(timeline: Timeline) -> Drawn | None:
 
 
 def axis(high: float) -> tuple[float, ...]:
-    """Even steps from 0 to ``high`` or more, each of 1, 2 or 5 times a power of ten."""
+    """Even steps from 0 to ``high`` or more, each of 1, 2 or 5 times a power of
+    ten."""
     if high <= 0:
         return (0.0, 1.0)
     step = 10.0 ** math.floor(math.log10(high))
@@ -123,7 +130,9 @@ def axis(high: float) -> tuple[float, ...]:
             break
     else:
         step *= 2
-    return tuple(step * number for number in range(math.ceil(high / step - 1e-9) + 1))
+    return tuple(
+        step * number for number in range(math.ceil(high / step - 1e-9) + 1)
+    )
 
 
 def _x(number: int, count: int) -> float:

@@ -1,6 +1,8 @@
-"""How every document writes figures: milliseconds, seconds, bytes, shares, bandwidths, ratios, dimensions.
+"""How every document writes figures: milliseconds, seconds, bytes, shares,
+bandwidths, ratios, dimensions.
 
-All of them have three significant digits and no exponent. ``Notation`` has what formats write differently.
+All of them have three significant digits and no exponent. ``Notation`` has what
+formats write differently.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ class Notation:
 
 
 def digits(value: float) -> str:
-    """Three significant digits without an exponent: ``1,125``, ``33.1``, ``0.276``."""
+    """Three significant digits without an exponent: ``1,125``, ``33.1``,
+    ``0.276``."""
     if abs(value) >= 100 or not math.isfinite(value):
         return f"{value:,.0f}"
     if not value:
@@ -71,7 +74,8 @@ def whole(value: float) -> str:
 
 
 def tenths(value: float) -> str:
-    """``85.0``: for a column of figures of one size, whose points stand below one another."""
+    """``85.0``: for a column of figures of one size, whose points stand below one
+    another."""
     return f"{value:,.1f}"
 
 
@@ -148,11 +152,14 @@ def ratio(value: float) -> str:
     return f"{factor(value)}×"
 
 
-def interval(low: float, high: float, write: Callable[[float], str] = factor) -> str:
+def interval(
+    low: float, high: float, write: Callable[[float], str] = factor
+) -> str:
     """``1.60 to 1.68``."""
     return f"{write(low)} to {write(high)}"
 
 
 def difference(value: float) -> str:
-    """``1.2e-07``: how far apart two results are, a matter of its order of magnitude."""
+    """``1.2e-07``: how far apart two results are, a matter of its order of
+    magnitude."""
     return f"{value:.2g}"

@@ -1,4 +1,5 @@
-"""The cells of tables: a cell has a value and its unit is its type, so each unit is written in one way.
+"""The cells of tables: a cell has a value and its unit is its type, so each unit is
+written in one way.
 
 A value of None is not known.
 """
@@ -41,7 +42,8 @@ class Count:
 
 @dataclass(frozen=True)
 class Millis:
-    """A duration; ``low`` and ``high`` are its interval. The head of its column has the unit."""
+    """A duration; ``low`` and ``high`` are its interval. The head of its column has
+    the unit."""
 
     ms: float | None
     low: float | None = None
@@ -50,7 +52,8 @@ class Millis:
 
 @dataclass(frozen=True)
 class Micros:
-    """A short duration in milliseconds, shown in microseconds. The head of its column has the unit."""
+    """A short duration in milliseconds, shown in microseconds. The head of its
+    column has the unit."""
 
     ms: float | None
 
@@ -78,7 +81,8 @@ class Bytes:
 
 @dataclass(frozen=True)
 class Megabytes:
-    """An amount of memory, in bytes, shown in megabytes. The head of its column has the unit."""
+    """An amount of memory, in bytes, shown in megabytes. The head of its column has
+    the unit."""
 
     number: int | None
 
@@ -100,7 +104,8 @@ class Share:
 
 @dataclass(frozen=True)
 class Rate:
-    """Steps a second, or bytes a second: a whole number whose unit the head of its column has."""
+    """Steps a second, or bytes a second: a whole number whose unit the head of its
+    column has."""
 
     rate: float | None
 
@@ -124,7 +129,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class Status:
-    """What became of something: ``new``, ``slower``. ``sign`` stands for it in a list on a terminal."""
+    """What became of something: ``new``, ``slower``. ``sign`` stands for it in a
+    list on a terminal."""
 
     word: str
     tone: Tone = Tone.PLAIN
@@ -133,8 +139,8 @@ class Status:
 
 @dataclass(frozen=True)
 class Reference:
-    """Groups or kernels by their ids: links where a format has these. ``most`` of them are named; None: all,
-    and six on a page."""
+    """Groups or kernels by their ids: links where a format has these. ``most`` of
+    them are named; None: all, and six on a page."""
 
     ids: tuple[str, ...]
     most: int | None = None
@@ -142,7 +148,8 @@ class Reference:
 
 @dataclass(frozen=True)
 class Named:
-    """An id with a name from the log behind it: a link to the entry with this id."""
+    """An id with a name from the log behind it: a link to the entry with this
+    id."""
 
     id: str
     name: str
@@ -157,7 +164,8 @@ class Snippet:
 
 @dataclass(frozen=True)
 class Types:
-    """Types of tensors, each short and as the log prints it; ``size``: their bytes in words."""
+    """Types of tensors, each short and as the log prints it; ``size``: their bytes
+    in words."""
 
     types: tuple[tuple[str, str], ...]
     size: str = ""
@@ -218,12 +226,17 @@ class Gauge:
     @property
     def width(self) -> str:
         """Of 100; what is more than nothing shows."""
-        return f"{min(100.0, max(1.5, self.share * 100)):.1f}" if self.share > 0 else "0"
+        return (
+            f"{min(100.0, max(1.5, self.share * 100)):.1f}"
+            if self.share > 0
+            else "0"
+        )
 
 
 @dataclass(frozen=True)
 class Sparkline:
-    """Values in their order as a line of blocks; None where a value is not known."""
+    """Values in their order as a line of blocks; None where a value is not
+    known."""
 
     values: tuple[float | None, ...]
 

@@ -1,5 +1,5 @@
-"""Report model -> text, JSON, ...: which formats there are, and the module that makes each, imported when it
-is needed.
+"""Report model -> text, JSON, ...: which formats there are, and the module that
+makes each, imported when it is needed.
 """
 
 from __future__ import annotations
@@ -37,10 +37,15 @@ COMPARISON_FORMATS = ("text", *COMPARISON_RENDERERS)
 
 
 def render_report(
-    report: Report, format_: str, *, width: int = 80, colour: bool = False, blocks: bool = True
+    report: Report,
+    format_: str,
+    *,
+    width: int = 80,
+    colour: bool = False,
+    blocks: bool = True,
 ) -> str:
-    """The report in a format. ``width`` (columns), ``colour`` (ANSI) and ``blocks`` (block characters can be
-    shown) are for text.
+    """The report in a format. ``width`` (columns), ``colour`` (ANSI) and ``blocks``
+    (block characters can be shown) are for text.
 
     Raises:
         UsageError: there is no such format.
@@ -53,7 +58,12 @@ def render_report(
 
 
 def render_comparison(
-    comparison: Comparison, format_: str, *, width: int = 80, colour: bool = False, blocks: bool = True
+    comparison: Comparison,
+    format_: str,
+    *,
+    width: int = 80,
+    colour: bool = False,
+    blocks: bool = True,
 ) -> str:
     """The comparison in a format; see ``render_report``."""
     if format_ == "text":
@@ -63,17 +73,22 @@ def render_comparison(
     return _rendered(comparison, format_, COMPARISON_RENDERERS, "a comparison")
 
 
-def _rendered(what: object, format_: str, renderers: dict[str, str], name: str) -> str:
+def _rendered(
+    what: object, format_: str, renderers: dict[str, str], name: str
+) -> str:
     if format_ not in renderers:
         raise UsageError(
-            f"there is no format '{format_}' of {name}", did_you_mean(format_, ("text", *renderers))
+            f"there is no format '{format_}' of {name}",
+            did_you_mean(format_, ("text", *renderers)),
         )
     module, _, function = renderers[format_].partition(":")
     text: str = getattr(importlib.import_module(module), function)(what)
     return text
 
 
-def render_bench(bench: Bench, format_: str, *, width: int = 80, colour: bool = False) -> str:
+def render_bench(
+    bench: Bench, format_: str, *, width: int = 80, colour: bool = False
+) -> str:
     """The result of ``fusiondoc bench`` in a format; see ``render_report``."""
     from fusiondoc.reports import bench_documents as documents
     from fusiondoc.reports import json_format
@@ -87,5 +102,8 @@ def render_bench(bench: Bench, format_: str, *, width: int = 80, colour: bool = 
         "html": documents.as_page,
     }
     if format_ not in makers:
-        raise UsageError(f"no format '{format_}' of a bench", did_you_mean(format_, ("text", *makers)))
+        raise UsageError(
+            f"no format '{format_}' of a bench",
+            did_you_mean(format_, ("text", *makers)),
+        )
     return makers[format_](bench)

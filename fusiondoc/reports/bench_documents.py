@@ -1,5 +1,6 @@
-"""A bench, a suite or two benches compared in each format: on the terminal, as a page, as JSON (schemas
-``fusiondoc.bench/1`` and ``fusiondoc.suite/1``), as Markdown for a pull request and as CSV for plots.
+"""A bench, a suite or two benches compared in each format: on the terminal, as a
+page, as JSON (schemas ``fusiondoc.bench/1`` and ``fusiondoc.suite/1``), as Markdown
+for a pull request and as CSV for plots.
 """
 
 from __future__ import annotations
@@ -22,11 +23,18 @@ FORMATS_OF_TWO = ("text", "json", "markdown")
 
 
 def as_text(
-    timed: Timed, *, width: int = 80, colour: bool = False, blocks: bool = True, full: bool = False
+    timed: Timed,
+    *,
+    width: int = 80,
+    colour: bool = False,
+    blocks: bool = True,
+    full: bool = False,
 ) -> str:
-    """The document as text of at most ``width`` columns; the arguments are those of the report's. ``full``:
-    with where the time of each variant goes."""
-    return terminal_documents.render(_document(timed, full), width=width, colour=colour, blocks=blocks)
+    """The document as text of at most ``width`` columns; the arguments are those of
+    the report's. ``full``: with where the time of each variant goes."""
+    return terminal_documents.render(
+        _document(timed, full), width=width, colour=colour, blocks=blocks
+    )
 
 
 def as_page(timed: Timed) -> str:
@@ -42,12 +50,34 @@ def as_markdown(timed: Timed) -> str:
 def _document(timed: Timed, full: bool = True) -> Document:
     if isinstance(timed, Bench):
         return bench_document(timed, full)
-    return suite_document(timed) if isinstance(timed, Suite) else two_benches_document(timed)
+    return (
+        suite_document(timed)
+        if isinstance(timed, Suite)
+        else two_benches_document(timed)
+    )
 
 
 COLUMNS = (
-    *("interpreter", "variant", "phase", "ms_median", "ms_low", "ms_high", "steps_per_s", "ratio"),
-    *("ratio_low", "ratio_high", "device_ms", "busy", "rounds", "steps", "warmup_s", "compile_s"),
+    *(
+        "interpreter",
+        "variant",
+        "phase",
+        "ms_median",
+        "ms_low",
+        "ms_high",
+        "steps_per_s",
+        "ratio",
+    ),
+    *(
+        "ratio_low",
+        "ratio_high",
+        "device_ms",
+        "busy",
+        "rounds",
+        "steps",
+        "warmup_s",
+        "compile_s",
+    ),
     *(
         "recompiles",
         "peak_bytes",
@@ -57,15 +87,22 @@ COLUMNS = (
         "max_difference",
         "reason",
     ),
-    *("inputs", "sizes", "first_ms", "recompiles_of_shape", "guard_failures", "peak_bytes_of_shape"),
+    *(
+        "inputs",
+        "sizes",
+        "first_ms",
+        "recompiles_of_shape",
+        "guard_failures",
+        "peak_bytes_of_shape",
+    ),
     *("processes", "parts_ms", "calls_forward", "calls_backward", "graph_breaks"),
     *("bytes_forward", "bytes_backward"),
 )
 
 
 def as_csv(timed: Bench | Suite) -> str:
-    """A row for each variant, phase and shape, and one without times for a variant that could not run; of a
-    suite behind the case that it is of."""
+    """A row for each variant, phase and shape, and one without times for a variant
+    that could not run; of a suite behind the case that it is of."""
     if isinstance(timed, Bench):
         return csv_table(COLUMNS, _csv_rows(timed))
     rows: list[list[object]] = []
@@ -85,15 +122,48 @@ def _csv_rows(bench: Bench) -> Iterator[list[object]]:
             timed: list[object] = [None] * 12
             of_shape: list[object] = [None] * 8
             if found is not None:
-                ratio = [found.ratio.value, found.ratio.low, found.ratio.high] if found.ratio else [None] * 3
-                timed = [found.phase, found.ms.median, found.ms.low, found.ms.high, found.steps_per_s, *ratio]
+                ratio = (
+                    [found.ratio.value, found.ratio.low, found.ratio.high]
+                    if found.ratio
+                    else [None] * 3
+                )
+                timed = [
+                    found.phase,
+                    found.ms.median,
+                    found.ms.low,
+                    found.ms.high,
+                    found.steps_per_s,
+                    *ratio,
+                ]
                 timed += [found.device_ms, found.busy, found.rounds, found.steps]
                 known = bench.shapes[found.shape : found.shape + 1]
                 shape = known[0] if known else BenchShape(bench.inputs)
-                of_shape = [", ".join(shape.inputs), shape.sizes, found.first_ms, found.recompiles]
-                of_shape += [found.guard_failures, found.peak_bytes, found.processes, _parts(found.parts)]
-            compiled = [*_by_phase(one.calls), one.graph_breaks, *_by_phase(one.bytes_moved)]
-            yield [one.interpreter, one.name, *timed, *of_variant, one.reason, *of_shape, *compiled]
+                of_shape = [
+                    ", ".join(shape.inputs),
+                    shape.sizes,
+                    found.first_ms,
+                    found.recompiles,
+                ]
+                of_shape += [
+                    found.guard_failures,
+                    found.peak_bytes,
+                    found.processes,
+                    _parts(found.parts),
+                ]
+            compiled = [
+                *_by_phase(one.calls),
+                one.graph_breaks,
+                *_by_phase(one.bytes_moved),
+            ]
+            yield [
+                one.interpreter,
+                one.name,
+                *timed,
+                *of_variant,
+                one.reason,
+                *of_shape,
+                *compiled,
+            ]
 
 
 def _by_phase(found: ByPhase | None) -> list[int | None]:
@@ -101,5 +171,10 @@ def _by_phase(found: ByPhase | None) -> list[int | None]:
 
 
 def _parts(parts: Sequence[Part] | None) -> str | None:
-    """Milliseconds by kind of work, as a JSON object: benches have different kinds, so none is a column."""
-    return None if parts is None else json.dumps({part.what: part.ms for part in parts}, ensure_ascii=False)
+    """Milliseconds by kind of work, as a JSON object: benches have different kinds,
+    so none is a column."""
+    return (
+        None
+        if parts is None
+        else json.dumps({part.what: part.ms for part in parts}, ensure_ascii=False)
+    )

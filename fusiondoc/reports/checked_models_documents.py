@@ -1,4 +1,5 @@
-"""The check of many models in every format; in JSON with the schema ``fusiondoc.check/1``."""
+"""The check of many models in every format; in JSON with the schema
+``fusiondoc.check/1``."""
 
 from __future__ import annotations
 
@@ -7,13 +8,27 @@ from collections.abc import Callable, Mapping
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model.checked_models import CheckedModels
 from fusiondoc.rendering import markdown_documents, pages, terminal_documents
-from fusiondoc.reports import code_annotations, json_format, junit, openmetrics, sarif
+from fusiondoc.reports import (
+    code_annotations,
+    json_format,
+    junit,
+    openmetrics,
+    sarif,
+)
 from fusiondoc.views.checked_models_sections import checked_document
 
 
-def as_text(checked: CheckedModels, *, width: int = 80, colour: bool = False, blocks: bool = True) -> str:
+def as_text(
+    checked: CheckedModels,
+    *,
+    width: int = 80,
+    colour: bool = False,
+    blocks: bool = True,
+) -> str:
     """The check as text of at most ``width`` columns."""
-    return terminal_documents.render(checked_document(checked), width=width, colour=colour, blocks=blocks)
+    return terminal_documents.render(
+        checked_document(checked), width=width, colour=colour, blocks=blocks
+    )
 
 
 def as_json(checked: CheckedModels) -> str:
@@ -22,7 +37,8 @@ def as_json(checked: CheckedModels) -> str:
 
 
 def as_markdown(checked: CheckedModels) -> str:
-    """The check as GitHub-flavoured Markdown, below GitHub's limit for a comment."""
+    """The check as GitHub-flavoured Markdown, below GitHub's limit for a
+    comment."""
     return markdown_documents.render(checked_document(checked))
 
 
@@ -43,7 +59,9 @@ RENDERERS: Mapping[str, Callable[[CheckedModels], str]] = {
 FORMATS = ("text", *RENDERERS)
 
 
-def render(checked: CheckedModels, format_: str, *, width: int = 80, colour: bool = False) -> str:
+def render(
+    checked: CheckedModels, format_: str, *, width: int = 80, colour: bool = False
+) -> str:
     """The check in a format.
 
     Raises:
@@ -53,6 +71,7 @@ def render(checked: CheckedModels, format_: str, *, width: int = 80, colour: boo
         return as_text(checked, width=width, colour=colour)
     if format_ not in RENDERERS:
         raise UsageError(
-            f"there is no format '{format_}' of a check of many models", did_you_mean(format_, FORMATS)
+            f"there is no format '{format_}' of a check of many models",
+            did_you_mean(format_, FORMATS),
         )
     return RENDERERS[format_](checked)

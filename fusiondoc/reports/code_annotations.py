@@ -1,10 +1,13 @@
-"""Findings at their lines of the repository, as tools of a code host take them: annotations of GitHub
-Actions, and GitLab's code quality report. ``sarif.py`` has SARIF.
+"""Findings at their lines of the repository, as tools of a code host take them:
+annotations of GitHub Actions, and GitLab's code quality report. ``sarif.py`` has
+SARIF.
 
-GitHub: workflow commands such as ``::warning file=model.py,line=31::message``; escaping is that of the
-runner's own toolkit (actions/toolkit, packages/core/src/command.ts). GitLab: a JSON list of issues in the
-format of Code Climate; the keys are those that docs.gitlab.com (CI/CD, Code Quality, "Code Quality report
-format") requires. What has no line of the user's is never put on some line: one summary names it.
+GitHub: workflow commands such as ``::warning file=model.py,line=31::message``;
+escaping is that of the runner's own toolkit (actions/toolkit,
+packages/core/src/command.ts). GitLab: a JSON list of issues in the format of Code
+Climate; the keys are those that docs.gitlab.com (CI/CD, Code Quality, "Code Quality
+report format") requires. What has no line of the user's is never put on some line:
+one summary names it.
 """
 
 from __future__ import annotations
@@ -49,8 +52,8 @@ PLAN = "plan"
 
 
 class Location(NamedTuple):
-    """A line of a file, or all of it; ``file`` is relative to the repository where it lies in it, with
-    forward slashes."""
+    """A line of a file, or all of it; ``file`` is relative to the repository where
+    it lies in it, with forward slashes."""
 
     file: str
     line: int | None
@@ -68,7 +71,8 @@ class Problem(NamedTuple):
     edits: tuple[Edit, ...] = ()
     """Lines to be changed."""
     expected_at: Location | None = None
-    """Of a broken expectation that is placed in the program: its line in the file of expectations."""
+    """Of a broken expectation that is placed in the program: its line in the file
+    of expectations."""
 
     @property
     def in_a_line(self) -> bool:
@@ -79,18 +83,29 @@ class Problem(NamedTuple):
 def planned(report: Report) -> list[Problem]:
     """The changes of the plan that have a line of the user's, best first."""
     found = []
-    folder, shown = run_folder(report), with_near_paths(replace(report, groups=(), programs=()))
+    folder, shown = (
+        run_folder(report),
+        with_near_paths(replace(report, groups=(), programs=())),
+    )
     for number, (kept, change) in enumerate(zip(report.plan, shown.plan), 1):
         place = Source.parse(kept.where)
-        if place is None or _of_a_package(place.file) or change.kind in _OF_A_FINDING:
+        if (
+            place is None
+            or _of_a_package(place.file)
+            or change.kind in _OF_A_FINDING
+        ):
             continue
         head = f"Do this first ({number} of {len(report.plan)}): {change.change}"
         lines = [unlocks(change), gain(change), proof(change)]
         if change.before is not None and change.after is not None:
             lines += [f"- {change.before}", f"+ {change.after}"]
         where = Location(relative(place.file, folder), place.line)
-        text = "\n".join(filter(None, [*lines, change.note, change.python, change.command]))
-        edits = tuple(replace(edit, file=relative(edit.file, folder)) for edit in kept.edits)
+        text = "\n".join(
+            filter(None, [*lines, change.note, change.python, change.command])
+        )
+        edits = tuple(
+            replace(edit, file=relative(edit.file, folder)) for edit in kept.edits
+        )
         found.append(Problem(PLAN, "note", head, text, where, edits=edits))
     return found
 
@@ -106,8 +121,8 @@ def _of_a_package(file: str) -> bool:
 
 
 def problems(report: Report, suppressed: bool = False) -> list[Problem]:
-    """Broken expectations, findings worst first and, if requested, suppressed findings. What reports say of
-    the environment in their first lines is none."""
+    """Broken expectations, findings worst first and, if requested, suppressed
+    findings. What reports say of the environment in their first lines is none."""
     shown = with_near_paths(replace(report, groups=(), programs=()))
     found = [
         broken_expectation(kept, one, report)
@@ -116,28 +131,53 @@ def problems(report: Report, suppressed: bool = False) -> list[Problem]:
     ]
     of_expectations = {one.code for one in report.expectations}
     found += [
-        Problem(f.code, f.severity, with_near_places(f.message), f.advice, finding_location(kept, report))
+        Problem(
+            f.code,
+            f.severity,
+            with_near_places(f.message),
+            f.advice,
+            finding_location(kept, report),
+        )
         for kept, f in zip(report.findings, shown.findings)
         if not f.in_header and (f.code not in of_expectations or f.ops)
     ]
     if suppressed:
         found += [
-            Problem(s.code, s.severity, s.message, None, finding_location(kept, report), s.by)
+            Problem(
+                s.code,
+                s.severity,
+                s.message,
+                None,
+                finding_location(kept, report),
+                s.by,
+            )
             for kept, s in zip(report.suppressed, shown.suppressed)
         ]
     return found
 
 
-def broken_expectation(kept: Expectation, shown: Expectation, report: Report) -> Problem:
-    """An error at the line of the program that breaks it, where that is known and the user's; else at its
-    line in the file of expectations. ``shown`` is the same with paths as they are read best."""
+def broken_expectation(
+    kept: Expectation, shown: Expectation, report: Report
+) -> Problem:
+    """An error at the line of the program that breaks it, where that is known and
+    the user's; else at its line in the file of expectations. ``shown`` is the same
+    with paths as they are read best."""
     cause, expected = line_of_user(kept.source, report), expectation_location(kept)
     if cause is None:
-        return Problem(EXPECTATION, "error", expected_and_found(shown), None, expected)
+        return Problem(
+            EXPECTATION, "error", expected_and_found(shown), None, expected
+        )
     if kept.code is not None:  # nothing in the file asks for it
         return Problem(EXPECTATION, "error", expected_and_found(shown), None, cause)
     more = f"expected in {expected.file}:{expected.line}"
-    return Problem(EXPECTATION, "error", expected_and_found(shown), more, cause, expected_at=expected)
+    return Problem(
+        EXPECTATION,
+        "error",
+        expected_and_found(shown),
+        more,
+        cause,
+        expected_at=expected,
+    )
 
 
 def expectation_location(one: Expectation) -> Location:
@@ -146,7 +186,8 @@ def expectation_location(one: Expectation) -> Location:
 
 
 def line_of_user(source: str | None, report: Report) -> Location | None:
-    """A line of the program, if it is in the repository and in no installed package."""
+    """A line of the program, if it is in the repository and in no installed
+    package."""
     place = Source.parse(source)
     if place is None or not place.has_file or _of_a_package(place.file):
         return None
@@ -154,16 +195,20 @@ def line_of_user(source: str | None, report: Report) -> Location | None:
     return None if Path(file).is_absolute() else Location(file, place.line)
 
 
-def finding_location(finding: Finding | Suppressed, report: Report) -> Location | None:
-    """The user's line, if it is in the repository; without one the target's file, or the log. None where all
-    that is known is the standard input."""
+def finding_location(
+    finding: Finding | Suppressed, report: Report
+) -> Location | None:
+    """The user's line, if it is in the repository; without one the target's file,
+    or the log. None where all that is known is the standard input."""
     line = line_of_user(finding.source, report)
     if line is not None:
         return line
     target = report.target.name or ""
     if report.target.capture and ".py" in target:
         return _whole(target[: target.rindex(".py") + 3])
-    evidence = next(iter(finding.evidence), None) if isinstance(finding, Finding) else None
+    evidence = (
+        next(iter(finding.evidence), None) if isinstance(finding, Finding) else None
+    )
     if evidence is None:
         name = report.target.capture or target.split(", ")[0]
         return _whole(name) if name and not name.startswith("<") else None
@@ -177,21 +222,32 @@ def file_of_target(target: str | None) -> str | None:
 
 
 def _whole(path: str) -> Location:
-    """The file as a whole; of one outside of the repository nobody there needs the folders."""
+    """The file as a whole; of one outside of the repository nobody there needs the
+    folders."""
     file = relative(path)
-    return Location(file.rpartition("/")[2] if Path(file).is_absolute() else file, None)
+    return Location(
+        file.rpartition("/")[2] if Path(file).is_absolute() else file, None
+    )
 
 
 def relative(path: str, folder: str = "") -> str:
-    """The path from the top of the repository as CI tells it, else from the current folder; of a run
-    somewhere else from its ``folder``.
+    """The path from the top of the repository as CI tells it, else from the current
+    folder; of a run somewhere else from its ``folder``.
 
     A path outside of them stays as it is.
     """
-    base = os.environ.get("GITHUB_WORKSPACE") or os.environ.get("CI_PROJECT_DIR") or str(Path.cwd())
+    base = (
+        os.environ.get("GITHUB_WORKSPACE")
+        or os.environ.get("CI_PROJECT_DIR")
+        or str(Path.cwd())
+    )
     full = os.path.normpath(Path.cwd() / path)
-    within = next((one for one in (base, folder) if one and _inside(full, one)), None)
-    return (os.path.relpath(full, within) if within is not None else path).replace(os.sep, "/")
+    within = next(
+        (one for one in (base, folder) if one and _inside(full, one)), None
+    )
+    return (os.path.relpath(full, within) if within is not None else path).replace(
+        os.sep, "/"
+    )
 
 
 def _inside(path: str, base: str) -> bool:
@@ -202,14 +258,17 @@ def _inside(path: str, base: str) -> bool:
 
 
 def fingerprints(problems: Sequence[Problem]) -> list[str]:
-    """One for each, all different. Made of code, file and message without numbers, not of the line: code that
-    moves keeps its findings. Equal ones are numbered in order."""
+    """One for each, all different. Made of code, file and message without numbers,
+    not of the line: code that moves keeps its findings. Equal ones are numbered in
+    order."""
     repeats, found = Repeats(), []
     for problem in problems:
         file = problem.location.file if problem.location else ""
         text = "\0".join((problem.code, file, without_figures(problem.message)))
         numbered = f"{text}\0{repeats.number(text)}"
-        found.append(hashlib.sha256(numbered.encode("utf-8", "replace")).hexdigest())
+        found.append(
+            hashlib.sha256(numbered.encode("utf-8", "replace")).hexdigest()
+        )
     return found
 
 
@@ -220,8 +279,9 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def github(report: Report) -> str:
-    """A line for each change of the plan and each problem that has a line of the user's, at most ten of a
-    kind; then one on what has none, and one on those left out. Empty without any."""
+    """A line for each change of the plan and each problem that has a line of the
+    user's, at most ten of a kind; then one on what has none, and one on those left
+    out. Empty without any."""
     lines = []
     left_out = 0
     shown = dict.fromkeys(_COMMANDS, 0)
@@ -251,8 +311,9 @@ def github(report: Report) -> str:
 
 
 def github_of_models(reports: Sequence[Report]) -> str:
-    """A line for each broken expectation of several models, at the line of the program that breaks it where
-    that is known, else in the file of expectations: as many as GitHub shows of a step."""
+    """A line for each broken expectation of several models, at the line of the
+    program that breaks it where that is known, else in the file of expectations: as
+    many as GitHub shows of a step."""
     lines: dict[str, None] = {}
     for report in reports:
         for problem in problems(replace(report, findings=())):
@@ -272,7 +333,10 @@ def _summed_up(without: Sequence[Problem]) -> Problem:
     if len(without) > _MOST_SUMMED:
         lines.append(f"and {len(without) - _MOST_SUMMED} more")
     order = {severity: nth for nth, severity in enumerate(_COMMANDS)}
-    worst = min((one.severity for one in without), key=lambda severity: order.get(severity, len(order)))
+    worst = min(
+        (one.severity for one in without),
+        key=lambda severity: order.get(severity, len(order)),
+    )
     text = f"{len(without)} findings that are of no line"
     return Problem("summary", worst, text, "\n".join(lines), None)
 
@@ -280,14 +344,19 @@ def _summed_up(without: Sequence[Problem]) -> Problem:
 def _line(problem: Problem) -> str:
     parts = []
     if problem.location is not None and problem.in_a_line:
-        parts = [f"file={_property(problem.location.file)}", f"line={problem.location.line}"]
+        parts = [
+            f"file={_property(problem.location.file)}",
+            f"line={problem.location.line}",
+        ]
     parts.append(f"title={_property('fusiondoc ' + problem.code)}")
     text = problem.message + (f"\n{problem.advice}" if problem.advice else "")
     return f"::{_COMMANDS.get(problem.severity, 'notice')} {','.join(parts)}::{_data(text)}"
 
 
 def _data(text: str) -> str:
-    return visible(text.replace("\r\n", "\n")).replace("%", "%25").replace("\n", "%0A")
+    return (
+        visible(text.replace("\r\n", "\n")).replace("%", "%25").replace("\n", "%0A")
+    )
 
 
 def _property(text: str) -> str:
@@ -298,11 +367,14 @@ _MOST_ROWS = 50
 
 
 def append_github_summary(text: str, file: str | None) -> None:
-    """Append the summary; a file that cannot be written is not worth failing for."""
+    """Append the summary; a file that cannot be written is not worth failing
+    for."""
     if not file:
         return
     try:
-        with Path(file).open("a", encoding="utf-8", errors="backslashreplace") as stream:
+        with Path(file).open(
+            "a", encoding="utf-8", errors="backslashreplace"
+        ) as stream:
             stream.write(text)
     except OSError:
         return
@@ -314,11 +386,11 @@ def github_summary(report: Report) -> str:
     report = with_near_paths(report)
     share = covered(report, short_percent)
     each = each_rank(report)
-    whose, one = (f"{each.whose}: ", each.report) if each is not None else ("", report)
-    loose = sum(row.count for row in outside(one))
-    sentence = (
-        f"{whose}{count(one.fused_operators, 'operator')} in {groups_of(one)}, {loose} operators outside"
+    whose, one = (
+        (f"{each.whose}: ", each.report) if each is not None else ("", report)
     )
+    loose = sum(row.count for row in outside(one))
+    sentence = f"{whose}{count(one.fused_operators, 'operator')} in {groups_of(one)}, {loose} operators outside"
     if not report.groups:
         sentence = f"No fusion group, {count(loose, 'tensor operator')} outside"
     sentence += f" ({share})" if share is not None else ""
@@ -331,10 +403,20 @@ def github_summary(report: Report) -> str:
     ]
     if report.expectations:
         broken = sum(not one.holds for one in report.expectations)
-        lines += ["", f"{len(report.expectations) - broken} of {len(report.expectations)} expectations hold."]
-    lines += ["", *plan_in_markdown(report)] if report.plan or report.plan_note else []
+        lines += [
+            "",
+            f"{len(report.expectations) - broken} of {len(report.expectations)} expectations hold.",
+        ]
+    lines += (
+        ["", *plan_in_markdown(report)] if report.plan or report.plan_note else []
+    )
     if found:
-        lines += ["", "| | code | where | what |", "|---|---|---|---|", *map(_row, found[:_MOST_ROWS])]
+        lines += [
+            "",
+            "| | code | where | what |",
+            "|---|---|---|---|",
+            *map(_row, found[:_MOST_ROWS]),
+        ]
     if len(found) > _MOST_ROWS:
         lines += ["", f"and {len(found) - _MOST_ROWS} more"]
     if report.suppressed:
@@ -355,24 +437,33 @@ SEVERITY = {"error": "critical", "warning": "major", "note": "info"}
 
 
 def gitlab(report: Report) -> str:
-    """The report. What has no line is summed up at the begin of its file, because GitLab needs one; what has
-    no file at all is left out."""
+    """The report. What has no line is summed up at the begin of its file, because
+    GitLab needs one; what has no file at all is left out."""
     return _code_quality([*planned(report), *problems(report)])
 
 
 def gitlab_of_models(checked: CheckedModels) -> str:
-    """What ``problems_of_models`` finds; a message begins with the model, since models share files."""
+    """What ``problems_of_models`` finds; a message begins with the model, since
+    models share files."""
     return _code_quality(problems_of_models(checked))
 
 
 def problems_of_models(checked: CheckedModels) -> list[Problem]:
-    """The broken expectations of many models, each at the line that breaks it, and the models that could not
-    be run at their file; the findings of each model are in its own report."""
+    """The broken expectations of many models, each at the line that breaks it, and
+    the models that could not be run at their file; the findings of each model are
+    in its own report."""
     found = []
     for model in checked.models:
         if model.report is not None:
-            broken = [problem for problem in problems(model.report) if problem.code == EXPECTATION]
-            found += [one._replace(message=f"{model.section}: {one.message}") for one in broken]
+            broken = [
+                problem
+                for problem in problems(model.report)
+                if problem.code == EXPECTATION
+            ]
+            found += [
+                one._replace(message=f"{model.section}: {one.message}")
+                for one in broken
+            ]
         elif model.outcome is Outcome.FAILED:
             file = file_of_target(model.target)
             where = Location(file, None) if file is not None else None
@@ -383,7 +474,11 @@ def problems_of_models(checked: CheckedModels) -> list[Problem]:
 
 def _code_quality(every: Sequence[Problem]) -> str:
     placed = [problem for problem in every if problem.in_a_line]
-    without = [problem for problem in every if problem.location is not None and not problem.in_a_line]
+    without = [
+        problem
+        for problem in every
+        if problem.location is not None and not problem.in_a_line
+    ]
     if without:
         file = without[0].location.file if without[0].location is not None else ""
         placed.append(_summed_up(without)._replace(location=Location(file, 1)))
@@ -397,7 +492,10 @@ def _code_quality(every: Sequence[Problem]) -> str:
             "categories": ["Performance"],
             "severity": SEVERITY.get(problem.severity, "info"),
             "fingerprint": print_,
-            "location": {"path": problem.location.file, "lines": {"begin": problem.location.line}},
+            "location": {
+                "path": problem.location.file,
+                "lines": {"begin": problem.location.line},
+            },
         }
         for problem, print_ in zip(placed, fingerprints(placed))
         if problem.location is not None

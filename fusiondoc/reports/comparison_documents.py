@@ -1,5 +1,5 @@
-"""A comparison on a terminal, as Markdown for a pull request and as a page, with a picture of either side in
-which the groups that changed are marked.
+"""A comparison on a terminal, as Markdown for a pull request and as a page, with a
+picture of either side in which the groups that changed are marked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from fusiondoc.rendering.hues import colours
 from fusiondoc.rendering.picture_blocks import Picture
 from fusiondoc.rendering.printable import visible_in
 from fusiondoc.views import comparison_words as words
-from fusiondoc.views.comparison_sections import MOST_IN_A_COMMENT, MOST_ON_A_TERMINAL, comparison_document
+from fusiondoc.views.comparison_sections import (
+    MOST_IN_A_COMMENT,
+    MOST_ON_A_TERMINAL,
+    comparison_document,
+)
 from fusiondoc.views.formatting import near, near_paths_of
 from fusiondoc.views.program_boxes import main_program, picture, within
 
@@ -35,7 +39,8 @@ def as_text(
     blocks: bool = True,
     detail: Detail = Detail.USUAL,
 ) -> str:
-    """The comparison as text of at most ``width`` columns, with ANSI colours if ``colour``.
+    """The comparison as text of at most ``width`` columns, with ANSI colours if
+    ``colour``.
 
     Args:
         blocks: the terminal can show arrows; else they are plain ASCII.
@@ -47,17 +52,25 @@ def as_text(
         lines: list[RenderableType] = []
         if comparison.unrelated is not None:
             lines.append(Text(comparison.unrelated))
-        text = drawn(Lines(*lines, Text(words.changed(visible_in(comparison)))), width, colour)
+        text = drawn(
+            Lines(*lines, Text(words.changed(visible_in(comparison)))),
+            width,
+            colour,
+        )
         return text if blocks else plain(text)
     document = comparison_document(comparison, MOST_ON_A_TERMINAL)
     if detail is Detail.SUMMARY:
         document = replace(document, sections=())
-    return terminal_documents.render(document, width=width, colour=colour, blocks=blocks)
+    return terminal_documents.render(
+        document, width=width, colour=colour, blocks=blocks
+    )
 
 
 def as_markdown(comparison: Comparison) -> str:
     """The comparison as GitHub-flavoured Markdown."""
-    return markdown_documents.render(comparison_document(words.for_readers(comparison), MOST_IN_A_COMMENT))
+    return markdown_documents.render(
+        comparison_document(words.for_readers(comparison), MOST_IN_A_COMMENT)
+    )
 
 
 def as_page(comparison: Comparison) -> str:
@@ -67,28 +80,38 @@ def as_page(comparison: Comparison) -> str:
     pictures = [_picture(comparison, name, side) for name, side in sides]
     if not any(one.graph for one in pictures):
         pictures = []
-    return pages.render(comparison_document(comparison, pictures=pictures), colours())
+    return pages.render(
+        comparison_document(comparison, pictures=pictures), colours()
+    )
 
 
 def _picture(comparison: Comparison, name: str, side: Side) -> Picture:
-    """The plan of a side with most of the changes; that with most groups, where nothing changed."""
-    report = comparison.reports[name == "B"] if comparison.reports is not None else None
+    """The plan of a side with most of the changes; that with most groups, where
+    nothing changed."""
+    report = (
+        comparison.reports[name == "B"] if comparison.reports is not None else None
+    )
     if report is None or not report.programs:
         return Picture(name, near(side.name))
     changed = _changed(comparison, name)
     most = max(report.programs, key=lambda one: len(changed.get(one.id, ())))
     chosen = most if changed.get(most.id) else None
     first = chosen.id if chosen is not None else main_program(report)
-    shown = next(one for one in within(report.programs, first, MOST_BOXES) if one.id == first)
+    shown = next(
+        one for one in within(report.programs, first, MOST_BOXES) if one.id == first
+    )
     known = {group.id: group for group in report.groups}
-    graph = picture(shown, known, changed.get(shown.id, ()), key=f"{name}-{shown.id}")
+    graph = picture(
+        shown, known, changed.get(shown.id, ()), key=f"{name}-{shown.id}"
+    )
     further = len(report.programs) + report.programs_left_out - 1
     return Picture(name, graph.title, graph, further)
 
 
 def _changed(comparison: Comparison, name: str) -> dict[str, frozenset[int]]:
-    """Of each program of a side the nodes whose groups changed. Of a group of which some instances changed
-    only these, where their layers tell: layers that the other side has no such group in."""
+    """Of each program of a side the nodes whose groups changed. Of a group of which
+    some instances changed only these, where their layers tell: layers that the
+    other side has no such group in."""
     assert comparison.reports is not None
     mine, others = comparison.reports[name == "B"], comparison.reports[name != "B"]
     often: dict[str, int] = {}
@@ -104,14 +127,22 @@ def _changed(comparison: Comparison, name: str) -> dict[str, frozenset[int]]:
     for group in mine.groups:
         every = nodes.get(group.id, [])
         alike = layers.get((group.ops, group.phase), ())
-        new = [node for node, instance in zip(every, group.instances) if instance.layer not in alike]
-        is_known = len(every) == len(group.instances) and len(new) == often.get(group.id)
+        new = [
+            node
+            for node, instance in zip(every, group.instances)
+            if instance.layer not in alike
+        ]
+        is_known = len(every) == len(group.instances) and len(new) == often.get(
+            group.id
+        )
         for program_id, index in new if is_known else every:
             found.setdefault(program_id, set()).add(index)
     return {program_id: frozenset(indices) for program_id, indices in found.items()}
 
 
-def _nodes_of_groups(report: Report, groups: Container[str]) -> dict[str, list[tuple[str, int]]]:
+def _nodes_of_groups(
+    report: Report, groups: Container[str]
+) -> dict[str, list[tuple[str, int]]]:
     """Group -> its nodes, each as the id of its program and its index there."""
     nodes: dict[str, list[tuple[str, int]]] = {}
     for program in report.programs:

@@ -1,5 +1,6 @@
-"""Small fragments of HTML for a notebook's output cell: of a report or a comparison. They have no script, no
-style sheet and nothing from the network; every text of the log is escaped.
+"""Small fragments of HTML for a notebook's output cell: of a report or a
+comparison. They have no script, no style sheet and nothing from the network; every
+text of the log is escaped.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ from fusiondoc.model.report import Report
 from fusiondoc.rendering.blocks import Command, Section, Sentences, Step, Steps
 from fusiondoc.rendering.printable import visible
 from fusiondoc.views import comparison_words as words
-from fusiondoc.views.formatting import fuser, machine, near, near_paths_of, runs_of, verdict, with_near_paths
+from fusiondoc.views.formatting import (
+    fuser,
+    machine,
+    near,
+    near_paths_of,
+    runs_of,
+    verdict,
+    with_near_paths,
+)
 from fusiondoc.views.report_plan import plan
 
 MOST_ROWS = 15
@@ -25,15 +34,25 @@ _CELL = "text-align:left;vertical-align:top"
 
 
 def report_fragment(report: Report, notes: Iterable[str] = ()) -> str:
-    """Verdict, what to do, groups, what is not fused and why, findings; ``notes`` are sentences to add."""
+    """Verdict, what to do, groups, what is not fused and why, findings; ``notes``
+    are sentences to add."""
     report = with_near_paths(report)
-    parts = [_line("b", verdict(report)), _line("div", _circumstances(report)), *_to_do(plan(report))]
+    parts = [
+        _line("b", verdict(report)),
+        _line("div", _circumstances(report)),
+        *_to_do(plan(report)),
+    ]
     parts.append(
         _table(
             "Groups",
             ("", "phase", "operators", "first line"),
             [
-                (g.id, g.phase or "", ", ".join(runs_of(g.ops)), near(_first(n.user_source for n in g.nodes)))
+                (
+                    g.id,
+                    g.phase or "",
+                    ", ".join(runs_of(g.ops)),
+                    near(_first(n.user_source for n in g.nodes)),
+                )
                 for g in report.groups
             ],
         )
@@ -57,7 +76,10 @@ def report_fragment(report: Report, notes: Iterable[str] = ()) -> str:
         _table(
             "Findings",
             ("", "", ""),
-            [(f"{f.severity} {f.code}", f.message, f.advice or "") for f in report.findings],
+            [
+                (f"{f.severity} {f.code}", f.message, f.advice or "")
+                for f in report.findings
+            ],
         )
     )
     parts += [_line("div", f"note: {note}") for note in notes]
@@ -99,7 +121,11 @@ def _to_do(section: Section) -> Iterator[str]:
 
 def _step(step: Step) -> str:
     lines = [_line("b", ": ".join(part for part in (step.text, step.gain) if part))]
-    lines += [_line("div", text) for text in (step.unlocks, step.position, step.note, step.proof) if text]
+    lines += [
+        _line("div", text)
+        for text in (step.unlocks, step.position, step.note, step.proof)
+        if text
+    ]
     lines += [_line("pre", code) for code in (step.diff, step.code) if code]
     if step.command is not None:
         lines += _command(step.command)
@@ -108,12 +134,17 @@ def _step(step: Step) -> str:
 
 def _command(command: Command) -> list[str]:
     lead = [_line("div", command.lead)] if command.lead else []
-    return [*lead, f'<code style="overflow-wrap:anywhere">{_safe(command.text)}</code>']
+    return [
+        *lead,
+        f'<code style="overflow-wrap:anywhere">{_safe(command.text)}</code>',
+    ]
 
 
 def _circumstances(report: Report) -> str:
     name = report.target.name or ""
-    return ", ".join(part for part in (name, fuser(report), *machine(report)) if part)
+    return ", ".join(
+        part for part in (name, fuser(report), *machine(report)) if part
+    )
 
 
 def _first(values: Iterable[str | None]) -> str:
@@ -127,13 +158,23 @@ def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> st
     lines = [_row("th", head)] if any(head) else []
     lines += [_row("td", row) for row in rows[:MOST_ROWS]]
     if len(rows) > MOST_ROWS:
-        lines.append(_row("td", (f"and {count(len(rows) - MOST_ROWS, 'more row')}",)))
-    caption = f'<caption style="{_CELL};font-weight:bold">{_safe(heading)}</caption>' if heading else ""
+        lines.append(
+            _row("td", (f"and {count(len(rows) - MOST_ROWS, 'more row')}",))
+        )
+    caption = (
+        f'<caption style="{_CELL};font-weight:bold">{_safe(heading)}</caption>'
+        if heading
+        else ""
+    )
     return f'<div style="overflow-x:auto"><table>{caption}{"".join(lines)}</table></div>'
 
 
 def _row(tag: str, cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f'<{tag} style="{_CELL}">{_safe(cell)}</{tag}>' for cell in cells) + "</tr>"
+    return (
+        "<tr>"
+        + "".join(f'<{tag} style="{_CELL}">{_safe(cell)}</{tag}>' for cell in cells)
+        + "</tr>"
+    )
 
 
 def _line(tag: str, text: str) -> str:

@@ -1,25 +1,34 @@
-"""A history on the terminal, as Markdown for a comment, as a page with plots, and as JSON (schema
-``fusiondoc.history/1``)."""
+"""A history on the terminal, as Markdown for a comment, as a page with plots, and
+as JSON (schema ``fusiondoc.history/1``)."""
 
 from __future__ import annotations
 
 from fusiondoc.model.history_answers import History
 from fusiondoc.rendering import markdown_documents, pages, terminal_documents
-from fusiondoc.views.history_sections import MOST_NARROW, MOST_WIDE, history_document
+from fusiondoc.views.history_sections import (
+    MOST_NARROW,
+    MOST_WIDE,
+    history_document,
+)
 
 FORMATS = ("text", "markdown", "html", "json")
 MOST_IN_A_COMMENT = 20
 """Rows of a table."""
 
 
-def as_text(history: History, *, width: int = 80, colour: bool = False, blocks: bool = True) -> str:
+def as_text(
+    history: History, *, width: int = 80, colour: bool = False, blocks: bool = True
+) -> str:
     """The history as text of at most ``width`` columns."""
     document = history_document(history, MOST_NARROW)
-    return terminal_documents.render(document, width=width, colour=colour, blocks=blocks)
+    return terminal_documents.render(
+        document, width=width, colour=colour, blocks=blocks
+    )
 
 
 def as_markdown(history: History) -> str:
-    """The history for a comment on a pull request: the models with changes alone."""
+    """The history for a comment on a pull request: the models with changes
+    alone."""
     return markdown_documents.render(history_document(history, MOST_IN_A_COMMENT))
 
 

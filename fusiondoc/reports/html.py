@@ -1,8 +1,9 @@
-"""The HTML report: one self-contained page that needs no network and runs nothing of the log, with its first
-screen (did it fuse, what not, why, how fast; what to do now).
+"""The HTML report: one self-contained page that needs no network and runs nothing
+of the log, with its first screen (did it fuse, what not, why, how fast; what to do
+now).
 
-Style and script are part of the page; its Content-Security-Policy allows these two by their hashes and
-nothing else.
+Style and script are part of the page; its Content-Security-Policy allows these two
+by their hashes and nothing else.
 """
 
 from __future__ import annotations
@@ -66,5 +67,15 @@ def _sections(context: Context) -> Iterator[Section]:
     yield unfused(context)
     yield boundaries(context)
     yield compiled(report)
-    for make in (kernels, speed, where_time_goes, shapes, time_line, numbers, tried, reproduce, log):
+    for make in (
+        kernels,
+        speed,
+        where_time_goes,
+        shapes,
+        time_line,
+        numbers,
+        tried,
+        reproduce,
+        log,
+    ):
         yield make(report)

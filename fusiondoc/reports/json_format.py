@@ -1,9 +1,10 @@
-"""Reports and comparisons as JSON (schemas ``fusiondoc.report/1``, ``fusiondoc.comparison/1``), and a saved
-report back into the report model. Keys may be added, never renamed.
+"""Reports and comparisons as JSON (schemas ``fusiondoc.report/1``,
+``fusiondoc.comparison/1``), and a saved report back into the report model. Keys may
+be added, never renamed.
 
-The shape of each part is that of the dataclasses, by the types of their fields, so a new field needs
-nothing here. What is read back may have keys that this version does not know: they are left out; a newer
-schema is refused.
+The shape of each part is that of the dataclasses, by the types of their fields, so
+a new field needs nothing here. What is read back may have keys that this version
+does not know: they are left out; a newer schema is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import SCHEMA as BENCH_SCHEMA
 from fusiondoc.model.bench import SUITE_SCHEMA, Bench, BenchPhase, Suite
 from fusiondoc.model.report import SCHEMA, SEVERITIES, Report
-from fusiondoc.model.typed_fields import field_types, is_union, json_within, sound, variants
+from fusiondoc.model.typed_fields import (
+    field_types,
+    is_union,
+    json_within,
+    sound,
+    variants,
+)
 from fusiondoc.numbers import is_figure, whole_number
 from fusiondoc.rendering.printable import in_json
 from fusiondoc.reports.json_text import DERIVED, names_in_json, parts_of, value_of
@@ -37,7 +44,8 @@ def render(model: Report | Comparison) -> str:
 
 
 def render_in_parts(model: Report | Comparison) -> Iterator[str]:
-    """The same, in parts: the text of a large report takes more memory than the report."""
+    """The same, in parts: the text of a large report takes more memory than the
+    report."""
     return map(in_json, parts_of(model, _first(model)))
 
 
@@ -45,11 +53,15 @@ def as_json(document: Any, indent: int = 2) -> str:
     """Any other document, its schema first; what is not known is null."""
     data = plain(document)
     first = {"schema": data.pop("schema")}
-    return in_json(json.dumps({**first, **data}, indent=indent, ensure_ascii=False)) + "\n"
+    return (
+        in_json(json.dumps({**first, **data}, indent=indent, ensure_ascii=False))
+        + "\n"
+    )
 
 
 def as_dict(model: Report | Comparison) -> dict[str, Any]:
-    """A report or a comparison as plain dictionaries and lists. What is not known is None."""
+    """A report or a comparison as plain dictionaries and lists. What is not known
+    is None."""
     data = plain(model)
     assert isinstance(data, dict)
     return {**{name: data.pop(name) for name in _first(model)}, **data}
@@ -61,7 +73,8 @@ def _first(model: Report | Comparison) -> tuple[str, ...]:
 
 
 def plain(value: Any) -> Any:
-    """A value of a model as dictionaries and lists, with the fields that stand in JSON (``metadata``)."""
+    """A value of a model as dictionaries and lists, with the fields that stand in
+    JSON (``metadata``)."""
     if value is None or type(value) in (str, int, float, bool):  # nearly all
         return value
     if is_dataclass(value):
@@ -85,7 +98,8 @@ Reader = Callable[[Any], Any]
 
 
 class _Damaged(Exception):
-    """A value that no report has, and the way to it, which is put together on the way out."""
+    """A value that no report has, and the way to it, which is put together on the
+    way out."""
 
     def __init__(self, message: str, way: str = "") -> None:
         super().__init__(message, way)
@@ -93,15 +107,22 @@ class _Damaged(Exception):
 
     def within(self, outer: str) -> _Damaged:
         """As seen from the object or list around it."""
-        return _Damaged(self._message, outer + ("." if self._way[:1] not in ("", "[") else "") + self._way)
+        return _Damaged(
+            self._message,
+            outer + ("." if self._way[:1] not in ("", "[") else "") + self._way,
+        )
 
     def __str__(self) -> str:
         return f"{self._way or 'it'} {self._message}"
 
 
 def looks_like_report(start: bytes) -> bool:
-    """Whether a file that starts so is a JSON report (of any version) and no log."""
-    return re.match(rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"fusiondoc\.', start) is not None
+    """Whether a file that starts so is a JSON report (of any version) and no
+    log."""
+    return (
+        re.match(rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"fusiondoc\.', start)
+        is not None
+    )
 
 
 def read_report(data: bytes, name: str) -> Report:
@@ -123,7 +144,8 @@ T = TypeVar("T")
 
 
 def read_part(kind: type[T], content: object) -> T:
-    """What a document of JSON or a part of one holds, as a dataclass with those of its fields that matter.
+    """What a document of JSON or a part of one holds, as a dataclass with those of
+    its fields that matter.
 
     Raises:
         ValueError: one is missing or has a wrong value; the message says which.
@@ -137,17 +159,29 @@ def read_part(kind: type[T], content: object) -> T:
 
 
 def looks_like_bench(start: bytes) -> bool:
-    """Whether a file that starts so is a result of ``fusiondoc bench``, of any version."""
-    return re.match(rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"fusiondoc\.bench/', start) is not None
+    """Whether a file that starts so is a result of ``fusiondoc bench``, of any
+    version."""
+    return (
+        re.match(
+            rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"fusiondoc\.bench/', start
+        )
+        is not None
+    )
 
 
 def looks_like_suite(start: bytes) -> bool:
     """Whether a file that begins so is a result of ``fusiondoc bench --suite``."""
-    return re.match(rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"fusiondoc\.suite/', start) is not None
+    return (
+        re.match(
+            rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"fusiondoc\.suite/', start
+        )
+        is not None
+    )
 
 
 def read_bench(data: bytes, name: str) -> Bench:
-    """The result of ``fusiondoc bench`` in ``data``; arguments and errors are those of ``read_report``."""
+    """The result of ``fusiondoc bench`` in ``data``; arguments and errors are those
+    of ``read_report``."""
     again = "Write it again: fusiondoc bench TARGET -o FILE.json"
     bench = _document(Bench, BENCH_SCHEMA, data, name, again)
     assert isinstance(bench, Bench)
@@ -156,8 +190,8 @@ def read_bench(data: bytes, name: str) -> Bench:
 
 
 def read_suite(data: bytes, name: str) -> Suite:
-    """The result of ``fusiondoc bench --suite`` in ``data``; arguments and errors are those of
-    ``read_report``."""
+    """The result of ``fusiondoc bench --suite`` in ``data``; arguments and errors
+    are those of ``read_report``."""
     again = "Write it again: fusiondoc bench --suite NAME -o FILE.json"
     suite = _document(Suite, SUITE_SCHEMA, data, name, again)
     assert isinstance(suite, Suite)
@@ -172,14 +206,20 @@ def _refuse_what_was_never_timed(bench: Bench, name: str, again: str) -> None:
         for phase in variant.phases:
             wrong = _wrong(phase, len(bench.shapes))
             if wrong:
-                raise UsageError(f"{name} is damaged: {variant.name}, {phase.phase}: {wrong}", again)
+                raise UsageError(
+                    f"{name} is damaged: {variant.name}, {phase.phase}: {wrong}",
+                    again,
+                )
 
 
 def _wrong(phase: BenchPhase, shapes: int) -> str | None:
-    """What no phase that was timed has: no time at all, an interval without its median, a shape of none."""
+    """What no phase that was timed has: no time at all, an interval without its
+    median, a shape of none."""
     ratio = phase.ratio
     spans = [("ms", phase.ms.low, phase.ms.median, phase.ms.high)]
-    spans += [("ratio", ratio.low, ratio.value, ratio.high)] if ratio is not None else []
+    spans += (
+        [("ratio", ratio.low, ratio.value, ratio.high)] if ratio is not None else []
+    )
     for what, low, value, high in spans:
         if not 1e-9 < low <= value <= high < 1e12:
             return f"its {what} is {value:g} ({low:g} to {high:g}), as nothing that was timed"
@@ -192,7 +232,9 @@ def _document(kind: type, wanted: str, data: bytes, name: str, again: str) -> An
     try:
         content = sound(json_within(data))
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{name} is not a complete JSON file: {error}", again) from None
+        raise UsageError(
+            f"{name} is not a complete JSON file: {error}", again
+        ) from None
     schema = content.get("schema") if isinstance(content, dict) else None
     if schema != wanted:
         raise _other_schema(schema, wanted, name, again)
@@ -205,7 +247,9 @@ def _document(kind: type, wanted: str, data: bytes, name: str, again: str) -> An
 def _other_schema(schema: object, wanted: str, name: str, again: str) -> UsageError:
     found = _SCHEMA.match(schema) if isinstance(schema, str) else None
     kind, _, known = wanted.rpartition("/")
-    written = whole_number(found[2]) if found is not None and found[1] == kind else None
+    written = (
+        whole_number(found[2]) if found is not None and found[1] == kind else None
+    )
     if written is not None and written > (whole_number(known) or 0):
         return UsageError(
             f"{name} was written by a newer fusiondoc ({schema}; this one reads {wanted})",
@@ -213,7 +257,9 @@ def _other_schema(schema: object, wanted: str, name: str, again: str) -> UsageEr
         )
     if isinstance(schema, str) and schema.startswith("fusiondoc."):
         return UsageError(f"{name} is not a report: it holds {schema}", again)
-    return UsageError(f"{name} is JSON, but no report of fusiondoc (no schema '{wanted}')", again)
+    return UsageError(
+        f"{name} is JSON, but no report of fusiondoc (no schema '{wanted}')", again
+    )
 
 
 @cache
@@ -221,7 +267,11 @@ def _dataclass(kind: type) -> Reader:
     types = field_types(kind)
     kept = [f for f in fields(kind) if f.init and f.metadata.get("json", True)]
     readers = [(f.name, _reader(types[f.name])) for f in kept]
-    needed = {f.name for f in kept if f.default is MISSING and f.default_factory is MISSING}
+    needed = {
+        f.name
+        for f in kept
+        if f.default is MISSING and f.default_factory is MISSING
+    }
 
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
@@ -278,13 +328,20 @@ def _or_none(parts: Sequence[Any]) -> Reader:
 
 
 def _variant(kinds: Mapping[str, type]) -> Reader:
-    """An object of one of several dataclasses; None for a kind that a newer version has."""
+    """An object of one of several dataclasses; None for a kind that a newer version
+    has."""
     readers = {name: _dataclass(kind) for name, kind in kinds.items()}
 
     def read(value: Any) -> Any:
-        if value is not None and not (isinstance(value, dict) and isinstance(value.get("kind"), str)):
+        if value is not None and not (
+            isinstance(value, dict) and isinstance(value.get("kind"), str)
+        ):
             raise _Damaged("is not an object with a kind")
-        return readers[value["kind"]](value) if value and value["kind"] in readers else None
+        return (
+            readers[value["kind"]](value)
+            if value and value["kind"] in readers
+            else None
+        )
 
     return read
 
@@ -300,7 +357,9 @@ def _choice(values: Mapping[Any, Any]) -> Reader:
 
 def _plain(kinds: tuple[type, ...], words: str) -> Reader:
     def read(value: Any) -> Any:
-        if not isinstance(value, kinds) or (isinstance(value, bool) and int in kinds):
+        if not isinstance(value, kinds) or (
+            isinstance(value, bool) and int in kinds
+        ):
             raise _Damaged(f"is not {words}")
         if isinstance(value, (int, float)) and not is_figure(value):
             raise _Damaged("is not a number that a report can have")

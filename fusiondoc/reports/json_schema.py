@@ -1,8 +1,9 @@
-"""``python -m fusiondoc.reports.json_schema DOCUMENT`` (report, comparison, bench ...): the schemas
-of docs/, from the dataclasses.
+"""``python -m fusiondoc.reports.json_schema DOCUMENT`` (report, comparison, bench
+...): the schemas of docs/, from the dataclasses.
 
-Types give the shape; the text behind a field and the docstring of a class give the descriptions. What a type
-does not say about a value (its least, its choices) is in ``_VALUES``.
+Types give the shape; the text behind a field and the docstring of a class give the
+descriptions. What a type does not say about a value (its least, its choices) is in
+``_VALUES``.
 """
 
 from __future__ import annotations
@@ -19,16 +20,34 @@ from enum import Enum
 from typing import Any, Literal
 
 from fusiondoc.comparison import Comparison
-from fusiondoc.comparison.bench_changes import FASTER, NO_DIFFERENCE, SLOWER, BenchComparison
+from fusiondoc.comparison.bench_changes import (
+    FASTER,
+    NO_DIFFERENCE,
+    SLOWER,
+    BenchComparison,
+)
 from fusiondoc.fusers import FUSER_OF_KIND
-from fusiondoc.model.bench import EACH_CALL, MEMORY, SPEED, TRAINING, VARIANTS, Bench, Suite
+from fusiondoc.model.bench import (
+    EACH_CALL,
+    MEMORY,
+    SPEED,
+    TRAINING,
+    VARIANTS,
+    Bench,
+    Suite,
+)
 from fusiondoc.model.change_plan import Fixes
 from fusiondoc.model.checked_models import CheckedModels
 from fusiondoc.model.history_answers import History
 from fusiondoc.model.report import SEVERITIES, Report
 from fusiondoc.model.run_lines import BROKEN, FAILED, HOLDS
 from fusiondoc.model.survey_answers import DIMENSIONS, Survey
-from fusiondoc.model.typed_fields import field_types, is_union, property_type, variants
+from fusiondoc.model.typed_fields import (
+    field_types,
+    is_union,
+    property_type,
+    variants,
+)
 from fusiondoc.reports.json_text import DERIVED
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -97,7 +116,16 @@ _VALUES: Mapping[str, Mapping[str, Any]] = {
     "Unfused.count": _POSITIVE,
     "Fallback.error_kind": {
         "enum": [
-            *("codegen", "kernel", "driver", "option", "architecture", "no kernel", "builtins", "old driver"),
+            *(
+                "codegen",
+                "kernel",
+                "driver",
+                "option",
+                "architecture",
+                "no kernel",
+                "builtins",
+                "old driver",
+            ),
             "program",
         ],
     },
@@ -145,12 +173,22 @@ _VALUES: Mapping[str, Mapping[str, Any]] = {
     },
     "KernelChange.kinds": {
         "enum": [
-            *("added", "gone", "code", "registers", "spills", "shared memory", "scheduler", "launch"),
+            *(
+                "added",
+                "gone",
+                "code",
+                "registers",
+                "spills",
+                "shared memory",
+                "scheduler",
+                "launch",
+            ),
             *("launches", *_SPEED, "bandwidth", "bytes"),
         ],
     },
 }
-"""``Class.field``, or a field of every class -> what its value may be, each one of a list."""
+"""``Class.field``, or a field of every class -> what its value may be, each one of
+a list."""
 
 
 def schema(document: str) -> dict[str, Any]:
@@ -179,7 +217,11 @@ def text(document: str) -> str:
 
 def _object(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
     docs = _texts_behind_fields(kind)
-    types = {f.name: field_types(kind)[f.name] for f in fields(kind) if f.metadata.get("json", True)}
+    types = {
+        f.name: field_types(kind)[f.name]
+        for f in fields(kind)
+        if f.metadata.get("json", True)
+    }
     for name in DERIVED.get(kind.__name__, ()):
         types[name] = property_type(kind, name)
         docs[name] = _prose(inspect.getdoc(getattr(kind, name)))
@@ -190,10 +232,16 @@ def _object(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
         if docs.get(name):
             shape = {**shape, "description": docs[name]}
         properties[name] = shape
-    return {"type": "object", "properties": properties, "required": list(properties)}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+    }
 
 
-def _shape(kind: Any, limits: Mapping[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+def _shape(
+    kind: Any, limits: Mapping[str, Any], definitions: dict[str, Any]
+) -> dict[str, Any]:
     of: Any = getattr(kind, "__origin__", None)
     parts: Sequence[Any] = getattr(kind, "__args__", ())
     if is_union(kind):
@@ -202,9 +250,17 @@ def _shape(kind: Any, limits: Mapping[str, Any], definitions: dict[str, Any]) ->
         return {"type": "array", "items": _shape(parts[0], limits, definitions)}
     if of is tuple:
         (item,) = {json.dumps(_shape(part, limits, definitions)) for part in parts}
-        return {"type": "array", "items": json.loads(item), "minItems": len(parts), "maxItems": len(parts)}
+        return {
+            "type": "array",
+            "items": json.loads(item),
+            "minItems": len(parts),
+            "maxItems": len(parts),
+        }
     if of is abc.Mapping:
-        return {"type": "object", "additionalProperties": _shape(parts[1], limits, definitions)}
+        return {
+            "type": "object",
+            "additionalProperties": _shape(parts[1], limits, definitions),
+        }
     if of is Literal:
         return {"enum": list(parts)}
     if kind in _PLAIN:
@@ -215,7 +271,10 @@ def _shape(kind: Any, limits: Mapping[str, Any], definitions: dict[str, Any]) ->
 
 
 def _union(
-    kind: Any, parts: Sequence[Any], limits: Mapping[str, Any], definitions: dict[str, Any]
+    kind: Any,
+    parts: Sequence[Any],
+    limits: Mapping[str, Any],
+    definitions: dict[str, Any],
 ) -> dict[str, Any]:
     """One of several dataclasses, or a value that can be null."""
     if variants(kind):
@@ -232,7 +291,9 @@ def _reference(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
         shape = _object(kind, definitions)
         about = _prose((inspect.getdoc(kind) or "").split("\n\n")[0])
         # A dataclass without a docstring has its own signature there.
-        described = {} if about.startswith(f"{kind.__name__}(") else {"description": about}
+        described = (
+            {} if about.startswith(f"{kind.__name__}(") else {"description": about}
+        )
         definitions[kind.__name__] = {**described, **shape}
     return {"$ref": f"#/$defs/{kind.__name__}"}
 
@@ -262,7 +323,9 @@ def _texts_behind_fields(kind: type) -> dict[str, str]:
     for field, after in zip(node.body, node.body[1:]):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             docstring = after.value if isinstance(after, ast.Expr) else None
-            if isinstance(docstring, ast.Constant) and isinstance(docstring.value, str):
+            if isinstance(docstring, ast.Constant) and isinstance(
+                docstring.value, str
+            ):
                 found[field.target.id] = _prose(docstring.value)
     return found
 
@@ -273,5 +336,7 @@ def _prose(docstring: str | None) -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in _DOCUMENTS:
-        sys.exit(f"usage: python -m fusiondoc.reports.json_schema {'|'.join(_DOCUMENTS)}")
+        sys.exit(
+            f"usage: python -m fusiondoc.reports.json_schema {'|'.join(_DOCUMENTS)}"
+        )
     sys.stdout.write(text(sys.argv[1]))

@@ -1,6 +1,7 @@
-"""A model as the text of JSON, made straight from its dataclasses: a report of a hundred thousand rows would
-take ten times its size as dictionaries. The text is what
-``json.dumps(..., indent=2, ensure_ascii=False)`` makes of ``plain`` in ``json_format.py``.
+"""A model as the text of JSON, made straight from its dataclasses: a report of a
+hundred thousand rows would take ten times its size as dictionaries. The text is
+what ``json.dumps(..., indent=2, ensure_ascii=False)`` makes of ``plain`` in
+``json_format.py``.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ DERIVED: Mapping[str, tuple[str, ...]] = {
     "Comparison": ("same", "coverage_changed"),
     "CheckedModels": ("exit_status",),
 }
-"""Properties that stand in JSON beside the fields of a class, by its name: the JSON of a report needs no
-import of the comparison."""
+"""Properties that stand in JSON beside the fields of a class, by its name: the JSON
+of a report needs no import of the comparison."""
 
 _LEFT_OUT = "evidence_left_out"
 
 
 @cache
 def names_in_json(kind: Any) -> tuple[str, ...]:
-    """What of a class stands in JSON: its fields but those that say otherwise (``metadata``), and what is
-    derived."""
+    """What of a class stands in JSON: its fields but those that say otherwise
+    (``metadata``), and what is derived."""
     names = [f.name for f in fields(kind) if f.metadata.get("json", True)]
     for base in getmro(kind):
         names += DERIVED.get(base.__name__, ())
@@ -48,7 +49,11 @@ def _bounded(kind: Any) -> bool:
 def value_of(thing: Any, name: str) -> Any:
     """A field of a dataclass as JSON has it."""
     kind: Any = type(thing)
-    if name == "evidence" and _bounded(kind) and len(thing.evidence) > MOST_EVIDENCE:
+    if (
+        name == "evidence"
+        and _bounded(kind)
+        and len(thing.evidence) > MOST_EVIDENCE
+    ):
         return tuple(thing.evidence[:MOST_EVIDENCE])
     if name == _LEFT_OUT:
         return thing.evidence_left_out + max(0, len(thing.evidence) - MOST_EVIDENCE)
@@ -74,13 +79,19 @@ def _written(kind: Any) -> tuple[_Written, ...] | None:
     made: Any = kind
     bounded = _bounded(made)
     return tuple(
-        _Written(name, f'"{name}": ', f'"{name}": null', bounded and name in ("evidence", _LEFT_OUT))
+        _Written(
+            name,
+            f'"{name}": ',
+            f'"{name}": null',
+            bounded and name in ("evidence", _LEFT_OUT),
+        )
         for name in names_in_json(made)
     )
 
 
 def _fields_text(value: Any, written: Sequence[_Written], margin: str) -> list[str]:
-    """The fields of a dataclass with their keys; most are texts or whole numbers, which are written here."""
+    """The fields of a dataclass with their keys; most are texts or whole numbers,
+    which are written here."""
     parts = []
     for name, key, null, bounded in written:
         item = value_of(value, name) if bounded else getattr(value, name)
@@ -106,7 +117,8 @@ _SIMPLE: Mapping[Any, Callable[[Any], str]] = {
 
 
 def text_of(value: Any, margin: str = "\n") -> str:
-    """JSON text; ``margin``: a line end, and what stands before the value on its line."""
+    """JSON text; ``margin``: a line end, and what stands before the value on its
+    line."""
     kind: Any = type(value)
     simple = _SIMPLE.get(kind)
     if simple is not None:
@@ -122,7 +134,10 @@ def text_of(value: Any, margin: str = "\n") -> str:
         return text_of(value.value, margin)
     if isinstance(value, abc.Mapping):
         items = {str(key): item for key, item in value.items()}
-        parts = [f"{encode_basestring(key)}: {text_of(item, inner)}" for key, item in items.items()]
+        parts = [
+            f"{encode_basestring(key)}: {text_of(item, inner)}"
+            for key, item in items.items()
+        ]
         return f"{{{inner}{f',{inner}'.join(parts)}{margin}}}" if parts else "{}"
     if isinstance(value, abc.Sequence) and not isinstance(value, str):
         return _sequence_text(value, inner, margin)
@@ -146,13 +161,17 @@ def _evidence_text(lines: Sequence[Evidence], inner: str, margin: str) -> str:
     """The same of lines of logs, which most of a report is."""
     deeper = inner + "  "
     files = {one.file for one in lines}
-    begins = {file: f'{{{deeper}"file": {encode_basestring(file)},{deeper}"line": ' for file in files}
+    begins = {
+        file: f'{{{deeper}"file": {encode_basestring(file)},{deeper}"line": '
+        for file in files
+    }
     between = f"{inner}}},{inner}"
     return f"[{inner}{between.join([f'{begins[one.file]}{one.line}' for one in lines])}{inner}}}{margin}]"
 
 
 def parts_of(value: Any, first: tuple[str, ...]) -> Iterator[str]:
-    """The same text of a dataclass in parts, one for each member of its sequences."""
+    """The same text of a dataclass in parts, one for each member of its
+    sequences."""
     kind: Any = type(value)
     names = names_in_json(kind)
     names = (*first, *(name for name in names if name not in first))

@@ -1,8 +1,9 @@
 """JUnit XML.
 
-It has the form that Jenkins' xunit plugin, GitLab and pytest agree on. An expectation is a test case, and so
-is a finding. Broken expectations and errors are failures; warnings and notes pass and say what they are;
-suppressed findings are skipped. Servers follow a case by its name: names hold no line of a file.
+It has the form that Jenkins' xunit plugin, GitLab and pytest agree on. An
+expectation is a test case, and so is a finding. Broken expectations and errors are
+failures; warnings and notes pass and say what they are; suppressed findings are
+skipped. Servers follow a case by its name: names hold no line of a file.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ def render(report: Report) -> str:
 
 
 def of_models(checked: CheckedModels) -> str:
-    """A check of many models: a suite a model, a case an expectation. A model that could not be run is an
-    error of its suite, and a section that is for other machines is skipped."""
+    """A check of many models: a suite a model, a case an expectation. A model that
+    could not be run is an error of its suite, and a section that is for other
+    machines is skipped."""
     suites = Element("testsuites", name="fusiondoc")
     names = _Names()
     for model in checked.models:
@@ -43,10 +45,14 @@ def of_models(checked: CheckedModels) -> str:
             _cases(suite, with_near_paths(model.report), names)
             continue
         section = _clean(model.section)
-        case = SubElement(suite, "testcase", classname=section, name=names.of(section, "run"))
+        case = SubElement(
+            suite, "testcase", classname=section, name=names.of(section, "run")
+        )
         failed = model.outcome is Outcome.FAILED
         why = _clean(model.why or model.outcome.value)
-        element = SubElement(case, "error" if failed else "skipped", message=why[:_LONGEST])
+        element = SubElement(
+            case, "error" if failed else "skipped", message=why[:_LONGEST]
+        )
         element.text = why  # GitLab reads the content of elements alone
     return _counted(suites)
 
@@ -60,9 +66,15 @@ def _counted(suites: Element) -> str:
     for suite in suites:
         cases = suite.findall("testcase")
         suite.set("tests", str(len(cases)))
-        suite.set("failures", str(sum(case.find("failure") is not None for case in cases)))
-        suite.set("errors", str(sum(case.find("error") is not None for case in cases)))
-        suite.set("skipped", str(sum(case.find("skipped") is not None for case in cases)))
+        suite.set(
+            "failures", str(sum(case.find("failure") is not None for case in cases))
+        )
+        suite.set(
+            "errors", str(sum(case.find("error") is not None for case in cases))
+        )
+        suite.set(
+            "skipped", str(sum(case.find("skipped") is not None for case in cases))
+        )
     ElementTree.indent(suites)
     text = ElementTree.tostring(suites, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
@@ -75,7 +87,12 @@ def _expectations(suites: Element, report: Report) -> None:
 def _cases(suite: Element, report: Report, names: _Names) -> None:
     for one in report.expectations:
         group = _clean(one.section or one.file)
-        case = SubElement(suite, "testcase", classname=group, name=names.of(group, _clean(one.expected)))
+        case = SubElement(
+            suite,
+            "testcase",
+            classname=group,
+            name=names.of(group, _clean(one.expected)),
+        )
         if not one.holds:
             place = f"{one.file}:{one.line}" if one.line is not None else one.file
             lines = [
@@ -84,13 +101,17 @@ def _cases(suite: Element, report: Report, names: _Names) -> None:
             ]
             text = _clean("\n".join([*lines, expected_and_found(one)]))
             SubElement(
-                case, "failure", message=_clean(expected_and_found(one)), type="expectation"
+                case,
+                "failure",
+                message=_clean(expected_and_found(one)),
+                type="expectation",
             ).text = text
 
 
 class _Names:
-    """Names of test cases, by which servers follow a case from build to build: without lines of files, which
-    move. Equal ones of a class are numbered in order."""
+    """Names of test cases, by which servers follow a case from build to build:
+    without lines of files, which move. Equal ones of a class are numbered in
+    order."""
 
     def __init__(self) -> None:
         self._repeats = Repeats()
@@ -108,15 +129,22 @@ def _findings(suites: Element, report: Report) -> None:
         group = _clean(f"{name}.{finding.code}")
         file = file_of(finding.source)
         title = without_lines(finding.message) + (f" ({file})" if file else "")
-        case = SubElement(suite, "testcase", classname=group, name=names.of(group, _clean(title)))
+        case = SubElement(
+            suite, "testcase", classname=group, name=names.of(group, _clean(title))
+        )
         if finding.severity == "error":
-            failure = SubElement(case, "failure", message=_clean(finding.message), type=finding.code)
+            failure = SubElement(
+                case, "failure", message=_clean(finding.message), type=finding.code
+            )
             failure.text = _clean(_details(finding))
         else:
             SubElement(case, "system-out").text = _clean(_details(finding))
     for gone in report.suppressed:
         case = SubElement(
-            suite, "testcase", classname=_clean(f"{name}.{gone.code}"), name=_clean(gone.message)
+            suite,
+            "testcase",
+            classname=_clean(f"{name}.{gone.code}"),
+            name=_clean(gone.message),
         )
         SubElement(case, "skipped", message=_clean(f"suppressed by {gone.by}"))
     if not report.findings and not report.suppressed:

@@ -1,5 +1,5 @@
-"""Which kernels ``fusiondoc kernels`` shows, in which order; and what was dumped of each, by the names that
-``--dump`` has for it.
+"""Which kernels ``fusiondoc kernels`` shows, in which order; and what was dumped of
+each, by the names that ``--dump`` has for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ ENDINGS = {
 }
 """Of the files that ``--save`` writes; all others are ``.txt``."""
 
-CODE = {*(name for name, end in ENDINGS.items() if end != ".py"), "nnc_ir", "nnc_stages", "kernel_ir"}
+CODE = {
+    *(name for name, end in ENDINGS.items() if end != ".py"),
+    "nnc_ir",
+    "nnc_stages",
+    "kernel_ir",
+}
 """Dumps that are CUDA, PTX or something written like it."""
 
 FIGURES: Mapping[str, Sequence[str]] = {
@@ -41,10 +46,15 @@ def texts(kernel: Kernel) -> tuple[Dump, ...]:
     code = kernel.code
     if code is None or any(dump.text == code for dump in kernel.dumps):
         return kernel.dumps
-    return (Dump(_dump_of_code(kernel.name, code), code, kernel.evidence), *kernel.dumps)
+    return (
+        Dump(_dump_of_code(kernel.name, code), code, kernel.evidence),
+        *kernel.dumps,
+    )
 
 
-_OF_NAMES = tuple(row for fuser in FUSERS.values() for row in fuser.log.code_of_kernels)
+_OF_NAMES = tuple(
+    row for fuser in FUSERS.values() for row in fuser.log.code_of_kernels
+)
 
 
 def _dump_of_code(name: str, code: str) -> str:
@@ -52,13 +62,19 @@ def _dump_of_code(name: str, code: str) -> str:
         if name.startswith(begin):
             return option
     # cuda_full has the runtime's headers in front of what cuda_kernel prints.
-    return "cuda_kernel" if code.lstrip().startswith(("__global__", "//")) else "cuda_full"
+    return (
+        "cuda_kernel"
+        if code.lstrip().startswith(("__global__", "//"))
+        else "cuda_full"
+    )
 
 
 def chosen(kernel: Kernel, options: Sequence[str]) -> tuple[Dump, ...]:
     """Its requested dumps, in that order."""
     have = texts(kernel)
-    return tuple(dump for option in options for dump in have if dump.option == option)
+    return tuple(
+        dump for option in options for dump in have if dump.option == option
+    )
 
 
 def present(kernels: Iterable[Kernel]) -> list[str]:
@@ -88,20 +104,30 @@ _BY: dict[str, tuple[Key, bool]] = {
     "smem": (lambda k: k.smem_bytes, True),
     "occupancy": (lambda k: k.occupancy, False),
 }
-"""Column -> (what is compared, whether the largest comes first): the worst comes first."""
+"""Column -> (what is compared, whether the largest comes first): the worst comes
+first."""
 
 COLUMNS = ("id", "name", "group", *_BY)
 
 
 def choose(
-    report: Report, names: Sequence[str], groups: Sequence[str], sort: str, top: int | None
+    report: Report,
+    names: Sequence[str],
+    groups: Sequence[str],
+    sort: str,
+    top: int | None,
 ) -> tuple[Kernel, ...]:
-    """The kernels that ``--kernel`` and ``--group`` name, sorted, ``top`` of them at most.
+    """The kernels that ``--kernel`` and ``--group`` name, sorted, ``top`` of them
+    at most.
 
     Raises:
         UsageError: there is no such kernel or group.
     """
-    kernels = [k for k in report.kernels if not names or any(_named(k, name) for name in names)]
+    kernels = [
+        k
+        for k in report.kernels
+        if not names or any(_named(k, name) for name in names)
+    ]
     for name in names:
         if not any(_named(kernel, name) for kernel in report.kernels):
             raise _unknown_kernel(name, report)
@@ -109,29 +135,44 @@ def choose(
         _check_group(group, report)
     if groups:
         wanted = {group.upper() for group in groups}
-        kernels = [kernel for kernel in kernels if wanted.intersection(kernel.groups)]
+        kernels = [
+            kernel for kernel in kernels if wanted.intersection(kernel.groups)
+        ]
     return tuple(_sorted(kernels, sort)[:top])
 
 
-def narrowed(report: Report, kernels: Sequence[Kernel], options: Sequence[str]) -> Report:
+def narrowed(
+    report: Report, kernels: Sequence[Kernel], options: Sequence[str]
+) -> Report:
     """The report with only these kernels, and of them only these dumps."""
     shown = []
     for kernel in kernels:
         dumps = chosen(kernel, options)
-        code = kernel.code if any(dump.text == kernel.code for dump in dumps) else None
+        code = (
+            kernel.code if any(dump.text == kernel.code for dump in dumps) else None
+        )
         # Code that no dump holds is in `code` alone, as parse has it.
         own = {dump.option for dump in kernel.dumps}
-        shown.append(replace(kernel, code=code, dumps=tuple(dump for dump in dumps if dump.option in own)))
+        shown.append(
+            replace(
+                kernel,
+                code=code,
+                dumps=tuple(dump for dump in dumps if dump.option in own),
+            )
+        )
     ids = {kernel.id for kernel in shown}
     groups = tuple(
-        replace(group, kernels=tuple(one for one in group.kernels if one in ids)) for group in report.groups
+        replace(group, kernels=tuple(one for one in group.kernels if one in ids))
+        for group in report.groups
     )
     return replace(report, kernels=tuple(shown), groups=groups)
 
 
 def available(kernels: Sequence[Kernel]) -> tuple[str, ...]:
     """The names of the texts that these kernels have."""
-    return tuple(dict.fromkeys(dump.option for kernel in kernels for dump in texts(kernel)))
+    return tuple(
+        dict.fromkeys(dump.option for kernel in kernels for dump in texts(kernel))
+    )
 
 
 def _named(kernel: Kernel, name: str) -> bool:
@@ -141,17 +182,24 @@ def _named(kernel: Kernel, name: str) -> bool:
 def _unknown_kernel(name: str, report: Report) -> UsageError:
     if not report.kernels:
         return UsageError(
-            f"there is no kernel '{name}': the log shows none", "Run it with --dump; see fusiondoc kernels -h"
+            f"there is no kernel '{name}': the log shows none",
+            "Run it with --dump; see fusiondoc kernels -h",
         )
     known = [*(k.id for k in report.kernels), *(k.name for k in report.kernels)]
-    return UsageError(f"there is no kernel '{name}'. {_near(name, known)}", "fusiondoc kernels lists them.")
+    return UsageError(
+        f"there is no kernel '{name}'. {_near(name, known)}",
+        "fusiondoc kernels lists them.",
+    )
 
 
 def _check_group(name: str, report: Report) -> None:
     known = [group.id for group in report.groups]
     if name.upper() not in known:
         near = _near(name.upper(), known) if known else "The log shows no group."
-        raise UsageError(f"there is no group '{name}'. {near}", "fusiondoc parse lists the groups.")
+        raise UsageError(
+            f"there is no group '{name}'. {near}",
+            "fusiondoc parse lists the groups.",
+        )
 
 
 def _near(name: str, known: Sequence[str]) -> str:
@@ -168,7 +216,11 @@ def _sorted(kernels: list[Kernel], column: str) -> list[Kernel]:
         return sorted(kernels, key=lambda k: in_natural_order(k.name))
     if column == "group":
         return sorted(
-            kernels, key=lambda k: (not k.groups, in_natural_order(k.groups[0] if k.groups else ""))
+            kernels,
+            key=lambda k: (
+                not k.groups,
+                in_natural_order(k.groups[0] if k.groups else ""),
+            ),
         )
     value, largest = _BY[column]
     known = [kernel for kernel in kernels if value(kernel) is not None]

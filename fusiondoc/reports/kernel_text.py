@@ -1,5 +1,5 @@
-"""The text of ``fusiondoc kernels``: the table of kernels, below it the lines of the program that each of
-them computes, and what was dumped of it.
+"""The text of ``fusiondoc kernels``: the table of kernels, below it the lines of
+the program that each of them computes, and what was dumped of it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,20 @@ def render(
     colour: bool = False,
     blocks: bool = True,
 ) -> str:
-    """The kernels as text. The table has at most ``width`` columns, without bars of block characters unless
-    ``blocks``; dumps are printed as they are."""
+    """The kernels as text. The table has at most ``width`` columns, without bars of
+    block characters unless ``blocks``; dumps are printed as they are."""
     table = drawn(Lines(*_table(report, kernels, width)), width, colour)
-    return "\n".join([table if blocks else plain(table), *_dumps(kernels, options, width, colour)])
+    return "\n".join(
+        [
+            table if blocks else plain(table),
+            *_dumps(kernels, options, width, colour),
+        ]
+    )
 
 
-def _table(report: Report, kernels: Sequence[Kernel], width: int) -> Iterator[RenderableType]:
+def _table(
+    report: Report, kernels: Sequence[Kernel], width: int
+) -> Iterator[RenderableType]:
     yield Text(visible(_head(report, kernels)), style="bold")
     if not kernels:
         return
@@ -49,7 +56,11 @@ def _table(report: Report, kernels: Sequence[Kernel], width: int) -> Iterator[Re
     groups = {group.id: group for group in report.groups}
     described: dict[str, str] = {}
     for kernel in kernels:
-        owners = [groups[identifier] for identifier in kernel.groups if identifier in groups]
+        owners = [
+            groups[identifier]
+            for identifier in kernel.groups
+            if identifier in groups
+        ]
         lines = [_needs(kernel, shown), *_of_groups(kernel, owners, described)]
         if any(lines):
             yield Text("")
@@ -58,10 +69,14 @@ def _table(report: Report, kernels: Sequence[Kernel], width: int) -> Iterator[Re
             yield Padding(Text(visible(line), style="dim"), (0, 0, 0, 3))
 
 
-def _of_groups(kernel: Kernel, owners: Sequence[Group], described: dict[str, str]) -> Iterator[str]:
-    """The lines of the program that the kernel computes. ``described``: group -> the kernel that has them.
+def _of_groups(
+    kernel: Kernel, owners: Sequence[Group], described: dict[str, str]
+) -> Iterator[str]:
+    """The lines of the program that the kernel computes. ``described``: group ->
+    the kernel that has them.
 
-    A C++ function of torch.compile has the loops of several groups, one after the other.
+    A C++ function of torch.compile has the loops of several groups, one after the
+    other.
     """
     kinds: dict[tuple[str, ...], list[Group]] = {}
     for group in owners:
@@ -86,12 +101,15 @@ def _segment(kernel: Kernel, group: Group) -> str:
     for segment in group.segments:
         if kernel.id in segment.kernels and len(group.segments) > 1:
             ops = ", ".join(op.split("::")[-1] for op in segment.ops)
-            return f"segment {segment.index} of {len(group.segments)}" + (f": {ops}" if ops else "")
+            return f"segment {segment.index} of {len(group.segments)}" + (
+                f": {ops}" if ops else ""
+            )
     return ""
 
 
 def _needs(kernel: Kernel, shown: Collection[str]) -> str:
-    """What the kernel needs of the device and how it ran, but for the columns that the table shows."""
+    """What the kernel needs of the device and how it ran, but for the columns that
+    the table shows."""
     words = []
     if kernel.scheduler:
         words.append(f"{kernel.scheduler} scheduler")
@@ -106,17 +124,37 @@ def _needs(kernel: Kernel, shown: Collection[str]) -> str:
 
 def _in_words(kernel: Kernel) -> Iterator[tuple[str, object, str]]:
     """A column of the table, its value and that in words."""
-    spilled = f"{kernel.spill_bytes:,} bytes spilled" if kernel.spill_bytes else "no spills"
-    shared = f"{kernel.smem_bytes:,} bytes of shared memory" if kernel.smem_bytes else "no shared memory"
-    yield "computed by", kernel.implementation, f"computed by {kernel.implementation}"
+    spilled = (
+        f"{kernel.spill_bytes:,} bytes spilled"
+        if kernel.spill_bytes
+        else "no spills"
+    )
+    shared = (
+        f"{kernel.smem_bytes:,} bytes of shared memory"
+        if kernel.smem_bytes
+        else "no shared memory"
+    )
+    yield (
+        "computed by",
+        kernel.implementation,
+        f"computed by {kernel.implementation}",
+    )
     yield "runs", kernel.launches, f"{kernel.launches} launches"
     yield "grid", kernel.grid, f"grid {TERMINAL.dimensions(kernel.grid)}"
     yield "block", kernel.block, f"block {TERMINAL.dimensions(kernel.block)}"
     yield "regs", kernel.registers, f"{kernel.registers} registers"
     yield "spills", kernel.spill_bytes, spilled
     yield "shared", kernel.smem_bytes, shared
-    yield "warps", kernel.occupancy, f"{short_percent(kernel.occupancy or 0)} occupancy"
-    yield "first", kernel.first_ms, f"first launch {tenths((kernel.first_ms or 0) * 1e3)} us"
+    yield (
+        "warps",
+        kernel.occupancy,
+        f"{short_percent(kernel.occupancy or 0)} occupancy",
+    )
+    yield (
+        "first",
+        kernel.first_ms,
+        f"first launch {tenths((kernel.first_ms or 0) * 1e3)} us",
+    )
     yield "bound", kernel.bound, f"{kernel.bound}-bound"
 
 
@@ -132,10 +170,14 @@ def _head(report: Report, kernels: Sequence[Kernel]) -> str:
     return ", ".join(parts)
 
 
-def _dumps(kernels: Sequence[Kernel], options: Sequence[str], width: int, colour: bool) -> Iterator[str]:
+def _dumps(
+    kernels: Sequence[Kernel], options: Sequence[str], width: int, colour: bool
+) -> Iterator[str]:
     for kernel in kernels:
         for dump in chosen(kernel, options):
-            title = in_github_log(one_line(f"{kernel.id} {kernel.name}, {dump.option}{_where(dump)}"))
+            title = in_github_log(
+                one_line(f"{kernel.id} {kernel.name}, {dump.option}{_where(dump)}")
+            )
             line = f"── {title} " + "─" * max(2, width - len(title) - 4)
             yield f"\x1b[1m{line}\x1b[0m" if colour else line
             text = in_github_log(visible(dump.text)).strip("\n")
@@ -158,5 +200,6 @@ def _highlighted(text: str, option: str) -> str:
     if option not in CODE or len(text) > _MOST_COLOURED:
         return text
     return "".join(
-        f"\x1b[{_COLOURS[kind]}m{part}\x1b[39m" if kind in _COLOURS else part for kind, part in cuda(text)
+        f"\x1b[{_COLOURS[kind]}m{part}\x1b[39m" if kind in _COLOURS else part
+        for kind, part in cuda(text)
     )

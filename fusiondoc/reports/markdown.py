@@ -1,6 +1,7 @@
 """The Markdown report: for a comment on an issue or pull request.
 
-GitHub takes comments of up to 65,536 characters; rows that do not fit are left out, and a note says so.
+GitHub takes comments of up to 65,536 characters; rows that do not fit are left out,
+and a note says so.
 """
 
 from __future__ import annotations
@@ -48,13 +49,15 @@ _SHARES = {
     "boundaries": 0.9,
     "kernels": 1.0,
 }
-"""Of the room, what may be used up when a section ends, so that none crowds out the others."""
+"""Of the room, what may be used up when a section ends, so that none crowds out the
+others."""
 _OPEN = ("expectations", "findings", "fallbacks")
 """Sections that a reader sees without a click."""
 
 
 def render(report: Report) -> str:
-    """The report as GitHub-flavoured Markdown, below GitHub's limit for a comment."""
+    """The report as GitHub-flavoured Markdown, below GitHub's limit for a
+    comment."""
     report = with_near_paths(report)
     room = _Room()
     for line in _head(report):
@@ -63,12 +66,20 @@ def render(report: Report) -> str:
         room.add(line, LIMIT // 5)
     report = ranks_merged(report)
     context = Context(report, Formats.MARKDOWN)
-    sections = (expectations(report), findings(context), fallbacks(context), groups(context))
+    sections = (
+        expectations(report),
+        findings(context),
+        fallbacks(context),
+        groups(context),
+    )
     for section in shown(
-        (*sections, unfused(context), boundaries(context), kernels(report)), Formats.MARKDOWN
+        (*sections, unfused(context), boundaries(context), kernels(report)),
+        Formats.MARKDOWN,
     ):
         limit = int((LIMIT - _SPARE) * _SHARES[section.key])
-        for line in folded_section(section, limit - room.used, section.key in _OPEN):
+        for line in folded_section(
+            section, limit - room.used, section.key in _OPEN
+        ):
             room.force(line)
     return room.text()
 
@@ -108,13 +119,21 @@ def _head(report: Report) -> Iterable[str]:
     name = report.target.name or ""
     yield f"### fusiondoc{': ' + _code(name[:300]) if name else ''}\n"
     share = covered(report, percent)
-    yield f"**{_text(verdict(report))}**" + (f" ({_text(share)})\n" if share is not None else "\n")
+    yield f"**{_text(verdict(report))}**" + (
+        f" ({_text(share)})\n" if share is not None else "\n"
+    )
     yield _text(", ".join([*machine(report), fuser(report)])[:500])
     for one in speedups(report)[:8]:
         yield f"\n{one.verdict} ({_text(one.text)})"
-    rates = sorted(k.gb_per_s.median for k in report.kernels if k.gb_per_s is not None)
+    rates = sorted(
+        k.gb_per_s.median for k in report.kernels if k.gb_per_s is not None
+    )
     if rates:
-        shares = [share for share in (peak_share(k, report) for k in report.kernels) if share is not None]
+        shares = [
+            share
+            for share in (peak_share(k, report) for k in report.kernels)
+            if share is not None
+        ]
         best = f", up to {percent(max(shares))} of the peak" if shares else ""
         yield f"\nKernels: {interval(rates[0], rates[-1], whole)} GB/s{best}"
     own = report.fuser.by_itself
@@ -128,8 +147,11 @@ def _head(report: Report) -> Iterable[str]:
 
 
 def plan_in_markdown(report: Report) -> list[str]:
-    """The plan as lines of GitHub-flavoured Markdown: for comments and job summaries; none without one."""
+    """The plan as lines of GitHub-flavoured Markdown: for comments and job
+    summaries; none without one."""
     lines = [
-        line for section in shown([plan(report)], Formats.MARKDOWN) for line in blocks_of(section, LIMIT)
+        line
+        for section in shown([plan(report)], Formats.MARKDOWN)
+        for line in blocks_of(section, LIMIT)
     ]
     return [f"**{_text(plan(report).title)}**", "", *lines[:-1]] if lines else []

@@ -1,5 +1,5 @@
-"""The figures of a report, or of a check of many models, in the text format of OpenMetrics 1.0, which
-Prometheus reads."""
+"""The figures of a report, or of a check of many models, in the text format of
+OpenMetrics 1.0, which Prometheus reads."""
 
 from __future__ import annotations
 
@@ -26,21 +26,29 @@ _MEANINGS = {
     "expectations_broken": "Expectations of fusiondoc check that do not hold.",
     "exit_status": "Exit status of fusiondoc check for the model: 0 if all its expectations hold.",
 }
-"""Name in ``Report.metrics``, and ``exit_status`` of a model in a check of many -> help text."""
+"""Name in ``Report.metrics``, and ``exit_status`` of a model in a check of many ->
+help text."""
 
 _LABELS = ("torch", "gpu", "commit")
 """Keys of the environment that are labels, where the report has them."""
 
 
 def render(report: Report) -> str:
-    """Every figure as a gauge, with model, fuser, torch, gpu and commit as labels, where they are known."""
+    """Every figure as a gauge, with model, fuser, torch, gpu and commit as labels,
+    where they are known."""
     report = with_near_paths(report)
-    return _families({_labels(report, report.target.model or report.target.name): report.metrics()})
+    return _families(
+        {
+            _labels(
+                report, report.target.model or report.target.name
+            ): report.metrics()
+        }
+    )
 
 
 def of_models(checked: CheckedModels) -> str:
-    """The figures of all models that were checked, with the names of their sections as labels, and the exit
-    status of each, which a model that failed has too."""
+    """The figures of all models that were checked, with the names of their sections
+    as labels, and the exit status of each, which a model that failed has too."""
     figures: dict[str, Mapping[str, float]] = {}
     times: dict[str, int] = {}
     for model in checked.models:
@@ -49,26 +57,36 @@ def of_models(checked: CheckedModels) -> str:
         nth = times[model.section] = times.get(model.section, 0) + 1
         name = model.section if nth == 1 else f"{model.section} ({nth})"
         found = model.report.metrics() if model.report is not None else {}
-        figures[_labels(model.report, name, checked.commit)] = {**found, "exit_status": model.exit_status}
+        figures[_labels(model.report, name, checked.commit)] = {
+            **found,
+            "exit_status": model.exit_status,
+        }
     return _families(figures)
 
 
 def _families(figures: Mapping[str, Mapping[str, float]]) -> str:
-    """The figures by labels: all samples of a name in one block, as the format requires."""
+    """The figures by labels: all samples of a name in one block, as the format
+    requires."""
     return "\n".join([*_lines(figures), "# EOF"]) + "\n"
 
 
 def _lines(figures: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
     for name, meaning in _MEANINGS.items():
         family = f"fusiondoc_{name}"
-        samples = [f"{family}{labels} {found[name]}" for labels, found in figures.items() if name in found]
+        samples = [
+            f"{family}{labels} {found[name]}"
+            for labels, found in figures.items()
+            if name in found
+        ]
         if samples:
             yield f"# TYPE {family} gauge"
             yield f"# HELP {family} {meaning}"
             yield from samples
 
 
-def _labels(report: Report | None, model: str | None, commit: str | None = None) -> str:
+def _labels(
+    report: Report | None, model: str | None, commit: str | None = None
+) -> str:
     environment = report.environment if report is not None else {}
     known = {
         "model": model,
@@ -76,11 +94,14 @@ def _labels(report: Report | None, model: str | None, commit: str | None = None)
         **{name: environment.get(name) for name in _LABELS},
     }
     known["commit"] = known["commit"] or commit
-    given = [f'{name}="{_escaped(value)}"' for name, value in known.items() if value]
+    given = [
+        f'{name}="{_escaped(value)}"' for name, value in known.items() if value
+    ]
     return "{" + ",".join(given) + "}" if given else ""
 
 
 def _escaped(value: str) -> str:
-    """As the format wants it; what is not UTF-8 in a name of a file as its escape."""
+    """As the format wants it; what is not UTF-8 in a name of a file as its
+    escape."""
     value = value.encode("utf-8", "backslashreplace").decode("utf-8")
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

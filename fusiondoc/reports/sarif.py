@@ -1,8 +1,10 @@
-"""SARIF 2.1.0 (OASIS) for code scanning: one run, a rule for each code that occurs, the user's lines.
+"""SARIF 2.1.0 (OASIS) for code scanning: one run, a rule for each code that occurs,
+the user's lines.
 
-The changes of the plan come first; their ``fixes`` hold the lines as they are to be. A reader may apply one
-of them or all, so no two of them touch the same line: of changes that do, the first has the lines of both.
-What has no line of the user's is of the file as a whole.
+The changes of the plan come first; their ``fixes`` hold the lines as they are to
+be. A reader may apply one of them or all, so no two of them touch the same line: of
+changes that do, the first has the lines of both. What has no line of the user's is
+of the file as a whole.
 """
 
 from __future__ import annotations
@@ -38,19 +40,26 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 
 def render(report: Report) -> str:
-    """The report as SARIF text, the plan first. Suppressed findings are in it, marked as such."""
+    """The report as SARIF text, the plan first. Suppressed findings are in it,
+    marked as such."""
     found = [*apart(planned(report)), *problems(report, suppressed=True)]
     run = _run(found)
     if report.plan or report.plan_note:
-        nothing = [f"{no_plan(report)}: {report.plan_note}", *filter(None, [report.plan_try])]
-        sentences = [f"{change.change}: {unlocks(change)}" for change in report.plan] or nothing
+        nothing = [
+            f"{no_plan(report)}: {report.plan_note}",
+            *filter(None, [report.plan_try]),
+        ]
+        sentences = [
+            f"{change.change}: {unlocks(change)}" for change in report.plan
+        ] or nothing
         run["properties"] = {"plan": sentences}
     return _log(run)
 
 
 def of_models(checked: CheckedModels) -> str:
-    """The broken expectations of many models, each at the line that breaks it, and the models that could not
-    be run at their file; the findings of each model are in its own report."""
+    """The broken expectations of many models, each at the line that breaks it, and
+    the models that could not be run at their file; the findings of each model are
+    in its own report."""
     return _log(_run(problems_of_models(checked)))
 
 
@@ -65,7 +74,11 @@ def _run(found: Sequence[Problem]) -> dict[str, Any]:
         "semanticVersion": __version__,
         "rules": [_rule(code) for code in codes],
     }
-    run: dict[str, Any] = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    run: dict[str, Any] = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": results,
+    }
     return run
 
 
@@ -79,11 +92,23 @@ _TITLES = {"run": "A model could not be run"}
 
 def _rule(code: str) -> dict[str, Any]:
     known = CODES.get(code)
-    title = known.title if known else _TITLES.get(code, "A fusion expectation is broken")
+    title = (
+        known.title
+        if known
+        else _TITLES.get(code, "A fusion expectation is broken")
+    )
     level = known.severity if known else "error"
-    more = f"fusiondoc explain {code}" if known else "The expectation is in the file given with --expect."
+    more = (
+        f"fusiondoc explain {code}"
+        if known
+        else "The expectation is in the file given with --expect."
+    )
     if code == PLAN:
-        title, level, more = "What to change first", "note", "fusiondoc fix TARGET tries such changes."
+        title, level, more = (
+            "What to change first",
+            "note",
+            "fusiondoc fix TARGET tries such changes.",
+        )
     return {
         "id": code,
         "shortDescription": {"text": title},
@@ -104,18 +129,27 @@ def _result(problem: Problem, rule: int, fingerprint: str) -> dict[str, Any]:
     }
     if problem.expected_at is not None:
         related = _location(problem.expected_at)
-        result["relatedLocations"] = [{**related, "message": {"text": "The expectation"}}]
+        result["relatedLocations"] = [
+            {**related, "message": {"text": "The expectation"}}
+        ]
     if problem.edits:
         result["fixes"] = [_fix(problem)]
     if problem.suppressed_by is not None:
-        kind = "inSource" if problem.suppressed_by.startswith("comment") else "external"
-        result["suppressions"] = [{"kind": kind, "justification": problem.suppressed_by}]
+        kind = (
+            "inSource"
+            if problem.suppressed_by.startswith("comment")
+            else "external"
+        )
+        result["suppressions"] = [
+            {"kind": kind, "justification": problem.suppressed_by}
+        ]
     return result
 
 
 def apart(changes: Sequence[Problem]) -> list[Problem]:
-    """The changes so that no two of them edit the same line: the later one's edits go to the earlier one,
-    where the lines of both are known, else they are left out; its text says so."""
+    """The changes so that no two of them edit the same line: the later one's edits
+    go to the earlier one, where the lines of both are known, else they are left
+    out; its text says so."""
     found: list[Problem] = []
     for change in changes:
         lines = {(edit.file, edit.line) for edit in change.edits}
@@ -125,27 +159,41 @@ def apart(changes: Sequence[Problem]) -> list[Problem]:
             found.append(change)
             continue
         first = shared[0]
-        both = together(found[first].edits, change.edits) if len(shared) == 1 else None
+        both = (
+            together(found[first].edits, change.edits) if len(shared) == 1 else None
+        )
         name = f"({first + 1} of {len(changes)})"
         if both is not None:
             found[first] = found[first]._replace(edits=both)
             note = f"The fix of {name} changes these lines too."
         else:
             note = f"It changes lines that {name} changes: do that one first."
-        found.append(change._replace(edits=(), advice="\n".join(filter(None, [change.advice, note]))))
+        found.append(
+            change._replace(
+                edits=(), advice="\n".join(filter(None, [change.advice, note]))
+            )
+        )
     return found
 
 
-def together(first: Sequence[Edit], second: Sequence[Edit]) -> tuple[Edit, ...] | None:
+def together(
+    first: Sequence[Edit], second: Sequence[Edit]
+) -> tuple[Edit, ...] | None:
     """Two changes as one; None where they change the same part of a line."""
     made = {(edit.file, edit.line): edit for edit in first}
-    for edit in sorted(second, key=lambda edit: edit.after == ""):  # where it goes to comes first
+    for edit in sorted(
+        second, key=lambda edit: edit.after == ""
+    ):  # where it goes to comes first
         other = made.get((edit.file, edit.line))
         if other is None:
             made[edit.file, edit.line] = edit
         elif "" in (edit.after, other.after):
             gone, kept = (edit, other) if edit.after == "" else (other, edit)
-            moved = [key for key, one in made.items() if gone.before in one.after.split("\n")]
+            moved = [
+                key
+                for key, one in made.items()
+                if gone.before in one.after.split("\n")
+            ]
             moved = [key for key in moved if key != (gone.file, gone.line)]
             if kept.after != "" and len(moved) != 1:
                 return None
@@ -168,11 +216,16 @@ def _merged(before: str, first: str, second: str) -> str | None:
     changes: list[tuple[int, int, str]] = []
     for after in (first, second):
         others = re.findall(r"\w+|\s+|.", after)
-        for what, start, end, a, b in SequenceMatcher(None, words, others, autojunk=False).get_opcodes():
+        for what, start, end, a, b in SequenceMatcher(
+            None, words, others, autojunk=False
+        ).get_opcodes():
             if what != "equal":
                 changes.append((start, end, "".join(others[a:b])))
     changes = sorted(dict.fromkeys(changes))
-    if any(one[1] > other[0] or one[0] == other[0] for one, other in itertools.pairwise(changes)):
+    if any(
+        one[1] > other[0] or one[0] == other[0]
+        for one, other in itertools.pairwise(changes)
+    ):
         return None
     for start, end, text in reversed(changes):
         words[start:end] = [text]
@@ -183,14 +236,19 @@ def _fix(problem: Problem) -> dict[str, Any]:
     """The lines of a change, whole, file by file."""
     files: dict[str, list[dict[str, Any]]] = {}
     for edit in sorted(problem.edits, key=lambda edit: (edit.file, edit.line)):
-        gone = edit.after == ""  # with its line end: what moves elsewhere leaves no empty line
+        gone = (
+            edit.after == ""
+        )  # with its line end: what moves elsewhere leaves no empty line
         region = {
             "startLine": edit.line,
             "startColumn": 1,
             "endLine": edit.line + gone,
             "endColumn": 1 if gone else len(edit.before) + 1,
         }
-        replacement = {"deletedRegion": region, "insertedContent": {"text": edit.after}}
+        replacement = {
+            "deletedRegion": region,
+            "insertedContent": {"text": edit.after},
+        }
         files.setdefault(edit.file, []).append(replacement)
     changes = [
         {"artifactLocation": _artifact(file), "replacements": replacements}

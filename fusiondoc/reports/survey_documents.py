@@ -1,5 +1,5 @@
-"""A survey on the terminal, as a page, as JSON (schema ``fusiondoc.survey/1``), and its tables as CSV and
-Parquet for notebooks."""
+"""A survey on the terminal, as a page, as JSON (schema ``fusiondoc.survey/1``), and
+its tables as CSV and Parquet for notebooks."""
 
 from __future__ import annotations
 
@@ -37,10 +37,15 @@ TABLES: Mapping[str, type] = {
 FORMATS = ("text", "html", "json", "csv", "parquet")
 
 
-def as_text(survey: Survey, *, width: int = 80, colour: bool = False, blocks: bool = True) -> str:
+def as_text(
+    survey: Survey, *, width: int = 80, colour: bool = False, blocks: bool = True
+) -> str:
     """The survey as text of at most ``width`` columns."""
     return terminal_documents.render(
-        survey_document(survey, MOST_NARROW), width=width, colour=colour, blocks=blocks
+        survey_document(survey, MOST_NARROW),
+        width=width,
+        colour=colour,
+        blocks=blocks,
     )
 
 
@@ -51,13 +56,16 @@ def as_page(survey: Survey) -> str:
 
 def _rows(survey: Survey, table: str) -> tuple[list[str], list[list[Any]]]:
     names = [one.name for one in fields(TABLES[table])]
-    rows = [[getattr(row, name) for name in names] for row in getattr(survey, table)]
+    rows = [
+        [getattr(row, name) for name in names] for row in getattr(survey, table)
+    ]
     return names, rows
 
 
 def as_csv(survey: Survey, table: str) -> str:
-    """A table with a row of headings; lists are joined by ``; ``, what is not known is empty. A text that a
-    spreadsheet would calculate is quoted as text, and hidden characters are escapes."""
+    """A table with a row of headings; lists are joined by ``; ``, what is not known
+    is empty. A text that a spreadsheet would calculate is quoted as text, and
+    hidden characters are escapes."""
     names, rows = _rows(survey, table)
     return csv_table(names, rows)
 
@@ -81,12 +89,20 @@ def as_parquet(survey: Survey, table: str) -> bytes:
     types = []
     for one in fields(TABLES[table]):
         kind = str(one.type).partition(" |")[0]
-        types.append(arrow.list_(arrow.string()) if kind.startswith("tuple") else kinds[kind])
+        types.append(
+            arrow.list_(arrow.string()) if kind.startswith("tuple") else kinds[kind]
+        )
     columns = []
     for at, kind in enumerate(types):
         values = [row[at] for row in rows]
         columns.append(
-            arrow.array([list(value) if isinstance(value, tuple) else value for value in values], kind)
+            arrow.array(
+                [
+                    list(value) if isinstance(value, tuple) else value
+                    for value in values
+                ],
+                kind,
+            )
         )
     out = arrow.BufferOutputStream()
     parquet.write_table(arrow.table(columns, names=names), out)

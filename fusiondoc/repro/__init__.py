@@ -1,7 +1,9 @@
-"""A fusion group of a log as one stand-alone Python file, and that file made smaller.
+"""A fusion group of a log as one stand-alone Python file, and that file made
+smaller.
 
-Here: a group taken apart, as what such a file needs to build it again, with values named as in the log; and
-inputs for a graph: tensors as the printed types are, numbers as the operators that take them need.
+Here: a group taken apart, as what such a file needs to build it again, with values
+named as in the log; and inputs for a graph: tensors as the printed types are,
+numbers as the operators that take them need.
 """
 
 from __future__ import annotations
@@ -17,13 +19,15 @@ from fusiondoc.operators import RANDOM
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 DEFINED = "prim::AutogradAllNonZero"
-"""Whether a tensor is defined (a bool). An output that ``output_mask`` leaves undefined is handed on as that:
-an undefined tensor must not reach Python, yet the group has to have the output."""
+"""Whether a tensor is defined (a bool). An output that ``output_mask`` leaves
+undefined is handed on as that: an undefined tensor must not reach Python, yet the
+group has to have the output."""
 
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor to make. ``stride`` None: contiguous. ``fill``: how its values are drawn."""
+    """A tensor to make. ``stride`` None: contiguous. ``fill``: how its values are
+    drawn."""
 
     dtype: str
     size: tuple[int, ...]
@@ -46,7 +50,8 @@ class ScalarSpec:
 
 @dataclass(frozen=True)
 class Input:
-    """An input of the graph. ``type`` as the log prints it; ``note``: facts that the log does not hold."""
+    """An input of the graph. ``type`` as the log prints it; ``note``: facts that
+    the log does not hold."""
 
     name: str
     type: str
@@ -56,7 +61,8 @@ class Input:
 
 @dataclass(frozen=True)
 class Step:
-    """A node as it is written to the file. ``outputs`` are (name, type as printed)."""
+    """A node as it is written to the file. ``outputs`` are (name, type as
+    printed)."""
 
     outputs: tuple[tuple[str, str], ...]
     kind: str
@@ -66,8 +72,14 @@ class Step:
 
     @property
     def operator(self) -> bool:
-        """Whether it computes something of the program's: constants and lists of values do not."""
-        return self.kind not in ("prim::Constant", "prim::ListConstruct", "prim::TupleConstruct", DEFINED)
+        """Whether it computes something of the program's: constants and lists of
+        values do not."""
+        return self.kind not in (
+            "prim::Constant",
+            "prim::ListConstruct",
+            "prim::TupleConstruct",
+            DEFINED,
+        )
 
 
 @dataclass(frozen=True)
@@ -95,7 +107,12 @@ class Recipe:
 
     def undefined(self) -> frozenset[str]:
         """The values that are undefined tensors."""
-        return frozenset(name for step in self.steps if step.kind == DEFINED for name in step.inputs)
+        return frozenset(
+            name
+            for step in self.steps
+            if step.kind == DEFINED
+            for name in step.inputs
+        )
 
     def random_outputs(self) -> tuple[int, ...]:
         """The outputs that depend on a random operator, by number."""
@@ -119,7 +136,9 @@ class Recipe:
     def with_inputs(self, specs: Mapping[str, TensorSpec | ScalarSpec]) -> Recipe:
         """With other values for some inputs."""
         changed = (
-            replace(input_, spec=specs[input_.name]) if input_.name in specs else input_
+            replace(input_, spec=specs[input_.name])
+            if input_.name in specs
+            else input_
             for input_ in self.inputs
         )
         return replace(self, inputs=tuple(changed))
@@ -127,7 +146,12 @@ class Recipe:
 
 def uses(steps: Iterable[Step], name: str) -> list[tuple[Step, int]]:
     """The steps that take a value, each with the position of the argument."""
-    return [(step, i) for step in steps for i, input_ in enumerate(step.inputs) if input_ == name]
+    return [
+        (step, i)
+        for step in steps
+        for i, input_ in enumerate(step.inputs)
+        if input_ == name
+    ]
 
 
 DTYPES = {
@@ -149,15 +173,16 @@ DTYPES = {
     "Float8_e5m2fnuz": "float8_e5m2fnuz",
     "Float8_e4m3fnuz": "float8_e4m3fnuz",
 }
-"""Printed scalar types and their names in Python (c10/core/ScalarType.h). Quantised ones are not here: they
-need a scale that no log prints."""
+"""Printed scalar types and their names in Python (c10/core/ScalarType.h). Quantised
+ones are not here: they need a scale that no log prints."""
 
 UNKNOWN_SIZE = 8
 """The value that stands for a size that the log does not hold."""
 
 
 class Fit(Enum):
-    """The shape or type that a made-up argument must fit, where it has no value of its own."""
+    """The shape or type that a made-up argument must fit, where it has no value of
+    its own."""
 
     POSITIVE = "negative numbers or zero would make the result NaN or infinite; a variance, too"
     SIZES = "the sizes of the result"
@@ -202,12 +227,13 @@ _ARGUMENTS: Mapping[str, Mapping[int, object]] = {
     "aten::view": {1: SIZES},
     "aten::expand": {1: SIZES},
 }
-"""Operator -> index of an argument -> a sensible value, or the thing that it must fit; 6 is torch.float32
-(c10/core/ScalarType.h)."""
+"""Operator -> index of an argument -> a sensible value, or the thing that it must
+fit; 6 is torch.float32 (c10/core/ScalarType.h)."""
 
 
 def _wanted(step: Step, index: int) -> object:
-    """The value that an argument of a step should have; None where nothing is known of it."""
+    """The value that an argument of a step should have; None where nothing is known
+    of it."""
     return _ARGUMENTS.get(step.kind, {}).get(index)
 
 
@@ -228,9 +254,10 @@ _PLAIN: dict[str, object] = {
 
 
 def ir_type(text: str) -> str:
-    """The type as the rebuilt graph has it. Tensors lose what was profiled: the executor erases it anyway
-    before it profiles itself (EraseShapeInformation in torch/csrc/jit/runtime/graph_executor.cpp), and
-    parse_ir takes not every form of it."""
+    """The type as the rebuilt graph has it. Tensors lose what was profiled: the
+    executor erases it anyway before it profiles itself (EraseShapeInformation in
+    torch/csrc/jit/runtime/graph_executor.cpp), and parse_ir takes not every form of
+    it."""
     inner, tail = text, ""
     while inner.endswith(("[]", "?")):
         cut = 2 if inner.endswith("[]") else 1
@@ -243,7 +270,8 @@ def tensor_input(
 ) -> Input | None:
     """An input of a printed tensor type; None if such a tensor cannot be made.
 
-    ``hint``: sizes to take, aligned at the last dimension, where the type does not have them.
+    ``hint``: sizes to take, aligned at the last dimension, where the type does not
+    have them.
     """
     tensor = parse_type(text)
     if not isinstance(tensor, TensorType):
@@ -256,14 +284,17 @@ def tensor_input(
     if tensor.dtype is None:
         notes.insert(0, "the log does not contain its dtype")
     how = fill(dtype, name, steps)
-    spec = TensorSpec(dtype, size, stride, bool(tensor.requires_grad), tensor.device or "cpu", how)
+    spec = TensorSpec(
+        dtype, size, stride, bool(tensor.requires_grad), tensor.device or "cpu", how
+    )
     return Input(name, text, spec, "; ".join(notes) or None)
 
 
 def _size_and_stride(
     tensor: TensorType, hint: Sequence[int | None] | None
 ) -> tuple[tuple[int, ...], tuple[int, ...] | None, Sequence[str]]:
-    """Sizes, strides where the type has them for these sizes, and a note on missing facts."""
+    """Sizes, strides where the type has them for these sizes, and a note on missing
+    facts."""
     if tensor.sizes is None or None in tensor.sizes:
         sizes = tensor.sizes if tensor.sizes is not None else hint or (None, None)
         return _with_hint(sizes, hint), None, ["sizes"]
@@ -274,8 +305,11 @@ def _size_and_stride(
     return size, tensor.strides if known else None, []
 
 
-def _with_hint(sizes: Sequence[int | None], hint: Sequence[int | None] | None) -> tuple[int, ...]:
-    """The sizes with those of the hint, aligned at the last dimension, where they are not known."""
+def _with_hint(
+    sizes: Sequence[int | None], hint: Sequence[int | None] | None
+) -> tuple[int, ...]:
+    """The sizes with those of the hint, aligned at the last dimension, where they
+    are not known."""
     spare = [None] * len(sizes)
     near = [*spare, *(hint or ())][-len(sizes) :] if sizes else []
     filled = []
@@ -286,17 +320,23 @@ def _with_hint(sizes: Sequence[int | None], hint: Sequence[int | None] | None) -
 
 
 def fill(dtype: str, name: str, steps: Sequence[Step]) -> str:
-    """How the values of an input are drawn: a mask, small integers, positive or normal numbers."""
+    """How the values of an input are drawn: a mask, small integers, positive or
+    normal numbers."""
     if dtype == "bool":
         return "mask"
     if dtype.startswith(("int", "uint")):
         return "integers"
-    positive = any(_wanted(step, index) is POSITIVE for step, index in uses(steps, name))
+    positive = any(
+        _wanted(step, index) is POSITIVE for step, index in uses(steps, name)
+    )
     return "positive" if positive else "normal"
 
 
-def scalar_input(name: str, text: str, steps: Sequence[Step], types: Mapping[str, str]) -> Input | None:
-    """An input that is no tensor and whose value the log does not hold; None for a type without a default."""
+def scalar_input(
+    name: str, text: str, steps: Sequence[Step], types: Mapping[str, str]
+) -> Input | None:
+    """An input that is no tensor and whose value the log does not hold; None for a
+    type without a default."""
     value: object = None
     plain = text.rstrip("?")
     if plain not in _PLAIN:
@@ -309,11 +349,17 @@ def scalar_input(name: str, text: str, steps: Sequence[Step], types: Mapping[str
             break
     if plain == "float" and isinstance(value, int):
         value = float(value)
-    return Input(name, text, ScalarSpec(value), f"its value is not in the log: {value!r} was chosen")
+    return Input(
+        name,
+        text,
+        ScalarSpec(value),
+        f"its value is not in the log: {value!r} was chosen",
+    )
 
 
 def _fitting(step: Step, index: int, types: Mapping[str, str]) -> object:
-    """A value that fits an argument of a step, no tensor; None where nothing is known of it."""
+    """A value that fits an argument of a step, no tensor; None where nothing is
+    known of it."""
     wanted = _wanted(step, index)
     if not isinstance(wanted, Fit):
         return wanted
@@ -325,32 +371,57 @@ def _fitting(step: Step, index: int, types: Mapping[str, str]) -> object:
 
 def _sizes_of(text: str) -> list[int] | None:
     tensor = parse_type(text)
-    if not isinstance(tensor, TensorType) or tensor.sizes is None or None in tensor.sizes:
+    if (
+        not isinstance(tensor, TensorType)
+        or tensor.sizes is None
+        or None in tensor.sizes
+    ):
         return None
     return [size for size in tensor.sizes if size is not None]
 
 
 def tensor_constant(name: str, type_: str, text: str) -> Input | None:
-    """A tensor constant as printed (`` 1  2 [ CPUFloatType{2} ]`` or ``<Tensor>``); None if its sizes are
-    not known."""
-    shown = re.search(r"\[ (?:CPU|CUDA)?(\w+)Type\{([0-9]{1,18}(?:,[0-9]{1,18})*)?\} \]\s*$", text)
+    """A tensor constant as printed (`` 1  2 [ CPUFloatType{2} ]`` or ``<Tensor>``);
+    None if its sizes are not known."""
+    shown = re.search(
+        r"\[ (?:CPU|CUDA)?(\w+)Type\{([0-9]{1,18}(?:,[0-9]{1,18})*)?\} \]\s*$", text
+    )
     data = None
     if shown is not None:
         dtype = DTYPES.get(shown[1])
         size = all_whole(shown[2].split(",")) if shown[2] else ()
         if dtype is None or size is None:
             return None
-        # Only a vector is printed in the order of its elements: a wide matrix is printed in parts.
+        # Only a vector is printed in the order of its elements: a wide matrix is
+        # printed in parts.
         if len(size) == 1:
-            numbers = re.findall(r"-?(?:[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?|inf|nan)", text[: shown.start()])
-            data = tuple(float(value) for value in numbers) if len(numbers) == size[0] else None
-        spec = TensorSpec(dtype, size, None, False, "cpu", "normal", data, constant=True)
+            numbers = re.findall(
+                r"-?(?:[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?|inf|nan)",
+                text[: shown.start()],
+            )
+            data = (
+                tuple(float(value) for value in numbers)
+                if len(numbers) == size[0]
+                else None
+            )
+        spec = TensorSpec(
+            dtype, size, None, False, "cpu", "normal", data, constant=True
+        )
     else:
         made = tensor_input(name, type_, (), None)
         tensor = parse_type(type_)
-        if made is None or not isinstance(tensor, TensorType) or tensor.sizes is None or None in tensor.sizes:
+        if (
+            made is None
+            or not isinstance(tensor, TensorType)
+            or tensor.sizes is None
+            or None in tensor.sizes
+        ):
             return None
         assert isinstance(made.spec, TensorSpec)
         spec = replace(made.spec, constant=True, requires_grad=False)
-    note = None if data is not None else "a constant whose values the log does not print"
+    note = (
+        None
+        if data is not None
+        else "a constant whose values the log does not print"
+    )
     return Input(name, type_, spec, note)

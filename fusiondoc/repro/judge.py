@@ -1,5 +1,5 @@
-"""The verdict on running a written file, and the signature of a failure, which stays the same across smaller
-files."""
+"""The verdict on running a written file, and the signature of a failure, which
+stays the same across smaller files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from fusiondoc.whole_files import open_regular
 
 _SILENT = (
     "PYTORCH_JIT_LOG_LEVEL",
-    *(fuser.switches.dump_variable for fuser in FUSERS.values() if fuser.switches.dump_variable is not None),
+    *(
+        fuser.switches.dump_variable
+        for fuser in FUSERS.values()
+        if fuser.switches.dump_variable is not None
+    ),
 )
 """Variables that make torch print; a file is judged by its own output."""
 
@@ -33,8 +37,9 @@ _COMPILER = re.compile(r"CUDA NVRTC compile error: .*?(error: [^\n]*)", re.DOTAL
 
 @dataclass(frozen=True)
 class Outcome:
-    """``kind``: same, different, failed, died, "timed out" or "no verdict". ``signature``: equal for two
-    failures that are the same. ``text``: the failure in a line."""
+    """``kind``: same, different, failed, died, "timed out" or "no verdict".
+    ``signature``: equal for two failures that are the same. ``text``: the failure
+    in a line."""
 
     kind: str
     stage: str
@@ -48,14 +53,18 @@ class Outcome:
         return self.kind in ("different", "failed", "died")
 
 
-def run_file(python: Path, file: Path, arguments: Sequence[str], timeout: float) -> Outcome:
+def run_file(
+    python: Path, file: Path, arguments: Sequence[str], timeout: float
+) -> Outcome:
     """Run a written file in a process of its own and judge its output."""
     if not hasattr(os, "killpg"):
         raise CannotRun(
             "files run on Linux and macOS only: this system has no process groups",
             "Write the file without --minimise, and run it yourself.",
         )
-    environment = {name: value for name, value in os.environ.items() if name not in _SILENT}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in _SILENT
+    }
     with tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:
         log = Path(folder) / "log"
         command = [str(python), "-u", str(file), *arguments]
@@ -63,11 +72,18 @@ def run_file(python: Path, file: Path, arguments: Sequence[str], timeout: float)
             ending = Child(command, environment, Path(folder), log, timeout).run()
         except OSError as error:
             raise CannotRun(
-                f"{python} cannot be started: {error.strerror}", "Choose another interpreter with --python."
+                f"{python} cannot be started: {error.strerror}",
+                "Choose another interpreter with --python.",
             ) from None
         with open_regular(log) as written:
             printed = written.read().decode("utf-8", "replace")
-    return judge(printed, ending.exit_status, ending.signal, ending.timed_out, ending.interrupted)
+    return judge(
+        printed,
+        ending.exit_status,
+        ending.signal,
+        ending.timed_out,
+        ending.interrupted,
+    )
 
 
 def judge(
@@ -84,28 +100,43 @@ def judge(
     if interrupted:
         return Outcome("no verdict", stage, "", "interrupted", interrupted=True)
     if timed_out:
-        return Outcome("timed out", stage, "", f"did not end in time, in the {stage}")
+        return Outcome(
+            "timed out", stage, "", f"did not end in time, in the {stage}"
+        )
     if signal is not None and (verdict is None or verdict[1] == "failed"):
-        return Outcome("died", stage, f"died {signal} {stage}", f"died of {signal} in the {stage}")
+        return Outcome(
+            "died",
+            stage,
+            f"died {signal} {stage}",
+            f"died of {signal} in the {stage}",
+        )
     if described is not None:
         return Outcome("no verdict", stage, "", "", json.loads(described[1]))
     if verdict is None:
-        return Outcome("no verdict", stage, "", f"{_last_line(printed)} (exit status {status})")
+        return Outcome(
+            "no verdict", stage, "", f"{_last_line(printed)} (exit status {status})"
+        )
     if verdict[1] == "failed":
         message = _message(printed[verdict.end() :])
-        return Outcome("failed", stage, f"failed {stage} {normalised(message)}", short(message))
+        return Outcome(
+            "failed", stage, f"failed {stage} {normalised(message)}", short(message)
+        )
     if verdict[1] == "different":
-        first = next((line for line in printed.split("\n") if line.startswith("differs: ")), "")
+        first = next(
+            (line for line in printed.split("\n") if line.startswith("differs: ")),
+            "",
+        )
         sort = re.sub(r"^differs: output \d+ \([^)]*\): ", "", first)
         return Outcome("different", stage, f"different {_sort(sort)}", sort)
     return Outcome("same", stage, "", verdict[0])
 
 
 def normalised(message: str) -> str:
-    """An error without the parts that change when the graph gets smaller: numbers, names, sizes.
+    """An error without the parts that change when the graph gets smaller: numbers,
+    names, sizes.
 
-    A failed assertion of torch is known by its file and line, an NVRTC error by the compiler's first
-    complaint: the text around holds the whole kernel.
+    A failed assertion of torch is known by its file and line, an NVRTC error by the
+    compiler's first complaint: the text around holds the whole kernel.
     """
     assertion = _ASSERT.search(message)
     if assertion is not None:
@@ -129,14 +160,19 @@ def short(message: str) -> str:
 
 
 def _message(after: str) -> str:
-    """The text of the last exception; the interpreter of TorchScript wraps the real one in its own."""
+    """The text of the last exception; the interpreter of TorchScript wraps the real
+    one in its own."""
     starts = list(_ERROR.finditer(after))
     return after[starts[-1].end() :] if starts else _last_line(after)
 
 
 def _sort(text: str) -> str:
     """The sort of a mismatch, without its figures."""
-    return "values" if "largest difference" in text else re.sub(r"-?\d[\d.e+-]*", "0", text)
+    return (
+        "values"
+        if "largest difference" in text
+        else re.sub(r"-?\d[\d.e+-]*", "0", text)
+    )
 
 
 def _last_line(text: str) -> str:

@@ -1,7 +1,7 @@
 """Delta debugging of a written file: smaller recipes, as long as the failure stays.
 
-The method is Zeller's ddmin over operators, then over outputs and inputs, again until nothing more can go;
-inputs become smaller and plainer.
+The method is Zeller's ddmin over operators, then over outputs and inputs, again
+until nothing more can go; inputs become smaller and plainer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ Run = Callable[[Recipe, bool], Outcome]
 
 @dataclass
 class Search:
-    """``best``: the smallest recipe that still fails as the first did. ``tries``: files that were run."""
+    """``best``: the smallest recipe that still fails as the first did. ``tries``:
+    files that were run."""
 
     best: Recipe
     first: Outcome
@@ -52,7 +53,11 @@ class Search:
             return False
         recipe = replace(recipe, problems=())
         key = replace(
-            recipe, inputs=tuple(replace(input_, spec=_hashable(input_.spec)) for input_ in recipe.inputs)
+            recipe,
+            inputs=tuple(
+                replace(input_, spec=_hashable(input_.spec))
+                for input_ in recipe.inputs
+            ),
         )
         known = self._known.get(key)
         if known is None:
@@ -62,7 +67,9 @@ class Search:
             known = outcome.fails and outcome.signature == self.first.signature
             self._known[key] = known
             if known:
-                self.notify(f"try {self.tries}: fails the same with {_size(recipe)}")
+                self.notify(
+                    f"try {self.tries}: fails the same with {_size(recipe)}"
+                )
         if known:
             self.best = recipe
         return known
@@ -80,7 +87,8 @@ class Search:
         return self.best
 
     def smallest_part(self) -> Recipe:
-        """As few operators as fail, with inputs as they are: sooner found than the smallest recipe."""
+        """As few operators as fail, with inputs as they are: sooner found than the
+        smallest recipe."""
         self._describe()
         self._operators()
         return self.best
@@ -94,17 +102,23 @@ class Search:
             self.values = described_values(self.best, outcome.described)
 
     def _operators(self) -> None:
-        """ddmin: keep one of n parts, or all but one of them, with ever smaller parts."""
+        """ddmin: keep one of n parts, or all but one of them, with ever smaller
+        parts."""
         parts = 2
         while not self.over:
             steps = [step for step in self.best.steps if step.operator]
             if len(steps) < 2:
                 return
             parts = min(parts, len(steps))
-            chunks = [steps[i * len(steps) // parts : (i + 1) * len(steps) // parts] for i in range(parts)]
+            chunks = [
+                steps[i * len(steps) // parts : (i + 1) * len(steps) // parts]
+                for i in range(parts)
+            ]
             if any(self._keep(chunk) for chunk in chunks):
                 parts = 2
-            elif parts > 2 and any(self._keep([s for s in steps if s not in chunk]) for chunk in chunks):
+            elif parts > 2 and any(
+                self._keep([s for s in steps if s not in chunk]) for chunk in chunks
+            ):
                 parts = max(parts - 1, 2)
             elif parts == len(steps):
                 return
@@ -117,13 +131,17 @@ class Search:
     def _outputs(self) -> None:
         number = len(self.best.outputs) - 1
         while number >= 0 and len(self.best.outputs) > 1 and not self.over:
-            self.accepts(without_output(self.best, min(number, len(self.best.outputs) - 1)))
+            self.accepts(
+                without_output(self.best, min(number, len(self.best.outputs) - 1))
+            )
             number = min(number, len(self.best.outputs)) - 1
 
     def _sizes(self) -> None:
         for size in sizes(self.best):
             for smaller in (1, 2, size // 8, size // 4, size // 2):
-                if 0 < smaller < size and self.accepts(resized(self.best, size, smaller)):
+                if 0 < smaller < size and self.accepts(
+                    resized(self.best, size, smaller)
+                ):
                     break
 
     def _strides(self) -> None:

@@ -1,9 +1,11 @@
-"""The parts of a log that may reach a written file, which is a program that somebody runs.
+"""The parts of a log that may reach a written file, which is a program that
+somebody runs.
 
-Anybody can have written a log. So an operator has to be one that a fuser takes into a group, and a constant,
-a type, a device and the name of a value have to match a grammar; everything else is refused by name.
-:func:`check` stands before every file. Free text (names of files, messages, the print of the graph) reaches
-comments only, through :func:`one_line`.
+Anybody can have written a log. So an operator has to be one that a fuser takes into
+a group, and a constant, a type, a device and the name of a value have to match a
+grammar; everything else is refused by name. :func:`check` stands before every file.
+Free text (names of files, messages, the print of the graph) reaches comments only,
+through :func:`one_line`.
 """
 
 from __future__ import annotations
@@ -14,15 +16,35 @@ from fusiondoc.errors import UsageError
 from fusiondoc.fusers import at_work, taken_by_any, views_of_any
 from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.ir import Node
-from fusiondoc.repro import DEFINED, DTYPES, Input, Recipe, Step, TensorSpec, ir_type
+from fusiondoc.repro import (
+    DEFINED,
+    DTYPES,
+    Input,
+    Recipe,
+    Step,
+    TensorSpec,
+    ir_type,
+)
 
 _WITH_THEM = frozenset(
-    [f"prim::{name}" for name in ("Constant", "ListConstruct", "ConstantChunk", "FusedConcat")]
+    [
+        f"prim::{name}"
+        for name in ("Constant", "ListConstruct", "ConstantChunk", "FusedConcat")
+    ]
     + [f"prim::{name}" for name in ("BroadcastSizes", "dtype", "device", "is_cuda")]
-    + [f"aten::{name}" for name in ("size", "dim", "numel", "_size_if_not_equal", "broadcast_tensors")]
+    + [
+        f"aten::{name}"
+        for name in (
+            "size",
+            "dim",
+            "numel",
+            "_size_if_not_equal",
+            "broadcast_tensors",
+        )
+    ]
 )
-"""Other operators of a group: values and sizes for its operators (torch/csrc/jit/passes/graph_fuser.cpp and
-the passes of other fusers)."""
+"""Other operators of a group: values and sizes for its operators
+(torch/csrc/jit/passes/graph_fuser.cpp and the passes of other fusers)."""
 
 _REPLACED = frozenset(
     f"prim::{name}"
@@ -35,7 +57,8 @@ _REPLACED = frozenset(
         "infer_squeeze_size",
     )
 )
-"""Operators that a printed group may hold, that are not in the catalogue, and that a file does without."""
+"""Operators that a printed group may hold, that are not in the catalogue, and that
+a file does without."""
 
 PRINTED = taken_by_any() | views_of_any() | _WITH_THEM | _REPLACED
 """The operators that a printed group may hold."""
@@ -43,9 +66,11 @@ PRINTED = taken_by_any() | views_of_any() | _WITH_THEM | _REPLACED
 WRITTEN = frozenset(
     kind
     for kind in (PRINTED - _REPLACED) | {DEFINED}
-    if kind != "prim::add_optional" and not (kind.startswith("prim::") and kind.endswith("_copy"))
+    if kind != "prim::add_optional"
+    and not (kind.startswith("prim::") and kind.endswith("_copy"))
 )
-"""The operators that a file may hold: those of programs, not their stand-ins in groups."""
+"""The operators that a file may hold: those of programs, not their stand-ins in
+groups."""
 
 _ATTRIBUTES = {
     "prim::Constant": {"value"},
@@ -70,8 +95,12 @@ _LISTS = {
     f"{name}[]": rf"\[(?:(?:{element})(?:, (?:{element}))*)?\]|annotate\(List\[{name}\], \[\]\)"
     for name, element in _ELEMENTS.items()
 }
-_LITERALS = {name: re.compile(pattern) for name, pattern in (*_ELEMENTS.items(), *_LISTS.items())}
-"""How torch prints a constant of each type (torch/csrc/jit/ir/ir.cpp, printAttribute)."""
+_LITERALS = {
+    name: re.compile(pattern)
+    for name, pattern in (*_ELEMENTS.items(), *_LISTS.items())
+}
+"""How torch prints a constant of each type (torch/csrc/jit/ir/ir.cpp,
+printAttribute)."""
 
 _TYPE = re.compile(
     r"(?:Tensor|int|float|bool|str|Device|Scalar|number|complex|NoneType)(?:\[[0-9]?\]|\?){0,4}"
@@ -85,9 +114,13 @@ _SHOWN = 80
 
 
 def one_line(text: str) -> str:
-    """The text as one line that cannot end the comment or the string it is in: every character that is not
-    printed (ends of lines, control and bidirectional characters, lone surrogates) as its escape."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    """The text as one line that cannot end the comment or the string it is in:
+    every character that is not printed (ends of lines, control and bidirectional
+    characters, lone surrogates) as its escape."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii")
+        for c in text
+    )
 
 
 def permit(node: Node) -> None:
@@ -96,18 +129,29 @@ def permit(node: Node) -> None:
     if node.kind.startswith("^"):
         raise _refused(f"it holds the Python function {_short(node.kind)}{where}")
     if node.kind not in PRINTED:
-        raise _refused(f"it holds {_short(node.kind)}{where}, which no fuser takes into a group")
+        raise _refused(
+            f"it holds {_short(node.kind)}{where}, which no fuser takes into a group"
+        )
     if node.blocks or node.ref is not None:
-        raise _refused(f"its {node.kind}{where} holds a graph of its own, which no operator of a group does")
+        raise _refused(
+            f"its {node.kind}{where} holds a graph of its own, which no operator of a group does"
+        )
     if not node.outputs:
-        raise _refused(f"its {node.kind}{where} gives no value, so it is there for what else it does")
+        raise _refused(
+            f"its {node.kind}{where} gives no value, so it is there for what else it does"
+        )
     for name in node.attributes:
-        if node.kind not in _REPLACED and name not in _ATTRIBUTES.get(node.kind, ()):
-            raise _refused(f"its {node.kind}{where} has the attribute '{_short(name)}', which is not its own")
+        if node.kind not in _REPLACED and name not in _ATTRIBUTES.get(
+            node.kind, ()
+        ):
+            raise _refused(
+                f"its {node.kind}{where} has the attribute '{_short(name)}', which is not its own"
+            )
 
 
 def is_literal(type_: str, text: str) -> bool:
-    """Whether the text is how torch prints a constant of that type: a number, a word, a list of them."""
+    """Whether the text is how torch prints a constant of that type: a number, a
+    word, a list of them."""
     pattern = _LITERALS.get(type_)
     if pattern is None or pattern.fullmatch(text) is None:
         return False
@@ -117,8 +161,8 @@ def is_literal(type_: str, text: str) -> bool:
 
 
 def check(recipe: Recipe) -> None:
-    """UsageError if a file of this recipe would hold anything but operators of a fusion group, literals,
-    types and names."""
+    """UsageError if a file of this recipe would hold anything but operators of a
+    fusion group, literals, types and names."""
     if recipe.fuser not in at_work():
         raise _refused(f"'{_short(recipe.fuser)}' is no fuser")
     for input_ in recipe.inputs:
@@ -132,7 +176,9 @@ def check(recipe: Recipe) -> None:
 
 def _check_step(step: Step) -> None:
     if step.kind not in WRITTEN:
-        raise _refused(f"it holds {_short(step.kind)}, which no fuser takes into a group")
+        raise _refused(
+            f"it holds {_short(step.kind)}, which no fuser takes into a group"
+        )
     for name, type_ in step.outputs:
         _check_value(name, type_)
     for name in step.inputs:
@@ -141,20 +187,28 @@ def _check_step(step: Step) -> None:
         return
     if step.kind == "prim::Constant":
         type_ = step.outputs[0][1] if step.outputs else ""
-        if step.attributes.startswith("value=") and is_literal(type_, step.attributes[6:]):
+        if step.attributes.startswith("value=") and is_literal(
+            type_, step.attributes[6:]
+        ):
             return
     elif all(
         name in _ATTRIBUTES.get(step.kind, ()) and is_literal("int", text)
-        for name, _, text in (attribute.partition("=") for attribute in step.attributes.split(", "))
+        for name, _, text in (
+            attribute.partition("=") for attribute in step.attributes.split(", ")
+        )
     ):
         return
-    raise _refused(f"'{_short(step.attributes)}' of {step.kind} is no literal of a known type")
+    raise _refused(
+        f"'{_short(step.attributes)}' of {step.kind} is no literal of a known type"
+    )
 
 
 def _check_value(name: str, type_: str) -> None:
     _check_name(name)
     if _TYPE.fullmatch(ir_type(type_)) is None:
-        raise _refused(f"'{_short(type_)}', the type of %{name}, is none that a value of a group has")
+        raise _refused(
+            f"'{_short(type_)}', the type of %{name}, is none that a value of a group has"
+        )
 
 
 def _check_name(name: str) -> None:
@@ -164,7 +218,11 @@ def _check_name(name: str) -> None:
 
 def _check_input(input_: Input) -> None:
     spec = input_.spec
-    sound = _sound_tensor(spec) if isinstance(spec, TensorSpec) else _sound_value(spec.value)
+    sound = (
+        _sound_tensor(spec)
+        if isinstance(spec, TensorSpec)
+        else _sound_value(spec.value)
+    )
     if not sound:
         raise _refused(
             f"%{input_.name} : {_short(input_.type)} is not a tensor, number or word that can be made"
@@ -175,7 +233,9 @@ def _sound_tensor(spec: TensorSpec) -> bool:
     numbers = (*spec.size, *(spec.stride or ()))
     return (
         spec.dtype in DTYPES.values()
-        and all(type(number) is int and 0 <= number <= _LARGEST for number in numbers)
+        and all(
+            type(number) is int and 0 <= number <= _LARGEST for number in numbers
+        )
         and type(spec.requires_grad) is bool
         and _DEVICE.fullmatch(spec.device) is not None
         and spec.fill in _FILLS
@@ -185,7 +245,9 @@ def _sound_tensor(spec: TensorSpec) -> bool:
 
 def _sound_value(value: object) -> bool:
     if isinstance(value, list):
-        return all(not isinstance(inner, list) and _sound_value(inner) for inner in value)
+        return all(
+            not isinstance(inner, list) and _sound_value(inner) for inner in value
+        )
     if isinstance(value, str):
         return _PLAIN_WORD.fullmatch(value) is not None
     if type(value) is int:

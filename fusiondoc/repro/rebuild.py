@@ -1,12 +1,13 @@
-"""From a group of the report to a recipe: its printed graph found in the log, each node in a form that every
-torch reads back and runs.
+"""From a group of the report to a recipe: its printed graph found in the log, each
+node in a form that every torch reads back and runs.
 
-The report keeps where a group was printed, not the graph. This reads the log once more and gives whole
-prints back: a graph with its ``with`` sections, taken out of the other lines that may come between its
-own, with the log's own line numbers.
+The report keeps where a group was printed, not the graph. This reads the log once
+more and gives whole prints back: a graph with its ``with`` sections, taken out of
+the other lines that may come between its own, with the log's own line numbers.
 
-``torch._C.parse_ir`` refuses some of what torch prints, and some operators live only inside a fusion
-pass. What cannot be rebuilt is reported, and its outputs become inputs.
+``torch._C.parse_ir`` refuses some of what torch prints, and some operators live
+only inside a fusion pass. What cannot be rebuilt is reported, and its outputs
+become inputs.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Group, OpNode
 from fusiondoc.parsers.ir import Dump, Graph, Node, Section, Value
 from fusiondoc.parsers.ir.parse import parse_dump
-from fusiondoc.parsers.ir.types import TensorType, holds_tensor, is_tensor, parse_type
+from fusiondoc.parsers.ir.types import (
+    TensorType,
+    holds_tensor,
+    is_tensor,
+    parse_type,
+)
 from fusiondoc.parsers.jit.message_runs import PREFIX
 from fusiondoc.parsers.jit.plan import PlanGroup
 from fusiondoc.parsers.jit.plan_walk import summarise, summarise_group
@@ -44,8 +50,9 @@ _CONTINUES = (b" ", b"with ", b"-> (", b"[ ")
 
 @dataclass
 class _GraphPrint:
-    """``lines`` of one graph and its sections; ``first`` and ``last`` are its lines in the log. ``header`` is
-    the text of the message before it, '' for a bare print."""
+    """``lines`` of one graph and its sections; ``first`` and ``last`` are its lines
+    in the log. ``header`` is the text of the message before it, '' for a bare
+    print."""
 
     header: str
     first: int
@@ -101,7 +108,9 @@ class _PrintsOfPrefix:
             self.current.foreign = 0
         elif not self._is_prefixed:
             self.current.foreign += 1
-            if self.current.foreign > _FOREIGN or self.current.lines[-1].startswith(b"  return ("):
+            if self.current.foreign > _FOREIGN or self.current.lines[-1].startswith(
+                b"  return ("
+            ):
                 return self._end()
         return None
 
@@ -115,7 +124,8 @@ def _text_of(line: bytes) -> str:
 
 
 _CACHE_HEADER = "GraphCache created for graph"
-"""Header of kernel_cache.cpp (torch 1.12 to 2.1): the graph is the body of a group itself."""
+"""Header of kernel_cache.cpp (torch 1.12 to 2.1): the graph is the body of a group
+itself."""
 
 
 @dataclass(frozen=True)
@@ -128,34 +138,44 @@ class Found:
     section: Section | None
     file: str
     line: int
-    """The line of the log with the body's ``graph(``, if no other line stands inside the print."""
+    """The line of the log with the body's ``graph(``, if no other line stands
+    inside the print."""
     text: str
     """The body as printed."""
 
     def constant(self, number: int) -> object:
-        """The value of the body's input ``number`` where the graph around it has it as a constant.
+        """The value of the body's input ``number`` where the graph around it has it
+        as a constant.
 
         Raises LookupError if the log does not hold it.
         """
         section, name = self.section, None
-        while section is not None and section.node is not None and section.parent is not None:
+        while (
+            section is not None
+            and section.node is not None
+            and section.parent is not None
+        ):
             if number >= len(section.node.inputs):
                 break
             name = section.node.inputs[number]
             names = [value.name for value in section.parent.params]
             if name not in names:
                 for node in section.parent.walk():
-                    if node.kind == "prim::Constant" and [output.name for output in node.outputs] == [name]:
+                    if node.kind == "prim::Constant" and [
+                        output.name for output in node.outputs
+                    ] == [name]:
                         return _python_value(node)
                 break
             number = names.index(name)
-            section = next((s for s in self.dump.sections if s.graph is section.parent), None)
+            section = next(
+                (s for s in self.dump.sections if s.graph is section.parent), None
+            )
         raise LookupError(name)
 
 
 def _python_value(node: Node) -> object:
-    """The value of a ``prim::Constant`` of numbers, strings or lists of them; LookupError for anything
-    else."""
+    """The value of a ``prim::Constant`` of numbers, strings or lists of them;
+    LookupError for anything else."""
     kind = node.outputs[0].type
     if not node.attributes:
         return None
@@ -164,7 +184,11 @@ def _python_value(node: Node) -> object:
         raise LookupError(text)
     if text.startswith("annotate("):
         return []
-    value: object = float(text) if text.lstrip("-") in ("inf", "nan") else ast.literal_eval(text)
+    value: object = (
+        float(text)
+        if text.lstrip("-") in ("inf", "nan")
+        else ast.literal_eval(text)
+    )
     if kind == "bool":
         return bool(value)
     if kind == "bool[]":
@@ -173,7 +197,8 @@ def _python_value(node: Node) -> object:
 
 
 def find_group(group: Group, logs: Sequence[LogInput]) -> Found | None:
-    """The first whole print of a group among the logs; a print that is cut off if there is no other."""
+    """The first whole print of a group among the logs; a print that is cut off if
+    there is no other."""
     cut_off: Found | None = None
     for log in logs:
         lines = sorted(e.line for e in group.evidence if e.file == log.name)
@@ -189,12 +214,16 @@ def find_group(group: Group, logs: Sequence[LogInput]) -> Found | None:
     return cut_off
 
 
-def _in_print(group: Group, shown: _GraphPrint, line: int, file: str) -> Found | None:
+def _in_print(
+    group: Group, shown: _GraphPrint, line: int, file: str
+) -> Found | None:
     dump = parse_dump(shown.lines)
     plan = summarise(dump).plan
     body = tuple((node.op, node.source) for node in group.nodes)
     same = [
-        printed for printed in plan.every_group() if printed.body == body and printed.inputs == group.inputs
+        printed
+        for printed in plan.every_group()
+        if printed.body == body and printed.inputs == group.inputs
     ]
     if not same:
         return None
@@ -203,7 +232,13 @@ def _in_print(group: Group, shown: _GraphPrint, line: int, file: str) -> Found |
     if section is None:
         return None
     return Found(
-        group, dump, section.graph, section, file, shown.first + nearest.line, _text(shown, section.graph)
+        group,
+        dump,
+        section.graph,
+        section,
+        file,
+        shown.first + nearest.line,
+        _text(shown, section.graph),
     )
 
 
@@ -218,8 +253,8 @@ def _text(shown: _GraphPrint, graph: Graph) -> str:
 
 
 def cached_graphs(logs: Sequence[LogInput]) -> list[Found]:
-    """The groups of a log that prints GraphCaches alone: each distinct graph, named as a report
-    would name it."""
+    """The groups of a log that prints GraphCaches alone: each distinct graph, named
+    as a report would name it."""
     found: list[Found] = []
     seen: set[bytes] = set()
     for log in logs:
@@ -229,7 +264,15 @@ def cached_graphs(logs: Sequence[LogInput]) -> list[Found]:
             seen.add(plan.canonical)
             group = _cache_group(f"G{len(found) + 1}", plan)
             found.append(
-                Found(group, dump, dump.graph, None, log.name, shown.first, _text(shown, dump.graph))
+                Found(
+                    group,
+                    dump,
+                    dump.graph,
+                    None,
+                    log.name,
+                    shown.first,
+                    _text(shown, dump.graph),
+                )
             )
     return found
 
@@ -265,7 +308,12 @@ _INFERRED = ("prim::infer_unsqueeze_size", "prim::infer_squeeze_size")
 """Sizes for prim::view_copy that the fusion pass works out (same file)."""
 
 _TAKES_SIZES = ("prim::view_copy", "prim::reshape_copy", "prim::expand_copy")
-_SAME = ("prim::profile", "prim::profile_ivalue", "prim::unchecked_cast", "prim::unchecked_unwrap_optional")
+_SAME = (
+    "prim::profile",
+    "prim::profile_ivalue",
+    "prim::unchecked_cast",
+    "prim::unchecked_unwrap_optional",
+)
 """Nodes that hand their input on."""
 
 
@@ -305,20 +353,35 @@ class _Rebuild:
             self.add_optional(node, inputs)
         elif kind in _INFERRED:
             self.inferred.update(value.name for value in node.outputs)
-        elif kind in _TAKES_SIZES and len(inputs) > 1 and inputs[1] in self.inferred:
+        elif (
+            kind in _TAKES_SIZES and len(inputs) > 1 and inputs[1] in self.inferred
+        ):
             self.sized(node, inputs)
         else:
-            attributes = ", ".join(f"{name}={text}" for name, text in node.attributes.items())
+            attributes = ", ".join(
+                f"{name}={text}" for name, text in node.attributes.items()
+            )
             self.step(node, stand_ins().get(kind, kind), attributes, inputs)
 
-    def step(self, node: Node, kind: str, attributes: str, inputs: Sequence[str]) -> None:
+    def step(
+        self, node: Node, kind: str, attributes: str, inputs: Sequence[str]
+    ) -> None:
         outputs = tuple((value.name, value.type) for value in node.outputs)
-        self.steps.append(Step(outputs, kind, attributes, tuple(inputs), node.source))
-        masks = [self.masks[name] for name in inputs if name in self.masks] if "_backward" in kind else []
+        self.steps.append(
+            Step(outputs, kind, attributes, tuple(inputs), node.source)
+        )
+        masks = (
+            [self.masks[name] for name in inputs if name in self.masks]
+            if "_backward" in kind
+            else []
+        )
         if masks and len(masks[0]) == len(outputs):
-            # output_mask of native_layer_norm_backward and its like: no such gradient is computed.
+            # output_mask of native_layer_norm_backward and its like: no such
+            # gradient is computed.
             requested = zip(outputs, masks[0])
-            self.undefined.update(name for (name, _), value in requested if value in ("False", "0"))
+            self.undefined.update(
+                name for (name, _), value in requested if value in ("False", "0")
+            )
 
     def output(self, name: str) -> str:
         """The value that the file returns for an output of the group."""
@@ -327,13 +390,17 @@ class _Rebuild:
             return name
         if name not in self.defined:
             self.defined[name] = self.fresh()
-            self.steps.append(Step(((self.defined[name], "bool"),), DEFINED, "", (name,)))
+            self.steps.append(
+                Step(((self.defined[name], "bool"),), DEFINED, "", (name,))
+            )
         return self.defined[name]
 
     def value(self, type_: str, text: str) -> str:
         """A constant that the print does not have."""
         name = self.fresh()
-        self.steps.append(Step(((name, type_),), "prim::Constant", f"value={text}", ()))
+        self.steps.append(
+            Step(((name, type_),), "prim::Constant", f"value={text}", ())
+        )
         return name
 
     def add_optional(self, node: Node, inputs: Sequence[str]) -> None:
@@ -347,9 +414,16 @@ class _Rebuild:
         tensor = parse_type(node.outputs[0].type)
         sizes = tensor.sizes if isinstance(tensor, TensorType) else None
         if sizes is None or None in sizes:
-            self.give_up(node, "its sizes are worked out at run time, and its type does not contain them")
+            self.give_up(
+                node,
+                "its sizes are worked out at run time, and its type does not contain them",
+            )
         else:
-            text = f"[{', '.join(map(str, sizes))}]" if sizes else "annotate(List[int], [])"
+            text = (
+                f"[{', '.join(map(str, sizes))}]"
+                if sizes
+                else "annotate(List[int], [])"
+            )
             given = (inputs[0], self.value("int[]", text), *inputs[2:])
             self.step(node, stand_ins()[node.kind], "", given)
 
@@ -365,7 +439,9 @@ class _Rebuild:
         elif is_tensor(value.type):
             made = tensor_constant(value.name, value.type, text)
             if made is None:
-                self.give_up(node, "it is a tensor whose sizes the log does not print")
+                self.give_up(
+                    node, "it is a tensor whose sizes the log does not print"
+                )
             else:
                 self.constants.append(made)
         elif value.type.endswith("[]"):
@@ -385,15 +461,24 @@ class _Rebuild:
         elif not text.startswith("[") or "<" in text or "{" in text or "(" in text:
             self.give_up(node, "parse_ir does not take such a constant")
         elif element == "bool" or "inf" in text or "nan" in text:
-            # parse_ir makes a list of numbers of one of bools, which no operator takes, and torch 1.12 reads
-            # neither True nor inf in it. The executor folds this back into a constant.
+            # parse_ir makes a list of numbers of one of bools, which no operator
+            # takes, and torch 1.12 reads neither True nor inf in it. The executor
+            # folds this back into a constant.
             self.masks[value.name] = _items(text)
-            self.step(node, "prim::ListConstruct", "", [self.item(element, item) for item in _items(text)])
+            self.step(
+                node,
+                "prim::ListConstruct",
+                "",
+                [self.item(element, item) for item in _items(text)],
+            )
         else:
             self.step(node, node.kind, f"value={text}", ())
 
     def item(self, element: str, text: str) -> str:
-        name = self.value(element, _truth(text.lstrip("-")) if element == "float" else _truth(text))
+        name = self.value(
+            element,
+            _truth(text.lstrip("-")) if element == "float" else _truth(text),
+        )
         if element != "float" or not text.startswith("-"):
             return name
         negative = self.fresh()
@@ -409,30 +494,40 @@ def _truth(text: str) -> str:
     return {"True": "1", "False": "0"}.get(text, text)
 
 
-def rebuild(found: Found, hints: Sequence[str] = (), fuser: str | None = None) -> Recipe:
+def rebuild(
+    found: Found, hints: Sequence[str] = (), fuser: str | None = None
+) -> Recipe:
     """The recipe of a printed group.
 
-    ``hints``: types of the same inputs from another print of the same operators, for sizes that this one does
-    not have.
+    ``hints``: types of the same inputs from another print of the same operators,
+    for sizes that this one does not have.
 
     Raises:
         UsageError: the graph holds a node that no fusion group does.
     """
     work = _Rebuild()
     if not found.graph.complete:
-        work.problems.append("the log breaks off inside the graph, or lines of it are mangled")
+        work.problems.append(
+            "the log breaks off inside the graph, or lines of it are mangled"
+        )
     for node in found.graph.nodes:
         work.node(node)
-    outputs = [work.output(name) for name in found.graph.outputs] or _untaken(work.steps)
+    outputs = [work.output(name) for name in found.graph.outputs] or _untaken(
+        work.steps
+    )
     for name in _missing(found, work, outputs):
-        work.problems.append(f"%{name} is defined in a part of the graph that is missing")
+        work.problems.append(
+            f"%{name} is defined in a part of the graph that is missing"
+        )
         work.lost.append(Value(name, "Tensor"))
     recipe = Recipe(
         fuser=fuser or FUSER_OF_KIND[found.group.kind].name,
         inputs=(*_inputs(found, work, hints), *work.constants),
         steps=tuple(work.steps),
         outputs=tuple(outputs),
-        dynamic=any("*" in value.type or "SS(" in value.type for value in found.graph.params),
+        dynamic=any(
+            "*" in value.type or "SS(" in value.type for value in found.graph.params
+        ),
         problems=tuple(work.problems),
     )
     return recipe.pruned()
@@ -446,13 +541,16 @@ def _untaken(steps: Sequence[Step]) -> list[str]:
 
 
 def _missing(found: Found, work: _Rebuild, outputs: Sequence[str]) -> list[str]:
-    """Values that steps take or that are outputs, and that nothing in the print defines."""
+    """Values that steps take or that are outputs, and that nothing in the print
+    defines."""
     defined = {value.name for value in (*found.graph.params, *work.lost)}
     defined.update(constant.name for constant in work.constants)
     for step in work.steps:
         defined.update(name for name, _ in step.outputs)
     taken = [name for step in work.steps for name in step.inputs]
-    return [name for name in dict.fromkeys([*taken, *outputs]) if name not in defined]
+    return [
+        name for name in dict.fromkeys([*taken, *outputs]) if name not in defined
+    ]
 
 
 def _inputs(found: Found, work: _Rebuild, hints: Sequence[str]) -> list[Input]:
@@ -464,19 +562,28 @@ def _inputs(found: Found, work: _Rebuild, hints: Sequence[str]) -> list[Input]:
         input_: Input | None
         if holds_tensor(value.type) and is_tensor(value.type):
             hint = _hint(hints, number) if number < len(params) else None
-            input_ = tensor_input(value.name, value.type, work.steps, hint or largest)
+            input_ = tensor_input(
+                value.name, value.type, work.steps, hint or largest
+            )
         else:
             try:
                 if number >= len(params):
                     raise LookupError
-                input_ = Input(value.name, value.type, ScalarSpec(found.constant(number)))
+                input_ = Input(
+                    value.name, value.type, ScalarSpec(found.constant(number))
+                )
             except LookupError:
                 input_ = scalar_input(value.name, value.type, work.steps, types)
         if input_ is None:
             work.problems.append(
                 f"no value of type {value.type} can be made for %{value.name}: the file takes None for it"
             )
-            input_ = Input(value.name, value.type, ScalarSpec(None), "no such value can be made")
+            input_ = Input(
+                value.name,
+                value.type,
+                ScalarSpec(None),
+                "no such value can be made",
+            )
         made.append(input_)
     return made
 
@@ -487,11 +594,16 @@ def _hint(hints: Sequence[str], number: int) -> tuple[int | None, ...] | None:
 
 
 def _largest(found: Found) -> tuple[int | None, ...] | None:
-    """The sizes of the largest result that the node around the body has: operators broadcast to them."""
+    """The sizes of the largest result that the node around the body has: operators
+    broadcast to them."""
     best: tuple[int | None, ...] | None = None
     node = found.section.node if found.section is not None else None
     for value in node.outputs if node is not None else ():
         tensor = parse_type(value.type)
-        if isinstance(tensor, TensorType) and tensor.sizes and len(tensor.sizes) > len(best or ()):
+        if (
+            isinstance(tensor, TensorType)
+            and tensor.sizes
+            and len(tensor.sizes) > len(best or ())
+        ):
             best = tensor.sizes
     return best

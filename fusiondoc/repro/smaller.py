@@ -1,4 +1,5 @@
-"""Smaller recipes out of a recipe: fewer operators, outputs, smaller and plainer inputs."""
+"""Smaller recipes out of a recipe: fewer operators, outputs, smaller and plainer
+inputs."""
 
 from __future__ import annotations
 
@@ -23,14 +24,24 @@ _DEVICE = "cpu"
 
 
 def exposing_all(recipe: Recipe) -> Recipe:
-    """The recipe with every value of an operator as an output: run once, it prints all values."""
+    """The recipe with every value of an operator as an output: run once, it prints
+    all values."""
     undefined = recipe.undefined()
-    names = [n for step in recipe.steps if step.operator for n, _ in step.outputs if n not in undefined]
+    names = [
+        n
+        for step in recipe.steps
+        if step.operator
+        for n, _ in step.outputs
+        if n not in undefined
+    ]
     return replace(recipe, outputs=tuple(names))
 
 
-def described_values(recipe: Recipe, rows: Sequence[Mapping[str, Any]]) -> dict[str, TensorSpec | ScalarSpec]:
-    """The values of :func:`exposing_all`, from the description that its file printed."""
+def described_values(
+    recipe: Recipe, rows: Sequence[Mapping[str, Any]]
+) -> dict[str, TensorSpec | ScalarSpec]:
+    """The values of :func:`exposing_all`, from the description that its file
+    printed."""
     device = _device(recipe)
     found: dict[str, TensorSpec | ScalarSpec] = {}
     for name, row in zip(exposing_all(recipe).outputs, rows):
@@ -45,14 +56,19 @@ def described_values(recipe: Recipe, rows: Sequence[Mapping[str, Any]]) -> dict[
 
 def _device(recipe: Recipe) -> str:
     specs = [input_.spec for input_ in recipe.inputs]
-    devices = [s.device for s in specs if isinstance(s, TensorSpec) and s.device != _DEVICE]
+    devices = [
+        s.device for s in specs if isinstance(s, TensorSpec) and s.device != _DEVICE
+    ]
     return devices[0] if devices else _DEVICE
 
 
 def subset(
-    recipe: Recipe, keep: Sequence[Step], values: Mapping[str, TensorSpec | ScalarSpec]
+    recipe: Recipe,
+    keep: Sequence[Step],
+    values: Mapping[str, TensorSpec | ScalarSpec],
 ) -> Recipe | None:
-    """Only the operators in ``keep``: values of others become inputs, and what others took become outputs.
+    """Only the operators in ``keep``: values of others become inputs, and what
+    others took become outputs.
 
     None if nothing is left or a value that is needed cannot be made.
     """
@@ -67,7 +83,8 @@ def subset(
 
 
 def _without(recipe: Recipe, lost: Sequence[Step]) -> tuple[Step, ...]:
-    """The steps without some operators, and without the question whether a result of these is defined."""
+    """The steps without some operators, and without the question whether a result
+    of these is defined."""
     ids = set(map(id, lost))
     gone = {name for step in lost for name, _ in step.outputs}
     steps = []
@@ -78,8 +95,11 @@ def _without(recipe: Recipe, lost: Sequence[Step]) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _outputs(recipe: Recipe, steps: Sequence[Step], lost: Sequence[Step]) -> tuple[str, ...]:
-    """The outputs that the steps still make, and the values that they make for operators that are gone."""
+def _outputs(
+    recipe: Recipe, steps: Sequence[Step], lost: Sequence[Step]
+) -> tuple[str, ...]:
+    """The outputs that the steps still make, and the values that they make for
+    operators that are gone."""
     makers = [step for step in steps if step.operator or step.kind == DEFINED]
     made = [name for step in makers for name, _ in step.outputs]
     known = set(made) - recipe.undefined()
@@ -95,8 +115,8 @@ def _inputs(
     lost: Sequence[Step],
     values: Mapping[str, TensorSpec | ScalarSpec],
 ) -> tuple[Input, ...] | None:
-    """The inputs, with the results of operators that are gone and that the steps take; None where one of
-    these cannot be made."""
+    """The inputs, with the results of operators that are gone and that the steps
+    take; None where one of these cannot be made."""
     made = {name for step in steps for name, _ in step.outputs}
     taken = {name for step in steps for name in step.inputs}
     types = recipe.types()
@@ -111,16 +131,24 @@ def _inputs(
 
 
 def _as_input(
-    name: str, types: Mapping[str, str], steps: Sequence[Step], values: Mapping[str, TensorSpec | ScalarSpec]
+    name: str,
+    types: Mapping[str, str],
+    steps: Sequence[Step],
+    values: Mapping[str, TensorSpec | ScalarSpec],
 ) -> Input | None:
     spec = values.get(name)
     if spec is not None:
-        return Input(name, types[name], spec, "a result of an operator that was removed")
-    return tensor_input(name, types[name], steps, None) or scalar_input(name, types[name], steps, types)
+        return Input(
+            name, types[name], spec, "a result of an operator that was removed"
+        )
+    return tensor_input(name, types[name], steps, None) or scalar_input(
+        name, types[name], steps, types
+    )
 
 
 def without_output(recipe: Recipe, number: int) -> Recipe:
-    """The recipe without one output, and without the steps that only that output needed."""
+    """The recipe without one output, and without the steps that only that output
+    needed."""
     outputs = tuple(name for i, name in enumerate(recipe.outputs) if i != number)
     return replace(recipe, outputs=outputs).pruned()
 
@@ -128,21 +156,39 @@ def without_output(recipe: Recipe, number: int) -> Recipe:
 def sizes(recipe: Recipe) -> list[int]:
     """The sizes above 1 that the inputs have, the largest first."""
     specs = [input_.spec for input_ in recipe.inputs]
-    return sorted({n for s in specs if isinstance(s, TensorSpec) for n in s.size if n > 1}, reverse=True)
+    return sorted(
+        {n for s in specs if isinstance(s, TensorSpec) for n in s.size if n > 1},
+        reverse=True,
+    )
 
 
 def resized(recipe: Recipe, before: int, after: int) -> Recipe:
-    """With another size instead of a size, wherever it stands: in inputs and in lists of sizes."""
+    """With another size instead of a size, wherever it stands: in inputs and in
+    lists of sizes."""
     specs: dict[str, TensorSpec | ScalarSpec] = {}
     for input_ in recipe.inputs:
         spec = input_.spec
-        if isinstance(spec, TensorSpec) and before in spec.size and spec.data is None:
+        if (
+            isinstance(spec, TensorSpec)
+            and before in spec.size
+            and spec.data is None
+        ):
             size = tuple(after if n == before else n for n in spec.size)
-            specs[input_.name] = replace(spec, size=size, stride=_strides(spec, size))
-        elif isinstance(spec, ScalarSpec) and isinstance(spec.value, list) and before in spec.value:
-            specs[input_.name] = ScalarSpec([after if n == before else n for n in spec.value])
+            specs[input_.name] = replace(
+                spec, size=size, stride=_strides(spec, size)
+            )
+        elif (
+            isinstance(spec, ScalarSpec)
+            and isinstance(spec.value, list)
+            and before in spec.value
+        ):
+            specs[input_.name] = ScalarSpec(
+                [after if n == before else n for n in spec.value]
+            )
     steps = tuple(
-        replace(step, attributes=re.sub(rf"\b{before}\b", str(after), step.attributes))
+        replace(
+            step, attributes=re.sub(rf"\b{before}\b", str(after), step.attributes)
+        )
         if step.kind == "prim::Constant" and step.outputs[0][1] == "int[]"
         else step
         for step in recipe.steps
@@ -151,11 +197,15 @@ def resized(recipe: Recipe, before: int, after: int) -> Recipe:
 
 
 def _strides(spec: TensorSpec, size: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Dense strides in the order that the old ones have; an expanded dimension stays expanded."""
+    """Dense strides in the order that the old ones have; an expanded dimension
+    stays expanded."""
     if spec.stride is None:
         return None
     made, step = list(spec.stride), 1
-    for dimension in sorted(range(len(size)), key=lambda i: (spec.stride or ())[i] * 2 - (spec.size[i] == 1)):
+    for dimension in sorted(
+        range(len(size)),
+        key=lambda i: (spec.stride or ())[i] * 2 - (spec.size[i] == 1),
+    ):
         if spec.stride[dimension]:
             made[dimension] = step
             step *= max(size[dimension], 1)
@@ -166,8 +216,14 @@ def plain_strides(recipe: Recipe, name: str) -> Recipe | None:
     """With one input contiguous; None if it is so already."""
     for input_ in recipe.inputs:
         spec = input_.spec
-        if input_.name == name and isinstance(spec, TensorSpec) and spec.stride is not None:
-            plain = _strides(replace(spec, stride=tuple(range(len(spec.size), 0, -1))), spec.size)
+        if (
+            input_.name == name
+            and isinstance(spec, TensorSpec)
+            and spec.stride is not None
+        ):
+            plain = _strides(
+                replace(spec, stride=tuple(range(len(spec.size), 0, -1))), spec.size
+            )
             if plain != spec.stride:
                 return recipe.with_inputs({name: replace(spec, stride=plain)})
     return None

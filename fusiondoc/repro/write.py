@@ -1,6 +1,8 @@
-"""Which group, into which file: the work of ``fusiondoc repro`` once the report is there.
+"""Which group, into which file: the work of ``fusiondoc repro`` once the report is
+there.
 
-The file has a head with what is special to the group, and a body that is the same for all.
+The file has a head with what is special to the group, and a body that is the same
+for all.
 """
 
 from __future__ import annotations
@@ -61,8 +63,15 @@ def _body() -> str:
     return _BODY.read_text(encoding="utf-8")
 
 
-def script(recipe: Recipe, title: str, name: str, remarks: Iterable[str] = (), printed: str = "") -> str:
-    """The text of the file ``name``. ``remarks`` are sentences, ``printed`` is the graph in the log.
+def script(
+    recipe: Recipe,
+    title: str,
+    name: str,
+    remarks: Iterable[str] = (),
+    printed: str = "",
+) -> str:
+    """The text of the file ``name``. ``remarks`` are sentences, ``printed`` is the
+    graph in the log.
 
     Raises:
         UsageError: the recipe holds what no fusion group does.
@@ -103,7 +112,9 @@ def _block(text: str) -> str:
 
 def _input(input_: Input) -> str:
     spec = input_.spec
-    comment = f"%{input_.name} : {input_.type}" + (f"  ({input_.note})" if input_.note else "")
+    comment = f"%{input_.name} : {input_.type}" + (
+        f"  ({input_.note})" if input_.note else ""
+    )
     lines = [f"    # {one_line(comment)}"]
     if isinstance(spec, TensorSpec):
         fields: dict[str, object] = {
@@ -119,7 +130,9 @@ def _input(input_: Input) -> str:
         if spec.data is not None:
             fields["data"] = list(spec.data)
         lines.append(
-            "    dict(" + ", ".join(f"{key}={_python(value)}" for key, value in fields.items()) + "),"
+            "    dict("
+            + ", ".join(f"{key}={_python(value)}" for key, value in fields.items())
+            + "),"
         )
     else:
         lines.append(f"    dict(value={_python(spec.value)}),")
@@ -130,15 +143,20 @@ def _python(value: object) -> str:
     """``repr``, in a form that Python reads back."""
     if isinstance(value, list):
         return "[" + ", ".join(map(_python, value)) + "]"
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+    if isinstance(value, float) and (
+        value != value or value in (float("inf"), float("-inf"))
+    ):
         return f'float("{value}")'
     return repr(value)
 
 
 def ir_text(recipe: Recipe) -> str:
-    """The graph. It returns one value: several are packed into a tuple, because only the last value that a
-    function leaves reaches Python (torch/csrc/jit/python/pybind_utils.h, runAndInsertCall)."""
-    params = [f"%{input_.name} : {ir_type(input_.type)}" for input_ in recipe.inputs]
+    """The graph. It returns one value: several are packed into a tuple, because
+    only the last value that a function leaves reaches Python
+    (torch/csrc/jit/python/pybind_utils.h, runAndInsertCall)."""
+    params = [
+        f"%{input_.name} : {ir_type(input_.type)}" for input_ in recipe.inputs
+    ]
     lines = ["graph(" + ",\n      ".join(params) + "):"]
     types = {name: ir_type(text) for name, text in recipe.types().items()}
     for step in recipe.steps:
@@ -147,8 +165,15 @@ def ir_text(recipe: Recipe) -> str:
         inputs = ", ".join(f"%{name}" for name in step.inputs)
         equals = f"{outputs} = " if outputs else ""
         # A comment that begins with `type:` would be an annotation to the lexer.
-        shown = step.source and step.source.isprintable() and not step.source.lstrip().startswith("type:")
-        lines.append(f"  {equals}{step.kind}{attributes}({inputs})" + (f" # {step.source}" if shown else ""))
+        shown = (
+            step.source
+            and step.source.isprintable()
+            and not step.source.lstrip().startswith("type:")
+        )
+        lines.append(
+            f"  {equals}{step.kind}{attributes}({inputs})"
+            + (f" # {step.source}" if shown else "")
+        )
     returned = f"%{recipe.outputs[0]}" if len(recipe.outputs) == 1 else "%returned"
     if len(recipe.outputs) != 1:
         packed = ", ".join(f"%{name}" for name in recipe.outputs)
@@ -164,8 +189,8 @@ _SHOWN_IDS = 20
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups of some logs. ``graphs``: by id, where the log prints GraphCaches alone. ``shown``:
-    what to call a log, where that is not its own name."""
+    """The groups of some logs. ``graphs``: by id, where the log prints GraphCaches
+    alone. ``shown``: what to call a log, where that is not its own name."""
 
     groups: tuple[Group, ...]
     logs: Sequence[LogInput]
@@ -186,15 +211,23 @@ class Written:
 
 
 def _levels() -> str:
-    """Levels with which a log holds the graphs of groups, each with the fuser that it is for."""
-    known = [fuser for fuser in FUSERS.values() if fuser.switches.plan_log is not None]
-    return " or ".join(f"{fuser.switches.plan_log} ({fuser.title})" for fuser in known)
+    """Levels with which a log holds the graphs of groups, each with the fuser that
+    it is for."""
+    known = [
+        fuser for fuser in FUSERS.values() if fuser.switches.plan_log is not None
+    ]
+    return " or ".join(
+        f"{fuser.switches.plan_log} ({fuser.title})" for fuser in known
+    )
 
 
 def groups_of(
-    groups: tuple[Group, ...], logs: Sequence[LogInput], shown: Mapping[str, str] | None = None
+    groups: tuple[Group, ...],
+    logs: Sequence[LogInput],
+    shown: Mapping[str, str] | None = None,
 ) -> Groups:
-    """The groups of a report, or else those of the GraphCaches; UsageError without either."""
+    """The groups of a report, or else those of the GraphCaches; UsageError without
+    either."""
     if groups:
         return Groups(groups, logs, {}, shown or {})
     graphs = {found.group.id: found for found in cached_graphs(logs)}
@@ -203,7 +236,9 @@ def groups_of(
             "there is no fusion group in this log: it holds no graph of a plan, or nothing was fused",
             f"Record it with PYTORCH_JIT_LOG_LEVEL={_levels()}; fusiondoc parse shows what the log has.",
         )
-    return Groups(tuple(found.group for found in graphs.values()), logs, graphs, shown or {})
+    return Groups(
+        tuple(found.group for found in graphs.values()), logs, graphs, shown or {}
+    )
 
 
 class GroupLine(NamedTuple):
@@ -222,11 +257,17 @@ def listed(known: Groups) -> list[GroupLine]:
     rows = []
     for group in known.groups:
         names = [op.rpartition("::")[2] for op in group.ops]
-        shown = ", ".join(names[:_SHOWN_OPS]) + (", ..." if len(names) > _SHOWN_OPS else "")
+        shown = ", ".join(names[:_SHOWN_OPS]) + (
+            ", ..." if len(names) > _SHOWN_OPS else ""
+        )
         total = count(len(names), "operator")
-        position = _position(group, known) + ("  FELL BACK" if group.fallback else "")
+        position = _position(group, known) + (
+            "  FELL BACK" if group.fallback else ""
+        )
         operators = one_line(f"{total}: {shown}")
-        rows.append(GroupLine(group.id, group.kind, group.phase or "?", operators, position))
+        rows.append(
+            GroupLine(group.id, group.kind, group.phase or "?", operators, position)
+        )
     return rows
 
 
@@ -234,15 +275,23 @@ def _position(group: Group, known: Groups) -> str:
     found = known.graphs.get(group.id)
     if found is not None:
         return known.position(found.file, found.line)
-    return known.position(group.evidence[0].file, group.evidence[0].line) if group.evidence else ""
+    return (
+        known.position(group.evidence[0].file, group.evidence[0].line)
+        if group.evidence
+        else ""
+    )
 
 
 def pick(known: Groups, name: str) -> Found:
     """The printed graph of the group ``name``."""
-    group = next((group for group in known.groups if group.id.lower() == name.lower()), None)
+    group = next(
+        (group for group in known.groups if group.id.lower() == name.lower()), None
+    )
     if group is None:
         ids = [group.id for group in known.groups]
-        there = ", ".join(ids[:_SHOWN_IDS]) + (", ..." if len(ids) > _SHOWN_IDS else "")
+        there = ", ".join(ids[:_SHOWN_IDS]) + (
+            ", ..." if len(ids) > _SHOWN_IDS else ""
+        )
         raise UsageError(
             f"there is no group '{name}'. There are: {there}",
             "Name one with --group; without it, fusiondoc repro lists them with their operators.",
@@ -259,12 +308,16 @@ def pick(known: Groups, name: str) -> Found:
 def _hints(found: Found, known: Groups) -> tuple[str, ...]:
     """Input types of another group of the same operators with all sizes."""
     for group in known.groups:
-        if group.nodes == found.group.nodes and not any("*" in t or "SS(" in t for t in group.inputs):
+        if group.nodes == found.group.nodes and not any(
+            "*" in t or "SS(" in t for t in group.inputs
+        ):
             return group.inputs
     return ()
 
 
-def write_script(known: Groups, name: str, output: Path | None, force: bool, fuser: str | None) -> Written:
+def write_script(
+    known: Groups, name: str, output: Path | None, force: bool, fuser: str | None
+) -> Written:
     """Write the file of a group; UsageError if there is a file of that name."""
     found = pick(known, name)
     group = found.group
@@ -280,7 +333,9 @@ def write_script(known: Groups, name: str, output: Path | None, force: bool, fus
     title = _title(found, known)
     remarks = []
     if fuser is not None and fuser != FUSER_OF_KIND[group.kind].name:
-        remarks.append(f"The log has it under {FUSER_OF_KIND[group.kind].name}; {fuser} was requested.")
+        remarks.append(
+            f"The log has it under {FUSER_OF_KIND[group.kind].name}; {fuser} was requested."
+        )
     if group.fallback:
         remarks.append("In the log this group fell back to its unfused operators.")
     write_file(path, script(recipe, title, path.name, remarks, found.text))
@@ -295,10 +350,13 @@ def _title(found: Found, known: Groups) -> str:
 
 
 def notes(written: Written) -> list[str]:
-    """Notes for the user of a file: parts that are not rebuilt, and values that were chosen."""
+    """Notes for the user of a file: parts that are not rebuilt, and values that
+    were chosen."""
     notes = list(written.recipe.problems)
     notes += [
-        f"%{input_.name} : {input_.type}: {input_.note}" for input_ in written.recipe.inputs if input_.note
+        f"%{input_.name} : {input_.type}: {input_.note}"
+        for input_ in written.recipe.inputs
+        if input_.note
     ]
     return [one_line(text) for text in notes]
 
@@ -315,7 +373,8 @@ def write_minimised(
     tries: int,
     notify: Callable[[str], None],
 ) -> int:
-    """Make a written file smaller while it fails the same way, into a file beside it; the exit status.
+    """Make a written file smaller while it fails the same way, into a file beside
+    it; the exit status.
 
     Raises:
         CannotRun: it does not fail here, so there is nothing to go by.
@@ -333,7 +392,15 @@ def write_minimised(
                 "Run it where it failed: the same torch, the same GPU (--python chooses the interpreter).",
             )
         notify(f"it fails: {first.text}")
-        search = smaller(written, first, python, timeout, tries, notify, lambda: interruptions.count > 0)
+        search = smaller(
+            written,
+            first,
+            python,
+            timeout,
+            tries,
+            notify,
+            lambda: interruptions.count > 0,
+        )
     smallest = search.best
     before, after = written.recipe.operators, smallest.operators
     remarks = [
@@ -342,7 +409,9 @@ def write_minimised(
         f"What stays the same: {first.text}",
     ]
     write_file(path, script(smallest, written.title, path.name, remarks))
-    notify(f"{before} operators before, {after} after, {search.tries} tries; wrote {path}")
+    notify(
+        f"{before} operators before, {after} after, {search.tries} tries; wrote {path}"
+    )
     if search.interrupted:
         notify("interrupted; this is how far it got")
         return INTERRUPTED
@@ -361,7 +430,8 @@ def smaller(
     stop: Callable[[], bool],
     operators_alone: bool = False,
 ) -> Search:
-    """The search for the smallest part of a written file that fails as the whole did, at its end.
+    """The search for the smallest part of a written file that fails as the whole
+    did, at its end.
 
     Args:
         first: what the whole file came to.
@@ -374,8 +444,12 @@ def smaller(
         file = Path(folder) / written.path.name
 
         def run(recipe: Recipe, describe: bool) -> Outcome:
-            file.write_text(script(recipe, written.title, file.name), encoding="utf-8")
-            outcome = run_file(python, file, ["--describe"] if describe else [], timeout)
+            file.write_text(
+                script(recipe, written.title, file.name), encoding="utf-8"
+            )
+            outcome = run_file(
+                python, file, ["--describe"] if describe else [], timeout
+            )
             return replace(outcome, interrupted=True) if stop() else outcome
 
         search = Search(written.recipe, first, run, tries, notify)
@@ -387,9 +461,13 @@ def smaller(
 
 
 def refuse_existing(path: Path, force: bool) -> None:
-    """UsageError if there is a file of that name, unless the user wants it overwritten."""
+    """UsageError if there is a file of that name, unless the user wants it
+    overwritten."""
     if path.exists() and not force:
-        raise UsageError(f"{path} already exists", "Choose another file with --output, or give --force.")
+        raise UsageError(
+            f"{path} already exists",
+            "Choose another file with --output, or give --force.",
+        )
 
 
 def write_file(path: Path, text: str) -> None:
@@ -398,5 +476,6 @@ def write_file(path: Path, text: str) -> None:
         write_whole(path, text.encode("utf-8"))
     except OSError as error:
         raise UsageError(
-            f"cannot write {path}: {error.strerror}", "Choose another file with --output."
+            f"cannot write {path}: {error.strerror}",
+            "Choose another file with --output.",
         ) from None

@@ -1,7 +1,8 @@
 """Child processes and captures. Here: what fusiondoc remembers between them.
 
-That is small JSON files in $FUSIONDOC_CACHE or ~/.cache/fusiondoc; and the memory bandwidth that kernels are
-held against: given, measured (and remembered), given by the driver, or from the table.
+That is small JSON files in $FUSIONDOC_CACHE or ~/.cache/fusiondoc; and the memory
+bandwidth that kernels are held against: given, measured (and remembered), given by
+the driver, or from the table.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from fusiondoc.whole_files import read_within
 
 
 def stamp(path: Path) -> list[int] | None:
-    """Size and time of change (nanoseconds) of a file, links followed; None if it is not there."""
+    """Size and time of change (nanoseconds) of a file, links followed; None if it
+    is not there."""
     try:
         status = path.stat()
     except OSError:
@@ -34,17 +36,23 @@ def stamp(path: Path) -> list[int] | None:
 
 
 class Cache:
-    """One kind of remembered values. A cache that cannot be read or written is as good as empty."""
+    """One kind of remembered values. A cache that cannot be read or written is as
+    good as empty."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
 
-    def get(self, key: Any, stamps: Callable[[Mapping[str, Any]], Any]) -> dict[str, Any] | None:
-        """The value under ``key`` if the ``stamps`` that it gives now are those it was put with."""
+    def get(
+        self, key: Any, stamps: Callable[[Mapping[str, Any]], Any]
+    ) -> dict[str, Any] | None:
+        """The value under ``key`` if the ``stamps`` that it gives now are those it
+        was put with."""
         try:
             entry = json.loads(read_within(self._path(key)))
             value = entry["value"]
-            fits = entry["fusiondoc"] == __version__ and entry["stamps"] == stamps(value)
+            fits = entry["fusiondoc"] == __version__ and entry["stamps"] == stamps(
+                value
+            )
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return value if fits and isinstance(value, dict) else None
@@ -52,7 +60,12 @@ class Cache:
     def put(self, key: Any, stamps: Any, value: Mapping[str, Any]) -> None:
         """Remember ``value``; another process may do the same at the same time."""
         path = self._path(key)
-        entry = {"fusiondoc": __version__, "key": key, "stamps": stamps, "value": value}
+        entry = {
+            "fusiondoc": __version__,
+            "key": key,
+            "stamps": stamps,
+            "value": value,
+        }
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=str(path.parent))
@@ -72,13 +85,14 @@ _BANDWIDTH = "bandwidth"
 
 
 def remember_bandwidth(gpu: str, value: Mapping[str, Any]) -> None:
-    """Remember the measured bandwidth of a GPU by its name: ``gb_per_s`` (10^9 bytes a second) and how."""
+    """Remember the measured bandwidth of a GPU by its name: ``gb_per_s`` (10^9
+    bytes a second) and how."""
     Cache(_BANDWIDTH).put([gpu], _nothing_to_check(value), value)
 
 
 def remembered_bandwidth(gpu: str) -> float | None:
-    """The measured bandwidth of a GPU by its name, or None. Two interpreters on a machine measure the same
-    memory."""
+    """The measured bandwidth of a GPU by its name, or None. Two interpreters on a
+    machine measure the same memory."""
     value = Cache(_BANDWIDTH).get([gpu], _nothing_to_check)
     rate = value.get("gb_per_s") if value is not None else None
     return float(rate) if isinstance(rate, (int, float)) and rate > 0 else None
@@ -89,8 +103,11 @@ def _nothing_to_check(value: Any) -> list[Any]:
     return []
 
 
-def peak_of(environment: Environment, kept: Peak | None, given: float | None) -> Peak | None:
-    """The best known peak: given, measured, from the driver, from the table; None for no GPU that is known.
+def peak_of(
+    environment: Environment, kept: Peak | None, given: float | None
+) -> Peak | None:
+    """The best known peak: given, measured, from the driver, from the table; None
+    for no GPU that is known.
 
     Args:
         environment: the probe's record of it.
@@ -111,7 +128,8 @@ def peak_of(environment: Environment, kept: Peak | None, given: float | None) ->
 
 
 def keep_peak(capture: Capture, given: float | None) -> None:
-    """Write a given or measured peak into the capture, so that its report is the same on another machine."""
+    """Write a given or measured peak into the capture, so that its report is the
+    same on another machine."""
     peak = Peak(given, "given") if given is not None else None
     if peak is None:
         measured = _remembered(capture.records.environment.gpu)

@@ -1,4 +1,5 @@
-"""A child that runs one variant of a model and times a round of steps on each command."""
+"""A child that runs one variant of a model and times a round of steps on each
+command."""
 
 from __future__ import annotations
 
@@ -23,9 +24,11 @@ from fusiondoc.runner.interpreter import probe_command
 _TO_END = 10.0
 """Seconds that the process may take to end."""
 _TO_COME_UP = 1.0
-"""Seconds in which one that is still being started is waited for; it is ended when it has come up."""
+"""Seconds in which one that is still being started is waited for; it is ended when
+it has come up."""
 _POLL = 0.003
-"""Seconds between two looks at the records: short beside a round, long beside a look."""
+"""Seconds between two looks at the records: short beside a round, long beside a
+look."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,8 @@ class Chosen:
 
 @dataclass(frozen=True)
 class InputsOfShape:
-    """The inputs of the steps of a shape; with ``sizes`` above 1 the first of so many in turns."""
+    """The inputs of the steps of a shape; with ``sizes`` above 1 the first of so
+    many in turns."""
 
     shape: int
     inputs: tuple[str, ...] = ()
@@ -119,7 +123,8 @@ class Round:
 
 @dataclass(frozen=True)
 class Profiled:
-    """Milliseconds of a step in which the GPU was busy, or why that is not known."""
+    """Milliseconds of a step in which the GPU was busy, or why that is not
+    known."""
 
     shape: int
     device_ms: float | None = None
@@ -204,7 +209,8 @@ R = TypeVar("R", LoadedModel, Warmed, Round, Profiled, Inspected, Benched)
 
 
 class Died(Exception):
-    """The child ended, or had to be ended, before it answered; the message says why."""
+    """The child ended, or had to be ended, before it answered; the message says
+    why."""
 
 
 class _Killed(Exception):
@@ -252,13 +258,24 @@ class BenchChild:
         self.unfit: dict[int, str] = {}
         """Why the others cannot."""
         spec_path = folder / "spec.json"
-        content = {**spec, "action": "bench", "parent": os.getpid(), "control": str(self._control)}
+        content = {
+            **spec,
+            "action": "bench",
+            "parent": os.getpid(),
+            "control": str(self._control),
+        }
         spec_path.write_text(json.dumps(content), encoding="utf-8")
         # No timeout of its own: it waits while others run their rounds.
         self._child = Child(
-            probe_command(python, spec_path, records), environment, cwd, self.log, float("inf")
+            probe_command(python, spec_path, records),
+            environment,
+            cwd,
+            self.log,
+            float("inf"),
         )
-        self._thread = threading.Thread(target=self._run, name="fusiondoc bench", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name="fusiondoc bench", daemon=True
+        )
 
     def start(self) -> None:
         """Start the process; it loads the model.
@@ -272,7 +289,8 @@ class BenchChild:
                 "Run it there, or in WSL.",
             )
         os.mkfifo(self._control)
-        # For reading too, so that opening does not wait for the child; its end is the end of this process.
+        # For reading too, so that opening does not wait for the child; its end is
+        # the end of this process.
         self._writer = os.open(self._control, os.O_RDWR)
         self._thread.start()
 
@@ -289,8 +307,8 @@ class BenchChild:
             raise _Killed  # which ends the process on the way out
 
     def begin_warm_up(self, record: bool = False) -> None:
-        """Have it warm up with every shape as soon as it is loaded, beside others. Raises ``Died`` if it is
-        no more.
+        """Have it warm up with every shape as soon as it is loaded, beside others.
+        Raises ``Died`` if it is no more.
 
         Args:
             record: what torch.compile makes for the first inputs.
@@ -299,7 +317,8 @@ class BenchChild:
         self._warms_up = True
 
     def has_warmed_up(self) -> bool:
-        """Wait for the end of the warm-up that has begun; whether it is warm and lives."""
+        """Wait for the end of the warm-up that has begun; whether it is warm and
+        lives."""
         if not self._is_warm:
             try:
                 self._wait(Warmed)
@@ -309,9 +328,9 @@ class BenchChild:
         return self.is_alive
 
     def warm_up(self, record: bool = False) -> None:
-        """Have it warm up, once, and wait (``ready`` has the times). If it is warm, its steps are measured
-        again: others may have slowed them down. Raises ``Died`` if it does not. ``record``: as in
-        ``begin_warm_up``."""
+        """Have it warm up, once, and wait (``ready`` has the times). If it is warm,
+        its steps are measured again: others may have slowed them down. Raises
+        ``Died`` if it does not. ``record``: as in ``begin_warm_up``."""
         if self._is_warm:
             self._send({"do": "settle"})
         elif not self._warms_up:
@@ -439,13 +458,15 @@ def _reason(kind: str, message: str) -> str:
 
 
 _ADVICE = "Set TORCHDYNAMO_VERBOSE="
-"""Begins the end of every error of torch.compile (torch/_dynamo/exc.py, 2.6 to 2.13)."""
+"""Begins the end of every error of torch.compile (torch/_dynamo/exc.py, 2.6 to
+2.13)."""
 
 
 def _telling_line(text: str) -> str:
-    """The last line; of torch.compile, whose message ends in advice, the one behind ``backend='...' raised:``
-    (2.1 to 2.5) or the first; of TorchScript's interpreter, whose last line may be no more than
-    ``RuntimeError:``, the one that it marks."""
+    """The last line; of torch.compile, whose message ends in advice, the one behind
+    ``backend='...' raised:`` (2.1 to 2.5) or the first; of TorchScript's
+    interpreter, whose last line may be no more than ``RuntimeError:``, the one that
+    it marks."""
     lines = [line.strip() for line in text.strip().split("\n") if line.strip()]
     for line, after in itertools.pairwise(lines):
         if line.startswith("backend=") and line.endswith("raised:"):
@@ -453,7 +474,11 @@ def _telling_line(text: str) -> str:
     if any(line.startswith(_ADVICE) for line in lines):
         return lines[0][:300]
     if len(lines) > 1 and lines[-1].endswith("Error:"):
-        marked = [line for line, under in itertools.pairwise(lines) if under.endswith("<--- HERE")]
+        marked = [
+            line
+            for line, under in itertools.pairwise(lines)
+            if under.endswith("<--- HERE")
+        ]
         return (
             f"TorchScript's interpreter fails without a word at {marked[-1]}"[:300]
             if marked

@@ -1,12 +1,15 @@
-"""The log of a run that may print without end: its head, its tail, and the lines about fusion between them.
+"""The log of a run that may print without end: its head, its tail, and the lines
+about fusion between them.
 
-Up to a limit a log is what the child wrote, byte for byte. Beyond its first half lines go to two files
-beside it in turn; when both are full, the lines about fusion of the older one are added to the log, with a
-line that says how much was left out, and the file is used again. So the disk holds no more than the limit
-at any time, memory some megabytes, and the newest lines are on disk if fusiondoc is killed.
+Up to a limit a log is what the child wrote, byte for byte. Beyond its first half
+lines go to two files beside it in turn; when both are full, the lines about fusion
+of the older one are added to the log, with a line that says how much was left out,
+and the file is used again. So the disk holds no more than the limit at any time,
+memory some megabytes, and the newest lines are on disk if fusiondoc is killed.
 
-What is about fusion is found by the patterns of the parsers, without what they make of the lines, so that
-hundreds of megabytes of a program's own output can be gone through as they come.
+What is about fusion is found by the patterns of the parsers, without what they make
+of the lines, so that hundreds of megabytes of a program's own output can be gone
+through as they come.
 """
 
 from __future__ import annotations
@@ -23,7 +26,14 @@ from fusiondoc.parsers.jit.bare_graphs import BARE_FOREIGN, IR_LINE, head_of
 from fusiondoc.parsers.jit.message_runs import GLUED, PREFIX, may_hold_a_mark
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader
 from fusiondoc.parsers.kernels.kernel_sources import FRAME_LIMIT
-from fusiondoc.parsers.kernels.launches import BANDWIDTH, FRAME_END, FRAME_START, LAUNCH, OLD_FRAME_ENDS, PERF
+from fusiondoc.parsers.kernels.launches import (
+    BANDWIDTH,
+    FRAME_END,
+    FRAME_START,
+    LAUNCH,
+    OLD_FRAME_ENDS,
+    PERF,
+)
 from fusiondoc.parsers.lines.failures import ERROR, shows_a_crash, without_rank
 from fusiondoc.parsers.lines.log_files import MOST_LINE
 from fusiondoc.parsers.lines.outer_prefix import OuterPrefix, sample_of
@@ -44,7 +54,8 @@ _TRACEBACK = 300
 
 
 def _is_of_kernel(line: bytes) -> bool:
-    """Whether the line is of a kernel: its bandwidth, its launch, or its time in a library."""
+    """Whether the line is of a kernel: its bandwidth, its launch, or its time in a
+    library."""
     first = line[:1]
     if first in (b"k", b"n") and (BANDWIDTH.match(line) or PERF.match(line)):
         return True
@@ -56,8 +67,8 @@ def _is_of_kernel(line: bytes) -> bool:
 class FusionLines:
     """Decides about every line of a stream, in order.
 
-    Args:
-        start: of the log, from which what a launcher puts before each line is learnt.
+    Args: start: of the log, from which what a launcher puts before each line is
+        learnt.
     """
 
     def __init__(self, start: bytes) -> None:
@@ -78,9 +89,17 @@ class FusionLines:
         if not line:
             return bool(self._frame or self._dumps.open)
         if self._frame:
-            self._frame = 0 if line == FRAME_END or line in OLD_FRAME_ENDS else self._frame - 1
+            self._frame = (
+                0
+                if line == FRAME_END or line in OLD_FRAME_ENDS
+                else self._frame - 1
+            )
             return True
-        if self._dumps.open and not self._dumps.refused(line) and self._dumps.take([line], 0):
+        if (
+            self._dumps.open
+            and not self._dumps.refused(line)
+            and self._dumps.take([line], 0)
+        ):
             return True
         return self._starts(line) or self._goes_on(line)
 
@@ -92,7 +111,9 @@ class FusionLines:
         if may_hold_a_mark(line):
             glued = GLUED.search(line)
             if glued is not None:
-                self._frame = FRAME_LIMIT if FRAME_START.match(line[glued.start() :]) else 0
+                self._frame = (
+                    FRAME_LIMIT if FRAME_START.match(line[glued.start() :]) else 0
+                )
                 return True
         if line[:1] == b"=" and FRAME_START.match(line):
             self._frame = FRAME_LIMIT
@@ -102,10 +123,13 @@ class FusionLines:
         if head_of(line) is not None:
             self._bare = 0
             return True
-        return self._dumps.starts(line, 0) or self._warned(line) or self._failed(line)
+        return (
+            self._dumps.starts(line, 0) or self._warned(line) or self._failed(line)
+        )
 
     def _goes_on(self, line: bytes) -> bool:
-        """A graph without torch's prefix, with at most some lines of the program between its own."""
+        """A graph without torch's prefix, with at most some lines of the program
+        between its own."""
         if self._bare is None:
             return False
         if line.startswith((b"  ", b"with ")) or IR_LINE.match(line):
@@ -120,7 +144,9 @@ class FusionLines:
         if b"FALLBACK" in line and FALLBACK.search(line):
             self._warning = True
             return True
-        if (b"Warning: " in line and is_python_warning(line)) or is_cpp_warning(line):
+        if (b"Warning: " in line and is_python_warning(line)) or is_cpp_warning(
+            line
+        ):
             self._warning = KNOWN.search(line) is not None
             return self._warning
         if self._warning:
@@ -147,8 +173,8 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of the head, of the lines about fusion after it, and of each of the two files with the newest
-    lines."""
+    """Bytes of the head, of the lines about fusion after it, and of each of the two
+    files with the newest lines."""
 
     head: int
     between: int
@@ -162,8 +188,13 @@ class Sizes:
 
 
 def left_out(lines: int, size: int, fusion: int) -> bytes:
-    """The line that stands for lines that are not kept; ``parsers/stream.py`` reads it."""
-    return b"[fusiondoc] left out %d lines, %d bytes, %d of them about fusion\n" % (lines, size, fusion)
+    """The line that stands for lines that are not kept; ``parsers/stream.py`` reads
+    it."""
+    return b"[fusiondoc] left out %d lines, %d bytes, %d of them about fusion\n" % (
+        lines,
+        size,
+        fusion,
+    )
 
 
 class CappedLog:
@@ -208,8 +239,8 @@ class CappedLog:
             self._turn()
 
     def close(self) -> None:
-        """Put the newest lines behind the others. Where that fails they stay in files of their own, which are
-        read as parts of the log."""
+        """Put the newest lines behind the others. Where that fails they stay in
+        files of their own, which are read as parts of the log."""
         if self._newest is not None:
             self._newest.close()
             self._count_left_out()
@@ -229,7 +260,8 @@ class CappedLog:
         return self._part(2).open("wb", buffering=0)
 
     def _turn(self) -> None:
-        """The newest file is full: it becomes the older one, of which only the lines about fusion stay."""
+        """The newest file is full: it becomes the older one, of which only the
+        lines about fusion stay."""
         assert self._newest is not None
         self._newest.close()
         if self._part(1).exists():
@@ -278,13 +310,16 @@ class CappedLog:
 
 
 class GrowingLog(CappedLog):
-    """A log that other code of this process writes by itself, in appending; it is looked at now and then.
+    """A log that other code of this process writes by itself, in appending; it is
+    looked at now and then.
 
-    Args:
-        move: makes that code write to another file from now on, to which it appends.
+    Args: move: makes that code write to another file from now on, to which it
+        appends.
     """
 
-    def __init__(self, path: Path, limit: int, move: Callable[[Path], None]) -> None:
+    def __init__(
+        self, path: Path, limit: int, move: Callable[[Path], None]
+    ) -> None:
         super().__init__(path, limit)
         self._move = move
 

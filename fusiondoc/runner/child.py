@@ -1,7 +1,8 @@
-"""A child process whose whole output goes to a log through one pipe, so that its order is the true one.
+"""A child process whose whole output goes to a log through one pipe, so that its
+order is the true one.
 
-Between fusiondoc and the program stands its supervisor (``supervisor.py``), through which it is started,
-signalled and ended.
+Between fusiondoc and the program stands its supervisor (``supervisor.py``), through
+which it is started, signalled and ended.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ from typing import Any
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.runner.capped_log import CappedLog
-from fusiondoc.runner.supervisor_order import OtherStart, SupervisorOrder, SupervisorProcess
+from fusiondoc.runner.supervisor_order import (
+    OtherStart,
+    SupervisorOrder,
+    SupervisorProcess,
+)
 
 _SUPERVISOR_GRACE = 8.0
 """Seconds that the supervisor has to end everything; then it is ended itself."""
@@ -37,7 +42,8 @@ _PIPE_BYTES = 1 << 20
 
 
 class NotStarted(OSError):
-    """The command could not be started; ``filename`` is the command or the folder, whichever is at fault."""
+    """The command could not be started; ``filename`` is the command or the folder,
+    whichever is at fault."""
 
 
 _other_start: OtherStart | None = None
@@ -73,14 +79,19 @@ def _start_supervisor(order: SupervisorOrder) -> tuple[SupervisorProcess, int]:
 
 
 class Supervised:
-    """The supervisor of a child, and its reports. Leaving the block ends the child if it still runs.
+    """The supervisor of a child, and its reports. Leaving the block ends the child
+    if it still runs.
 
-    ``began`` and ``ended`` are of ``time.perf_counter``; ``status`` is that of the child, minus the number of
-    a signal that ended it.
+    ``began`` and ``ended`` are of ``time.perf_counter``; ``status`` is that of the
+    child, minus the number of a signal that ended it.
     """
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], cwd: Path, records: Path | None
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        cwd: Path,
+        records: Path | None,
     ) -> None:
         self.status: int | None = None
         self.ended: float | None = None
@@ -107,8 +118,8 @@ class Supervised:
         assert self._process.stdout is not None
         self.pipe = self._process.stdout.fileno()
         self._pipe_name = f"pipe:[{os.fstat(self.pipe).st_ino}]"
-        # A child that dumps graphs should not wait for the reader. Imported here: Windows has no fcntl, and
-        # what reads logs there imports this module too.
+        # A child that dumps graphs should not wait for the reader. Imported here:
+        # Windows has no fcntl, and what reads logs there imports this module too.
         with contextlib.suppress(ImportError, OSError):
             import fcntl
 
@@ -138,9 +149,19 @@ class Supervised:
         self._process.stdout.close()
 
     def _order(
-        self, command: Sequence[str], environment: Mapping[str, str], cwd: Path, records: Path | None
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        cwd: Path,
+        records: Path | None,
     ) -> None:
-        texts = [str(self._parent), str(records or ""), str(cwd), str(len(command)), *command]
+        texts = [
+            str(self._parent),
+            str(records or ""),
+            str(cwd),
+            str(len(command)),
+            *command,
+        ]
         texts += [f"{name}={value}" for name, value in environment.items()]
         data = b"\0".join(map(os.fsencode, texts))
         with contextlib.suppress(BrokenPipeError):  # reported below
@@ -152,15 +173,25 @@ class Supervised:
         while b"\n" not in self._unread:
             received = os.read(self.reports, 4096)
             if not received:
-                printed = os.read(self.pipe, _PIPE_BYTES).decode("utf-8", "replace").strip()
+                printed = (
+                    os.read(self.pipe, _PIPE_BYTES)
+                    .decode("utf-8", "replace")
+                    .strip()
+                )
                 why = printed.rpartition("\n")[2][:200] or "no message"
-                raise NotStarted(0, f"its supervisor did not start: {why}", sys.executable)
+                raise NotStarted(
+                    0, f"its supervisor did not start: {why}", sys.executable
+                )
             self._unread += received
         line, _, self._unread = self._unread.partition(b"\n")
         what, *words = line.split()
         if what == b"failed":
             number = int(words[0])
-            raise NotStarted(number, os.strerror(number), str(cwd) if words[1] == b"cwd" else command[0])
+            raise NotStarted(
+                number,
+                os.strerror(number),
+                str(cwd) if words[1] == b"cwd" else command[0],
+            )
         self._pid = int(words[0])
 
     def _take(self, received: bytes) -> None:
@@ -174,22 +205,29 @@ class Supervised:
                 self.ended = time.perf_counter()
 
     def look(self) -> None:
-        """Read the reports of the supervisor; to be called when there is something to read."""
+        """Read the reports of the supervisor; to be called when there is something
+        to read."""
         received = os.read(self.reports, 4096)
         self._take(received)
         if not received:
             self.finished = True
-            if self.ended is None:  # somebody ended the supervisor, and with it the child
+            if (
+                self.ended is None
+            ):  # somebody ended the supervisor, and with it the child
                 self.status = -signal.SIGKILL
                 self._signal_group(signal.SIGKILL)
 
     def look_at_descriptors(self) -> None:
-        """See where 1 and 2 of the child lead: it may end (os._exit) before the probe can record it."""
+        """See where 1 and 2 of the child lead: it may end (os._exit) before the
+        probe can record it."""
         folder = f"/proc/{self._pid}/fd"
         if self.ended is not None:
             return
         with contextlib.suppress(OSError):  # no /proc, or it is ending
-            found = {name: _whereabouts(f"{folder}/{n}", self._pipe_name) for name, n in _STANDARD}
+            found = {
+                name: _whereabouts(f"{folder}/{n}", self._pipe_name)
+                for name, n in _STANDARD
+            }
             # Of a process that ends all are gone at once.
             if os.listdir(folder):  # noqa: PTH208  (names alone are needed, ten times a second)
                 self.away = {name: where for name, where in found.items() if where}
@@ -217,7 +255,8 @@ _STANDARD = (("stdout", 1), ("stderr", 2))
 
 
 def _whereabouts(descriptor: str, log: str) -> str | None:
-    """Where it leads, in the words of the probe (``log_and_records.py``); None for the log."""
+    """Where it leads, in the words of the probe (``log_and_records.py``); None for
+    the log."""
     try:
         name = os.readlink(descriptor)  # noqa: PTH115 - its text, no path
     except FileNotFoundError:
@@ -230,10 +269,11 @@ def _whereabouts(descriptor: str, log: str) -> str | None:
 _INTERRUPT_GRACE = 3.0
 """Seconds between SIGINT and SIGKILL when the user interrupts."""
 _TIMEOUT_GRACE = 2.0
-"""Seconds between SIGTERM (the probe prints its stack then) and SIGKILL when the time is over."""
+"""Seconds between SIGTERM (the probe prints its stack then) and SIGKILL when the
+time is over."""
 _REST_GRACE = 1.0
-"""Seconds for which the pipe is still read when no process of the child is left that could be ended; another
-user's process may hold it open for ever."""
+"""Seconds for which the pipe is still read when no process of the child is left
+that could be ended; another user's process may hold it open for ever."""
 _TICK = 0.1
 
 
@@ -254,16 +294,17 @@ class Ending:
     too_much: bool = False
     """It was stopped because its log reached the limit."""
     away: Mapping[str, str] = field(default_factory=dict)
-    """Which of ``stdout`` and ``stderr`` did not lead to the log at the last look (Linux), and where."""
+    """Which of ``stdout`` and ``stderr`` did not lead to the log at the last look
+    (Linux), and where."""
 
 
 class Child:
-    """Runs ``command`` under a supervisor (``supervisor.py``), in a session of its own, and writes what it
-    prints to ``log``, byte for byte. What it leaves running is ended, also if this process is killed.
+    """Runs ``command`` under a supervisor (``supervisor.py``), in a session of its
+    own, and writes what it prints to ``log``, byte for byte. What it leaves running
+    is ended, also if this process is killed.
 
-    Args:
-        records: a file to which the supervisor adds a line on the processes that it had to end.
-        limit: how many bytes of output stop it; None for any number.
+    Args: records: a file to which the supervisor adds a line on the processes that
+        it had to end. limit: how many bytes of output stop it; None for any number.
         kept: how many bytes of output the log keeps (``capped_log.py``).
     """
 
@@ -288,8 +329,8 @@ class Child:
         self._limit = limit
 
     def run(self, tick: Callable[[], None] | None = None) -> Ending:
-        """Start it and wait for its end, for the timeout or for an interruption, whichever comes first; and
-        until what it left running has ended.
+        """Start it and wait for its end, for the timeout or for an interruption,
+        whichever comes first; and until what it left running has ended.
 
         Args:
             tick: called about ten times a second while it runs.
@@ -302,7 +343,9 @@ class Child:
         log = CappedLog(self._log, self._kept)
         with Interruptions() as interruptions:
             try:
-                with Supervised(self._command, self._environment, self._cwd, self._records) as child:
+                with Supervised(
+                    self._command, self._environment, self._cwd, self._records
+                ) as child:
                     stream = _Stream(child, log, ending)
                     self._follow(child, stream, interruptions, tick)
                 ending.away = child.away
@@ -325,7 +368,13 @@ class Child:
         interruptions: Interruptions,
         tick: Callable[[], None] | None,
     ) -> None:
-        stop = _Stop(child, stream.ending, interruptions, child.began + self._timeout, self._limit)
+        stop = _Stop(
+            child,
+            stream.ending,
+            interruptions,
+            child.began + self._timeout,
+            self._limit,
+        )
         finished: float | None = None
         for quiet in stream.copy():
             if tick is not None:
@@ -341,8 +390,9 @@ class Child:
 
 
 class _Stop:
-    """Signals a child to end when fusiondoc is interrupted, when its time is over, or when it prints too
-    much; and kills it if it is still there some seconds later.
+    """Signals a child to end when fusiondoc is interrupted, when its time is over,
+    or when it prints too much; and kills it if it is still there some seconds
+    later.
 
     Args:
         deadline: when the child's time is over, by ``time.perf_counter``.
@@ -372,7 +422,11 @@ class _Stop:
             self._interrupted(now)
         elif self._ending.log_error is not None or self._is_too_much():
             self._kill_at = now if self._kill_at is None else self._kill_at
-        elif self._kill_at is None and self._child.ended is None and now >= self._deadline:
+        elif (
+            self._kill_at is None
+            and self._child.ended is None
+            and now >= self._deadline
+        ):
             self._timed_out(now)
         if self._kill_at is not None and now >= self._kill_at:
             self._child.end(now)
@@ -395,7 +449,9 @@ class _Stop:
         self._kill_at = now + _TIMEOUT_GRACE
 
     def _is_too_much(self) -> bool:
-        self._ending.too_much = self._limit is not None and self._ending.log_bytes > self._limit
+        self._ending.too_much = (
+            self._limit is not None and self._ending.log_bytes > self._limit
+        )
         return self._ending.too_much
 
 
@@ -408,16 +464,21 @@ class _Stream:
         self.ending = ending
 
     def copy(self) -> Iterator[bool]:
-        """Copy for ever; yields every tick, and when the supervisor has reported something, whether it was
-        quiet: nothing is left in the pipe now."""
+        """Copy for ever; yields every tick, and when the supervisor has reported
+        something, whether it was quiet: nothing is left in the pipe now."""
         child = self._child
         with selectors.DefaultSelector() as selector:
             selector.register(child.pipe, selectors.EVENT_READ)
             selector.register(child.reports, selectors.EVENT_READ)
             last = time.perf_counter()
             while True:
-                # With both at their end nothing more will come: the loop is about to be left.
-                ready = {key.fd for key, _ in selector.select(_TICK)} if selector.get_map() else set()
+                # With both at their end nothing more will come: the loop is about
+                # to be left.
+                ready = (
+                    {key.fd for key, _ in selector.select(_TICK)}
+                    if selector.get_map()
+                    else set()
+                )
                 if child.reports in ready:
                     child.look()
                     if child.finished:
@@ -431,7 +492,11 @@ class _Stream:
                         selector.unregister(child.pipe)
                         quiet = True
                 now = time.perf_counter()
-                if quiet or self.ending.log_error is not None or now - last >= _TICK:
+                if (
+                    quiet
+                    or self.ending.log_error is not None
+                    or now - last >= _TICK
+                ):
                     last = now
                     yield quiet
 
@@ -452,9 +517,10 @@ def signal_name(number: int) -> str:
 
 
 class Interruptions:
-    """Inside the block SIGINT, SIGTERM and SIGHUP to fusiondoc are counted instead of raising: the child is
-    in a session of its own and would live on, and what has been read from it would be lost. Outside the
-    main thread, where Python allows no handlers, nothing is counted."""
+    """Inside the block SIGINT, SIGTERM and SIGHUP to fusiondoc are counted instead
+    of raising: the child is in a session of its own and would live on, and what has
+    been read from it would be lost. Outside the main thread, where Python allows no
+    handlers, nothing is counted."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,10 +1,12 @@
-"""Supervisors as forks of a process that has imported torch (``probe/fork_server.py``), for a command that
-runs many models.
+"""Supervisors as forks of a process that has imported torch
+(``probe/fork_server.py``), for a command that runs many models.
 
-Whether a program may start so: it is the probe, and its whole environment is that of the server, as torch and
-libraries read variables when they are imported. A variable that names the folder of one capture makes an
-environment of its own, so such a run starts as a new process; and so does every run where the server does
-not come up, which then shows the error itself. Linux alone: elsewhere libraries may not be forked.
+Whether a program may start so: it is the probe, and its whole environment is that
+of the server, as torch and libraries read variables when they are imported. A
+variable that names the folder of one capture makes an environment of its own, so
+such a run starts as a new process; and so does every run where the server does not
+come up, which then shows the error itself. Linux alone: elsewhere libraries may not
+be forked.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from fusiondoc.runner.supervisor_order import SupervisorOrder, SupervisorProcess
 SERVE = "--serve"
 """The argument that makes ``probe/__main__.py`` a server."""
 MOST_SERVERS = 4
-"""Environments for which a server stays; each holds the memory of an imported torch."""
+"""Environments for which a server stays; each holds the memory of an imported
+torch."""
 _START = str(PROBE / "__main__.py")
 _RUNNER = str(Path(__file__).resolve().parent)
 _TO_END = 5.0
@@ -34,7 +37,8 @@ _TO_END = 5.0
 
 
 class ForkedSupervisor:
-    """A supervisor that is no child of this process: its end shows at a socket that it alone holds."""
+    """A supervisor that is no child of this process: its end shows at a socket that
+    it alone holds."""
 
     def __init__(self, pid: int, alive: socket.socket, stdout: IO[bytes]) -> None:
         self.pid = pid
@@ -62,7 +66,9 @@ class ForkServer:
     """A process with torch imported, in one interpreter and environment."""
 
     def __init__(self, python: str, environment: Mapping[str, str]) -> None:
-        self._requests, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._requests, its = socket.socketpair(
+            socket.AF_UNIX, socket.SOCK_SEQPACKET
+        )
         with its:
             self._process = subprocess.Popen(
                 [python, _START, SERVE, str(its.fileno()), _RUNNER],
@@ -85,7 +91,9 @@ class ForkServer:
         alive, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with its:
-                socket.send_fds(self._requests, [b"x"], [control, reports, write, its.fileno()])
+                socket.send_fds(
+                    self._requests, [b"x"], [control, reports, write, its.fileno()]
+                )
             pid = alive.recv(32)
         except OSError:
             pid = b""
@@ -110,15 +118,20 @@ class ForkServers:
     """The servers of this process, each started when the first run needs it."""
 
     def __init__(self) -> None:
-        self._by_key: dict[tuple[str, frozenset[tuple[str, str]]], ForkServer | None] = {}
+        self._by_key: dict[
+            tuple[str, frozenset[tuple[str, str]]], ForkServer | None
+        ] = {}
 
     @property
     def running(self) -> tuple[int, ...]:
         """The processes of those that can start a program."""
-        return tuple(server.pid for server in self._by_key.values() if server is not None)
+        return tuple(
+            server.pid for server in self._by_key.values() if server is not None
+        )
 
     def start(self, order: SupervisorOrder) -> tuple[SupervisorProcess, int] | None:
-        """A supervisor for the order and its parent; None where its program has to start as a new process."""
+        """A supervisor for the order and its parent; None where its program has to
+        start as a new process."""
         if not _is_same_as_fork(order):
             return None
         python = order.command[0]
@@ -137,7 +150,9 @@ class ForkServers:
         return started, server.pid
 
     def _make_room(self) -> None:
-        running = [key for key, server in self._by_key.items() if server is not None]
+        running = [
+            key for key, server in self._by_key.items() if server is not None
+        ]
         if len(running) >= MOST_SERVERS:
             server = self._by_key.pop(running[0])
             assert server is not None
@@ -152,7 +167,8 @@ class ForkServers:
 
 
 def _is_same_as_fork(order: SupervisorOrder) -> bool:
-    """True for a probe that imports torch, in an environment that other runs can have too."""
+    """True for a probe that imports torch, in an environment that other runs can
+    have too."""
     if order.records is None or list(order.command[1:2]) != [_START]:
         return False  # facts about an interpreter need no torch, and have no records of a run
     folder = str(order.records.parent)
@@ -162,9 +178,8 @@ def _is_same_as_fork(order: SupervisorOrder) -> bool:
 def start_from_forks() -> ForkServers | None:
     """From now on the runs of this process start as forks where that is the same.
 
-    Returns:
-        the servers, which end with this process; None where nothing changes, as forks are impossible here or
-        already made.
+    Returns: the servers, which end with this process; None where nothing changes,
+        as forks are impossible here or already made.
     """
     if not sys.platform.startswith("linux") or child.other_start() is not None:
         return None
@@ -175,7 +190,8 @@ def start_from_forks() -> ForkServers | None:
 
 @contextlib.contextmanager
 def forks() -> Iterator[None]:
-    """Inside the block the runs of this process start as forks where that is the same."""
+    """Inside the block the runs of this process start as forks where that is the
+    same."""
     servers = start_from_forks()
     try:
         yield

@@ -1,11 +1,13 @@
-"""A Python interpreter: calls of the probe in it, and facts about it, found once through a tiny child and
-remembered.
+"""A Python interpreter: calls of the probe in it, and facts about it, found once
+through a tiny child and remembered.
 
-They are remembered by the interpreter's path and what decides its packages (PYTHONPATH, PYTHONHOME), and
-hold as long as the interpreter and torch's ``version.py`` are the same files: checked by ``stat`` alone, so
-a second run starts no extra child.
+They are remembered by the interpreter's path and what decides its packages
+(PYTHONPATH, PYTHONHOME), and hold as long as the interpreter and torch's
+``version.py`` are the same files: checked by ``stat`` alone, so a second run starts
+no extra child.
 
-The memory bandwidth of a GPU, measured by the probe and remembered by the GPU's name.
+The memory bandwidth of a GPU, measured by the probe and remembered by the GPU's
+name.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ _HOME_OF_ANOTHER = (
     "PYTHONHOME is set, which gives every Python the library of one: unset it, or give a script that unsets"
     " it and PYTHONPATH before it runs that Python (--python)."
 )
-_GIVE_A_PYTHON = "Give the path of a Python interpreter, such as --python .venv/bin/python."
+_GIVE_A_PYTHON = (
+    "Give the path of a Python interpreter, such as --python .venv/bin/python."
+)
 
 
 def probe_command(python: Path, spec: Path, records: Path) -> list[str]:
@@ -45,15 +49,27 @@ def probe_command(python: Path, spec: Path, records: Path) -> list[str]:
     return [str(python), str(PROBE / "__main__.py"), str(spec), str(records)]
 
 
-def launcher_command(python: Path, options: Sequence[str], spec: Path, capture: Path) -> list[str]:
+def launcher_command(
+    python: Path, options: Sequence[str], spec: Path, capture: Path
+) -> list[str]:
     """The command that has torch's own launcher start the probe of each rank."""
     start = str(PROBE / "rank_process.py")
-    return [str(python), "-m", "torch.distributed.run", *options, start, str(spec), str(capture)]
+    return [
+        str(python),
+        "-m",
+        "torch.distributed.run",
+        *options,
+        start,
+        str(spec),
+        str(capture),
+    ]
 
 
-def call_probe(python: Path, spec: dict[str, Any], timeout: float) -> list[dict[str, Any]]:
-    """The records of an action that runs no program of the user's; if a signal ended the probe, the last
-    one is ``{"record": "died", "signal": name}``.
+def call_probe(
+    python: Path, spec: dict[str, Any], timeout: float
+) -> list[dict[str, Any]]:
+    """The records of an action that runs no program of the user's; if a signal
+    ended the probe, the last one is ``{"record": "died", "signal": name}``.
 
     Raises:
         UsageError: it is no Python, or one that is too old.
@@ -62,7 +78,11 @@ def call_probe(python: Path, spec: dict[str, Any], timeout: float) -> list[dict[
     """
     with tempfile.TemporaryDirectory(prefix="fusiondoc-") as name:
         folder = Path(name)
-        spec_path, records_path, log = folder / "spec.json", folder / "records.jsonl", folder / "log"
+        spec_path, records_path, log = (
+            folder / "spec.json",
+            folder / "records.jsonl",
+            folder / "log",
+        )
         spec_path.write_text(json.dumps(spec), encoding="utf-8")
         command = probe_command(python, spec_path, records_path)
         try:
@@ -71,8 +91,12 @@ def call_probe(python: Path, spec: dict[str, Any], timeout: float) -> list[dict[
             why = error.strerror
             if error.errno == errno.ENOENT and python.exists():
                 why = "what its first line (#!) names is not there"
-            raise UsageError(f"{python} cannot be run: {why}", _GIVE_A_PYTHON) from None
-        lines = read_within(records_path).split(b"\n") if records_path.exists() else []
+            raise UsageError(
+                f"{python} cannot be run: {why}", _GIVE_A_PYTHON
+            ) from None
+        lines = (
+            read_within(records_path).split(b"\n") if records_path.exists() else []
+        )
         last = _last_line(log)
     records = [json.loads(line) for line in lines if line.endswith(b"}")]
     _check(python, ending, timeout)
@@ -83,16 +107,24 @@ def call_probe(python: Path, spec: dict[str, Any], timeout: float) -> list[dict[
         return [*records, {"record": "died", "signal": ending.signal}]
     if ending.exit_status != 0:
         reason = last or (
-            f"died of {ending.signal}" if ending.signal else f"exit status {ending.exit_status}"
+            f"died of {ending.signal}"
+            if ending.signal
+            else f"exit status {ending.exit_status}"
         )
-        hint = _HOME_OF_ANOTHER if "PYTHONHOME" in os.environ else "It needs Python 3.7 or newer (--python)."
+        hint = (
+            _HOME_OF_ANOTHER
+            if "PYTHONHOME" in os.environ
+            else "It needs Python 3.7 or newer (--python)."
+        )
         raise UsageError(f"{python} cannot run the probe: {reason}", hint)
     return records
 
 
 def _run(command: list[str], folder: Path, log: Path, timeout: float) -> Ending:
     if hasattr(os, "killpg"):
-        return Child(command, os.environ, folder, log, timeout, limit=_MOST_OUTPUT).run()
+        return Child(
+            command, os.environ, folder, log, timeout, limit=_MOST_OUTPUT
+        ).run()
     # Windows has no sessions and process groups of this kind.
     try:
         with log.open("wb") as output:
@@ -137,19 +169,22 @@ def _last_line(log: Path) -> str:
     with open_regular(log) as file:
         file.seek(max(0, log.stat().st_size - 4000))
         text = file.read().decode("utf-8", "replace").strip()
-    return "".join(c if c.isprintable() else "?" for c in text.rpartition("\n")[2][:300])
+    return "".join(
+        c if c.isprintable() else "?" for c in text.rpartition("\n")[2][:300]
+    )
 
 
 ANSWER_SECONDS = 60
-"""How long an interpreter may take to start and print its facts; torch is not imported for it."""
+"""How long an interpreter may take to start and print its facts; torch is not
+imported for it."""
 
 _PATH_VARIABLES = ("PYTHONPATH", "PYTHONHOME")
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """``torch`` is the version or None without torch; ``torch_cuda`` the CUDA version of the build or
-    None."""
+    """``torch`` is the version or None without torch; ``torch_cuda`` the CUDA
+    version of the build or None."""
 
     path: Path
     python: str
@@ -170,7 +205,8 @@ class Interpreter:
 
 @dataclass(frozen=True)
 class TriedFuser:
-    """Whether a small function fused under a fuser, why (not), and on which device."""
+    """Whether a small function fused under a fuser, why (not), and on which
+    device."""
 
     fuser: str
     available: bool
@@ -180,8 +216,8 @@ class TriedFuser:
 
 @dataclass(frozen=True)
 class TorchFound:
-    """Python, torch and the GPU of an interpreter that has imported torch (``torch_environment`` of
-    probe/environment.py)."""
+    """Python, torch and the GPU of an interpreter that has imported torch
+    (``torch_environment`` of probe/environment.py)."""
 
     python: str
     executable: str
@@ -210,8 +246,8 @@ class Tried:
 
 
 def find_python(text: str | Path) -> Path:
-    """The absolute path of ``--python``: a path (``./py`` is the file of this folder), or a name on PATH;
-    UsageError if there is none.
+    """The absolute path of ``--python``: a path (``./py`` is the file of this
+    folder), or a name on PATH; UsageError if there is none.
 
     Links are kept: that of a virtual environment is what selects its packages.
 
@@ -220,13 +256,21 @@ def find_python(text: str | Path) -> Path:
             if there is one.
     """
     name = str(text)
-    is_path = os.sep in name or name.startswith("~") or (isinstance(text, Path) and text.is_file())
+    is_path = (
+        os.sep in name
+        or name.startswith("~")
+        or (isinstance(text, Path) and text.is_file())
+    )
     # Path.expanduser raises for a user that does not exist.
     found = os.path.expanduser(name) if is_path else shutil.which(name)  # noqa: PTH111
     path = Path(found).absolute() if found else Path(name)
     if path.is_dir():
         inside = path / "bin" / "python"
-        hint = f"Did you mean {inside}?" if inside.exists() else "Give the path of its python."
+        hint = (
+            f"Did you mean {inside}?"
+            if inside.exists()
+            else "Give the path of its python."
+        )
         raise UsageError(f"--python {name} is a folder", hint)
     if path.is_symlink() and not path.exists():
         raise UsageError(
@@ -239,22 +283,31 @@ def find_python(text: str | Path) -> Path:
             hint = f"It is no command on the PATH. Did you mean .{os.sep}{name}?"
         raise UsageError(f"there is no interpreter '{name}'", hint)
     if not os.access(path, os.X_OK):
-        raise UsageError(f"{path} cannot be executed", "Give the path of a Python interpreter.")
+        raise UsageError(
+            f"{path} cannot be executed", "Give the path of a Python interpreter."
+        )
     return path
 
 
 def inspect(python: str | Path) -> Interpreter:
-    """The facts on an interpreter; UsageError if it is no Python that can run the probe."""
+    """The facts on an interpreter; UsageError if it is no Python that can run the
+    probe."""
     path = find_python(python)
     key = _key(path)
     cache = Cache("interpreters")
     facts = cache.get(key, _stamps)
     if facts is None:
         records = call_probe(path, {"action": "facts"}, timeout=ANSWER_SECONDS)
-        facts = next((record for record in records if record["record"] == "facts"), None)
+        facts = next(
+            (record for record in records if record["record"] == "facts"), None
+        )
         if facts is None:
-            raise UsageError(f"{path} did not answer as a Python interpreter", "Give the path of a python.")
-        # Without torch there is no file whose change would show its installation: try again next time.
+            raise UsageError(
+                f"{path} did not answer as a Python interpreter",
+                "Give the path of a python.",
+            )
+        # Without torch there is no file whose change would show its installation:
+        # try again next time.
         if facts["version_file"]:
             cache.put(key, _stamps(facts), facts)
     return Interpreter(
@@ -268,7 +321,8 @@ def inspect(python: str | Path) -> Interpreter:
 
 
 def try_everything(python: str | Path, fresh: bool = False) -> Tried:
-    """Import torch there and try every fuser and knob (a few seconds), or remember what came of it.
+    """Import torch there and try every fuser and knob (a few seconds), or remember
+    what came of it.
 
     Args:
         fresh: try again, because what a GPU driver gives may have changed.
@@ -278,13 +332,20 @@ def try_everything(python: str | Path, fresh: bool = False) -> Tried:
     """
     interpreter = inspect(python)
     interpreter.require_torch()
-    key = [*_key(interpreter.path), os.environ.get("CUDA_VISIBLE_DEVICES"), Path("/dev/nvidiactl").exists()]
+    key = [
+        *_key(interpreter.path),
+        os.environ.get("CUDA_VISIBLE_DEVICES"),
+        Path("/dev/nvidiactl").exists(),
+    ]
     cache = Cache("tried")
     tried = None if fresh else cache.get(key, _stamps)
     if tried is None:
         records = call_probe(interpreter.path, {"action": "knobs"}, timeout=300)
         tried = {
-            "environment": next((record for record in records if record["record"] == "environment"), None),
+            "environment": next(
+                (record for record in records if record["record"] == "environment"),
+                None,
+            ),
             "fusers": _fusers(records),
             "knobs": [record for record in records if record["record"] == "knob"],
             "version_file": str(interpreter.version_file),
@@ -308,28 +369,50 @@ def try_everything(python: str | Path, fresh: bool = False) -> Tried:
 def _fusers(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows of the fusers; one under which the probe itself died says so."""
     names = ("fuser", "available", "why", "device")
-    rows = [{name: record[name] for name in names} for record in records if record["record"] == "available"]
+    rows = [
+        {name: record[name] for name in names}
+        for record in records
+        if record["record"] == "available"
+    ]
     known = {row["fuser"] for row in rows}
-    died = next((record["signal"] for record in records if record["record"] == "died"), None)
+    died = next(
+        (record["signal"] for record in records if record["record"] == "died"), None
+    )
     for record in records:
         if record["record"] == "trying" and record["fuser"] not in known:
             why = f"a small function under it ended the process ({died or 'no answer'})"
-            rows.append({"fuser": record["fuser"], "available": False, "why": why, "device": None})
+            rows.append(
+                {
+                    "fuser": record["fuser"],
+                    "available": False,
+                    "why": why,
+                    "device": None,
+                }
+            )
     return rows
 
 
 def _key(path: Path) -> list[Any]:
-    return [str(path), stamp(path), *(os.environ.get(name) for name in _PATH_VARIABLES)]
+    return [
+        str(path),
+        stamp(path),
+        *(os.environ.get(name) for name in _PATH_VARIABLES),
+    ]
 
 
 def _stamps(facts: Mapping[str, Any]) -> list[Any]:
-    """The files whose change makes ``facts`` invalid: torch's version file, and the probe itself."""
-    return [stamp(Path(facts["version_file"])), max(path.stat().st_mtime_ns for path in PROBE.glob("*.py"))]
+    """The files whose change makes ``facts`` invalid: torch's version file, and the
+    probe itself."""
+    return [
+        stamp(Path(facts["version_file"])),
+        max(path.stat().st_mtime_ns for path in PROBE.glob("*.py")),
+    ]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """GB/s (10^9 bytes): read plus written by a copy within the GPU's memory, the median copy's."""
+    """GB/s (10^9 bytes): read plus written by a copy within the GPU's memory, the
+    median copy's."""
 
     gpu: str
     gb_per_s: float
@@ -337,7 +420,8 @@ class Measured:
 
 
 def measure_bandwidth(python: str | Path) -> Measured:
-    """Let the probe copy within the GPU's memory (a second or two), and remember the result.
+    """Let the probe copy within the GPU's memory (a second or two), and remember
+    the result.
 
     Raises:
         CannotRun: there is no torch, no GPU, or the probe died.
@@ -345,14 +429,23 @@ def measure_bandwidth(python: str | Path) -> Measured:
     interpreter = inspect(python)
     interpreter.require_torch()
     records = call_probe(interpreter.path, {"action": "bandwidth"}, timeout=300)
-    record = next((record for record in records if record["record"] == "bandwidth"), None)
+    record = next(
+        (record for record in records if record["record"] == "bandwidth"), None
+    )
     if record is None:
-        died = next((record["signal"] for record in records if record["record"] == "died"), "no answer")
+        died = next(
+            (record["signal"] for record in records if record["record"] == "died"),
+            "no answer",
+        )
         raise CannotRun(
             f"the copy that measures the bandwidth did not end ({died})",
             "See whether another program fills the GPU; or give the figure: --peak GB_PER_S.",
         )
     found = Measured(record["gpu"], record["gb_per_s"], record["copied_bytes"])
-    value = {"gb_per_s": found.gb_per_s, "copied_bytes": found.copied_bytes, "python": str(interpreter.path)}
+    value = {
+        "gb_per_s": found.gb_per_s,
+        "copied_bytes": found.copied_bytes,
+        "python": str(interpreter.path),
+    }
     remember_bandwidth(found.gpu, value)
     return found

@@ -1,5 +1,5 @@
-"""One run of a target: a child process, a capture of all that it printed, and a bar that shows its
-progress."""
+"""One run of a target: a child process, a capture of all that it printed, and a bar
+that shows its progress."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_
 from fusiondoc.captures.commit import commit_of
 from fusiondoc.captures.ending import Result, Seconds
 from fusiondoc.captures.model_identity import model_of
-from fusiondoc.captures.probe_records import LIVE_RECORDS, FuserSwitch, GrowingRecords, LiveRecord, Loaded
+from fusiondoc.captures.probe_records import (
+    LIVE_RECORDS,
+    FuserSwitch,
+    GrowingRecords,
+    LiveRecord,
+    Loaded,
+)
 from fusiondoc.captures.process_records import RANKS
 from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
 from fusiondoc.captures.store import CaptureLocation, cannot_write, while_writing
@@ -45,7 +51,8 @@ from fusiondoc.whole_files import read_within
 
 
 class Progress(Protocol):
-    """Gets the path of the log of a run, and the records of its progress while it goes on."""
+    """Gets the path of the log of a run, and the records of its progress while it
+    goes on."""
 
     def record(self, record: LiveRecord) -> None: ...
 
@@ -53,7 +60,8 @@ class Progress(Protocol):
 
 
 ShowProgress = Callable[[str], AbstractContextManager[Progress | None]]
-"""Shows the progress of a run with the given label for as long as the block lasts."""
+"""Shows the progress of a run with the given label for as long as the block
+lasts."""
 
 
 @contextmanager
@@ -64,16 +72,27 @@ def no_progress(label: str) -> Iterator[Progress | None]:
 
 @contextmanager
 def terminal_progress(label: str) -> Iterator[Progress | None]:
-    """A bar for a run of ``label`` if stderr is a terminal, else None; gone when the block ends."""
+    """A bar for a run of ``label`` if stderr is a terminal, else None; gone when
+    the block ends."""
     if not sys.stderr.isatty():
         yield None
         return
     # Only here: rich takes longer to import than the rest of the command line.
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         yield _Bar(bar, bar.add_task(f"{label}: starting torch", total=None), label)
 
@@ -99,22 +118,28 @@ class _Bar:
         """A bar shows nothing of the log."""
 
     def _show(self, doing: str) -> None:
-        self._bar.update(self._task, description=f"{self._label}{self._fuser}: {doing}")
+        self._bar.update(
+            self._task, description=f"{self._label}{self._fuser}: {doing}"
+        )
 
 
-def run(request: RunRequest, store: CaptureLocation, progress: Progress | None = None) -> Capture:
-    """Run ``request`` and return its capture, however the child ended: ``Capture.failure`` says what that
-    means.
+def run(
+    request: RunRequest, store: CaptureLocation, progress: Progress | None = None
+) -> Capture:
+    """Run ``request`` and return its capture, however the child ended:
+    ``Capture.failure`` says what that means.
 
-    An interruption (Ctrl-C, SIGTERM, SIGHUP) stops the child; its log is kept, and ``interrupted`` of the
-    result is True.
+    An interruption (Ctrl-C, SIGTERM, SIGHUP) stops the child; its log is kept, and
+    ``interrupted`` of the result is True.
 
-    ``seconds`` in the result: ``child``, wall time of the child from start to end; ``probe``, the part of
-    it that a run by hand would not need, which is all but importing torch and the program, scripting and the
-    passes; ``startup``, the age of this process when the run began (0 unless the request comes from a command
-    line); ``first_look``, examining the interpreter, whose result is remembered; ``overhead``, the sum of
-    ``startup``, ``probe`` and the time of this function while the child did not run, without ``first_look``.
-    Reading the log and printing the report are not counted.
+    ``seconds`` in the result: ``child``, wall time of the child from start to end;
+    ``probe``, the part of it that a run by hand would not need, which is all but
+    importing torch and the program, scripting and the passes; ``startup``, the age
+    of this process when the run began (0 unless the request comes from a command
+    line); ``first_look``, examining the interpreter, whose result is remembered;
+    ``overhead``, the sum of ``startup``, ``probe`` and the time of this function
+    while the child did not run, without ``first_look``. Reading the log and
+    printing the report are not counted.
 
     Raises:
         UsageError, CannotRun: the run cannot start, or its log cannot be written.
@@ -137,8 +162,12 @@ def run(request: RunRequest, store: CaptureLocation, progress: Progress | None =
             kept = _kept(request, interpreter, environment).without_secrets()
             write_json(folder / REQUEST, kept.as_json())
             sign(folder, REQUEST)
-            with _spec_file(folder / "spec.json", request, "script_args" in kept.masked):
-                ending = _run_child(request, environment, interpreter.path, folder, progress)
+            with _spec_file(
+                folder / "spec.json", request, "script_args" in kept.masked
+            ):
+                ending = _run_child(
+                    request, environment, interpreter.path, folder, progress
+                )
             capture = _finished(request, folder, ending)
             done = capture.records.done
             own = done.own_seconds if done is not None else None
@@ -146,7 +175,9 @@ def run(request: RunRequest, store: CaptureLocation, progress: Progress | None =
             seconds = Seconds(
                 child=round(ending.seconds, 4),
                 probe=own,
-                overhead=round(startup + around + own, 4) if own is not None else None,
+                overhead=round(startup + around + own, 4)
+                if own is not None
+                else None,
                 startup=round(startup, 4),
                 first_look=round(looked - began, 4),
             )
@@ -163,11 +194,13 @@ def run(request: RunRequest, store: CaptureLocation, progress: Progress | None =
     return capture
 
 
-def _environment_of(request: RunRequest, interpreter: Interpreter) -> RunEnvironment:
+def _environment_of(
+    request: RunRequest, interpreter: Interpreter
+) -> RunEnvironment:
     """The variables of the request's run.
 
-    Raises:
-        UsageError, CannotRun: the interpreter has no torch, or a knob or variable is not of that torch.
+    Raises: UsageError, CannotRun: the interpreter has no torch, or a knob or
+        variable is not of that torch.
     """
     torch = interpreter.require_torch()
     for name, value in request.knobs.items():
@@ -176,7 +209,11 @@ def _environment_of(request: RunRequest, interpreter: Interpreter) -> RunEnviron
         environment = quiet_environment(os.environ)
     else:
         environment = run_environment(
-            torch, interpreter.torch_cuda, fuser_of(request), request.dumps, dict(os.environ)
+            torch,
+            interpreter.torch_cuda,
+            fuser_of(request),
+            request.dumps,
+            dict(os.environ),
         )
     return replace(environment, set={**environment.set, **request.variables})
 
@@ -199,13 +236,21 @@ def _finished(request: RunRequest, folder: Path, ending: Ending) -> Capture:
     for rank in capture.ranks:
         if read_within(rank.path / REQUEST) == read_within(folder / REQUEST):
             sign(rank.path, REQUEST)
-    if capture.records.done is None and ending.away and not capture.records.redirected.in_words:
+    if (
+        capture.records.done is None
+        and ending.away
+        and not capture.records.redirected.in_words
+    ):
         capture.add_record("redirected", **ending.away)
     return capture
 
 
 def _run_child(
-    request: RunRequest, environment: RunEnvironment, python: Path, folder: Path, progress: Progress | None
+    request: RunRequest,
+    environment: RunEnvironment,
+    python: Path,
+    folder: Path,
+    progress: Progress | None,
 ) -> Ending:
     records = folder / RECORDS
     spec = folder / "spec.json"
@@ -231,8 +276,8 @@ def _run_child(
 
 @contextlib.contextmanager
 def _spec_file(path: Path, request: RunRequest, secret: bool) -> Iterator[None]:
-    """The file with the spec of the probe. One with a secret in it is for this user only, and the probe
-    removes it when it has read it."""
+    """The file with the spec of the probe. One with a secret in it is for this user
+    only, and the probe removes it when it has read it."""
     if secret:
         os.close(os.open(str(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
     write_json(path, _spec(request, secret))
@@ -247,7 +292,8 @@ def _spec_file(path: Path, request: RunRequest, secret: bool) -> Iterator[None]:
 def _spec(request: RunRequest, secret: bool) -> dict[str, Any]:
     return {
         "action": "run",
-        "secret": secret and not request.launcher,  # several read it; it goes when they have ended
+        "secret": secret
+        and not request.launcher,  # several read it; it goes when they have ended
         "target": request.target.as_json(),
         "cwd": str(request.cwd),
         "overlay": dict(request.overlay),
@@ -258,7 +304,9 @@ def _spec(request: RunRequest, secret: bool) -> dict[str, Any]:
     }
 
 
-def _kept(request: RunRequest, interpreter: Interpreter, environment: RunEnvironment) -> KeptRequest:
+def _kept(
+    request: RunRequest, interpreter: Interpreter, environment: RunEnvironment
+) -> KeptRequest:
     return KeptRequest(
         schema=SCHEMA,
         fusiondoc=__version__,
@@ -276,7 +324,11 @@ def _kept(request: RunRequest, interpreter: Interpreter, environment: RunEnviron
         python=str(interpreter.path),
         python_version=interpreter.python,
         torch=interpreter.torch,
-        commit=commit_of(request.target.path.parent if request.target.path is not None else request.cwd),
+        commit=commit_of(
+            request.target.path.parent
+            if request.target.path is not None
+            else request.cwd
+        ),
         host=platform.node() or None,
     )
 
@@ -297,7 +349,9 @@ class _RecordTail:
     """Hands on each record of progress once, as soon as its line is complete."""
 
     def __init__(self, path: Path, handle: Callable[[LiveRecord], None]) -> None:
-        self._records: GrowingRecords[LiveRecord] = GrowingRecords(path, LIVE_RECORDS)
+        self._records: GrowingRecords[LiveRecord] = GrowingRecords(
+            path, LIVE_RECORDS
+        )
         self._handle = handle
 
     def read(self) -> None:

@@ -1,7 +1,7 @@
 """The lines of a run by hand: shell variables, and Python that switches a fuser on.
 
-The lines are the calls that the probe makes, written down while it makes them on something that stands for
-torch: they stand in one place.
+The lines are the calls that the probe makes, written down while it makes them on
+something that stands for torch: they stand in one place.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _ORDER = (
     'libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, 0)',
     "sys.stdout.reconfigure(line_buffering=True)",
 )
-"""C stdout by lines, as the probe makes it: else kernel dumps come out long after the JIT log around them."""
+"""C stdout by lines, as the probe makes it: else kernel dumps come out long after
+the JIT log around them."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Export:
 
 
 def choose_fuser(requested: str, tried: Tried) -> tuple[str, str]:
-    """The fuser that ``requested`` means on the torch that was tried, and why; CannotRun if it cannot."""
+    """The fuser that ``requested`` means on the torch that was tried, and why;
+    CannotRun if it cannot."""
     rows = {row.fuser: row for row in tried.fusers}
     if requested == "auto":
         first = rows[WITH_OPTIONS.name]
@@ -47,14 +49,21 @@ def choose_fuser(requested: str, tried: Tried) -> tuple[str, str]:
     row = rows[requested]
     if not row.available:
         raise CannotRun(
-            f"{requested} cannot work here: {row.why}", "fusiondoc env lists the fusers that can."
+            f"{requested} cannot work here: {row.why}",
+            "fusiondoc env lists the fusers that can.",
         )
     return requested, str(row.why)
 
 
-def export(fuser: str, knobs: Mapping[str, str], environment: RunEnvironment, tried: Tried) -> Export:
-    """The variables and lines for a fuser that works on the torch that was tried."""
-    shell = tuple(f"export {name}={shlex.quote(masked(value))}" for name, value in environment.set.items())
+def export(
+    fuser: str, knobs: Mapping[str, str], environment: RunEnvironment, tried: Tried
+) -> Export:
+    """The variables and lines for a fuser that works on the torch that was
+    tried."""
+    shell = tuple(
+        f"export {name}={shlex.quote(masked(value))}"
+        for name, value in environment.set.items()
+    )
     found = tried.environment
     calls = _switching(fuser, found.torch, found.cuda, found.llvm)
     python = (*_ORDER, "import torch", *calls.lines, *knob_lines(knobs))
@@ -62,29 +71,41 @@ def export(fuser: str, knobs: Mapping[str, str], environment: RunEnvironment, tr
 
 
 def missing_switches(
-    fuser: str, device: str, switches: Mapping[str, bool], torch: str, cuda: str | None, llvm: bool
+    fuser: str,
+    device: str,
+    switches: Mapping[str, bool],
+    torch: str,
+    cuda: str | None,
+    llvm: bool,
 ) -> tuple[str, ...]:
-    """The lines that switch a fuser on in a process that has other switches: those of its device that differ.
+    """The lines that switch a fuser on in a process that has other switches: those
+    of its device that differ.
 
-    Args:
-        device: cpu or cuda; what is about the other alone is left out.
-        switches: of that process, by the function that sets each (``probe/own_switches.py``).
-        torch: version of its torch; ``cuda`` of that build.
-        llvm: whether that was built with LLVM.
+    Args: device: cpu or cuda; what is about the other alone is left out. switches:
+        of that process, by the function that sets each (``probe/own_switches.py``).
+        torch: version of its torch; ``cuda`` of that build. llvm: whether that was
+        built with LLVM.
     """
     calls = _switching(fuser, torch, cuda, llvm)
     of_other = "_gpu" if device == "cpu" else "_cpu"
     return tuple(
         line
         for line, (name, arguments) in zip(calls.lines, calls.made)
-        if of_other not in name and name in switches and arguments != (switches[name],)
+        if of_other not in name
+        and name in switches
+        and arguments != (switches[name],)
     )
 
 
 def _switching(fuser: str, torch: str, cuda: str | None, llvm: bool) -> _Calls:
     """The calls that the probe makes."""
     calls = _Calls(llvm)
-    switch_on(SimpleNamespace(__version__=torch, version=SimpleNamespace(cuda=cuda), _C=calls), fuser)
+    switch_on(
+        SimpleNamespace(
+            __version__=torch, version=SimpleNamespace(cuda=cuda), _C=calls
+        ),
+        fuser,
+    )
     return calls
 
 
@@ -105,7 +126,9 @@ def knob_lines(knobs: Mapping[str, str]) -> list[str]:
         elif isinstance(knob, Blind):
             getattr(calls, knob.setter)(value)
         else:
-            calls.lines.append(f"# the knob {name} takes a Python function: torch._C.{knob.needs[0]}")
+            calls.lines.append(
+                f"# the knob {name} takes a Python function: torch._C.{knob.needs[0]}"
+            )
     return calls.lines
 
 

@@ -1,5 +1,5 @@
-"""The environment variables of a run: what each fuser needs to log what it does, merged with what the user
-has set."""
+"""The environment variables of a run: what each fuser needs to log what it does,
+merged with what the user has set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from pathlib import Path
 
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.errors import UsageError
-from fusiondoc.fuser_knobs import catalogue, checks, gpu_fuser_in_release, has_gpu_fuser
+from fusiondoc.fuser_knobs import (
+    catalogue,
+    checks,
+    gpu_fuser_in_release,
+    has_gpu_fuser,
+)
 from fusiondoc.fuser_knobs.checks import (
     DISABLE,
     DUMP,
@@ -32,10 +37,10 @@ _VERBOSITY = "PYTORCH_JIT_TYPE_VERBOSITY"
 
 @dataclass(frozen=True)
 class RunEnvironment:
-    """``set``: the variables that fusiondoc sets. ``user``: what the user had set that bears on a run.
-    ``merged``: those of ``set`` that the user had set too; the user's values are part of the new ones.
-    ``notes``: sentences on what was added to them. ``dropped``: variables of the user that the run is to be
-    without."""
+    """``set``: the variables that fusiondoc sets. ``user``: what the user had set
+    that bears on a run. ``merged``: those of ``set`` that the user had set too; the
+    user's values are part of the new ones. ``notes``: sentences on what was added
+    to them. ``dropped``: variables of the user that the run is to be without."""
 
     set: Mapping[str, str]
     user: Mapping[str, str]
@@ -45,14 +50,20 @@ class RunEnvironment:
 
     def child(self, user: Mapping[str, str]) -> dict[str, str]:
         """The whole environment of the run."""
-        kept = {name: value for name, value in user.items() if name not in self.dropped}
+        kept = {
+            name: value for name, value in user.items() if name not in self.dropped
+        }
         return {**kept, **self.set}
 
 
 _SLOWS = (
     JIT_LOG,
     DUMP,
-    *(name for fuser in FUSERS.values() for name in fuser.catalogue.printing_variables),
+    *(
+        name
+        for fuser in FUSERS.values()
+        for name in fuser.catalogue.printing_variables
+    ),
     "CUDA_LAUNCH_BLOCKING",
     "PYTORCH_FUSION_DEBUG",
 )
@@ -60,16 +71,24 @@ _SLOWS = (
 
 
 def quiet_environment(user: Mapping[str, str]) -> RunEnvironment:
-    """For a run that is timed: fusiondoc sets nothing, and variables of the user's that make torch print or
-    wait are dropped."""
+    """For a run that is timed: fusiondoc sets nothing, and variables of the user's
+    that make torch print or wait are dropped."""
     _check_torchscript_is_on(user)
-    of_interest = {name: value for name, value in sorted(user.items()) if catalogue.is_kept(name)}
+    of_interest = {
+        name: value
+        for name, value in sorted(user.items())
+        if catalogue.is_kept(name)
+    }
     dropped = tuple(name for name in _SLOWS if user.get(name))
     return RunEnvironment({}, of_interest, (), (), dropped)
 
 
 def run_environment(
-    torch: str, cuda: str | None, fuser: str, dumps: Sequence[str], user: Mapping[str, str]
+    torch: str,
+    cuda: str | None,
+    fuser: str,
+    dumps: Sequence[str],
+    user: Mapping[str, str],
 ) -> RunEnvironment:
     """The variables for a run.
 
@@ -84,12 +103,17 @@ def run_environment(
         UsageError: a dump option or log level that this torch does not know. For an unknown option the fuser
             would take the fallback path everywhere, silently.
     """
-    with_options = has_gpu_fuser(torch, cuda) and fuser in ("auto", WITH_OPTIONS.name)
+    with_options = has_gpu_fuser(torch, cuda) and fuser in (
+        "auto",
+        WITH_OPTIONS.name,
+    )
     listed = facts_of(fuser).switches.log_list
     if listed is not None:
         checks.check_dumps(dumps, fuser, torch, gpu_fuser_in_release(torch))
         variable, words = listed
-        return _listed_environment(fuser, variable, checks.listed(dumps, variable, words), user)
+        return _listed_environment(
+            fuser, variable, checks.listed(dumps, variable, words), user
+        )
     _check_torchscript_is_on(user)
     checks.check_dumps(dumps, fuser, torch, gpu_fuser_in_release(torch))
     wanted = _wanted_variables(torch, fuser, with_options, dumps, user)
@@ -110,35 +134,56 @@ def run_environment(
     if user.get(_VERBOSITY, "3") in ("0", "1", "2"):
         # Below 3 strides, devices or all types are missing from the printed graphs.
         wanted[_VERBOSITY] = "3"
-        notes.append(f"{_VERBOSITY}: raised from {user[_VERBOSITY]} to 3, else the log lacks types.")
-    of_interest = {name: value for name, value in sorted(user.items()) if catalogue.is_kept(name)}
+        notes.append(
+            f"{_VERBOSITY}: raised from {user[_VERBOSITY]} to 3, else the log lacks types."
+        )
+    of_interest = {
+        name: value
+        for name, value in sorted(user.items())
+        if catalogue.is_kept(name)
+    }
     return RunEnvironment(wanted, of_interest, tuple(merged), tuple(notes))
 
 
 def _check_torchscript_is_on(user: Mapping[str, str]) -> None:
     if user.get("PYTORCH_JIT") == "0":
-        raise UsageError("PYTORCH_JIT=0 is set: it switches TorchScript off", "Unset it: unset PYTORCH_JIT")
+        raise UsageError(
+            "PYTORCH_JIT=0 is set: it switches TorchScript off",
+            "Unset it: unset PYTORCH_JIT",
+        )
 
 
 def _wanted_variables(
-    torch: str, fuser: str, with_options: bool, dumps: Sequence[str], user: Mapping[str, str]
+    torch: str,
+    fuser: str,
+    with_options: bool,
+    dumps: Sequence[str],
+    user: Mapping[str, str],
 ) -> dict[str, str]:
-    """The variables that make the fuser print, before those of the user are merged with them."""
+    """The variables that make the fuser print, before those of the user are merged
+    with them."""
     wanted = {JIT_LOG: _log_level(fuser, with_options)}
     options = checks.options_of_dumps(dumps)
     if with_options or options:
         known = catalogue.dump_options(torch)
-        usual = checks.without_hidden([name for name in KERNEL_DUMPS if name in known], options)
+        usual = checks.without_hidden(
+            [name for name in KERNEL_DUMPS if name in known], options
+        )
         wanted[DUMP] = ",".join(dict.fromkeys([*usual, *options]))
-    # Without it a log of partitions shows neither their fate nor how long they take.
-    usual_of_fuser = checks.USUAL[fuser] if facts_of(fuser).limits.partitions else ()
+    # Without it a log of partitions shows neither their fate nor how long they
+    # take.
+    usual_of_fuser = (
+        checks.USUAL[fuser] if facts_of(fuser).limits.partitions else ()
+    )
     _add_needs(wanted, (*dumps, *usual_of_fuser), user)
     return wanted
 
 
-def _add_needs(wanted: dict[str, str], dumps: Sequence[str], user: Mapping[str, str]) -> None:
-    """Add the variables that dumps need which are no options of a variable; a level that the user has set
-    stays."""
+def _add_needs(
+    wanted: dict[str, str], dumps: Sequence[str], user: Mapping[str, str]
+) -> None:
+    """Add the variables that dumps need which are no options of a variable; a level
+    that the user has set stays."""
     for name in dumps:
         dump = catalogue.fuser_dump(name)
         for variable, value in dump.needs if dump is not None else ():
@@ -165,7 +210,8 @@ _TRACE_FOLDER = "trace"
 def _listed_environment(
     fuser: str, variable: str, words: Sequence[str], user: Mapping[str, str]
 ) -> RunEnvironment:
-    """Of a fuser whose log a variable of its own lists; what the user lists there stays."""
+    """Of a fuser whose log a variable of its own lists; what the user lists there
+    stays."""
     wanted = {**facts_of(fuser).switches.own_variables, variable: ",".join(words)}
     merged: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -173,29 +219,44 @@ def _listed_environment(
         notes = (f"{variable}: added '{wanted[variable]}'.",)
         wanted[variable] = f"{user[variable]},{wanted[variable]}"
         merged = (variable,)
-    of_interest = {name: value for name, value in sorted(user.items()) if catalogue.is_kept(name)}
+    of_interest = {
+        name: value
+        for name, value in sorted(user.items())
+        if catalogue.is_kept(name)
+    }
     return RunEnvironment(wanted, of_interest, merged, notes)
 
 
-def traced_into(environment: RunEnvironment, fuser: str, capture: Path) -> RunEnvironment:
-    """The environment with the fuser's trace in the capture; as it is for a run without logs."""
+def traced_into(
+    environment: RunEnvironment, fuser: str, capture: Path
+) -> RunEnvironment:
+    """The environment with the fuser's trace in the capture; as it is for a run
+    without logs."""
     variable = facts_of(fuser).switches.trace_variable
     if variable is None or not environment.set:
         return environment
-    return replace(environment, set={**environment.set, variable: str(capture.absolute() / _TRACE_FOLDER)})
+    return replace(
+        environment,
+        set={**environment.set, variable: str(capture.absolute() / _TRACE_FOLDER)},
+    )
 
 
 def fuser_of(request: RunRequest) -> str:
-    """The fuser as it is requested; that of torch.compile where --frontend requests it, or where the program
-    of an automatic choice calls it."""
+    """The fuser as it is requested; that of torch.compile where --frontend requests
+    it, or where the program of an automatic choice calls it."""
     if request.fuser != "auto":
         return request.fuser
-    of_program = request.frontend == "auto" and calls_torch_compile(request.target.path)
-    return COMPILER if of_program or request.frontend == DYNAMO.name else request.fuser
+    of_program = request.frontend == "auto" and calls_torch_compile(
+        request.target.path
+    )
+    return (
+        COMPILER if of_program or request.frontend == DYNAMO.name else request.fuser
+    )
 
 
 def calls_torch_compile(path: Path | None) -> bool:
-    """True if the text of a Python file calls ``torch.compile`` with its default backend."""
+    """True if the text of a Python file calls ``torch.compile`` with its default
+    backend."""
     if path is None or path.suffix != ".py":
         return False
     try:
@@ -205,9 +266,17 @@ def calls_torch_compile(path: Path | None) -> bool:
         nodes = list(ast.walk(ast.parse(data)))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    decorators = [mark for node in nodes for mark in getattr(node, "decorator_list", ())]
-    calls = [node for node in nodes if isinstance(node, ast.Call) and _has_default_backend(node)]
-    return any(map(_is_torch_compile, (*decorators, *(call.func for call in calls))))
+    decorators = [
+        mark for node in nodes for mark in getattr(node, "decorator_list", ())
+    ]
+    calls = [
+        node
+        for node in nodes
+        if isinstance(node, ast.Call) and _has_default_backend(node)
+    ]
+    return any(
+        map(_is_torch_compile, (*decorators, *(call.func for call in calls)))
+    )
 
 
 def _is_torch_compile(node: ast.AST) -> bool:
@@ -221,4 +290,7 @@ def _is_torch_compile(node: ast.AST) -> bool:
 
 def _has_default_backend(call: ast.Call) -> bool:
     backends = [word.value for word in call.keywords if word.arg == "backend"]
-    return all(isinstance(value, ast.Constant) and value.value == COMPILER for value in backends)
+    return all(
+        isinstance(value, ast.Constant) and value.value == COMPILER
+        for value in backends
+    )

@@ -1,18 +1,22 @@
-"""The process between fusiondoc and a program that it runs: ``main(CONTROL, REPORTS)`` in a Python of its
-own, or in a fork of ``probe/fork_server.py``.
+"""The process between fusiondoc and a program that it runs: ``main(CONTROL,
+REPORTS)`` in a Python of its own, or in a fork of ``probe/fork_server.py``.
 
-It starts the program in a session of its own, passes signals on, and ends what the program leaves running,
-also when fusiondoc itself is killed. On Linux it is a subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): a process
-that the program started stays below it, whatever session it moves to and whoever its parent was. Elsewhere it
-knows the program's process group alone. It never looks at a process that is not below it.
+It starts the program in a session of its own, passes signals on, and ends what the
+program leaves running, also when fusiondoc itself is killed. On Linux it is a
+subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): a process that the program started
+stays below it, whatever session it moves to and whoever its parent was. Elsewhere
+it knows the program's process group alone. It never looks at a process that is not
+below it.
 
-CONTROL: descriptor from which it reads what to run (``_read_order``), then letters: ``i`` and ``t`` send
-SIGINT and SIGTERM to the program's group, ``k`` ends everything now; the end of the file means that fusiondoc
-is gone. REPORTS: descriptor to which it writes lines: ``started PID`` or ``failed ERRNO WHAT``; ``stopped
-SIGNAL`` whenever a signal stopped the program; ``ended STATUS`` (minus the number of a signal) as soon as it
-has ended. It is closed when nothing is left.
+CONTROL: descriptor from which it reads what to run (``_read_order``), then letters:
+``i`` and ``t`` send SIGINT and SIGTERM to the program's group, ``k`` ends
+everything now; the end of the file means that fusiondoc is gone. REPORTS:
+descriptor to which it writes lines: ``started PID`` or ``failed ERRNO WHAT``;
+``stopped SIGNAL`` whenever a signal stopped the program; ``ended STATUS`` (minus
+the number of a signal) as soon as it has ended. It is closed when nothing is left.
 
-It must start fast: nothing is imported but what this needs, and of fusiondoc nothing.
+It must start fast: nothing is imported but what this needs, and of fusiondoc
+nothing.
 """
 
 from __future__ import annotations
@@ -29,24 +33,36 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BY_THEMSELVES = 1.0
-"""Seconds after the program's end that its processes have to end by themselves; what they print is kept."""
+"""Seconds after the program's end that its processes have to end by themselves;
+what they print is kept."""
 POLITE = 1.0
 """Seconds between SIGTERM and SIGKILL."""
 GIVE_UP = 3.0
-"""Seconds after which a process that SIGKILL does not end is left: it waits in the kernel, or is of another
-user."""
+"""Seconds after which a process that SIGKILL does not end is left: it waits in the
+kernel, or is of another user."""
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _LOOK = 1.0
-"""Seconds between looks at whether fusiondoc is there: a copy of it (fork) may hold CONTROL open."""
+"""Seconds between looks at whether fusiondoc is there: a copy of it (fork) may hold
+CONTROL open."""
 _NAME = 40
 """Longest name of a process that is reported."""
-_INTERPRETERS = ("python", "pypy", "sh", "bash", "dash", "zsh", "perl", "ruby", "node")
+_INTERPRETERS = (
+    "python",
+    "pypy",
+    "sh",
+    "bash",
+    "dash",
+    "zsh",
+    "perl",
+    "ruby",
+    "node",
+)
 
 
 class Order:
-    """The command, the process that it is run for, and the file to record leftover processes in (``""``:
-    none)."""
+    """The command, the process that it is run for, and the file to record leftover
+    processes in (``""``: none)."""
 
     def __init__(self, data: bytes) -> None:
         fusiondoc, records, cwd, count, *texts = data.split(b"\0")
@@ -59,7 +75,8 @@ class Order:
 
 
 class Become(BaseException):
-    """Raised in the process of the program instead of executing it: this process is to be the program."""
+    """Raised in the process of the program instead of executing it: this process is
+    to be the program."""
 
     def __init__(self, words: list[str]) -> None:
         super().__init__()
@@ -67,8 +84,11 @@ class Become(BaseException):
         """Its command line."""
 
 
-def become(file: bytes, command: list[bytes], environment: dict[bytes, bytes]) -> None:
-    """Stands in for ``os.execvpe`` where the process has the environment already."""
+def become(
+    file: bytes, command: list[bytes], environment: dict[bytes, bytes]
+) -> None:
+    """Stands in for ``os.execvpe`` where the process has the environment
+    already."""
     raise Become([os.fsdecode(word) for word in command])
 
 
@@ -110,7 +130,12 @@ class Supervisor:
     def _start(self) -> bool:
         # What a terminal or a shutdown sends is for fusiondoc to decide about.
         passed: dict[int, object] = {}
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        for number in (
+            signal.SIGINT,
+            signal.SIGTERM,
+            signal.SIGHUP,
+            signal.SIGQUIT,
+        ):
             passed[number] = signal.signal(number, signal.SIG_IGN)
         for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores them for itself
             if hasattr(signal, name):
@@ -134,20 +159,29 @@ class Supervisor:
         self._report(b"started %d" % self._pid)
         return True
 
-    def _become_the_program(self, failed: int, passed: dict[int, object], own: int) -> None:
+    def _become_the_program(
+        self, failed: int, passed: dict[int, object], own: int
+    ) -> None:
         what = b"command"
         becomes = False
         try:
             os.setsid()
             for number, before in passed.items():
-                signal.signal(number, signal.SIG_IGN if before is signal.SIG_IGN else signal.SIG_DFL)
+                signal.signal(
+                    number,
+                    signal.SIG_IGN if before is signal.SIG_IGN else signal.SIG_DFL,
+                )
             # Should this supervisor be killed, the program is to end too.
             _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() == own:
                 what = b"cwd"
                 os.chdir(self._order.cwd)
                 what = b"command"
-                self._execute(self._order.command[0], self._order.command, self._order.environment)
+                self._execute(
+                    self._order.command[0],
+                    self._order.command,
+                    self._order.environment,
+                )
         except Become:
             becomes = True
             raise
@@ -158,7 +192,8 @@ class Supervisor:
                 os._exit(127)
 
     def _wait(self, seconds: float) -> None:
-        """Until something happens: a process ends, fusiondoc says something or is gone."""
+        """Until something happens: a process ends, fusiondoc says something or is
+        gone."""
         watched = [self._wake] if self._gone else [self._wake, self._control]
         ready = select.select(watched, [], [], max(0.0, seconds))[0]
         if self._wake in ready:
@@ -177,7 +212,8 @@ class Supervisor:
                 self._signal_group(signal.SIGCONT)
 
     def _reap(self) -> bool:
-        """Take the statuses of those that have ended; whether there are processes left."""
+        """Take the statuses of those that have ended; whether there are processes
+        left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
@@ -190,7 +226,9 @@ class Supervisor:
                     self._report(b"stopped %d" % os.WSTOPSIG(status))
             elif pid == self._pid:
                 signalled = os.WIFSIGNALED(status)
-                self._status = -os.WTERMSIG(status) if signalled else os.WEXITSTATUS(status)
+                self._status = (
+                    -os.WTERMSIG(status) if signalled else os.WEXITSTATUS(status)
+                )
                 self._report(b"ended %d" % self._status)
 
     def _end_the_rest(self) -> None:
@@ -210,18 +248,21 @@ class Supervisor:
             self._record(names, left)
 
     def _until_ended(self, seconds: float) -> None:
-        """Wait until nothing is left, the time is over, or everything is to end now."""
+        """Wait until nothing is left, the time is over, or everything is to end
+        now."""
         until = time.monotonic() + seconds
         before = self._gone
         while self._reap() and not self._now and self._gone == before:
             rest = until - time.monotonic()
             if rest <= 0:
                 return
-            # Without a subreaper nothing reports the end of a process that is nobody's child here.
+            # Without a subreaper nothing reports the end of a process that is
+            # nobody's child here.
             self._wait(min(rest, _LOOK if self._adopts else 0.05))
 
     def _signal_all(self, number: int, names: dict[int, str]) -> None:
-        """Signal every process that is left, and note its name unless it is the program itself."""
+        """Signal every process that is left, and note its name unless it is the
+        program itself."""
         found = self._descendants()
         if found is None:
             self._signal_group(number)
@@ -250,7 +291,8 @@ class Supervisor:
         return True
 
     def _descendants(self) -> list[int] | None:
-        """All processes below this one that have not ended; None where the system has no /proc."""
+        """All processes below this one that have not ended; None where the system
+        has no /proc."""
         everyone = _processes() if self._adopts else []
         if not everyone:
             return None
@@ -268,19 +310,22 @@ class Supervisor:
         return found
 
     def _record(self, names: dict[int, str], left: int) -> None:
-        """A line for the records of the run. Names hold no character that JSON escapes."""
+        """A line for the records of the run. Names hold no character that JSON
+        escapes."""
         if not self._order.records:
             return
         counts: dict[str, int] = {}
         for name in names.values():
             counts[name] = counts.get(name, 0) + 1
-        text = ", ".join(f'"{name}": {count}' for name, count in sorted(counts.items()) if name)
-        gone = "true" if self._gone else "false"
-        line = (
-            f'{{"record": "left", "names": {{{text}}}, "still_running": {left}, "fusiondoc_gone": {gone}}}\n'
+        text = ", ".join(
+            f'"{name}": {count}' for name, count in sorted(counts.items()) if name
         )
+        gone = "true" if self._gone else "false"
+        line = f'{{"record": "left", "names": {{{text}}}, "still_running": {left}, "fusiondoc_gone": {gone}}}\n'
         try:
-            records = os.open(self._order.records, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            records = os.open(
+                self._order.records, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644
+            )
             os.write(records, line.encode("ascii"))
         except OSError:
             return
@@ -297,7 +342,8 @@ def _prctl(option: int, value: int) -> bool:
     if not sys.platform.startswith("linux"):
         return False
     try:
-        # What ``ctypes`` is made of, which takes longer to import than all the rest.
+        # What ``ctypes`` is made of, which takes longer to import than all the
+        # rest.
         import _ctypes
 
         prctl = _ctypes.dlsym(_ctypes.dlopen(None, os.RTLD_NOW), "prctl")  # type: ignore[arg-type]
@@ -328,11 +374,14 @@ def _state(pid: int) -> tuple[str, int]:
 
 
 def _name(pid: int, program: list[bytes]) -> str:
-    """Its program, and the file that an interpreter runs; arguments may hold secrets and are left out."""
+    """Its program, and the file that an interpreter runs; arguments may hold
+    secrets and are left out."""
     name = _plain(_content(pid, "comm").strip())
     line = _content(pid, "cmdline").split(b"\0")[:-1]
     if line and len(program) > 1 and line[-len(program) + 1 :] == program[1:]:
-        return "a fork of the program" + (f" ({name})" if not _is_interpreter(name) else "")
+        return "a fork of the program" + (
+            f" ({name})" if not _is_interpreter(name) else ""
+        )
     if not _is_interpreter(name):
         return name or "?"
     for index, argument in enumerate(line[1:], 1):
@@ -360,15 +409,20 @@ def _content(pid: int, name: str) -> bytes:
 
 def _plain(text: bytes) -> str:
     """Short, and of characters that need no escape anywhere."""
-    kept = "".join(chr(byte) if byte in _PLAIN else "?" for byte in text[: _NAME + 1])
+    kept = "".join(
+        chr(byte) if byte in _PLAIN else "?" for byte in text[: _NAME + 1]
+    )
     return kept if len(kept) <= _NAME else kept[: _NAME - 3] + "..."
 
 
-_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+:@,")
+_PLAIN = frozenset(
+    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+:@,"
+)
 
 
 def _read_order(control: int) -> bytes | None:
-    """The order, which its length in decimal and a line end precede; None if it did not arrive whole."""
+    """The order, which its length in decimal and a line end precede; None if it did
+    not arrive whole."""
     data = b""
     while True:
         more = os.read(control, 65536)
@@ -381,7 +435,9 @@ def _read_order(control: int) -> bytes | None:
 
 
 def main(
-    control: int, reports: int, execute: Callable[[bytes, list[bytes], dict[bytes, bytes]], None] = os.execvpe
+    control: int,
+    reports: int,
+    execute: Callable[[bytes, list[bytes], dict[bytes, bytes]], None] = os.execvpe,
 ) -> None:
     """Read the order and carry it out; never returns.
 

@@ -11,7 +11,8 @@ from fusiondoc.model import dataclass
 
 @dataclass(frozen=True)
 class SupervisorOrder:
-    """The program that a supervisor is to run, and the descriptors of its two pipes."""
+    """The program that a supervisor is to run, and the descriptors of its two
+    pipes."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
@@ -21,7 +22,8 @@ class SupervisorOrder:
 
 
 class SupervisorProcess(Protocol):
-    """What is used of the process of a supervisor, as ``subprocess.Popen`` has it."""
+    """What is used of the process of a supervisor, as ``subprocess.Popen`` has
+    it."""
 
     @property
     def stdout(self) -> IO[bytes] | None: ...
@@ -32,6 +34,9 @@ class SupervisorProcess(Protocol):
 
 
 class OtherStart(Protocol):
-    """Starts the supervisor in another way, as the child of ``parent``; None where it does not."""
+    """Starts the supervisor in another way, as the child of ``parent``; None where
+    it does not."""
 
-    def __call__(self, order: SupervisorOrder) -> tuple[SupervisorProcess, int] | None: ...
+    def __call__(
+        self, order: SupervisorOrder
+    ) -> tuple[SupervisorProcess, int] | None: ...

@@ -1,5 +1,5 @@
-"""Programs that ``fusiondoc bench --suite`` times, and the table of their cases: sizes, variants, and the
-figures that their authors published.
+"""Programs that ``fusiondoc bench --suite`` times, and the table of their cases:
+sizes, variants, and the figures that their authors published.
 
 ``timed_programs`` imports torch and runs in children, as any target does.
 """
@@ -58,7 +58,8 @@ class SuitePlan:
     why_different: tuple[str, ...]
 
     def chosen(self, patterns: Sequence[str], small: bool) -> tuple[Case, ...]:
-        """The cases that a pattern names: a whole name, a part of it, or with ``*``.
+        """The cases that a pattern names: a whole name, a part of it, or with
+        ``*``.
 
         Raises:
             UsageError: a pattern names none.
@@ -72,14 +73,19 @@ class SuitePlan:
             if not matching:
                 names = [case.name for case in cases]
                 raise UsageError(
-                    f"no case of the suite {self.name} is named '{pattern}'", did_you_mean(pattern, names)
+                    f"no case of the suite {self.name} is named '{pattern}'",
+                    did_you_mean(pattern, names),
                 )
             found += matching
         return tuple(case for case in cases if case in found)
 
 
 def _matches(name: str, pattern: str) -> bool:
-    return fnmatchcase(name, pattern) if "*" in pattern else name == pattern or pattern in name
+    return (
+        fnmatchcase(name, pattern)
+        if "*" in pattern
+        else name == pattern or pattern in name
+    )
 
 
 def _tensor(dtype: str, *sizes: int, grad: bool = True) -> str:
@@ -90,7 +96,8 @@ def _tensor(dtype: str, *sizes: int, grad: bool = True) -> str:
 # (pytorch.org/tutorials/intermediate/nvfuser_intro_tutorial.html; random sizes: "nvFuser & Dynamic Shapes")
 
 _BLOCKS = {"composite": 3, "primitive": 3, "rms_norm": 2}
-"""How many vectors each takes: weight, bias, and a second bias where there is a shift."""
+"""How many vectors each takes: weight, bias, and a second bias where there is a
+shift."""
 
 
 def _tutorial(batch: int, length: int, width: int) -> tuple[Case, ...]:
@@ -98,7 +105,10 @@ def _tutorial(batch: int, length: int, width: int) -> tuple[Case, ...]:
     for block, vectors in _BLOCKS.items():
         program = f"timed_programs.py:{block}"
         inputs = _block(batch, length, width, vectors)
-        cases += [Case(block, "static", program, inputs), Case(block, "random", program, inputs, random=True)]
+        cases += [
+            Case(block, "static", program, inputs),
+            Case(block, "random", program, inputs, random=True),
+        ]
     return tuple(cases)
 
 
@@ -161,7 +171,8 @@ def _xformers(
     dtypes: Sequence[str],
     layer_shapes: Sequence[tuple[int, int, int]],
 ) -> tuple[Case, ...]:
-    """Pattern by pattern, with bias and without, each over all shapes in each dtype."""
+    """Pattern by pattern, with bias and without, each over all shapes in each
+    dtype."""
     cases = []
     for pattern, residual, norm in (
         *((f"{activation}_dropout", False, False) for activation in _ACTIVATIONS),
@@ -173,7 +184,10 @@ def _xformers(
             name = f"bias_{pattern}" if bias else pattern
             for dtype in dtypes:
                 for shape in shapes:
-                    activation, vector = _tensor(dtype, *shape), _tensor(dtype, shape[2])
+                    activation, vector = (
+                        _tensor(dtype, *shape),
+                        _tensor(dtype, shape[2]),
+                    )
                     inputs = [activation, *([activation] if residual else [])]
                     inputs += [vector, vector] if norm else []
                     inputs += [vector] if bias else []
@@ -182,11 +196,19 @@ def _xformers(
         for dtype in dtypes:
             for shape in layer_shapes:
                 program = f"{kind}_{shape[2]}_{dtype}"
-                cases.append(_case(kind, program, shape, dtype, (_tensor(dtype, *shape),)))
+                cases.append(
+                    _case(kind, program, shape, dtype, (_tensor(dtype, *shape),))
+                )
     return tuple(cases)
 
 
-def _case(block: str, program: str, shape: tuple[int, int, int], dtype: str, inputs: tuple[str, ...]) -> Case:
+def _case(
+    block: str,
+    program: str,
+    shape: tuple[int, int, int],
+    dtype: str,
+    inputs: tuple[str, ...],
+) -> Case:
     sizes = "x".join(map(str, shape))
     return Case(block, f"{sizes} {dtype}", f"timed_programs.py:{program}", inputs)
 
@@ -232,10 +254,15 @@ def listing() -> str:
     """All suites with their cases."""
     lines = []
     for plan in SUITES.values():
-        lines += [f"{plan.name}: {plan.about}", f"  variants: {', '.join(plan.variants)}"]
+        lines += [
+            f"{plan.name}: {plan.about}",
+            f"  variants: {', '.join(plan.variants)}",
+        ]
         lines += [f"  {len(plan.cases)} cases; with --small {len(plan.small)}"]
         blocks: dict[str, list[str]] = {}
         for case in plan.cases:
             blocks.setdefault(case.block, []).append(case.sizes)
-        lines += [f"    {block}: {', '.join(sizes)}" for block, sizes in blocks.items()]
+        lines += [
+            f"    {block}: {', '.join(sizes)}" for block, sizes in blocks.items()
+        ]
     return "\n".join(lines) + "\n"

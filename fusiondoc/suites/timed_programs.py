@@ -25,7 +25,11 @@ import torch.nn.functional as F
 
 
 def composite(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, shift: torch.Tensor
+    x: torch.Tensor,
+    residual: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    shift: torch.Tensor,
 ) -> torch.Tensor:
     summed = F.dropout(x + bias, 0.1, True) + residual
     return F.layer_norm(summed, (x.size(2),), weight, shift)
@@ -49,7 +53,10 @@ def primitive(
 
 
 def rms_norm(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
+    x: torch.Tensor,
+    residual: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
 ) -> torch.Tensor:
     summed = F.dropout(x + bias, 0.1, True) + residual
     mean_square = (summed * summed).mean(2, keepdim=True)
@@ -82,7 +89,9 @@ def squared_relu_dropout(x: torch.Tensor) -> torch.Tensor:
     return F.dropout(positive * positive, 0.1, True)
 
 
-def bias_dropout_residual(x: torch.Tensor, residual: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+def bias_dropout_residual(
+    x: torch.Tensor, residual: torch.Tensor, bias: torch.Tensor
+) -> torch.Tensor:
     return F.dropout(x + bias, 0.1, True) + residual
 
 
@@ -91,27 +100,51 @@ def dropout_residual(x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
 
 
 def bias_dropout_residual_norm_pre(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, shift: torch.Tensor, bias: torch.Tensor
+    x: torch.Tensor,
+    residual: torch.Tensor,
+    weight: torch.Tensor,
+    shift: torch.Tensor,
+    bias: torch.Tensor,
 ) -> torch.Tensor:
-    return F.layer_norm(F.dropout(x + bias, 0.1, True), (x.size(2),), weight, shift) + residual
+    return (
+        F.layer_norm(F.dropout(x + bias, 0.1, True), (x.size(2),), weight, shift)
+        + residual
+    )
 
 
 def bias_dropout_residual_norm_post(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, shift: torch.Tensor, bias: torch.Tensor
+    x: torch.Tensor,
+    residual: torch.Tensor,
+    weight: torch.Tensor,
+    shift: torch.Tensor,
+    bias: torch.Tensor,
 ) -> torch.Tensor:
-    return F.layer_norm(F.dropout(x + bias, 0.1, True) + residual, (x.size(2),), weight, shift)
+    return F.layer_norm(
+        F.dropout(x + bias, 0.1, True) + residual, (x.size(2),), weight, shift
+    )
 
 
 def dropout_residual_norm_pre(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, shift: torch.Tensor
+    x: torch.Tensor,
+    residual: torch.Tensor,
+    weight: torch.Tensor,
+    shift: torch.Tensor,
 ) -> torch.Tensor:
-    return F.layer_norm(F.dropout(x, 0.1, True), (x.size(2),), weight, shift) + residual
+    return (
+        F.layer_norm(F.dropout(x, 0.1, True), (x.size(2),), weight, shift)
+        + residual
+    )
 
 
 def dropout_residual_norm_post(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, shift: torch.Tensor
+    x: torch.Tensor,
+    residual: torch.Tensor,
+    weight: torch.Tensor,
+    shift: torch.Tensor,
 ) -> torch.Tensor:
-    return F.layer_norm(F.dropout(x, 0.1, True) + residual, (x.size(2),), weight, shift)
+    return F.layer_norm(
+        F.dropout(x, 0.1, True) + residual, (x.size(2),), weight, shift
+    )
 
 
 class FeedForward(torch.nn.Module):
@@ -123,7 +156,9 @@ class FeedForward(torch.nn.Module):
         self.outer = torch.nn.Linear(4 * width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.dropout(self.outer(F.dropout(F.gelu(self.inner(x)), 0.1, True)), 0.1, True)
+        return F.dropout(
+            self.outer(F.dropout(F.gelu(self.inner(x)), 0.1, True)), 0.1, True
+        )
 
 
 class Attention(torch.nn.Module):
@@ -138,10 +173,22 @@ class Attention(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, width = x.size(0), x.size(1), x.size(2)
-        mixed = self.mixed(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        mixed = (
+            self.mixed(x)
+            .view(batch, length, 3, self.heads, width // self.heads)
+            .permute(2, 0, 3, 1, 4)
+        )
         query, key, value = mixed[0], mixed[1], mixed[2]
-        weights = F.dropout(F.softmax(torch.matmul(query, key.transpose(-2, -1)) * self.scale, -1), 0.1, True)
-        together = torch.matmul(weights, value).transpose(1, 2).reshape(batch, length, width)
+        weights = F.dropout(
+            F.softmax(torch.matmul(query, key.transpose(-2, -1)) * self.scale, -1),
+            0.1,
+            True,
+        )
+        together = (
+            torch.matmul(weights, value)
+            .transpose(1, 2)
+            .reshape(batch, length, width)
+        )
         return F.dropout(self.outer(together), 0.1, True)
 
 
@@ -174,7 +221,9 @@ def layer(name: str) -> Optional[torch.nn.Module]:
         width, _, dtype = name[len(kind) + 1 :].partition("_")
         if name.startswith(kind + "_") and width.isdigit():
             device = "cuda" if torch.cuda.is_available() else "cpu"
-            module: torch.nn.Module = made(int(width)).to(device, getattr(torch, dtype or "float32"))
+            module: torch.nn.Module = made(int(width)).to(
+                device, getattr(torch, dtype or "float32")
+            )
             return module
     return None
 

@@ -1,1 +1,2 @@
-"""What documents show: reports, benches, surveys as sections of blocks, the same for every format."""
+"""What documents show: reports, benches, surveys as sections of blocks, the same
+for every format."""

@@ -1,5 +1,5 @@
-"""A bench as sections: speeds, curves over shapes, where the time goes, its tables, and why something is
-not in them.
+"""A bench as sections: speeds, curves over shapes, where the time goes, its tables,
+and why something is not in them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,24 @@ from fusiondoc.model.bench import (
     Ratio,
     memory_ratio,
 )
-from fusiondoc.rendering.blocks import Column, Document, Facts, Formats, Remarks, Row, Section, Table
-from fusiondoc.rendering.picture_blocks import Bar, Bars, Curves, Plots, Stack, Stacks
+from fusiondoc.rendering.blocks import (
+    Column,
+    Document,
+    Facts,
+    Formats,
+    Remarks,
+    Row,
+    Section,
+    Table,
+)
+from fusiondoc.rendering.picture_blocks import (
+    Bar,
+    Bars,
+    Curves,
+    Plots,
+    Stack,
+    Stacks,
+)
 from fusiondoc.rendering.units import TERMINAL, milliseconds, percent, ratio, whole
 from fusiondoc.rendering.values import (
     Bytes,
@@ -35,7 +51,10 @@ from fusiondoc.rendering.values import (
 from fusiondoc.views import bench_words as words
 
 HUES: Mapping[str, str] = dict(
-    zip((*VARIANTS, EACH_CALL), ("r7", "r5", "r3", "r2", "r6", "r4", "r0", "r1", "r0"))
+    zip(
+        (*VARIANTS, EACH_CALL),
+        ("r7", "r5", "r3", "r2", "r6", "r4", "r0", "r1", "r0"),
+    )
 )
 """The colour of a variant, the same in every picture."""
 
@@ -67,10 +86,17 @@ def bench_document(bench: Bench, full: bool = True) -> Document:
             "Steps a second, as a loop without synchronisation runs them; the mark is the 95 % interval.",
             tuple(_bars(bench)),
         ),
-        Section("shapes", "Over shapes", blocks=(Plots(tuple(_over_shapes(bench))),)),
-        *(Section(phase, phase, blocks=(_speeds(bench, phase),)) for phase in words.phases(bench)),
         Section(
-            "variants", "Compiling, memory, largest difference from eager", blocks=(_of_variants(bench),)
+            "shapes", "Over shapes", blocks=(Plots(tuple(_over_shapes(bench))),)
+        ),
+        *(
+            Section(phase, phase, blocks=(_speeds(bench, phase),))
+            for phase in words.phases(bench)
+        ),
+        Section(
+            "variants",
+            "Compiling, memory, largest difference from eager",
+            blocks=(_of_variants(bench),),
         ),
         Section(
             "time",
@@ -79,14 +105,22 @@ def bench_document(bench: Bench, full: bool = True) -> Document:
             " step under the profiler, which is longer than one without.",
             (Stacks(tuple(kinds), tuple(_stacks(bench))), *goes),
         ),
-        Section("meaning", "What it means", blocks=(Remarks(tuple(words.remarks(bench))),)),
-        Section("missing", "Could not run", blocks=(Facts(tuple(words.missing(bench))),)),
+        Section(
+            "meaning",
+            "What it means",
+            blocks=(Remarks(tuple(words.remarks(bench))),),
+        ),
+        Section(
+            "missing", "Could not run", blocks=(Facts(tuple(words.missing(bench))),)
+        ),
         environment(bench),
     )
     lead = ran_on(words.interpreters(bench), device_of(bench))
     if bench.inputs:
         lead += f"; inputs {', '.join(bench.inputs)}"
-    return Document("bench", bench.target, verdict(bench), lead, tuple(_facts(bench)), sections)
+    return Document(
+        "bench", bench.target, verdict(bench), lead, tuple(_facts(bench)), sections
+    )
 
 
 def _facts(bench: Bench) -> Iterator[tuple[str, str]]:
@@ -94,7 +128,10 @@ def _facts(bench: Bench) -> Iterator[tuple[str, str]]:
     if bench.inputs and not words.changing(bench):
         yield "Inputs", ", ".join(bench.inputs)
     for interpreter in words.interpreters(bench):
-        yield "Python", f"{interpreter.replace('Python ', '', 1)}, {device_of(bench)}"
+        yield (
+            "Python",
+            f"{interpreter.replace('Python ', '', 1)}, {device_of(bench)}",
+        )
 
 
 def verdict(bench: Bench) -> str:
@@ -106,7 +143,12 @@ def verdict(bench: Bench) -> str:
     best: tuple[float, str] | None = None
     for variant in bench.variants:
         timed = words.phase_of(variant, phase)
-        if variant.name == EAGER or timed is None or timed.ratio is None or not timed.ratio.differs:
+        if (
+            variant.name == EAGER
+            or timed is None
+            or timed.ratio is None
+            or not timed.ratio.differs
+        ):
             continue
         if timed.ratio.value > 1 and (best is None or timed.ratio.value > best[0]):
             best = (timed.ratio.value, f"{variant.name}{_under(bench, variant)}")
@@ -116,7 +158,9 @@ def verdict(bench: Bench) -> str:
 
 
 def _under(bench: Bench, variant: BenchVariant) -> str:
-    return f" in {variant.interpreter}" if len(words.interpreters(bench)) > 1 else ""
+    return (
+        f" in {variant.interpreter}" if len(words.interpreters(bench)) > 1 else ""
+    )
 
 
 def ran_on(interpreters: Sequence[str], device: str) -> str:
@@ -130,7 +174,8 @@ def device_of(bench: Bench) -> str:
 
 
 def speed_cell(found: Ratio | None) -> Cell:
-    """A speed against eager's with its interval, or that no difference could be shown."""
+    """A speed against eager's with its interval, or that no difference could be
+    shown."""
     if found is None:
         return Factor(None)
     if not found.differs:
@@ -146,7 +191,8 @@ def tone_of(found: Ratio | None) -> Tone:
 
 
 def _speeds(bench: Bench, phase: str) -> Table:
-    """A row for each variant that ran, under its shape and interpreter where there are several."""
+    """A row for each variant that ran, under its shape and interpreter where there
+    are several."""
     rows = []
     for shape, label in words.shapes_of(bench):
         for interpreter in words.interpreters(bench):
@@ -159,7 +205,8 @@ def _speeds(bench: Bench, phase: str) -> Table:
 
 
 def _speed_columns(changing: bool) -> tuple[Column, ...]:
-    """Where steps met several sizes, what a new size costs is wanted more than the figures of a step."""
+    """Where steps met several sizes, what a new size costs is wanted more than the
+    figures of a step."""
     of_step, of_new_size = (4, 8) if changing else (8, 4)
     return (
         Column("variant"),
@@ -239,13 +286,21 @@ def _bars(bench: Bench) -> Iterator[Bars]:
                 timed = words.phase_of(variant, phase, shape)
                 if timed is not None:
                     found.append((variant, timed))
-            longest = max((1e3 / timed.ms.low for _, timed in found if timed.ms.low), default=0.0)
-            bars = tuple(_speed_bar(bench, variant, timed, longest) for variant, timed in found)
+            longest = max(
+                (1e3 / timed.ms.low for _, timed in found if timed.ms.low),
+                default=0.0,
+            )
+            bars = tuple(
+                _speed_bar(bench, variant, timed, longest)
+                for variant, timed in found
+            )
             if bars:
                 yield Bars(phase, label if several else "", bars)
 
 
-def _speed_bar(bench: Bench, variant: BenchVariant, timed: BenchPhase, longest: float) -> Bar:
+def _speed_bar(
+    bench: Bench, variant: BenchVariant, timed: BenchPhase, longest: float
+) -> Bar:
     detail = "" if variant.name == EAGER else words.verdict(timed.ratio)
     return Bar(
         f"{variant.name}{_under(bench, variant)}",
@@ -270,14 +325,25 @@ def length(value: float, longest: float) -> float:
 
 
 def curves(
-    title: str, unit: str, names: Sequence[str], values: Mapping[str, Sequence[float | None]]
+    title: str,
+    unit: str,
+    names: Sequence[str],
+    values: Mapping[str, Sequence[float | None]],
 ) -> Curves | None:
-    """Values of each variant over names; None without two names that have a value."""
-    measured = {number for row in values.values() for number, value in enumerate(row) if value is not None}
+    """Values of each variant over names; None without two names that have a
+    value."""
+    measured = {
+        number
+        for row in values.values()
+        for number, value in enumerate(row)
+        if value is not None
+    }
     if len(measured) < 2:
         return None
     rows = tuple((name, tuple(row)) for name, row in values.items())
-    return Curves(title, unit, tuple(names), rows, tuple(hue(name) for name in values))
+    return Curves(
+        title, unit, tuple(names), rows, tuple(hue(name) for name in values)
+    )
 
 
 def _over_shapes(bench: Bench) -> Iterator[Curves]:
@@ -285,13 +351,21 @@ def _over_shapes(bench: Bench) -> Iterator[Curves]:
     labels = _short([label for _, label in shapes])
     for interpreter in words.interpreters(bench):
         note = f", {interpreter}" if len(words.interpreters(bench)) > 1 else ""
-        variants = [variant for variant in bench.variants if variant.interpreter == interpreter]
+        variants = [
+            variant
+            for variant in bench.variants
+            if variant.interpreter == interpreter
+        ]
         for phase in words.phases(bench):
             times: dict[str, list[float | None]] = {}
             memory: dict[str, list[float | None]] = {}
             for variant in variants:
-                timed = [words.phase_of(variant, phase, shape) for shape, _ in shapes]
-                times[variant.name] = [one.ms.median if one is not None else None for one in timed]
+                timed = [
+                    words.phase_of(variant, phase, shape) for shape, _ in shapes
+                ]
+                times[variant.name] = [
+                    one.ms.median if one is not None else None for one in timed
+                ]
                 memory[variant.name] = [megabytes_of(one) for one in timed]
             for made in (
                 curves(f"Time of a step, {phase}{note}", "ms", labels, times),
@@ -303,7 +377,9 @@ def _over_shapes(bench: Bench) -> Iterator[Curves]:
 
 def megabytes_of(timed: BenchPhase | None) -> float | None:
     """Its peak memory."""
-    return timed.peak_bytes / 1e6 if timed is not None and timed.peak_bytes else None
+    return (
+        timed.peak_bytes / 1e6 if timed is not None and timed.peak_bytes else None
+    )
 
 
 def _kinds(bench: Bench) -> list[str]:
@@ -317,10 +393,12 @@ def _kinds(bench: Bench) -> list[str]:
 
 
 def _parts(timed: BenchPhase | None) -> tuple[list[tuple[str, float]], float]:
-    """The kinds of work of a step with their shares, and its milliseconds; where only that is known, how long
-    the GPU is busy."""
+    """The kinds of work of a step with their shares, and its milliseconds; where
+    only that is known, how long the GPU is busy."""
     if timed is not None and timed.parts:
-        return [(part.what, part.share) for part in timed.parts], sum(part.ms for part in timed.parts)
+        return [(part.what, part.share) for part in timed.parts], sum(
+            part.ms for part in timed.parts
+        )
     if timed is not None and timed.busy is not None:
         return [(_BUSY, timed.busy), (_IDLE, 1 - timed.busy)], timed.ms.median
     return [], 0.0
@@ -334,16 +412,28 @@ def _stacks(bench: Bench) -> Iterator[Stack]:
                 continue
             parts = []
             for what, share in shares:
-                parts.append((what, share, f"{what} {milliseconds(share * step_ms)}, {percent(share)}"))
+                parts.append(
+                    (
+                        what,
+                        share,
+                        f"{what} {milliseconds(share * step_ms)}, {percent(share)}",
+                    )
+                )
             label = f"{variant.name}{_under(bench, variant)}, {phase}"
             yield Stack(label, milliseconds(step_ms), tuple(parts))
 
 
 def _short(labels: Sequence[str]) -> list[str]:
-    """Sizes of the first input, if they differ in every shape; else the shapes' numbers."""
-    sizes = [label[label.find("[") + 1 : label.find("]")].replace(",", "×") for label in labels]
+    """Sizes of the first input, if they differ in every shape; else the shapes'
+    numbers."""
+    sizes = [
+        label[label.find("[") + 1 : label.find("]")].replace(",", "×")
+        for label in labels
+    ]
     good = all("[" in label for label in labels) and len(set(sizes)) == len(sizes)
-    return sizes if good else [f"shape {number + 1}" for number in range(len(labels))]
+    return (
+        sizes if good else [f"shape {number + 1}" for number in range(len(labels))]
+    )
 
 
 def environment(bench: Bench) -> Section:
@@ -354,9 +444,21 @@ def environment(bench: Bench) -> Section:
     timed = [phase for variant in bench.variants for phase in variant.phases]
     if timed:
         facts.append(("rounds", _range([phase.rounds for phase in timed])))
-        facts.append(("processes of each variant", _range([phase.processes for phase in timed])))
-    return Section("environment", "Environment", blocks=(Facts(tuple(facts)),), formats=Formats.PAGE)
+        facts.append(
+            (
+                "processes of each variant",
+                _range([phase.processes for phase in timed]),
+            )
+        )
+    return Section(
+        "environment",
+        "Environment",
+        blocks=(Facts(tuple(facts)),),
+        formats=Formats.PAGE,
+    )
 
 
 def _range(numbers: Sequence[int]) -> str:
-    return " to ".join(str(number) for number in sorted({min(numbers), max(numbers)}))
+    return " to ".join(
+        str(number) for number in sorted({min(numbers), max(numbers)})
+    )

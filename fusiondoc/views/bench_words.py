@@ -1,12 +1,28 @@
-"""The sentences of a bench: verdicts, and what is worth knowing beside its tables."""
+"""The sentences of a bench: verdicts, and what is worth knowing beside its
+tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from fusiondoc.comparison.bench_changes import ratio_of_medians
-from fusiondoc.model.bench import TRAINING, WITHOUT_GROUPS, Bench, BenchPhase, BenchVariant, ByPhase, Ratio
-from fusiondoc.rendering.units import TERMINAL, interval, milliseconds, ratio, short_percent, size
+from fusiondoc.model.bench import (
+    TRAINING,
+    WITHOUT_GROUPS,
+    Bench,
+    BenchPhase,
+    BenchVariant,
+    ByPhase,
+    Ratio,
+)
+from fusiondoc.rendering.units import (
+    TERMINAL,
+    interval,
+    milliseconds,
+    ratio,
+    short_percent,
+    size,
+)
 from fusiondoc.views.step_words import shares
 
 HOST_BOUND = 0.5
@@ -30,12 +46,14 @@ def verdict(found: Ratio | None) -> str:
 
 
 def groups(variant: BenchVariant) -> str:
-    """Groups of the forward plan, and of the backward plan where there is one: ``2 + 1``."""
+    """Groups of the forward plan, and of the backward plan where there is one: ``2
+    + 1``."""
     return by_phase(variant, variant.groups)
 
 
 def by_phase(variant: BenchVariant, found: ByPhase | None) -> str:
-    """A figure of both phases, ``2 + 1``; of the forward phase where no other was timed."""
+    """A figure of both phases, ``2 + 1``; of the forward phase where no other was
+    timed."""
     if found is None or (found.forward is None and found.backward is None):
         return "-"
     forward = "?" if found.forward is None else str(found.forward)
@@ -45,7 +63,8 @@ def by_phase(variant: BenchVariant, found: ByPhase | None) -> str:
 
 
 def moved(variant: BenchVariant) -> int | None:
-    """Bytes that the kernels and calls of a step read and write, in the phases that were timed."""
+    """Bytes that the kernels and calls of a step read and write, in the phases that
+    were timed."""
     found = variant.bytes_moved
     if found is None or found.forward is None:
         return None
@@ -54,7 +73,9 @@ def moved(variant: BenchVariant) -> int | None:
     return found.forward + found.backward if found.backward is not None else None
 
 
-def phase_of(variant: BenchVariant, phase: str, shape: int = 0) -> BenchPhase | None:
+def phase_of(
+    variant: BenchVariant, phase: str, shape: int = 0
+) -> BenchPhase | None:
     """That phase with that shape, if it was timed."""
     for one in variant.phases:
         if one.phase == phase and one.shape == shape:
@@ -66,7 +87,12 @@ def shapes_of(bench: Bench) -> list[tuple[int, str]]:
     """Number and name of each shape that some variant was timed with."""
     timed = {one.shape for variant in bench.variants for one in variant.phases}
     return [
-        (number, bench.shapes[number].label if number < len(bench.shapes) else ", ".join(bench.inputs))
+        (
+            number,
+            bench.shapes[number].label
+            if number < len(bench.shapes)
+            else ", ".join(bench.inputs),
+        )
         for number in sorted(timed)
     ]
 
@@ -78,7 +104,11 @@ def changing(bench: Bench) -> bool:
 
 def phases(bench: Bench) -> list[str]:
     """Those that some variant has, in order."""
-    return list(dict.fromkeys(one.phase for variant in bench.variants for one in variant.phases))
+    return list(
+        dict.fromkeys(
+            one.phase for variant in bench.variants for one in variant.phases
+        )
+    )
 
 
 def interpreters(bench: Bench) -> list[str]:
@@ -86,7 +116,8 @@ def interpreters(bench: Bench) -> list[str]:
 
 
 def times(bench: Bench) -> list[tuple[str, str]]:
-    """(variant, phase and shape; where the time of its step goes), where that is known."""
+    """(variant, phase and shape; where the time of its step goes), where that is
+    known."""
     several = len(interpreters(bench)) > 1
     found = []
     for phase in phases(bench):
@@ -119,8 +150,11 @@ def of_processes(timed: Iterable[BenchPhase]) -> list[str]:
 
 
 def remarks(bench: Bench) -> list[str]:
-    """What the numbers mean: in how many processes, who waits for whom, what has no group."""
-    lines = of_processes(found for variant in bench.variants for found in variant.phases)
+    """What the numbers mean: in how many processes, who waits for whom, what has no
+    group."""
+    lines = of_processes(
+        found for variant in bench.variants for found in variant.phases
+    )
     for phase in phases(bench):
         for shape, label in shapes_of(bench):
             waiting = _waiting(bench, phase, shape)
@@ -141,13 +175,16 @@ def remarks(bench: Bench) -> list[str]:
 
 
 def _waiting(bench: Bench, phase: str, shape: int) -> list[str]:
-    """The variants in which the GPU waits for the host, each with how busy it is."""
+    """The variants in which the GPU waits for the host, each with how busy it
+    is."""
     waiting = []
     for variant in bench.variants:
         for timed in variant.phases:
             is_busy = timed.busy is None or timed.busy >= HOST_BOUND
             if (timed.phase, timed.shape) == (phase, shape) and not is_busy:
-                waiting.append(f"{called(bench, variant)} {short_percent(timed.busy or 0.0)}")
+                waiting.append(
+                    f"{called(bench, variant)} {short_percent(timed.busy or 0.0)}"
+                )
     return waiting
 
 
@@ -157,7 +194,10 @@ def _notes(bench: Bench) -> list[str]:
     for variant in bench.variants:
         for note in _notes_on(variant) if variant.available else ():
             notes.setdefault(note, []).append(called(bench, variant))
-    return [f"{', '.join(dict.fromkeys(names))}: {note}" for note, names in notes.items()]
+    return [
+        f"{', '.join(dict.fromkeys(names))}: {note}"
+        for note, names in notes.items()
+    ]
 
 
 def _notes_on(variant: BenchVariant) -> Iterator[str]:
@@ -184,8 +224,8 @@ def _on_variant(bench: Bench, variant: BenchVariant) -> Iterator[str]:
 
 
 def _moves(bench: Bench) -> list[str]:
-    """What moving from the first interpreter to another brings: the fastest variant of each, in the last
-    phase with each shape."""
+    """What moving from the first interpreter to another brings: the fastest variant
+    of each, in the last phase with each shape."""
     parts = []
     names = interpreters(bench)
     for phase in phases(bench)[-1:]:
@@ -195,7 +235,11 @@ def _moves(bench: Bench) -> list[str]:
                 if one is None or other is None:
                     continue
                 found = ratio_of_medians(one[1].ms, other[1].ms)
-                times = f"{verdict(found)} as fast" if found.differs else "no difference in speed"
+                times = (
+                    f"{verdict(found)} as fast"
+                    if found.differs
+                    else "no difference in speed"
+                )
                 about = f"{phase}, {label}" if changing(bench) else phase
                 both = f"from {_facts(bench, *one)} to {_facts(bench, *other)}"
                 parts.append(f"{about}: {both}, the fastest of each: {times}")
@@ -217,15 +261,17 @@ def _fastest(
 def _facts(bench: Bench, variant: BenchVariant, timed: BenchPhase) -> str:
     """``none (torch 2.1.2), 0.389 ms, 512 MB, groups 1 + 1``."""
     facts = [called(bench, variant), f"{milliseconds(timed.ms.median)}"]
-    memory = timed.peak_bytes if timed.peak_bytes is not None else variant.peak_bytes
+    memory = (
+        timed.peak_bytes if timed.peak_bytes is not None else variant.peak_bytes
+    )
     facts += [size(memory)] if memory is not None else []
     facts += [f"groups {groups(variant)}"] if groups(variant) != "-" else []
     return ", ".join(facts)
 
 
 def _hints(bench: Bench) -> list[str]:
-    """What would help more than fusion, of the first variant (eager, if it ran) in the last phase that has
-    such a thing, in each interpreter."""
+    """What would help more than fusion, of the first variant (eager, if it ran) in
+    the last phase that has such a thing, in each interpreter."""
     found: dict[str, str] = {}
     for phase in phases(bench):
         for one in reversed(bench.variants):

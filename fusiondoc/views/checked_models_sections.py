@@ -1,4 +1,5 @@
-"""The check of many models as sections: a table of the models, what each lost, and what was not run."""
+"""The check of many models as sections: a table of the models, what each lost, and
+what was not run."""
 
 from __future__ import annotations
 
@@ -6,10 +7,28 @@ from collections.abc import Sequence
 
 from fusiondoc.model import count
 from fusiondoc.model.checked_models import CheckedModel, CheckedModels, Outcome
-from fusiondoc.rendering.blocks import Column, Document, Item, Items, Row, Section, Sentences, Table
+from fusiondoc.rendering.blocks import (
+    Column,
+    Document,
+    Item,
+    Items,
+    Row,
+    Section,
+    Sentences,
+    Table,
+)
 from fusiondoc.rendering.printable import visible_in
 from fusiondoc.rendering.units import seconds
-from fusiondoc.rendering.values import UNKNOWN, Cell, Count, Millis, Share, Status, Text, Tone
+from fusiondoc.rendering.values import (
+    UNKNOWN,
+    Cell,
+    Count,
+    Millis,
+    Share,
+    Status,
+    Text,
+    Tone,
+)
 from fusiondoc.views.formatting import near, with_near_paths, with_near_places
 from fusiondoc.views.losses_in_sentences import expected_and_found
 
@@ -44,15 +63,26 @@ def checked_document(checked: CheckedModels) -> Document:
     notes = Section("notes", "Notes", blocks=(Sentences(checked.notes),))
     facts = tuple(_facts(checked))
     lead = ", ".join(f"{label.lower()} {value}" for label, value in facts)
-    return Document("check", checked.file, verdict(checked), lead, facts, (*sections, notes))
+    return Document(
+        "check", checked.file, verdict(checked), lead, facts, (*sections, notes)
+    )
 
 
 def verdict(checked: CheckedModels) -> str:
     """The whole check in a sentence."""
-    total = len(checked.models) - checked.number(Outcome.NOT_RUN) - checked.number(Outcome.UNCHANGED)
+    total = (
+        len(checked.models)
+        - checked.number(Outcome.NOT_RUN)
+        - checked.number(Outcome.UNCHANGED)
+    )
     held = f"{checked.number(Outcome.HOLDS)} of {count(total, 'model')} hold"
     text = held if total else "no model was run"
-    for outcome in (Outcome.BROKEN, Outcome.FAILED, Outcome.NOT_RUN, Outcome.UNCHANGED):
+    for outcome in (
+        Outcome.BROKEN,
+        Outcome.FAILED,
+        Outcome.NOT_RUN,
+        Outcome.UNCHANGED,
+    ):
         number = checked.number(outcome)
         text += f", {number} {outcome.value}" if number else ""
     return text
@@ -60,11 +90,22 @@ def verdict(checked: CheckedModels) -> str:
 
 def _facts(checked: CheckedModels) -> list[tuple[str, str]]:
     cached = sum(model.cached_from is not None for model in checked.models)
-    facts = [("Ran", f"{seconds(checked.seconds)} with {count(checked.workers, 'worker')}")]
-    torch = sorted({model.torch for model in checked.models if model.torch is not None})
+    facts = [
+        (
+            "Ran",
+            f"{seconds(checked.seconds)} with {count(checked.workers, 'worker')}",
+        )
+    ]
+    torch = sorted(
+        {model.torch for model in checked.models if model.torch is not None}
+    )
     facts += [("Torch", ", ".join(torch))] if torch else []
     facts += [("Commit", checked.commit)] if checked.commit is not None else []
-    facts += [("Cached", f"{cached} of {count(len(checked.models), 'model')}")] if cached else []
+    facts += (
+        [("Cached", f"{cached} of {count(len(checked.models), 'model')}")]
+        if cached
+        else []
+    )
     return facts
 
 
@@ -85,7 +126,9 @@ def _row(model: CheckedModel) -> Row:
         Count(model.lost, Tone.BAD if model.lost else Tone.PLAIN),
         Share(model.coverage),
         Millis(model.step_ms),
-        Text(_moment(model.cached_from)) if model.cached_from is not None else UNKNOWN,
+        Text(_moment(model.cached_from))
+        if model.cached_from is not None
+        else UNKNOWN,
     )
     return Row(cells)
 
@@ -104,8 +147,12 @@ def _lost(models: Sequence[CheckedModel]) -> Section:
         broken = [row for row in rows if not row.holds]
         details = tuple(with_near_places(expected_and_found(row)) for row in broken)
         mark = Status(f"{len(broken)} lost", Tone.BAD)
-        items.append(Item((mark,), model.section, near(broken[0].source or ""), details))
-    return Section("lost", "Lost", "the line is that of the first loss", (Items(tuple(items)),))
+        items.append(
+            Item((mark,), model.section, near(broken[0].source or ""), details)
+        )
+    return Section(
+        "lost", "Lost", "the line is that of the first loss", (Items(tuple(items)),)
+    )
 
 
 def _failed(models: Sequence[CheckedModel]) -> Section:
@@ -123,16 +170,35 @@ def _changed(checked: CheckedModels) -> Section:
     items = []
     for model in checked.models if checked.changed_since is not None else ():
         if model.outcome is Outcome.UNCHANGED:
-            items.append(Item((Status("left out", Tone.DIM),), model.section, near(model.why or "")))
+            items.append(
+                Item(
+                    (Status("left out", Tone.DIM),),
+                    model.section,
+                    near(model.why or ""),
+                )
+            )
         elif model.changed is not None:
-            items.append(Item((Status("run", Tone.PLAIN),), model.section, near(model.changed)))
-    return Section("changed", f"Changed since {checked.changed_since}", blocks=(Items(tuple(items)),))
+            items.append(
+                Item(
+                    (Status("run", Tone.PLAIN),), model.section, near(model.changed)
+                )
+            )
+    return Section(
+        "changed",
+        f"Changed since {checked.changed_since}",
+        blocks=(Items(tuple(items)),),
+    )
 
 
 def _item(model: CheckedModel) -> Item:
     lines = [line for line in (model.why or "").splitlines() if line.strip()]
     details = (*lines[-_MOST_LINES:], *([model.hint] if model.hint else []))
-    return Item((Status(model.outcome.value, _TONES[model.outcome]),), model.section, "", details)
+    return Item(
+        (Status(model.outcome.value, _TONES[model.outcome]),),
+        model.section,
+        "",
+        details,
+    )
 
 
 _MOST_LINES = 6

@@ -1,5 +1,5 @@
-"""A comparison as sections: settings, groups, operators outside, fallbacks, kernels, the model's speed and
-findings, with what became of each.
+"""A comparison as sections: settings, groups, operators outside, fallbacks,
+kernels, the model's speed and findings, with what became of each.
 """
 
 from __future__ import annotations
@@ -46,34 +46,75 @@ _UNWANTED = {
     "reason": Status("other reason", Tone.DOUBTFUL, "~"),
     "count": Status("other count", Tone.DOUBTFUL, "~"),
 }
-"""What became of things that nobody wants: findings, fallbacks, operators outside groups."""
+"""What became of things that nobody wants: findings, fallbacks, operators outside
+groups."""
 
 
 def comparison_document(
-    comparison: Comparison, most: int | None = None, pictures: Sequence[Picture] = ()
+    comparison: Comparison,
+    most: int | None = None,
+    pictures: Sequence[Picture] = (),
 ) -> Document:
-    """The changes, of each kind at most ``most``; a page has pictures of both sides."""
+    """The changes, of each kind at most ``most``; a page has pictures of both
+    sides."""
     kernels, counted = words.only_bytes(comparison)
     findings, single = words.findings(comparison)
     sections = (
-        Section("sides", "Sides", blocks=(_sides(comparison),), formats=~Formats.TERMINAL),
+        Section(
+            "sides",
+            "Sides",
+            blocks=(_sides(comparison),),
+            formats=~Formats.TERMINAL,
+        ),
         Section("settings", "Settings", blocks=(_settings(comparison),)),
         Section("pictures", "Pictures", blocks=(Pictures(tuple(pictures)),)),
-        _items("groups", "Groups", [_group(change) for change in comparison.groups], most),
         _items(
-            "by-lines", "Groups of A by their lines", [_by_lines(one) for one in comparison.by_lines], most
+            "groups",
+            "Groups",
+            [_group(change) for change in comparison.groups],
+            most,
+        ),
+        _items(
+            "by-lines",
+            "Groups of A by their lines",
+            [_by_lines(one) for one in comparison.by_lines],
+            most,
         ),
         _items("not-fused", "Not fused", list(_unfused(comparison)), most),
         _items("fallbacks", "Fallbacks", list(_fallbacks(comparison)), most),
-        _items("kernels", "Kernels", [_kernel(change) for change in kernels], most, counted),
-        _items("model", "Model", [_speed(change) for change in comparison.speed], most),
-        _items("findings", "Findings", [_finding(change) for change in findings], most, single),
-        Section("not-compared", "What cannot be compared", blocks=(Remarks(tuple(comparison.notes)),)),
+        _items(
+            "kernels",
+            "Kernels",
+            [_kernel(change) for change in kernels],
+            most,
+            counted,
+        ),
+        _items(
+            "model", "Model", [_speed(change) for change in comparison.speed], most
+        ),
+        _items(
+            "findings",
+            "Findings",
+            [_finding(change) for change in findings],
+            most,
+            single,
+        ),
+        Section(
+            "not-compared",
+            "What cannot be compared",
+            blocks=(Remarks(tuple(comparison.notes)),),
+        ),
     )
     names = f"{near(comparison.a.name)} and {near(comparison.b.name)}"
     verdict = "nothing changed" if comparison.same else words.changed(comparison)
     return Document(
-        "compare", names, verdict, "", tuple(_facts(comparison)), sections, comparison.unrelated or ""
+        "compare",
+        names,
+        verdict,
+        "",
+        tuple(_facts(comparison)),
+        sections,
+        comparison.unrelated or "",
     )
 
 
@@ -104,13 +145,23 @@ def _settings(comparison: Comparison) -> Table:
     rows = []
     for one in comparison.differences:
         rows.append(
-            Row((Text(f"{one.name} ({one.kind})"), Text(one.a or "not set"), Text(one.b or "not set")))
+            Row(
+                (
+                    Text(f"{one.name} ({one.kind})"),
+                    Text(one.a or "not set"),
+                    Text(one.b or "not set"),
+                )
+            )
         )
     return Table((Column("setting"), Column("A"), Column("B")), tuple(rows))
 
 
 def _items(
-    key: str, title: str, items: Sequence[Item], most: int | None, remark: str | None = None
+    key: str,
+    title: str,
+    items: Sequence[Item],
+    most: int | None,
+    remark: str | None = None,
 ) -> Section:
     """A section of at most ``most`` entries, and a sentence on the others."""
     shown = tuple(items[:most])
@@ -131,7 +182,10 @@ def _unwanted(change: str) -> tuple[Status]:
 def _group(change: GroupChange) -> Item:
     position = words.place(change.b or change.a)
     return Item(
-        tuple(map(_status, change.kinds)), words.group_head(change), position, tuple(_details(change))
+        tuple(map(_status, change.kinds)),
+        words.group_head(change),
+        position,
+        tuple(_details(change)),
     )
 
 
@@ -142,7 +196,10 @@ def _details(change: GroupChange) -> Iterator[str]:
     if "types" in change.kinds:
         yield from words.types(change)
     yield from map(words.boundary, change.boundaries)
-    yield from (f"not fused now: {words.unfused(row)}" for row in words.once_each(change.because))
+    yield from (
+        f"not fused now: {words.unfused(row)}"
+        for row in words.once_each(change.because)
+    )
     if change.speed is not None and change.speed.change is not None:
         yield words.speed(change.speed)
 
@@ -152,7 +209,12 @@ def _by_lines(one: GroupByLines) -> Item:
     details = [words.operators([ref]) for ref in one.b]
     named = [f"B {ref.id}: {text}" for ref, text in zip(one.b, details)]
     between = [words.boundary(boundary) for boundary in one.boundaries]
-    return Item((_status(one.kind),), words.by_lines(one), words.place([one.a]), (*named, *between))
+    return Item(
+        (_status(one.kind),),
+        words.by_lines(one),
+        words.place([one.a]),
+        (*named, *between),
+    )
 
 
 def _unfused(comparison: Comparison) -> Iterator[Item]:
@@ -167,7 +229,9 @@ def _fallbacks(comparison: Comparison) -> Iterator[Item]:
 
 def _kernel(change: KernelChange) -> Item:
     marks = tuple(_status(kind) for kind in change.kinds if kind != "bytes")
-    return Item(marks, words.kernel_head(change), details=tuple(words.kernel_facts(change)))
+    return Item(
+        marks, words.kernel_head(change), details=tuple(words.kernel_facts(change))
+    )
 
 
 def _speed(change: ModelSpeedChange) -> Item:

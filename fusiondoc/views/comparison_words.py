@@ -23,8 +23,22 @@ from fusiondoc.model import count, multiple
 from fusiondoc.model.boundaries import Boundary
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.report import OpNode
-from fusiondoc.rendering.units import TERMINAL, bandwidth, interval, milliseconds, short_percent, size, whole
-from fusiondoc.views.formatting import near, near_paths_of, short_type, where_from, with_near_paths
+from fusiondoc.rendering.units import (
+    TERMINAL,
+    bandwidth,
+    interval,
+    milliseconds,
+    short_percent,
+    size,
+    whole,
+)
+from fusiondoc.views.formatting import (
+    near,
+    near_paths_of,
+    short_type,
+    where_from,
+    with_near_paths,
+)
 
 KINDS = {
     "operators": "with other operators",
@@ -45,12 +59,15 @@ ARROW = "→"
 
 
 def for_readers(comparison: Comparison) -> Comparison:
-    """The comparison without the folders of the machine in its paths, see ``near_paths_of``."""
+    """The comparison without the folders of the machine in its paths, see
+    ``near_paths_of``."""
     reports = comparison.reports
     made = near_paths_of(*(reports or ())).inside(comparison)
     if reports is None:
         return made
-    return replace(made, reports=(with_near_paths(reports[0]), with_near_paths(reports[1])))
+    return replace(
+        made, reports=(with_near_paths(reports[0]), with_near_paths(reports[1]))
+    )
 
 
 def side(one: Side) -> str:
@@ -71,7 +88,9 @@ def coverage(one: Side) -> str:
     """How much of it is fused."""
     share = one.coverage
     if not share.is_known:
-        return f"{share.ops_fused:,} operators fused, share unknown ({share.unknown})"
+        return (
+            f"{share.ops_fused:,} operators fused, share unknown ({share.unknown})"
+        )
     if share.fraction is None:
         return "no operators"
     return f"{share.ops_fused:,} of {share.ops_total:,} operators fused ({short_percent(share.fraction)})"
@@ -94,16 +113,28 @@ def changed(comparison: Comparison) -> str:
 def _changed_groups(comparison: Comparison) -> Iterator[str]:
     kinds: Counter[str] = Counter()
     for change in comparison.groups:
-        kinds[" and ".join(KINDS.get(kind, kind) for kind in change.kinds)] += change.count
-    kinds.update(one.kind for one in comparison.by_lines for _ in range(one.a.instances) if one.kind != "one")
+        kinds[" and ".join(KINDS.get(kind, kind) for kind in change.kinds)] += (
+            change.count
+        )
+    kinds.update(
+        one.kind
+        for one in comparison.by_lines
+        for _ in range(one.a.instances)
+        if one.kind != "one"
+    )
     if kinds:
         named = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
         yield f"{count(sum(kinds.values()), 'group')} ({named})"
 
 
 def _changed_operators(comparison: Comparison) -> Iterator[str]:
-    for change, words in (("came", "newly unfused"), ("gone", "now fused, or gone")):
-        number = sum(row.count for row in comparison.unfused if row.change == change)
+    for change, words in (
+        ("came", "newly unfused"),
+        ("gone", "now fused, or gone"),
+    ):
+        number = sum(
+            row.count for row in comparison.unfused if row.change == change
+        )
         if number:
             yield f"{count(number, 'operator')} {words}"
     reasons = sum(row.change == "reason" for row in comparison.unfused)
@@ -114,7 +145,9 @@ def _changed_operators(comparison: Comparison) -> Iterator[str]:
 def _changed_kernels(comparison: Comparison) -> Iterator[str]:
     kinds = Counter(kind for change in comparison.kernels for kind in change.kinds)
     if comparison.kernels:
-        named = ", ".join(f"{number:,} {KINDS.get(kind, kind)}" for kind, number in kinds.items())
+        named = ", ".join(
+            f"{number:,} {KINDS.get(kind, kind)}" for kind, number in kinds.items()
+        )
         yield f"{count(len(comparison.kernels), 'kernel')} ({named})"
 
 
@@ -128,7 +161,8 @@ def _changed_findings(comparison: Comparison) -> Iterator[str]:
 
 
 def group_head(change: GroupChange) -> str:
-    """``G1 and G2 of A are now G1 of B in 9 of 12 places (encoder.layer.[0-8]); forward``."""
+    """``G1 and G2 of A are now G1 of B in 9 of 12 places (encoder.layer.[0-8]);
+    forward``."""
     facts = [became(change) + where_in_plans(change)]
     ref = (change.a or change.b)[0]
     facts.append(ref.phase or "phase unknown")
@@ -136,14 +170,17 @@ def group_head(change: GroupChange) -> str:
         facts.append(f"specialisation {ref.specialisation}")
     kinds = {r.kind for r in change.a}, {r.kind for r in change.b}
     if all(kinds) and kinds[0] != kinds[1]:
-        facts.append(f"{' and '.join(sorted(kinds[0]))} before, {' and '.join(sorted(kinds[1]))} now")
+        facts.append(
+            f"{' and '.join(sorted(kinds[0]))} before, {' and '.join(sorted(kinds[1]))} now"
+        )
     if not operators_differ(change):
         facts.append(operators(change.a or change.b))
     return "; ".join(facts)
 
 
 def became(change: GroupChange) -> str:
-    """Which groups of A are which of B: numbers are those of the side's own report, so the side is named."""
+    """Which groups of A are which of B: numbers are those of the side's own report,
+    so the side is named."""
     a, b = (_named([ref.id for ref in refs]) for refs in (change.a, change.b))
     if not change.b:
         return f"{a} of A is gone"
@@ -153,12 +190,18 @@ def became(change: GroupChange) -> str:
 
 
 def _named(ids: Sequence[str]) -> str:
-    return ids[0] if len(ids) == 1 else f"{', '.join(ids[:-1])} and {ids[-1]}" if ids else ""
+    return (
+        ids[0]
+        if len(ids) == 1
+        else f"{', '.join(ids[:-1])} and {ids[-1]}"
+        if ids
+        else ""
+    )
 
 
 def where_in_plans(change: GroupChange) -> str:
-    """How many instances of a group changed, and in which modules; empty for a group that occurs once, in
-    no module that the log names."""
+    """How many instances of a group changed, and in which modules; empty for a
+    group that occurs once, in no module that the log names."""
     layers = f" ({folded(change.layers)})" if change.layers else ""
     of = max(ref.instances for ref in change.a or change.b)
     if of == change.count == 1:
@@ -171,12 +214,14 @@ def where_in_plans(change: GroupChange) -> str:
 
 
 def operators_differ(change: GroupChange) -> bool:
-    """Whether its groups hold other operators than before, so that each is shown with its own."""
+    """Whether its groups hold other operators than before, so that each is shown
+    with its own."""
     return bool(set(change.kinds) & {"split", "merged", "operators"})
 
 
 def sides_of(change: GroupChange) -> list[str]:
-    """``A G1: 2 operators: add, mul``, one for each group, where they hold other operators than before."""
+    """``A G1: 2 operators: add, mul``, one for each group, where they hold other
+    operators than before."""
     if not operators_differ(change):
         return []
     return [
@@ -190,12 +235,17 @@ def boundary(one: Boundary) -> str:
     """``41.9 MB go through memory between G2 and G3: ... (FD262)``."""
     ends = f"{one.producer.group or one.producer.op} and {one.consumer.group or one.consumer.op}"
     moved = f"{size(one.bytes)} go" if one.bytes is not None else "a tensor goes"
-    why = f"{one.cause.text} ({one.cause.code})" if one.cause is not None else "the log does not show why"
+    why = (
+        f"{one.cause.text} ({one.cause.code})"
+        if one.cause is not None
+        else "the log does not show why"
+    )
     return f"{moved} through memory between {ends}: {why}"
 
 
 def by_lines(one: GroupByLines) -> str:
-    """``G1 of A (5 operators: ...) is computed by G1 and G2 of B, and aten::addmm outside groups``."""
+    """``G1 of A (5 operators: ...) is computed by G1 and G2 of B, and aten::addmm
+    outside groups``."""
     parts = []
     if one.b:
         parts.append(f"{' and '.join(ref.id for ref in one.b)} of B")
@@ -207,7 +257,9 @@ def by_lines(one: GroupByLines) -> str:
 def operators(refs: Sequence[GroupRef]) -> str:
     """``5 operators: add, mul, tanh ...``."""
     names = [node.op.split("::")[-1] for ref in refs for node in ref.nodes]
-    shown = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
+    shown = ", ".join(names[:MOST_NAMES]) + (
+        ", ..." if len(names) > MOST_NAMES else ""
+    )
     return f"{count(len(names), 'operator')}: {shown}"
 
 
@@ -215,8 +267,11 @@ MOST_NAMES = 6
 
 
 def place(refs: Sequence[GroupRef]) -> str:
-    """The first line of the program that the groups come from, else of a formula."""
-    sources = [node.user_source or node.source for ref in refs for node in ref.nodes]
+    """The first line of the program that the groups come from, else of a
+    formula."""
+    sources = [
+        node.user_source or node.source for ref in refs for node in ref.nodes
+    ]
     for source in sources:
         if source and not source.startswith("<"):
             return near(source)
@@ -225,7 +280,9 @@ def place(refs: Sequence[GroupRef]) -> str:
 
 def nodes(of: Iterable[OpNode]) -> list[str]:
     """Equal operators of one line once, with how many they are."""
-    counts = Counter((node.op, where_from(node.user_source, node.source)) for node in of)
+    counts = Counter(
+        (node.op, where_from(node.user_source, node.source)) for node in of
+    )
     found = []
     for (op, source), number in counts.items():
         text = op
@@ -257,9 +314,12 @@ def _types(refs: Sequence[GroupRef], what: str) -> Counter[str]:
 
 
 def speed(change: SpeedChange) -> str:
-    """``0.03 ms → 0.061 ms, 2.03 times (A 0.029 ms to 0.035 ms, B 0.06 ms to 0.071 ms)``."""
+    """``0.03 ms → 0.061 ms, 2.03 times (A 0.029 ms to 0.035 ms, B 0.06 ms to 0.071
+    ms)``."""
     times = f", {change.ratio:.2f} times" if change.ratio is not None else ""
-    medians = f"{milliseconds(change.a.median)} {ARROW} {milliseconds(change.b.median)}"
+    medians = (
+        f"{milliseconds(change.a.median)} {ARROW} {milliseconds(change.b.median)}"
+    )
     of_a = interval(change.a.min, change.a.max, milliseconds)
     of_b = interval(change.b.min, change.b.max, milliseconds)
     return f"{medians}{times} (A {of_a}, B {of_b})"
@@ -280,37 +340,55 @@ def unfused(change: UnfusedChange) -> str:
 
 
 def once_each(rows: Sequence[UnfusedChange]) -> list[UnfusedChange]:
-    """Those that read alike as one: operators of one line that differ by their column."""
+    """Those that read alike as one: operators of one line that differ by their
+    column."""
     alike: dict[tuple[str, str], UnfusedChange] = {}
     for row in rows:
         key = (row.change, unfused(replace(row, count=1)))
         known = alike.get(key)
-        alike[key] = row if known is None else replace(known, count=known.count + row.count)
+        alike[key] = (
+            row if known is None else replace(known, count=known.count + row.count)
+        )
     return list(alike.values())
 
 
 def fallback(change: FallbackChange) -> str:
     """A fallback with its group and counts."""
     names = (("A", change.group_a), ("B", change.group_b))
-    group = ", ".join(f"{name} of {side}" for side, name in names if name) or "group unknown"
-    numbers = f" {ARROW} ".join(str(n) for n in (change.count_a, change.count_b) if n is not None)
-    doing = {"compile": "compiling", "run": "running"}.get(change.stage, change.stage)
-    return f"{group} while {doing}, times: {numbers}" + (f": {change.error}" if change.error else "")
+    group = (
+        ", ".join(f"{name} of {side}" for side, name in names if name)
+        or "group unknown"
+    )
+    numbers = f" {ARROW} ".join(
+        str(n) for n in (change.count_a, change.count_b) if n is not None
+    )
+    doing = {"compile": "compiling", "run": "running"}.get(
+        change.stage, change.stage
+    )
+    return f"{group} while {doing}, times: {numbers}" + (
+        f": {change.error}" if change.error else ""
+    )
 
 
 def findings(comparison: Comparison) -> tuple[list[FindingChange], str | None]:
-    """The findings to show, and a sentence on those about single operators, which have a part of their own
-    ("Not fused")."""
-    single = [row for row in comparison.findings if row.finding.code.startswith("FD2")]
+    """The findings to show, and a sentence on those about single operators, which
+    have a part of their own ("Not fused")."""
+    single = [
+        row for row in comparison.findings if row.finding.code.startswith("FD2")
+    ]
     if not comparison.unfused or not single:
         return list(comparison.findings), None
-    rest = [row for row in comparison.findings if not row.finding.code.startswith("FD2")]
+    rest = [
+        row for row in comparison.findings if not row.finding.code.startswith("FD2")
+    ]
     parts = []
     for change in ("came", "gone"):
         codes = sorted({row.finding.code for row in single if row.change == change})
         number = sum(1 for row in single if row.change == change)
         if number:
-            parts.append(f"{count(number, 'finding')} on operators above {change} ({', '.join(codes)})")
+            parts.append(
+                f"{count(number, 'finding')} on operators above {change} ({', '.join(codes)})"
+            )
     return rest, f"{'; '.join(parts)}: fusiondoc explain {single[0].finding.code}"
 
 
@@ -320,7 +398,11 @@ def kernel_head(change: KernelChange) -> str:
     ids = ", ".join(f"{ref.id} of {side}" for side, ref in sides if ref is not None)
     last = change.b or change.a
     groups = last.groups if last is not None else ()
-    return ids + (f" ({', '.join(groups[:3])}{', ...' if len(groups) > 3 else ''})" if groups else "")
+    return ids + (
+        f" ({', '.join(groups[:3])}{', ...' if len(groups) > 3 else ''})"
+        if groups
+        else ""
+    )
 
 
 def kernel_facts(change: KernelChange) -> list[str]:
@@ -329,7 +411,9 @@ def kernel_facts(change: KernelChange) -> list[str]:
     if a is None or b is None:
         return []
     grids = f"{TERMINAL.dimensions(a.grid)} {ARROW} {TERMINAL.dimensions(b.grid)}"
-    blocks = f"{TERMINAL.dimensions(a.block)} {ARROW} {TERMINAL.dimensions(b.block)}"
+    blocks = (
+        f"{TERMINAL.dimensions(a.block)} {ARROW} {TERMINAL.dimensions(b.block)}"
+    )
     words = {
         "code": f"code: {change.lines_gone} lines gone, {change.lines_added} added",
         "registers": f"registers {a.registers} {ARROW} {b.registers}",
@@ -359,10 +443,14 @@ _COUNTS = titles(lambda fuser: fuser.catalogue.options)
 
 
 def only_bytes(comparison: Comparison) -> tuple[list[KernelChange], str | None]:
-    """The kernels to show, and a sentence on those of which only the counted bytes differ."""
+    """The kernels to show, and a sentence on those of which only the counted bytes
+    differ."""
     shown = [change for change in comparison.kernels if change.kinds != ("bytes",)]
     counted = sum(1 for change in comparison.kernels if "bytes" in change.kinds)
     if not counted:
         return shown, None
     kernels = count(counted, "kernel")
-    return shown, f"{_COUNTS} counted other bytes for {kernels}: their GB/s cannot be compared, times can"
+    return (
+        shown,
+        f"{_COUNTS} counted other bytes for {kernels}: their GB/s cannot be compared, times can",
+    )

@@ -1,5 +1,5 @@
-"""The result of ``fix`` as sections: the changes that help, those that were left out and why, and how results
-were compared.
+"""The result of ``fix`` as sections: the changes that help, those that were left
+out and why, and how results were compared.
 """
 
 from __future__ import annotations
@@ -7,7 +7,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fusiondoc.model.change_plan import Fixes, Outcome, TriedFix
-from fusiondoc.rendering.blocks import Column, Diff, Document, Remarks, Row, Section, Table
+from fusiondoc.rendering.blocks import (
+    Column,
+    Diff,
+    Document,
+    Remarks,
+    Row,
+    Section,
+    Table,
+)
 from fusiondoc.rendering.values import Cell, Text
 from fusiondoc.views import fix_words as words
 
@@ -24,24 +32,42 @@ _COLUMNS = (
 def fix_document(fixes: Fixes, shown: str = "") -> Document:
     """All that was tried, and the diff.
 
-    Args:
-        shown: the folder to which paths are made relative, as text with a separator at its end.
+    Args: shown: the folder to which paths are made relative, as text with a
+        separator at its end.
     """
     left_out = [one for one in fixes.tried if one.outcome is not Outcome.KEPT]
     notes = [note for one in fixes.kept for note in one.notes]
     sections = (
-        Section("kept", "Changes that help", blocks=(_kept(fixes, shown), _remarks(notes))),
+        Section(
+            "kept",
+            "Changes that help",
+            blocks=(_kept(fixes, shown), _remarks(notes)),
+        ),
         Section(
             "left-out",
             "Tried without success",
-            blocks=(_remarks([f"{one.change}: {words.why_not(one)}" for one in left_out]),),
+            blocks=(
+                _remarks(
+                    [f"{one.change}: {words.why_not(one)}" for one in left_out]
+                ),
+            ),
         ),
-        Section("described", "Not changed here", blocks=(_remarks(list(fixes.described)),)),
-        Section("compared", "How results were compared", blocks=(_remarks(list(words.how_compared(fixes))),)),
+        Section(
+            "described",
+            "Not changed here",
+            blocks=(_remarks(list(fixes.described)),),
+        ),
+        Section(
+            "compared",
+            "How results were compared",
+            blocks=(_remarks(list(words.how_compared(fixes))),),
+        ),
         Section("diff", "The changes", blocks=(Diff(fixes.diff),)),
     )
     name = f"fusiondoc fix {fixes.target}"
-    return Document("fix", name, words.verdict(fixes), "", (("Target", fixes.target),), sections)
+    return Document(
+        "fix", name, words.verdict(fixes), "", (("Target", fixes.target),), sections
+    )
 
 
 def _remarks(texts: list[str]) -> Remarks:
@@ -49,7 +75,9 @@ def _remarks(texts: list[str]) -> Remarks:
 
 
 def _kept(fixes: Fixes, shown: str) -> Table:
-    return Table(_COLUMNS, tuple(Row(tuple(_cells(one, shown))) for one in fixes.kept))
+    return Table(
+        _COLUMNS, tuple(Row(tuple(_cells(one, shown))) for one in fixes.kept)
+    )
 
 
 def _cells(one: TriedFix, shown: str) -> Iterator[Cell]:

@@ -1,4 +1,5 @@
-"""The result of ``fix`` in sentences: the gain of each change, why another did not help, the verdict."""
+"""The result of ``fix`` in sentences: the gain of each change, why another did not
+help, the verdict."""
 
 from __future__ import annotations
 
@@ -9,7 +10,13 @@ from collections.abc import Iterator
 from fusiondoc.fusers import with_evaluator
 from fusiondoc.model import count
 from fusiondoc.model.bench import Ratio
-from fusiondoc.model.change_plan import MOST_TOGETHER, Fixes, Outcome, TriedFix, Version
+from fusiondoc.model.change_plan import (
+    MOST_TOGETHER,
+    Fixes,
+    Outcome,
+    TriedFix,
+    Version,
+)
 from fusiondoc.rendering.units import difference, interval, size
 
 _MOST_PLACES = 4
@@ -18,14 +25,16 @@ _MOST_PLACES = 4
 def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
     """All that is printed beside the diff.
 
-    Args:
-        shown: the folder to which paths are made relative, as text with a separator at its end.
+    Args: shown: the folder to which paths are made relative, as text with a
+        separator at its end.
     """
     yield f"unchanged: {counts(fixes.unchanged)}"
     for one in fixes.kept:
         yield f"+ {one.change}: {gain(one.before, one.after, one.speed)}"
         yield from _places(one, shown)
-        yield from (f"    {line}" for note in one.notes for line in note.split("\n"))
+        yield from (
+            f"    {line}" for note in one.notes for line in note.split("\n")
+        )
     others = [one for one in fixes.tried if one.outcome is not Outcome.KEPT]
     if others:
         yield "tried without success:"
@@ -47,13 +56,16 @@ def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
 
 
 def within(line: str, width: int) -> list[str]:
-    """A line as a terminal of so many columns shows it without words broken; a command stays on one line."""
+    """A line as a terminal of so many columns shows it without words broken; a
+    command stays on one line."""
     text = line.lstrip()
     if len(line) <= width or text.startswith("fusiondoc "):
         return [line]
     lead = line[: len(line) - len(text)]
     behind = lead + ("" if lead else "  ")
-    whole = textwrap.TextWrapper(width, lead, behind, break_long_words=False, break_on_hyphens=False)
+    whole = textwrap.TextWrapper(
+        width, lead, behind, break_long_words=False, break_on_hyphens=False
+    )
     return whole.wrap(text)
 
 
@@ -70,7 +82,11 @@ def verdict(fixes: Fixes) -> str:
     elif not fixes.tried:
         nothing = "nothing was found to try"
     else:
-        many = f"none of {len(fixes.tried)} changes" if len(fixes.tried) > 1 else "the only change"
+        many = (
+            f"none of {len(fixes.tried)} changes"
+            if len(fixes.tried) > 1
+            else "the only change"
+        )
         nothing = f"{stopped}{many} {'helped' if len(fixes.tried) > 1 else 'did not help'}"
     return f"{nothing}: {counts(fixes.unchanged)}"
 
@@ -100,7 +116,8 @@ def _launches(version: Version) -> str:
 
 
 def gain(before: Version, after: Version, speed: Ratio | None) -> str:
-    """ "2 -> 9 groups, 4 -> 30 operators fused, 60 -> 41 kernel launches, 1.20 times as fast" """
+    """ "2 -> 9 groups, 4 -> 30 operators fused, 60 -> 41 kernel launches, 1.20
+    times as fast" """
     parts = [
         f"{before.groups:,} -> {count(after.groups, 'group')}",
         f"{before.ops_fused:,} -> {count(after.ops_fused, 'operator')} fused",
@@ -109,16 +126,24 @@ def gain(before: Version, after: Version, speed: Ratio | None) -> str:
     if _moved(before) != _moved(after):
         parts.append(f"{_moved(before)} -> {_moved(after)} read and written")
     if before.graph_breaks != after.graph_breaks:
-        parts.append(f"{before.graph_breaks} -> {count(after.graph_breaks, 'graph break')}")
+        parts.append(
+            f"{before.graph_breaks} -> {count(after.graph_breaks, 'graph break')}"
+        )
     if before.recompiles != after.recompiles:
-        parts.append(f"{before.recompiles} -> {count(after.recompiles, 'recompile')}")
+        parts.append(
+            f"{before.recompiles} -> {count(after.recompiles, 'recompile')}"
+        )
     if speed is not None:
         parts.append(in_speed(speed))
     return ", ".join(parts)
 
 
 def _moved(version: Version) -> str:
-    return size(version.bytes_moved) if version.bytes_moved is not None else "unknown bytes"
+    return (
+        size(version.bytes_moved)
+        if version.bytes_moved is not None
+        else "unknown bytes"
+    )
 
 
 def in_speed(speed: Ratio) -> str:
@@ -133,19 +158,26 @@ def why_not(one: TriedFix) -> str:
     if one.outcome is Outcome.FAILED:
         return f"fails: {one.after.problem}"
     if one.outcome is Outcome.WRONG:
-        more = f" and {len(one.after.wrong) - 1} more" if len(one.after.wrong) > 1 else ""
+        more = (
+            f" and {len(one.after.wrong) - 1} more"
+            if len(one.after.wrong) > 1
+            else ""
+        )
         return f"computes something else: {one.after.wrong[0]}{more}"
     if one.outcome is Outcome.SLOWER and one.speed is not None:
         return f"slower: {one.speed.value:.2f} times as fast ({interval(one.speed.low, one.speed.high)})"
     if counts(one.after) == counts(one.before):
         return "fuses as much as without it"
     if one.after.launches < one.before.launches:
-        return f"runs fewer operators, and fuses none in addition: {counts(one.after)}"
+        return (
+            f"runs fewer operators, and fuses none in addition: {counts(one.after)}"
+        )
     return f"no fewer kernel launches: {counts(one.after)}"
 
 
 def how_compared(fixes: Fixes) -> Iterator[str]:
-    """How it was found out that the program is still the same, and whether speed was judged."""
+    """How it was found out that the program is still the same, and whether speed
+    was judged."""
     if not fixes.tried:
         return
     text = "compared: outputs, gradients and arguments after the call, unfused, from one seed; and fused with"
@@ -195,5 +227,9 @@ def near_folder(where: str, shown: str) -> str:
 def _places(one: TriedFix, shown: str) -> Iterator[str]:
     places = [near_folder(where, shown) for where in one.where]
     if places:
-        more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+        more = (
+            f" and {len(places) - _MOST_PLACES} more"
+            if len(places) > _MOST_PLACES
+            else ""
+        )
         yield f"    {', '.join(places[:_MOST_PLACES])}{more}"

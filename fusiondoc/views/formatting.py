@@ -1,5 +1,6 @@
-"""How every report writes figures and source positions: numbers, sizes and the verdict in words; how
-positions are named, and the user's lines, where their files are at hand.
+"""How every report writes figures and source positions: numbers, sizes and the
+verdict in words; how positions are named, and the user's lines, where their files
+are at hand.
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from fusiondoc.fusers import frontend_of_group, fuser_title, fusers_of_frontends, takers, without_plan
+from fusiondoc.fusers import (
+    frontend_of_group,
+    fuser_title,
+    fusers_of_frontends,
+    takers,
+    without_plan,
+)
 from fusiondoc.fusers.te import TE
 from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.masking import texts_changed
@@ -37,7 +44,9 @@ def verdict_on_tries(tries: Sequence[Try]) -> str:
     if not helped:
         number = len(tries) - 1
         return (
-            f"No change helped: none of {number} fuses more or is faster" if number else "Nothing was tried"
+            f"No change helped: none of {number} fuses more or is faster"
+            if number
+            else "Nothing was tried"
         )
     best = max(helped, key=lambda one: _gain(one, tries[one.against]))
     base = tries[best.against]
@@ -47,7 +56,11 @@ def verdict_on_tries(tries: Sequence[Try]) -> str:
         f"{base.unfused} → {best.unfused} not fused",
     ]
     if best.speed is not None:
-        parts.append(f"{best.speed.value:.2f} times as fast" if best.speed.differs else NO_DIFFERENCE)
+        parts.append(
+            f"{best.speed.value:.2f} times as fast"
+            if best.speed.differs
+            else NO_DIFFERENCE
+        )
     others = [one.change for one in helped if one is not best]
     return f"Best: {best.change}: {', '.join(parts)}" + (
         f"; {', '.join(others)} helped too" if others else ""
@@ -65,7 +78,8 @@ def _gain(one: Try, base: Try) -> tuple[float, int, int, int]:
 
 
 def never_ran(report: Report) -> str | None:
-    """``264 operators that never ran: aten::linear x12, aten::cat x6 and 8 more``; None without any."""
+    """``264 operators that never ran: aten::linear x12, aten::cat x6 and 8 more``;
+    None without any."""
     counts: dict[str, int] = {}
     for row in report.unfused:
         if row.ran is False:
@@ -74,7 +88,9 @@ def never_ran(report: Report) -> str | None:
         return None
     order = sorted(counts, key=lambda op: (-counts[op], op))
     named = [op + multiple(counts[op]) for op in order[:_MOST_NAMED]]
-    rest = f" and {len(order) - _MOST_NAMED} more" if len(order) > _MOST_NAMED else ""
+    rest = (
+        f" and {len(order) - _MOST_NAMED} more" if len(order) > _MOST_NAMED else ""
+    )
     total = count(sum(counts.values()), "operator")
     return f"{total} that never ran (a branch that was not taken): {', '.join(named)}{rest}"
 
@@ -82,13 +98,19 @@ def never_ran(report: Report) -> str | None:
 _MOST_NAMED = 3
 
 
-def covered(report: Report, show: Callable[[float], str], any_fuser: bool = True) -> str | None:
-    """``54% of what its fuser can fuse, 40% of what any fuser can``, or why the share is unknown; None where
-    there is nothing to fuse. ``any_fuser``: with the second half."""
+def covered(
+    report: Report, show: Callable[[float], str], any_fuser: bool = True
+) -> str | None:
+    """``54% of what its fuser can fuse, 40% of what any fuser can``, or why the
+    share is unknown; None where there is nothing to fuse. ``any_fuser``: with the
+    second half."""
     cover = report.coverage
     if cover.fraction is None:
         return None if cover.is_known else f"share unknown: {cover.unknown}"
-    own = takers(report.fuser.effective or report.fuser.requested, TE if report.te is not None else None)
+    own = takers(
+        report.fuser.effective or report.fuser.requested,
+        TE if report.te is not None else None,
+    )
     text = f"{show(cover.fraction)} of what {own} can fuse"
     if any_fuser and cover.any_fuser.fraction not in (None, cover.fraction):
         text += f", {show(cover.any_fuser.fraction or 0.0)} of what any fuser can"
@@ -107,8 +129,9 @@ def times(group: Group) -> str:
 
 
 def groups_of(report: Report) -> str:
-    """``2 groups``; ``2 groups (and 4 in further specialisations)`` where the same was compiled again;
-    ``5 groups (3 of TorchScript, 2 of te.ops)`` where both were at work."""
+    """``2 groups``; ``2 groups (and 4 in further specialisations)`` where the same
+    was compiled again; ``5 groups (3 of TorchScript, 2 of te.ops)`` where both were
+    at work."""
     more = sum(group.count for group in report.groups if group.specialisation > 1)
     again = f" (and {more:,} in further specialisations)" if more else ""
     first = report.fusion_groups - more
@@ -116,7 +139,8 @@ def groups_of(report: Report) -> str:
 
 
 def _by_frontend(report: Report, groups: int) -> str:
-    """`` (3 of TorchScript, 2 of torch.compile)`` where several frontends made groups, else nothing.
+    """`` (3 of TorchScript, 2 of torch.compile)`` where several frontends made
+    groups, else nothing.
 
     Args:
         groups: those of the first specialisation, with those that the report does not list, which are
@@ -128,7 +152,9 @@ def _by_frontend(report: Report, groups: int) -> str:
         if group.specialisation == 1 and title != TORCHSCRIPT.title:
             counts[title] = counts.get(title, 0) + group.count
             counts[TORCHSCRIPT.title] -= group.count
-    shares = [f"{number:,} of {title}" for title, number in counts.items() if number]
+    shares = [
+        f"{number:,} of {title}" for title, number in counts.items() if number
+    ]
     return f" ({', '.join(shares)})" if len(shares) > 1 else ""
 
 
@@ -158,7 +184,8 @@ def verdict(report: Report) -> str:
 
 
 def fuser(report: Report, none: str = "no fuser") -> str:
-    """The fuser that worked, and the requested one. ``none``: the text if none did."""
+    """The fuser that worked, and the requested one. ``none``: the text if none
+    did."""
     state = report.fuser
     if state.effective in fusers_of_frontends():
         return state.why or fuser_title(state.effective or "unknown")
@@ -166,7 +193,11 @@ def fuser(report: Report, none: str = "no fuser") -> str:
         return f"{fuser(replace(report, te=None), none)} and {report.te.in_words}"
     if state.effective is None and state.requested is None:
         return "unknown: the log shows no group"
-    name = none if state.effective == "none" else fuser_title(state.effective or "unknown")
+    name = (
+        none
+        if state.effective == "none"
+        else fuser_title(state.effective or "unknown")
+    )
     if state.requested is not None and state.requested != state.effective:
         name += f" (--fuser {state.requested})"
     elif state.requested is None and state.why:
@@ -177,12 +208,16 @@ def fuser(report: Report, none: str = "no fuser") -> str:
 def machine(report: Report) -> list[str]:
     """Torch and device, as far as they are known."""
     env = report.environment
-    parts = [f"torch {env['torch']}" if env.get("torch") else "", env.get("gpu") or env.get("device") or ""]
+    parts = [
+        f"torch {env['torch']}" if env.get("torch") else "",
+        env.get("gpu") or env.get("device") or "",
+    ]
     return [part for part in parts if part]
 
 
 def runs_of(ops: Iterable[str]) -> list[str]:
-    """``add``, ``mul ×2``: operators without their namespace, equal neighbours together."""
+    """``add``, ``mul ×2``: operators without their namespace, equal neighbours
+    together."""
     runs: list[tuple[str, int]] = []
     for op in ops:
         name = op[len("aten::") :] if op.startswith("aten::") else op
@@ -196,7 +231,9 @@ def runs_of(ops: Iterable[str]) -> list[str]:
 def fused_in_words(report: Report) -> str:
     """``31 operators`` that are in groups."""
     number = report.fused_operators
-    if not number and any(without_operators(group, report) for group in report.groups):
+    if not number and any(
+        without_operators(group, report) for group in report.groups
+    ):
         return "operators that the log does not show"
     return count(number, "operator")
 
@@ -207,13 +244,20 @@ def size_in_words(group: Group, report: Report) -> str:
 
 
 def without_operators(group: Group, report: Report) -> str:
-    """What is known of a kernel of torch.compile without operators; "" of any other. The loops that copy an
-    input of a library's call into the layout or type that it takes have no operator but the call's."""
-    graphs = report.compiled.graphs if report.compiled is not None and not group.size else ()
+    """What is known of a kernel of torch.compile without operators; "" of any
+    other. The loops that copy an input of a library's call into the layout or type
+    that it takes have no operator but the call's."""
+    graphs = (
+        report.compiled.graphs
+        if report.compiled is not None and not group.size
+        else ()
+    )
     for graph in graphs:
         if group.id in graph.groups:
             is_known = graph.accounts is not None and not graph.not_found
-            return "prepares a tensor for a call" if is_known else "operators unknown"
+            return (
+                "prepares a tensor for a call" if is_known else "operators unknown"
+            )
     return ""
 
 
@@ -240,12 +284,17 @@ class Speedup(NamedTuple):
     @property
     def verdict(self) -> str:
         """``1.50× the speed of eager``, or that no difference could be shown."""
-        return f"{ratio(self.times)} the speed of eager" if self.differs else "No difference from eager"
+        return (
+            f"{ratio(self.times)} the speed of eager"
+            if self.differs
+            else "No difference from eager"
+        )
 
 
 def against(eager: Speed, other: Speed) -> tuple[float, bool]:
-    """How many times as fast as eager, and whether that is a difference. Captures of before rounds were kept
-    have no interval: there all times of one must be below all of the other."""
+    """How many times as fast as eager, and whether that is a difference. Captures
+    of before rounds were kept have no interval: there all times of one must be
+    below all of the other."""
     if other.ratio is not None:
         return other.ratio.value, other.ratio.differs
     apart = eager.ms.min > other.ms.max or other.ms.min > eager.ms.max
@@ -253,8 +302,11 @@ def against(eager: Speed, other: Speed) -> tuple[float, bool]:
 
 
 def speedups(report: Report) -> list[Speedup]:
-    """Each way against eager, for each phase and set of inputs that both were timed with."""
-    eager_rows = {(one.phase, one.inputs): one for one in report.speed if one.way == "eager"}
+    """Each way against eager, for each phase and set of inputs that both were timed
+    with."""
+    eager_rows = {
+        (one.phase, one.inputs): one for one in report.speed if one.way == "eager"
+    }
     several = len({one.inputs for one in report.speed}) > 1
     found = []
     for one in report.speed:
@@ -269,14 +321,19 @@ def speedups(report: Report) -> list[Speedup]:
 
 
 def short_type(text: str) -> str:
-    """``Float(2, 3, strides=[3, 1], requires_grad=0, device=cuda:0)`` -> ``Float(2, 3) cuda:0``.
+    """``Float(2, 3, strides=[3, 1], requires_grad=0, device=cuda:0)`` -> ``Float(2,
+    3) cuda:0``.
 
     Dense strides and requires_grad=0 say nothing new.
     """
     from fusiondoc.parsers.ir.types import TensorType, parse_type
 
     tensor = parse_type(text)
-    if not isinstance(tensor, TensorType) or tensor.sizes is None or None in tensor.sizes:
+    if (
+        not isinstance(tensor, TensorType)
+        or tensor.sizes is None
+        or None in tensor.sizes
+    ):
         return text
     dense, step = [], 1
     for extent in reversed(tensor.sizes):
@@ -292,8 +349,9 @@ T = TypeVar("T")
 
 
 def near(source: str) -> str:
-    """A source as it is read best: a package's file from the package's name on (``torch/functional.py:1``),
-    one below the current folder without that folder."""
+    """A source as it is read best: a package's file from the package's name on
+    (``torch/functional.py:1``), one below the current folder without that
+    folder."""
     short = without_packages(source)
     if short != source:
         return short
@@ -307,7 +365,8 @@ _NAMED = re.compile(r"(?<=\()([^()\s]+\.py:\d+)(?::\d+)?(?=\))")
 
 
 def with_near_places(text: str) -> str:
-    """A reason in words with the places that it names as they are read best, without columns."""
+    """A reason in words with the places that it names as they are read best,
+    without columns."""
     return _NAMED.sub(lambda found: near(found[1]), text)
 
 
@@ -318,8 +377,8 @@ _PACKAGES = re.compile(
 
 
 class NearPaths:
-    """Texts with the paths in them as others read them best: files below some folders from there on, files
-    of installed packages from the package's name on.
+    """Texts with the paths in them as others read them best: files below some
+    folders from there on, files of installed packages from the package's name on.
 
     Args:
         folders: a path that begins with one of them is without it.
@@ -328,7 +387,9 @@ class NearPaths:
 
     def __init__(self, folders: Iterable[str], packages: bool = True) -> None:
         ends = (one.rstrip("/\\") for one in folders)
-        self._folders = tuple(dict.fromkeys(one + os.sep for one in ends if len(Path(one).parts) > 1))
+        self._folders = tuple(
+            dict.fromkeys(one + os.sep for one in ends if len(Path(one).parts) > 1)
+        )
         each = "|".join(map(re.escape, self._folders))
         self._below = re.compile(rf"(?<![\w./\\-])(?:{each})(?=[^\s/\\])")
         self._packages = packages
@@ -338,13 +399,19 @@ class NearPaths:
     def __call__(self, text: str) -> str:
         made = self._made.get(text)
         if made is None:
-            made = _PACKAGES.sub("", text) if self._packages and "-packages" in text else text
+            made = (
+                _PACKAGES.sub("", text)
+                if self._packages and "-packages" in text
+                else text
+            )
             if any(one in made for one in self._folders):
                 made = self._below.sub("", made)
             if made != text:
                 before, after = Source.parse(text), Source.parse(made)
                 both = before is not None and after is not None
-                self._files[after.file if after and both else made] = before.file if before and both else text
+                self._files[after.file if after and both else made] = (
+                    before.file if before and both else text
+                )
             self._made[text] = made
         return made
 
@@ -354,7 +421,9 @@ class NearPaths:
 
     def inside(self, value: T) -> T:
         """A report, a comparison or a part of one with every text so."""
-        return texts_changed(value, self, lambda key, item: (key, self.inside(item)))
+        return texts_changed(
+            value, self, lambda key, item: (key, self.inside(item))
+        )
 
 
 class _NearTexts:
@@ -369,18 +438,31 @@ class _NearTexts:
     def is_elsewhere(self, file: str) -> bool:
         return self._texts.is_elsewhere(self._near_paths.before(file))
 
-    def log(self, lines: Iterable[Evidence], graphs: Iterable[Evidence]) -> Mapping[Evidence, str]:
+    def log(
+        self, lines: Iterable[Evidence], graphs: Iterable[Evidence]
+    ) -> Mapping[Evidence, str]:
         wanted, begin = list(lines), list(graphs)
-        before = {one: replace(one, file=self._near_paths.before(one.file)) for one in (*wanted, *begin)}
-        found = self._texts.log([before[one] for one in wanted], [before[one] for one in begin])
-        return {one: self._near_paths(found[was]) for one, was in before.items() if was in found}
+        before = {
+            one: replace(one, file=self._near_paths.before(one.file))
+            for one in (*wanted, *begin)
+        }
+        found = self._texts.log(
+            [before[one] for one in wanted], [before[one] for one in begin]
+        )
+        return {
+            one: self._near_paths(found[was])
+            for one, was in before.items()
+            if was in found
+        }
 
 
 def near_paths_of(*reports: Report) -> NearPaths:
-    """For what is read about these reports: no text names the current folder, the folders that the programs
-    were run in, or that of installed packages."""
+    """For what is read about these reports: no text names the current folder, the
+    folders that the programs were run in, or that of installed packages."""
     here = str(Path.cwd())
-    return NearPaths([here, os.path.realpath(here), *(run_folder(one) for one in reports)])
+    return NearPaths(
+        [here, os.path.realpath(here), *(run_folder(one) for one in reports)]
+    )
 
 
 def run_folder(report: Report) -> str:
@@ -389,17 +471,28 @@ def run_folder(report: Report) -> str:
 
 
 def with_near_paths(report: Report) -> Report:
-    """A report for others to read, see ``near_paths_of``. What is typed again is left as it is, but for the
-    current folder.
+    """A report for others to read, see ``near_paths_of``. What is typed again is
+    left as it is, but for the current folder.
 
-    JSON is made without: it holds what the log says, so that the files of its machine are found again.
+    JSON is made without: it holds what the log says, so that the files of its
+    machine are found again.
     """
-    near_paths, typed = near_paths_of(report), NearPaths([str(Path.cwd())], packages=False)
+    near_paths, typed = (
+        near_paths_of(report),
+        NearPaths([str(Path.cwd())], packages=False),
+    )
     made = near_paths.inside(report)
-    plan = tuple(replace(one, command=typed(was.command)) for one, was in zip(made.plan, report.plan))
-    capture = typed(report.target.capture) if report.target.capture is not None else None
+    plan = tuple(
+        replace(one, command=typed(was.command))
+        for one, was in zip(made.plan, report.plan)
+    )
+    capture = (
+        typed(report.target.capture) if report.target.capture is not None else None
+    )
     target = replace(made.target, folder=None, capture=capture)
-    texts = _NearTexts(report.texts, near_paths) if report.texts is not None else None
+    texts = (
+        _NearTexts(report.texts, near_paths) if report.texts is not None else None
+    )
     return replace(made, plan=plan, target=target, texts=texts)
 
 
@@ -408,7 +501,8 @@ MOST_LINES = 3
 
 
 def listed_lines(lines: Sequence[str]) -> str:
-    """``model.py:12, 14 and 3 more lines``: the first lines, a file's name before the first of its own."""
+    """``model.py:12, 14 and 3 more lines``: the first lines, a file's name before
+    the first of its own."""
     named: list[str] = []
     file = None
     for line in map(Source.parse, map(near, lines[:MOST_LINES])):
@@ -420,14 +514,16 @@ def listed_lines(lines: Sequence[str]) -> str:
 
 
 def where_called(row: Unfused) -> str:
-    """``where_from`` of an operator outside groups, with all lines of the user's that may lead there."""
+    """``where_from`` of an operator outside groups, with all lines of the user's
+    that may lead there."""
     if not row.called_from or row.source is None:
         return where_from(row.user_source, row.source)
     return f"{listed_lines(row.called_from)} ({near(without_column(row.source))})"
 
 
 def where_from(user_source: str | None, source: str | None) -> str:
-    """Where an operator comes from: the user's line, and that of the package which it leads to.
+    """Where an operator comes from: the user's line, and that of the package which
+    it leads to.
 
     ``model.py:12 (torch/nn/functional.py:2987)``; "" where nothing is known.
     """
@@ -440,12 +536,17 @@ def where_from(user_source: str | None, source: str | None) -> str:
 
 
 def code_at(source: str | None, texts: Texts | None) -> str | None:
-    """The text of ``file:line``, if that file is at hand: kept by the capture, or of the project here."""
+    """The text of ``file:line``, if that file is at hand: kept by the capture, or
+    of the project here."""
     place = Source.parse(source)
     if place is None or texts is None:
         return None
     lines = (texts.source(place.file) or "").split("\n")
-    return lines[place.line - 1].strip() or None if 0 < place.line <= len(lines) else None
+    return (
+        lines[place.line - 1].strip() or None
+        if 0 < place.line <= len(lines)
+        else None
+    )
 
 
 def without_column(source: str) -> str:
@@ -461,4 +562,7 @@ def source_lines(group: Group) -> str:
         position = Source.parse(near(node.user_source or node.source or ""))
         if position is not None:
             files.setdefault(position.file, {})[str(position.line)] = None
-    return "; ".join(f"{file}:{','.join(lines)}" for file, lines in files.items()) or "no source lines"
+    return (
+        "; ".join(f"{file}:{','.join(lines)}" for file, lines in files.items())
+        or "no source lines"
+    )

@@ -1,5 +1,5 @@
-"""A history as sections: the models with their figures over time, the groups that were lost, and lasting
-changes of coverage and step time."""
+"""A history as sections: the models with their figures over time, the groups that
+were lost, and lasting changes of coverage and step time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,29 @@ from collections.abc import Iterator, Sequence
 from fusiondoc.model import count
 from fusiondoc.model.history_answers import History, LostGroup, ModelHistory, Move
 from fusiondoc.model.run_lines import BROKEN, FAILED, RunLine
-from fusiondoc.rendering.blocks import Block, Column, Document, Facts, Formats, Heading, Row, Section, Table
+from fusiondoc.rendering.blocks import (
+    Block,
+    Column,
+    Document,
+    Facts,
+    Formats,
+    Heading,
+    Row,
+    Section,
+    Table,
+)
 from fusiondoc.rendering.picture_blocks import Moment, Timeline, Timelines
 from fusiondoc.rendering.units import digits, percent
-from fusiondoc.rendering.values import Cell, Count, Millis, Share, Sparkline, Status, Text, Tone
+from fusiondoc.rendering.values import (
+    Cell,
+    Count,
+    Millis,
+    Share,
+    Sparkline,
+    Status,
+    Text,
+    Tone,
+)
 
 MOST_NARROW = 12
 """Rows of a table on a terminal."""
@@ -38,7 +57,9 @@ def history_document(history: History, most: int) -> Document:
         _plots(history),
         _not_read(history, most),
     )
-    return Document("history", name or "history", verdict(history), lead, facts, sections)
+    return Document(
+        "history", name or "history", verdict(history), lead, facts, sections
+    )
 
 
 def verdict(history: History) -> str:
@@ -46,7 +67,9 @@ def verdict(history: History) -> str:
     lost = [one for model in history.models for one in model.lost]
     back = len(lost) - len(history.still_lost)
     moved = Counter(move.what for model in history.models for move in model.moves)
-    parts = [count(len(lost), "loss") + (f" ({back:,} of them back)" if back else "")]
+    parts = [
+        count(len(lost), "loss") + (f" ({back:,} of them back)" if back else "")
+    ]
     if moved["coverage"]:
         parts.append(count(moved["coverage"], "change") + " of coverage")
     if moved["ms"]:
@@ -58,7 +81,11 @@ def verdict(history: History) -> str:
 def _since(history: History) -> str:
     if history.since is None:
         return ""
-    return " against the base" if history.since == "base" else f" since {history.since}"
+    return (
+        " against the base"
+        if history.since == "base"
+        else f" since {history.since}"
+    )
 
 
 def _facts(history: History) -> Iterator[tuple[str, str]]:
@@ -82,20 +109,35 @@ def _facts(history: History) -> Iterator[tuple[str, str]]:
 
 def _models(history: History, most: int) -> Section:
     table = _table_of_models(history, history.models[:most], len(history.models))
-    return Section("models", "Models", _last_runs(), (table,), Formats.TERMINAL | Formats.PAGE)
+    return Section(
+        "models", "Models", _last_runs(), (table,), Formats.TERMINAL | Formats.PAGE
+    )
 
 
 def _last_runs() -> str:
-    return "figures of the last run; the blocks are the runs before it, oldest first"
+    return (
+        "figures of the last run; the blocks are the runs before it, oldest first"
+    )
 
 
 def _changed_models(history: History) -> Section:
-    """The models with a loss or move or a broken last run; a comment has no room for the others."""
-    changed = [model for model in history.models if model.lost or model.moves or not _holds(model)]
+    """The models with a loss or move or a broken last run; a comment has no room
+    for the others."""
+    changed = [
+        model
+        for model in history.models
+        if model.lost or model.moves or not _holds(model)
+    ]
     table = _table_of_models(history, changed, len(changed))
     same = len(history.models) - len(changed)
-    note = f"{count(same, 'further model')}: nothing lost, nothing moved" if same else ""
-    return Section("changed", "Models with changes", note, (table,), Formats.MARKDOWN)
+    note = (
+        f"{count(same, 'further model')}: nothing lost, nothing moved"
+        if same
+        else ""
+    )
+    return Section(
+        "changed", "Models with changes", note, (table,), Formats.MARKDOWN
+    )
 
 
 def _holds(model: ModelHistory) -> bool:
@@ -115,7 +157,9 @@ _MODEL_COLUMNS = (
 )
 
 
-def _table_of_models(history: History, models: Sequence[ModelHistory], total: int) -> Table:
+def _table_of_models(
+    history: History, models: Sequence[ModelHistory], total: int
+) -> Table:
     rows = tuple(_model_row(history, model) for model in models)
     return Table(_MODEL_COLUMNS, rows, caption="Models", left_out=total - len(rows))
 
@@ -123,7 +167,9 @@ def _table_of_models(history: History, models: Sequence[ModelHistory], total: in
 def _model_row(history: History, model: ModelHistory) -> Row:
     last = model.runs[-1]
     lost = sum(one.back_date is None for one in model.lost)
-    status = Status("", Tone.PLAIN) if _holds(model) else Status(last.status, Tone.BAD)
+    status = (
+        Status("", Tone.PLAIN) if _holds(model) else Status(last.status, Tone.BAD)
+    )
     cells: tuple[Cell, ...] = (
         Text(name_of(model, history)),
         Count(len(model.runs)),
@@ -152,18 +198,24 @@ def name_of(model: ModelHistory, history: History) -> str:
 
 
 def _broken(history: History, most: int) -> Section:
-    """The expectations that the last run of each model breaks, and the error of a run that failed."""
+    """The expectations that the last run of each model breaks, and the error of a
+    run that failed."""
     found = []
     for model in history.models:
         last = model.runs[-1]
-        sentences = (last.error or "failed",) if last.status == FAILED else last.lost
+        sentences = (
+            (last.error or "failed",) if last.status == FAILED else last.lost
+        )
         found += [(name_of(model, history), sentence) for sentence in sentences]
     columns = (Column("model"), Column("expected and found", wide=True))
     rows = tuple(
-        Row((Text(name), Text(sentence)), narrow=(name, sentence)) for name, sentence in found[:most]
+        Row((Text(name), Text(sentence)), narrow=(name, sentence))
+        for name, sentence in found[:most]
     )
     table = Table(columns, rows, left_out=len(found) - len(rows))
-    return Section("broken", "Broken now", "in the last run of each model", (table,))
+    return Section(
+        "broken", "Broken now", "in the last run of each model", (table,)
+    )
 
 
 # -- losses --------------------------------------------------------------------------------------------------
@@ -182,7 +234,12 @@ def _lost(history: History, most: int) -> Section:
     )
     rows = tuple(_lost_row(history, model, lost) for model, lost in pairs[:most])
     note = "a run lacks what the run before it had; the cause is between the two commits"
-    return Section("lost", "Lost", note, (Table(columns, rows, left_out=len(pairs) - len(rows)),))
+    return Section(
+        "lost",
+        "Lost",
+        note,
+        (Table(columns, rows, left_out=len(pairs) - len(rows)),),
+    )
 
 
 def _lost_row(history: History, model: ModelHistory, lost: LostGroup) -> Row:
@@ -190,16 +247,29 @@ def _lost_row(history: History, model: ModelHistory, lost: LostGroup) -> Row:
     group = group_text(lost)
     first, last = at(lost.date, lost.commit), at(lost.last_date, lost.last_commit)
     why = why_text(lost)
-    back = at(lost.back_date, lost.back_commit) if lost.back_date is not None else ""
-    sentence = f"lost in {first}, last with it {last}: {why}" + (f"; back in {back}" if back else "")
-    cells = (Text(group), Text(name), Text(first, Tone.BAD), Text(last), Text(why), Text(back))
+    back = (
+        at(lost.back_date, lost.back_commit) if lost.back_date is not None else ""
+    )
+    sentence = f"lost in {first}, last with it {last}: {why}" + (
+        f"; back in {back}" if back else ""
+    )
+    cells = (
+        Text(group),
+        Text(name),
+        Text(first, Tone.BAD),
+        Text(last),
+        Text(why),
+        Text(back),
+    )
     return Row(cells, narrow=(f"{name}: {group}", sentence))
 
 
 def group_text(lost: LostGroup) -> str:
     """``mul, add, relu (backward) ×2 at model.py:12``."""
     names = [op.rpartition("::")[2] for op in lost.ops]
-    text = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    text = ", ".join(names[:5]) + (
+        f" and {len(names) - 5} more" if len(names) > 5 else ""
+    )
     text += " (backward)" if lost.phase == "backward" else ""
     text += f" ×{lost.count:,}" if lost.count > 1 else ""
     return text + (f" at {lost.at}" if lost.at is not None else "")
@@ -207,13 +277,21 @@ def group_text(lost: LostGroup) -> str:
 
 def why_text(lost: LostGroup) -> str:
     """Why its operators are outside, and what else changed."""
-    why = f"outside now: {', '.join(lost.why)}" if lost.why else "the program no longer has its operators"
+    why = (
+        f"outside now: {', '.join(lost.why)}"
+        if lost.why
+        else "the program no longer has its operators"
+    )
     return why + (f" ({', '.join(lost.changed)})" if lost.changed else "")
 
 
 def at(date: str, commit: str | None) -> str:
     """``4f3c2a1b9 (2026-11-20)``; without a commit the day and time."""
-    return f"{commit[:_COMMIT]} ({date[:10]})" if commit is not None else date[:16].replace("T", " ")
+    return (
+        f"{commit[:_COMMIT]} ({date[:10]})"
+        if commit is not None
+        else date[:16].replace("T", " ")
+    )
 
 
 # -- figures -------------------------------------------------------------------------------------------------
@@ -232,14 +310,21 @@ def _moves(history: History, most: int) -> Section:
     )
     rows = tuple(_move_row(history, model, move) for model, move in pairs[:most])
     note = "coverage by run; step time where the runs before and after it are apart"
-    return Section("moved", "Moved", note, (Table(columns, rows, left_out=len(pairs) - len(rows)),))
+    return Section(
+        "moved",
+        "Moved",
+        note,
+        (Table(columns, rows, left_out=len(pairs) - len(rows)),),
+    )
 
 
 def _move_row(history: History, model: ModelHistory, move: Move) -> Row:
     name = name_of(model, history)
     is_share = move.what == "coverage"
     title = "coverage" if is_share else "step time"
-    before, after = (_figure(move.what, value) for value in (move.before, move.after))
+    before, after = (
+        _figure(move.what, value) for value in (move.before, move.after)
+    )
     first, changed = at(move.date, move.commit), ", ".join(move.changed)
     cells = (
         Text(title),
@@ -249,7 +334,9 @@ def _move_row(history: History, model: ModelHistory, move: Move) -> Row:
         Text(first),
         Text(changed),
     )
-    sentence = f"{title} {before} to {after} since {first}" + (f" ({changed})" if changed else "")
+    sentence = f"{title} {before} to {after} since {first}" + (
+        f" ({changed})" if changed else ""
+    )
     return Row(cells, narrow=(name, sentence))
 
 
@@ -262,7 +349,10 @@ def _plots(history: History) -> Section:
     for number, model in enumerate(history.models[:MOST_PLOTTED]):
         lines = tuple(line for line in _timelines(model) if _is_plotted(line))
         if lines:
-            blocks += [Heading(name_of(model, history), f"model-{number}"), Timelines(lines)]
+            blocks += [
+                Heading(name_of(model, history), f"model-{number}"),
+                Timelines(lines),
+            ]
     note = "one point a run; a dashed line is a run that lost a group"
     left_out = len(history.models) - MOST_PLOTTED
     note += f"; {left_out:,} further models have none here" if left_out > 0 else ""
@@ -288,8 +378,16 @@ def _moments(model: ModelHistory, what: str) -> tuple[Moment, ...]:
         value = _value(run, what)
         words = "not known" if value is None else _in_words(what, value)
         lost_then = events.get((run.date, run.commit))
-        event = f"{at(run.date, run.commit)} lost {'; '.join(lost_then)}" if lost_then else ""
-        found.append(Moment(run.date[:10], value, f"{at(run.date, run.commit)}: {words}", event))
+        event = (
+            f"{at(run.date, run.commit)} lost {'; '.join(lost_then)}"
+            if lost_then
+            else ""
+        )
+        found.append(
+            Moment(
+                run.date[:10], value, f"{at(run.date, run.commit)}: {words}", event
+            )
+        )
     return tuple(found)
 
 
@@ -307,4 +405,6 @@ def _in_words(what: str, value: float) -> str:
 
 def _not_read(history: History, most: int) -> Section:
     rows = tuple((one.source, one.why) for one in history.unreadable[:most])
-    return Section("unreadable", "Not read", blocks=(Facts(rows),), formats=Formats.PAGE)
+    return Section(
+        "unreadable", "Not read", blocks=(Facts(rows),), formats=Formats.PAGE
+    )

@@ -7,5 +7,7 @@ from fusiondoc.model.runs import Expectation
 
 def expected_and_found(row: Expectation) -> str:
     """``expected X; found Y: why``."""
-    text = f"expected {row.expected}; found {row.found}" + (f": {row.why}" if row.why else "")
+    text = f"expected {row.expected}; found {row.found}" + (
+        f": {row.why}" if row.why else ""
+    )
     return text + (f" (note: {row.note})" if row.note else "")

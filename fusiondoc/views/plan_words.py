@@ -1,4 +1,5 @@
-"""The plan of a report in words: what a change brings and unlocks, where it is; and the last line."""
+"""The plan of a report in words: what a change brings and unlocks, where it is; and
+the last line."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ TITLE = "Do this first"
 
 
 def gain(change: PlannedChange) -> str:
-    """``up to 0.42 ms of a step``, ``1.04 MB less memory traffic per run``; else how many operators, if what
-    it unlocks does not begin so; "" where nothing tells."""
+    """``up to 0.42 ms of a step``, ``1.04 MB less memory traffic per run``; else
+    how many operators, if what it unlocks does not begin so; "" where nothing
+    tells."""
     if change.gain_ms:
         return f"up to {milliseconds(change.gain_ms)} of a step"
     if change.gain_bytes and change.gain_bytes > 0:
@@ -23,8 +25,13 @@ def gain(change: PlannedChange) -> str:
 
 
 def position(change: PlannedChange) -> str:
-    """``net.py:12, 14 and 3 more lines``: all lines that change; "" where none is known."""
-    return listed_lines((change.where, *change.also_at)) if change.where is not None else ""
+    """``net.py:12, 14 and 3 more lines``: all lines that change; "" where none is
+    known."""
+    return (
+        listed_lines((change.where, *change.also_at))
+        if change.where is not None
+        else ""
+    )
 
 
 def before_command(change: PlannedChange) -> str | None:
@@ -37,7 +44,11 @@ def before_command(change: PlannedChange) -> str | None:
             if words[2:-1] == ["old"]:
                 return f"put these logs into a folder old, those of a new run into {NEW_FOLDER}, then:"
             return f"record the logs of a new run in a folder {NEW_FOLDER}, then:"
-    return "Try it without changing files:" if change.command.startswith("fusiondoc fix ") else None
+    return (
+        "Try it without changing files:"
+        if change.command.startswith("fusiondoc fix ")
+        else None
+    )
 
 
 def unlocks(change: PlannedChange) -> str:
@@ -47,8 +58,8 @@ def unlocks(change: PlannedChange) -> str:
 
 
 def proof(change: PlannedChange) -> str:
-    """``proved by fusiondoc fix: 0 -> 4 groups, 0 -> 10 operators fused, the same results``; "" of a change
-    that was not run."""
+    """``proved by fusiondoc fix: 0 -> 4 groups, 0 -> 10 operators fused, the same
+    results``; "" of a change that was not run."""
     ran = change.proof
     if ran is None:
         return ""
@@ -59,7 +70,11 @@ def proof(change: PlannedChange) -> str:
     if ran.same_results:
         parts.append("the same results")
     if ran.speed is not None:
-        parts.append(f"{ran.speed.value:.2f} times as fast" if ran.speed.differs else NO_DIFFERENCE)
+        parts.append(
+            f"{ran.speed.value:.2f} times as fast"
+            if ran.speed.differs
+            else NO_DIFFERENCE
+        )
     return f"proved by {ran.by}: {', '.join(parts)}"
 
 

@@ -1,4 +1,5 @@
-"""The pictures of a program's plans: which nodes have boxes, what each says, and which plans have room."""
+"""The pictures of a program's plans: which nodes have boxes, what each says, and
+which plans have room."""
 
 from __future__ import annotations
 
@@ -27,7 +28,10 @@ def title(program: Program) -> str:
     if len(program.ranks) > 1:
         words.append("ranks " + ", ".join(map(str, program.ranks)))
     groups = sum(node.kind == "group" for node in program.nodes)
-    others = sum(node.reason is not None and node.op not in NO_OPERATORS for node in program.nodes)
+    others = sum(
+        node.reason is not None and node.op not in NO_OPERATORS
+        for node in program.nodes
+    )
     regions = sum(node.kind == "region" for node in program.nodes)
     parts = [count(groups, "group"), f"{others:,} outside"]
     if regions:
@@ -44,20 +48,28 @@ def picture(
 ) -> Graph:
     """The graph of a program.
 
-    Args:
-        changed: nodes that are marked so.
-        key: its id on a page.
-        boundaries: of the report; those between two nodes of this program are shown on its edges.
+    Args: changed: nodes that are marked so. key: its id on a page. boundaries: of
+        the report; those between two nodes of this program are shown on its edges.
     """
-    kept = [index for index, node in enumerate(program.nodes) if node.op not in NO_OPERATORS]
+    kept = [
+        index
+        for index, node in enumerate(program.nodes)
+        if node.op not in NO_OPERATORS
+    ]
     number = {index: place for place, index in enumerate(kept)}
     edges = [(a, b) for a, b in program.edges if a in number and b in number]
     why = _why_apart(boundaries)
-    causes = [why.get((_ends(program.nodes[a]), _ends(program.nodes[b]))) for a, b in edges]
+    causes = [
+        why.get((_ends(program.nodes[a]), _ends(program.nodes[b])))
+        for a, b in edges
+    ]
     return Graph(
         key=key if key is not None else program.id,
         title=title(program),
-        boxes=tuple(_box(index, program.nodes[index], groups, index in changed) for index in kept),
+        boxes=tuple(
+            _box(index, program.nodes[index], groups, index in changed)
+            for index in kept
+        ),
         edges=tuple((number[a], number[b]) for a, b in edges),
         apart=tuple(causes) if any(causes) else (),
         cut=program.cut,
@@ -74,7 +86,8 @@ def _ends(node: ProgramNode) -> _End:
 
 
 def _why_apart(boundaries: Sequence[Boundary]) -> dict[tuple[_End, _End], str]:
-    """Two ends -> code, bytes and cause, of the boundary with the most bytes: they are sorted so."""
+    """Two ends -> code, bytes and cause, of the boundary with the most bytes: they
+    are sorted so."""
 
     def end(of: BoundaryEnd) -> _End:
         return (of.group, None) if of.group is not None else (None, of.row)
@@ -88,7 +101,9 @@ def _why_apart(boundaries: Sequence[Boundary]) -> dict[tuple[_End, _End], str]:
     return found
 
 
-def _box(index: int, node: ProgramNode, groups: Mapping[str, Group], is_changed: bool) -> Box:
+def _box(
+    index: int, node: ProgramNode, groups: Mapping[str, Group], is_changed: bool
+) -> Box:
     group = groups.get(node.group or "")
     kinds = ["node", node.kind]
     if is_changed:
@@ -117,9 +132,17 @@ def _label(node: ProgramNode, groups: Mapping[str, Group]) -> list[str]:
     where = shown(node.user_source or node.source).rpartition("/")[2]
     if node.kind == "control":
         what = "loop" if node.op == "prim::Loop" else "branch"
-        lines = [f"{what} on {node.condition}" if what == "branch" and node.condition else what, where]
+        lines = [
+            f"{what} on {node.condition}"
+            if what == "branch" and node.condition
+            else what,
+            where,
+        ]
     elif node.kind == "region":
-        lines = ["differentiable graph", f"its plan: {node.program}" if node.program else where]
+        lines = [
+            "differentiable graph",
+            f"its plan: {node.program}" if node.program else where,
+        ]
     else:
         op = node.op[len("aten::") :] if node.op.startswith("aten::") else node.op
         lines = [op, where]
@@ -129,7 +152,9 @@ def _label(node: ProgramNode, groups: Mapping[str, Group]) -> list[str]:
 
 
 def _group_label(group: Group) -> list[str]:
-    head = f"{group.id}  {count(group.size, 'operator')}" + ("  FELL BACK" if group.fallback else "")
+    head = f"{group.id}  {count(group.size, 'operator')}" + (
+        "  FELL BACK" if group.fallback else ""
+    )
     lines = [""]
     for op in runs_of(group.ops):
         if lines[-1] and len(lines[-1]) + len(op) > _LONGEST - 8:
@@ -150,14 +175,18 @@ def _spoken(node: ProgramNode, group: Group | None) -> str:
     if group is not None:
         text = f"{group.id}, fusion group of {count(group.size, 'operator')}"
         return text + (", fell back" if group.fallback else "")
-    text = {"control": f"{node.op}, control flow", "region": "differentiable graph"}.get(node.kind, node.op)
+    text = {
+        "control": f"{node.op}, control flow",
+        "region": "differentiable graph",
+    }.get(node.kind, node.op)
     if node.reason is not None:
         text += f", not fused, {node.reason}"
     return text + (f", {where}" if where else "")
 
 
 def within(programs: Sequence[Program], first: str, left: int) -> list[Program]:
-    """The programs that fit, the one that is shown first before all others; the last of them cut."""
+    """The programs that fit, the one that is shown first before all others; the
+    last of them cut."""
     fitting: dict[str, Program] = {}
     for program in sorted(programs, key=lambda one: one.id != first):
         if left > 0:
@@ -175,9 +204,12 @@ def _cut(program: Program, most: int) -> Program:
 
 
 def main_program(report: Report) -> str:
-    """The program that is shown first: of the forward ones that with the most groups."""
+    """The program that is shown first: of the forward ones that with the most
+    groups."""
 
     def groups(program: Program) -> tuple[bool, int]:
-        return program.phase != "backward", sum(node.kind == "group" for node in program.nodes)
+        return program.phase != "backward", sum(
+            node.kind == "group" for node in program.nodes
+        )
 
     return max(report.programs, key=groups).id

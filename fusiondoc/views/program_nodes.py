@@ -1,5 +1,5 @@
-"""What a page shows of a node of a picture when it is chosen: its source line, its types, why it is in no
-group, what to do about it, and the lines of the log.
+"""What a page shows of a node of a picture when it is chosen: its source line, its
+types, why it is in no group, what to do about it, and the lines of the log.
 """
 
 from __future__ import annotations
@@ -30,20 +30,32 @@ class NodeData:
         self._advice: dict[int, str] = {}
         """``Unfused.index`` -> the advice of the finding on that row."""
         self._advice_alike: dict[tuple[str, str, Detail | None], str] = {}
-        """Operator, code and detail of the reason, None for any -> the advice on the first row with these."""
+        """Operator, code and detail of the reason, None for any -> the advice on
+        the first row with these."""
         self._folded: dict[tuple[str, bool], str] = {}
-        """Operator, whether it is of torch's formulas -> the advice of the note on what nobody can change."""
+        """Operator, whether it is of torch's formulas -> the advice of the note on
+        what nobody can change."""
         for finding in context.report.findings:
             self._add_advice(finding)
 
     def add(self, program: Program) -> None:
-        self._programs[visible(program.id)] = [self._node(program, node) for node in program.nodes]
+        self._programs[visible(program.id)] = [
+            self._node(program, node) for node in program.nodes
+        ]
 
     def as_json(self) -> dict[str, Any]:
-        return {"texts": list(self._texts), "programs": self._programs, "reasons": self._reasons}
+        return {
+            "texts": list(self._texts),
+            "programs": self._programs,
+            "reasons": self._reasons,
+        }
 
     def _text(self, text: str | None) -> int:
-        return -1 if not text else self._texts.setdefault(visible(text), len(self._texts))
+        return (
+            -1
+            if not text
+            else self._texts.setdefault(visible(text), len(self._texts))
+        )
 
     def _node(self, program: Program, node: ProgramNode) -> list[Any]:
         """In the order that page.js reads."""
@@ -59,7 +71,11 @@ class NodeData:
             self._text(self._context.code_at(node.user_source)),
             self._reason(node),
             self._text(node.condition),
-            self._text(f"{inside.op} at {shown(inside.user_source or inside.source)}" if inside else None),
+            self._text(
+                f"{inside.op} at {shown(inside.user_source or inside.source)}"
+                if inside
+                else None
+            ),
             [self._text(text) for text in node.inputs],
             [self._text(text) for text in node.outputs],
             self._text(self._context.position(evidence) if evidence else None),
@@ -70,14 +86,22 @@ class NodeData:
     def _printed(self, evidence: Evidence | None) -> str | None:
         """The line of the log, as far as the page has room."""
         text = self._context.excerpt(evidence) if evidence is not None else None
-        return text if text is not None and self._context.takes_room(len(text)) else None
+        return (
+            text
+            if text is not None and self._context.takes_room(len(text))
+            else None
+        )
 
     def _add_advice(self, finding: Finding) -> None:
-        """One note is on all lines of torch's own formulas, and one on all kernels of libraries."""
+        """One note is on all lines of torch's own formulas, and one on all kernels
+        of libraries."""
         if finding.advice is None:
             return
         if finding.code == "FD236":
-            formulas = finding.remedy is not None and finding.remedy.nothing is Nothing.FORMULAS
+            formulas = (
+                finding.remedy is not None
+                and finding.remedy.nothing is Nothing.FORMULAS
+            )
             for op in finding.ops:
                 self._folded.setdefault((op, formulas), finding.advice)
         for index in finding.rows:
@@ -86,12 +110,14 @@ class NodeData:
             if row is None:
                 continue  # equal to a row of another rank
             code = row.reason.code
-            self._advice_alike.setdefault((row.op, code, row.reason.detail), finding.advice)
+            self._advice_alike.setdefault(
+                (row.op, code, row.reason.detail), finding.advice
+            )
             self._advice_alike.setdefault((row.op, code, None), finding.advice)
 
     def _advice_on(self, node: ProgramNode, row: Unfused | None) -> str:
-        """What is advised on an operator: by the finding on its row, else on another row with the same
-        reason, else by its code."""
+        """What is advised on an operator: by the finding on its row, else on
+        another row with the same reason, else by its code."""
         code, op = node.reason or "", node.op
         known = self._advice.get(node.row) if node.row is not None else None
         detail = row.reason.detail if row is not None else None
@@ -110,10 +136,17 @@ class NodeData:
         if node.row in self._shown_rows:
             return self._shown_rows[node.row]
         row = self._unfused.get(node.row)
-        alike = (reason.text for reason in self._context.reasons if reason.code == node.reason)
+        alike = (
+            reason.text
+            for reason in self._context.reasons
+            if reason.code == node.reason
+        )
         text = node.reason_text or next(alike, "")
         quotes = [
-            [visible(self._context.position(one)), visible(self._printed(one) or "")]
+            [
+                visible(self._context.position(one)),
+                visible(self._printed(one) or ""),
+            ]
             for one in islice(row.evidence if row else (), QUOTED)
         ]
         number = len(self._reasons)

@@ -1,4 +1,5 @@
-"""The boundaries as a section: tensors that go through memory between kernels and calls, and why."""
+"""The boundaries as a section: tensors that go through memory between kernels and
+calls, and why."""
 
 from __future__ import annotations
 
@@ -9,9 +10,28 @@ from fusiondoc.model.boundaries import Boundary, BoundaryEnd
 from fusiondoc.model.reasons import StayedApart
 from fusiondoc.model.report import Unfused
 from fusiondoc.model.rows_by_index import rows_by_index
-from fusiondoc.rendering.blocks import Column, Formats, Item, Items, Row, Section, Sentences, Table
+from fusiondoc.rendering.blocks import (
+    Column,
+    Formats,
+    Item,
+    Items,
+    Row,
+    Section,
+    Sentences,
+    Table,
+)
 from fusiondoc.rendering.units import size
-from fusiondoc.rendering.values import Bytes, Cause, Cell, Count, Reference, Snippet, Status, Text, Tone
+from fusiondoc.rendering.values import (
+    Bytes,
+    Cause,
+    Cell,
+    Count,
+    Reference,
+    Snippet,
+    Status,
+    Text,
+    Tone,
+)
 from fusiondoc.views.formatting import short_type, with_near_places
 from fusiondoc.views.report_context import Context
 
@@ -29,7 +49,8 @@ _COLUMNS = (
 
 
 def boundaries(context: Context) -> Section:
-    """Those of a program that torch.compile compiled, most bytes first; empty without it."""
+    """Those of a program that torch.compile compiled, most bytes first; empty
+    without it."""
     report = context.report
     if report.compiled is None or not report.boundaries:
         return Section("boundaries", "Boundaries")
@@ -39,7 +60,12 @@ def boundaries(context: Context) -> Section:
         items = tuple(_item(one, rows) for one in found)
         list_ = Items(items, 0, None if context.every else ON_TERMINAL)
         others = Sentences(tuple(_left_out(report.boundaries, found)), Tone.DIM)
-        return Section("boundaries", "Boundaries", through_memory(report.boundaries), (list_, others))
+        return Section(
+            "boundaries",
+            "Boundaries",
+            through_memory(report.boundaries),
+            (list_, others),
+        )
     shown = report.boundaries[:MOST_ON_A_PAGE]
     left_out = len(report.boundaries) - len(shown) + report.boundaries_left_out
     table = Table(
@@ -48,8 +74,16 @@ def boundaries(context: Context) -> Section:
         caption="Tensors between kernels and calls",
         left_out=left_out,
     )
-    legend = Sentences(("Each element once; written and read: by one and then by the other.",), Tone.DIM)
-    return Section("boundaries", "Boundaries", through_memory(report.boundaries), (table, legend))
+    legend = Sentences(
+        ("Each element once; written and read: by one and then by the other.",),
+        Tone.DIM,
+    )
+    return Section(
+        "boundaries",
+        "Boundaries",
+        through_memory(report.boundaries),
+        (table, legend),
+    )
 
 
 def through_memory(rows: tuple[Boundary, ...]) -> str:
@@ -59,7 +93,9 @@ def through_memory(rows: tuple[Boundary, ...]) -> str:
     return f"{number} through memory" + (f", {size(sum(known))}" if known else "")
 
 
-def _left_out(every: Sequence[Boundary], shown: Sequence[Boundary]) -> Iterator[str]:
+def _left_out(
+    every: Sequence[Boundary], shown: Sequence[Boundary]
+) -> Iterator[str]:
     """How many are at calls that stay calls."""
     left = sum(one.count for one in every) - sum(one.count for one in shown)
     if left > 0:
@@ -67,7 +103,8 @@ def _left_out(every: Sequence[Boundary], shown: Sequence[Boundary]) -> Iterator[
 
 
 _SELDOM_CHANGED = ("library", "random seed", "collective", "eager sum", "view")
-"""Kinds of calls at which a terminal shows no boundaries: there is little to do about them."""
+"""Kinds of calls at which a terminal shows no boundaries: there is little to do
+about them."""
 
 
 def _matters(boundary: Boundary) -> bool:
@@ -77,20 +114,27 @@ def _matters(boundary: Boundary) -> bool:
 
 
 def _item(boundary: Boundary, rows: Mapping[int | None, Unfused]) -> Item:
-    """An entry of a terminal: bytes and code, ends and tensor, the cause below them."""
+    """An entry of a terminal: bytes and code, ends and tensor, the cause below
+    them."""
     cause = boundary.cause
     moved = size(boundary.bytes) if boundary.bytes is not None else "unknown size"
-    tensor = f", {short_type(boundary.tensor)}" if boundary.tensor is not None else ""
+    tensor = (
+        f", {short_type(boundary.tensor)}" if boundary.tensor is not None else ""
+    )
     times = f", {boundary.count:,} times" if boundary.count > 1 else ""
     ends = f"{_name(boundary.producer, rows)} → {_name(boundary.consumer, rows)}"
     why = "the log does not state why they are apart"
     if cause is not None:
         stated = "" if cause.stated else " (worked out)"
         why = f"{cause.code} {with_near_places(cause.text)}{stated}"
-    return Item((Status(moved),), f"{ends}{tensor}, {boundary.kind}{times}", details=(why,))
+    return Item(
+        (Status(moved),), f"{ends}{tensor}, {boundary.kind}{times}", details=(why,)
+    )
 
 
-def _cells(boundary: Boundary, rows: Mapping[int | None, Unfused]) -> tuple[Cell, ...]:
+def _cells(
+    boundary: Boundary, rows: Mapping[int | None, Unfused]
+) -> tuple[Cell, ...]:
     cause = boundary.cause
     why: Cell = Text("unknown", Tone.DIM)
     if cause is not None:
@@ -107,7 +151,11 @@ def _cells(boundary: Boundary, rows: Mapping[int | None, Unfused]) -> tuple[Cell
 
 
 def _end(end: BoundaryEnd, rows: Mapping[int | None, Unfused]) -> Cell:
-    return Reference((end.group,)) if end.group is not None else Snippet(_name(end, rows))
+    return (
+        Reference((end.group,))
+        if end.group is not None
+        else Snippet(_name(end, rows))
+    )
 
 
 def _name(end: BoundaryEnd, rows: Mapping[int | None, Unfused]) -> str:

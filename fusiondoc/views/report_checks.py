@@ -1,5 +1,5 @@
-"""What a run is compared with, as sections: its numbers with those of eager (``--verify``), and runs with
-one change each (``--try``).
+"""What a run is compared with, as sections: its numbers with those of eager
+(``--verify``), and runs with one change each (``--try``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,17 @@ from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Verification, furthest_off
 from fusiondoc.rendering.blocks import Column, Row, Section, Sentences, Table
 from fusiondoc.rendering.units import TERMINAL, difference
-from fusiondoc.rendering.values import UNKNOWN, Cell, Count, Difference, Factor, Rate, Status, Text, Tone
+from fusiondoc.rendering.values import (
+    UNKNOWN,
+    Cell,
+    Count,
+    Difference,
+    Factor,
+    Rate,
+    Status,
+    Text,
+    Tone,
+)
 from fusiondoc.views.formatting import NO_DIFFERENCE, verdict_on_tries
 
 _NUMBERS = (
@@ -27,11 +37,15 @@ _MOST_COMPARED = 20
 
 
 def numbers_in_a_line(report: Report) -> str | None:
-    """The outcome of ``--verify``: how many results are the same as without a fuser, and the one that is
-    furthest off; None without ``--verify``."""
+    """The outcome of ``--verify``: how many results are the same as without a
+    fuser, and the one that is furthest off; None without ``--verify``."""
     if not report.verification:
         options = report.target.options
-        return "nothing was compared with eager" if options is not None and options.verify else None
+        return (
+            "nothing was compared with eager"
+            if options is not None and options.verify
+            else None
+        )
     text = f"{_how_many_same(report)}, fused and eager"
     off = [row for row in report.verification if not row.same]
     if not off:
@@ -57,9 +71,18 @@ def numbers(report: Report) -> Section:
     for row in report.verification:
         by_name.setdefault(row.what, []).append(row)
     order = sorted(by_name.values(), key=lambda rows: all(row.same for row in rows))
-    judged = [f"{worst.what}: {worst.judgement}" for worst in map(furthest_off, order) if worst.judgement]
+    judged = [
+        f"{worst.what}: {worst.judgement}"
+        for worst in map(furthest_off, order)
+        if worst.judgement
+    ]
     table = Table(_NUMBERS, tuple(map(_tensor, order)), on_terminal=_MOST_COMPARED)
-    return Section("numbers", "Numbers", _how_many_same(report), (table, Sentences(tuple(judged))))
+    return Section(
+        "numbers",
+        "Numbers",
+        _how_many_same(report),
+        (table, Sentences(tuple(judged))),
+    )
 
 
 def _tensor(rows: Sequence[Verification]) -> Row:
@@ -70,7 +93,9 @@ def _tensor(rows: Sequence[Verification]) -> Row:
     return Row(
         (
             Text(worst.what),
-            Text(f"{same}/{len(rows)}", Tone.PLAIN if same == len(rows) else Tone.BAD),
+            Text(
+                f"{same}/{len(rows)}", Tone.PLAIN if same == len(rows) else Tone.BAD
+            ),
             Difference(worst.max_abs),
             Difference(worst.max_rel),
             Text("equal") if worst.tolerance == 0 else Difference(worst.tolerance),
@@ -96,8 +121,12 @@ def tried(report: Report) -> Section:
     rows = report.tries
     if not rows:
         return Section("tried", "Tried")
-    table = Table(_TRIED, tuple(_try(row, rows[row.against], row is rows[0]) for row in rows))
-    problems = tuple(f"{row.change}: {row.problem}" for row in rows if row.problem is not None)
+    table = Table(
+        _TRIED, tuple(_try(row, rows[row.against], row is rows[0]) for row in rows)
+    )
+    problems = tuple(
+        f"{row.change}: {row.problem}" for row in rows if row.problem is not None
+    )
     notes = Sentences((*problems, *_on_the_speed(rows)), Tone.DIM)
     verdict = Sentences((verdict_on_tries(rows),), Tone.STRONG)
     return Section("tried", "Tried", blocks=(table, notes, verdict))
@@ -105,7 +134,13 @@ def tried(report: Report) -> Section:
 
 def _try(row: Try, base: Try, is_first: bool) -> Row:
     if row.problem is not None and not is_first:
-        return Row((Text(row.change), Status("failed", Tone.BAD), *[UNKNOWN] * (len(_TRIED) - 2)))
+        return Row(
+            (
+                Text(row.change),
+                Status("failed", Tone.BAD),
+                *[UNKNOWN] * (len(_TRIED) - 2),
+            )
+        )
     fused = Tone.GOOD if row.ops_fused > base.ops_fused else Tone.PLAIN
     unfused = Tone.GOOD if row.unfused < base.unfused else Tone.PLAIN
     fallbacks = Tone.GOOD if row.fallbacks < base.fallbacks else Tone.PLAIN
@@ -132,10 +167,14 @@ def _speed(row: Try) -> Cell:
 
 def _on_the_speed(rows: Sequence[Try]) -> list[str]:
     if any(row.speed is not None for row in rows):
-        lines = ["speed: against the unchanged run, timed in turns and without logs"]
+        lines = [
+            "speed: against the unchanged run, timed in turns and without logs"
+        ]
         if any(row.against and row.frozen for row in rows):
             lines.append("frozen runs are compared with the first frozen run")
         return lines
     if any(row.steady_seconds is None and row.groups for row in rows):
-        return [f"no speed where {with_evaluator()} ran through its own evaluator (no LLVM in this torch)"]
+        return [
+            f"no speed where {with_evaluator()} ran through its own evaluator (no LLVM in this torch)"
+        ]
     return []

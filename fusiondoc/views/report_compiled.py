@@ -1,14 +1,29 @@
-"""What torch.compile made of a program as a section: its graphs, where their operators went, what several
-kernels compute.
+"""What torch.compile made of a program as a section: its graphs, where their
+operators went, what several kernels compute.
 """
 
 from __future__ import annotations
 
 from fusiondoc.model.compiled import Accounts, CompiledGraphRow, CompiledReport
 from fusiondoc.model.report import Report
-from fusiondoc.rendering.blocks import Column, Formats, Row, Section, Sentences, Table
+from fusiondoc.rendering.blocks import (
+    Column,
+    Formats,
+    Row,
+    Section,
+    Sentences,
+    Table,
+)
 from fusiondoc.rendering.drawing import MOST_ROWS
-from fusiondoc.rendering.values import Bytes, Cell, Count, Reference, Seconds, Text, Tone
+from fusiondoc.rendering.values import (
+    Bytes,
+    Cell,
+    Count,
+    Reference,
+    Seconds,
+    Text,
+    Tone,
+)
 from fusiondoc.views.formatting import near
 
 _MOST_GROUPS = 6
@@ -34,13 +49,23 @@ def compiled(report: Report) -> Section:
     graphs = report.compiled.graphs
     rows = tuple(Row(_cells(graph)) for graph in graphs)
     table = Table(_COLUMNS, rows, caption=title, on_terminal=MOST_ROWS)
-    return Section("compiled", title, blocks=(table, Sentences(_again(report.compiled), Tone.DIM)))
+    return Section(
+        "compiled",
+        title,
+        blocks=(table, Sentences(_again(report.compiled), Tone.DIM)),
+    )
 
 
 def _cells(graph: CompiledGraphRow) -> tuple[Cell, ...]:
     known = graph.accounts or Accounts(0, 0, 0, 0, ())
     is_known = graph.accounts is not None
-    state = "failed" if graph.failed is not None else "from a cache" if graph.from_cache else ""
+    state = (
+        "failed"
+        if graph.failed is not None
+        else "from a cache"
+        if graph.from_cache
+        else ""
+    )
     return (
         Text(" ".join(filter(None, (graph.compile_id or "?", state)))),
         Text(graph.phase or ""),
@@ -61,7 +86,11 @@ def _again(report: CompiledReport) -> tuple[str, ...]:
     lines = []
     for row in rows[:3]:
         where = f" ({near(row.user_source)})" if row.user_source is not None else ""
-        lines.append(f"{row.op}{where} is computed {row.times} times, in {', '.join(row.groups[:3])}")
+        lines.append(
+            f"{row.op}{where} is computed {row.times} times, in {', '.join(row.groups[:3])}"
+        )
     if len(rows) > len(lines):
-        lines.append(f"and {len(rows) - len(lines)} more operators are computed several times")
+        lines.append(
+            f"and {len(rows) - len(lines)} more operators are computed several times"
+        )
     return tuple(lines)

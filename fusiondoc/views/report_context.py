@@ -1,5 +1,6 @@
-"""What the sections of a report share: the format they are made for, the texts of the log and of the user's
-files, read once, and the reasons of its operators in their order.
+"""What the sections of a report share: the format they are made for, the texts of
+the log and of the user's files, read once, and the reasons of its operators in
+their order.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from fusiondoc.model.report import Evidence, Report, Unfused
 from fusiondoc.model.source import Source
 from fusiondoc.rendering.blocks import Formats
 from fusiondoc.rendering.values import Cause, Position, Quotes
-from fusiondoc.views.formatting import near, where_called, where_from, without_column
+from fusiondoc.views.formatting import (
+    near,
+    where_called,
+    where_from,
+    without_column,
+)
 
 MOST_IN_TABLE = 1_200
 """Operators of their table on a page."""
@@ -33,7 +39,9 @@ class Context:
         every: rows that a terminal usually leaves out are shown.
     """
 
-    def __init__(self, report: Report, format_: Formats = Formats.PAGE, every: bool = False) -> None:
+    def __init__(
+        self, report: Report, format_: Formats = Formats.PAGE, every: bool = False
+    ) -> None:
         self.report = report
         self.format = format_
         self.every = every
@@ -43,13 +51,19 @@ class Context:
 
     @cached_property
     def reasons(self) -> list[Cause]:
-        """The reasons of all operators outside the groups, each with how many have it."""
+        """The reasons of all operators outside the groups, each with how many have
+        it."""
         return _reasons(self.report, self.fixed)
 
     @cached_property
     def fixed(self) -> frozenset[str]:
-        """The operators that a finding says nothing can be done about: kernels of a library, torch's code."""
-        unchangeable = [finding for finding in self.report.findings if not can_change(finding.code)]
+        """The operators that a finding says nothing can be done about: kernels of a
+        library, torch's code."""
+        unchangeable = [
+            finding
+            for finding in self.report.findings
+            if not can_change(finding.code)
+        ]
         return frozenset(op for finding in unchangeable for op in finding.ops)
 
     @cached_property
@@ -66,7 +80,12 @@ class Context:
 
     @cached_property
     def _is_one_log(self) -> bool:
-        return len({line.file for line in (*self._graphs, *_quoted_lines(self.report))}) == 1
+        return (
+            len(
+                {line.file for line in (*self._graphs, *_quoted_lines(self.report))}
+            )
+            == 1
+        )
 
     def excerpt(self, evidence: Evidence) -> str | None:
         """The text of a line of the log, or the graph that begins there."""
@@ -75,12 +94,20 @@ class Context:
     def position(self, evidence: Evidence) -> str:
         """Where a line of the log is."""
         is_short = self.format is Formats.PAGE and self._is_one_log
-        return f"line {evidence.line:,}" if is_short else f"{near(evidence.file)}:{evidence.line}"
+        return (
+            f"line {evidence.line:,}"
+            if is_short
+            else f"{near(evidence.file)}:{evidence.line}"
+        )
 
     def lines_of(self, file: str) -> list[str] | None:
         """A source file of the user's, if it is at hand."""
         if file not in self._files:
-            text = self.report.texts.source(file) if self.report.texts is not None else None
+            text = (
+                self.report.texts.source(file)
+                if self.report.texts is not None
+                else None
+            )
             self._files[file] = None if text is None else text.split("\n")
         return self._files[file]
 
@@ -93,14 +120,16 @@ class Context:
         return lines[position.line - 1].strip()
 
     def line(self, user_source: str | None, source: str | None) -> Position:
-        """The user's line and the package's, with the code of the first that is at hand."""
+        """The user's line and the package's, with the code of the first that is at
+        hand."""
         code = self.code_at(user_source) or self.code_at(source)
         if source and self.format is not Formats.TERMINAL:
             source = without_column(source)
         return Position(where_from(user_source, source), code)
 
     def line_of(self, row: Unfused) -> Position:
-        """The same of an operator outside groups: the lines of the user's that may lead there."""
+        """The same of an operator outside groups: the lines of the user's that may
+        lead there."""
         if not row.called_from:
             return self.line(row.user_source, row.source)
         return Position(where_called(row), self.code_at(row.called_from[0]))
@@ -114,7 +143,8 @@ class Context:
         return Quotes(tuple(lines), max(0, len(evidence) - most))
 
     def takes_room(self, characters: int) -> bool:
-        """Whether the boxes of pictures have room for another line of the log; takes it if so."""
+        """Whether the boxes of pictures have room for another line of the log;
+        takes it if so."""
         if characters > self._room:
             return False
         self._room -= characters
@@ -127,14 +157,15 @@ def shown(source: str | None) -> str:
 
 
 def can_change(code: str) -> bool:
-    """Whether there may be something to do about operators with this reason. A saved report of a later
-    version can have codes that are not known."""
+    """Whether there may be something to do about operators with this reason. A
+    saved report of a later version can have codes that are not known."""
     return code not in CODES or CODES[code].loss is not Loss.NONE
 
 
 def _reasons(report: Report, fixed: frozenset[str]) -> list[Cause]:
-    """What can be changed comes first, then what costs most: what the log states, then the bytes that fusing
-    would save. The text is that of the rows, where all say the same; else what the code says of them all."""
+    """What can be changed comes first, then what costs most: what the log states,
+    then the bytes that fusing would save. The text is that of the rows, where all
+    say the same; else what the code says of them all."""
     counts: dict[str, int] = {}
     moved: dict[str, int] = {}
     first: dict[str, tuple[int, str, bool]] = {}
@@ -151,7 +182,13 @@ def _reasons(report: Report, fixed: frozenset[str]) -> list[Cause]:
             first[code] = (row.count, row.reason.text, row.reason.stated)
 
     def rank(code: str) -> tuple[bool, bool, int, int, str]:
-        return code not in hopeful, not first[code][2], -moved[code], -counts[code], code
+        return (
+            code not in hopeful,
+            not first[code][2],
+            -moved[code],
+            -counts[code],
+            code,
+        )
 
     made = []
     for code in sorted(counts, key=rank):

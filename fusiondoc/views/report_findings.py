@@ -32,23 +32,33 @@ _SIGNS = {"error": "🔴", "warning": "🟡", "note": "🔵"}
 
 
 def findings(context: Context) -> Section:
-    """Every finding with its advice. Those that the rows of their operators have too are one line or folded;
-    those that the first lines have are left out."""
+    """Every finding with its advice. Those that the rows of their operators have
+    too are one line or folded; those that the first lines have are left out."""
     main, single = _main_and_single(context)
     if not main and not single:
         nothing = () if _worst_of_first_screen(context) else ("none",)
         return Section("findings", "Findings", blocks=(Sentences(nothing),))
     most = None if context.every else MOST_ROWS
-    items = Items(tuple(_item(finding, context) for finding in main), on_terminal=most)
+    items = Items(
+        tuple(_item(finding, context) for finding in main), on_terminal=most
+    )
     return Section("findings", "Findings", blocks=(items, _single(single, context)))
 
 
 def _main_and_single(context: Context) -> tuple[list[Finding], list[Finding]]:
     """The findings that stand for themselves, and those on single operators."""
-    listed = [finding for finding in context.report.findings if not finding.in_header]
+    listed = [
+        finding for finding in context.report.findings if not finding.in_header
+    ]
     worst = _worst_of_first_screen(context)
-    main = [finding for finding in listed if finding is not worst and (context.every or not finding.in_rows)]
-    single = [finding for finding in listed if finding.in_rows and not context.every]
+    main = [
+        finding
+        for finding in listed
+        if finding is not worst and (context.every or not finding.in_rows)
+    ]
+    single = [
+        finding for finding in listed if finding.in_rows and not context.every
+    ]
     if context.format is Formats.PAGE:
         main.sort(key=lambda finding: not can_change(finding.code))
     return main, single
@@ -58,14 +68,26 @@ def _worst_of_first_screen(context: Context) -> Finding | None:
     """The error of which the first screen of a terminal has all."""
     if context.format is not Formats.TERMINAL or context.every:
         return None
-    listed = (one for one in context.report.findings if not one.in_header and not one.in_rows)
-    worst = next((finding for finding in listed if finding.severity == "error"), None)
-    return worst if worst is not None and not (worst.advice or worst.source) else None
+    listed = (
+        one
+        for one in context.report.findings
+        if not one.in_header and not one.in_rows
+    )
+    worst = next(
+        (finding for finding in listed if finding.severity == "error"), None
+    )
+    return (
+        worst if worst is not None and not (worst.advice or worst.source) else None
+    )
 
 
 def _item(finding: Finding, context: Context) -> Item:
     severity = f"{finding.severity} {finding.code}"
-    mark = Status(severity, _TONES.get(finding.severity, Tone.PLAIN), _SIGNS.get(finding.severity, ""))
+    mark = Status(
+        severity,
+        _TONES.get(finding.severity, Tone.PLAIN),
+        _SIGNS.get(finding.severity, ""),
+    )
     return Item(
         (mark,),
         _text(finding, context.format),
@@ -81,7 +103,11 @@ def _text(finding: Finding, format_: Formats) -> str:
         if finding.source:
             message = message.replace(finding.source, near(finding.source))
         message = with_near_places(message)
-    return message if finding.time is None else f"{message}, {takes(finding.time)} of a step"
+    return (
+        message
+        if finding.time is None
+        else f"{message}, {takes(finding.time)} of a step"
+    )
 
 
 def _single(single: Sequence[Finding], context: Context) -> Block:
@@ -90,7 +116,10 @@ def _single(single: Sequence[Finding], context: Context) -> Block:
         return Sentences(())
     number = count(len(single), "finding")
     if context.format is Formats.PAGE:
-        items = Items(tuple(_item(one, context) for one in single[:MOST_SINGLE]), len(single[MOST_SINGLE:]))
+        items = Items(
+            tuple(_item(one, context) for one in single[:MOST_SINGLE]),
+            len(single[MOST_SINGLE:]),
+        )
         title = "on single operators: the table under Not fused has their reasons"
         return Entries((Entry("", number, title, blocks=(items,)),))
     codes = sorted({finding.code for finding in single})
@@ -114,7 +143,9 @@ def fallbacks(context: Context) -> Section:
     for fallback in context.report.fallbacks:
         often = f"{'' if fallback.count_exact else 'at least '}{count(fallback.count, 'time')}"
         cells: tuple[Cell, ...] = (
-            Reference((fallback.group,)) if fallback.group else Text("group unknown"),
+            Reference((fallback.group,))
+            if fallback.group
+            else Text("group unknown"),
             Text(f"while {DOING.get(fallback.stage, fallback.stage)}"),
             Text(often),
             Text(fallback.error or ""),

@@ -1,5 +1,6 @@
-"""Where graphs come from, as sections: the models of a program that ran as it is, and AOTAutograd's functions
-with their graphs, their groups and what a partition keeps.
+"""Where graphs come from, as sections: the models of a program that ran as it is,
+and AOTAutograd's functions with their graphs, their groups and what a partition
+keeps.
 """
 
 from __future__ import annotations
@@ -8,10 +9,26 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fusiondoc.model import count, multiple
-from fusiondoc.model.aot import AotFunction, AotGraph, AotValue, FusedModules, Partition
+from fusiondoc.model.aot import (
+    AotFunction,
+    AotGraph,
+    AotValue,
+    FusedModules,
+    Partition,
+)
 from fusiondoc.model.report import Report
 from fusiondoc.model.script_models import ScriptModel, ScriptRun
-from fusiondoc.rendering.blocks import Block, Column, Heading, Item, Items, Row, Section, Sentences, Table
+from fusiondoc.rendering.blocks import (
+    Block,
+    Column,
+    Heading,
+    Item,
+    Items,
+    Row,
+    Section,
+    Sentences,
+    Table,
+)
 from fusiondoc.rendering.units import PAGE, size
 from fusiondoc.rendering.values import Bytes, Count, Reference, Text, Tone
 from fusiondoc.views.formatting import near
@@ -38,9 +55,16 @@ _TENSORS = (
 
 
 def aot(report: Report) -> Section:
-    """The functions that were given to AOTAutograd, and modules that go through it by themselves."""
-    blocks: list[Block] = [Sentences(tuple(map(_module_line, report.fused_modules)))]
-    functions = [one for one in report.aot if not (_is_compiled(one, report) and one.partition is None)]
+    """The functions that were given to AOTAutograd, and modules that go through it
+    by themselves."""
+    blocks: list[Block] = [
+        Sentences(tuple(map(_module_line, report.fused_modules)))
+    ]
+    functions = [
+        one
+        for one in report.aot
+        if not (_is_compiled(one, report) and one.partition is None)
+    ]
     for function in functions[:_MOST_FUNCTIONS]:
         blocks.append(Heading(f"{function.id}  {_headline(function)}", function.id))
         if not _is_compiled(function, report):
@@ -50,12 +74,15 @@ def aot(report: Report) -> Section:
         blocks += [_tensors(function), Sentences(_remarks(function), Tone.DIM)]
     more = len(functions) - _MOST_FUNCTIONS
     if more > 0:
-        blocks.append(Sentences((f"... {more} more: --format json has all",), Tone.DIM))
+        blocks.append(
+            Sentences((f"... {more} more: --format json has all",), Tone.DIM)
+        )
     return Section("aot", "AOTAutograd", blocks=tuple(blocks))
 
 
 def _is_compiled(function: AotFunction, report: Report) -> bool:
-    """Whether its graphs are those of torch.compile, which the report has with their kernels."""
+    """Whether its graphs are those of torch.compile, which the report has with
+    their kernels."""
     return report.compiled is not None and function.how == "torch.compile"
 
 
@@ -78,28 +105,45 @@ def _times(number: int) -> str:
 
 
 def _graphs(function: AotFunction) -> Table:
-    """The joint, forward and backward graph: how many operators are in groups, and why not the others."""
-    return Table(_GRAPHS, tuple(map(_graph, function.graphs)), caption=f"Graphs of {function.id}")
+    """The joint, forward and backward graph: how many operators are in groups, and
+    why not the others."""
+    return Table(
+        _GRAPHS,
+        tuple(map(_graph, function.graphs)),
+        caption=f"Graphs of {function.id}",
+    )
 
 
 def _graph(graph: AotGraph) -> Row:
     fused, others = Count(graph.fused), ", ".join(_outside(graph))
     if graph.phase == "joint":
         return Row(
-            (Text("joint"), Count(graph.operators), Text(""), Text(""), Text("is split into the two below"))
+            (
+                Text("joint"),
+                Count(graph.operators),
+                Text(""),
+                Text(""),
+                Text("is split into the two below"),
+            )
         )
     if graph.source is None:
         fused, others = Count(0), "did not become TorchScript"
     groups = Reference(graph.groups if graph.source is not None else ())
-    return Row((Text(graph.phase), Count(graph.operators), fused, groups, Text(others)))
+    return Row(
+        (Text(graph.phase), Count(graph.operators), fused, groups, Text(others))
+    )
 
 
 def _outside(graph: AotGraph) -> list[str]:
     """``aten::sort x2 (FD201)``: operators of a graph that are in no group."""
     reasons = Counter(
-        (node.op or "", node.reason) for node in graph.nodes if node.reason is not None and node.group is None
+        (node.op or "", node.reason)
+        for node in graph.nodes
+        if node.reason is not None and node.group is None
     )
-    others = [f"{op}{multiple(n)} ({code})" for (op, code), n in reasons.most_common(6)]
+    others = [
+        f"{op}{multiple(n)} ({code})" for (op, code), n in reasons.most_common(6)
+    ]
     silent = graph.operators - graph.fused - sum(reasons.values())
     if silent > 0:
         others.append(f"{count(silent, 'operator')} that no plan in the log has")
@@ -107,7 +151,8 @@ def _outside(graph: AotGraph) -> list[str]:
 
 
 def _partition(function: AotFunction) -> str | None:
-    """``min_cut_rematerialization_partition keeps 1 tensor (64 KB) for the backward pass ...``."""
+    """``min_cut_rematerialization_partition keeps 1 tensor (64 KB) for the backward
+    pass ...``."""
     made, default = function.partition, function.default
     if made is None:
         return None
@@ -121,19 +166,26 @@ def _partition(function: AotFunction) -> str | None:
 
 
 def _kept(made: Partition) -> str:
-    inputs = f" and {count(len(made.saved_inputs), 'input')}" if made.saved_inputs else ""
+    inputs = (
+        f" and {count(len(made.saved_inputs), 'input')}"
+        if made.saved_inputs
+        else ""
+    )
     return f"{count(len(made.saved), 'tensor')} ({PAGE.known(made.saved_bytes, size)}){inputs}"
 
 
 def _tensors(function: AotFunction) -> Table:
-    """The tensors of the partition, and those that only the default partition would keep."""
+    """The tensors of the partition, and those that only the default partition would
+    keep."""
     made = function.partition
     if made is None:
         return Table(_TENSORS, ())
     rows = _of_fate("kept", made.saved) + _of_fate("again", made.recomputed)
     names = {value.name for value in made.saved}
     if function.default is not None:
-        rows += _of_fate("by default", [v for v in function.default.saved if v.name not in names])
+        rows += _of_fate(
+            "by default", [v for v in function.default.saved if v.name not in names]
+        )
     shown = tuple(rows[:_MOST_VALUES])
     return Table(
         _TENSORS,
@@ -145,7 +197,8 @@ def _tensors(function: AotFunction) -> Table:
 
 
 def _of_fate(fate: str, values: Sequence[AotValue]) -> list[Row]:
-    """Tensors that are kept for the backward pass, computed again in it, or kept by the default partition."""
+    """Tensors that are kept for the backward pass, computed again in it, or kept by
+    the default partition."""
     return [
         Row(
             (
@@ -161,11 +214,14 @@ def _of_fate(fate: str, values: Sequence[AotValue]) -> list[Row]:
 
 
 def _remarks(function: AotFunction) -> tuple[str, ...]:
-    """Several shapes, writes in place, shared memory and a failure; empty where there is none of them."""
+    """Several shapes, writes in place, shared memory and a failure; empty where
+    there is none of them."""
     lines = []
     if len(function.shapes) > 1:
         more = "; ..." if len(function.shapes) > 3 else ""
-        lines.append(f"{len(function.shapes):,} kinds of arguments: {'; '.join(function.shapes[:3])}{more}")
+        lines.append(
+            f"{len(function.shapes):,} kinds of arguments: {'; '.join(function.shapes[:3])}{more}"
+        )
     if function.changed:
         lines.append(f"changes in place: {', '.join(function.changed)}")
     if function.shared:
@@ -176,18 +232,21 @@ def _remarks(function: AotFunction) -> tuple[str, ...]:
 
 
 def _module_line(module: FusedModules) -> str:
-    """``NVFusedBiasActivationDropout (act): 5 calls, 0 to AOTAutograd: its tensor is not on a GPU``."""
+    """``NVFusedBiasActivationDropout (act): 5 calls, 0 to AOTAutograd: its tensor
+    is not on a GPU``."""
     layers = (
         f" ({', '.join(module.layers[:3])}{', ...' if len(module.layers) > 3 else ''})"
         if module.layers
         else ""
     )
-    text = (
-        f"{module.kind}{layers}: {count(module.calls, 'call')}, {module.fused:,} of them through AOTAutograd"
-    )
+    text = f"{module.kind}{layers}: {count(module.calls, 'call')}, {module.fused:,} of them through AOTAutograd"
     if module.wraps:
         text += f", wrapped {'anew in each' if module.wraps >= module.fused > 1 else _times(module.wraps)}"
-    return text + (f"; else its plain operators: {'; '.join(module.eager)}" if module.eager else "")
+    return text + (
+        f"; else its plain operators: {'; '.join(module.eager)}"
+        if module.eager
+        else ""
+    )
 
 
 _MOST_MODELS = 20
@@ -206,12 +265,17 @@ def _model_line(model: ScriptModel) -> str:
         became = "no plan was made of it: it was never called, or too few times"
     else:
         became = "no group"
-    outside = f"; {count(model.operators_outside, 'operator')} outside" if model.operators_outside else ""
+    outside = (
+        f"; {count(model.operators_outside, 'operator')} outside"
+        if model.operators_outside
+        else ""
+    )
     return f"{model.name}{number}: {model.how}{where}, {became}{outside}"
 
 
 def script(report: Report) -> Section:
-    """The models that a program gave to TorchScript as it is, and its steps; empty for another run."""
+    """The models that a program gave to TorchScript as it is, and its steps; empty
+    for another run."""
     run = report.script
     if run is None or not run.reached:
         return Section("script", "What the program ran")
@@ -219,14 +283,25 @@ def script(report: Report) -> Section:
     made = [_model_line(one) for one in run.models[:_MOST_MODELS]]
     made += [f"... {more} more models: --format json has all"] if more > 0 else []
     made += filter(None, (_rest(report, run),))
-    return Section("script", "What the program ran", blocks=(Items(tuple(Item((), line) for line in made)),))
+    return Section(
+        "script",
+        "What the program ran",
+        blocks=(Items(tuple(Item((), line) for line in made)),),
+    )
 
 
 def _scripts_graphs(report: Report, run: ScriptRun) -> bool:
-    """The backend of torch.compile makes TorchScript: of graphs of AOTAutograd, or there are groups and no
-    model that they could be of."""
-    graphs = (graph for one in report.aot if one.how == "torch.compile" for graph in one.graphs)
-    return any(graph.source is not None for graph in graphs) or bool(report.groups and not run.models)
+    """The backend of torch.compile makes TorchScript: of graphs of AOTAutograd, or
+    there are groups and no model that they could be of."""
+    graphs = (
+        graph
+        for one in report.aot
+        if one.how == "torch.compile"
+        for graph in one.graphs
+    )
+    return any(graph.source is not None for graph in graphs) or bool(
+        report.groups and not run.models
+    )
 
 
 def _rest(report: Report, run: ScriptRun) -> str | None:
@@ -236,6 +311,8 @@ def _rest(report: Report, run: ScriptRun) -> str | None:
     if run.compiled_graphs:
         made = f"torch.compile made {count(run.compiled_graphs, 'graph')}"
         lines.append(
-            made if _scripts_graphs(report, run) else f"{made}, which the fusers of TorchScript do not see"
+            made
+            if _scripts_graphs(report, run)
+            else f"{made}, which the fusers of TorchScript do not see"
         )
     return "; ".join(lines) or None

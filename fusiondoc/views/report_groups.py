@@ -1,5 +1,5 @@
-"""The fusion groups as a section: a table in a comment; elsewhere each group with its operators, their lines,
-its types, its IR and its segments.
+"""The fusion groups as a section: a table in a comment; elsewhere each group with
+its operators, their lines, its types, its IR and its segments.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ from fusiondoc.views.step_words import takes
 
 MOST_ON_A_PAGE = 2_000
 _MOST_WHOLE, _WHOLE_OF_MANY = 20, 8
-"""Up to so many groups have their operators on a terminal; of more, so many, and a line for each other."""
+"""Up to so many groups have their operators on a terminal; of more, so many, and a
+line for each other."""
 _MOST_OPERATORS = 8
 _MOST_ALIKE = 8
 _MOST_KERNELS = 4
@@ -94,12 +95,19 @@ def _table(context: Context) -> Table:
     rows = []
     for group in context.report.groups:
         ops = runs_of(group.ops)
-        more = f", … {len(ops) - _MOST_OPERATORS} more" if len(ops) > _MOST_OPERATORS else ""
+        more = (
+            f", … {len(ops) - _MOST_OPERATORS} more"
+            if len(ops) > _MOST_OPERATORS
+            else ""
+        )
         cells: tuple[Cell, ...] = (
             Text(group.id + times(group)),
             _FELL_BACK if group.fallback else Text(""),
             Text(phase_of(group)),
-            Snippet(without_operators(group, context.report) or ", ".join(ops[:_MOST_OPERATORS]) + more),
+            Snippet(
+                without_operators(group, context.report)
+                or ", ".join(ops[:_MOST_OPERATORS]) + more
+            ),
             Snippet(folded(group.layers)),
             _lines(group, context),
             Bytes(group.bytes_in),
@@ -114,7 +122,9 @@ def _table(context: Context) -> Table:
 
 def _lines(group: Group, context: Context) -> Positions:
     """The lines of the user's program that the group computes."""
-    sources = dict.fromkeys(node.user_source for node in group.nodes if node.user_source)
+    sources = dict.fromkeys(
+        node.user_source for node in group.nodes if node.user_source
+    )
     return Positions(tuple(context.line(shown(source), None) for source in sources))
 
 
@@ -122,24 +132,38 @@ def _lines(group: Group, context: Context) -> Positions:
 
 
 def _on_a_terminal(context: Context) -> Entries:
-    """Groups of the same operators and lines, which differ in their types only, are shown once."""
+    """Groups of the same operators and lines, which differ in their types only, are
+    shown once."""
     kinds: dict[object, list[Group]] = {}
     for group in context.report.groups:
-        kinds.setdefault(group.id if context.every else _alike(group), []).append(group)
+        kinds.setdefault(group.id if context.every else _alike(group), []).append(
+            group
+        )
     listed = list(kinds.values())
     named = len(listed) if context.every else MOST_ROWS
-    whole = len(listed) if context.every or len(listed) <= _MOST_WHOLE else _WHOLE_OF_MANY
+    whole = (
+        len(listed)
+        if context.every or len(listed) <= _MOST_WHOLE
+        else _WHOLE_OF_MANY
+    )
     entries = [_whole(alike, context) for alike in listed[:whole]]
     entries += [_short(alike, context) for alike in listed[whole:named]]
     return Entries(tuple(entries), max(0, len(listed) - named))
 
 
 def _alike(group: Group) -> object:
-    """What groups that are shown together have in common; a fallback is shown for itself."""
+    """What groups that are shown together have in common; a fallback is shown for
+    itself."""
     if group.fallback or group.segments:
         return group.id
     nodes = tuple((node.op, node.source, node.user_source) for node in group.nodes)
-    return group.kind, group.phase, group.rank, group.respecialises is not None, nodes
+    return (
+        group.kind,
+        group.phase,
+        group.rank,
+        group.respecialises is not None,
+        nodes,
+    )
 
 
 def _whole(alike: Sequence[Group], context: Context) -> Entry:
@@ -185,7 +209,9 @@ def _others(alike: Sequence[Group]) -> str:
     if not alike:
         return ""
     named = ", ".join(group.id + times(group) for group in alike[:_MOST_ALIKE])
-    left = f" and {len(alike) - _MOST_ALIKE} more" if len(alike) > _MOST_ALIKE else ""
+    left = (
+        f" and {len(alike) - _MOST_ALIKE} more" if len(alike) > _MOST_ALIKE else ""
+    )
     number = sum(group.count for group in alike)
     layers = folded([layer for group in alike for layer in group.layers])
     text = f"and {count(number, 'group')} like it, for other types: {named}{left}"
@@ -196,15 +222,20 @@ def _short(alike: Sequence[Group], context: Context) -> Entry:
     """``G9  5 operators: mul, add, gelu and 2 more  model.py:9``."""
     group = alike[0]
     names = [op.rpartition("::")[2] for op in group.ops]
-    listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    listed = ", ".join(names[:3]) + (
+        f" and {len(names) - 3} more" if len(names) > 3 else ""
+    )
     source = group.first_line
-    where = where_from(source, None) if source is not None else folded(group.layers, 2)
+    where = (
+        where_from(source, None) if source is not None else folded(group.layers, 2)
+    )
     further = sum(other.count for other in alike[1:])
     notes = [where, f"and {further} like it" if further else ""]
     return Entry(
         group.id,
         group.id + times(group),
-        without_operators(group, context.report) or f"{count(len(names), 'operator')}: {listed}",
+        without_operators(group, context.report)
+        or f"{count(len(names), 'operator')}: {listed}",
         "  ".join(filter(None, notes)),
         (_FELL_BACK,) if group.fallback else (),
     )
@@ -220,7 +251,13 @@ def _on_a_page(context: Context) -> Entries:
 
 
 def _entry(group: Group, context: Context) -> Entry:
-    files = sorted({shown(n.user_source).rpartition("/")[2] for n in group.nodes if n.user_source})
+    files = sorted(
+        {
+            shown(n.user_source).rpartition("/")[2]
+            for n in group.nodes
+            if n.user_source
+        }
+    )
     more = "…" if len(files) > _MOST_FILES else ""
     notes = [folded(group.layers), phase_of(group), *files[:_MOST_FILES]]
     return Entry(
@@ -247,13 +284,21 @@ def _facts(group: Group, context: Context) -> Iterator[tuple[str, str | Cell]]:
     if lines.positions:
         yield "Your lines", lines
     yield "Kind", f"{group.kind} ({group.name})"
-    again = f", specialisation {group.specialisation} of {group.respecialises}" if group.respecialises else ""
+    again = (
+        f", specialisation {group.specialisation} of {group.respecialises}"
+        if group.respecialises
+        else ""
+    )
     yield "Phase", phase_of(group) + again
     known = {
         "Rank": ranks_where(context.report, group.id),
-        "First in iteration": None if group.iteration is None else str(group.iteration),
+        "First in iteration": None
+        if group.iteration is None
+        else str(group.iteration),
         "Runs": None if group.runs is None else f"{group.runs:,}",
-        "Takes": f"{takes(group.time)} of a step" if group.time is not None else None,
+        "Takes": f"{takes(group.time)} of a step"
+        if group.time is not None
+        else None,
     }
     for name, value in known.items():
         if value is not None:
@@ -263,12 +308,19 @@ def _facts(group: Group, context: Context) -> Iterator[tuple[str, str | Cell]]:
 
 
 def _ir(group: Group, context: Context) -> Iterator[Block]:
-    """The body as the log prints it; where the log cannot be read again, what the report knows of it."""
+    """The body as the log prints it; where the log cannot be read again, what the
+    report knows of it."""
     first = group.evidence[0] if group.evidence else None
     text = context.excerpt(first) if first is not None else None
-    where = f" as in {context.position(first)}" if first is not None and text is not None else ""
+    where = (
+        f" as in {context.position(first)}"
+        if first is not None and text is not None
+        else ""
+    )
     yield Heading(f"IR{where}")
-    yield Code(text if text is not None else _rebuilt(group), f"IR of {group.id}", "ir")
+    yield Code(
+        text if text is not None else _rebuilt(group), f"IR of {group.id}", "ir"
+    )
 
 
 def _rebuilt(group: Group) -> str:
@@ -331,8 +383,12 @@ def _operators(group: Group, context: Context) -> Table:
     rows = []
     for node in group.nodes:
         line = context.line(node.user_source, node.source)
-        rows.append(Row((Snippet(node.op), Text(line.where, Tone.DIM), Snippet(line.code))))
-    return Table(_OPERATORS, tuple(rows), caption=f"Operators of {group.id}", bare=True)
+        rows.append(
+            Row((Snippet(node.op), Text(line.where, Tone.DIM), Snippet(line.code)))
+        )
+    return Table(
+        _OPERATORS, tuple(rows), caption=f"Operators of {group.id}", bare=True
+    )
 
 
 def _launched(group: Group) -> Facts:
@@ -344,10 +400,15 @@ def _launched(group: Group) -> Facts:
 def _values(group: Group) -> Facts:
     """Its inputs and outputs, as far as they are known."""
     facts: list[tuple[str, str | Cell]] = []
-    for name, types, moved in (("in", group.inputs, group.bytes_in), ("out", group.outputs, group.bytes_out)):
+    for name, types, moved in (
+        ("in", group.inputs, group.bytes_in),
+        ("out", group.outputs, group.bytes_out),
+    ):
         if types or moved is not None:
             short = tuple((short_type(printed), printed) for printed in types)
-            facts.append((name, Types(short, size(moved) if moved is not None else "")))
+            facts.append(
+                (name, Types(short, size(moved) if moved is not None else ""))
+            )
     left_out = further_values(group)
     if left_out is not None:
         facts.append(("left out", left_out))

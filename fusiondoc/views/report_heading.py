@@ -1,5 +1,5 @@
-"""The first lines of a report: what ran, whether it fused, what not, why, and how fast. On a terminal they
-are names and values, on a page four cards.
+"""The first lines of a report: what ran, whether it fused, what not, why, and how
+fast. On a terminal they are names and values, on a page four cards.
 """
 
 from __future__ import annotations
@@ -10,7 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 
-from fusiondoc.fusers import compiles_python, fusers_of_frontends, titles, without_plan
+from fusiondoc.fusers import (
+    compiles_python,
+    fusers_of_frontends,
+    titles,
+    without_plan,
+)
 from fusiondoc.model import count, multiple
 from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
@@ -25,7 +30,16 @@ from fusiondoc.rendering.units import (
     short_percent,
     whole,
 )
-from fusiondoc.rendering.values import Cell, Count, Gauge, Reference, Snippet, Status, Text, Tone
+from fusiondoc.rendering.values import (
+    Cell,
+    Count,
+    Gauge,
+    Reference,
+    Snippet,
+    Status,
+    Text,
+    Tone,
+)
 from fusiondoc.views import program_by_itself
 from fusiondoc.views.formatting import (
     covered,
@@ -56,7 +70,10 @@ _Fact = tuple[str, str | Cell]
 
 
 def heading(
-    report: Report, all_of_it: bool = False, with_lines: bool = True, whole_problem: bool = True
+    report: Report,
+    all_of_it: bool = False,
+    with_lines: bool = True,
+    whole_problem: bool = True,
 ) -> Facts:
     """What ran, and the verdict.
 
@@ -68,18 +85,30 @@ def heading(
     return Facts(tuple(_heading(report, all_of_it, with_lines, whole_problem)))
 
 
-def _heading(report: Report, all_of_it: bool, with_lines: bool, whole_problem: bool) -> Iterator[_Fact]:
+def _heading(
+    report: Report, all_of_it: bool, with_lines: bool, whole_problem: bool
+) -> Iterator[_Fact]:
     if report.target.name:
-        yield "Target", report.target.name + _FROZEN.get(report.target.frozen or "", "")
+        yield (
+            "Target",
+            report.target.name + _FROZEN.get(report.target.frozen or "", ""),
+        )
     env = report.environment
     torch = f"torch {env['torch']}" if env.get("torch") else ""
     parts = [part for part in (torch, env.get("gpu"), env.get("device")) if part]
     if parts:
         yield "Machine", ", ".join(parts)
     yield "Fuser", _fuser(replace(report, te=None), all_of_it)
-    if report.te is not None and report.fuser.effective not in fusers_of_frontends():
+    if (
+        report.te is not None
+        and report.fuser.effective not in fusers_of_frontends()
+    ):
         yield "", report.te.in_words
-    knobs = [f"{knob.name}={knob.requested}" for knob in report.knobs if knob.requested is not None]
+    knobs = [
+        f"{knob.name}={knob.requested}"
+        for knob in report.knobs
+        if knob.requested is not None
+    ]
     if knobs:
         yield "Knobs", ", ".join(knobs)
     if report.ranks is not None:
@@ -87,16 +116,26 @@ def _heading(report: Report, all_of_it: bool, with_lines: bool, whole_problem: b
     yield "Fused", _fused(report)
     worst = _worst(report)
     if worst is not None:
-        message = worst.message if whole_problem else f"{shortened(worst.message)} ({worst.code})"
+        message = (
+            worst.message
+            if whole_problem
+            else f"{shortened(worst.message)} ({worst.code})"
+        )
         yield "Problem", Text(message, Tone.BAD)
     yield from _by_itself(report, with_lines)
 
 
-_FROZEN = {"fusiondoc": ", frozen by fusiondoc (--no-freeze leaves it)", "program": ", frozen by the program"}
+_FROZEN = {
+    "fusiondoc": ", frozen by fusiondoc (--no-freeze leaves it)",
+    "program": ", frozen by the program",
+}
 
 
 def _worst(report: Report) -> Finding | None:
-    return next((finding for finding in report.findings if finding.severity == "error"), None)
+    return next(
+        (finding for finding in report.findings if finding.severity == "error"),
+        None,
+    )
 
 
 def _by_itself(report: Report, with_lines: bool) -> Iterator[_Fact]:
@@ -111,12 +150,15 @@ def _by_itself(report: Report, with_lines: bool) -> Iterator[_Fact]:
 
 
 def _fuser(report: Report, all_of_it: bool) -> str:
-    """On one line; the long reason of a missing fuser, which is usual, only if ``all_of_it``."""
+    """On one line; the long reason of a missing fuser, which is usual, only if
+    ``all_of_it``."""
     state = report.fuser
     name = fuser(report, none="none")
     if state.effective in fusers_of_frontends() or report.compiled is not None:
         return name
-    gone = next((f for f in report.findings if f.code == "FD001" and f.in_header), None)
+    gone = next(
+        (f for f in report.findings if f.code == "FD001" and f.in_header), None
+    )
     if gone is not None and not (all_of_it and state.why):
         return f"{name}: {gone.brief or gone.message} (FD001)"
     if not state.why or state.requested is None:
@@ -149,10 +191,16 @@ def _nothing(report: Report) -> str | None:
         return None
     if report.te is not None and not report.unfused:
         return "nothing: no operator of te.ops was called"
-    if report.script is not None and not report.script.reached and report.te is None:
+    if (
+        report.script is not None
+        and not report.script.reached
+        and report.te is None
+    ):
         return f"nothing: the program never reached TorchScript; it ran {report.script.instead}"
     if report.views_alone:
-        return f"nothing: {count(report.views_alone, 'view')}, which compute nothing"
+        return (
+            f"nothing: {count(report.views_alone, 'view')}, which compute nothing"
+        )
     if not report.unfused:
         return f"unknown: {without_plan(report.frontend)}"
     unfused = sum(row.count for row in outside(report))
@@ -162,9 +210,11 @@ def _nothing(report: Report) -> str | None:
 # -- why, how fast and when, on a terminal -------------------------------------------------------------------
 
 
-def summary(report: Report, most_reasons: int = MOST_REASONS, minor: bool = True) -> Facts:
-    """Why not, and how fast: what comes after what to do. ``minor``: with variables, suppressed findings and
-    iterations."""
+def summary(
+    report: Report, most_reasons: int = MOST_REASONS, minor: bool = True
+) -> Facts:
+    """Why not, and how fast: what comes after what to do. ``minor``: with
+    variables, suppressed findings and iterations."""
     facts = [*_summary(report, most_reasons), *(_minor(report) if minor else ())]
     return Facts(tuple(facts))
 
@@ -186,7 +236,9 @@ def _summary(report: Report, most_reasons: int) -> Iterator[_Fact]:
 
 
 def _minor(report: Report) -> Iterator[_Fact]:
-    merged = next((finding for finding in report.findings if finding.code == "FD004"), None)
+    merged = next(
+        (finding for finding in report.findings if finding.code == "FD004"), None
+    )
     if merged is not None:
         yield "Variables", f"{merged.message} (FD004)"
     if report.suppressed:
@@ -205,12 +257,18 @@ def _named_once(name: str, values: Iterable[str | Cell]) -> Iterator[_Fact]:
 
 
 _TEXT = 140
-"""Characters of a reason on the first screen, some two lines; its section has the rest."""
+"""Characters of a reason on the first screen, some two lines; its section has the
+rest."""
 
 
 def _why_not(report: Report, most: int) -> list[str]:
     """The reasons that cost most: ``aten::sort x2: no rule (FD201)``."""
-    fixed = {op for finding in report.findings if finding.code == "FD236" for op in finding.ops}
+    fixed = {
+        op
+        for finding in report.findings
+        if finding.code == "FD236"
+        for op in finding.ops
+    }
     reasons = []
     for reason, rows in by_reason(report):
         hopeful = [row for row in rows if row.op not in fixed]
@@ -227,18 +285,22 @@ def _why_not(report: Report, most: int) -> list[str]:
 
 
 def _operators(rows: Sequence[Unfused]) -> str:
-    """``aten::sort x2, aten::cumsum and 3 more``: first what keeps most others out of groups."""
+    """``aten::sort x2, aten::cumsum and 3 more``: first what keeps most others out
+    of groups."""
     counts: dict[str, int] = {}
     kept = {row.op: row.keeps_out or 0 for row in rows}
     for row in rows:
         counts[row.op] = counts.get(row.op, 0) + row.count
     order = sorted(counts, key=lambda op: -kept[op])
     names = [op + multiple(counts[op]) for op in order]
-    return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
+    return ", ".join(names[:2]) + (
+        f" and {len(names) - 2} more" if len(names) > 2 else ""
+    )
 
 
 def shortened(text: str) -> str:
-    """Its clauses that fit, else its words: what decides stands in the first ones."""
+    """Its clauses that fit, else its words: what decides stands in the first
+    ones."""
     if len(text) <= _TEXT:
         return text
     clauses = re.match(rf"(.{{{_TEXT // 2},{_TEXT}}})[,;:] ", text)
@@ -249,7 +311,9 @@ def shortened(text: str) -> str:
 def kernels_in_words(report: Report) -> str:
     """How many kernels, how fast, and against which peak."""
     launched = [kernel for kernel in report.kernels if kernel.gb_per_s is not None]
-    computed = [kernel for kernel in report.kernels if kernel.implementation is not None]
+    computed = [
+        kernel for kernel in report.kernels if kernel.implementation is not None
+    ]
     if launched:
         return _launches(report, launched)
     if computed:
@@ -270,7 +334,11 @@ def _launches(report: Report, launched: Sequence[Kernel]) -> str:
     rates = [kernel.gb_per_s.median for kernel in launched if kernel.gb_per_s]
     ms = sum(kernel.ms.median for kernel in launched if kernel.ms)
     text = f"{len(report.kernels):,}, median {_range(min(rates), max(rates), whole)} GB/s"
-    shares = [kernel.peak_fraction for kernel in launched if kernel.peak_fraction is not None]
+    shares = [
+        kernel.peak_fraction
+        for kernel in launched
+        if kernel.peak_fraction is not None
+    ]
     if shares and report.peak is not None:
         text += f" ({_of_peak(shares, report.peak)})"
     text += f", {milliseconds(ms)} for one launch of each"
@@ -278,7 +346,12 @@ def _launches(report: Report, launched: Sequence[Kernel]) -> str:
     return text + (f", {bound} launch-bound" if bound else "")
 
 
-PEAK_FROM = {"given": "as given", "measured": "measured", "driver": "by the driver", "table": "by its name"}
+PEAK_FROM = {
+    "given": "as given",
+    "measured": "measured",
+    "driver": "by the driver",
+    "table": "by its name",
+}
 
 
 def _of_peak(shares: Sequence[float], peak: Peak) -> str:
@@ -291,7 +364,8 @@ def _range(low: float, high: float, write: Callable[[float], str]) -> str:
 
 
 def _speed(report: Report) -> Iterator[Text]:
-    """Eager against the other way, of the first shape; without times, why there are none."""
+    """Eager against the other way, of the first shape; without times, why there are
+    none."""
     is_timed = False
     for eager, other in pairs(report):
         if eager is None or other is None or other.inputs != 0:
@@ -305,25 +379,41 @@ def _speed(report: Report) -> Iterator[Text]:
 
 
 def _when(report: Report) -> str:
-    """How many passes were profiled, when the first group appeared, and how long a pass took."""
+    """How many passes were profiled, when the first group appeared, and how long a
+    pass took."""
     if not report.iterations or compiles_python(report.frontend):
         return ""  # no pass is profiled
-    profiling = sum(iteration.stage == "profiling" for iteration in report.iterations)
+    profiling = sum(
+        iteration.stage == "profiling" for iteration in report.iterations
+    )
     parts = [f"{profiling} of {count(len(report.iterations), 'pass')} profiled"]
-    first = min((group.iteration for group in report.groups if group.iteration is not None), default=None)
+    first = min(
+        (group.iteration for group in report.groups if group.iteration is not None),
+        default=None,
+    )
     if first is not None:
         parts.append(f"first group in pass {first}")
-    steady = next((iteration for iteration in report.iterations if iteration.stage == "steady"), None)
+    steady = next(
+        (
+            iteration
+            for iteration in report.iterations
+            if iteration.stage == "steady"
+        ),
+        None,
+    )
     if steady is not None:
         parts.append(f"steady from pass {steady.index}")
     return ", ".join(parts) + _first_and_last_pass(report)
 
 
 def _first_and_last_pass(report: Report) -> str:
-    """``; the first took 1.2 s, the last 3.4 ms``; "" where passes have no times."""
+    """``; the first took 1.2 s, the last 3.4 ms``; "" where passes have no
+    times."""
     passes: dict[int, float] = {}
     for iteration in report.iterations:
-        passes[iteration.index] = passes.get(iteration.index, 0.0) + (iteration.seconds or 0.0)
+        passes[iteration.index] = passes.get(iteration.index, 0.0) + (
+            iteration.seconds or 0.0
+        )
     times = [time for time in passes.values() if time > 0]
     if len(times) < 2:
         return ""
@@ -343,7 +433,9 @@ def notes(report: Report) -> tuple[Block, ...]:
     blocks: list[Block] = [Sentences(tuple(_why_this_fuser(report)), Tone.DIM)]
     own = report.fuser.by_itself
     if own is not None:
-        blocks.append(Sentences((f"The program {program_by_itself.lead(own)}",), Tone.DIM))
+        blocks.append(
+            Sentences((f"The program {program_by_itself.lead(own)}",), Tone.DIM)
+        )
         blocks.append(Code("\n".join(own.python), "Lines that switch the fuser on"))
     return tuple(blocks)
 
@@ -359,30 +451,60 @@ def _why_this_fuser(report: Report) -> Iterator[str]:
 
 def cards(context: Context) -> tuple[Card, ...]:
     """Did it fuse, what did not, why, how fast?"""
-    return _fused_card(context.report), _outside_card(context), _why_card(context), _fast_card(context.report)
+    return (
+        _fused_card(context.report),
+        _outside_card(context),
+        _why_card(context),
+        _fast_card(context.report),
+    )
 
 
 def _fused_card(report: Report) -> Card:
     title = "Did it fuse?"
     if not report.groups:
         answer = "No" if report.unfused else "Not known"
-        return Card(title, answer, blocks=(Sentences(("No fusion group in the log.",)),))
-    phases = Counter(group.phase for group in report.groups for _ in group.instances)
+        return Card(
+            title, answer, blocks=(Sentences(("No fusion group in the log.",)),)
+        )
+    phases = Counter(
+        group.phase for group in report.groups for _ in group.instances
+    )
     each = each_rank(report)
     whose = f"{each.whose}: " if each is not None else ""
     report = each.report if each is not None else report
     cover, share = report.coverage, covered(report, percent)
-    named = [f"{phases[phase]:,} {phase}" for phase in ("forward", "backward") if phases[phase]]
-    groups = count(report.fusion_groups, "group") + (f": {', '.join(named)}" if named else "")
+    named = [
+        f"{phases[phase]:,} {phase}"
+        for phase in ("forward", "backward")
+        if phases[phase]
+    ]
+    groups = count(report.fusion_groups, "group") + (
+        f": {', '.join(named)}" if named else ""
+    )
     fallen = report.times_fallen_back
-    fallbacks = (f"{count(fallen, 'fallback')} to the unfused operators",) if fallen else ()
-    below = (Sentences((groups,), Tone.DIM), Sentences(fallbacks, Tone.BAD, link="fallbacks"))
+    fallbacks = (
+        (f"{count(fallen, 'fallback')} to the unfused operators",) if fallen else ()
+    )
+    below = (
+        Sentences((groups,), Tone.DIM),
+        Sentences(fallbacks, Tone.BAD, link="fallbacks"),
+    )
     if cover.fraction is None:
-        text = (f"{whose}{count(report.fused_operators, 'operator')}, {share}",) if share is not None else ()
-        return Card(title, f"{report.fusion_groups:,}", blocks=(Sentences(text), *below))
-    text = (f"{whose}{cover.ops_fused:,} of {count(cover.ops_total or 0, 'operator')}: {share}",)
+        text = (
+            (f"{whose}{count(report.fused_operators, 'operator')}, {share}",)
+            if share is not None
+            else ()
+        )
+        return Card(
+            title, f"{report.fusion_groups:,}", blocks=(Sentences(text), *below)
+        )
+    text = (
+        f"{whose}{cover.ops_fused:,} of {count(cover.ops_total or 0, 'operator')}: {share}",
+    )
     bar = Gauge(cover.fraction, str(share))
-    return Card(title, percent(cover.fraction), bar=bar, blocks=(Sentences(text), *below))
+    return Card(
+        title, percent(cover.fraction), bar=bar, blocks=(Sentences(text), *below)
+    )
 
 
 def _outside_card(context: Context) -> Card:
@@ -392,13 +514,18 @@ def _outside_card(context: Context) -> Card:
     for row in outside(context.report):
         counts[row.op] = counts.get(row.op, 0) + row.count
         stated[row.op] = stated.get(row.op, False) or row.reason.stated
-    order = sorted(counts, key=lambda op: (op in context.fixed, not stated[op], -counts[op], op))
+    order = sorted(
+        counts,
+        key=lambda op: (op in context.fixed, not stated[op], -counts[op], op),
+    )
     rows = tuple((Snippet(op), Count(counts[op])) for op in order[:_MOST])
     nothing = () if rows else ("No tensor operator outside the groups.",)
     left = len(order) - _MOST
     more = (count(left, "more kind"),) if left > 0 else ()
     below = (Sentences(nothing), Sentences(more, Tone.DIM, link="unfused"))
-    return Card("What did not?", f"{sum(counts.values()):,}", rows=rows, blocks=below)
+    return Card(
+        "What did not?", f"{sum(counts.values()):,}", rows=rows, blocks=below
+    )
 
 
 def _why_card(context: Context) -> Card:
@@ -408,15 +535,24 @@ def _why_card(context: Context) -> Card:
         rows.append((Status(worst.code, Tone.BAD), Text(worst.message)))
     for reason in context.reasons[: _MOST - len(rows)]:
         rows.append((reason,))
-    first = context.report.findings[0].message if context.report.findings else "Nothing to explain."
-    return Card("Why?", rows=tuple(rows), blocks=(Sentences(() if rows else (first,)),))
+    first = (
+        context.report.findings[0].message
+        if context.report.findings
+        else "Nothing to explain."
+    )
+    return Card(
+        "Why?", rows=tuple(rows), blocks=(Sentences(() if rows else (first,)),)
+    )
 
 
 def _fast_card(report: Report) -> Card:
-    """The ways that were timed, and the kernels that take longest; else the passes."""
+    """The ways that were timed, and the kernels that take longest; else the
+    passes."""
     title = "How fast?"
     timed = [kernel for kernel in report.kernels if kernel.gb_per_s is not None]
-    known = tuple(f"{speedup.verdict} {speedup.text}" for speedup in speedups(report)[:_MOST])
+    known = tuple(
+        f"{speedup.verdict} {speedup.text}" for speedup in speedups(report)[:_MOST]
+    )
     note = report.speed_note
     if not known and not timed:
         return _passes_card(title, report)
@@ -429,8 +565,14 @@ def _fast_card(report: Report) -> Card:
         title,
         whole(median(rates)),
         "GB/s median",
-        rows=tuple(_kernel(kernel, report, max(rates) or 1.0) for kernel in timed[:_MOST]),
-        blocks=(Sentences(known), Sentences((_against(report, timed),), Tone.DIM), below),
+        rows=tuple(
+            _kernel(kernel, report, max(rates) or 1.0) for kernel in timed[:_MOST]
+        ),
+        blocks=(
+            Sentences(known),
+            Sentences((_against(report, timed),), Tone.DIM),
+            below,
+        ),
     )
 
 
@@ -439,7 +581,13 @@ def _passes_card(title: str, report: Report) -> Card:
     is_known = any(iteration.seconds is not None for iteration in report.iterations)
     line = ("Time of the passes",) if is_known else ()
     nothing = report.speed_note or "The log holds no bandwidth of a kernel."
-    return Card(title, blocks=(Sentences((nothing,), Tone.DIM), Sentences(line, Tone.DIM, link="time")))
+    return Card(
+        title,
+        blocks=(
+            Sentences((nothing,), Tone.DIM),
+            Sentences(line, Tone.DIM, link="time"),
+        ),
+    )
 
 
 def _kernel(kernel: Kernel, report: Report, fastest: float) -> tuple[Cell, ...]:
@@ -459,7 +607,9 @@ def _against(report: Report, timed: Sequence[Kernel]) -> str:
     if report.peak is not None:
         text = f"Peak {bandwidth(report.peak.gb_per_s)} ({report.peak.source})."
     elif shares[0] is not None:
-        text = "Against the memory bandwidth of the device, as its driver reports it."
+        text = (
+            "Against the memory bandwidth of the device, as its driver reports it."
+        )
     else:
         text = "Peak of the device not known: bars are against the fastest kernel."
     if any((share or 0) > 1 for share in shares):

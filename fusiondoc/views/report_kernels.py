@@ -1,4 +1,5 @@
-"""The generated kernels as sections: their figures in a table, and each with its code and its dumps."""
+"""The generated kernels as sections: their figures in a table, and each with its
+code and its dumps."""
 
 from __future__ import annotations
 
@@ -22,7 +23,15 @@ from fusiondoc.rendering.blocks import (
     Table,
 )
 from fusiondoc.rendering.drawing import MOST_ROWS
-from fusiondoc.rendering.units import PAGE, bandwidth, interval, percent, seconds, size, whole
+from fusiondoc.rendering.units import (
+    PAGE,
+    bandwidth,
+    interval,
+    percent,
+    seconds,
+    size,
+    whole,
+)
 from fusiondoc.rendering.values import (
     Bytes,
     Cell,
@@ -50,8 +59,12 @@ def kernels(report: Report) -> Section:
     rows = report.kernels[:MOST_ON_A_PAGE]
     left_out = len(report.kernels) - len(rows)
     blocks: list[Block] = [kernel_table(report, rows, left_out, MOST_ROWS)]
-    legend = Sentences(tuple(legend_of(rows[:MOST_ROWS])), Tone.DIM, Formats.TERMINAL)
-    shared = Sentences(tuple(shared_launches(rows[:MOST_ROWS])), Tone.DIM, Formats.TEXT)
+    legend = Sentences(
+        tuple(legend_of(rows[:MOST_ROWS])), Tone.DIM, Formats.TERMINAL
+    )
+    shared = Sentences(
+        tuple(shared_launches(rows[:MOST_ROWS])), Tone.DIM, Formats.TEXT
+    )
     blocks += [legend, shared, _details(report, rows)]
     return Section("kernels", "Kernels", blocks=tuple(blocks))
 
@@ -87,14 +100,22 @@ _BOUND_TONES = {"cache": Tone.GOOD, "launch": Tone.DIM}
 
 
 def kernel_table(
-    report: Report, kernels: Sequence[Kernel], left_out: int = 0, on_terminal: int | None = None
+    report: Report,
+    kernels: Sequence[Kernel],
+    left_out: int = 0,
+    on_terminal: int | None = None,
 ) -> Table:
     """The figures of these kernels of the report."""
     layers = layers_of_kernels(report)
     parts = _parts_of_groups(report)
     rows = []
     for kernel in kernels:
-        cells = _row(report, kernel, folded(layers.get(kernel.id, ()), 1), parts.get(kernel.id, ""))
+        cells = _row(
+            report,
+            kernel,
+            folded(layers.get(kernel.id, ()), 1),
+            parts.get(kernel.id, ""),
+        )
         rows.append(Row(cells))
     return Table(
         _COLUMNS,
@@ -108,7 +129,9 @@ def kernel_table(
 
 def _row(report: Report, kernel: Kernel, layer: str, part: str) -> tuple[Cell, ...]:
     share = peak_share(kernel, report)
-    bound = Text(kernel.bound or "", _BOUND_TONES.get(kernel.bound or "", Tone.PLAIN))
+    bound = Text(
+        kernel.bound or "", _BOUND_TONES.get(kernel.bound or "", Tone.PLAIN)
+    )
     return (
         Text(kernel.id),
         Text(kernel.name),
@@ -138,19 +161,30 @@ def peak_bar(share: float | None, label: str | None = None) -> Gauge:
     """A share of the peak; over it the data come from a cache."""
     if share is None:
         return Gauge(0.0, "")
-    return Gauge(share, label or f"{percent(share)} of peak", "over" if share > 1 else "")
+    return Gauge(
+        share, label or f"{percent(share)} of peak", "over" if share > 1 else ""
+    )
 
 
 def _parts_of_groups(report: Report) -> dict[str, str]:
-    """Kernel -> ``1/3``: which part of its group it computes, where the group was cut."""
+    """Kernel -> ``1/3``: which part of its group it computes, where the group was
+    cut."""
     parts: dict[str, str] = {}
     for group in report.groups:
         cuts = [runtime.kernels for runtime in group.runtimes]
         if not cuts:
-            # No launch is in the log, so the kernels stand in the order of compilation.
-            cuts = [one.kernels for one in group.instances if len(one.kernels) == len(group.segments)]
+            # No launch is in the log, so the kernels stand in the order of
+            # compilation.
+            cuts = [
+                one.kernels
+                for one in group.instances
+                if len(one.kernels) == len(group.segments)
+            ]
         for names in (names for names in cuts if len(names) > 1):
-            parts.update((name, f"{number}/{len(names)}") for number, name in enumerate(names, 1))
+            parts.update(
+                (name, f"{number}/{len(names)}")
+                for number, name in enumerate(names, 1)
+            )
     return parts
 
 
@@ -172,9 +206,13 @@ def legend_of(kernels: Sequence[Kernel]) -> Iterator[str]:
     if any(kernel.bound == "launch" for kernel in kernels):
         meanings.append("launch: it moves so little that the launch takes longer")
     if any(kernel.bound == "cache" for kernel in kernels):
-        meanings.append("cache: faster than the memory, so its data stay in a cache")
+        meanings.append(
+            "cache: faster than the memory, so its data stay in a cache"
+        )
     if any(kernel.first_ms is not None for kernel in kernels):
-        meanings.append("first: us of the first launch after a compile, not in the median")
+        meanings.append(
+            "first: us of the first launch after a compile, not in the median"
+        )
     if meanings:
         yield "; ".join(meanings)
 
@@ -194,13 +232,17 @@ def _details(report: Report, kernels: Sequence[Kernel]) -> Entries:
     entries = []
     for kernel in kernels:
         rate = f"{bandwidth(kernel.gb_per_s.median)}" if kernel.gb_per_s else ""
-        blocks: list[Block] = [Facts(tuple(_facts(kernel, folded(layers.get(kernel.id, ())))))]
+        blocks: list[Block] = [
+            Facts(tuple(_facts(kernel, folded(layers.get(kernel.id, ())))))
+        ]
         if kernel.code:
             blocks.append(Code(kernel.code, f"Code of {kernel.name}", "cuda"))
         for dump in kernel.dumps:
             code = Code(dump.text, f"{dump.option} of {kernel.name}")
             blocks += [Heading(dump.option), code]
-        entries.append(Entry(kernel.id, kernel.id, kernel.name, rate, blocks=tuple(blocks)))
+        entries.append(
+            Entry(kernel.id, kernel.id, kernel.name, rate, blocks=tuple(blocks))
+        )
     return Entries(tuple(entries), formats=Formats.PAGE)
 
 
@@ -216,11 +258,19 @@ def _facts(kernel: Kernel, layers: str) -> Iterator[tuple[str, str | Cell]]:
         "Code shows": ", ".join(code_in_words(kernel)),
         "Time": _time(kernel),
         "Bandwidth": _rate(kernel),
-        "First launch": PAGE.duration(kernel.first_ms) if kernel.first_ms is not None else None,
-        "Must move": size(kernel.bytes_moved) if kernel.bytes_moved is not None else None,
+        "First launch": PAGE.duration(kernel.first_ms)
+        if kernel.first_ms is not None
+        else None,
+        "Must move": size(kernel.bytes_moved)
+        if kernel.bytes_moved is not None
+        else None,
         "What limits it": _BOUND.get(kernel.bound or "", kernel.bound),
-        "Occupancy": percent(kernel.occupancy) if kernel.occupancy is not None else None,
-        "Compiled": count(kernel.compiles, "time") if kernel.compiles is not None else None,
+        "Occupancy": percent(kernel.occupancy)
+        if kernel.occupancy is not None
+        else None,
+        "Compiled": count(kernel.compiles, "time")
+        if kernel.compiles is not None
+        else None,
     }
     for name, value in known.items():
         if value:
@@ -233,7 +283,11 @@ def code_in_words(kernel: Kernel) -> Iterator[str]:
     if traits is None:
         return
     if traits.vector_width is not None:
-        yield f"vectors of {traits.vector_width}" if traits.vector_width > 1 else "no vectors"
+        yield (
+            f"vectors of {traits.vector_width}"
+            if traits.vector_width > 1
+            else "no vectors"
+        )
     if traits.index_type is not None:
         yield f"{traits.index_type} indices"
     if traits.reductions:

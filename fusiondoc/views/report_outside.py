@@ -11,9 +11,24 @@ from fusiondoc.model.codes import CODES
 from fusiondoc.model.operator_places import folded, outside
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.report import SEVERITIES, Report, Unfused
-from fusiondoc.rendering.blocks import Column, Formats, Row, Section, Sentences, Table
+from fusiondoc.rendering.blocks import (
+    Column,
+    Formats,
+    Row,
+    Section,
+    Sentences,
+    Table,
+)
 from fusiondoc.rendering.drawing import MOST_ROWS
-from fusiondoc.rendering.values import Bytes, Cause, Cell, Quotes, Snippet, Text, Tone
+from fusiondoc.rendering.values import (
+    Bytes,
+    Cause,
+    Cell,
+    Quotes,
+    Snippet,
+    Text,
+    Tone,
+)
 from fusiondoc.views.formatting import never_ran, where_called, with_near_places
 from fusiondoc.views.report_context import MOST_IN_TABLE, Context, can_change
 from fusiondoc.views.step_words import takes
@@ -37,13 +52,22 @@ _COLUMNS = (
 
 
 def unfused(context: Context) -> Section:
-    """A row for each operator outside the groups, and a line on those that never ran; empty without any."""
+    """A row for each operator outside the groups, and a line on those that never
+    ran; empty without any."""
     rows = list(_in_order(context))
     on_page = context.format is Formats.PAGE
     made = []
     for number, row in enumerate(rows[:MOST_IN_TABLE] if on_page else rows):
-        quotes = context.quotes(row.evidence, 1) if on_page and number < MOST_QUOTING else Quotes(())
-        above = _cause(row.reason, context.format) if context.format is Formats.TERMINAL else None
+        quotes = (
+            context.quotes(row.evidence, 1)
+            if on_page and number < MOST_QUOTING
+            else Quotes(())
+        )
+        above = (
+            _cause(row.reason, context.format)
+            if context.format is Formats.TERMINAL
+            else None
+        )
         made.append(Row(_cells(row, context, quotes), above))
     table = Table(
         _COLUMNS,
@@ -55,25 +79,32 @@ def unfused(context: Context) -> Section:
     )
     idle = never_ran(context.report)
     lines = (f"Besides, {idle}",) if idle is not None else ()
-    return Section("unfused", "Not fused", blocks=(table, Sentences(lines, Tone.DIM)))
+    return Section(
+        "unfused", "Not fused", blocks=(table, Sentences(lines, Tone.DIM))
+    )
 
 
 def _in_order(context: Context) -> Iterable[Unfused]:
-    """On a terminal below their reasons; elsewhere what can be changed comes first, and what moves most."""
+    """On a terminal below their reasons; elsewhere what can be changed comes first,
+    and what moves most."""
     if context.format is Formats.TERMINAL:
         return [row for _, rows in by_reason(context.report) for row in rows]
     order = {reason.code: number for number, reason in enumerate(context.reasons)}
 
     def rank(row: Unfused) -> tuple[bool, int, int]:
-        return row.op in context.fixed, order[row.reason.code], -(row.bytes_moved or 0)
+        return (
+            row.op in context.fixed,
+            order[row.reason.code],
+            -(row.bytes_moved or 0),
+        )
 
     return sorted(outside(context.report), key=rank)
 
 
 def by_reason(report: Report) -> list[tuple[Reason, list[Unfused]]]:
-    """The rows of what ran under their reason, those of equal words under one: stated reasons first, and of
-    these the ones that cost most; of operators whose fuser states no reason, those first that a change of the
-    program can mend."""
+    """The rows of what ran under their reason, those of equal words under one:
+    stated reasons first, and of these the ones that cost most; of operators whose
+    fuser states no reason, those first that a change of the program can mend."""
     of_words: dict[tuple[str, str, bool], list[Unfused]] = {}
     for row in outside(report):
         key = (row.reason.code, row.reason.text, row.reason.stated)
@@ -82,20 +113,32 @@ def by_reason(report: Report) -> list[tuple[Reason, list[Unfused]]]:
     def rank(rows: list[Unfused]) -> tuple[bool, int, tuple[int, str]]:
         first = rows[0]
         moved = sum(row.bytes_moved or 0 for row in rows)
-        loss = _mendable(first.reason) if frontend_of_group(first.op) is TE else (0, "")
+        loss = (
+            _mendable(first.reason)
+            if frontend_of_group(first.op) is TE
+            else (0, "")
+        )
         return not first.reason.stated, -moved, loss
 
     return [(rows[0].reason, rows) for rows in sorted(of_words.values(), key=rank)]
 
 
 def _mendable(reason: Reason) -> tuple[int, str]:
-    known = CODES.get(reason.code)  # a saved report of a later version can have others
+    known = CODES.get(
+        reason.code
+    )  # a saved report of a later version can have others
     is_lost = known is not None and can_change(reason.code)
-    return (SEVERITIES.index(known.severity) if known is not None and is_lost else 3), reason.code
+    return (
+        SEVERITIES.index(known.severity) if known is not None and is_lost else 3
+    ), reason.code
 
 
 def _cause(reason: Reason, format_: Formats) -> Cause:
-    text = with_near_places(reason.text) if format_ is Formats.TERMINAL else reason.text
+    text = (
+        with_near_places(reason.text)
+        if format_ is Formats.TERMINAL
+        else reason.text
+    )
     return Cause(reason.code, text, reason.stated)
 
 
@@ -119,7 +162,9 @@ def _cells(row: Unfused, context: Context, quotes: Quotes) -> tuple[Cell, ...]:
 def _operator(row: Unfused) -> str:
     """``aten::add x2``, over what they take of a step."""
     took = takes(row.time)
-    return row.op + multiple(row.count) + (f"\n  {took}" if took is not None else "")
+    return (
+        row.op + multiple(row.count) + (f"\n  {took}" if took is not None else "")
+    )
 
 
 def _layers_and_line(row: Unfused) -> str:

@@ -1,11 +1,19 @@
-"""The plan of a report as a section: at most three changes, best first; or why there is none."""
+"""The plan of a report as a section: at most three changes, best first; or why
+there is none."""
 
 from __future__ import annotations
 
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import PlannedChange
 from fusiondoc.model.report import Report
-from fusiondoc.rendering.blocks import Block, Command, Section, Sentences, Step, Steps
+from fusiondoc.rendering.blocks import (
+    Block,
+    Command,
+    Section,
+    Sentences,
+    Step,
+    Steps,
+)
 from fusiondoc.rendering.values import Tone
 from fusiondoc.views.plan_words import (
     ONLY_TRYING,
@@ -23,37 +31,55 @@ MOST_STEPS = 3
 
 
 def plan(report: Report) -> Section:
-    """Empty for a saved report that has neither a plan nor a reason why there is none."""
+    """Empty for a saved report that has neither a plan nor a reason why there is
+    none."""
     if report.plan:
         shared = _shared_command(report)
-        steps = Steps(tuple(_step(change, without_command=shared is not None) for change in report.plan))
-        return Section("plan", TITLE, blocks=(steps, *((shared,) if shared is not None else ())))
-    blocks: list[Block] = [Sentences((report.plan_note,) if report.plan_note is not None else ())]
+        steps = Steps(
+            tuple(
+                _step(change, without_command=shared is not None)
+                for change in report.plan
+            )
+        )
+        return Section(
+            "plan",
+            TITLE,
+            blocks=(steps, *((shared,) if shared is not None else ())),
+        )
+    blocks: list[Block] = [
+        Sentences((report.plan_note,) if report.plan_note is not None else ())
+    ]
     if report.plan_note is not None and report.plan_try is not None:
         blocks.append(Command(report.plan_try, ONLY_TRYING))
     return Section("plan", no_plan(report), link="What to do", blocks=tuple(blocks))
 
 
 def plan_on_a_terminal(
-    report: Report, whole: int = MOST_STEPS, shown: int = MOST_STEPS, others: str = "below"
+    report: Report,
+    whole: int = MOST_STEPS,
+    shown: int = MOST_STEPS,
+    others: str = "below",
 ) -> Section:
-    """The same without the error of the run, which the lines above it have; a command that all changes share
-    is written once, at the end.
+    """The same without the error of the run, which the lines above it have; a
+    command that all changes share is written once, at the end.
 
-    Args:
-        whole: so many steps have their lines and conditions; of the others only what to do, and where.
-        shown: the steps beyond are counted.
-        others: where a reader finds these.
+    Args: whole: so many steps have their lines and conditions; of the others only
+        what to do, and where. shown: the steps beyond are counted. others: where a
+        reader finds these.
     """
     section = plan(report)
     if not report.plan:
         return section
     rows = _steps_on_a_terminal(report)
-    headlines = tuple(Step(row.text, row.gain, row.position) for row in rows[whole:shown])
+    headlines = tuple(
+        Step(row.text, row.gain, row.position) for row in rows[whole:shown]
+    )
     blocks: list[Block] = [Steps((*rows[: min(whole, shown)], *headlines))]
     further = len(rows) - shown
     if further > 0:
-        blocks.append(Sentences((f"{count(further, 'more step')} {others}",), Tone.DIM))
+        blocks.append(
+            Sentences((f"{count(further, 'more step')} {others}",), Tone.DIM)
+        )
     shared = _shared_command(report)
     if shared is not None:
         blocks.append(shared)
@@ -68,9 +94,14 @@ def further_steps(report: Report, whole: int) -> Section:
 
 
 def _steps_on_a_terminal(report: Report) -> list[Step]:
-    problem = next((f.message for f in report.findings if f.severity == "error"), None)
+    problem = next(
+        (f.message for f in report.findings if f.severity == "error"), None
+    )
     shared = _shared_command(report)
-    return [_step(change, change.unlocks == problem, shared is not None) for change in report.plan]
+    return [
+        _step(change, change.unlocks == problem, shared is not None)
+        for change in report.plan
+    ]
 
 
 def _shared_command(report: Report) -> Command | None:
@@ -81,7 +112,9 @@ def _shared_command(report: Report) -> Command | None:
     return Command(first.command, before_command(first) or "")
 
 
-def _step(change: PlannedChange, is_known: bool = False, without_command: bool = False) -> Step:
+def _step(
+    change: PlannedChange, is_known: bool = False, without_command: bool = False
+) -> Step:
     diff = ""
     if change.before is not None and change.after is not None:
         rows = [f"- {row}" for row in change.before.split("\n")]
@@ -95,5 +128,7 @@ def _step(change: PlannedChange, is_known: bool = False, without_command: bool =
         note=change.note or "",
         proof=proof(change),
         code=change.python or "",
-        command=Command(change.command, before_command(change) or "") if not without_command else None,
+        command=Command(change.command, before_command(change) or "")
+        if not without_command
+        else None,
     )

@@ -35,7 +35,10 @@ def program(context: Context) -> Section:
     for plan in fitting:
         data.add(plan)
     plans = Plans(
-        rows=tuple(picture(plan, context.groups, boundaries=report.boundaries) for plan in fitting),
+        rows=tuple(
+            picture(plan, context.groups, boundaries=report.boundaries)
+            for plan in fitting
+        ),
         first=first,
         reasons=tuple(context.reasons),
         data=data.as_json(),
@@ -45,7 +48,8 @@ def program(context: Context) -> Section:
 
 
 def modules(context: Context) -> Section:
-    """Empty where nothing tells a layer, or there are more modules than a page can show."""
+    """Empty where nothing tells a layer, or there are more modules than a page can
+    show."""
     tree = module_tree(context.report)
     if not tree or _size(tree) > MOST_MODULES:
         return Section("modules", "Modules", formats=Formats.PAGE)
@@ -56,11 +60,17 @@ def modules(context: Context) -> Section:
     depth = _open_depth(tree)
     rows = tuple(_branch(module, depth, is_timed) for module in tree)
     known = sum(module.fused + module.unfused for module in tree)
-    every = context.report.fused_operators + sum(row.count for row in outside(context.report))
-    note = "Operators in groups and outside them, by the module that they belong to."
+    every = context.report.fused_operators + sum(
+        row.count for row in outside(context.report)
+    )
+    note = (
+        "Operators in groups and outside them, by the module that they belong to."
+    )
     if every > known:
         note += f" Left out, as their module is not known: {count(every - known, 'operator')}."
-    return Section("modules", "Modules", note, (Tree(tuple(heads), rows),), Formats.PAGE)
+    return Section(
+        "modules", "Modules", note, (Tree(tuple(heads), rows),), Formats.PAGE
+    )
 
 
 def _size(level: Sequence[Module]) -> int:
@@ -83,7 +93,12 @@ def _open_depth(level: Sequence[Module]) -> int:
 def _branch(module: Module, depth: int, is_timed: bool) -> Branch:
     total = module.fused + module.unfused
     share = Gauge(module.share or 0.0, f"{module.fused:,} of {total:,} fused")
-    cells: list[Cell] = [Count(module.fused), Count(module.unfused), share, Share(module.share)]
+    cells: list[Cell] = [
+        Count(module.fused),
+        Count(module.unfused),
+        share,
+        Share(module.share),
+    ]
     if is_timed:
         cells.append(Duration(module.ms))
     return Branch(
@@ -91,5 +106,7 @@ def _branch(module: Module, depth: int, is_timed: bool) -> Branch:
         path=module.path,
         cells=tuple(cells),
         is_open=depth > 0,
-        inside=tuple(_branch(inner, depth - 1, is_timed) for inner in module.inside),
+        inside=tuple(
+            _branch(inner, depth - 1, is_timed) for inner in module.inside
+        ),
     )

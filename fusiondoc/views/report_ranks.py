@@ -1,4 +1,5 @@
-"""The ranks of a run: their section, and a report with one row for what is equal on several of them."""
+"""The ranks of a run: their section, and a report with one row for what is equal on
+several of them."""
 
 from __future__ import annotations
 
@@ -40,8 +41,9 @@ _MOST = 12
 
 
 def ranks_merged(report: Report) -> Report:
-    """The report with one row for what is equal on several ranks, that of the lowest; itself where there is
-    nothing to merge. Counts of rows are then those of one rank; the report's own sums are of all."""
+    """The report with one row for what is equal on several ranks, that of the
+    lowest; itself where there is nothing to merge. Counts of rows are then those of
+    one rank; the report's own sums are of all."""
     ranks = report.ranks
     if ranks is None or ranks.known_by == "devices":
         return report
@@ -53,8 +55,14 @@ def ranks_merged(report: Report) -> Report:
     return replace(
         report,
         groups=tuple(group for group in report.groups if group.id not in others),
-        unfused=_unfused(report.unfused, shared_positions(report.groups, report.unfused)),
-        kernels=tuple(kernel for kernel in report.kernels if not _all_in(kernel.groups, others)),
+        unfused=_unfused(
+            report.unfused, shared_positions(report.groups, report.unfused)
+        ),
+        kernels=tuple(
+            kernel
+            for kernel in report.kernels
+            if not _all_in(kernel.groups, others)
+        ),
         programs=tuple(programs),
         script=_without_groups(report.script, others),
     )
@@ -75,7 +83,9 @@ def _all_in(groups: Sequence[str | None], others: set[str]) -> bool:
     return bool(known) and all(group in others for group in known)
 
 
-def _unfused(rows: Sequence[Unfused], positions: SharedPositions) -> tuple[Unfused, ...]:
+def _unfused(
+    rows: Sequence[Unfused], positions: SharedPositions
+) -> tuple[Unfused, ...]:
     alike: dict[Hashable, list[Unfused]] = {}
     for row in rows:
         key = (
@@ -87,7 +97,9 @@ def _unfused(rows: Sequence[Unfused], positions: SharedPositions) -> tuple[Unfus
             row.ran,
         )
         alike.setdefault(key, []).append(row)
-    return tuple(max(several, key=lambda row: row.count) for several in alike.values())
+    return tuple(
+        max(several, key=lambda row: row.count) for several in alike.values()
+    )
 
 
 def ranks_where(report: Report, group: str) -> str | None:
@@ -107,12 +119,18 @@ def of_ranks(ranks: Ranks) -> str:
 
 
 def ranks(report: Report) -> Section:
-    """A row for each rank, and what is the same or differs between them; empty for one process."""
+    """A row for each rank, and what is the same or differs between them; empty for
+    one process."""
     known = report.ranks
     if known is None:
         return Section("ranks", "Ranks")
     table = Table(_COLUMNS, tuple(map(_row, known.rows)), on_terminal=MOST_ROWS)
-    return Section("ranks", "Ranks", of_ranks(known), (table, Remarks(tuple(rank_sentences(report)))))
+    return Section(
+        "ranks",
+        "Ranks",
+        of_ranks(known),
+        (table, Remarks(tuple(rank_sentences(report)))),
+    )
 
 
 def _row(row: RankRow) -> Row:
@@ -132,16 +150,22 @@ def _row(row: RankRow) -> Row:
 
 
 def rank_sentences(report: Report) -> list[str]:
-    """What is the same, what differs and why, and what is slowest; the table stands apart."""
+    """What is the same, what differs and why, and what is slowest; the table stands
+    apart."""
     ranks = report.ranks
     if ranks is None:
         return []
     everywhere = sum(len(equal.groups) == len(ranks.rows) for equal in ranks.groups)
-    lines = [f"{everywhere:,} of {len(ranks.groups):,} groups are equal on all of them"]
+    lines = [
+        f"{everywhere:,} of {len(ranks.groups):,} groups are equal on all of them"
+    ]
     lines += _differences(ranks)
     if not any(row.failed for row in ranks.rows):
         stopped = [row for row in ranks.rows if row.where is not None]
-        lines += [f"rank {row.rank} {row.ended}, at {row.where}" for row in stopped[:_MOST]]
+        lines += [
+            f"rank {row.rank} {row.ended}, at {row.where}"
+            for row in stopped[:_MOST]
+        ]
     lines += _slowest(ranks)
     if ranks.note:
         lines.append(ranks.note)
@@ -150,17 +174,27 @@ def rank_sentences(report: Report) -> list[str]:
 
 def _differences(ranks: Ranks) -> Iterator[str]:
     for difference in ranks.differences[:_MOST]:
-        yield f"{difference.text}: {difference.why}" if difference.why else difference.text
+        yield (
+            f"{difference.text}: {difference.why}"
+            if difference.why
+            else difference.text
+        )
     more = len(ranks.differences) + ranks.differences_left_out - _MOST
     if more > 0:
-        has = f"the first {len(ranks.differences)}" if ranks.differences_left_out else "all"
+        has = (
+            f"the first {len(ranks.differences)}"
+            if ranks.differences_left_out
+            else "all"
+        )
         yield f"{count(more, 'more difference')}: --format json has {has}"
 
 
 def _slowest(ranks: Ranks) -> Iterator[str]:
     if ranks.slowest_step is not None:
         yield "slowest by step: " + _slow(ranks.slowest_step)
-    kernels = [kernel for kernel in ranks.slowest_kernels if kernel.ratio >= _SLOWER]
+    kernels = [
+        kernel for kernel in ranks.slowest_kernels if kernel.ratio >= _SLOWER
+    ]
     for kernel in kernels[:3]:
         yield f"slowest by kernel {kernel.what}: {_slow(kernel)}"
     if ranks.slowest_kernels and not kernels:

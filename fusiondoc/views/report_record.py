@@ -1,5 +1,5 @@
-"""What a report is made from, as sections: the expectations it was checked against, how to run it again, and
-how well its log was read.
+"""What a report is made from, as sections: the expectations it was checked against,
+how to run it again, and how well its log was read.
 """
 
 from __future__ import annotations
@@ -36,37 +36,76 @@ def expectations(report: Report) -> Section:
     """What ``check`` expected and what was found, the broken expectations first."""
     rows = sorted(report.expectations, key=lambda row: row.holds)
     broken = sum(not row.holds for row in rows)
-    note = f"{len(rows) - broken} of {len(rows)} hold" + (f", {broken} broken." if broken else ".")
-    return Section("expectations", "Expectations", note, (Items(tuple(map(_expectation, rows))),))
+    note = f"{len(rows) - broken} of {len(rows)} hold" + (
+        f", {broken} broken." if broken else "."
+    )
+    return Section(
+        "expectations",
+        "Expectations",
+        note,
+        (Items(tuple(map(_expectation, rows))),),
+    )
 
 
 def _expectation(row: Expectation) -> Item:
-    mark = Status("holds", Tone.GOOD, "✅") if row.holds else Status("broken", Tone.BAD, "❌")
+    mark = (
+        Status("holds", Tone.GOOD, "✅")
+        if row.holds
+        else Status("broken", Tone.BAD, "❌")
+    )
     position = row.file + (f":{row.line}" if row.line is not None else "")
     if row.code is not None and row.source is not None:  # not in the file
         position = row.source
-    details = [*([row.why] if row.why else []), *([f"note: {row.note}"] if row.note else [])]
-    return Item((mark,), f"{row.expected}; found {row.found}", position, tuple(details), row.groups)
+    details = [
+        *([row.why] if row.why else []),
+        *([f"note: {row.note}"] if row.note else []),
+    ]
+    return Item(
+        (mark,),
+        f"{row.expected}; found {row.found}",
+        position,
+        tuple(details),
+        row.groups,
+    )
 
 
-_KNOBS = (Column("knob"), Column("requested"), Column("effective"), Column("does something"))
+_KNOBS = (
+    Column("knob"),
+    Column("requested"),
+    Column("effective"),
+    Column("does something"),
+)
 
-_SET = re.compile("|".join(("PYTORCH_JIT_LOG_LEVEL", "PYTORCH_JIT_TYPE_VERBOSITY", *variables_set())))
-"""Variables that fusiondoc sets: a capture or report of another's may name any, and lines are there to be
-copied."""
+_SET = re.compile(
+    "|".join(
+        ("PYTORCH_JIT_LOG_LEVEL", "PYTORCH_JIT_TYPE_VERBOSITY", *variables_set())
+    )
+)
+"""Variables that fusiondoc sets: a capture or report of another's may name any, and
+lines are there to be copied."""
 
 
 def reproduce(report: Report) -> Section:
-    """The command, the variables that were set, the machine and the knobs; only pages have it."""
+    """The command, the variables that were set, the machine and the knobs; only
+    pages have it."""
     command, options = report.target.command, report.target.options
     blocks: list[Block] = []
     typed = _shell(command) if command else None
     if typed is not None:
         blocks += [Heading("The command"), Code(typed, "Command")]
-    known = {name: value for name, value in report.target.environment_set.items() if _SET.fullmatch(name)}
-    exports = tuple(f"export {name}={shlex.quote(value)}" for name, value in known.items())
+    known = {
+        name: value
+        for name, value in report.target.environment_set.items()
+        if _SET.fullmatch(name)
+    }
+    exports = tuple(
+        f"export {name}={shlex.quote(value)}" for name, value in known.items()
+    )
     if exports:
-        blocks += [Heading("What it set for your program"), Code("\n".join(exports), "Environment variables")]
+        blocks += [
+            Heading("What it set for your program"),
+            Code("\n".join(exports), "Environment variables"),
+        ]
     environment = _facts(_in_words(report.environment))
     if environment.rows:
         blocks += [Heading("Environment"), environment]
@@ -79,11 +118,14 @@ def reproduce(report: Report) -> Section:
         knobs.append(Row(tuple(map(Text, cells))))
     if knobs:
         blocks += [Heading("Knobs"), Table(_KNOBS, tuple(knobs), caption="Knobs")]
-    return Section("reproduce", "Reproduce", blocks=tuple(blocks), formats=Formats.PAGE)
+    return Section(
+        "reproduce", "Reproduce", blocks=tuple(blocks), formats=Formats.PAGE
+    )
 
 
 def _in_words(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """What a record of the environment holds under the names, and with the units, that people know."""
+    """What a record of the environment holds under the names, and with the units,
+    that people know."""
     for name, value in environment.items():
         label, written = _ENVIRONMENT.get(name, (name, str))
         yield label, written(value)
@@ -126,10 +168,13 @@ def _facts(pairs: Iterable[tuple[str, str | None]]) -> Facts:
 
 
 def _shell(words: Sequence[str]) -> str | None:
-    """The command as a user types it, without the path of the program. None for another program than
-    fusiondoc: somebody else may have written the capture."""
+    """The command as a user types it, without the path of the program. None for
+    another program than fusiondoc: somebody else may have written the capture."""
     program = re.split(r"[/\\]", words[0]) if words else [""]
-    if program[-1] not in ("fusiondoc", "fusiondoc.exe") and program[-2:] != ["fusiondoc", "__main__.py"]:
+    if program[-1] not in ("fusiondoc", "fusiondoc.exe") and program[-2:] != [
+        "fusiondoc",
+        "__main__.py",
+    ]:
         return None
     return " ".join(map(shlex.quote, ["fusiondoc", *words[1:]]))
 
@@ -143,9 +188,7 @@ def log(report: Report) -> Section:
     stats = report.parse
     if not stats.lines:
         return Section("log", "Log", blocks=(Sentences(("empty",)),))
-    text = (
-        f"{count(stats.lines, 'line')} ({size(stats.bytes)}): {stats.recognised / stats.lines:.1%} recognised"
-    )
+    text = f"{count(stats.lines, 'line')} ({size(stats.bytes)}): {stats.recognised / stats.lines:.1%} recognised"
     text += f", {stats.user_output:,} of the program's own, {stats.unrecognised:,} unknown"
     if stats.truncated:
         text += f", {stats.truncated:,} blocks cut off"
@@ -153,12 +196,23 @@ def log(report: Report) -> Section:
         f"{line.file}:{line.line}: {line.text[:_LONGEST_LINE]}"
         for line in stats.first_unrecognised[:_UNKNOWN_LINES]
     )
-    blocks: list[Block] = [Sentences((text,)), Sentences(unknown, Tone.DIM), Sentences(_took(report))]
+    blocks: list[Block] = [
+        Sentences((text,)),
+        Sentences(unknown, Tone.DIM),
+        Sentences(_took(report)),
+    ]
     if report.target.capture:
         again = shlex.join(["fusiondoc", "parse", report.target.capture])
         blocks.append(Command(again, "kept; the report again:"))
     files = tuple(Row((Text(file),)) for file in _quoted_files(report))
-    blocks.append(Table((Column("files"),), files, caption="Files of the log", formats=Formats.PAGE))
+    blocks.append(
+        Table(
+            (Column("files"),),
+            files,
+            caption="Files of the log",
+            formats=Formats.PAGE,
+        )
+    )
     return Section("log", "Log", blocks=tuple(blocks))
 
 
@@ -170,12 +224,16 @@ def _quoted_files(report: Report) -> list[str]:
         *report.findings,
         *report.fallbacks,
     )
-    return list(dict.fromkeys(evidence.file for row in rows for evidence in row.evidence))
+    return list(
+        dict.fromkeys(evidence.file for row in rows for evidence in row.evidence)
+    )
 
 
 def _took(report: Report) -> tuple[str, ...]:
     child, overhead = report.timing.get("child"), report.timing.get("overhead")
     if child is None:
         return ()
-    added = f", {seconds(overhead)} added by fusiondoc" if overhead is not None else ""
+    added = (
+        f", {seconds(overhead)} added by fusiondoc" if overhead is not None else ""
+    )
     return (f"{seconds(child)} in the model's process{added}",)

@@ -1,4 +1,5 @@
-"""The user's source with what became of each line, as a coverage report shows it."""
+"""The user's source with what became of each line, as a coverage report shows
+it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from fusiondoc.views.formatting import near
 from fusiondoc.views.report_context import Context
 
 WHOLE = 300
-"""Files of so many lines are shown whole; of longer ones what is near a marked line."""
+"""Files of so many lines are shown whole; of longer ones what is near a marked
+line."""
 AROUND = 6
 MOST_LINES = 1_200
 """Of all files of a page."""
@@ -33,12 +35,15 @@ _Files = dict[str, dict[int, _Mark]]
 
 
 def source(context: Context) -> Section:
-    """Empty if no line of the user's own program is known, and no file of a package is at hand."""
+    """Empty if no line of the user's own program is known, and no file of a package
+    is at hand."""
     mine, packages = _marks(context)
     files = {**packages, **mine}
     left = MOST_LINES
     made: list[SourceFile] = []
-    for name in sorted(files, key=lambda file: (file not in mine, -len(files[file]))):
+    for name in sorted(
+        files, key=lambda file: (file not in mine, -len(files[file]))
+    ):
         if left <= 0:
             break
         file = _file(name, files[name], context, left)
@@ -60,10 +65,14 @@ def _marks(context: Context) -> tuple[_Files, _Files]:
         users = [user for user in map(Source.parse, lines) if user is not None]
         for user in users:
             yield files.setdefault(user.file, {}).setdefault(user.line, _Mark())
-        if package is None or any(package.at_line == user.at_line for user in users):
+        if package is None or any(
+            package.at_line == user.at_line for user in users
+        ):
             return
         if package.has_file and context.lines_of(package.file) is not None:
-            yield packages.setdefault(package.file, {}).setdefault(package.line, _Mark())
+            yield packages.setdefault(package.file, {}).setdefault(
+                package.line, _Mark()
+            )
 
     for group in context.report.groups:
         for node in group.nodes:
@@ -75,7 +84,9 @@ def _marks(context: Context) -> tuple[_Files, _Files]:
     return files, packages
 
 
-def _file(name: str, marks: dict[int, _Mark], context: Context, most: int) -> SourceFile:
+def _file(
+    name: str, marks: dict[int, _Mark], context: Context, most: int
+) -> SourceFile:
     lines = context.lines_of(name)
     fused = sum(bool(mark.groups) for mark in marks.values())
     lost = sum(bool(mark.outside) for mark in marks.values())
@@ -97,7 +108,9 @@ def _shown_lines(lines: list[str] | None, marks: dict[int, _Mark]) -> list[int]:
         return list(range(1, last + 1))
     wanted: set[int] = set()
     for number in marks:
-        wanted.update(range(max(1, number - AROUND), min(last, number + AROUND) + 1))
+        wanted.update(
+            range(max(1, number - AROUND), min(last, number + AROUND) + 1)
+        )
     return sorted(wanted)
 
 
@@ -106,7 +119,13 @@ def _annotation(mark: _Mark) -> Annotation:
     counts: dict[str, int] = {}
     for row in mark.outside:
         counts[row.op] = counts.get(row.op, 0) + row.count
-    named = [op + (f" ×{times}" if times > 1 else "") for op, times in counts.items()]
+    named = [
+        op + (f" ×{times}" if times > 1 else "") for op, times in counts.items()
+    ]
     more = " …" if len(named) > _MOST_OPERATORS else ""
     listed = ", ".join(named[:_MOST_OPERATORS]) + more
-    return Annotation(tuple(mark.groups), tuple(codes[:_MOST_CODES]), f"{listed} not fused" if named else "")
+    return Annotation(
+        tuple(mark.groups),
+        tuple(codes[:_MOST_CODES]),
+        f"{listed} not fused" if named else "",
+    )

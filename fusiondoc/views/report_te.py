@@ -1,4 +1,5 @@
-"""The plans of Transformer Engine's operation fuser as a section: what each runs as, and what it takes."""
+"""The plans of Transformer Engine's operation fuser as a section: what each runs
+as, and what it takes."""
 
 from __future__ import annotations
 
@@ -8,7 +9,15 @@ from fusiondoc.model import count
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.report import Report
 from fusiondoc.model.te import TeFuser, TePass, TePlan, TeStep, TeTime
-from fusiondoc.rendering.blocks import Block, Column, Heading, Row, Section, Sentences, Table
+from fusiondoc.rendering.blocks import (
+    Block,
+    Column,
+    Heading,
+    Row,
+    Section,
+    Sentences,
+    Table,
+)
 from fusiondoc.rendering.drawing import MOST_ROWS
 from fusiondoc.rendering.units import tenths
 from fusiondoc.rendering.values import UNKNOWN, Cell, Count, Text, Tone
@@ -36,10 +45,19 @@ def te_plans(report: Report) -> Section:
         alike.setdefault(_plans_of(fuser), []).append((number, fuser))
     for several in list(alike.values())[:MOST_ROWS]:
         blocks += [Heading(_heading(several)), *_plans(several[0][1])]
-    notes = [f"... {len(alike) - MOST_ROWS} more: --format json has all"] if len(alike) > MOST_ROWS else []
+    notes = (
+        [f"... {len(alike) - MOST_ROWS} more: --format json has all"]
+        if len(alike) > MOST_ROWS
+        else []
+    )
     for split in report.te.splits[:MOST_ROWS]:
-        notes.append(f"{split.module} ({split.place}) separates the fusers around it")
-    blocks += [Sentences(tuple(notes), Tone.DIM), Sentences(tuple(_passes(report.te.passes)))]
+        notes.append(
+            f"{split.module} ({split.place}) separates the fusers around it"
+        )
+    blocks += [
+        Sentences(tuple(notes), Tone.DIM),
+        Sentences(tuple(_passes(report.te.passes))),
+    ]
     return Section("te", title, blocks=tuple(blocks))
 
 
@@ -49,32 +67,51 @@ def _phases(plan: TePlan) -> Iterator[tuple[str, Sequence[TeStep]]]:
 
 
 def _plans_of(fuser: TeFuser) -> object:
-    """What fusers have in common that are shown once: equal operators of equal lines with equal plans."""
+    """What fusers have in common that are shown once: equal operators of equal
+    lines with equal plans."""
     plans = [
-        (plan.recipe, plan.training, phase, tuple((step.op, step.operators, step.group) for step in steps))
+        (
+            plan.recipe,
+            plan.training,
+            phase,
+            tuple((step.op, step.operators, step.group) for step in steps),
+        )
         for plan in fuser.plans
         for phase, steps in _phases(plan)
     ]
-    return tuple((operator.op, operator.source) for operator in fuser.operators), tuple(plans)
+    return tuple(
+        (operator.op, operator.source) for operator in fuser.operators
+    ), tuple(plans)
 
 
 _MOST_NUMBERS = 4
 
 
 def _heading(alike: Sequence[tuple[int, TeFuser]]) -> str:
-    """``Fuser 1 of seq: BasicLinear, Bias``; ``Fusers 1, 3, 5 of blocks.[0-2].seq``."""
+    """``Fuser 1 of seq: BasicLinear, Bias``; ``Fusers 1, 3, 5 of
+    blocks.[0-2].seq``."""
     numbers, first = [str(number) for number, _ in alike], alike[0][1]
-    shown = ", ".join(numbers[:_MOST_NUMBERS]) + (" ..." if len(numbers) > _MOST_NUMBERS else "")
+    shown = ", ".join(numbers[:_MOST_NUMBERS]) + (
+        " ..." if len(numbers) > _MOST_NUMBERS else ""
+    )
     layers = tuple(dict.fromkeys(fuser.layer for _, fuser in alike if fuser.layer))
-    source = next((operator.source for operator in first.operators if operator.source), None)
+    source = next(
+        (operator.source for operator in first.operators if operator.source), None
+    )
     where = f" of {folded(layers)}" if layers else f" ({source})" if source else ""
     operators = ", ".join(operator.op for operator in first.operators)
     return f"Fuser{'s' * (len(alike) > 1)} {shown}{where}: {operators}"
 
 
 def _plans(fuser: TeFuser) -> tuple[Table, Sentences]:
-    """The plans of a fuser, each below its mode; equal plans are written once, then named."""
-    timed = any(step.time is not None for plan in fuser.plans for _, steps in _phases(plan) for step in steps)
+    """The plans of a fuser, each below its mode; equal plans are written once, then
+    named."""
+    timed = any(
+        step.time is not None
+        for plan in fuser.plans
+        for _, steps in _phases(plan)
+        for step in steps
+    )
     shown: dict[object, str] = {}
     rows: list[Row] = []
     repeated: list[str] = []
@@ -86,9 +123,13 @@ def _plans(fuser: TeFuser) -> tuple[Table, Sentences]:
             if timed or key not in shown:
                 shown.setdefault(key, mode)
                 rows += [_step(step, title, timed) for step in steps]
-            elif shown[key] != mode and steps:  # else the same plan with weights of another type
+            elif (
+                shown[key] != mode and steps
+            ):  # else the same plan with weights of another type
                 repeated.append(f"{title}: as in {shown[key]}")
-    return Table(_PLANNED + (_TIMED if timed else ()), tuple(rows)), Sentences(tuple(repeated), Tone.DIM)
+    return Table(_PLANNED + (_TIMED if timed else ()), tuple(rows)), Sentences(
+        tuple(repeated), Tone.DIM
+    )
 
 
 def _mode(training: bool | None, recipe: str | None) -> str:
@@ -97,16 +138,23 @@ def _mode(training: bool | None, recipe: str | None) -> str:
 
 
 def _step(step: TeStep, title: str, timed: bool) -> Row:
-    name = step.op + (f" {step.group}" if step.group else "") + (" (the program's own)" if step.own else "")
+    name = (
+        step.op
+        + (f" {step.group}" if step.group else "")
+        + (" (the program's own)" if step.own else "")
+    )
     first, last = min(step.operators, default=0), max(step.operators, default=0)
     of = str(first) if first == last else f"{first}-{last}"
-    cells: tuple[Cell, ...] = (Text(name, Tone.GOOD if step.fused else Tone.PLAIN), Text(of))
+    cells: tuple[Cell, ...] = (
+        Text(name, Tone.GOOD if step.fused else Tone.PLAIN),
+        Text(of),
+    )
     return Row(cells + (_time(step.time) if timed else ()), above=title)
 
 
 def _time(time: TeTime | None) -> tuple[Cell, ...]:
-    """Launches and microseconds, as planned and without the fusion. Tenths keep the points of a column below
-    each other."""
+    """Launches and microseconds, as planned and without the fusion. Tenths keep the
+    points of a column below each other."""
     if time is None:
         return (UNKNOWN,) * len(_TIMED)
     launches = f"{time.kernels}" + (f"+{time.copies}" if time.copies else "")
@@ -116,13 +164,18 @@ def _time(time: TeTime | None) -> tuple[Cell, ...]:
 
 def _passes(passes: Sequence[TePass]) -> list[str]:
     """What all fusions of a pass save on the GPU."""
-    without_fusion = {(run.recipe, run.training): run for run in reversed(passes) if not run.fused}
+    without_fusion = {
+        (run.recipe, run.training): run for run in reversed(passes) if not run.fused
+    }
     lines = []
     for run in passes:
         apart = without_fusion.get((run.recipe, run.training))
         if not run.fused or apart is None or run.us is None or apart.us is None:
             continue
-        mode, kernels = _mode(run.training, run.recipe), count(round(run.kernels or 0), "kernel")
+        mode, kernels = (
+            _mode(run.training, run.recipe),
+            count(round(run.kernels or 0), "kernel"),
+        )
         lines.append(
             f"A whole pass ({mode}): {kernels} and {tenths(run.us)} us on the GPU as planned; "
             f"{round(apart.kernels or 0)} and {tenths(apart.us)} us without any fusion"

@@ -1,5 +1,5 @@
-"""The times of a run as sections: eager against fused, where the time of a step goes, its passes in order,
-and what each set of input shapes cost.
+"""The times of a run as sections: eager against fused, where the time of a step
+goes, its passes in order, and what each set of input shapes cost.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from fusiondoc.model.bench import Part
 from fusiondoc.model.passes_by_inputs import by_inputs
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Iteration, Speed
-from fusiondoc.rendering.blocks import Block, Column, Formats, Row, Section, Sentences, Table
+from fusiondoc.rendering.blocks import (
+    Block,
+    Column,
+    Formats,
+    Row,
+    Section,
+    Sentences,
+    Table,
+)
 from fusiondoc.rendering.drawing import MOST_ROWS, sparkline
 from fusiondoc.rendering.picture_blocks import Stack, Stacks
 from fusiondoc.rendering.units import digits, milliseconds, ratio, share
@@ -47,11 +55,15 @@ _EVERY_WAY = (
 
 
 def pairs(report: Report) -> list[tuple[Speed | None, Speed | None]]:
-    """(eager, the other way) of each shape and phase, in the order of the report."""
+    """(eager, the other way) of each shape and phase, in the order of the
+    report."""
     found: dict[tuple[int, str], dict[str, Speed]] = {}
     for row in report.speed:
         found.setdefault((row.inputs, row.phase), {})[row.way] = row
-    both = [(ways.get("eager"), ways.get("fused") or ways.get("scripted")) for ways in found.values()]
+    both = [
+        (ways.get("eager"), ways.get("fused") or ways.get("scripted"))
+        for ways in found.values()
+    ]
     return [pair for pair in both if pair != (None, None)]
 
 
@@ -62,11 +74,14 @@ def how_fast(eager: Speed | None, other: Speed | None) -> Text:
     times, differs = against(eager, other)
     if not differs:
         return Text(NO_DIFFERENCE)
-    return Text(f"{ratio(times)} as fast", Tone.GOOD if times > 1 else Tone.DOUBTFUL)
+    return Text(
+        f"{ratio(times)} as fast", Tone.GOOD if times > 1 else Tone.DOUBTFUL
+    )
 
 
 def speed(report: Report) -> Section:
-    """A row for each shape and phase, what warming up took, and on a page each way by itself."""
+    """A row for each shape and phase, what warming up took, and on a page each way
+    by itself."""
     rows = pairs(report)
     several = len({row.inputs for row in report.speed}) > 1
     memory = any(row.memory_bytes is not None for row in report.speed)
@@ -79,23 +94,45 @@ def speed(report: Report) -> Section:
         Column(f"{other} is", number=True),
     ]
     if memory:
-        columns += [Column("memory, eager", number=True), Column(other, number=True)]
+        columns += [
+            Column("memory, eager", number=True),
+            Column(other, number=True),
+        ]
     made = tuple(_compared(eager, fused, several, memory) for eager, fused in rows)
     blocks: list[Block] = [Table(tuple(columns), made, on_terminal=MOST_ROWS)]
     if rows:
         blocks.append(Sentences(tuple(_warm_up(report))))
-        blocks.append(Sentences((report.speed_note,) if report.speed_note else (), Tone.DIM))
-    blocks.append(Table(_EVERY_WAY, tuple(map(_way, report.speed)), "Each way", formats=Formats.PAGE))
+        blocks.append(
+            Sentences((report.speed_note,) if report.speed_note else (), Tone.DIM)
+        )
+    blocks.append(
+        Table(
+            _EVERY_WAY,
+            tuple(map(_way, report.speed)),
+            "Each way",
+            formats=Formats.PAGE,
+        )
+    )
     return Section("speed", "Speed", blocks=tuple(blocks))
 
 
-def _compared(eager: Speed | None, fused: Speed | None, several: bool, memory: bool) -> Row:
+def _compared(
+    eager: Speed | None, fused: Speed | None, several: bool, memory: bool
+) -> Row:
     known = eager or fused
     assert known is not None
     cells: list[Cell] = [Count(known.inputs)] if several else []
-    cells += [Text(known.phase), _median_of(eager), _median_of(fused), how_fast(eager, fused)]
+    cells += [
+        Text(known.phase),
+        _median_of(eager),
+        _median_of(fused),
+        how_fast(eager, fused),
+    ]
     if memory:
-        cells += [Bytes(way.memory_bytes if way is not None else None) for way in (eager, fused)]
+        cells += [
+            Bytes(way.memory_bytes if way is not None else None)
+            for way in (eager, fused)
+        ]
     return Row(tuple(cells))
 
 
@@ -125,7 +162,9 @@ def _warm_up(report: Report) -> list[str]:
     for row in report.speed:
         if row.way != "eager" and row.inputs == 0 and len(row.warmup_ms) > 1:
             times = ", ".join(digits(value) for value in row.warmup_ms[:5])
-            lines.append(f"warm-up, {row.phase}: {sparkline(row.warmup_ms)}  {times} ms")
+            lines.append(
+                f"warm-up, {row.phase}: {sparkline(row.warmup_ms)}  {times} ms"
+            )
     return lines
 
 
@@ -134,27 +173,44 @@ _MODULES_ON_A_TERMINAL = 8
 
 
 def where_time_goes(report: Report) -> Section:
-    """Kinds of work and the modules that take most of a step; without a profile why there is none."""
+    """Kinds of work and the modules that take most of a step; without a profile why
+    there is none."""
     steps = report.steps
     if steps is None:
         notes = (report.steps_note,) if report.steps_note is not None else ()
-        return Section("steps", "Where the time goes", blocks=(Sentences(notes, Tone.DIM),))
+        return Section(
+            "steps", "Where the time goes", blocks=(Sentences(notes, Tone.DIM),)
+        )
     kinds = tuple(part.what for part in steps.parts)
     pieces = tuple(
-        (part.what, part.share, f"{part.what} {milliseconds(part.ms)}, {share(part.share)}")
+        (
+            part.what,
+            part.share,
+            f"{part.what} {milliseconds(part.ms)}, {share(part.share)}",
+        )
         for part in steps.parts
     )
     blocks: list[Block] = [
-        Stacks(kinds, (Stack("a step", milliseconds(steps.ms), pieces),), f"{sentence(steps)}."),
+        Stacks(
+            kinds,
+            (Stack("a step", milliseconds(steps.ms), pieces),),
+            f"{sentence(steps)}.",
+        ),
         _parts("of a step", steps.parts),
     ]
     if len(steps.layers) > 1:
-        blocks.append(_parts("by module", steps.layers[:_MOST_MODULES], _MODULES_ON_A_TERMINAL))
+        blocks.append(
+            _parts(
+                "by module", steps.layers[:_MOST_MODULES], _MODULES_ON_A_TERMINAL
+            )
+        )
     blocks.append(Sentences(tuple(remarks(report))))
     return Section("steps", "Where the time goes", blocks=tuple(blocks))
 
 
-def _parts(name: str, parts: Sequence[Part], on_terminal: int | None = None) -> Table:
+def _parts(
+    name: str, parts: Sequence[Part], on_terminal: int | None = None
+) -> Table:
     columns = (
         Column(name, wide=True),
         Column("takes", number=True),
@@ -162,7 +218,14 @@ def _parts(name: str, parts: Sequence[Part], on_terminal: int | None = None) -> 
         Column(""),
     )
     rows = tuple(
-        Row((Text(part.what), Duration(part.ms), Share(part.share), Gauge(part.share, share(part.share))))
+        Row(
+            (
+                Text(part.what),
+                Duration(part.ms),
+                Share(part.share),
+                Gauge(part.share, share(part.share)),
+            )
+        )
         for part in parts
     )
     return Table(columns, rows, on_terminal=on_terminal)
@@ -182,9 +245,17 @@ def time_line(report: Report) -> Section:
     spans = _spans(report.iterations)
     longest = max((_median(span) or 0.0 for span in spans), default=0.0)
     profiling = sum(one.stage == "profiling" for one in report.iterations)
-    steady = next((one.index for one in report.iterations if one.stage == "steady"), None)
-    parts = [f"{count(profiling, 'pass')} went to profiling"] if report.compiled is None else []
-    parts.append(f"steady from {steady}" if steady is not None else "none was steady")
+    steady = next(
+        (one.index for one in report.iterations if one.stage == "steady"), None
+    )
+    parts = (
+        [f"{count(profiling, 'pass')} went to profiling"]
+        if report.compiled is None
+        else []
+    )
+    parts.append(
+        f"steady from {steady}" if steady is not None else "none was steady"
+    )
     note = f"{'; '.join(parts)}."
     several = len({one.inputs for one in report.iterations}) > 1
     columns = [
@@ -197,10 +268,14 @@ def time_line(report: Report) -> Section:
     ]
     columns += [Column("inputs", number=True)] if several else []
     rows = tuple(_span(span, longest, report, several) for span in spans)
-    return Section("time", title, note, (Table(tuple(columns), rows),), formats=Formats.PAGE)
+    return Section(
+        "time", title, note, (Table(tuple(columns), rows),), formats=Formats.PAGE
+    )
 
 
-def _span(span: Sequence[Iteration], longest: float, report: Report, several: bool) -> Row:
+def _span(
+    span: Sequence[Iteration], longest: float, report: Report, several: bool
+) -> Row:
     first, last, took = span[0], span[-1], _median(span)
     made = tuple(
         group.id
@@ -209,7 +284,11 @@ def _span(span: Sequence[Iteration], longest: float, report: Report, several: bo
         and first.index <= group.iteration <= last.index
         and group.phase in (None, first.phase)
     )
-    numbers = str(first.index) if first.index == last.index else f"{first.index}–{last.index}"
+    numbers = (
+        str(first.index)
+        if first.index == last.index
+        else f"{first.index}–{last.index}"
+    )
     stage = first.stage or ""
     drawn = took is not None and longest > 0
     return Row(
@@ -217,7 +296,9 @@ def _span(span: Sequence[Iteration], longest: float, report: Report, several: bo
             Text(numbers),
             Text(first.phase),
             Text(stage or "not known", _STAGES.get(stage, Tone.PLAIN)),
-            Gauge(took / longest, milliseconds(took), stage) if took is not None and drawn else Text(""),
+            Gauge(took / longest, milliseconds(took), stage)
+            if took is not None and drawn
+            else Text(""),
             Duration(took),
             Reference(made),
             *((Count(first.inputs),) if several else ()),
@@ -226,13 +307,20 @@ def _span(span: Sequence[Iteration], longest: float, report: Report, several: bo
 
 
 def _spans(iterations: Sequence[Iteration]) -> list[list[Iteration]]:
-    """Passes in a row of one phase, stage and set of inputs; few of them each by itself."""
-    in_order = sorted(iterations, key=lambda one: (one.phase != "forward", one.index))
+    """Passes in a row of one phase, stage and set of inputs; few of them each by
+    itself."""
+    in_order = sorted(
+        iterations, key=lambda one: (one.phase != "forward", one.index)
+    )
     spans: list[list[Iteration]] = []
-    for _, same in groupby(in_order, key=lambda one: (one.phase, one.stage, one.inputs)):
+    for _, same in groupby(
+        in_order, key=lambda one: (one.phase, one.stage, one.inputs)
+    ):
         span = list(same)
         spans += [span] if len(span) > _ALONE else [[one] for one in span]
-    return sorted(spans, key=lambda span: (span[0].index, span[0].phase != "forward"))
+    return sorted(
+        spans, key=lambda span: (span[0].index, span[0].phase != "forward")
+    )
 
 
 def _median(span: Sequence[Iteration]) -> float | None:

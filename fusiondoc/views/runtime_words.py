@@ -1,4 +1,5 @@
-"""Which kernels the runs of a group launch, and which inputs its guard refused, in words."""
+"""Which kernels the runs of a group launch, and which inputs its guard refused, in
+words."""
 
 from __future__ import annotations
 
@@ -13,22 +14,32 @@ _MOST = 4
 
 
 def runtimes_in_words(group: Group) -> str:
-    """``each launches K2, K3, K4, its segments``; "" where one kernel is all, or where the log does not show
-    it."""
+    """``each launches K2, K3, K4, its segments``; "" where one kernel is all, or
+    where the log does not show it."""
     of_nodes: dict[tuple[int, ...], list[GroupRuntime]] = {}
     for runtime in group.runtimes:
         of_nodes.setdefault(runtime.instances, []).append(runtime)
     words = []
-    largest = max(group.runtimes, key=lambda runtime: len(runtime.kernels), default=None)
+    largest = max(
+        group.runtimes, key=lambda runtime: len(runtime.kernels), default=None
+    )
     if largest is not None and len(largest.kernels) > 1:
-        words.append(f"each launches {', '.join(largest.kernels)}, its segments{_others(len(of_nodes))}")
-    words += [_compiled_again(runtimes) for runtimes in of_nodes.values() if len(runtimes) > 1][:_MOST]
+        words.append(
+            f"each launches {', '.join(largest.kernels)}, its segments{_others(len(of_nodes))}"
+        )
+    words += [
+        _compiled_again(runtimes)
+        for runtimes in of_nodes.values()
+        if len(runtimes) > 1
+    ][:_MOST]
     return "; ".join(words)
 
 
 def _others(compiled: int) -> str:
     """Equal nodes with scopes of their own are compiled each for itself."""
-    return "" if compiled < 2 else f" (its nodes are compiled apart, {compiled} times)"
+    return (
+        "" if compiled < 2 else f" (its nodes are compiled apart, {compiled} times)"
+    )
 
 
 def _compiled_again(runtimes: Sequence[GroupRuntime]) -> str:
@@ -39,28 +50,42 @@ def _compiled_again(runtimes: Sequence[GroupRuntime]) -> str:
 
 def _runtime(runtime: GroupRuntime) -> str:
     kernels = " + ".join(runtime.kernels)
-    return kernels if runtime.runs is None else f"{kernels} in {count(runtime.runs, 'run')}"
+    return (
+        kernels
+        if runtime.runs is None
+        else f"{kernels} in {count(runtime.runs, 'run')}"
+    )
 
 
 def guard_in_words(group: Group) -> str:
-    """``that of G1 failed: input 0 has the shape (4, 16), expected (8, 16)``; "" for no specialisation."""
+    """``that of G1 failed: input 0 has the shape (4, 16), expected (8, 16)``; ""
+    for no specialisation."""
     guards: dict[str, list[GuardMiss]] = {}
     for miss in group.guard_misses:
         guards.setdefault(miss.group, []).append(miss)
-    return "; ".join(f"that of {name} failed: {_inputs(misses)}" for name, misses in guards.items())
+    return "; ".join(
+        f"that of {name} failed: {_inputs(misses)}"
+        for name, misses in guards.items()
+    )
 
 
 def _inputs(misses: Sequence[GuardMiss]) -> str:
     """Inputs that differ in the same way are named together."""
     alike: dict[tuple[str, str, str], list[int]] = {}
     for miss in misses:
-        alike.setdefault((miss.what, miss.expected, miss.seen), []).append(miss.input)
-    named = [_alike(inputs, *differs) for differs, inputs in list(alike.items())[:_MOST]]
+        alike.setdefault((miss.what, miss.expected, miss.seen), []).append(
+            miss.input
+        )
+    named = [
+        _alike(inputs, *differs) for differs, inputs in list(alike.items())[:_MOST]
+    ]
     more = [f"{len(alike) - _MOST} more differences"] if len(alike) > _MOST else []
     return ", ".join(named + more)
 
 
 def _alike(inputs: Sequence[int], what: str, expected: str, seen: str) -> str:
-    numbers = ", ".join(map(str, inputs[:_MOST])) + (", ..." if len(inputs) > _MOST else "")
+    numbers = ", ".join(map(str, inputs[:_MOST])) + (
+        ", ..." if len(inputs) > _MOST else ""
+    )
     noun = "input" if len(inputs) == 1 else "inputs"
     return f"{noun} {numbers} with {what} {seen} instead of {expected}"

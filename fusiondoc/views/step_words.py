@@ -17,7 +17,11 @@ def sentence(steps: Steps) -> str:
 
 def shares(parts: Sequence[Part]) -> str:
     """``matmul 79 %, groups 8 %, device idle 4 %``."""
-    return ", ".join(f"{one.what} {share(one.share)}" for one in parts if one.share >= LEAST_SHARE)
+    return ", ".join(
+        f"{one.what} {share(one.share)}"
+        for one in parts
+        if one.share >= LEAST_SHARE
+    )
 
 
 def could_save(steps: Steps) -> str | None:
@@ -32,7 +36,8 @@ def could_save(steps: Steps) -> str | None:
 
 
 def _at_bandwidth(steps: Steps) -> str | None:
-    """``the bytes of generated kernels need 0.1 ms at 3,350 GB/s; the kernels take 0.15 ms (67 %)``."""
+    """``the bytes of generated kernels need 0.1 ms at 3,350 GB/s; the kernels take
+    0.15 ms (67 %)``."""
     known = steps.at_bandwidth
     if known is None or not known.ms or steps.gb_per_s is None:
         return None
@@ -60,4 +65,6 @@ def remarks(report: Report) -> list[str]:
 
 def takes(time: Time | None) -> str | None:
     """``1.2 ms (4 %)``: of a row."""
-    return None if time is None else f"{milliseconds(time.ms)} ({share(time.share)})"
+    return (
+        None if time is None else f"{milliseconds(time.ms)} ({share(time.share)})"
+    )

@@ -1,5 +1,5 @@
-"""A suite as sections: a table for each measure (cases down, variants across), pictures of them, and what was
-published.
+"""A suite as sections: a table for each measure (cases down, variants across),
+pictures of them, and what was published.
 """
 
 from __future__ import annotations
@@ -22,10 +22,28 @@ from fusiondoc.model.bench import (
     memory_ratio,
     phase_of,
 )
-from fusiondoc.rendering.blocks import Column, Document, Facts, Remarks, Row, Section, Table
+from fusiondoc.rendering.blocks import (
+    Column,
+    Document,
+    Facts,
+    Remarks,
+    Row,
+    Section,
+    Table,
+)
 from fusiondoc.rendering.picture_blocks import Bar, Bars, Curves, Plots
 from fusiondoc.rendering.units import interval, milliseconds, ratio
-from fusiondoc.rendering.values import UNKNOWN, Bytes, Cell, Count, Factor, Millis, Share, Text, Tone
+from fusiondoc.rendering.values import (
+    UNKNOWN,
+    Bytes,
+    Cell,
+    Count,
+    Factor,
+    Millis,
+    Share,
+    Text,
+    Tone,
+)
 from fusiondoc.views import bench_words as words
 from fusiondoc.views.bench_sections import (
     curves,
@@ -51,27 +69,52 @@ Measure = Callable[[Bench, BenchVariant], "Cell | None"]
 def suite_document(suite: Suite) -> Document:
     """All cases of the suite."""
     sections = (
-        Section("speed", "Speed", "Speed of eager; the line is the 95 % interval.", tuple(_ratios(suite))),
-        Section("shapes", "Over shapes", blocks=(Plots(tuple(_over_sizes(suite))),)),
+        Section(
+            "speed",
+            "Speed",
+            "Speed of eager; the line is the 95 % interval.",
+            tuple(_ratios(suite)),
+        ),
+        Section(
+            "shapes", "Over shapes", blocks=(Plots(tuple(_over_sizes(suite))),)
+        ),
         *grids(suite),
-        Section("meaning", "What it means", blocks=(Remarks(tuple(remarks(suite))),)),
+        Section(
+            "meaning", "What it means", blocks=(Remarks(tuple(remarks(suite))),)
+        ),
         *_published(suite),
         Section("missing", "Could not run", blocks=(Facts(tuple(missing(suite))),)),
-        *[environment(case.bench) for case in suite.cases if case.bench is not None][:1],
+        *[
+            environment(case.bench)
+            for case in suite.cases
+            if case.bench is not None
+        ][:1],
     )
     sizes = f"{'small' if suite.small else 'full'} sizes"
     ran = [case for case in suite.cases if case.bench is not None]
     lead = f"{count(len(ran), 'case')}, {sizes}; {ran_on(suite.interpreters(), device(suite))}"
     facts = [("Suite", f"{suite.suite}, {sizes}")]
     for interpreter in suite.interpreters():
-        facts.append(("Python", f"{interpreter.replace('Python ', '', 1)}, {device(suite)}"))
-    return Document("bench", f"suite {suite.suite}", verdict(suite), lead, tuple(facts), sections)
+        facts.append(
+            ("Python", f"{interpreter.replace('Python ', '', 1)}, {device(suite)}")
+        )
+    return Document(
+        "bench",
+        f"suite {suite.suite}",
+        verdict(suite),
+        lead,
+        tuple(facts),
+        sections,
+    )
 
 
 def device(suite: Suite) -> str:
     """The GPU's name, or that there is none."""
     benches = [case.bench for case in suite.cases if case.bench is not None]
-    return next((device_of(bench) for bench in benches if bench.environment.get("gpu")), "CPU")
+    return next(
+        (device_of(bench) for bench in benches if bench.environment.get("gpu")),
+        "CPU",
+    )
 
 
 def verdict(suite: Suite) -> str:
@@ -79,7 +122,11 @@ def verdict(suite: Suite) -> str:
     best: tuple[float, str] | None = None
     for case, variant in suite.variants():
         for timed in variant.phases:
-            if variant.name != EAGER and timed.ratio is not None and timed.ratio.differs:
+            if (
+                variant.name != EAGER
+                and timed.ratio is not None
+                and timed.ratio.differs
+            ):
                 where = f"{variant.name}, {case.name}, {timed.phase}"
                 best = max(best or (0.0, ""), (timed.ratio.value, where))
     if best is None or best[0] <= 1:
@@ -88,24 +135,59 @@ def verdict(suite: Suite) -> str:
 
 
 def grids(suite: Suite) -> Iterator[Section]:
-    """Speeds of each phase, then GPU time, memory, busy share, groups and compilations where known."""
+    """Speeds of each phase, then GPU time, memory, busy share, groups and
+    compilations where known."""
     for phase in _phases(suite):
         note = f"speed of eager; {SAME}: no difference, the 95 % interval holds 1"
-        yield _grid(suite, phase, note, _speed(phase), Column("eager ms", number=True), _eager_ms(phase))
+        yield _grid(
+            suite,
+            phase,
+            note,
+            _speed(phase),
+            Column("eager ms", number=True),
+            _eager_ms(phase),
+        )
     for phase in _phases(suite):
         note = "of a step, from a profiled run: how much less than eager's"
         eager = Column("eager ms", number=True)
-        yield _grid(suite, f"GPU time, {phase}", note, _device_time(phase), eager, _eager_device_ms(phase))
-    yield _grid(suite, "Peak memory", "of eager's", _memory, Column("eager", number=True), _eager_memory)
+        yield _grid(
+            suite,
+            f"GPU time, {phase}",
+            note,
+            _device_time(phase),
+            eager,
+            _eager_device_ms(phase),
+        )
+    yield _grid(
+        suite,
+        "Peak memory",
+        "of eager's",
+        _memory,
+        Column("eager", number=True),
+        _eager_memory,
+    )
     for phase in _phases(suite):
         note, busy = "share of a step's time", _busy(phase)
-        yield _grid(suite, f"GPU busy, {phase}", note, busy, Column("eager", number=True), busy)
+        yield _grid(
+            suite,
+            f"GPU busy, {phase}",
+            note,
+            busy,
+            Column("eager", number=True),
+            busy,
+        )
     yield _grid(suite, "Fusion groups", "forward, and + backward", _groups)
     yield _grid(suite, "Compiled again", "times after the warm-up", _recompiles)
 
 
 def _phases(suite: Suite) -> list[str]:
-    return list(dict.fromkeys(phase.phase for _, variant in suite.variants() for phase in variant.phases))
+    return list(
+        dict.fromkeys(
+            phase.phase
+            for _, variant in suite.variants()
+            for phase in variant.phases
+        )
+    )
 
 
 def _grid(
@@ -116,7 +198,8 @@ def _grid(
     eager_column: Column | None = None,
     eager_measure: Measure | None = None,
 ) -> Section:
-    """A measure of every variant in every case. Variants and cases in which nothing is known are left out."""
+    """A measure of every variant in every case. Variants and cases in which nothing
+    is known are left out."""
     names = _measured_variants(suite, measure)
     several = len(suite.interpreters()) > 1
     columns = [Column("case")]
@@ -140,28 +223,44 @@ def _grid(
                 cells.append(Text(_torch(suite, interpreter), Tone.DIM))
             if eager_column is not None:
                 cells.append(eager or UNKNOWN)
-            rows.append(Row((*cells, *(cell or UNKNOWN for cell in found)), case.block))
+            rows.append(
+                Row((*cells, *(cell or UNKNOWN for cell in found)), case.block)
+            )
     key = title.lower().replace(", ", "-").replace(" ", "-")
-    return Section(key, title, note, (Table(tuple(columns), tuple(rows) if names else ()),))
+    return Section(
+        key, title, note, (Table(tuple(columns), tuple(rows) if names else ()),)
+    )
 
 
 def _measured(
-    bench: Bench, variants: Mapping[str, BenchVariant], names: Sequence[str], measure: Measure
+    bench: Bench,
+    variants: Mapping[str, BenchVariant],
+    names: Sequence[str],
+    measure: Measure,
 ) -> list[Cell | None]:
     """The measure of each variant; None where there is none."""
-    return [measure(bench, variants[name]) if name in variants else None for name in names]
+    return [
+        measure(bench, variants[name]) if name in variants else None
+        for name in names
+    ]
 
 
 def _measured_variants(suite: Suite, measure: Measure) -> list[str]:
     names: dict[str, None] = {}
     for case, variant in suite.variants():
-        if variant.name != EAGER and case.bench is not None and measure(case.bench, variant) is not None:
+        if (
+            variant.name != EAGER
+            and case.bench is not None
+            and measure(case.bench, variant) is not None
+        ):
             names[variant.name] = None
     order = dict.fromkeys(variant.name for _, variant in suite.variants())
     return [name for name in order if name in names]
 
 
-def _by_interpreter(case: SuiteCase) -> Iterator[tuple[str, dict[str, BenchVariant]]]:
+def _by_interpreter(
+    case: SuiteCase,
+) -> Iterator[tuple[str, dict[str, BenchVariant]]]:
     found: dict[str, dict[str, BenchVariant]] = {}
     for variant in case.bench.variants if case.bench is not None else ():
         found.setdefault(variant.interpreter, {})[variant.name] = variant
@@ -183,7 +282,12 @@ def _eager_ms(phase: str) -> Measure:
 
 
 def _eager_device_ms(phase: str) -> Measure:
-    return _of_phase(phase, lambda timed: Millis(timed.device_ms) if timed.device_ms is not None else None)
+    return _of_phase(
+        phase,
+        lambda timed: (
+            Millis(timed.device_ms) if timed.device_ms is not None else None
+        ),
+    )
 
 
 def _speed(phase: str) -> Measure:
@@ -203,7 +307,12 @@ def _device_time(phase: str) -> Measure:
         eager = bench.eager(variant.interpreter)
         timed = phase_of(variant, phase)
         against = phase_of(eager, phase) if eager is not None else None
-        if timed is None or against is None or not timed.device_ms or not against.device_ms:
+        if (
+            timed is None
+            or against is None
+            or not timed.device_ms
+            or not against.device_ms
+        ):
             return None
         return Factor(against.device_ms / timed.device_ms)
 
@@ -225,7 +334,10 @@ def _busy(phase: str) -> Measure:
     def cell(timed: BenchPhase) -> Cell | None:
         if timed.busy is None:
             return None
-        return Share(timed.busy, Tone.DOUBTFUL if timed.busy < words.HOST_BOUND else Tone.PLAIN)
+        return Share(
+            timed.busy,
+            Tone.DOUBTFUL if timed.busy < words.HOST_BOUND else Tone.PLAIN,
+        )
 
     return _of_phase(phase, cell)
 
@@ -246,11 +358,16 @@ def _torch(suite: Suite, interpreter: str) -> str:
 def interpreter_short(suite: Suite, interpreter: str) -> str:
     """``torch 2.1.2`` where no other interpreter has it."""
     short = {one: one.rpartition(", ")[2] for one in suite.interpreters()}
-    return short[interpreter] if list(short.values()).count(short[interpreter]) == 1 else interpreter
+    return (
+        short[interpreter]
+        if list(short.values()).count(short[interpreter]) == 1
+        else interpreter
+    )
 
 
 def _ratios(suite: Suite) -> Iterator[Bars]:
-    """Bars for each case, phase and interpreter where a block has one or two cases; curves show more."""
+    """Bars for each case, phase and interpreter where a block has one or two cases;
+    curves show more."""
     counts: dict[str, int] = {}
     for case in suite.cases:
         counts[case.block] = counts.get(case.block, 0) + 1
@@ -262,7 +379,9 @@ def _ratios(suite: Suite) -> Iterator[Bars]:
         for phase in words.phases(bench):
             for interpreter in words.interpreters(bench):
                 bars = _ratio_bars(bench, phase, interpreter)
-                where = f", {interpreter_short(suite, interpreter)}" if several else ""
+                where = (
+                    f", {interpreter_short(suite, interpreter)}" if several else ""
+                )
                 if bars:
                     yield Bars(case.name, f"{phase}{where}", bars)
 
@@ -271,7 +390,11 @@ def _ratio_bars(bench: Bench, phase: str, interpreter: str) -> tuple[Bar, ...]:
     found = []
     for variant in bench.variants:
         timed = words.phase_of(variant, phase)
-        if timed is not None and timed.ratio is not None and variant.interpreter == interpreter:
+        if (
+            timed is not None
+            and timed.ratio is not None
+            and variant.interpreter == interpreter
+        ):
             found.append((variant, timed, timed.ratio))
     longest = max((speed.high for _, _, speed in found), default=0.0)
     bars = []
@@ -292,7 +415,8 @@ def _ratio_bars(bench: Bench, phase: str, interpreter: str) -> tuple[Bar, ...]:
 
 
 def _over_sizes(suite: Suite) -> Iterator[Curves]:
-    """Time and memory over the sizes of a block, for each dtype, phase and interpreter."""
+    """Time and memory over the sizes of a block, for each dtype, phase and
+    interpreter."""
     families: dict[tuple[str, str], list[tuple[str, Bench]]] = {}
     for case in suite.cases:
         if case.bench is not None:
@@ -302,7 +426,11 @@ def _over_sizes(suite: Suite) -> Iterator[Curves]:
     for (block, dtype), members in families.items():
         if len(members) < 3:
             continue
-        phases = list(dict.fromkeys(phase for _, bench in members for phase in words.phases(bench)))
+        phases = list(
+            dict.fromkeys(
+                phase for _, bench in members for phase in words.phases(bench)
+            )
+        )
         for interpreter in suite.interpreters():
             where = f", {interpreter_short(suite, interpreter)}" if several else ""
             for phase in phases:
@@ -310,13 +438,17 @@ def _over_sizes(suite: Suite) -> Iterator[Curves]:
                 yield from _family(members, interpreter, phase, title)
 
 
-def _family(members: list[tuple[str, Bench]], interpreter: str, phase: str, title: str) -> Iterator[Curves]:
+def _family(
+    members: list[tuple[str, Bench]], interpreter: str, phase: str, title: str
+) -> Iterator[Curves]:
     timed = [_by_variant(bench, interpreter, phase) for _, bench in members]
     names = list(dict.fromkeys(name for row in timed for name in row))
     times: dict[str, list[float | None]] = {}
     memory: dict[str, list[float | None]] = {}
     for name in names:
-        times[name] = [row[name].ms.median if name in row else None for row in timed]
+        times[name] = [
+            row[name].ms.median if name in row else None for row in timed
+        ]
         memory[name] = [megabytes_of(row.get(name)) for row in timed]
     labels = [shape for shape, _ in members]
     for made in (
@@ -327,7 +459,9 @@ def _family(members: list[tuple[str, Bench]], interpreter: str, phase: str, titl
             yield made
 
 
-def _by_variant(bench: Bench, interpreter: str, phase: str) -> dict[str, BenchPhase]:
+def _by_variant(
+    bench: Bench, interpreter: str, phase: str
+) -> dict[str, BenchPhase]:
     found = {}
     for variant in bench.variants:
         timed = words.phase_of(variant, phase)
@@ -338,7 +472,8 @@ def _by_variant(bench: Bench, interpreter: str, phase: str) -> dict[str, BenchPh
 
 @dataclass(frozen=True)
 class Figure:
-    """A published figure, and what was measured here: (interpreter, value and interval)."""
+    """A published figure, and what was measured here: (interpreter, value and
+    interval)."""
 
     name: str
     published: float
@@ -356,7 +491,10 @@ def figures(suite: Suite) -> list[Figure]:
         case = "the most" if "*" in published.case else published.case
         name = f"{case}, {published.variant}, {published.phase}"
         name += ", memory" if published.measure == MEMORY else ""
-        here = tuple((interpreter_short(suite, one.interpreter), _here(one)) for one in measured)
+        here = tuple(
+            (interpreter_short(suite, one.interpreter), _here(one))
+            for one in measured
+        )
         made.append(Figure(name, published.value, here, published.what))
     return made
 
@@ -374,37 +512,75 @@ def _published(suite: Suite) -> Iterator[Section]:
     found = figures(suite)
     notes = list(dict.fromkeys(figure.measured_on for figure in found))
     for figure in found:
-        here = "; ".join(f"{where}: {value}" if several else value for where, value in figure.here)
+        here = "; ".join(
+            f"{where}: {value}" if several else value
+            for where, value in figure.here
+        )
         note = f"[{notes.index(figure.measured_on) + 1}]"
-        rows.append(Row((Text(figure.name), Factor(figure.published), Text(note, Tone.DIM), Text(here))))
-    columns = (Column("figure"), Column("published", number=True), Column(""), Column("here"))
-    measured_on = Facts(tuple((f"[{number}]", note) for number, note in enumerate(notes, 1)))
+        rows.append(
+            Row(
+                (
+                    Text(figure.name),
+                    Factor(figure.published),
+                    Text(note, Tone.DIM),
+                    Text(here),
+                )
+            )
+        )
+    columns = (
+        Column("figure"),
+        Column("published", number=True),
+        Column(""),
+        Column("here"),
+    )
+    measured_on = Facts(
+        tuple((f"[{number}]", note) for number, note in enumerate(notes, 1))
+    )
     table = Table(columns, tuple(rows))
-    yield Section("published", "Published, and here", "of eager's", (table, measured_on))
+    yield Section(
+        "published", "Published, and here", "of eager's", (table, measured_on)
+    )
     if found:
-        yield Section("why", "Why they differ", blocks=(Remarks(tuple(suite.why_different)),))
+        yield Section(
+            "why", "Why they differ", blocks=(Remarks(tuple(suite.why_different)),)
+        )
 
 
 def remarks(suite: Suite) -> list[str]:
     """The meaning of the numbers."""
-    lines = words.of_processes(phase for _, variant in suite.variants() for phase in variant.phases)
+    lines = words.of_processes(
+        phase for _, variant in suite.variants() for phase in variant.phases
+    )
     if suite.small:
         lines.append(
             "sizes are small, for a CPU; the authors' are for a GPU, and so are their figures (--full)"
         )
-    known = (_host_bound(suite), _without_groups(suite), _compiled_in_each_call(suite))
+    known = (
+        _host_bound(suite),
+        _without_groups(suite),
+        _compiled_in_each_call(suite),
+    )
     lines += [line for line in known if line is not None]
     if suite.interrupted:
-        lines.append("interrupted: only the cases and rounds that were done are here")
+        lines.append(
+            "interrupted: only the cases and rounds that were done are here"
+        )
     return lines
 
 
 def _compiled_in_each_call(suite: Suite) -> str | None:
-    each = [variant for _, variant in suite.variants() if variant.name == EACH_CALL and variant.recompiles]
+    each = [
+        variant
+        for _, variant in suite.variants()
+        if variant.name == EACH_CALL and variant.recompiles
+    ]
     if not each:
         return None
     most = max(variant.recompiles or 0 for variant in each)
-    is_never_fused = all(variant.groups is not None and variant.groups.forward == 0 for variant in each)
+    is_never_fused = all(
+        variant.groups is not None and variant.groups.forward == 0
+        for variant in each
+    )
     reason = ", so no graph lives long enough to be fused" if is_never_fused else ""
     return (
         f"{EACH_CALL}: wrapping in every call compiles in every call (up to {most:,} times in the rounds"
@@ -432,7 +608,11 @@ def _without_groups(suite: Suite) -> str | None:
     without = []
     for _, variant in suite.variants():
         found = variant.groups
-        if not variant.available or variant.name in (*WITHOUT_GROUPS, EACH_CALL) or found is None:
+        if (
+            not variant.available
+            or variant.name in (*WITHOUT_GROUPS, EACH_CALL)
+            or found is None
+        ):
             continue
         if found.forward == 0 and not found.backward:
             without.append(variant.name)
@@ -443,7 +623,8 @@ def _without_groups(suite: Suite) -> str | None:
 
 
 def missing(suite: Suite) -> list[tuple[str, str]]:
-    """(variant, reason) of what could not run: one row for each reason, with its cases."""
+    """(variant, reason) of what could not run: one row for each reason, with its
+    cases."""
     found: dict[tuple[str, str], list[str]] = {}
     several = len(suite.interpreters()) > 1
     for case, variant in suite.variants():
@@ -457,5 +638,10 @@ def missing(suite: Suite) -> list[tuple[str, str]]:
     ran = sum(case.bench is not None for case in suite.cases)
     rows = []
     for (name, reason), cases in found.items():
-        rows.append((name, reason if len(cases) == ran else f"{reason} ({', '.join(cases)})"))
+        rows.append(
+            (
+                name,
+                reason if len(cases) == ran else f"{reason} ({', '.join(cases)})",
+            )
+        )
     return rows

@@ -1,5 +1,5 @@
-"""A survey as sections: which groups some runs lost, which only some have, why operators are in no group, and
-which kernels are slow in one run.
+"""A survey as sections: which groups some runs lost, which only some have, why
+operators are in no group, and which kernels are slow in one run.
 """
 
 from __future__ import annotations
@@ -8,10 +8,32 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from fusiondoc.model import count
-from fusiondoc.model.survey_answers import MOST_SLOWEST, GroupShare, Outlier, ReasonShare, Survey
-from fusiondoc.rendering.blocks import Column, Document, Facts, Formats, Row, Section, Table
+from fusiondoc.model.survey_answers import (
+    MOST_SLOWEST,
+    GroupShare,
+    Outlier,
+    ReasonShare,
+    Survey,
+)
+from fusiondoc.rendering.blocks import (
+    Column,
+    Document,
+    Facts,
+    Formats,
+    Row,
+    Section,
+    Table,
+)
 from fusiondoc.rendering.units import milliseconds, percent, seconds, size
-from fusiondoc.rendering.values import Bytes, Cell, Count, Factor, Millis, Share, Text
+from fusiondoc.rendering.values import (
+    Bytes,
+    Cell,
+    Count,
+    Factor,
+    Millis,
+    Share,
+    Text,
+)
 from fusiondoc.views import losses_in_words
 
 MOST_NARROW = 8
@@ -25,20 +47,32 @@ def survey_document(survey: Survey, most: int) -> Document:
     facts = tuple(read(survey))
     lead = ", ".join(value for name, value in facts if name in ("Read", "From"))
     sections = (
-        Section("read", "What was read", blocks=(Facts(facts),), formats=Formats.PAGE),
+        Section(
+            "read", "What was read", blocks=(Facts(facts),), formats=Formats.PAGE
+        ),
         _gone(survey, most),
         _groups(survey, most),
         _reasons(survey, most),
         _outliers(survey, most),
-        _files("unreadable", "Not read", [(row.run, row.why) for row in survey.unreadable[:most]]),
-        _files("duplicates", "Copies", [(row.run, row.same_as) for row in survey.duplicates[:most]]),
+        _files(
+            "unreadable",
+            "Not read",
+            [(row.run, row.why) for row in survey.unreadable[:most]],
+        ),
+        _files(
+            "duplicates",
+            "Copies",
+            [(row.run, row.same_as) for row in survey.duplicates[:most]],
+        ),
     )
     return Document("survey", "survey", verdict(survey), lead, facts, sections)
 
 
 def verdict(survey: Survey) -> str:
     """The whole survey in a sentence."""
-    text = f"{count(len(survey.runs), 'run')} of {count(len(survey.models), 'model')}"
+    text = (
+        f"{count(len(survey.runs), 'run')} of {count(len(survey.models), 'model')}"
+    )
     gone = {group for one in survey.gone for group in one.groups}
     text += f": {count(len(survey.groups), 'group')}, {len(gone)} of them gone"
     text += f", {survey.moved:,} moved to other lines" if survey.moved else ""
@@ -49,14 +83,22 @@ def verdict(survey: Survey) -> str:
 def read(survey: Survey) -> Iterator[tuple[str, str]]:
     """Names and values of what was read, and of what was not."""
     work = survey.work
-    by = f"{work.engine} engine" + (f", {count(work.workers, 'worker')}" if work.workers else "")
-    yield "Read", f"{count(len(survey.runs), 'run')} in {seconds(work.seconds)} ({by})"
+    by = f"{work.engine} engine" + (
+        f", {count(work.workers, 'worker')}" if work.workers else ""
+    )
+    yield (
+        "Read",
+        f"{count(len(survey.runs), 'run')} in {seconds(work.seconds)} ({by})",
+    )
     dates = sorted(row.date for row in survey.runs if row.date is not None)
     if dates:
         yield "From", f"{dates[0]} to {dates[-1]}"
     if survey.since is not None:
         later = count(sum(map(survey.counts, survey.runs)), "run")
-        yield "Since", f"{survey.since} ({later}): what is gone, and which kernels are slow"
+        yield (
+            "Since",
+            f"{survey.since} ({later}): what is gone, and which kernels are slow",
+        )
     yield from _machines(survey)
     nameless = sum(row.model is None for row in survey.runs)
     if nameless > 1:
@@ -64,23 +106,42 @@ def read(survey: Survey) -> Iterator[tuple[str, str]]:
         yield "Model", f"{nameless:,} runs {how}"
     if survey.duplicates:
         files = count(len(survey.duplicates), "file")
-        yield "Same", f"{files} with the content of another, first {survey.duplicates[0].run}"
+        yield (
+            "Same",
+            f"{files} with the content of another, first {survey.duplicates[0].run}",
+        )
     if survey.unreadable:
         worst = survey.unreadable[0]
-        yield "Not read", f"{count(len(survey.unreadable), 'file')}, first {worst.run}: {worst.why}"
+        yield (
+            "Not read",
+            f"{count(len(survey.unreadable), 'file')}, first {worst.run}: {worst.why}",
+        )
     if survey.ignored:
-        yield "Ignored", f"{count(survey.ignored, 'file')}, by name neither report nor log"
+        yield (
+            "Ignored",
+            f"{count(survey.ignored, 'file')}, by name neither report nor log",
+        )
     if work.lost_workers:
         died = count(work.lost_workers, "worker")
-        yield "Lost", f"{died} died; other workers read their files, or these are listed as not read"
+        yield (
+            "Lost",
+            f"{died} died; other workers read their files, or these are listed as not read",
+        )
 
 
 def _machines(survey: Survey) -> Iterator[tuple[str, str]]:
     """What the runs ran on, each with how many did."""
     for name, title in (("torch", "Torch"), ("gpu", "GPUs"), ("driver", "Drivers")):
-        counts = Counter(value for row in survey.runs if (value := getattr(row, name)) is not None)
+        counts = Counter(
+            value
+            for row in survey.runs
+            if (value := getattr(row, name)) is not None
+        )
         if counts:
-            yield title, ", ".join(f"{value} ({counts[value]})" for value in sorted(counts))
+            yield (
+                title,
+                ", ".join(f"{value} ({counts[value]})" for value in sorted(counts)),
+            )
 
 
 def _files(key: str, title: str, rows: Sequence[tuple[str, str]]) -> Section:
@@ -90,16 +151,23 @@ def _files(key: str, title: str, rows: Sequence[tuple[str, str]]) -> Section:
 
 def _gone(survey: Survey, most: int) -> Section:
     rows = tuple(
-        Row(losses_in_words.cells(loss), narrow=(losses_in_words.title(loss), losses_in_words.sentence(loss)))
+        Row(
+            losses_in_words.cells(loss),
+            narrow=(losses_in_words.title(loss), losses_in_words.sentence(loss)),
+        )
         for loss in survey.gone[:most]
     )
     note = "fewer runs have it since; one row a loss"
-    return _answer("gone", "Gone", note, losses_in_words.COLUMNS, rows, len(survey.gone))
+    return _answer(
+        "gone", "Gone", note, losses_in_words.COLUMNS, rows, len(survey.gone)
+    )
 
 
 def _groups(survey: Survey, most: int) -> Section:
     partial = [one for one in survey.groups if one.share < 1]
-    note = f"{len(survey.groups) - len(partial)} more are in all runs of their model"
+    note = (
+        f"{len(survey.groups) - len(partial)} more are in all runs of their model"
+    )
     columns = (
         Column("group"),
         Column("model"),
@@ -108,7 +176,9 @@ def _groups(survey: Survey, most: int) -> Section:
         Column("fell back", number=True),
     )
     rows = tuple(_group_row(one) for one in partial[:most])
-    return _answer("groups", "Groups in some runs only", note, columns, rows, len(partial))
+    return _answer(
+        "groups", "Groups in some runs only", note, columns, rows, len(partial)
+    )
 
 
 def _group_row(one: GroupShare) -> Row:
@@ -123,15 +193,25 @@ def _group_row(one: GroupShare) -> Row:
         Share(one.share),
         Count(one.fell_back),
     )
-    return Row(cells, narrow=(f"{name} ({one.model})" if one.model else name, sentence))
+    return Row(
+        cells, narrow=(f"{name} ({one.model})" if one.model else name, sentence)
+    )
 
 
 def _group(one: GroupShare) -> str:
     """``mul, add, gelu at model.py:9``."""
     names = [op.rpartition("::")[2] for op in one.ops]
-    text = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    own = [place for place in one.places if not place.startswith("<string>")] or list(one.places)
-    return text + (" (backward)" if one.phase == "backward" else "") + (f" at {own[0]}" if own else "")
+    text = ", ".join(names[:5]) + (
+        f" and {len(names) - 5} more" if len(names) > 5 else ""
+    )
+    own = [
+        place for place in one.places if not place.startswith("<string>")
+    ] or list(one.places)
+    return (
+        text
+        + (" (backward)" if one.phase == "backward" else "")
+        + (f" at {own[0]}" if own else "")
+    )
 
 
 def _reasons(survey: Survey, most: int) -> Section:
@@ -148,7 +228,9 @@ def _reasons(survey: Survey, most: int) -> Section:
     )
     rows = tuple(_reason_row(one, by_time) for one in survey.reasons[:most])
     title = "Why operators are in no group"
-    return _answer("reasons", title, f"by {cost}", columns, rows, len(survey.reasons))
+    return _answer(
+        "reasons", title, f"by {cost}", columns, rows, len(survey.reasons)
+    )
 
 
 def _reason_row(one: ReasonShare, by_time: bool) -> Row:
@@ -173,7 +255,9 @@ def _outliers(survey: Survey, most: int) -> Section:
     note = "against the median of that kernel on that GPU"
     left = survey.outliers_left_out
     if left:
-        note += f"; the {MOST_SLOWEST} slowest runs of each, {left:,} more are left out"
+        note += (
+            f"; the {MOST_SLOWEST} slowest runs of each, {left:,} more are left out"
+        )
     columns = (
         Column("kernel"),
         Column("run"),
@@ -202,6 +286,13 @@ def _outlier_row(one: Outlier) -> Row:
 
 
 def _answer(
-    key: str, title: str, note: str, columns: tuple[Column, ...], rows: tuple[Row, ...], total: int
+    key: str,
+    title: str,
+    note: str,
+    columns: tuple[Column, ...],
+    rows: tuple[Row, ...],
+    total: int,
 ) -> Section:
-    return Section(key, title, note, (Table(columns, rows, left_out=total - len(rows)),))
+    return Section(
+        key, title, note, (Table(columns, rows, left_out=total - len(rows)),)
+    )

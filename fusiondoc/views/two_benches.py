@@ -1,12 +1,26 @@
-"""Two benches compared, as sections: which variants are slower or faster, and what else differs."""
+"""Two benches compared, as sections: which variants are slower or faster, and what
+else differs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fusiondoc.comparison.bench_changes import FASTER, SLOWER, BenchChange, BenchComparison
+from fusiondoc.comparison.bench_changes import (
+    FASTER,
+    SLOWER,
+    BenchChange,
+    BenchComparison,
+)
 from fusiondoc.model.bench import EAGER
-from fusiondoc.rendering.blocks import Column, Document, Facts, Remarks, Row, Section, Table
+from fusiondoc.rendering.blocks import (
+    Column,
+    Document,
+    Facts,
+    Remarks,
+    Row,
+    Section,
+    Table,
+)
 from fusiondoc.rendering.units import interval, ratio
 from fusiondoc.rendering.values import Cell, Millis, Status, Text, Tone
 
@@ -16,29 +30,47 @@ _TONES = {FASTER: Tone.GOOD, SLOWER: Tone.DOUBTFUL}
 
 def two_benches_document(comparison: BenchComparison) -> Document:
     """The rows that both have, and what only one has."""
-    environment = tuple((one.name, f"{one.a or '-'} → {one.b or '-'}") for one in comparison.environment)
+    environment = tuple(
+        (one.name, f"{one.a or '-'} → {one.b or '-'}")
+        for one in comparison.environment
+    )
     sections = (
         Section("speed", "Speed", blocks=(_table(comparison),)),
         Section("environment", "Not the same", blocks=(Facts(environment),)),
-        Section("meaning", "What it means", blocks=(Remarks(tuple(_remarks(comparison))),)),
+        Section(
+            "meaning",
+            "What it means",
+            blocks=(Remarks(tuple(_remarks(comparison))),),
+        ),
     )
     lead = f"A: {comparison.a}, B: {comparison.b}"
     facts = (("A", comparison.a), ("B", comparison.b))
-    return Document("bench", "two benches", headline(comparison), lead, facts, sections)
+    return Document(
+        "bench", "two benches", headline(comparison), lead, facts, sections
+    )
 
 
 def headline(comparison: BenchComparison) -> str:
     """``2 slower, 1 faster``; eager rows do not count."""
     counts = [(len(comparison.having(word)), word) for word in (SLOWER, FASTER)]
     text = ", ".join(f"{number} {word}" for number, word in counts if number)
-    return text or ("no difference" if comparison.changes else "nothing that both were timed with")
+    return text or (
+        "no difference"
+        if comparison.changes
+        else "nothing that both were timed with"
+    )
 
 
 def _table(comparison: BenchComparison) -> Table:
     several = len({change.interpreter for change in comparison.changes}) > 1
     rows = []
     for change in comparison.changes:
-        names = [change.case, change.phase, change.inputs, change.interpreter if several else None]
+        names = [
+            change.case,
+            change.phase,
+            change.inputs,
+            change.interpreter if several else None,
+        ]
         above = ", ".join(name for name in names if name)
         rows.append(Row(_cells(change), above))
     columns = (
@@ -68,7 +100,11 @@ def _change(change: BenchChange) -> str:
 
 
 def _remarks(comparison: BenchComparison) -> Iterator[str]:
-    eager = [one for one in comparison.changes if one.variant == EAGER and one.change in _TONES]
+    eager = [
+        one
+        for one in comparison.changes
+        if one.variant == EAGER and one.change in _TONES
+    ]
     if eager:
         how = " and ".join(dict.fromkeys(one.change for one in eager))
         by = ", ".join(ratio(one.ratio.value) for one in eager[:_MOST_NAMED])

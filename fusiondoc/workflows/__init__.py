@@ -1,5 +1,5 @@
-"""The use cases under the commands: load, run, run again, time, try; no click. Here: what an argument of a
-command names.
+"""The use cases under the commands: load, run, run again, time, try; no click.
+Here: what an argument of a command names.
 
 That is a target to run, a log, a capture, a saved report, or stdin.
 """
@@ -21,7 +21,12 @@ from fusiondoc.errors import NotFound, UsageError
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Bench, Suite
 from fusiondoc.numbers import whole_number
-from fusiondoc.parsers.lines.log_files import MOST_LINE, LogInput, find_logs, read_chunks
+from fusiondoc.parsers.lines.log_files import (
+    MOST_LINE,
+    LogInput,
+    find_logs,
+    read_chunks,
+)
 from fusiondoc.reports.json_format import (
     looks_like_bench,
     looks_like_report,
@@ -32,11 +37,16 @@ from fusiondoc.reports.json_format import (
 from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows.archives import Unpacked, is_archive_name, unpack
 
-_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*(\(.*\))?\Z", re.DOTALL)
+_MODULE = re.compile(
+    r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*(\(.*\))?\Z", re.DOTALL
+)
 _ENDINGS = "|".join(map(re.escape, ARCHIVE_ENDINGS))
-_FILE = re.compile(rf"(\.py|{_ENDINGS})(:[^/\\]*|:[^/\\(]*\(.*\))?\Z", re.IGNORECASE | re.DOTALL)
+_FILE = re.compile(
+    rf"(\.py|{_ENDINGS})(:[^/\\]*|:[^/\\(]*\(.*\))?\Z", re.IGNORECASE | re.DOTALL
+)
 MOST_REPORT_BYTES = 128 << 20
-"""Bytes of a saved report, unpacked: reading one takes about ten times as much memory."""
+"""Bytes of a saved report, unpacked: reading one takes about ten times as much
+memory."""
 
 _JSON = re.compile(r"\.json(\.(gz|xz|bz2|zst))?\Z", re.IGNORECASE)
 
@@ -53,7 +63,8 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Source:
-    """Something to report on. ``text`` is how the user names it; ``path`` where it is, None for stdin."""
+    """Something to report on. ``text`` is how the user names it; ``path`` where it
+    is, None for stdin."""
 
     kind: Kind
     text: str
@@ -64,14 +75,17 @@ class Source:
     def capture(self) -> Capture:
         """The capture that this is; UsageError if it cannot be read."""
         assert self.kind is Kind.CAPTURE and self.path is not None
-        return Capture(self.path, Path(self.text) if self.unpacked else None, self.unpacked)
+        return Capture(
+            self.path, Path(self.text) if self.unpacked else None, self.unpacked
+        )
 
 
 def is_target(argument: str, notify: Callable[[str], None] | None = None) -> bool:
     """Whether an argument is a model to run, by its form alone but for one case.
 
-    ``FILE.py``, ``FILE.py:NAME``, ``FILE.pt`` and ``package.module:NAME`` are; all else is a log. An existing
-    file or folder of the form ``module:NAME`` is a log, and ``notify`` gets a note; so is any folder.
+    ``FILE.py``, ``FILE.py:NAME``, ``FILE.pt`` and ``package.module:NAME`` are; all
+    else is a log. An existing file or folder of the form ``module:NAME`` is a log,
+    and ``notify`` gets a note; so is any folder.
     """
     path = Path(argument)
     if path.is_dir():
@@ -91,8 +105,9 @@ def is_target(argument: str, notify: Callable[[str], None] | None = None) -> boo
 
 
 def source_of(argument: str) -> Source:
-    """The source that an argument names, which is no target. A path comes before the name of a capture (or a
-    part of it that only one has); a file is a saved report by its ending ``.json`` or by how it begins.
+    """The source that an argument names, which is no target. A path comes before
+    the name of a capture (or a part of it that only one has); a file is a saved
+    report by its ending ``.json`` or by how it begins.
 
     Raises:
         UsageError: there is no such thing.
@@ -109,18 +124,22 @@ def source_of(argument: str) -> Source:
         unpacked = unpack(path)
         return Source(Kind.CAPTURE, argument, unpacked.path, unpacked)
     if path.is_file():
-        return Source(Kind.REPORT if _holds_report(argument, path) else Kind.LOG, argument, path)
+        return Source(
+            Kind.REPORT if _holds_report(argument, path) else Kind.LOG,
+            argument,
+            path,
+        )
     if path.exists():  # a pipe: what is read of it is gone
         return Source(Kind.LOG, argument, path)
     return Source(Kind.CAPTURE, argument, _named(argument))
 
 
 def sources_of(arguments: Sequence[str]) -> list[Source]:
-    """The sources that the arguments of a command name that takes parts of one run: the newest capture
-    without any.
+    """The sources that the arguments of a command name that takes parts of one run:
+    the newest capture without any.
 
-    Raises:
-        UsageError: there is no such thing; a saved report, which is a whole run, is one of several.
+    Raises: UsageError: there is no such thing; a saved report, which is a whole
+        run, is one of several.
     """
     if not arguments:
         newest = CaptureStore().newest()
@@ -136,9 +155,15 @@ def sources_of(arguments: Sequence[str]) -> list[Source]:
 
 
 def logs_of(sources: Sequence[Source]) -> list[LogInput]:
-    """The logs of some sources; for a capture those of its folder. Each has the rank that its name holds."""
+    """The logs of some sources; for a capture those of its folder. Each has the
+    rank that its name holds."""
     return with_ranks(
-        find_logs([source.text if source.path is None else str(source.path) for source in sources])
+        find_logs(
+            [
+                source.text if source.path is None else str(source.path)
+                for source in sources
+            ]
+        )
     )
 
 
@@ -158,13 +183,20 @@ def named_json(text: str) -> bool:
 
 
 def _holds_report(argument: str, path: Path) -> bool:
-    return named_json(argument) or looks_like_report(next(read_chunks(LogInput(argument, path)), b""))
+    return named_json(argument) or looks_like_report(
+        next(read_chunks(LogInput(argument, path)), b"")
+    )
 
 
 def _no_folder_of_reports(argument: str, path: Path) -> None:
     saved = sorted(path.glob("*.json"))
-    if saved and not any(file.suffix != ".json" for file in path.iterdir() if file.is_file()):
-        raise UsageError(f"{argument} holds JSON files and no log", f"Name one of them: {saved[0]}")
+    if saved and not any(
+        file.suffix != ".json" for file in path.iterdir() if file.is_file()
+    ):
+        raise UsageError(
+            f"{argument} holds JSON files and no log",
+            f"Name one of them: {saved[0]}",
+        )
 
 
 def _named(argument: str) -> Path:
@@ -173,8 +205,16 @@ def _named(argument: str) -> Path:
     try:
         return store.get(argument).path
     except NotFound as error:
-        where = f"{FOLDER}/ here" if store.folder == Path.cwd() / FOLDER else store.folder
-        hint = error.hint if store.paths() else f"Name a file; there are no captures in {where}."
+        where = (
+            f"{FOLDER}/ here"
+            if store.folder == Path.cwd() / FOLDER
+            else store.folder
+        )
+        hint = (
+            error.hint
+            if store.paths()
+            else f"Name a file; there are no captures in {where}."
+        )
     try:
         find_logs([argument])
     except NotFound as error:
@@ -184,7 +224,8 @@ def _named(argument: str) -> Path:
 
 
 def saved_bytes(name: str, path: Path) -> bytes:
-    """The content of a file that should be a saved report, unpacked; ``name`` is what messages call it.
+    """The content of a file that should be a saved report, unpacked; ``name`` is
+    what messages call it.
 
     Raises:
         UsageError: it cannot be read, or is larger than a report can be.
@@ -202,7 +243,9 @@ def saved_bytes(name: str, path: Path) -> bytes:
         data.append(chunk)
         size += len(chunk)
         if size > MOST_REPORT_BYTES:
-            raise UsageError(f"{name} is larger than any report", "Read the logs themselves.")
+            raise UsageError(
+                f"{name} is larger than any report", "Read the logs themselves."
+            )
     return b"".join(data)
 
 
@@ -210,7 +253,8 @@ _MOST_BYTES = 64 << 20
 
 
 def saved_bench(argument: str) -> Bench | Suite | None:
-    """The bench, or the suite, in that file; None if it is something else (a log, a report, a capture).
+    """The bench, or the suite, in that file; None if it is something else (a log, a
+    report, a capture).
 
     Raises:
         UsageError: it is damaged, too large, or of a newer fusiondoc.
@@ -227,8 +271,15 @@ def saved_bench(argument: str) -> Bench | Suite | None:
     except OSError:
         return None  # who reads it as a log says why it cannot be read
     if len(data) >= _MOST_BYTES:
-        raise UsageError(f"{argument} is larger than any result of fusiondoc bench", "Name another file.")
-    return read_suite(data, argument) if looks_like_suite(start) else read_bench(data, argument)
+        raise UsageError(
+            f"{argument} is larger than any result of fusiondoc bench",
+            "Name another file.",
+        )
+    return (
+        read_suite(data, argument)
+        if looks_like_suite(start)
+        else read_bench(data, argument)
+    )
 
 
 def two_benches(a: str, b: str) -> tuple[Bench, Bench] | tuple[Suite, Suite] | None:
@@ -257,24 +308,35 @@ def two_benches(a: str, b: str) -> tuple[Bench, Bench] | tuple[Suite, Suite] | N
     )
 
 
-_ATTEMPT = re.compile(r"(?P<above>.*/)?attempt_(?P<attempt>\d{1,6})/(?P<rank>\d{1,6})/[^/]+\Z")
-"""``none_x8k/attempt_0/1/stderr.log``: torch's elastic launcher with --log-dir and --redirects
-(``LocalElasticAgent._make_log_dir``, torch/distributed/elastic/agent/server/local_elastic_agent.py, 1.12 to
-2.13). The number is the local one of that machine."""
+_ATTEMPT = re.compile(
+    r"(?P<above>.*/)?attempt_(?P<attempt>\d{1,6})/(?P<rank>\d{1,6})/[^/]+\Z"
+)
+"""``none_x8k/attempt_0/1/stderr.log``: torch's elastic launcher with --log-dir and
+--redirects (``LocalElasticAgent._make_log_dir``,
+torch/distributed/elastic/agent/server/local_elastic_agent.py, 1.12 to 2.13). The
+number is the local one of that machine."""
 _CAPTURED = re.compile(r"(?P<above>.*/)?ranks/(?P<rank>\d{1,6})/log\Z")
-_NAMED = re.compile(r"(?:\A|[^a-z])(?:rank|task|worker|proc)[ ._=-]?(\d{1,9})(?![0-9])", re.IGNORECASE)
-"""``rank0.log``, ``train-rank_3.txt``, and ``1/rank.0/stdout`` of mpirun --output-filename."""
+_NAMED = re.compile(
+    r"(?:\A|[^a-z])(?:rank|task|worker|proc)[ ._=-]?(\d{1,9})(?![0-9])",
+    re.IGNORECASE,
+)
+"""``rank0.log``, ``train-rank_3.txt``, and ``1/rank.0/stdout`` of mpirun
+--output-filename."""
 
 
 def with_ranks(logs: Sequence[LogInput]) -> list[LogInput]:
-    """The logs, each with the rank that its name says, if these are at least two; else as they are.
+    """The logs, each with the rank that its name says, if these are at least two;
+    else as they are.
 
-    Of a launcher that started the ranks again, the last attempt is kept. Local numbers of several machines'
-    folders are counted on, in the order of the folders.
+    Of a launcher that started the ranks again, the last attempt is kept. Local
+    numbers of several machines' folders are counted on, in the order of the
+    folders.
     """
     by_launcher = [_ATTEMPT.match(_absolute(log)) for log in logs]
     if logs and all(by_launcher):
-        return _of_launcher(logs, [number for number in by_launcher if number is not None])
+        return _of_launcher(
+            logs, [number for number in by_launcher if number is not None]
+        )
     numbers = [_number(log) for log in logs]
     known = {number for number in numbers if number is not None}
     if len(known) < 2:
@@ -307,7 +369,9 @@ def _numbered(name: re.Match[str], part: str) -> int:
     return whole_number(name[part]) or 0
 
 
-def _of_launcher(logs: Sequence[LogInput], names: Sequence[re.Match[str]]) -> list[LogInput]:
+def _of_launcher(
+    logs: Sequence[LogInput], names: Sequence[re.Match[str]]
+) -> list[LogInput]:
     last: dict[str, int] = defaultdict(int)
     most: dict[str, int] = defaultdict(int)
     for prefix in names:
@@ -324,4 +388,8 @@ def _of_launcher(logs: Sequence[LogInput], names: Sequence[re.Match[str]]) -> li
         for log, prefix in zip(logs, names)
         if _numbered(prefix, "attempt") == last[prefix["above"] or ""]
     ]
-    return kept if len({log.rank for log in kept}) > 1 else [replace(log, rank=None) for log in kept]
+    return (
+        kept
+        if len({log.rank for log in kept}) > 1
+        else [replace(log, rank=None) for log in kept]
+    )

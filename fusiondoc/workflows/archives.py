@@ -1,8 +1,10 @@
-"""Captures as one file, ``.tar.xz`` or ``.zip``: written the same way every time, and read with care.
+"""Captures as one file, ``.tar.xz`` or ``.zip``: written the same way every time,
+and read with care.
 
-An archive may come from anybody. Of a tar only plain files are taken (ustar, as it is written here), of a zip
-only stored and deflated ones; links, devices, ``..``, encryption and what unpacks to too much are refused
-before anything is written, and names are held against a list.
+An archive may come from anybody. Of a tar only plain files are taken (ustar, as it
+is written here), of a zip only stored and deflated ones; links, devices, ``..``,
+encryption and what unpacks to too much are refused before anything is written, and
+names are held against a list.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ ENDINGS = (".tar.xz", ".zip")
 
 MOST_MEMBERS = 2000
 LEAST_LIMIT = 2 << 30
-"""Bytes that an archive may unpack to: this, or LIMIT_RATIO times its own size if that is more."""
+"""Bytes that an archive may unpack to: this, or LIMIT_RATIO times its own size if
+that is more."""
 MOST_SMALL = 64 << 20
 """Bytes of a file that is no log."""
 _MOST_DIRECTORY = 1 << 20
@@ -46,7 +49,9 @@ _INNER = re.compile(
     r"(?:(?:rerun|unfused|fused-again|timing|timing-again|profile|kernels|(?:tries|fix|around)/[\w.=+-]{1,80}|ranks/\d{1,6})/)?"
 )
 _FILE = re.compile(
-    "(?:" + "|".join(map(re.escape, FILES)) + r"|bundle\.json|sources/index\.json|sources/\d{1,6}\.py"
+    "(?:"
+    + "|".join(map(re.escape, FILES))
+    + r"|bundle\.json|sources/index\.json|sources/\d{1,6}\.py"
     r"|files/[\w.-]{1,80}\.(?:cu|ptx|dot))\Z"
 )
 
@@ -61,7 +66,8 @@ def is_archive_name(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Member:
-    """A file of an archive: its name in it, its size in bytes, and how to read it."""
+    """A file of an archive: its name in it, its size in bytes, and how to read
+    it."""
 
     name: str
     size: int
@@ -77,20 +83,30 @@ def write_archive(path: Path, members: Sequence[Member]) -> None:
     """
     zipped = path.name.lower().endswith(".zip")
     if zipped and sum(member.size for member in members) >= 1 << 31:
-        raise UsageError("a zip file takes no more than 2 GiB", "Name a .tar.xz file.")
+        raise UsageError(
+            "a zip file takes no more than 2 GiB", "Name a .tar.xz file."
+        )
     with whole_file(path) as file:
         if zipped:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, allowZip64=False) as packed:
+            with zipfile.ZipFile(
+                file, "w", zipfile.ZIP_DEFLATED, allowZip64=False
+            ) as packed:
                 for member in members:
                     info = zipfile.ZipInfo(member.name, (1980, 1, 1, 0, 0, 0))
-                    info.compress_type, info.external_attr, info.create_system = 8, 0o644 << 16, 3
+                    info.compress_type, info.external_attr, info.create_system = (
+                        8,
+                        0o644 << 16,
+                        3,
+                    )
                     with member.open() as data, packed.open(info, "w") as target:
                         shutil.copyfileobj(data, target, 1 << 20)
             return
         with (
             lzma.open(file, "wb", preset=4) as compressed,
             tarfile.open(
-                fileobj=cast("IO[bytes]", compressed), mode="w|", format=tarfile.USTAR_FORMAT
+                fileobj=cast("IO[bytes]", compressed),
+                mode="w|",
+                format=tarfile.USTAR_FORMAT,
             ) as tar,
         ):
             for member in members:
@@ -102,7 +118,8 @@ def write_archive(path: Path, members: Sequence[Member]) -> None:
 
 @dataclass(frozen=True)
 class Unpacked:
-    """A capture out of an archive, in a temporary folder that goes when nothing refers to this any more."""
+    """A capture out of an archive, in a temporary folder that goes when nothing
+    refers to this any more."""
 
     path: Path
     folder: tempfile.TemporaryDirectory[str]
@@ -112,8 +129,8 @@ _UNPACKED: weakref.WeakSet[tempfile.TemporaryDirectory[str]] = weakref.WeakSet()
 
 
 def remove_unpacked() -> None:
-    """Remove the folders of all archives that were unpacked. A process that a signal ends lets go of nothing
-    by itself."""
+    """Remove the folders of all archives that were unpacked. A process that a
+    signal ends lets go of nothing by itself."""
     for folder in list(_UNPACKED):
         with contextlib.suppress(OSError):
             folder.cleanup()
@@ -122,17 +139,24 @@ def remove_unpacked() -> None:
 def unpack(path: Path) -> Unpacked:
     """The capture in an archive.
 
-    Raises:
-        UsageError: it is no archive, holds no capture, or holds something that no capture has.
+    Raises: UsageError: it is no archive, holds no capture, or holds something that
+        no capture has.
     """
     folder = tempfile.TemporaryDirectory(prefix="fusiondoc-")
     _UNPACKED.add(folder)
     try:
         found = _unpack(path, Path(folder.name))
-    except (*_BROKEN, OSError, ValueError, RuntimeError) as error:  # zipfile raises the last for ciphers
+    except (
+        *_BROKEN,
+        OSError,
+        ValueError,
+        RuntimeError,
+    ) as error:  # zipfile raises the last for ciphers
         folder.cleanup()
         reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"{path} cannot be read as an archive: {reason}", _HINT) from None
+        raise UsageError(
+            f"{path} cannot be read as an archive: {reason}", _HINT
+        ) from None
     except BaseException:
         folder.cleanup()
         raise
@@ -173,8 +197,15 @@ def _unpack(path: Path, folder: Path) -> Path:
 
 def _member_path(path: Path, name: str, size: int) -> str | None:
     """Where a file goes below the capture; None for one that no report needs."""
-    if name.startswith(("/", "\\")) or "\\" in name or ":" in name or ".." in name.split("/"):
-        raise UsageError(f"{path} holds a file outside of it: {name[:100]!r}", "It is not read.")
+    if (
+        name.startswith(("/", "\\"))
+        or "\\" in name
+        or ":" in name
+        or ".." in name.split("/")
+    ):
+        raise UsageError(
+            f"{path} holds a file outside of it: {name[:100]!r}", "It is not read."
+        )
     top = _FOLDER.match(name)
     inner = _INNER.match(name, top.end()) if top is not None else None
     if top is None or inner is None or not _FILE.match(name, inner.end()):
@@ -185,13 +216,16 @@ def _member_path(path: Path, name: str, size: int) -> str | None:
 
 
 def _in_tar(path: Path) -> Iterator[tuple[str, int, Iterator[bytes]]]:
-    """Name, size and content of each file; contents have to be read, or are skipped, in order."""
+    """Name, size and content of each file; contents have to be read, or are
+    skipped, in order."""
     with XzFile(path) as stream:
         for _ in range(MOST_MEMBERS):
             header = _exactly(stream, _BLOCK)
             if not header.strip(b"\0"):
                 return
-            if header[257:262] != b"ustar" or _sum(header) != int(header[148:156].strip(b" \0") or b"0", 8):
+            if header[257:262] != b"ustar" or _sum(header) != int(
+                header[148:156].strip(b" \0") or b"0", 8
+            ):
                 raise EOFError("it is no tar file")
             name = header[:100].split(b"\0")[0].decode("utf-8", "replace")
             prefix = header[345:500].split(b"\0")[0].decode("utf-8", "replace")
@@ -251,7 +285,10 @@ def _in_zip(file: IO[bytes]) -> Iterator[tuple[str, int, Iterator[bytes]]]:
             mode = info.external_attr >> 16
             if info.is_dir():
                 continue
-            plain = mode & 0o170000 in (0, 0o100000) and info.compress_type in (0, 8)
+            plain = mode & 0o170000 in (0, 0o100000) and info.compress_type in (
+                0,
+                8,
+            )
             if info.flag_bits & 1 or not plain:
                 raise UsageError(
                     f"the file holds a link or something else that is not a file: {info.filename[:100]!r}",

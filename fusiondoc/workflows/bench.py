@@ -1,10 +1,12 @@
-"""``fusiondoc bench``: a model in every variant on the same inputs, in one or several interpreters.
+"""``fusiondoc bench``: a model in every variant on the same inputs, in one or
+several interpreters.
 
-Each variant is a process of its own in each phase, and none logs anything. All of a phase live at the same
-time and run a round each in turns, in an order that changes from turn to turn, so that what slows the
-machine slows all of them. Then each variant gets a second process, and all of these take turns: where the
-host is the limit, processes of one program differ by more than rounds of one process. (All at once would
-need the memory of the GPU twice.)
+Each variant is a process of its own in each phase, and none logs anything. All of a
+phase live at the same time and run a round each in turns, in an order that changes
+from turn to turn, so that what slows the machine slows all of them. Then each
+variant gets a second process, and all of these take turns: where the host is the
+limit, processes of one program differ by more than rounds of one process. (All at
+once would need the memory of the GPU twice.)
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ def silent() -> Iterator[BenchProgress]:
 
 
 class _Whole:
-    """The progress of one of ``phases`` phases, as a part of all, so that the time left is that of all."""
+    """The progress of one of ``phases`` phases, as a part of all, so that the time
+    left is that of all."""
 
     def __init__(self, bar: BenchProgress, before: int, phases: int) -> None:
         self._bar, self._before, self._phases = bar, before, phases
@@ -65,10 +68,14 @@ def _folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def run_bench(request: BenchRequest, progress: Callable[[], AbstractContextManager[BenchProgress]]) -> Bench:
+def run_bench(
+    request: BenchRequest,
+    progress: Callable[[], AbstractContextManager[BenchProgress]],
+) -> Bench:
     """Run all variants in all interpreters.
 
-    An interruption (Ctrl-C) ends the rounds; what they measured until then is in the result.
+    An interruption (Ctrl-C) ends the rounds; what they measured until then is in
+    the result.
 
     Raises:
         UsageError: wrong usage.
@@ -81,17 +88,34 @@ def run_bench(request: BenchRequest, progress: Callable[[], AbstractContextManag
     for chosen in interpreters:
         chosen.require_torch()
     done, interrupted = _measured(request, interpreters, progress)
-    if interrupted and not any(run.measured_shapes() for runs in done.values() for run in runs):
+    if interrupted and not any(
+        run.measured_shapes() for runs in done.values() for run in runs
+    ):
         raise KeyboardInterrupt
     _refuse_if_nothing_ran(request, done)
     variants = []
-    for number, (interpreter, name) in enumerate(itertools.product(interpreters, request.variants)):
-        present = {phase: runs[number] for phase, runs in done.items() if number < len(runs)}
-        variants.append(variant_row(name, label_among(interpreter, interpreters), present, done))
+    for number, (interpreter, name) in enumerate(
+        itertools.product(interpreters, request.variants)
+    ):
+        present = {
+            phase: runs[number]
+            for phase, runs in done.items()
+            if number < len(runs)
+        }
+        variants.append(
+            variant_row(name, label_among(interpreter, interpreters), present, done)
+        )
     children = [run.child for runs in done.values() for run in runs]
     shapes = _shapes(children)
     inputs = shapes[0].inputs if shapes else request.inputs
-    return Bench(_environment(children), request.target.label, inputs, tuple(variants), interrupted, shapes)
+    return Bench(
+        _environment(children),
+        request.target.label,
+        inputs,
+        tuple(variants),
+        interrupted,
+        shapes,
+    )
 
 
 def _measured(
@@ -106,7 +130,9 @@ def _measured(
     with _folder() as folder, progress() as bar:
         for phase in phases:
             whole = _Whole(bar, len(done), len(phases))
-            done[phase], interrupted = _phase(request, interpreters, phase, folder / phase, whole)
+            done[phase], interrupted = _phase(
+                request, interpreters, phase, folder / phase, whole
+            )
             if interrupted:
                 break
     return done, interrupted
@@ -116,30 +142,48 @@ def _environment(children: Sequence[BenchChild]) -> dict[str, str]:
     """The texts among the facts that the first child reported of its torch."""
     for child in children:
         if child.facts is not None:
-            return {name: value for name, value in vars(child.facts).items() if isinstance(value, str)}
+            return {
+                name: value
+                for name, value in vars(child.facts).items()
+                if isinstance(value, str)
+            }
     return {}
 
 
 def _shapes(children: Sequence[BenchChild]) -> tuple[BenchShape, ...]:
     """The input shapes of the variants that completed most phases."""
     most = max((child.inputs for child in children), key=len, default={})
-    return tuple(BenchShape(most[number].inputs, most[number].sizes) for number in sorted(most))
+    return tuple(
+        BenchShape(most[number].inputs, most[number].sizes)
+        for number in sorted(most)
+    )
 
 
 def _phase(
-    request: BenchRequest, interpreters: Sequence[Interpreter], phase: str, folder: Path, bar: BenchProgress
+    request: BenchRequest,
+    interpreters: Sequence[Interpreter],
+    phase: str,
+    folder: Path,
+    bar: BenchProgress,
 ) -> tuple[list[VariantRun], bool]:
     """All variants of one phase, and whether the user interrupted."""
 
     def starting(name: str, chosen: Interpreter) -> Start:
         return lambda inside: start_variant(request, name, chosen, phase, inside)
 
-    starts = [starting(name, interpreter) for interpreter in interpreters for name in request.variants]
+    starts = [
+        starting(name, interpreter)
+        for interpreter in interpreters
+        for name in request.variants
+    ]
     return run_in_turns(starts, request, folder, bar, phase)
 
 
-def _refuse_if_nothing_ran(request: BenchRequest, done: Mapping[str, Sequence[VariantRun]]) -> None:
-    """Where no variant has a round for the same reason, that is the error of the command."""
+def _refuse_if_nothing_ran(
+    request: BenchRequest, done: Mapping[str, Sequence[VariantRun]]
+) -> None:
+    """Where no variant has a round for the same reason, that is the error of the
+    command."""
     runs = [run for of_start in done.values() for run in of_start]
     if any(run.measured_shapes() for run in runs):
         return
@@ -149,11 +193,16 @@ def _refuse_if_nothing_ran(request: BenchRequest, done: Mapping[str, Sequence[Va
             continue
         if problem.type != "Refused":
             where = f"{request.target.label} failed in every variant; {run.name}: "
-            raise ModelFailed(where + run.child.why(), problem.hint or "Run it by hand to see more.")
+            raise ModelFailed(
+                where + run.child.why(),
+                problem.hint or "Run it by hand to see more.",
+            )
         if run.name == EAGER or len({run.why for run in runs}) == 1:
             raise CannotRun(run.child.why(), problem.hint)
     reasons = "; ".join(f"{run.name}: {run.why}" for run in runs if run.why)
-    raise CannotRun(f"no variant could run: {reasons}" if reasons else "no round was run", None)
+    raise CannotRun(
+        f"no variant could run: {reasons}" if reasons else "no round was run", None
+    )
 
 
 MOST_SHAPES = 64
@@ -166,7 +215,8 @@ _EXAMPLE = "For example: --shapes 'float32[8,{64,128,256},1024]'"
 def expanded(texts: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """The ``--input`` texts of each shape.
 
-    Sets that are written alike vary together; different ones are combined each with each, the first slowest.
+    Sets that are written alike vary together; different ones are combined each with
+    each, the first slowest.
 
     Args:
         texts: one an argument of the model; none is no shape.
@@ -176,13 +226,18 @@ def expanded(texts: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """
     if not texts:
         return ()
-    sets = list(dict.fromkeys(_key(text, item) for text in texts for item in _SET.findall(text)))
+    sets = list(
+        dict.fromkeys(
+            _key(text, item) for text in texts for item in _SET.findall(text)
+        )
+    )
     number = 1
     for set_ in sets:
         number *= len(set_)
     if number > MOST_SHAPES:
         raise UsageError(
-            f"--shapes: these are {number} shapes, and at most {MOST_SHAPES} are timed", "Take fewer sizes."
+            f"--shapes: these are {number} shapes, and at most {MOST_SHAPES} are timed",
+            "Take fewer sizes.",
         )
     shapes = []
     for chosen in itertools.product(*sets):
@@ -205,7 +260,9 @@ def _key(text: str, inside: str) -> tuple[str, ...]:
     for word in words:
         if not re.fullmatch(r"[0-9]+", word):
             found = f"found '{word}'" if word else "found nothing"
-            raise UsageError(f"--shapes: '{text}': expected sizes in {{...}}, {found}", _EXAMPLE)
+            raise UsageError(
+                f"--shapes: '{text}': expected sizes in {{...}}, {found}", _EXAMPLE
+            )
     return words
 
 

@@ -1,5 +1,6 @@
-"""What a timed process shows beside its times: groups that fell back, by torch's warnings, and what
-torch.compile made of the model, by the records of its compilation. Both are read as those of any run.
+"""What a timed process shows beside its times: groups that fell back, by torch's
+warnings, and what torch.compile made of the model, by the records of its
+compilation. Both are read as those of any run.
 """
 
 from __future__ import annotations
@@ -43,14 +44,19 @@ class SeenBesides:
 
 
 def seen_besides(log: Path, records: Path) -> SeenBesides:
-    """What a process left in its log and its records; nothing where they cannot be read."""
+    """What a process left in its log and its records; nothing where they cannot be
+    read."""
     with contextlib.suppress(FusiondocError, OSError):
         report, observed = read_logs([LogInput("log", log)])
         recorded = read_records(read_within(records, MOST_BYTES)).compiled
         compilation = recorded.with_log(observed.compilation)
-        made = with_compiled(report, replace(observed, compilation=compilation), None)
+        made = with_compiled(
+            report, replace(observed, compilation=compilation), None
+        )
         counts = _counts(made) if recorded.graphs else CompiledCounts()
-        failed = tuple(f"{hook.hook}: {hook.error}" for hook in recorded.failed_hooks)
+        failed = tuple(
+            f"{hook.hook}: {hook.error}" for hook in recorded.failed_hooks
+        )
         return SeenBesides(report.times_fallen_back, counts, failed)
     return SeenBesides()
 

@@ -1,4 +1,5 @@
-"""The rows of a bench: the measured times and reported facts of each variant, phase by phase."""
+"""The rows of a bench: the measured times and reported facts of each variant, phase
+by phase."""
 
 from __future__ import annotations
 
@@ -20,8 +21,11 @@ from fusiondoc.workflows.bench_compiled import CompiledCounts, why_not_known
 from fusiondoc.workflows.bench_turns import VariantRun
 
 
-def label_among(interpreter: Interpreter, interpreters: Sequence[Interpreter]) -> str:
-    """``Python 3.10, torch 2.1.2``; with the path where two have the same versions."""
+def label_among(
+    interpreter: Interpreter, interpreters: Sequence[Interpreter]
+) -> str:
+    """``Python 3.10, torch 2.1.2``; with the path where two have the same
+    versions."""
     text = _versions(interpreter)
     same = [other for other in interpreters if _versions(other) == text]
     return text if len(same) == 1 else f"{text} ({interpreter.path})"
@@ -32,7 +36,10 @@ def _versions(interpreter: Interpreter) -> str:
 
 
 def variant_row(
-    name: str, label: str, present: Mapping[str, VariantRun], done: Mapping[str, Sequence[VariantRun]]
+    name: str,
+    label: str,
+    present: Mapping[str, VariantRun],
+    done: Mapping[str, Sequence[VariantRun]],
 ) -> BenchVariant:
     """One row of the table.
 
@@ -47,7 +54,10 @@ def variant_row(
     benched: list[Benched] = []
     for phase, run in present.items():
         eager = _eager_of(done[phase], run.interpreter)
-        phases += [_measured_phase(phase, shape, run, eager) for shape in run.measured_shapes()]
+        phases += [
+            _measured_phase(phase, shape, run, eager)
+            for shape in run.measured_shapes()
+        ]
         ready += run.child.ready.values()
         inspected += run.inspected.values()
         if run.benched is not None:
@@ -79,9 +89,12 @@ def variant_row(
 
 
 def _compiled(runs: Sequence[VariantRun]) -> CompiledCounts:
-    """What torch.compile made in the last phase: with gradients the forward graph is another one."""
+    """What torch.compile made in the last phase: with gradients the forward graph
+    is another one."""
     known = (run.besides.compiled for run in reversed(runs))
-    return next((counts for counts in known if counts.groups is not None), CompiledCounts())
+    return next(
+        (counts for counts in known if counts.groups is not None), CompiledCounts()
+    )
 
 
 def _why_no_groups(runs: Sequence[VariantRun]) -> str | None:
@@ -94,7 +107,9 @@ def _why_no_groups(runs: Sequence[VariantRun]) -> str | None:
     return None
 
 
-def _eager_of(runs: Sequence[VariantRun], interpreter: Interpreter) -> VariantRun | None:
+def _eager_of(
+    runs: Sequence[VariantRun], interpreter: Interpreter
+) -> VariantRun | None:
     for run in runs:
         if run.name == EAGER and run.interpreter is interpreter:
             return run
@@ -102,8 +117,8 @@ def _eager_of(runs: Sequence[VariantRun], interpreter: Interpreter) -> VariantRu
 
 
 def _reason(present: Mapping[str, VariantRun], measured: bool) -> str | None:
-    """Why it could not run, or stopped; without the phases where nothing was measured in any of them, for
-    the same reason."""
+    """Why it could not run, or stopped; without the phases where nothing was
+    measured in any of them, for the same reason."""
     reasons: dict[str, str] = {}
     for phase, run in present.items():
         reasons.update(_reasons_of(phase, run))
@@ -122,13 +137,16 @@ def _reasons_of(phase: str, run: VariantRun) -> dict[str, str]:
         reasons[f"{phase}, a further process"] = run.why_not_again
     for shape, why in run.child.unfit.items():
         inputs = run.child.inputs.get(shape)
-        about = ", ".join(inputs.inputs) if inputs is not None else f"shape {shape + 1}"
+        about = (
+            ", ".join(inputs.inputs) if inputs is not None else f"shape {shape + 1}"
+        )
         reasons[f"{phase}, {about}"] = why
     return reasons
 
 
 def _chosen(runs: Sequence[VariantRun]) -> Chosen | None:
-    """The choice that the probe made for the variant, which is the same in each phase."""
+    """The choice that the probe made for the variant, which is the same in each
+    phase."""
     for run in runs:
         if run.child.chosen is not None:
             return run.child.chosen
@@ -141,7 +159,9 @@ def _why_no_difference(ready: Sequence[Ready]) -> str | None:
     return ready[0].why_no_difference
 
 
-def _measured_phase(phase: str, shape: int, run: VariantRun, eager: VariantRun | None) -> BenchPhase:
+def _measured_phase(
+    phase: str, shape: int, run: VariantRun, eager: VariantRun | None
+) -> BenchPhase:
     ready, times = run.child.ready[shape], run.processes(shape)
     ms = measured_in(times)
     against: Ratio | None = None
@@ -158,7 +178,9 @@ def _measured_phase(phase: str, shape: int, run: VariantRun, eager: VariantRun |
         steps_per_s=1e3 / ms.median,
         ratio=against,
         device_ms=device_ms,
-        busy=min(1.0, device_ms / ms.median) if device_ms is not None and ms.median > 0 else None,
+        busy=min(1.0, device_ms / ms.median)
+        if device_ms is not None and ms.median > 0
+        else None,
         rounds=sum(len(durations) for durations in times),
         steps=ready.steps,
         shape=shape,
@@ -190,7 +212,8 @@ def _max(values: Iterable[Any]) -> Any:
 
 
 def _groups(benched: Sequence[Benched]) -> ByPhase | None:
-    """The forward groups of the last phase: with gradients the forward plan is another one."""
+    """The forward groups of the last phase: with gradients the forward plan is
+    another one."""
     for run in reversed(benched):
         if run.groups_forward is not None or run.groups_backward is not None:
             return ByPhase(run.groups_forward, run.groups_backward)

@@ -1,4 +1,5 @@
-"""``fusiondoc bench --suite``: each case of a suite as a bench of its own, one after the other."""
+"""``fusiondoc bench --suite``: each case of a suite as a bench of its own, one
+after the other."""
 
 from __future__ import annotations
 
@@ -25,10 +26,9 @@ ROUND_SECONDS = 0.05
 class SuiteRequest:
     """The cases to run and how.
 
-    Attributes:
-        patterns: which cases, all if empty (``SuitePlan.chosen``).
-        small: the small sizes; None: where no GPU is seen.
-        bench: interpreters, variants, rounds and so on; target and inputs are those of each case.
+    Attributes: patterns: which cases, all if empty (``SuitePlan.chosen``). small:
+        the small sizes; None: where no GPU is seen. bench: interpreters, variants,
+        rounds and so on; target and inputs are those of each case.
     """
 
     plan: SuitePlan
@@ -37,18 +37,24 @@ class SuiteRequest:
     small: bool | None = None
 
 
-def run_suite(request: SuiteRequest, progress: Callable[[], AbstractContextManager[BenchProgress]]) -> Suite:
+def run_suite(
+    request: SuiteRequest,
+    progress: Callable[[], AbstractContextManager[BenchProgress]],
+) -> Suite:
     """Run the cases one after the other.
 
-    A case that cannot run, or fails in every variant, is in the result with its reason. An interruption ends
-    the suite; cases and rounds that were done until then are in the result.
+    A case that cannot run, or fails in every variant, is in the result with its
+    reason. An interruption ends the suite; cases and rounds that were done until
+    then are in the result.
 
     Raises:
         UsageError: wrong usage.
         KeyboardInterrupt: the user stopped it before anything was measured.
         CannotRun: no case can run, for the reason of the first.
     """
-    small = request.small if request.small is not None else not _sees_gpu(request.bench)
+    small = (
+        request.small if request.small is not None else not _sees_gpu(request.bench)
+    )
     cases = request.plan.chosen(request.patterns, small)
     request.bench.check()
     done: list[SuiteCase] = []
@@ -57,10 +63,15 @@ def run_suite(request: SuiteRequest, progress: Callable[[], AbstractContextManag
     with progress() as bar:
         for number, case in enumerate(cases):
             progress_of_case = _CaseProgress(
-                bar, f"{case.name} ({number + 1} of {len(cases)})", number, len(cases)
+                bar,
+                f"{case.name} ({number + 1} of {len(cases)})",
+                number,
+                len(cases),
             )
             try:
-                bench = run_bench(_bench_of(case, request.bench), progress_of_case.itself)
+                bench = run_bench(
+                    _bench_of(case, request.bench), progress_of_case.itself
+                )
             except KeyboardInterrupt:
                 if not done:
                     raise
@@ -109,7 +120,9 @@ def _bench_of(case: Case, request: BenchRequest) -> BenchRequest:
 class _CaseProgress:
     """Shows the progress of a bench as a part of the suite's."""
 
-    def __init__(self, bar: BenchProgress, name: str, before: int, cases: int) -> None:
+    def __init__(
+        self, bar: BenchProgress, name: str, before: int, cases: int
+    ) -> None:
         self._bar = bar
         self._name = name
         self._before = before
@@ -122,4 +135,8 @@ class _CaseProgress:
     def say(self, doing: str, done: int, total: int) -> None:
         share = 100_000 // self._cases
         part = share * done // total if total else 0
-        self._bar.say(f"{self._name}, {doing}", share * self._before + part, share * self._cases)
+        self._bar.say(
+            f"{self._name}, {doing}",
+            share * self._before + part,
+            share * self._cases,
+        )

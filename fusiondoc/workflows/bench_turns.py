@@ -1,4 +1,5 @@
-"""The processes of a bench: all of one number live together and take a round in turns."""
+"""The processes of a bench: all of one number live together and take a round in
+turns."""
 
 from __future__ import annotations
 
@@ -13,10 +14,24 @@ from fusiondoc.captures.request import TargetSpec, check_inputs
 from fusiondoc.diagnosis.step_time import StepParts, parts_of
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model import dataclass, field
-from fusiondoc.model.bench import EACH_CALL, FORWARD, LEAST_ROUNDS, ROUNDS, TRAINING, VARIANTS, measured
+from fusiondoc.model.bench import (
+    EACH_CALL,
+    FORWARD,
+    LEAST_ROUNDS,
+    ROUNDS,
+    TRAINING,
+    VARIANTS,
+    measured,
+)
 from fusiondoc.model.typed_fields import as_json
 from fusiondoc.parsers.profiler_trace import NoTrace, read_events, read_trace
-from fusiondoc.runner.bench_child import BenchChild, Benched, Died, Inspected, Profiled
+from fusiondoc.runner.bench_child import (
+    BenchChild,
+    Benched,
+    Died,
+    Inspected,
+    Profiled,
+)
 from fusiondoc.runner.interpreter import Interpreter
 from fusiondoc.runner.run_variables import quiet_environment
 from fusiondoc.workflows.bench_compiled import SeenBesides, seen_besides
@@ -31,8 +46,8 @@ TRACE = "trace-%d.json.gz"
 
 
 _WARM_UP_SHARE = 0.25
-"""Of the time limit: where the first processes need longer to warm up, nobody who did not ask for it waits
-for that twice."""
+"""Of the time limit: where the first processes need longer to warm up, nobody who
+did not ask for it waits for that twice."""
 
 
 class BenchProgress(Protocol):
@@ -42,7 +57,17 @@ class BenchProgress(Protocol):
 
 
 AS_OF_A_RUN = (
-    *("inputs", "backward", "trace", "eval", "freeze", "in_place_off", "device", "knobs", "timeout"),
+    *(
+        "inputs",
+        "backward",
+        "trace",
+        "eval",
+        "freeze",
+        "in_place_off",
+        "device",
+        "knobs",
+        "timeout",
+    ),
     *("cwd", "overlay"),
 )
 """Fields of ``BenchRequest`` with the same meaning as in ``RunRequest``."""
@@ -104,12 +129,19 @@ class BenchRequest:
         """Raise UsageError for a request that can be seen to be wrong."""
         for name in self.variants:
             if name not in (*VARIANTS, EACH_CALL):
-                raise UsageError(f"unknown variant '{name}'", did_you_mean(name, (*VARIANTS, EACH_CALL)))
+                raise UsageError(
+                    f"unknown variant '{name}'",
+                    did_you_mean(name, (*VARIANTS, EACH_CALL)),
+                )
         if not any(self.phases().values()):
-            raise UsageError("--no-forward leaves nothing to time", "Add --backward.")
+            raise UsageError(
+                "--no-forward leaves nothing to time", "Add --backward."
+            )
         check_inputs(self.inputs)
         if self.inputs and self.shapes:
-            raise UsageError("--input and --shapes both define the inputs", "Leave one out.")
+            raise UsageError(
+                "--input and --shapes both define the inputs", "Leave one out."
+            )
         if self.rounds < LEAST_ROUNDS:
             raise UsageError(
                 f"--rounds {self.rounds}: at least {LEAST_ROUNDS} are needed for a 95 % interval",
@@ -126,14 +158,17 @@ class BenchRequest:
 class VariantRun:
     """One variant in one phase."""
 
-    def __init__(self, name: str, interpreter: Interpreter, child: BenchChild) -> None:
+    def __init__(
+        self, name: str, interpreter: Interpreter, child: BenchChild
+    ) -> None:
         self.name = name
         self.interpreter = interpreter
         self.child = child
         self.ms: dict[int, list[float]] = {}
         """Milliseconds of a step of each shape, in each round."""
         self.further: list[dict[int, list[float]]] = []
-        """The same of each further process; nothing of one that was not started or died before a round."""
+        """The same of each further process; nothing of one that was not started or
+        died before a round."""
         self.why_not_again: str | None = None
         """Why a further process could not run, or stopped."""
         self.profiled: dict[int, Profiled] = {}
@@ -155,7 +190,8 @@ class VariantRun:
 
 
 def take_turns(runs: Sequence[VariantRun], number: int, shape: int) -> None:
-    """A round of each; another begins each turn, and every other turn goes backwards."""
+    """A round of each; another begins each turn, and every other turn goes
+    backwards."""
     start = number % len(runs) if runs else 0
     order = [*runs[start:], *runs[:start]]
     measured_now: dict[int, float] = {}
@@ -172,7 +208,8 @@ def take_turns(runs: Sequence[VariantRun], number: int, shape: int) -> None:
 
 
 def look_at(run: VariantRun, shape: int) -> None:
-    """The facts of a shape beside its times; found after all rounds, because that disturbs."""
+    """The facts of a shape beside its times; found after all rounds, because that
+    disturbs."""
     inspected = run.child.inspect(shape)
     if inspected is not None:
         run.inspected[shape] = inspected
@@ -180,12 +217,17 @@ def look_at(run: VariantRun, shape: int) -> None:
     if profiled is not None:
         run.profiled[shape] = profiled
         file = run.child.log.parent / (TRACE % shape)
-        run.parts[shape] = parts_of_trace(file, profiled, measured(run.ms[shape]).median)
+        run.parts[shape] = parts_of_trace(
+            file, profiled, measured(run.ms[shape]).median
+        )
         file.unlink(missing_ok=True)  # Of long steps it is large.
 
 
-def parts_of_trace(file: Path, profiled_steps: Profiled, ms: float) -> StepParts | None:
-    """Where the time of a step goes, by the trace that the child wrote; None where it is not known.
+def parts_of_trace(
+    file: Path, profiled_steps: Profiled, ms: float
+) -> StepParts | None:
+    """Where the time of a step goes, by the trace that the child wrote; None where
+    it is not known.
 
     Args:
         ms: of a step without the profiler. On a GPU that is the step of which the parts are: a profiler makes
@@ -197,21 +239,44 @@ def parts_of_trace(file: Path, profiled_steps: Profiled, ms: float) -> StepParts
         trace = read_trace(read_events(file))
     except NoTrace:
         return None
-    whole = trace.ms if trace.busy_ms is None else max(trace.busy_ms, ms * profiled_steps.traced)
+    whole = (
+        trace.ms
+        if trace.busy_ms is None
+        else max(trace.busy_ms, ms * profiled_steps.traced)
+    )
     # To the profiler the loop was one step.
     one_step = replace(trace, steps=profiled_steps.traced, ms=whole)
-    return parts_of(one_step, profiled_steps.device, profiled_steps.allow_tf32, profiled_steps.capability)
+    return parts_of(
+        one_step,
+        profiled_steps.device,
+        profiled_steps.allow_tf32,
+        profiled_steps.capability,
+    )
 
 
 _IN_SPEC = (
-    *("cwd", "inputs", "shapes", "random_sizes", "round_seconds", "trace", "eval", "freeze", "in_place_off"),
+    *(
+        "cwd",
+        "inputs",
+        "shapes",
+        "random_sizes",
+        "round_seconds",
+        "trace",
+        "eval",
+        "freeze",
+        "in_place_off",
+    ),
     *("device", "seed", "knobs", "overlay"),
 )
 """Fields of ``BenchRequest`` that the probe gets (probe/benchmark.py)."""
 
 
 def start_variant(
-    request: BenchRequest, name: str, interpreter: Interpreter, phase: str, folder: Path
+    request: BenchRequest,
+    name: str,
+    interpreter: Interpreter,
+    phase: str,
+    folder: Path,
 ) -> VariantRun:
     """Start its process, which loads the model and waits to be warmed up.
 
@@ -226,7 +291,9 @@ def start_variant(
         **{name: as_json(getattr(request, name)) for name in _IN_SPEC},
     }
     environment = quiet_environment(os.environ).child(os.environ)
-    child = BenchChild(interpreter.path, spec, environment, request.cwd, folder, request.timeout)
+    child = BenchChild(
+        interpreter.path, spec, environment, request.cwd, folder, request.timeout
+    )
     child.start()
     return VariantRun(name, interpreter, child)
 
@@ -244,15 +311,13 @@ def run_in_turns(
     only_times: bool = False,
     keeps: bool = False,
 ) -> tuple[list[VariantRun], bool]:
-    """Every variant in the requested number of processes, those of the same number in turns; and whether the
-    user interrupted.
+    """Every variant in the requested number of processes, those of the same number
+    in turns; and whether the user interrupted.
 
-    Args:
-        starts: a variant each.
-        request: says rounds, processes and the time limit.
-        about: the phase, for the progress.
-        only_times: of the first shape alone, and nothing else is looked at.
-        keeps: where there is one process of each, they live on for more rounds, and the caller ends them.
+    Args: starts: a variant each. request: says rounds, processes and the time
+        limit. about: the phase, for the progress. only_times: of the first shape
+        alone, and nothing else is looked at. keeps: where there is one process of
+        each, they live on for more rounds, and the caller ends them.
     """
     first = _Turns(starts, request, folder, bar, about, only_times, keeps=keeps)
     interrupted = first.run()
@@ -260,8 +325,20 @@ def run_in_turns(
         if interrupted:
             break
         # Who failed once fails again.
-        of = [(run, start) for run, start in zip(first.runs, starts) if run.why is None]
-        again = _Turns([start for _, start in of], request, folder, bar, about, only_times, number)
+        of = [
+            (run, start)
+            for run, start in zip(first.runs, starts)
+            if run.why is None
+        ]
+        again = _Turns(
+            [start for _, start in of],
+            request,
+            folder,
+            bar,
+            about,
+            only_times,
+            number,
+        )
         again.processes = first.processes
         interrupted = again.run()
         further = {id(run): later for (run, _), later in zip(of, again.runs)}
@@ -276,9 +353,8 @@ def run_in_turns(
 class _Turns:
     """One process of each variant: all live at the same time and take turns.
 
-    Args:
-        number: which process of each variant, from 0; the first ones are looked at as well as timed.
-        keeps: as in ``run_in_turns``.
+    Args: number: which process of each variant, from 0; the first ones are looked
+        at as well as timed. keeps: as in ``run_in_turns``.
     """
 
     def __init__(
@@ -301,7 +377,9 @@ class _Turns:
         self._only_first = only_times
         self._looks = number == 0 and not only_times
         self._number = number
-        self.processes = PROCESSES if request.processes is None else request.processes
+        self.processes = (
+            PROCESSES if request.processes is None else request.processes
+        )
         self.runs: list[VariantRun] = []
 
     def run(self) -> bool:
@@ -336,18 +414,26 @@ class _Turns:
             run.besides = seen_besides(run.child.log, run.child.records)
 
     def _warm_up(self) -> None:
-        """One after the other: a compilation beside another one would take longer. Some may have warmed up
-        before."""
+        """One after the other: a compilation beside another one would take longer.
+        Some may have warmed up before."""
         began = time.monotonic()
         for number, run in enumerate(self.runs):
             self._say(f"{run.name} warms up", number)
             try:
                 run.child.warm_up(record=self._looks)
                 run.further = []
-                run.ms = {shape: [] for shape in run.child.ready if not (self._only_first and shape)}
+                run.ms = {
+                    shape: []
+                    for shape in run.child.ready
+                    if not (self._only_first and shape)
+                }
             except Died as died:
                 run.why = str(died)
-        warming = sum(ready.warmup_s for run in self.runs for ready in run.child.ready.values())
+        warming = sum(
+            ready.warmup_s
+            for run in self.runs
+            for ready in run.child.ready.values()
+        )
         took = max(time.monotonic() - began, warming)
         request = self._request
         too_long = took > (request.twice_within or _WARM_UP_SHARE * request.timeout)
@@ -359,12 +445,26 @@ class _Turns:
         rounds = self._request.rounds_of(self._number, self.processes)
         for number in range(rounds):
             done = self._rounds_before() + number
-            self._say(f"round {done + 1} of {self._request.rounds}", len(self._starts) + number)
+            self._say(
+                f"round {done + 1} of {self._request.rounds}",
+                len(self._starts) + number,
+            )
             for shape in shapes:
-                take_turns([run for run in self.runs if run.why is None and shape in run.ms], number, shape)
+                take_turns(
+                    [
+                        run
+                        for run in self.runs
+                        if run.why is None and shape in run.ms
+                    ],
+                    number,
+                    shape,
+                )
 
     def _rounds_before(self) -> int:
-        return sum(self._request.rounds_of(number, self.processes) for number in range(self._number))
+        return sum(
+            self._request.rounds_of(number, self.processes)
+            for number in range(self._number)
+        )
 
     def _say(self, doing: str, done: int) -> None:
         before = self._number * len(self._starts) + self._rounds_before()

@@ -1,6 +1,8 @@
-"""A capture as one file for a bug report: with names replaced and secrets masked, and nothing that runs.
+"""A capture as one file for a bug report: with names replaced and secrets masked,
+and nothing that runs.
 
-The log and copies of sources are changed here too: a capture keeps them as they are, a bundle is for others.
+The log and copies of sources are changed here too: a capture keeps them as they
+are, a bundle is for others.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ _HELD = 16 << 10
 _LONGEST_LINE = 1 << 20
 """Bytes of a line above which it is cut."""
 _AROUND = 4 << 10
-"""Characters on each side of a cut that decide whether it would go through a secret or name."""
+"""Characters on each side of a cut that decide whether it would go through a secret
+or name."""
 _MOST_CUTS = 200
 """Places that are tried for one cut."""
 _KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
@@ -43,8 +46,8 @@ _KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
 
 @dataclass(frozen=True)
 class Packed:
-    """A file of a bundle: its name below the capture, its size in bytes, and the number of replacements of
-    each kind."""
+    """A file of a bundle: its name below the capture, its size in bytes, and the
+    number of replacements of each kind."""
 
     name: str
     size: int
@@ -73,8 +76,12 @@ def bundle(capture: Capture, output: Path | None, sources: bool = True) -> Bundl
         OSError: the capture cannot be read, or the archive not be written.
     """
     found, left_out = _files(capture.path, sources)
-    names = _names(capture, [path for name, path in found if name.endswith(REQUEST)])
-    top = re.sub(r"[^\w.=+-]", "_", names.text(capture.name, Counter()), flags=re.ASCII)
+    names = _names(
+        capture, [path for name, path in found if name.endswith(REQUEST)]
+    )
+    top = re.sub(
+        r"[^\w.=+-]", "_", names.text(capture.name, Counter()), flags=re.ASCII
+    )
     top = top.lstrip("._=+-")[:80] or "capture"
     packed: list[Packed] = []
     members: list[Member] = []
@@ -86,15 +93,24 @@ def bundle(capture: Capture, output: Path | None, sources: bool = True) -> Bundl
             with open_regular(path) as source, made.open("wb") as target:
                 _way(name)(names, source, target, counts)
             size = made.stat().st_size
-            packed.append(Packed(name, size, {kind: n for kind, n in sorted(counts.items()) if n}))
+            packed.append(
+                Packed(
+                    name, size, {kind: n for kind, n in sorted(counts.items()) if n}
+                )
+            )
             members.append(Member(f"{top}/{name}", size, _opener(made)))
         done = Bundle(
-            top, tuple(packed), tuple(names.text(name, Counter()) for name in left_out), looked_for()
+            top,
+            tuple(packed),
+            tuple(names.text(name, Counter()) for name in left_out),
+            looked_for(),
         )
         if output is not None:
             listed = Path(folder, CONTENTS)
             listed.write_text(_contents(done), encoding="utf-8")
-            listing = Member(f"{top}/{CONTENTS}", listed.stat().st_size, _opener(listed))
+            listing = Member(
+                f"{top}/{CONTENTS}", listed.stat().st_size, _opener(listed)
+            )
             write_archive(output, [listing, *members])
     return done
 
@@ -103,7 +119,12 @@ def looked_for() -> tuple[str, ...]:
     """Kinds of secrets, with those of detect-secrets where it is installed."""
     more = more_secrets.kinds()
     return (
-        (*KINDS, f"what detect-secrets {more_secrets.version()} knows: {', '.join(more)}") if more else KINDS
+        (
+            *KINDS,
+            f"what detect-secrets {more_secrets.version()} knows: {', '.join(more)}",
+        )
+        if more
+        else KINDS
     )
 
 
@@ -112,7 +133,10 @@ def _opener(path: Path) -> Callable[[], IO[bytes]]:
 
 
 def _contents(done: Bundle) -> str:
-    files = [{"name": file.name, "bytes": file.size, "replaced": dict(file.replaced)} for file in done.files]
+    files = [
+        {"name": file.name, "bytes": file.size, "replaced": dict(file.replaced)}
+        for file in done.files
+    ]
     content = {
         "schema": SCHEMA,
         "fusiondoc": __version__,
@@ -123,12 +147,20 @@ def _contents(done: Bundle) -> str:
     return json.dumps(content, indent=1) + "\n"
 
 
-def _files(capture: Path, sources: bool) -> tuple[list[tuple[str, Path]], list[str]]:
+def _files(
+    capture: Path, sources: bool
+) -> tuple[list[tuple[str, Path]], list[str]]:
     """The files that go with a bundle, and the names of the others."""
     taken: dict[str, Path] = {}
     for folder in _capture_folders(capture):
         Capture(folder)  # refuses links
-        for name in (*_SMALL, f"{SOURCES}/index.json", f"{SOURCES}/*.py", "files/*", *LOGS):
+        for name in (
+            *_SMALL,
+            f"{SOURCES}/index.json",
+            f"{SOURCES}/*.py",
+            "files/*",
+            *LOGS,
+        ):
             for path in sorted(folder.glob(name)):
                 if _goes_with_it(name, path, sources):
                     taken[path.relative_to(capture).as_posix()] = path
@@ -146,7 +178,11 @@ def _capture_folders(capture: Path) -> Iterator[Path]:
         yield capture
     for pattern in INNER:
         for folder in sorted(capture.glob(pattern)):
-            if folder.is_dir() and not folder.is_symlink() and (folder / REQUEST).is_file():
+            if (
+                folder.is_dir()
+                and not folder.is_symlink()
+                and (folder / REQUEST).is_file()
+            ):
                 yield folder
 
 
@@ -154,24 +190,34 @@ def _goes_with_it(name: str, path: Path, sources: bool) -> bool:
     if path.is_symlink() or path.parent.is_symlink() or not path.is_file():
         return False
     if name.startswith(SOURCES):
-        return sources and re.fullmatch(r"index\.json|\d{1,6}\.py", path.name) is not None
+        return (
+            sources
+            and re.fullmatch(r"index\.json|\d{1,6}\.py", path.name) is not None
+        )
     if name == FIXES and not sources:
         return False  # it holds lines of them
     if path.stat().st_size > MOST_SMALL and name not in LOGS:
         return False
     if name == "files/*":
-        text = re.fullmatch(r"[\w.-]{1,80}\.(?:cu|ptx|dot)", path.name, re.ASCII) is not None
+        text = (
+            re.fullmatch(r"[\w.-]{1,80}\.(?:cu|ptx|dot)", path.name, re.ASCII)
+            is not None
+        )
         return text and b"\0" not in read_within(path, MOST_SMALL).rstrip(b"\0")
     return True
 
 
 def _names(capture: Capture, requests: list[Path]) -> Names:
     texts, folders = [], []
-    for request in [Capture(path.parent).request for path in requests] or [capture.request]:
+    for request in [Capture(path.parent).request for path in requests] or [
+        capture.request
+    ]:
         texts += [request.python or "", request.target.path or "", *request.command]
         folders += [request.cwd] if request.cwd else []
     environment = capture.records.environment.texts
-    return names_in([*texts, *environment.values()], sorted({*folders}), more_secrets.finder())
+    return names_in(
+        [*texts, *environment.values()], sorted({*folders}), more_secrets.finder()
+    )
 
 
 # -- files ------------------------------------------------------------------------------------------------
@@ -187,32 +233,46 @@ def _way(name: str) -> _Way:
     return _records if name.endswith(".jsonl") else _text
 
 
-def _request(names: Names, source: IO[bytes], target: IO[bytes], counts: Counter[str]) -> None:
+def _request(
+    names: Names, source: IO[bytes], target: IO[bytes], counts: Counter[str]
+) -> None:
     data = names.document(source.read(), counts)
     content = json.loads(data)  # a capture has a whole request
     content["model"] = None  # it names the project
-    content["host"] = None  # a bundle may be made on another machine, which does not know the name
-    target.write((json.dumps({**content, "bundled": True}, indent=1) + "\n").encode("utf-8"))
+    content["host"] = (
+        None  # a bundle may be made on another machine, which does not know the name
+    )
+    target.write(
+        (json.dumps({**content, "bundled": True}, indent=1) + "\n").encode("utf-8")
+    )
 
 
-def _document(names: Names, source: IO[bytes], target: IO[bytes], counts: Counter[str]) -> None:
+def _document(
+    names: Names, source: IO[bytes], target: IO[bytes], counts: Counter[str]
+) -> None:
     target.write(names.document(source.read(), counts))
 
 
-def _records(names: Names, source: IO[bytes], target: IO[bytes], counts: Counter[str]) -> None:
+def _records(
+    names: Names, source: IO[bytes], target: IO[bytes], counts: Counter[str]
+) -> None:
     for line in source:
         whole = line.endswith(b"\n")
-        target.write(names.record(line[:-1] if whole else line, counts) + b"\n" * whole)
+        target.write(
+            names.record(line[:-1] if whole else line, counts) + b"\n" * whole
+        )
 
 
-def _text(names: Names, source: IO[bytes], target: IO[bytes], counts: Counter[str]) -> None:
+def _text(
+    names: Names, source: IO[bytes], target: IO[bytes], counts: Counter[str]
+) -> None:
     for text in _stretches(source, names):
         target.write(names.text(text, counts).encode("utf-8", "surrogateescape"))
 
 
 def _stretches(source: IO[bytes], names: Names) -> Iterator[str]:
-    """The text in parts that end where no name and no secret is cut. UTF-16 (a log of another system) becomes
-    UTF-8."""
+    """The text in parts that end where no name and no secret is cut. UTF-16 (a log
+    of another system) becomes UTF-8."""
     rest = b""
     first = True
     decode: Callable[[bytes], bytes] | None = None
@@ -232,8 +292,9 @@ def _stretches(source: IO[bytes], names: Names) -> Iterator[str]:
 
 
 def _whole_part(data: bytes, names: Names) -> int:
-    """How many bytes can be looked at without those behind them: up to the end of a line, within a very long
-    line up to a space; and never within a private key, a secret or a name. 0: there must be more."""
+    """How many bytes can be looked at without those behind them: up to the end of a
+    line, within a very long line up to a space; and never within a private key, a
+    secret or a name. 0: there must be more."""
     # What follows a cut is looked at too, so it must have been read.
     last = max(0, len(data) - _AROUND)
     end = data.rfind(b"\n", 0, last) + 1
@@ -261,10 +322,13 @@ def _whole_part(data: bytes, names: Names) -> int:
 
 
 def _nothing_across(data: bytes, position: int, names: Names) -> bool:
-    """Whether masking changes the text around a position equally in two pieces and in one."""
+    """Whether masking changes the text around a position equally in two pieces and
+    in one."""
 
     def changed(start: int, end: int) -> str:
-        return names.text(data[start:end].decode("utf-8", "surrogateescape"), Counter())
+        return names.text(
+            data[start:end].decode("utf-8", "surrogateescape"), Counter()
+        )
 
     start, end = max(0, position - _AROUND), position + _AROUND
     return changed(start, end) == changed(start, position) + changed(position, end)

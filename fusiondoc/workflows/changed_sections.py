@@ -1,8 +1,10 @@
-"""Which runs of a check may have another result than at a commit: ``check --changed-since``.
+"""Which runs of a check may have another result than at a commit: ``check
+--changed-since``.
 
-A run is left out only where all that it depends on in the repository is known and is as it was: its section
-and the limits for all models, the files that its program names (``program_files.py``), the files that an
-earlier run of it opened, and the files that state what is installed.
+A run is left out only where all that it depends on in the repository is known and
+is as it was: its section and the limits for all models, the files that its program
+names (``program_files.py``), the files that an earlier run of it opened, and the
+files that state what is installed.
 """
 
 from __future__ import annotations
@@ -59,7 +61,13 @@ class ChangedSections:
         UsageError: there is no such commit.
     """
 
-    def __init__(self, rev: str, expectations: Expectations, cache: CheckCache | None, today: date) -> None:
+    def __init__(
+        self,
+        rev: str,
+        expectations: Expectations,
+        cache: CheckCache | None,
+        today: date,
+    ) -> None:
         file = Path(expectations.file).absolute()
         self._repository = repository_since(file.parent, rev)
         self._expectations = expectations
@@ -67,7 +75,9 @@ class ChangedSections:
         self._today = today
         self._programs = FilesOfPrograms(self._repository, Path.cwd())
         self._file = self._repository.path_in(file)
-        self._sections, self._policy = _parts_of(self._repository.text_before(self._file or ""))
+        self._sections, self._policy = _parts_of(
+            self._repository.text_before(self._file or "")
+        )
         self._now, policy = _parts_of(_content_of(file))
         self._everything = next(self._for_everything(policy), None)
 
@@ -82,12 +92,21 @@ class ChangedSections:
         why = (
             self._everything
             or next(filter(None, map(self._of_section, job.sections)), None)
-            or next((_changed(path) for path in sorted(files.files) if self._repository.changed(path)), None)
+            or next(
+                (
+                    _changed(path)
+                    for path in sorted(files.files)
+                    if self._repository.changed(path)
+                ),
+                None,
+            )
             or files.unknown
         )
         if why is not None:
             return Standing(True, why)
-        return Standing(False, f"{count(len(files.files), 'file')} as at {self.commit}")
+        return Standing(
+            False, f"{count(len(files.files), 'file')} as at {self.commit}"
+        )
 
     def _for_everything(self, policy: str | None) -> Iterator[str]:
         """Why all runs are needed."""
@@ -95,8 +114,16 @@ class ChangedSections:
             yield f"{self._expectations.file} is new"
         elif policy != self._policy:
             yield f"{self._expectations.file}: the limits for all models changed"
-        named = (path for path in self._repository.known if _INSTALLS.match(PurePosixPath(path).name))
-        yield from (_changed(path) for path in sorted(named) if self._repository.changed(path))
+        named = (
+            path
+            for path in self._repository.known
+            if _INSTALLS.match(PurePosixPath(path).name)
+        )
+        yield from (
+            _changed(path)
+            for path in sorted(named)
+            if self._repository.changed(path)
+        )
 
     def _of_section(self, section: Section) -> str | None:
         """Why a section has to be held against a run again."""
@@ -112,16 +139,34 @@ class ChangedSections:
     def _files(self, job: Job) -> ProgramFiles:
         """The files that a run depends on."""
         request, target = job.request, job.request.target
-        path = self._repository.path_in(target.path) if target.path is not None else None
+        path = (
+            self._repository.path_in(target.path)
+            if target.path is not None
+            else None
+        )
         if target.path is not None and path is None:
-            return ProgramFiles(frozenset(), f"{target.path} is not in the repository")
-        texts = (*request.inputs, *request.script_args, *texts_in_call(target.call or "()"))
-        found = self._programs.of([path] if path is not None else [], list(_modules(request)), texts)
-        if target.path is None and not any(path.endswith(".py") for path in found.files):
-            return ProgramFiles(frozenset(), f"module {target.module} is not in the repository")
+            return ProgramFiles(
+                frozenset(), f"{target.path} is not in the repository"
+            )
+        texts = (
+            *request.inputs,
+            *request.script_args,
+            *texts_in_call(target.call or "()"),
+        )
+        found = self._programs.of(
+            [path] if path is not None else [], list(_modules(request)), texts
+        )
+        if target.path is None and not any(
+            path.endswith(".py") for path in found.files
+        ):
+            return ProgramFiles(
+                frozenset(), f"module {target.module} is not in the repository"
+            )
         more = {*self._matching(job), *self._opened_before(job)}
         foreign = min(more - self._repository.known, default=None)
-        unknown = found.unknown or (f"{foreign} is unknown to git" if foreign is not None else None)
+        unknown = found.unknown or (
+            f"{foreign} is unknown to git" if foreign is not None else None
+        )
         return ProgramFiles(found.files | (more & self._repository.known), unknown)
 
     def _matching(self, job: Job) -> Iterator[str]:
@@ -130,18 +175,28 @@ class ChangedSections:
             for name in glob.glob(pattern, recursive=True):  # noqa: PTH207 - absolute patterns too
                 if Path(name).is_file():
                     yield self._repository.path_in(Path(name).absolute()) or name
-            whole = self._repository.path_in(Path(os.path.normpath(job.request.cwd / pattern)))
-            yield from (one for one in self._repository.before if whole and fnmatchcase(one, whole))
+            whole = self._repository.path_in(
+                Path(os.path.normpath(job.request.cwd / pattern))
+            )
+            yield from (
+                one
+                for one in self._repository.before
+                if whole and fnmatchcase(one, whole)
+            )
 
     def _opened_before(self, job: Job) -> Iterator[str]:
         """The files of the repository that a kept result of this run states."""
         try:
-            names = self._cache.files_of(job.request) if self._cache is not None else ()
+            names = (
+                self._cache.files_of(job.request) if self._cache is not None else ()
+            )
         except FusiondocError:
             return
         for name in names:
             path = self._repository.path_in(Path(name))
-            if path is not None and (path in self._repository.known or Path(name).exists()):
+            if path is not None and (
+                path in self._repository.known or Path(name).exists()
+            ):
                 yield path
 
 
@@ -164,16 +219,26 @@ def _content_of(file: Path) -> bytes | None:
         return None
 
 
-def _parts_of(data: bytes | None) -> tuple[Mapping[PathInFile, str] | None, str | None]:
-    """The sections of a file of expectations by their path, and the limits for all models, as canonical
-    YAML: comments and places do not count."""
+def _parts_of(
+    data: bytes | None,
+) -> tuple[Mapping[PathInFile, str] | None, str | None]:
+    """The sections of a file of expectations by their path, and the limits for all
+    models, as canonical YAML: comments and places do not count."""
     try:
-        root = yaml_text.compose(data.decode("utf-8-sig"), "") if data is not None else None
+        root = (
+            yaml_text.compose(data.decode("utf-8-sig"), "")
+            if data is not None
+            else None
+        )
     except (UnicodeDecodeError, FusiondocError):
         root = None
     if root is None:
         return None, None
-    several = yaml_text.at(root, ("sections",)) if isinstance(root, yaml.MappingNode) else None
+    several = (
+        yaml_text.at(root, ("sections",))
+        if isinstance(root, yaml.MappingNode)
+        else None
+    )
     if not isinstance(several, yaml.SequenceNode):
         return {(): _canonical(root)}, None
     policy = yaml_text.at(root, ("all",))

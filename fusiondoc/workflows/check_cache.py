@@ -1,10 +1,12 @@
 """Results of ``check``, kept by the content of all that they depend on.
 
-A result is found by its key: fusiondoc, the run as it was requested, the interpreter with its torch, the
-environment variables that torch and libraries read, and the machine (``key_of``). Several results may have
-one key; each states the program's files, the names that would shadow its modules, the installed packages and
-the variables that the program reads, with a digest of each, and counts only where all of them are as they
-were. A program that looks at more than can be stated is not kept (``why_not_kept``).
+A result is found by its key: fusiondoc, the run as it was requested, the
+interpreter with its torch, the environment variables that torch and libraries read,
+and the machine (``key_of``). Several results may have one key; each states the
+program's files, the names that would shadow its modules, the installed packages and
+the variables that the program reads, with a digest of each, and counts only where
+all of them are as they were. A program that looks at more than can be stated is not
+kept (``why_not_kept``).
 """
 
 from __future__ import annotations
@@ -43,8 +45,32 @@ _MOST_BYTES = 128 << 20
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 VARIABLES = (
-    *("PYTHON", "TORCH", "PYTORCH", "ATEN", "CUDA", "NV", "CUDNN", "CUBLAS", "NCCL", "TRITON"),
-    *("OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "DNNL_", "ONE", "LD_", "HF_", "PATH", "CC", "CXX"),
+    *(
+        "PYTHON",
+        "TORCH",
+        "PYTORCH",
+        "ATEN",
+        "CUDA",
+        "NV",
+        "CUDNN",
+        "CUBLAS",
+        "NCCL",
+        "TRITON",
+    ),
+    *(
+        "OMP_",
+        "KMP_",
+        "GOMP_",
+        "MKL_",
+        "OPENBLAS_",
+        "DNNL_",
+        "ONE",
+        "LD_",
+        "HF_",
+        "PATH",
+        "CC",
+        "CXX",
+    ),
 )
 """Prefixes of variables that Python, torch, its compilers and libraries read."""
 
@@ -59,7 +85,9 @@ class Kept:
 
 def digest_of(value: Any) -> str:
     """A digest of a value of JSON."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:32]
+    return hashlib.sha256(
+        json.dumps(value, sort_keys=True, default=str).encode()
+    ).hexdigest()[:32]
 
 
 def key_of(request: RunRequest, environment: Mapping[str, str]) -> dict[str, str]:
@@ -70,14 +98,22 @@ def key_of(request: RunRequest, environment: Mapping[str, str]) -> dict[str, str
     """
     interpreter = inspect(request.python)
     version_file = interpreter.version_file
-    known = {name: value for name, value in environment.items() if name.startswith(VARIABLES)}
+    known = {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(VARIABLES)
+    }
     parts: dict[str, Any] = {
         "fusiondoc": [__version__, _own_sources()],
         "target": request.target.as_json(),
         "options": plain(request.options()),
         "more": [str(request.cwd), dict(request.variables), dict(request.overlay)],
         "python": [str(interpreter.path), interpreter.python, interpreter.platform],
-        "torch": [interpreter.torch, interpreter.torch_cuda, version_file and _of_file(version_file)],
+        "torch": [
+            interpreter.torch,
+            interpreter.torch_cuda,
+            version_file and _of_file(version_file),
+        ],
         "environment": known,
         "machine": _machine(),
         "compiler": _compiler(environment),
@@ -87,7 +123,8 @@ def key_of(request: RunRequest, environment: Mapping[str, str]) -> dict[str, str
 
 @cache
 def _own_sources() -> str:
-    """A digest of fusiondoc's own files: its version alone does not change in a checkout."""
+    """A digest of fusiondoc's own files: its version alone does not change in a
+    checkout."""
     made = hashlib.sha256()
     for path in sorted(_PACKAGE.rglob("*.py")):
         made.update(path.read_bytes())
@@ -95,13 +132,26 @@ def _own_sources() -> str:
 
 
 def _machine() -> list[Any]:
-    """The processor with what it can do, how many of them this process may use, and the GPUs with their
-    driver."""
+    """The processor with what it can do, how many of them this process may use, and
+    the GPUs with their driver."""
     processor = ""
     with contextlib.suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").partition("\n\n")[0].splitlines()
-        processor = "\n".join(line for line in lines if line.startswith(("model name", "flags", "Features")))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        lines = (
+            Path("/proc/cpuinfo")
+            .read_text("utf-8", "replace")
+            .partition("\n\n")[0]
+            .splitlines()
+        )
+        processor = "\n".join(
+            line
+            for line in lines
+            if line.startswith(("model name", "flags", "Features"))
+        )
+    cores = (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count()
+    )
     gpus = []
     driver = Path("/proc/driver/nvidia")
     for path in (driver / "version", *sorted(driver.glob("gpus/*/information"))):
@@ -111,9 +161,12 @@ def _machine() -> list[Any]:
 
 
 def _compiler(environment: Mapping[str, str]) -> list[Any]:
-    """The C++ compiler that torch.compile takes (torch 2.13, the option ``cpp.cxx`` of its configuration), by
-    which it also finds out how wide vectors are; its version is seen by its size and time."""
-    name = environment.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
+    """The C++ compiler that torch.compile takes (torch 2.13, the option ``cpp.cxx``
+    of its configuration), by which it also finds out how wide vectors are; its
+    version is seen by its size and time."""
+    name = environment.get("CXX") or (
+        "clang++" if sys.platform == "darwin" else "g++"
+    )
     path = shutil.which(name, path=environment.get("PATH"))
     if path is None:
         return [name]
@@ -137,8 +190,8 @@ def _of_file(path: Path) -> str | None:
 
 
 def why_not_kept(inputs: ProgramInputs | None) -> str | None:
-    """What the program looks at beyond the files, packages and variables that a kept result states; None for
-    nothing."""
+    """What the program looks at beyond the files, packages and variables that a
+    kept result states; None for nothing."""
     if inputs is None:
         return "its run recorded no files"
     if inputs.beyond:
@@ -162,10 +215,17 @@ def _reads(name: str) -> Reads:
 
 
 def state_of(
-    inputs: ProgramInputs, patterns: Sequence[str], environment: Mapping[str, str], target: Path | None
+    inputs: ProgramInputs,
+    patterns: Sequence[str],
+    environment: Mapping[str, str],
+    target: Path | None,
 ) -> dict[str, Any]:
     """All that a result depends on beside its key, with its present state."""
-    variables = {variable for name in _own_python(inputs) for variable in _reads(name).variables}
+    variables = {
+        variable
+        for name in _own_python(inputs)
+        for variable in _reads(name).variables
+    }
     files = {*inputs.files, *([str(target)] if target is not None else [])}
     stated = {
         "files": sorted(files),
@@ -178,15 +238,22 @@ def state_of(
 
 
 def _present_state(
-    stated: Mapping[str, Any], patterns: Sequence[str], environment: Mapping[str, str]
+    stated: Mapping[str, Any],
+    patterns: Sequence[str],
+    environment: Mapping[str, str],
 ) -> dict[str, Any]:
-    """The state now of the files, folders, packages and variables that a result states by name."""
+    """The state now of the files, folders, packages and variables that a result
+    states by name."""
     names = [str(name) for name in stated["names"]]
     return {
         "files": {name: _of_file(Path(name)) for name in stated["files"]},
-        "shadows": {folder: _entries(folder, names) for folder in stated["shadows"]},
+        "shadows": {
+            folder: _entries(folder, names) for folder in stated["shadows"]
+        },
         "packages": {folder: _installed(folder) for folder in stated["packages"]},
-        "variables": {name: digest_of(environment.get(name)) for name in stated["variables"]},
+        "variables": {
+            name: digest_of(environment.get(name)) for name in stated["variables"]
+        },
         "more files": {pattern: _matching(pattern) for pattern in patterns},
         "names": names,
     }
@@ -200,7 +267,8 @@ def _changed_since(name: str, began: float) -> bool:
 
 
 def _entries(folder: str, names: Iterable[str]) -> list[str]:
-    """The files and folders that a module of one of these names would be imported from."""
+    """The files and folders that a module of one of these names would be imported
+    from."""
     wanted = set(names)
     with contextlib.suppress(OSError):
         found = os.listdir(folder)  # noqa: PTH208 - names alone
@@ -209,7 +277,8 @@ def _entries(folder: str, names: Iterable[str]) -> list[str]:
 
 
 def _installed(folder: str) -> str:
-    """A digest of the names of installed packages, which have their versions in them."""
+    """A digest of the names of installed packages, which have their versions in
+    them."""
     endings = (".dist-info", ".egg-info", ".egg-link", ".pth")
     with contextlib.suppress(OSError):
         names = os.listdir(folder)  # noqa: PTH208 - names alone
@@ -243,12 +312,15 @@ class CheckCache:
             state = entry.get("state")
             if entry.get("schema") != SCHEMA or not isinstance(state, dict):
                 continue
-            if self._now(state, patterns) == state and isinstance(entry.get("date"), str):
+            if self._now(state, patterns) == state and isinstance(
+                entry.get("date"), str
+            ):
                 return self._kept(entry, path)
         return None
 
     def files_of(self, request: RunRequest) -> set[str]:
-        """The files that kept results of a run state, whatever became of these files."""
+        """The files that kept results of a run state, whatever became of these
+        files."""
         found: set[str] = set()
         for path in self._paths(request):
             with contextlib.suppress(OSError):
@@ -258,21 +330,34 @@ class CheckCache:
         return found
 
     def put(
-        self, request: RunRequest, patterns: Sequence[str], inputs: ProgramInputs, kept: Kept, began: float
+        self,
+        request: RunRequest,
+        patterns: Sequence[str],
+        inputs: ProgramInputs,
+        kept: Kept,
+        began: float,
     ) -> None:
-        """Keep a result. A folder that cannot be written keeps nothing; nor is a result kept of which a file
-        was changed since the run began (seconds since 1970): the run may have read the one before."""
+        """Keep a result. A folder that cannot be written keeps nothing; nor is a
+        result kept of which a file was changed since the run began (seconds since
+        1970): the run may have read the one before."""
         if any(_changed_since(name, began) for name in inputs.files):
             return
         state = state_of(inputs, patterns, self._environment, request.target.path)
         text = render(kept.report)
         if plain(read_report(text.encode(), "the report")) != plain(kept.report):
             return  # nothing that is read differs from what was written
-        entry = {"schema": SCHEMA, "date": kept.date, "state": state, "report": json.loads(text)}
+        entry = {
+            "schema": SCHEMA,
+            "date": kept.date,
+            "state": state,
+            "report": json.loads(text),
+        }
         folder = self._folder_of(request)
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            write_whole(folder / f"{digest_of(state)}.json", json.dumps(entry).encode())
+            write_whole(
+                folder / f"{digest_of(state)}.json", json.dumps(entry).encode()
+            )
             for old in self._paths(request)[MOST_KEPT:]:
                 old.unlink()
 
@@ -282,12 +367,17 @@ class CheckCache:
     def _paths(self, request: RunRequest) -> list[Path]:
         """The files of the results with the key of a run, newest first."""
         try:
-            found = [(path.stat().st_mtime, path) for path in self._folder_of(request).glob("*.json")]
+            found = [
+                (path.stat().st_mtime, path)
+                for path in self._folder_of(request).glob("*.json")
+            ]
         except (OSError, FusiondocError):
             return []
         return [path for _, path in sorted(found, reverse=True)]
 
-    def _now(self, state: Mapping[str, Any], patterns: Sequence[str]) -> dict[str, Any] | None:
+    def _now(
+        self, state: Mapping[str, Any], patterns: Sequence[str]
+    ) -> dict[str, Any] | None:
         """The present state of all that a kept result depends on."""
         try:
             return _present_state(state, patterns, self._environment)

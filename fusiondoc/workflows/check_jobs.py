@@ -1,4 +1,5 @@
-"""The runs that the sections of a file of expectations need: sections with the same run share it."""
+"""The runs that the sections of a file of expectations need: sections with the same
+run share it."""
 
 from __future__ import annotations
 
@@ -24,14 +25,17 @@ class Job:
     """Times of a step are limited: a profiled run follows."""
     sections: tuple[Section, ...]
     files: tuple[str, ...] = ()
-    """Patterns of further files that its result depends on, as the sections name them."""
+    """Patterns of further files that its result depends on, as the sections name
+    them."""
     optional: bool = False
-    """The fuser is a condition of the section: where it is not there, the section is for other machines."""
+    """The fuser is a condition of the section: where it is not there, the section
+    is for other machines."""
 
 
 @dataclass(frozen=True)
 class NoJob:
-    """A section without a run: it is for another machine, or it cannot be run as it stands (``error``)."""
+    """A section without a run: it is for another machine, or it cannot be run as it
+    stands (``error``)."""
 
     section: Section
     why: str
@@ -45,8 +49,11 @@ def target_of(section: Section) -> str | None:
     return section.when.target[0] if section.when.target else None
 
 
-def jobs_of(expectations: Expectations, sections: Sequence[Section], python: str) -> list[Job | NoJob]:
-    """The runs for some sections of a file, in their order, and the sections without one.
+def jobs_of(
+    expectations: Expectations, sections: Sequence[Section], python: str
+) -> list[Job | NoJob]:
+    """The runs for some sections of a file, in their order, and the sections
+    without one.
 
     Args:
         python: the interpreter of sections that name none.
@@ -58,7 +65,10 @@ def jobs_of(expectations: Expectations, sections: Sequence[Section], python: str
         if isinstance(job, NoJob):
             found.append(job)
             continue
-        same = next((number for number, other in jobs.items() if _is_same_run(job, other)), None)
+        same = next(
+            (number for number, other in jobs.items() if _is_same_run(job, other)),
+            None,
+        )
         if same is None:
             jobs[len(found)] = job
             found.append(job)
@@ -75,8 +85,13 @@ def _job(section: Section, expectations: Expectations, python: str) -> Job | NoJ
         interpreter = find_python(section.run.python or python)
         torch = inspect(interpreter).torch
         wanted = section.when.torch
-        if wanted is not None and (torch is None or not version_fits(torch, wanted)):
-            return NoJob(section, f"it is for torch {wanted}, and torch is {torch or 'missing'}")
+        if wanted is not None and (
+            torch is None or not version_fits(torch, wanted)
+        ):
+            return NoJob(
+                section,
+                f"it is for torch {wanted}, and torch is {torch or 'missing'}",
+            )
         target = parsed_target(text, Path(expectations.file))
         fuser, optional = _fuser(section)
         options = dict(section.run.options)
@@ -93,7 +108,8 @@ def _job(section: Section, expectations: Expectations, python: str) -> Job | NoJ
 
 
 def parsed_target(text: str, file: Path) -> TargetSpec:
-    """The target, seen from the current folder, else from that of the file of expectations.
+    """The target, seen from the current folder, else from that of the file of
+    expectations.
 
     Raises:
         UsageError: it is none, or its file is not there.
@@ -108,7 +124,8 @@ def parsed_target(text: str, file: Path) -> TargetSpec:
 
 
 def _fuser(section: Section) -> tuple[str | None, bool]:
-    """The fuser that a section requests, and whether it is a condition alone (``when``)."""
+    """The fuser that a section requests, and whether it is a condition alone
+    (``when``)."""
     if "fuser" in section.run.options:
         return None, False
     named = section.when.fuser

@@ -1,7 +1,9 @@
-"""``check`` without a target: every section of a file, its models run in workers side by side.
+"""``check`` without a target: every section of a file, its models run in workers
+side by side.
 
-Each worker is a process that runs one model after the other; the models' own processes are forks of one that
-has imported torch, where nothing that a program sees differs (``runner/fork_servers.py``).
+Each worker is a process that runs one model after the other; the models' own
+processes are forks of one that has imported torch, where nothing that a program
+sees differs (``runner/fork_servers.py``).
 """
 
 from __future__ import annotations
@@ -16,12 +18,23 @@ from pathlib import Path
 from fusiondoc import captures
 from fusiondoc.captures.commit import commit_of
 from fusiondoc.captures.store import CaptureStore
-from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, OWN_FAULT, CannotRun, FusiondocError
+from fusiondoc.errors import (
+    FINDINGS_FOUND,
+    INTERRUPTED,
+    OWN_FAULT,
+    CannotRun,
+    FusiondocError,
+)
 from fusiondoc.expectations import Expectations, Section
 from fusiondoc.expectations.applies import why_not
 from fusiondoc.expectations.policy import gate_with_policy, notes_on_exceptions
 from fusiondoc.model import dataclass
-from fusiondoc.model.checked_models import SCHEMA, CheckedModel, CheckedModels, Outcome
+from fusiondoc.model.checked_models import (
+    SCHEMA,
+    CheckedModel,
+    CheckedModels,
+    Outcome,
+)
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Expectation
 from fusiondoc.runner.fork_servers import start_from_forks
@@ -63,11 +76,10 @@ def check_models(
 ) -> CheckedModels:
     """Run the models of some sections of a file and hold them against these.
 
-    Args:
-        python: the interpreter of sections that name none.
-        workers: how many models run at a time.
-        cache: where results are kept; None keeps none and uses none.
-        since: what changed; runs that are as they were are left out. None leaves out none.
+    Args: python: the interpreter of sections that name none. workers: how many
+        models run at a time. cache: where results are kept; None keeps none and
+        uses none. since: what changed; runs that are as they were are left out.
+        None leaves out none.
     """
     began, started = time.perf_counter(), now()
     today = date.fromisoformat(started[:10])
@@ -82,8 +94,13 @@ def check_models(
         if standing.needed:
             needed.append((job, standing))
         else:
-            rows.update((_key(section), _left_out(section, standing)) for section in job.sections)
-    captures.set_by_option(captures.LAST, str(max(captures.number_kept(), len(needed))))
+            rows.update(
+                (_key(section), _left_out(section, standing))
+                for section in job.sections
+            )
+    captures.set_by_option(
+        captures.LAST, str(max(captures.number_kept(), len(needed)))
+    )
     workers = max(1, min(workers, len(needed)))
     for number, result in _results([job for job, _ in needed], workers, cache):
         job, standing = needed[number]
@@ -112,7 +129,9 @@ _ALWAYS = Standing(True, None)
 
 
 def _left_out(section: Section, standing: Standing) -> CheckedModel:
-    return CheckedModel(section.name, target_of(section), Outcome.UNCHANGED, 0, why=standing.why)
+    return CheckedModel(
+        section.name, target_of(section), Outcome.UNCHANGED, 0, why=standing.why
+    )
 
 
 def _key(section: Section) -> str:
@@ -124,7 +143,9 @@ def _progress(row: CheckedModel, number: int, total: int) -> str:
     return f"[{number}/{total}] {row.section}: {row.outcome.value}"
 
 
-def _results(jobs: Sequence[Job], workers: int, cache: CheckCache | None) -> Iterable[tuple[int, RunResult]]:
+def _results(
+    jobs: Sequence[Job], workers: int, cache: CheckCache | None
+) -> Iterable[tuple[int, RunResult]]:
     """The number and the result of each job as soon as it is there."""
     by_number = dict(enumerate(jobs))
     engine = Local(workers)
@@ -133,21 +154,33 @@ def _results(jobs: Sequence[Job], workers: int, cache: CheckCache | None) -> Ite
         (number,) = outcome.chunk
         assert isinstance(number, int)
         if outcome.made is None:
-            yield number, RunResult(exit_status=OWN_FAULT, why="the process that ran it was ended")
+            yield (
+                number,
+                RunResult(
+                    exit_status=OWN_FAULT, why="the process that ran it was ended"
+                ),
+            )
         else:
             yield number, outcome.made[0]
 
 
-def _run_some(jobs: dict[int, Job], cache: CheckCache | None, numbers: Sequence[int]) -> list[RunResult]:
+def _run_some(
+    jobs: dict[int, Job], cache: CheckCache | None, numbers: Sequence[int]
+) -> list[RunResult]:
     """The results of some jobs, in a worker."""
     start_from_forks()
     return [run_job(jobs[number], cache) for number in numbers]
 
 
 def run_job(job: Job, cache: CheckCache | None = None) -> RunResult:
-    """The kept result of a model, or one of a run, which is kept where all that it depends on is known."""
+    """The kept result of a model, or one of a run, which is kept where all that it
+    depends on is known."""
     try:
-        kept = cache.get(job.request, job.files) if cache is not None and not job.profile else None
+        kept = (
+            cache.get(job.request, job.files)
+            if cache is not None and not job.profile
+            else None
+        )
         if kept is not None:
             return RunResult(kept.report, cached_from=kept.date)
         return _run_now(job, cache)
@@ -188,28 +221,53 @@ def _without_run(job: NoJob) -> CheckedModel:
     """The row of a section that no run is made for."""
     section, error = job.section, job.error
     if error is None:
-        return CheckedModel(section.name, target_of(section), Outcome.NOT_RUN, 0, why=job.why)
+        return CheckedModel(
+            section.name, target_of(section), Outcome.NOT_RUN, 0, why=job.why
+        )
     return CheckedModel(
-        section.name, target_of(section), Outcome.FAILED, error.exit_code, why=job.why, hint=error.hint
+        section.name,
+        target_of(section),
+        Outcome.FAILED,
+        error.exit_code,
+        why=job.why,
+        hint=error.hint,
     )
 
 
 def _checked(
-    section: Section, job: Job, result: RunResult, expectations: Expectations, today: date
+    section: Section,
+    job: Job,
+    result: RunResult,
+    expectations: Expectations,
+    today: date,
 ) -> CheckedModel:
     """The row of a section whose model was run."""
     name, target = section.name, job.request.target.text
     report = result.report
     if result.why is not None or report is None:
         outcome = Outcome.FAILED if result.exit_status else Outcome.NOT_RUN
-        return CheckedModel(name, target, outcome, result.exit_status, why=result.why, hint=result.hint)
+        return CheckedModel(
+            name,
+            target,
+            outcome,
+            result.exit_status,
+            why=result.why,
+            hint=result.hint,
+        )
     other = why_not(replace(section.when, target=()), report)
     if other is not None:
         return CheckedModel(name, target, Outcome.NOT_RUN, 0, why=other)
-    return _held(section, target, result, gate_with_policy(section, expectations, report, today))
+    return _held(
+        section,
+        target,
+        result,
+        gate_with_policy(section, expectations, report, today),
+    )
 
 
-def _held(section: Section, target: str, result: RunResult, rows: Sequence[Expectation]) -> CheckedModel:
+def _held(
+    section: Section, target: str, result: RunResult, rows: Sequence[Expectation]
+) -> CheckedModel:
     """The row of a section that was held against a report."""
     report = result.report
     assert report is not None
@@ -221,7 +279,9 @@ def _held(section: Section, target: str, result: RunResult, rows: Sequence[Expec
         exit_status=FINDINGS_FOUND if lost else 0,
         held=len(rows) - lost,
         lost=lost,
-        groups=sum(group.count for group in report.groups if group.respecialises is None),
+        groups=sum(
+            group.count for group in report.groups if group.respecialises is None
+        ),
         coverage=report.coverage.fraction,
         fallbacks=report.times_fallen_back,
         step_ms=report.steps.ms if report.steps is not None else None,

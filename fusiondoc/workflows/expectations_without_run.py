@@ -1,4 +1,5 @@
-"""What is wrong with a file of expectations as far as no run shows it: ``check --file-only``."""
+"""What is wrong with a file of expectations as far as no run shows it: ``check
+--file-only``."""
 
 from __future__ import annotations
 
@@ -15,10 +16,16 @@ from fusiondoc.workflows.check_jobs import parsed_target, target_of
 from fusiondoc.workflows.git_files import git
 
 
-def problems_without_run(expectations: Expectations, sections: Sequence[Section]) -> list[str]:
-    """A sentence for each target that is not there, each pattern that fits no file, and the captures that git
-    tracks."""
-    found = [problem for section in sections for problem in _of_section(section, expectations.file)]
+def problems_without_run(
+    expectations: Expectations, sections: Sequence[Section]
+) -> list[str]:
+    """A sentence for each target that is not there, each pattern that fits no file,
+    and the captures that git tracks."""
+    found = [
+        problem
+        for section in sections
+        for problem in _of_section(section, expectations.file)
+    ]
     return [*found, *_tracked_captures(Path(expectations.file).absolute().parent)]
 
 
@@ -36,7 +43,8 @@ def _of_section(section: Section, file: str) -> Iterator[str]:
 
 
 def _tracked_captures(folder: Path) -> Iterator[str]:
-    """Captures hold logs, sources and variables of a run: they are for their machine."""
+    """Captures hold logs, sources and variables of a run: they are for their
+    machine."""
     listed = git(folder, "ls-files", "-z") or b""
     paths = [os.fsdecode(name) for name in listed.split(b"\0") if name]
     captures = [path for path in paths if FOLDER in PurePosixPath(path).parts]

@@ -1,4 +1,5 @@
-"""The fallback of a fuser to unfused operators, switched off so that a run shows the error behind it."""
+"""The fallback of a fuser to unfused operators, switched off so that a run shows
+the error behind it."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from fusiondoc.numbers import whole_number
 
 
 def fallback_off(torch: str, user: Mapping[str, str]) -> dict[str, str]:
-    """The variables that switch fallbacks off in this torch, with what the user has set in them."""
+    """The variables that switch fallbacks off in this torch, with what the user has
+    set in them."""
     variables: dict[str, str] = {}
     for switch in _switches():
         variables.update(_variables(switch, torch, user))
@@ -29,13 +31,25 @@ def _switches() -> list[FallbackOff]:
     return [switch for switch in every if switch is not None]
 
 
-def _variables(switch: FallbackOff, torch: str, user: Mapping[str, str]) -> dict[str, str]:
-    """Those that this torch reads. For a torch without the fuser both are given: a log with fallbacks then
-    comes from another torch, which the program starts itself."""
-    option = next(known for known in catalogue.options(switch.options) if known.name == switch.option)
-    number = next(known for known in catalogue.variables() if known.name == switch.number)
+def _variables(
+    switch: FallbackOff, torch: str, user: Mapping[str, str]
+) -> dict[str, str]:
+    """Those that this torch reads. For a torch without the fuser both are given: a
+    log with fallbacks then comes from another torch, which the program starts
+    itself."""
+    option = next(
+        known
+        for known in catalogue.options(switch.options)
+        if known.name == switch.option
+    )
+    number = next(
+        known for known in catalogue.variables() if known.name == switch.number
+    )
     version = catalogue.as_version(torch)
-    by_option, by_number = exists_in(option.live, version), exists_in(number.live, version)
+    by_option, by_number = (
+        exists_in(option.live, version),
+        exists_in(number.live, version),
+    )
     if not (by_option or by_number):
         by_option = by_number = True
     variables = {}
@@ -49,4 +63,7 @@ def _variables(switch: FallbackOff, torch: str, user: Mapping[str, str]) -> dict
 
 def _is_off(switch: FallbackOff, variables: Mapping[str, str]) -> bool:
     number = whole_number(variables.get(switch.number, "").strip())
-    return switch.option in variables.get(switch.options, "").split(",") or (number or 0) > 0
+    return (
+        switch.option in variables.get(switch.options, "").split(",")
+        or (number or 0) > 0
+    )

@@ -1,8 +1,8 @@
 """From a target to a diff: changes found, tried, and kept where they help.
 
-``fix --apply`` writes the changed files, with a backup beside each. Nothing is written unless everything
-can be: files inside the project only, unchanged since they were read, without uncommitted changes of the
-user's on the lines that change.
+``fix --apply`` writes the changed files, with a backup beside each. Nothing is
+written unless everything can be: files inside the project only, unchanged since
+they were read, without uncommitted changes of the user's on the lines that change.
 """
 
 from __future__ import annotations
@@ -37,7 +37,12 @@ from fusiondoc.model.report import Report
 from fusiondoc.runner.fork_servers import forks
 from fusiondoc.runner.launch import ShowProgress, no_progress
 from fusiondoc.whole_files import read_within, write_whole
-from fusiondoc.workflows.fix_bundles import Bundle, alters_signature, bundles, described
+from fusiondoc.workflows.fix_bundles import (
+    Bundle,
+    alters_signature,
+    bundles,
+    described,
+)
 from fusiondoc.workflows.fix_search import Search
 from fusiondoc.workflows.fix_versions import (
     Interrupted,
@@ -53,7 +58,8 @@ from fusiondoc.workflows.runs_ahead import beside_each_other
 
 @dataclass(frozen=True)
 class ChangedFile:
-    """A file of the user's, before and after; ``edits`` lead from one to the other."""
+    """A file of the user's, before and after; ``edits`` lead from one to the
+    other."""
 
     source: SourceText
     text: str
@@ -69,7 +75,8 @@ class Found:
 
 
 def _diff(file: ChangedFile, cwd: Path) -> str:
-    """With names relative to the current folder, where it can be applied (``patch -p1``)."""
+    """With names relative to the current folder, where it can be applied (``patch
+    -p1``)."""
     path, here = file.source.path, cwd.resolve()
     name = path.relative_to(here).as_posix() if here in path.parents else path.name
     return unified_diff(file.source.text, file.text, name)
@@ -89,13 +96,13 @@ def fix_target(
 ) -> Found:
     """Find what lets more of the target fuse.
 
-    Args:
-        inference: also try what changes the program for inference: eval mode.
-        allow_signature: also try what changes the arguments of a function.
-        timed: leave out what is slower; else speed is not looked at.
-        beside: how many versions run at a time; None for as many as this machine has cores for.
+    Args: inference: also try what changes the program for inference: eval mode.
+        allow_signature: also try what changes the arguments of a function. timed:
+        leave out what is slower; else speed is not looked at. beside: how many
+        versions run at a time; None for as many as this machine has cores for.
 
-    The capture of the unchanged program keeps what was found, so that its report knows it.
+    The capture of the unchanged program keeps what was found, so that its report
+    knows it.
 
     Raises:
         UsageError: it has no model, or nothing that changes here compiles it.
@@ -113,11 +120,17 @@ def fix_target(
     with tempfile.TemporaryDirectory(prefix="fusiondoc-fix-") as name, forks():
         folder = Path(name)
         asking = replace(
-            request, verify=True, results=KeptResults(str(results_file(folder, False)), compare=False)
+            request,
+            verify=True,
+            results=KeptResults(str(results_file(folder, False)), compare=False),
         )
         with phases.phase("the unchanged program"):
             done = diagnose_target(
-                asking, store, follow_ups=FollowUps(rerun=False), notify=notify, progress=progress
+                asking,
+                store,
+                follow_ups=FollowUps(rerun=False),
+                notify=notify,
+                progress=progress,
             )
         error = done.capture.error()
         if error is not None:
@@ -127,9 +140,14 @@ def fix_target(
         if done.interrupted:
             raise KeyboardInterrupt
         _must_be_model(request, done.capture, done.report)
-        found = _found(asking, done.capture, done.report, inference, allow_signature)
+        found = _found(
+            asking, done.capture, done.report, inference, allow_signature
+        )
         rounding = Rounding(done.capture.records.rounding)
-        unchanged = measured(done.report, done.capture, rounding), replace(asking, results=None)
+        unchanged = (
+            measured(done.report, done.capture, rounding),
+            replace(asking, results=None),
+        )
         versions = Versions(
             asking,
             done.capture,
@@ -165,8 +183,11 @@ class _Phases:
 
     @property
     def in_words(self) -> str:
-        """ "took 40 s: the unchanged program 9 s, changed programs 20 s, timing 11 s" """
-        parts = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in self._seconds.items())
+        """ "took 40 s: the unchanged program 9 s, changed programs 20 s, timing 11
+        s" """
+        parts = ", ".join(
+            f"{name} {seconds:.0f} s" for name, seconds in self._seconds.items()
+        )
         return f"took {sum(self._seconds.values()):.0f} s: {parts}"
 
 
@@ -200,14 +221,28 @@ class _ToTry:
 
 
 def _found(
-    request: RunRequest, capture: Capture, report: Report, inference: bool, allow_signature: bool
+    request: RunRequest,
+    capture: Capture,
+    report: Report,
+    inference: bool,
+    allow_signature: bool,
 ) -> _ToTry:
     program = UserProgram.of(request, capture, report)
     changes = SuggestedChanges.of_program(program).in_files
-    altering = [] if allow_signature else [one for one in changes if alters_signature(program, one)]
+    altering = (
+        []
+        if allow_signature
+        else [one for one in changes if alters_signature(program, one)]
+    )
     every = bundles(one for one in changes if one not in altering)
-    left_out = [] if inference else [one for one in every if "--eval" in one.setting.flags]
-    notes_shown = (*described(program), *_in_eval_mode(left_out), *_with_other_arguments(altering))
+    left_out = (
+        [] if inference else [one for one in every if "--eval" in one.setting.flags]
+    )
+    notes_shown = (
+        *described(program),
+        *_in_eval_mode(left_out),
+        *_with_other_arguments(altering),
+    )
     tried = tuple(one for one in every if one not in left_out)
     return _ToTry(program, tried, notes_shown, run_again(capture.request))
 
@@ -222,7 +257,11 @@ def _with_other_arguments(changes: Sequence[Change]) -> Iterable[str]:
     """One line on the changes that alter the arguments of a function."""
     titles = list(dict.fromkeys(one.title for one in changes))
     if titles:
-        more = f" and {len(titles) - _MOST_TITLES} more" if len(titles) > _MOST_TITLES else ""
+        more = (
+            f" and {len(titles) - _MOST_TITLES} more"
+            if len(titles) > _MOST_TITLES
+            else ""
+        )
         listed = "; ".join(titles[:_MOST_TITLES]) + more
         alters = "alters" if len(titles) == 1 else "each alters"
         yield f"{listed}: {alters} the arguments of a function; tried with --allow-signature"
@@ -260,7 +299,9 @@ def _search(found: _ToTry, search: Search, cwd: Path, phases: _Phases) -> Found:
     return Found(fixes, files)
 
 
-def _files(files: Iterable[ParsedFile], edits: Sequence[Edit]) -> Iterable[ChangedFile]:
+def _files(
+    files: Iterable[ParsedFile], edits: Sequence[Edit]
+) -> Iterable[ChangedFile]:
     for file in files:
         own = tuple(edit for edit in edits if edit.path == file.source.path)
         if own:
@@ -268,7 +309,9 @@ def _files(files: Iterable[ParsedFile], edits: Sequence[Edit]) -> Iterable[Chang
             yield ChangedFile(file.source, changed_text(file.source.text, own), own)
 
 
-def apply(files: Sequence[ChangedFile], cwd: Path, force: bool) -> list[tuple[Path, Path]]:
+def apply(
+    files: Sequence[ChangedFile], cwd: Path, force: bool
+) -> list[tuple[Path, Path]]:
     """Write the files; returns (file, backup) of each.
 
     Raises:
@@ -317,7 +360,10 @@ def _check(one: ChangedFile, root: Path, force: bool) -> None:
     if force:
         return
     mine = uncommitted(path)
-    lines = sorted({line for edit in one.edits for line in _lines(one.source.text, edit)} & mine)
+    lines = sorted(
+        {line for edit in one.edits for line in _lines(one.source.text, edit)}
+        & mine
+    )
     if lines:
         shown = ", ".join(map(str, lines[:5])) + (" ..." if len(lines) > 5 else "")
         raise UsageError(
@@ -327,7 +373,8 @@ def _check(one: ChangedFile, root: Path, force: bool) -> None:
 
 
 def _lines(text: str, edit: Edit) -> Iterable[int]:
-    """The lines that an edit touches, from 1; none of an insertion between two lines."""
+    """The lines that an edit touches, from 1; none of an insertion between two
+    lines."""
     first = text.count("\n", 0, edit.start) + 1
     if edit.start == edit.end and (edit.start == 0 or text[edit.start - 1] == "\n"):
         return ()
@@ -335,14 +382,17 @@ def _lines(text: str, edit: Edit) -> Iterable[int]:
 
 
 def _backup(path: Path) -> Path:
-    """A copy of the file under a name that nothing has yet: model.py.before-fix, model.py.before-fix-2 ...
+    """A copy of the file under a name that nothing has yet: model.py.before-fix,
+    model.py.before-fix-2 ...
 
     A link of that name, which may lead anywhere, is something too.
     """
     data = read_within(path)
     number = 1
     while True:
-        beside = path.with_name(path.name + ".before-fix" + (f"-{number}" if number > 1 else ""))
+        beside = path.with_name(
+            path.name + ".before-fix" + (f"-{number}" if number > 1 else "")
+        )
         try:
             file = beside.open("xb")
         except FileExistsError:
@@ -359,12 +409,19 @@ def _backup(path: Path) -> Path:
 
 
 def unified_diff(before: str, after: str, name: str) -> str:
-    """As ``git diff`` writes it: lines keep their ends, and a last line without one is marked."""
-    lines = difflib.unified_diff(_ended_lines(before), _ended_lines(after), f"a/{name}", f"b/{name}")
-    marked = (one if one.endswith("\n") else one + "\n\\ No newline at end of file\n" for one in lines)
+    """As ``git diff`` writes it: lines keep their ends, and a last line without one
+    is marked."""
+    lines = difflib.unified_diff(
+        _ended_lines(before), _ended_lines(after), f"a/{name}", f"b/{name}"
+    )
+    marked = (
+        one if one.endswith("\n") else one + "\n\\ No newline at end of file\n"
+        for one in lines
+    )
     return "".join(marked)
 
 
 def _ended_lines(text: str) -> list[str]:
-    """Split at line feeds alone: a carriage return before one is part of the line."""
+    """Split at line feeds alone: a carriage return before one is part of the
+    line."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)

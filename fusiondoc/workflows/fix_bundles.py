@@ -1,5 +1,5 @@
-"""Changes in the order in which ``fix`` tries them, those of one family together; and what is only
-described."""
+"""Changes in the order in which ``fix`` tries them, those of one family together;
+and what is only described."""
 
 from __future__ import annotations
 
@@ -14,12 +14,20 @@ from fusiondoc.fusers import taken_by
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.remedies import AS_REQUESTED, Setting
-from fusiondoc.operators import FILLS, IN_PLACE_ASSIGNS, WITH_FORMULA, is_in_place, plain_name, sign_of
+from fusiondoc.operators import (
+    FILLS,
+    IN_PLACE_ASSIGNS,
+    WITH_FORMULA,
+    is_in_place,
+    plain_name,
+    sign_of,
+)
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """Changes that are made together: those of one family, which are tried one by one if that fails."""
+    """Changes that are made together: those of one family, which are tried one by
+    one if that fails."""
 
     changes: tuple[Change, ...] = ()
     words: str = ""
@@ -30,7 +38,10 @@ class Bundle:
     @classmethod
     def of_all(cls, bundles: Sequence[Bundle]) -> Bundle:
         """Several as one."""
-        return cls(tuple(one for bundle in bundles for one in bundle.changes), parts=tuple(bundles))
+        return cls(
+            tuple(one for bundle in bundles for one in bundle.changes),
+            parts=tuple(bundles),
+        )
 
     def plus(self, more: Bundle) -> Bundle:
         """With further changes on top."""
@@ -53,17 +64,23 @@ class Bundle:
     @property
     def edits(self) -> tuple[Edit, ...]:
         """All of them, each once."""
-        return tuple(dict.fromkeys(edit for one in self.changes for edit in one.edits))
+        return tuple(
+            dict.fromkeys(edit for one in self.changes for edit in one.edits)
+        )
 
     @property
     def where(self) -> tuple[str, ...]:
         """``file:line`` of what changes, each once."""
-        return tuple(dict.fromkeys(line for one in self.changes for line in one.where))
+        return tuple(
+            dict.fromkeys(line for one in self.changes for line in one.where)
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Of all changes, each once."""
-        return tuple(dict.fromkeys(one.note for one in self.changes if one.note is not None))
+        return tuple(
+            dict.fromkeys(one.note for one in self.changes if one.note is not None)
+        )
 
     @property
     def setting(self) -> Setting:
@@ -75,17 +92,20 @@ class Bundle:
 
     @property
     def about(self) -> frozenset[str]:
-        """The operators that it is about; empty where it is about none in particular."""
+        """The operators that it is about; empty where it is about none in
+        particular."""
         named = [one.ops for one in self.changes]
         return frozenset().union(*named) if all(named) else frozenset()
 
     @property
     def replaces_by_several(self) -> bool:
-        """Whether more operators in groups alone are no gain: some are replaced by several."""
+        """Whether more operators in groups alone are no gain: some are replaced by
+        several."""
         return any(one.kind in _BY_SEVERAL for one in self.changes)
 
     def singly(self) -> list[Bundle]:
-        """Each change as a bundle of its own, or each of its parts; none where there is only one."""
+        """Each change as a bundle of its own, or each of its parts; none where
+        there is only one."""
         if self.parts:
             return list(self.parts)
         if len(self.changes) < 2:
@@ -97,24 +117,57 @@ _BY_SEVERAL = frozenset(
     [
         *(ChangeKind.RECIPE, ChangeKind.MOVE, ChangeKind.MOVE_VIEW),
         *(ChangeKind.COMPOSITION, ChangeKind.LAYOUT),
-        *(ChangeKind.KNOB, ChangeKind.STATIC_SHAPES, ChangeKind.DYNAMIC_SHAPES, ChangeKind.FUSER),
+        *(
+            ChangeKind.KNOB,
+            ChangeKind.STATIC_SHAPES,
+            ChangeKind.DYNAMIC_SHAPES,
+            ChangeKind.FUSER,
+        ),
     ]
 )
 """Kinds that help only if fewer kernels and operators run."""
 
 _FAMILIES: Sequence[tuple[str, tuple[ChangeKind, ...], bool]] = (
-    ("operators in place written out of place", (ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE), False),
-    ("inplace=False on modules that a package made", (ChangeKind.NOT_INPLACE,), True),
-    ("operators written with operators that the fuser takes", (ChangeKind.RECIPE,), False),
+    (
+        "operators in place written out of place",
+        (ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE),
+        False,
+    ),
+    (
+        "inplace=False on modules that a package made",
+        (ChangeKind.NOT_INPLACE,),
+        True,
+    ),
+    (
+        "operators written with operators that the fuser takes",
+        (ChangeKind.RECIPE,),
+        False,
+    ),
     ("modules replaced by ones that the fuser takes", (ChangeKind.RECIPE,), True),
     ("dimensions named", (ChangeKind.DIMENSIONS,), False),
-    ("constants instead of arguments and attributes", (ChangeKind.CONSTANT,), False),
+    (
+        "constants instead of arguments and attributes",
+        (ChangeKind.CONSTANT,),
+        False,
+    ),
     ("types that remove a branch", (ChangeKind.ANNOTATION,), False),
-    ("tensors that stay on their device, and stay tensors", (ChangeKind.NUMBER,), False),
+    (
+        "tensors that stay on their device, and stay tensors",
+        (ChangeKind.NUMBER,),
+        False,
+    ),
     ("operands of a type that the fuser takes", (ChangeKind.DTYPE,), False),
-    ("made ready for inference", (ChangeKind.NO_GRAD, ChangeKind.EVAL, ChangeKind.FREEZE), False),
+    (
+        "made ready for inference",
+        (ChangeKind.NO_GRAD, ChangeKind.EVAL, ChangeKind.FREEZE),
+        False,
+    ),
     ("compiled once for any size", (ChangeKind.DYNAMIC_SHAPES,), False),
-    ("operators that are compiled instead of calls", (ChangeKind.COMPOSITION,), False),
+    (
+        "operators that are compiled instead of calls",
+        (ChangeKind.COMPOSITION,),
+        False,
+    ),
     ("equal layouts", (ChangeKind.LAYOUT,), False),
     ("a setting of torch", (ChangeKind.KNOB, ChangeKind.STATIC_SHAPES), False),
     ("statements after what is computed", (ChangeKind.SPLIT,), False),
@@ -122,17 +175,24 @@ _FAMILIES: Sequence[tuple[str, tuple[ChangeKind, ...], bool]] = (
     ("operators moved to the edge", (ChangeKind.MOVE_VIEW, ChangeKind.MOVE), False),
     ("another fuser", (ChangeKind.FUSER,), False),
 )
-"""What is tried together, in this order: words, kinds, whether it is made where the model is made. In place
-comes first: a function and a module in place leave either's operators in the way alone."""
+"""What is tried together, in this order: words, kinds, whether it is made where the
+model is made. In place comes first: a function and a module in place leave either's
+operators in the way alone."""
 
 _ALONE = frozenset(
     [
         *(ChangeKind.NO_GRAD, ChangeKind.EVAL, ChangeKind.FREEZE, ChangeKind.KNOB),
-        *(ChangeKind.STATIC_SHAPES, ChangeKind.MOVE_VIEW, ChangeKind.MOVE, ChangeKind.FUSER),
+        *(
+            ChangeKind.STATIC_SHAPES,
+            ChangeKind.MOVE_VIEW,
+            ChangeKind.MOVE,
+            ChangeKind.FUSER,
+        ),
         *(ChangeKind.COMPOSITION, ChangeKind.LAYOUT),
     ]
 )
-"""Kinds whose changes are alternatives, or may help one by one where they do not together."""
+"""Kinds whose changes are alternatives, or may help one by one where they do not
+together."""
 
 
 def _family(one: Change) -> int:
@@ -144,8 +204,8 @@ def _family(one: Change) -> int:
 
 
 def alters_signature(program: UserProgram, one: Change) -> bool:
-    """Whether it changes what a function takes or returns: a call of the function that no run shows may fail
-    then."""
+    """Whether it changes what a function takes or returns: a call of the function
+    that no run shows may fail then."""
     files = {file.source.path: file for file in program.files}
     return any(
         edit.start < end and start < edit.end
@@ -185,9 +245,12 @@ def _compatible(changes: Sequence[Change]) -> Iterator[Change]:
 
 
 def described(program: UserProgram) -> list[str]:
-    """What could be changed and is not, a line each: what works in place in files of packages, files that
-    cannot be read."""
-    unread = [f"{path.name} could not be read: {why}" for path, why in program.unread.items()]
+    """What could be changed and is not, a line each: what works in place in files
+    of packages, files that cannot be read."""
+    unread = [
+        f"{path.name} could not be read: {why}"
+        for path, why in program.unread.items()
+    ]
     return [*_in_packages(program), *unread]
 
 
@@ -199,20 +262,31 @@ def _in_packages(program: UserProgram) -> list[str]:
     }
     lines = [
         f"{line}: {op} ({count(row.count, 'time')}) works in place; {instead}, it could fuse"
-        for (line, op), (row, instead) in sorted(in_place.items(), key=lambda one: one[0])
+        for (line, op), (row, instead) in sorted(
+            in_place.items(), key=lambda one: one[0]
+        )
     ]
     if lines:
-        lines.append("files of packages stay as they are: change a copy, or the class from outside")
+        lines.append(
+            "files of packages stay as they are: change a copy, or the class from outside"
+        )
     return lines
 
 
 def _instead(program: UserProgram, op: str) -> str | None:
-    """How to write an operator in place so that the fuser can take it; None where it cannot."""
+    """How to write an operator in place so that the fuser can take it; None where
+    it cannot."""
     if not is_in_place(op) or op in IN_PLACE_ASSIGNS:
         return None
     made, sign = FILLS.get(op), sign_of(op)
-    plain = f"aten::{re.split(r'[.(]', made)[1]}" if made else f"{op.rpartition(':')[0]}:{plain_name(op)}"
-    if not taken_by(plain, program.fuser, program.torch) or (program.backward and plain not in WITH_FORMULA):
+    plain = (
+        f"aten::{re.split(r'[.(]', made)[1]}"
+        if made
+        else f"{op.rpartition(':')[0]}:{plain_name(op)}"
+    )
+    if not taken_by(plain, program.fuser, program.torch) or (
+        program.backward and plain not in WITH_FORMULA
+    ):
         return None
     if sign is not None:
         return f"with x = x {sign} y instead of x {sign}= y"

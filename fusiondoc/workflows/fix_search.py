@@ -1,7 +1,9 @@
-"""The search of ``fix``: changes tried one after the other on top of those that were kept, then those that
-did not help alone once more, several at once; and what turns out slower taken back.
+"""The search of ``fix``: changes tried one after the other on top of those that
+were kept, then those that did not help alone once more, several at once; and what
+turns out slower taken back.
 
-A changed program is run: what fuses in it, whether it computes the same, and how fast it is.
+A changed program is run: what fuses in it, whether it computes the same, and how
+fast it is.
 """
 
 from __future__ import annotations
@@ -23,14 +25,21 @@ from fusiondoc.workflows.speeds_in_turns import TimedAhead, speeds_in_turns
 
 def _can_time(versions: Sequence[Version]) -> bool:
     """Whether the first version and another one can be timed."""
-    return versions[0].timeable is not None and any(one.timeable is not None for one in versions[1:])
+    return versions[0].timeable is not None and any(
+        one.timeable is not None for one in versions[1:]
+    )
 
 
-def speeds_of(versions: Sequence[tuple[Version, RunRequest]], ahead: TimedAhead) -> list[Ratio | None]:
-    """The speed of each version against the first, timed in turns; None where it cannot be timed."""
+def speeds_of(
+    versions: Sequence[tuple[Version, RunRequest]], ahead: TimedAhead
+) -> list[Ratio | None]:
+    """The speed of each version against the first, timed in turns; None where it
+    cannot be timed."""
     if not _can_time([version for version, _ in versions]):
         return [None] * len(versions)
-    return speeds_in_turns([(request, version.timeable) for version, request in versions], ahead)
+    return speeds_in_turns(
+        [(request, version.timeable) for version, request in versions], ahead
+    )
 
 
 MOST_TIMED_AHEAD = 3
@@ -63,11 +72,14 @@ class Search:
         """Which of the changes is tried, as notes say it: `` 2 of 5``."""
         self.together_tries = 0
         """Runs of the second round."""
-        self._ahead = TimedAhead(MOST_TIMED_AHEAD if timed and versions.side_by_side else 0)
+        self._ahead = TimedAhead(
+            MOST_TIMED_AHEAD if timed and versions.side_by_side else 0
+        )
         versions.make_room = self._make_room
 
     def run(self, found: Sequence[Bundle]) -> None:
-        """All of them; those that did not help alone once more, if operators changed after them."""
+        """All of them; those that did not help alone once more, if operators
+        changed after them."""
         waiting: list[tuple[int, int, Bundle]] = []
         rewritten = 0
         for number, bundle in enumerate(found, 1):
@@ -88,13 +100,19 @@ class Search:
                 self._try(bundle, index)
         self._together([(index, one) for _, index, one in waiting])
 
-    def _expected(self, found: Sequence[Bundle], no_gain: Sequence[Bundle]) -> Iterator[tuple[Bundle, str]]:
-        """The versions that are measured if changes of source code help, and others help together at most.
+    def _expected(
+        self, found: Sequence[Bundle], no_gain: Sequence[Bundle]
+    ) -> Iterator[tuple[Bundle, str]]:
+        """The versions that are measured if changes of source code help, and others
+        help together at most.
 
-        Args:
-            found: those that were not tried yet; ``no_gain``: those that did not help alone.
+        Args: found: those that were not tried yet; ``no_gain``: those that did not
+            help alone.
         """
-        changes, others = self._steps[-1].changes, [one for one in no_gain if _combines(one)]
+        changes, others = (
+            self._steps[-1].changes,
+            [one for one in no_gain if _combines(one)],
+        )
         for one in found:
             if overlapping([*changes.edits, *one.edits]):
                 continue
@@ -123,8 +141,9 @@ class Search:
         return self._steps[-1].version
 
     def time(self) -> Ratio | None:
-        """Time the program after each change that was kept, all in turns; if the last is slower than the
-        unchanged program, twice, only the changes up to the fastest stay. Returns the speed of what stays."""
+        """Time the program after each change that was kept, all in turns; if the
+        last is slower than the unchanged program, twice, only the changes up to the
+        fastest stay. Returns the speed of what stays."""
         if len(self._steps) == 1 or not self._timed:
             return None
         if _can_time([step.version[0] for step in self._steps]):
@@ -132,8 +151,11 @@ class Search:
         self._versions.end_ahead()  # they would disturb it
         speeds = speeds_of([step.version for step in self._steps], self._ahead)
         if speeds[-1] is not None and speeds[-1].high < 1:
-            # Where the host is the limit a round can be slow by chance, and a change lost by it.
-            self._notify("timing it again: a change is dropped if it is slower twice")
+            # Where the host is the limit a round can be slow by chance, and a
+            # change lost by it.
+            self._notify(
+                "timing it again: a change is dropped if it is slower twice"
+            )
             self._begin_timing()
             speeds = speeds_of([step.version for step in self._steps], self._ahead)
         for step, speed in zip(self._steps[1:], speeds[1:]):
@@ -143,7 +165,9 @@ class Search:
             return last
         best = max(range(len(speeds)), key=lambda index: _value(speeds[index]))
         for step in self._steps[best + 1 :]:
-            self.tried[step.row] = replace(self.tried[step.row], outcome=Outcome.SLOWER)
+            self.tried[step.row] = replace(
+                self.tried[step.row], outcome=Outcome.SLOWER
+            )
         del self._steps[best + 1 :]
         return speeds[best]
 
@@ -154,14 +178,21 @@ class Search:
                 self._ahead.begin(step.version[1], step.version[0].timeable)
 
     def _begin_timing_of_next(self, bundle: Bundle) -> None:
-        """Let the processes that time a change of source code warm up while it is run, where cores are
-        idle: a fuser compiles in them for as long as in the run."""
+        """Let the processes that time a change of source code warm up while it is
+        run, where cores are idle: a fuser compiles in them for as long as in the
+        run."""
         fuser = self.original[0].timeable
-        if fuser is None or not bundle.kind.in_source or self._versions.room < _TIMED_WITH_NEXT:
+        if (
+            fuser is None
+            or not bundle.kind.in_source
+            or self._versions.room < _TIMED_WITH_NEXT
+        ):
             return
         if overlapping([*self.edits, *bundle.edits]):
             return
-        request = self._versions.request_of(self._steps[-1].changes.plus(bundle), _name(bundle))
+        request = self._versions.request_of(
+            self._steps[-1].changes.plus(bundle), _name(bundle)
+        )
         if request is not None:
             self._ahead.begin(self.original[1], fuser)
             self._ahead.begin(request, fuser)
@@ -175,12 +206,16 @@ class Search:
         self._ahead.close()
 
     def _try_whole(self, bundle: Bundle) -> list[tuple[Bundle, int]]:
-        """All of a bundle at once; if that does not work, what is in it one by one. With their rows."""
+        """All of a bundle at once; if that does not work, what is in it one by one.
+        With their rows."""
         index = self._try(bundle)
         if index is None:
             return []
         singly = bundle.singly()
-        if self.tried[index].outcome in (Outcome.KEPT, Outcome.NO_GAIN) or not singly:
+        if (
+            self.tried[index].outcome in (Outcome.KEPT, Outcome.NO_GAIN)
+            or not singly
+        ):
             return [(bundle, index)]
         del self.tried[index]
         rows = [(one, self._try(one)) for one in singly]
@@ -189,10 +224,12 @@ class Search:
     # -- the second round -----------------------------------------------------------------------------------
 
     def _together(self, waiting: Sequence[tuple[int, Bundle]]) -> None:
-        """Changes that did not help: each line of those that did something, then all changes at once, and two
-        at a time where that fails or does harm."""
+        """Changes that did not help: each line of those that did something, then
+        all changes at once, and two at a time where that fails or does harm."""
         for index, bundle in waiting:
-            if self._outcome(index) is Outcome.NO_GAIN and not self._did_nothing(index):
+            if self._outcome(index) is Outcome.NO_GAIN and not self._did_nothing(
+                index
+            ):
                 for line in bundle.singly():
                     self._again(line)
         pool = self._pool(waiting)
@@ -205,18 +242,27 @@ class Search:
             self._in_pairs(pool)
 
     def _pool(self, waiting: Sequence[tuple[int, Bundle]]) -> list[Bundle]:
-        """Changes that may help together: no line of them is kept yet, and they do not exclude each other."""
+        """Changes that may help together: no line of them is kept yet, and they do
+        not exclude each other."""
         kept = set(self.edits)
         pool = []
         for index, bundle in waiting:
-            if self._outcome(index) is Outcome.NO_GAIN and _combines(bundle) and not kept & set(bundle.edits):
+            if (
+                self._outcome(index) is Outcome.NO_GAIN
+                and _combines(bundle)
+                and not kept & set(bundle.edits)
+            ):
                 pool.append(bundle)
         return list(_compatible(pool, self.edits))
 
     def _in_pairs(self, pool: Sequence[Bundle]) -> None:
         """Two at a time until a pair helps; those next to each other first."""
-        numbers = sorted(combinations(range(len(pool)), 2), key=lambda pair: pair[1] - pair[0])
-        pairs = [Bundle.of_all([pool[first], pool[second]]) for first, second in numbers]
+        numbers = sorted(
+            combinations(range(len(pool)), 2), key=lambda pair: pair[1] - pair[0]
+        )
+        pairs = [
+            Bundle.of_all([pool[first], pool[second]]) for first, second in numbers
+        ]
         changes = self._steps[-1].changes
         self._versions.begin((changes.plus(pair), _name(pair)) for pair in pairs)
         for pair in pairs:
@@ -228,10 +274,14 @@ class Search:
 
     def _did_nothing(self, row: int) -> bool:
         before, after = self.tried[row].before, self.tried[row].after
-        return (before.launches, before.ops_fused) == (after.launches, after.ops_fused)
+        return (before.launches, before.ops_fused) == (
+            after.launches,
+            after.ops_fused,
+        )
 
     def _again(self, bundle: Bundle) -> Outcome | None:
-        """Try it; what does not help leaves no row. None if there is nothing to try, or nothing changed."""
+        """Try it; what does not help leaves no row. None if there is nothing to
+        try, or nothing changed."""
         if self.together_tries >= MOST_TOGETHER or self._left <= 0:
             return None
         row = self._try(bundle)
@@ -247,7 +297,11 @@ class Search:
         """Leave out of the last step what it does not need."""
         left = list(parts)
         for one in parts:
-            if len(left) < 3 or self.together_tries >= MOST_TOGETHER or self._left <= 0:
+            if (
+                len(left) < 3
+                or self.together_tries >= MOST_TOGETHER
+                or self._left <= 0
+            ):
                 return
             fewer = Bundle.of_all([other for other in left if other is not one])
             whole, before = self._steps[-1], self._steps[-2]
@@ -260,13 +314,15 @@ class Search:
             if good and not whole.version[0].better_than(after):
                 left.remove(one)
                 self._steps[-1] = Step(wanted, (after, request), whole.row)
-                self.tried[whole.row] = self._tried(fewer, Outcome.KEPT, before.version[0], after)
+                self.tried[whole.row] = self._tried(
+                    fewer, Outcome.KEPT, before.version[0], after
+                )
 
     # -- one run --------------------------------------------------------------------------------------------
 
     def _try(self, bundle: Bundle, row: int | None = None) -> int | None:
-        """Its row among what was tried, a new one unless ``row`` is one of before; None if it has nothing to
-        do, or may not be tried any more."""
+        """Its row among what was tried, a new one unless ``row`` is one of before;
+        None if it has nothing to do, or may not be tried any more."""
         if overlapping([*self.edits, *bundle.edits]):
             return None  # something that was kept has changed these lines already
         if bundle.about and not bundle.about & self.now[0].unfused:
@@ -277,7 +333,9 @@ class Search:
             self.untried += 1
             return None
         self._left -= 1
-        self._notify(f"trying{self._progress if row is None else ' again'}: {bundle.title}")
+        self._notify(
+            f"trying{self._progress if row is None else ' again'}: {bundle.title}"
+        )
         before, wanted = self.now[0], self._steps[-1].changes.plus(bundle)
         after, request = self._versions.measure(wanted, _name(bundle))
         outcome = self._judged(bundle, after, before)
@@ -301,9 +359,15 @@ class Search:
             return Outcome.FAILED
         if set(after.wrong) - set(self.original[0].wrong):
             return Outcome.WRONG
-        return Outcome.KEPT if after.better_than(before, bundle.replaces_by_several) else Outcome.NO_GAIN
+        return (
+            Outcome.KEPT
+            if after.better_than(before, bundle.replaces_by_several)
+            else Outcome.NO_GAIN
+        )
 
-    def _tried(self, bundle: Bundle, outcome: Outcome, before: Version, after: Version) -> TriedFix:
+    def _tried(
+        self, bundle: Bundle, outcome: Outcome, before: Version, after: Version
+    ) -> TriedFix:
         return TriedFix(
             bundle.kind,
             bundle.title,
@@ -320,7 +384,8 @@ class Search:
 
 @dataclass(frozen=True)
 class Step:
-    """The program after a change that was kept; ``row`` is the index of the change in ``Search.tried``."""
+    """The program after a change that was kept; ``row`` is the index of the change
+    in ``Search.tried``."""
 
     changes: Bundle
     version: tuple[Version, RunRequest]
@@ -337,11 +402,14 @@ def _value(speed: Ratio | None) -> float:
 
 
 def _combines(bundle: Bundle) -> bool:
-    """Whether it is a change that others may need: not the mode of the model, and not another fuser."""
+    """Whether it is a change that others may need: not the mode of the model, and
+    not another fuser."""
     return not bundle.setting.flags and bundle.setting.fuser is None
 
 
-def _compatible(bundles: Sequence[Bundle], edits: Sequence[Edit]) -> Iterator[Bundle]:
+def _compatible(
+    bundles: Sequence[Bundle], edits: Sequence[Edit]
+) -> Iterator[Bundle]:
     """Without those that change what one before them changes otherwise."""
     kept = list(edits)
     for one in bundles:

@@ -1,4 +1,5 @@
-"""Versions of one program, run for ``fix``: what fuses in each, and whether it computes the same."""
+"""Versions of one program, run for ``fix``: what fuses in each, and whether it
+computes the same."""
 
 from __future__ import annotations
 
@@ -77,7 +78,8 @@ class Versions:
         """Ends all that takes memory beside a run."""
 
     def begin(self, expected: Iterable[tuple[Bundle, str]]) -> None:
-        """Begin the runs of versions that will probably be measured next, where runs are made ahead."""
+        """Begin the runs of versions that will probably be measured next, where
+        runs are made ahead."""
         if not self._ahead.makes_any:
             return
         runs = []
@@ -97,8 +99,13 @@ class Versions:
         return self._ahead.room
 
     def request_of(self, bundle: Bundle, name: str) -> RunRequest | None:
-        """The request that ``measure`` will run; None for one that needs a run of its own before it."""
-        return None if _in_eval_mode(bundle) else self._prepared_run(bundle, name).request
+        """The request that ``measure`` will run; None for one that needs a run of
+        its own before it."""
+        return (
+            None
+            if _in_eval_mode(bundle)
+            else self._prepared_run(bundle, name).request
+        )
 
     def end_ahead(self) -> None:
         """End the runs that nobody waits for."""
@@ -112,7 +119,9 @@ class Versions:
         """
         if _in_eval_mode(bundle) and self._eval is None:
             kept = KeptResults(str(results_file(self._folder, True)), compare=False)
-            request = replace(self._request, eval=True, results=kept, verify=True, command=())
+            request = replace(
+                self._request, eval=True, results=kept, verify=True, command=()
+            )
             self._eval = self._made(self._to_run(request, "unchanged_in_eval_mode"))
             if self._eval.problem is not None or self._eval.wrong:
                 return self._eval, request
@@ -141,26 +150,36 @@ class Versions:
         return _VersionRun(request, self._capture.path, folder, self._rounding)
 
     def lines_changed(self, bundle: Bundle) -> tuple[LineEdit, ...]:
-        """The whole lines of the unchanged files that a bundle changes, as reports name them."""
+        """The whole lines of the unchanged files that a bundle changes, as reports
+        name them."""
         lines: list[LineEdit] = []
         for file, own in self._by_file(bundle.edits):
             path = file.source.path
             lines += line_edits(file, self._names.get(path, str(path)), own)
         return tuple(lines)
 
-    def _by_file(self, edits: Sequence[Edit]) -> Iterator[tuple[ParsedFile, Sequence[Edit]]]:
+    def _by_file(
+        self, edits: Sequence[Edit]
+    ) -> Iterator[tuple[ParsedFile, Sequence[Edit]]]:
         """Each file with its edits, without imports that nothing needs."""
         for path in sorted({edit.path for edit in edits}):
             file = self._files[path]
-            yield file, without_unused(file, [edit for edit in edits if edit.path == path])
+            yield (
+                file,
+                without_unused(file, [edit for edit in edits if edit.path == path]),
+            )
 
     def _request_of(self, bundle: Bundle) -> RunRequest:
         overlay: dict[str, str] = {}
         for file, own in self._by_file(_edits_for_the_run(bundle)):
             copy = self._folder / f"{self._number}-{len(overlay)}.py"
-            copy.write_bytes(file.source.bytes_of(changed_text(file.source.text, own)))
+            copy.write_bytes(
+                file.source.bytes_of(changed_text(file.source.text, own))
+            )
             overlay[str(file.source.path)] = str(copy)
-        results = KeptResults(str(results_file(self._folder, _in_eval_mode(bundle))), compare=True)
+        results = KeptResults(
+            str(results_file(self._folder, _in_eval_mode(bundle))), compare=True
+        )
         return replace(
             self._request.with_setting(bundle.setting),
             overlay=overlay,
@@ -171,7 +190,9 @@ class Versions:
         )
 
     def _made(self, prepared: _VersionRun) -> Version:
-        label = f"{prepared.request.target.label} {prepared.folder.partition('-')[2]}"
+        label = (
+            f"{prepared.request.target.label} {prepared.folder.partition('-')[2]}"
+        )
         with self._progress(label) as bar:
             return prepared(bar)
 
@@ -180,12 +201,15 @@ class Versions:
         self._ahead.close()
         for wanted, prepared in self._prepared.items():
             if wanted not in self._measured:
-                shutil.rmtree(prepared.capture / prepared.folder, ignore_errors=True)
+                shutil.rmtree(
+                    prepared.capture / prepared.folder, ignore_errors=True
+                )
 
 
 @dataclass(frozen=True)
 class _VersionRun:
-    """A run of a version, whose capture is ``folder`` inside ``capture``; called, it is made."""
+    """A run of a version, whose capture is ``folder`` inside ``capture``; called,
+    it is made."""
 
     request: RunRequest
     capture: Path
@@ -234,8 +258,14 @@ def _in_eval_mode(bundle: Bundle) -> bool:
 
 
 def _edits_for_the_run(bundle: Bundle) -> list[Edit]:
-    """Without those of a module that the run itself freezes, where it has been moved to its device."""
-    frozen = {edit for one in bundle.changes if "--freeze" in one.setting.flags for edit in one.edits}
+    """Without those of a module that the run itself freezes, where it has been
+    moved to its device."""
+    frozen = {
+        edit
+        for one in bundle.changes
+        if "--freeze" in one.setting.flags
+        for edit in one.edits
+    }
     return [edit for edit in bundle.edits if edit not in frozen]
 
 
@@ -247,24 +277,35 @@ def results_file(folder: Path, eval_mode: bool) -> Path:
 class Rounding:
     """How far roundings alone move the results of the unchanged program.
 
-    A fused kernel rounds other intermediate results, and a net that is trained with batch norm over few
-    values amplifies that: results may be as far apart as ``TIMES`` what one rounding of every input does.
-    Where a rounding turns a ReLU over, the gradients of the layers before it move by far more; which ReLU it
-    is, is chance, so each gradient may also be as far off as the one that moved farthest.
+    A fused kernel rounds other intermediate results, and a net that is trained with
+    batch norm over few values amplifies that: results may be as far apart as
+    ``TIMES`` what one rounding of every input does. Where a rounding turns a ReLU
+    over, the gradients of the layers before it move by far more; which ReLU it is,
+    is chance, so each gradient may also be as far off as the one that moved
+    farthest.
     """
 
     TIMES = 10
 
     def __init__(self, rows: Sequence[Verification]) -> None:
-        self._moved = {row.what: row.max_rel for row in rows if row.max_rel is not None}
+        self._moved = {
+            row.what: row.max_rel for row in rows if row.max_rel is not None
+        }
         self._most = {
-            phase: max((row.max_rel or 0.0 for row in rows if row.phase == phase), default=0.0)
+            phase: max(
+                (row.max_rel or 0.0 for row in rows if row.phase == phase),
+                default=0.0,
+            )
             for phase in ("forward", "backward")
         }
 
     def explains(self, row: Verification) -> bool:
         """Whether a difference is no larger than roundings make it."""
-        return row.max_rel is not None and row.detail is None and row.max_rel <= self.allowed(row)
+        return (
+            row.max_rel is not None
+            and row.detail is None
+            and row.max_rel <= self.allowed(row)
+        )
 
     def allowed(self, row: Verification) -> float:
         farthest = self._most.get(row.phase, 0.0)
@@ -274,7 +315,9 @@ class Rounding:
 def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
     """The numbers of a run."""
     first = report.first_groups
-    outside = [row for row in report.rows_that_may_have_run if row.reason.code != COUNTER]
+    outside = [
+        row for row in report.rows_that_may_have_run if row.reason.code != COUNTER
+    ]
     failed = capture.error()
     evaluated = interpreted(report)
     compiled = report.compiled
@@ -284,7 +327,9 @@ def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
         launches=_launches(first, outside, of_gradients=compiled is not None),
         fallbacks=report.times_fallen_back,
         problem=None if failed is None else failed.in_one_line,
-        timeable=None if failed is not None or evaluated else report.fuser.effective,
+        timeable=None
+        if failed is not None or evaluated
+        else report.fuser.effective,
         outside=sum(row.count for row in outside),
         unfused=frozenset(row.op for row in outside),
         interpreted=evaluated,
@@ -305,9 +350,13 @@ def _compiled(version: Version, compiled: CompiledReport) -> Version:
 
 
 def _with_results(
-    version: Version, report: Report, same_results: Sequence[Verification], rounding: Rounding
+    version: Version,
+    report: Report,
+    same_results: Sequence[Verification],
+    rounding: Rounding,
 ) -> Version:
-    """The version with what it computes: against eager, and against the unchanged program."""
+    """The version with what it computes: against eager, and against the unchanged
+    program."""
     wrong: list[str] = []
     allowed: list[float] = []
     for row in (*same_results, *report.verification):
@@ -322,18 +371,28 @@ def _with_results(
         version,
         wrong=tuple(dict.fromkeys(wrong)),
         allowed=max(allowed, default=None),
-        drew_otherwise=next((row.by for row in same_results if row.by != "value"), None),
+        drew_otherwise=next(
+            (row.by for row in same_results if row.by != "value"), None
+        ),
         random=tuple(dict.fromkeys(random)),
         by_statistics=any(row.by == "statistics" for row in report.verification),
     )
 
 
-def _launches(groups: Sequence[Group], outside: Sequence[Unfused], of_gradients: bool) -> int:
-    """Kernel launches of a pass, of its groups and of the operators outside: of the forward one alone, or of
-    both."""
-    of_groups = sum(group.count for group in groups if of_gradients or group.phase != "backward")
+def _launches(
+    groups: Sequence[Group], outside: Sequence[Unfused], of_gradients: bool
+) -> int:
+    """Kernel launches of a pass, of its groups and of the operators outside: of the
+    forward one alone, or of both."""
+    of_groups = sum(
+        group.count for group in groups if of_gradients or group.phase != "backward"
+    )
     rows = [row for row in outside if of_gradients or row.phase != "backward"]
-    return of_groups + sum(row.count for row in rows if row.op not in CONTROL_FLOW and not _is_view(row))
+    return of_groups + sum(
+        row.count
+        for row in rows
+        if row.op not in CONTROL_FLOW and not _is_view(row)
+    )
 
 
 def _is_view(row: Unfused) -> bool:
@@ -344,5 +403,9 @@ def _difference(row: Verification) -> str:
     """ "output 0: 3 of 8 elements differ" """
     if row.detail:
         return f"{row.what}: {row.detail}"
-    off = f" by {row.max_rel:.2g} (allowed: {row.tolerance:.2g})" if row.max_rel and row.tolerance else ""
+    off = (
+        f" by {row.max_rel:.2g} (allowed: {row.tolerance:.2g})"
+        if row.max_rel and row.tolerance
+        else ""
+    )
     return f"{row.what} differs{off}"

@@ -1,9 +1,9 @@
-"""A log that is read while it grows: its groups, fallbacks and passes are shown as they appear
-(a line for each, and on a terminal a status below), and at its end the full report is made of what was read,
-without reading it again.
+"""A log that is read while it grows: its groups, fallbacks and passes are shown as
+they appear (a line for each, and on a terminal a status below), and at its end the
+full report is made of what was read, without reading it again.
 
-``parse --follow`` follows the log of any program, ``diagnose --live`` the one of its own run. Groups have no
-ids until the log is complete.
+``parse --follow`` follows the log of any program, ``diagnose --live`` the one of
+its own run. Groups have no ids until the log is complete.
 """
 
 from __future__ import annotations
@@ -32,7 +32,14 @@ from fusiondoc.masking import masked
 from fusiondoc.model import count
 from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.report import Group, Report
-from fusiondoc.parsers.lines.growing_logs import Go, GrowingLog, GrowingPipe, check_growing, is_pipe, is_there
+from fusiondoc.parsers.lines.growing_logs import (
+    Go,
+    GrowingLog,
+    GrowingPipe,
+    check_growing,
+    is_pipe,
+    is_there,
+)
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import Reading
 from fusiondoc.rendering.drawing import drawn
@@ -61,14 +68,16 @@ class View(Protocol):
         """The file does not exist yet."""
 
     def look(self, report: Report) -> None:
-        """Groups, fallbacks, kernels and iterations of the lines read so far; no findings and no reasons."""
+        """Groups, fallbacks, kernels and iterations of the lines read so far; no
+        findings and no reasons."""
 
     def interrupted(self, text: str) -> None:
         """The log was rotated or truncated, in words."""
 
 
 class Follower:
-    """Reads one log until it has to stop, until it ends (a pipe), or until it has been quiet for long.
+    """Reads one log until it has to stop, until it ends (a pipe), or until it has
+    been quiet for long.
 
     Args:
         path: None for stdin.
@@ -114,7 +123,8 @@ class Follower:
         self._reading.close()
 
     def _goes_on(self, path: Path) -> bool:
-        """Read all that the path holds now; returns whether there is more behind it."""
+        """Read all that the path holds now; returns whether there is more behind
+        it."""
         if is_pipe(path):
             self._take(GrowingPipe(self._pause, path))
             return False
@@ -135,13 +145,18 @@ class Follower:
         return part.failure is None and part.ended is not None
 
     def _ends(self, why: str) -> None:
-        """Keep the text that was read: hours of a run, which nobody can read again."""
-        self._view.interrupted(f"{why}. Following ends here; the report is of what was read before.")
+        """Keep the text that was read: hours of a run, which nobody can read
+        again."""
+        self._view.interrupted(
+            f"{why}. Following ends here; the report is of what was read before."
+        )
 
     def report(self, source_roots: Sequence[Path] = ()) -> Report:
         """The full report of all that was read."""
         logs = self._logs()
-        report, observed = self._reading.report([log.name for log in logs], work_out=Reasons())
+        report, observed = self._reading.report(
+            [log.name for log in logs], work_out=Reasons()
+        )
         return report_of_logs(report, observed, logs, self._given, source_roots)
 
     def _take(self, part: GrowingLog | GrowingPipe) -> None:
@@ -166,9 +181,13 @@ class Follower:
         if not quiet:
             self._last_read = now
         go = self._stop()
-        if go is Go.STOP or (self._idle is not None and now - self._last_read >= self._idle):
+        if go is Go.STOP or (
+            self._idle is not None and now - self._last_read >= self._idle
+        ):
             return Go.STOP
-        if self._reading.lines != self._seen and now - self._shown >= max(_SHOW_SECONDS, _SHARE * self._took):
+        if self._reading.lines != self._seen and now - self._shown >= max(
+            _SHOW_SECONDS, _SHARE * self._took
+        ):
             self.show()
         if quiet and go is Go.ON:
             time.sleep(_LOOK_SECONDS)
@@ -196,23 +215,33 @@ def follow(
     peak: float | None = None,
     source_roots: Sequence[Path] = (),
 ) -> Report:
-    """The report of a log that is followed until an interruption (Ctrl-C, SIGTERM), until it has been
-    quiet for ``idle`` seconds, or until the pipe is closed (``path`` None: stdin). After the first
-    interruption what is there is read to its end, after the second one not.
+    """The report of a log that is followed until an interruption (Ctrl-C, SIGTERM),
+    until it has been quiet for ``idle`` seconds, or until the pipe is closed
+    (``path`` None: stdin). After the first interruption what is there is read to
+    its end, after the second one not.
 
     Raises:
         UsageError: it cannot be read.
     """
     with Interruptions() as interruptions:
-        follower = Follower(path, view, lambda: _LEVELS[min(2, interruptions.count)], idle=idle, peak=peak)
+        follower = Follower(
+            path,
+            view,
+            lambda: _LEVELS[min(2, interruptions.count)],
+            idle=idle,
+            peak=peak,
+        )
         follower.run()
     report = follower.report(source_roots)
     view.look(report)
     return report
 
 
-def live_progress(view: Callable[[str], AbstractContextManager[View]], others: ShowProgress) -> ShowProgress:
-    """Shows the first run by following its log, and the further ones as ``others`` does.
+def live_progress(
+    view: Callable[[str], AbstractContextManager[View]], others: ShowProgress
+) -> ShowProgress:
+    """Shows the first run by following its log, and the further ones as ``others``
+    does.
 
     Args:
         view: makes what shows a run of that label, for as long as the block lasts.
@@ -245,25 +274,34 @@ class _FollowedRun:
         self._thread: threading.Thread | None = None
 
     def record(self, record: LiveRecord) -> None:
-        """The records mark iterations in the log, so nothing is done with them here."""
+        """The records mark iterations in the log, so nothing is done with them
+        here."""
 
     def logs_to(self, log: Path) -> None:
         """Start to follow it."""
         follower = Follower(log, self._view, self._go)
-        self._thread = threading.Thread(target=self._follow, args=(follower,), daemon=True)
+        self._thread = threading.Thread(
+            target=self._follow, args=(follower,), daemon=True
+        )
         self._thread.start()
 
     def _go(self) -> Go:
         if self._ended is None:
             return Go.ON
-        return Go.FINISH if time.monotonic() - self._ended < _REST_SECONDS else Go.STOP
+        return (
+            Go.FINISH if time.monotonic() - self._ended < _REST_SECONDS else Go.STOP
+        )
 
     def _follow(self, follower: Follower) -> None:
         try:
             follower.run()
             follower.show()
-        except Exception as error:  # the report, which reads the log again, says what is wrong
-            self._view.interrupted(f"the live view ended early: {type(error).__name__}: {error}")
+        except (
+            Exception
+        ) as error:  # the report, which reads the log again, says what is wrong
+            self._view.interrupted(
+                f"the live view ended early: {type(error).__name__}: {error}"
+            )
 
     def end(self) -> None:
         """The run is over: show the rest of its log, if that is not too much."""
@@ -336,19 +374,31 @@ class LiveView:
                 continue
             rank = f", rank {group.rank}" if group.rank is not None else ""
             many = f", {times} of them" if times > 1 else ""
-            yield "group", f"{text} ({FUSER_OF_KIND[group.kind].title}, {phase_of(group)}{rank}{many})"
+            yield (
+                "group",
+                f"{text} ({FUSER_OF_KIND[group.kind].title}, {phase_of(group)}{rank}{many})",
+            )
         for key in self._groups.keys() - now.keys():
-            yield "gone", f"no plan has this group now: {_operators(op for op, _ in key.nodes)}"
+            yield (
+                "gone",
+                f"no plan has this group now: {_operators(op for op, _ in key.nodes)}",
+            )
         self._groups = now
 
     def _new_fallbacks(self, report: Report) -> Iterator[tuple[str, str]]:
         now: Counter[str] = Counter()
         for fallback in report.fallbacks:
-            error = masked(fallback.error) if fallback.error else "the log does not state why"
+            error = (
+                masked(fallback.error)
+                if fallback.error
+                else "the log does not state why"
+            )
             now[f"when a group was to {fallback.stage}: {error}"] += fallback.count
         for text, times in now.items():
             before = self._fallbacks[text]
-            if times > before and (not before or times >= 2 * before):  # a pass each: not a line each
+            if times > before and (
+                not before or times >= 2 * before
+            ):  # a pass each: not a line each
                 self._fallbacks[text] = times
                 yield "fallback", (f"{times} times, " if times > 1 else "") + text
 
@@ -362,14 +412,28 @@ class LiveView:
         report = self.report
         if report is None:
             return [("read", "nothing about fusion yet")]
-        print_line = [("read", f"{size(report.parse.bytes)}, {count(report.parse.lines, 'line')}")]
+        print_line = [
+            (
+                "read",
+                f"{size(report.parse.bytes)}, {count(report.parse.lines, 'line')}",
+            )
+        ]
         if report.iterations:
             last = report.iterations[-1]
             print_line.append(("pass", f"{last.index}, {last.phase}"))
-        name = fuser_title(report.fuser.effective) if report.fuser.effective else "no fuser"
+        name = (
+            fuser_title(report.fuser.effective)
+            if report.fuser.effective
+            else "no fuser"
+        )
         each = each_rank(report)
-        whose, each_log = (f"{each.whose}: ", each.report) if each is not None else ("", report)
-        fused, groups = count(each_log.fused_operators, "operator"), count(each_log.fusion_groups, "group")
+        whose, each_log = (
+            (f"{each.whose}: ", each.report) if each is not None else ("", report)
+        )
+        fused, groups = (
+            count(each_log.fused_operators, "operator"),
+            count(each_log.fusion_groups, "group"),
+        )
         groups = f"{whose}{fused} in {groups} ({name})"
         print_line.append(("fused", groups))
         print_line.append(("fell back", count(report.times_fallen_back, "time")))
@@ -389,13 +453,23 @@ class _Key(NamedTuple):
 
 def _where(group: Group) -> str:
     """The lines of the program, without those of torch's own gradient formulas."""
-    own = tuple(node for node in group.nodes if (node.user_source or node.source or "<")[0] != "<")
-    return source_lines(replace(group, nodes=own)) if own else "gradient formulas of torch"
+    own = tuple(
+        node
+        for node in group.nodes
+        if (node.user_source or node.source or "<")[0] != "<"
+    )
+    return (
+        source_lines(replace(group, nodes=own))
+        if own
+        else "gradient formulas of torch"
+    )
 
 
 def _operators(ops: Iterable[str]) -> str:
     names = runs_of(ops)
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return ", ".join(names[:8]) + (
+        f" and {len(names) - 8} more" if len(names) > 8 else ""
+    )
 
 
 class _Lines(LiveView):
@@ -420,18 +494,27 @@ _ANY_WIDTH = 100_000
 
 def _line(parts: Iterable[str]) -> Table:
     """The time, its kind, and the text."""
-    table = Table.grid(Column(style="dim", width=8), Column(style="bold", width=8), padding=(0, 2, 0, 0))
+    table = Table.grid(
+        Column(style="dim", width=8),
+        Column(style="bold", width=8),
+        padding=(0, 2, 0, 0),
+    )
     table.add_row(*map(Text, parts))
     return table
 
 
 @contextmanager
 def live_view(name: str, notify: Callable[[str], None]) -> Iterator[LiveView]:
-    """A view on stderr for as long as the block lasts: on a terminal the status stays below the lines and is
-    gone at the end, elsewhere it is a line every ten seconds. ``notify`` prints a line where there is no
-    terminal."""
+    """A view on stderr for as long as the block lasts: on a terminal the status
+    stays below the lines and is gone at the end, elsewhere it is a line every ten
+    seconds. ``notify`` prints a line where there is no terminal."""
     if not sys.stderr.isatty():
-        yield _Lines(name, lambda *parts: notify(drawn(_line(parts), _ANY_WIDTH, colour=False).rstrip("\n")))
+        yield _Lines(
+            name,
+            lambda *parts: notify(
+                drawn(_line(parts), _ANY_WIDTH, colour=False).rstrip("\n")
+            ),
+        )
         return
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
@@ -439,12 +522,18 @@ def live_view(name: str, notify: Callable[[str], None]) -> Iterator[LiveView]:
         console.print(_line(parts))
 
     def shown() -> Table:
-        table = Table.grid(Column(style="dim"), Column(overflow="fold"), padding=(0, 2))
-        table.add_row(f"{view.seconds:.0f} s", Text(one_line(view.name), style="bold"))
+        table = Table.grid(
+            Column(style="dim"), Column(overflow="fold"), padding=(0, 2)
+        )
+        table.add_row(
+            f"{view.seconds:.0f} s", Text(one_line(view.name), style="bold")
+        )
         for row in view.status():
             table.add_row(row[0], Text(one_line(row[1])))
         return table
 
     view = LiveView(name, print_line)
-    with Live(get_renderable=shown, console=console, transient=True, refresh_per_second=4):
+    with Live(
+        get_renderable=shown, console=console, transient=True, refresh_per_second=4
+    ):
         yield view

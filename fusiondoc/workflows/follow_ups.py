@@ -1,8 +1,10 @@
-"""The further runs after a run, in processes of their own: ``--time`` and ``--try``.
+"""The further runs after a run, in processes of their own: ``--time`` and
+``--try``.
 
-``--time`` runs it without logs, eager against fused; a program that runs as it is takes its own steps,
-with TorchScript's fuser and without. ``--try`` runs it with each change that the findings suggest, one
-child each, and then times these in turns and without logs, as ``fusiondoc bench`` does.
+``--time`` runs it without logs, eager against fused; a program that runs as it is
+takes its own steps, with TorchScript's fuser and without. ``--try`` runs it with
+each change that the findings suggest, one child each, and then times these in turns
+and without logs, as ``fusiondoc bench`` does.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ def run_tries(
     notify: Callable[[str], None],
     progress: ShowProgress,
 ) -> bool:
-    """Run every suggested change and keep the results in ``capture``; False if the user interrupted."""
+    """Run every suggested change and keep the results in ``capture``; False if the
+    user interrupted."""
     from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
     from fusiondoc.diagnosis.suggested_changes import SuggestedChanges
 
@@ -60,14 +63,19 @@ def run_tries(
         return True
     rows = [
         replace(
-            measured(_named(UNCHANGED, capture), (), report, capture, capture.error()), frozen=_froze(capture)
+            measured(
+                _named(UNCHANGED, capture), (), report, capture, capture.error()
+            ),
+            frozen=_froze(capture),
         )
     ]
     ran = [(request, _timeable(rows[0], report, request))]
     finished = True
     for number, change in enumerate(changes, 1):
         notify(f"trying {number} of {len(changes)}: {change.title}")
-        row, row_fuser, interrupted = try_change(request, capture, change, f"{_TRIES}/{number}", progress)
+        row, row_fuser, interrupted = try_change(
+            request, capture, change, f"{_TRIES}/{number}", progress
+        )
         if interrupted:
             finished = False
             break
@@ -80,9 +88,12 @@ def run_tries(
 
 
 def _with_speeds(
-    rows: list[Try], ran: list[tuple[RunRequest, str | None]], notify: Callable[[str], None]
+    rows: list[Try],
+    ran: list[tuple[RunRequest, str | None]],
+    notify: Callable[[str], None],
 ) -> tuple[list[Try], bool]:
-    """The rows with their speed against the first, and whether the user let that come to its end.
+    """The rows with their speed against the first, and whether the user let that
+    come to its end.
 
     What changed nothing is timed too: that it is no faster is worth knowing.
     """
@@ -90,16 +101,25 @@ def _with_speeds(
         return rows, True
     notify("timing the changes, in turns and without logs")
     try:
-        return [replace(row, speed=speed) for row, speed in zip(rows, _speeds_of_tries(rows, ran))], True
+        return [
+            replace(row, speed=speed)
+            for row, speed in zip(rows, _speeds_of_tries(rows, ran))
+        ], True
     except KeyboardInterrupt:
         return rows, False
 
 
-def _speeds_of_tries(rows: list[Try], ran: list[tuple[RunRequest, str | None]]) -> list[Ratio | None]:
+def _speeds_of_tries(
+    rows: list[Try], ran: list[tuple[RunRequest, str | None]]
+) -> list[Ratio | None]:
     """Each against the run that it is compared with."""
     found: list[Ratio | None] = [None] * len(rows)
     for first in sorted({row.against for row in rows}):
-        compared = [index for index, row in enumerate(rows) if row.against == first and index != first]
+        compared = [
+            index
+            for index, row in enumerate(rows)
+            if row.against == first and index != first
+        ]
         if not compared or ran[first][1] is None:
             continue
         speeds = speeds_in_turns([ran[first], *(ran[index] for index in compared)])
@@ -109,20 +129,30 @@ def _speeds_of_tries(rows: list[Try], ran: list[tuple[RunRequest, str | None]]) 
 
 
 def _timeable(row: Try, report: Report, request: RunRequest) -> str | None:
-    """The fuser under which a bench can time it; None where it failed, where its kernels were not compiled,
-    or where its time would be that of an evaluator."""
-    if row.problem is not None or report.fuser is None or request.no_run or interpreted(report):
+    """The fuser under which a bench can time it; None where it failed, where its
+    kernels were not compiled, or where its time would be that of an evaluator."""
+    if (
+        row.problem is not None
+        or report.fuser is None
+        or request.no_run
+        or interpreted(report)
+    ):
         return None
     return report.fuser.effective
 
 
 def try_change(
-    request: RunRequest, capture: Capture, change: Change, folder_name: str, progress: ShowProgress
+    request: RunRequest,
+    capture: Capture,
+    change: Change,
+    folder_name: str,
+    progress: ShowProgress,
 ) -> tuple[Try, str | None, bool]:
-    """The result of a run with a change, the fuser to time it under, and whether the user interrupted.
+    """The result of a run with a change, the fuser to time it under, and whether
+    the user interrupted.
 
-    Args:
-        folder_name: beginning of the name of its folder inside ``capture``, such as "tries/1".
+    Args: folder_name: beginning of the name of its folder inside ``capture``, such
+        as "tries/1".
     """
     folder = f"{folder_name}-{_slug(change.title)}"
     with progress(f"{request.target.label} {change.title}") as bar:
@@ -133,7 +163,9 @@ def try_change(
     if done.result.ended is Ended.INTERRUPTED:
         return _failed(change, FusiondocError("interrupted")), None, True
     report = report_of(done)
-    row = measured(_named(change.title, done), change.codes, report, done, done.error())
+    row = measured(
+        _named(change.title, done), change.codes, report, done, done.error()
+    )
     row = replace(row, capture=folder, frozen=_froze(done), setting=change.setting)
     return row, _timeable(row, report, request), False
 
@@ -143,7 +175,8 @@ def _froze(capture: Capture) -> bool:
 
 
 def _like(row: Try, before: list[Try]) -> int:
-    """The first run with which it is fair to compare: a frozen module with a frozen one, if there is one."""
+    """The first run with which it is fair to compare: a frozen module with a frozen
+    one, if there is one."""
     alike = (
         index
         for index, earlier in enumerate(before)
@@ -153,7 +186,8 @@ def _like(row: Try, before: list[Try]) -> int:
 
 
 def _named(name: str, capture: Capture) -> str:
-    """The name of a run, with a note if its module is frozen: it is compared with one that is not."""
+    """The name of a run, with a note if its module is frozen: it is compared with
+    one that is not."""
     return name + (" (frozen)" if capture.records.target.frozen_here else "")
 
 
@@ -163,10 +197,18 @@ def changed(request: RunRequest, change: Change) -> RunRequest:
 
 
 def measured(
-    name: str, codes: tuple[str, ...], report: Report, capture: Capture, failed: FusiondocError | None
+    name: str,
+    codes: tuple[str, ...],
+    report: Report,
+    capture: Capture,
+    failed: FusiondocError | None,
 ) -> Try:
     """The numbers of a run that the table compares."""
-    rates = [kernel.gb_per_s.median for kernel in report.kernels if kernel.gb_per_s is not None]
+    rates = [
+        kernel.gb_per_s.median
+        for kernel in report.kernels
+        if kernel.gb_per_s is not None
+    ]
     status: int | None = failed.exit_code if failed is not None else 0
     if capture.result.signal:
         status = None
@@ -181,20 +223,27 @@ def measured(
         steady_seconds=None if interpreted(report) else steady_seconds(report),
         exit=status,
         problem=None if failed is None else failed.in_one_line,
-        wrong=sum(not row.same for row in report.verification) if report.verification else None,
+        wrong=sum(not row.same for row in report.verification)
+        if report.verification
+        else None,
     )
 
 
 def steady_seconds(report: Report) -> float | None:
-    """Median time of a steady pass, forward and backward together; None with fewer than two."""
+    """Median time of a steady pass, forward and backward together; None with fewer
+    than two."""
     passes: dict[int, float] = {}
     not_steady: set[int] = set()
     for iteration in report.iterations:
         if iteration.stage != "steady" or iteration.seconds is None:
             not_steady.add(iteration.index)
         else:
-            passes[iteration.index] = passes.get(iteration.index, 0.0) + iteration.seconds
-    times = [seconds for index, seconds in passes.items() if index not in not_steady]
+            passes[iteration.index] = (
+                passes.get(iteration.index, 0.0) + iteration.seconds
+            )
+    times = [
+        seconds for index, seconds in passes.items() if index not in not_steady
+    ]
     return median(times) if len(times) > 1 else None
 
 
@@ -219,13 +268,16 @@ def _slug(name: str) -> str:
 
 
 _WARM_UP = 6
-"""Steps that do not count: torch profiles, then a fuser compiles forward, then backward."""
+"""Steps that do not count: torch profiles, then a fuser compiles forward, then
+backward."""
 _ROUNDS = 15
-"""Rounds of a model, in both processes together; the steps of a script are combined into so many."""
+"""Rounds of a model, in both processes together; the steps of a script are combined
+into so many."""
 _SECOND_WITHIN = 60.0
 """Seconds: programs that take longer than this run once each way, others twice."""
 _OFF = {"PYTORCH_JIT": "0"}
-"""torch.jit.script and trace return the Python that they were given (torch/jit/_state.py, 1.10 to 2.13)."""
+"""torch.jit.script and trace return the Python that they were given
+(torch/jit/_state.py, 1.10 to 2.13)."""
 
 
 @dataclass(frozen=True)
@@ -246,7 +298,10 @@ def _time_script(
     """The measured rows, or why there are none; None if the user interrupted."""
     quiet = replace(request, timing=True, dumps=(), command=())
     fused = _Way("fused" if report.groups else "scripted", "", quiet)
-    ways = [fused, _Way(EAGER, "the script with PYTORCH_JIT=0", _without(quiet, _OFF))]
+    ways = [
+        fused,
+        _Way(EAGER, "the script with PYTORCH_JIT=0", _without(quiet, _OFF)),
+    ]
     taken: dict[str, list[StepsTaken]] = {}
     dropped: tuple[str, ...] = ()
     began = time.perf_counter()
@@ -257,7 +312,11 @@ def _time_script(
             done = _run_way(way, capture, f"timing-{number}", progress)
             if isinstance(done, str) and way.name == EAGER and not turn:
                 # Such as a program that freezes or saves what it scripted.
-                way = ways[1] = _Way(EAGER, "TorchScript without a fuser", replace(quiet, fuser="none"))
+                way = ways[1] = _Way(
+                    EAGER,
+                    "TorchScript without a fuser",
+                    replace(quiet, fuser="none"),
+                )
                 number += 1
                 done = _run_way(way, capture, f"timing-{number}", progress)
             number += 1
@@ -273,14 +332,22 @@ def _time_script(
             taken.setdefault(way.name, []).append(steps)
         if time.perf_counter() - began > _SECOND_WITHIN:
             break
-    return TimedRun(dropped=dropped, speeds=_speeds_of_script(fused.name, taken), note=_note(ways[1], taken))
+    return TimedRun(
+        dropped=dropped,
+        speeds=_speeds_of_script(fused.name, taken),
+        note=_note(ways[1], taken),
+    )
 
 
 def _without(request: RunRequest, variables: dict[str, str]) -> RunRequest:
-    return replace(request, fuser="none", variables={**request.variables, **variables})
+    return replace(
+        request, fuser="none", variables={**request.variables, **variables}
+    )
 
 
-def _run_way(way: _Way, capture: Capture, folder: str, progress: ShowProgress) -> Capture | str | None:
+def _run_way(
+    way: _Way, capture: Capture, folder: str, progress: ShowProgress
+) -> Capture | str | None:
     """The capture of a run; why there is none; None if the user interrupted."""
     with progress(f"{way.request.target.label} {way.name}, timed") as bar:
         try:
@@ -312,13 +379,20 @@ def _why_not(steps: StepsTaken, function: str | None) -> str | None:
     return None
 
 
-def _speeds_of_script(other: str, taken: dict[str, list[StepsTaken]]) -> tuple[Speed, ...]:
-    rounds = {name: [_rounds(step.ms[_WARM_UP:]) for step in steps] for name, steps in taken.items()}
+def _speeds_of_script(
+    other: str, taken: dict[str, list[StepsTaken]]
+) -> tuple[Speed, ...]:
+    rounds = {
+        name: [_rounds(step.ms[_WARM_UP:]) for step in steps]
+        for name, steps in taken.items()
+    }
     rows = []
     for name in (EAGER, other):
         every = sorted(chain.from_iterable(rounds[name]))
         memory = [
-            taken_steps.memory_bytes for taken_steps in taken[name] if taken_steps.memory_bytes is not None
+            taken_steps.memory_bytes
+            for taken_steps in taken[name]
+            if taken_steps.memory_bytes is not None
         ]
         rows.append(
             Speed(
@@ -326,20 +400,27 @@ def _speeds_of_script(other: str, taken: dict[str, list[StepsTaken]]) -> tuple[S
                 phase=STEP,
                 inputs=0,
                 ms=Spread(every[0], every[len(every) // 2], every[-1]),
-                passes=sum(len(taken_steps.ms) - _WARM_UP for taken_steps in taken[name]),
+                passes=sum(
+                    len(taken_steps.ms) - _WARM_UP for taken_steps in taken[name]
+                ),
                 first_ms=taken[name][0].ms[0],
                 memory_bytes=max(memory, default=None),
                 warmup_ms=taken[name][0].ms[:_WARM_UP],
-                ratio=of_processes(rounds[EAGER], rounds[name]) if name != EAGER else None,
+                ratio=of_processes(rounds[EAGER], rounds[name])
+                if name != EAGER
+                else None,
             )
         )
     return tuple(rows)
 
 
 def _rounds(ms: Sequence[float]) -> list[float]:
-    """Means of stretches of equally many steps: every step counts, those that wait for data too."""
+    """Means of stretches of equally many steps: every step counts, those that wait
+    for data too."""
     size = max(1, len(ms) // _ROUNDS)
-    whole = [ms[start : start + size] for start in range(0, len(ms) - size + 1, size)]
+    whole = [
+        ms[start : start + size] for start in range(0, len(ms) - size + 1, size)
+    ]
     return [sum(interval) / len(interval) for interval in whole]
 
 
@@ -354,7 +435,8 @@ def _note(eager: _Way, taken: dict[str, list[StepsTaken]]) -> str:
 
 
 _TIMING, _TIMED_AGAIN = "timing", "timing-again"
-"""The captures of the two timed processes, inside the capture of the run they belong to."""
+"""The captures of the two timed processes, inside the capture of the run they
+belong to."""
 
 
 def run_timing(
@@ -364,7 +446,8 @@ def run_timing(
     notify: Callable[[str], None],
     progress: ShowProgress,
 ) -> bool:
-    """Run the timed child and keep its measurements in ``capture``; False if the user interrupted."""
+    """Run the timed child and keep its measurements in ``capture``; False if the
+    user interrupted."""
     why_not = why_not_timed(report, capture)
     if why_not is not None:
         notify(f"note: --time: {why_not}")
@@ -379,7 +462,9 @@ def run_timing(
     compiled = DYNAMO if report.compiled is not None else TORCHSCRIPT
     notify(f"timing without logs, eager against {compiled.title}")
     began = time.perf_counter()
-    done = _timed_run(replace(timed, timing_rounds=_rounds_of(0)), capture, _TIMING, progress)
+    done = _timed_run(
+        replace(timed, timing_rounds=_rounds_of(0)), capture, _TIMING, progress
+    )
     if isinstance(done, FusiondocError):
         capture.keep_timing(TimedRun(problem=_problem(done)))
         return True
@@ -387,12 +472,21 @@ def run_timing(
     if dropped:
         notify(f"note: {', '.join(dropped)} left out of the timed run")
     failed = done.error()
-    kept = TimedRun(_TIMING, problem=None if failed is None else _problem(failed), dropped=dropped)
+    kept = TimedRun(
+        _TIMING,
+        problem=None if failed is None else _problem(failed),
+        dropped=dropped,
+    )
     capture.keep_timing(kept)
     if done.result.ended is Ended.INTERRUPTED:
         return False
     if failed is None and time.perf_counter() - began < _SECOND_WITHIN:
-        second = _timed_run(replace(timed, timing_rounds=_rounds_of(1)), capture, _TIMED_AGAIN, progress)
+        second = _timed_run(
+            replace(timed, timing_rounds=_rounds_of(1)),
+            capture,
+            _TIMED_AGAIN,
+            progress,
+        )
         if isinstance(second, Capture) and second.result.ended is Ended.INTERRUPTED:
             return False
         if isinstance(second, Capture) and second.error() is None:
@@ -412,8 +506,8 @@ def _timed_run(
 
 
 def _rounds_of(process: int) -> int:
-    """Two processes share the rounds, as in a bench: processes of one program differ by more than the rounds
-    of one."""
+    """Two processes share the rounds, as in a bench: processes of one program
+    differ by more than the rounds of one."""
     return _ROUNDS // PROCESSES + (process < _ROUNDS % PROCESSES)
 
 

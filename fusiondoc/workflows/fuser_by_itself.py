@@ -1,4 +1,5 @@
-"""The fuser that the program of a capture has by itself, held against that of the run."""
+"""The fuser that the program of a capture has by itself, held against that of the
+run."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ _FUSERS = of_torchscript()
 
 
 def own_fuser(report: Report, capture: Capture) -> OwnFuser | None:
-    """None where the program has the fuser of the run by itself, or where that is not known: no plan of an
-    executor holds a device."""
+    """None where the program has the fuser of the run by itself, or where that is
+    not known: no plan of an executor holds a device."""
     recorded, env = capture.records.by_itself, report.environment
     torch, device = env.get("torch"), _device(report)
     own = recorded.fusers.get(device) if device is not None else None
@@ -27,24 +28,36 @@ def own_fuser(report: Report, capture: Capture) -> OwnFuser | None:
     cuda = env.get("cuda")
     wanted = report.fuser.effective
     if capture.records.target.how == IN_PROCESS:
-        wanted = WITH_OPTIONS.name if device == "cuda" and has_gpu_fuser(torch, cuda) else INSTEAD
+        wanted = (
+            WITH_OPTIONS.name
+            if device == "cuda" and has_gpu_fuser(torch, cuda)
+            else INSTEAD
+        )
         if report.groups or own != "none":
             return None
     if wanted not in _FUSERS or own not in (*_FUSERS, "none") or wanted == own:
         return None
-    from fusiondoc.runner.own_launcher import missing_switches  # only here: it brings what starts processes
+    from fusiondoc.runner.own_launcher import (
+        missing_switches,
+    )  # only here: it brings what starts processes
 
-    lines = missing_switches(wanted, device, recorded.switches, torch, cuda, env.get("llvm") == "True")
+    lines = missing_switches(
+        wanted, device, recorded.switches, torch, cuda, env.get("llvm") == "True"
+    )
     return OwnFuser(own, device, wanted, lines)
 
 
 def _device(report: Report) -> str | None:
-    """The devices on which the groups and other operators of the plans compute, by their types; a torch that
-    was built without CUDA and HIP has the CPU alone. None if the types do not show it, or there is no
-    operator."""
+    """The devices on which the groups and other operators of the plans compute, by
+    their types; a torch that was built without CUDA and HIP has the CPU alone. None
+    if the types do not show it, or there is no operator."""
     if not report.groups and not report.unfused:
         return None
-    found = {device for text in _types(report) for device in re.findall(r"device=(cpu|cuda)", text)}
+    found = {
+        device
+        for text in _types(report)
+        for device in re.findall(r"device=(cpu|cuda)", text)
+    }
     if not found and not {"cuda", "hip"} & set(report.environment):
         return "cpu"
     return "cuda" if "cuda" in found else "cpu" if found else None

@@ -1,9 +1,10 @@
-"""Whose error it is that a run under a fuser ended with: the run again without the fuser, and once more with
-it.
+"""Whose error it is that a run under a fuser ended with: the run again without the
+fuser, and once more with it.
 
-If only the fused run fails, the fuser is at fault. Then groups run alone, those first whose results were read
-where it failed, until one fails too, and that one is made smaller; and settings that may avoid the error are
-run, each with its results held against eager.
+If only the fused run fails, the fuser is at fault. Then groups run alone, those
+first whose results were read where it failed, until one fails too, and that one is
+made smaller; and settings that may avoid the error are run, each with its results
+held against eager.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ _UNFUSED, _AGAIN, _AROUND = "unfused", "fused-again", "around"
 """Captures of the further runs, inside the capture of the run they belong to."""
 
 _NO_TORCHSCRIPT = {"PYTORCH_JIT": "0"}
-"""torch.jit.script and trace return the Python that they were given (torch/jit/_state.py, 1.10 to 2.13): for
-a program that switches a fuser on itself."""
+"""torch.jit.script and trace return the Python that they were given
+(torch/jit/_state.py, 1.10 to 2.13): for a program that switches a fuser on
+itself."""
 
 _MOST_ALONE = 4
 """Groups that are run alone."""
@@ -59,14 +61,16 @@ _MOST_OPERATORS = 3
 """Operators that are kept out of groups, one run each."""
 
 _PASSES = ("forward", "backward", "script_run")
-"""Stages of an error in a pass (``probe/passes.py``) or in a program that runs as it is."""
+"""Stages of an error in a pass (``probe/passes.py``) or in a program that runs as
+it is."""
 
 Notify = Callable[[str], None]
 
 
 def wants_to_know(report: Report, capture: Capture) -> bool:
-    """Whether the run ended with an error in a pass, and the fuser can be its cause: something was fused, a
-    knob was set, the process died, an earlier pass had run, or the error is one of the fuser's own."""
+    """Whether the run ended with an error in a pass, and the fuser can be its
+    cause: something was fused, a knob was set, the process died, an earlier pass
+    had run, or the error is one of the fuser's own."""
     records, request = capture.records, capture.request
     if records.fuser.effective in (None, "none") or request.options.launcher:
         return False
@@ -77,7 +81,12 @@ def wants_to_know(report: Report, capture: Capture) -> bool:
         return False
     if is_switched_by_package(report.frontend, records.frontend.effective):
         return False
-    if capture.result.ended in (Ended.INTERRUPTED, Ended.TIMED_OUT, Ended.UNFINISHED, Ended.DONE):
+    if capture.result.ended in (
+        Ended.INTERRUPTED,
+        Ended.TIMED_OUT,
+        Ended.UNFINISHED,
+        Ended.DONE,
+    ):
         return False
     if capture.result.ended is Ended.SIGNAL:
         return records.done is None
@@ -91,16 +100,22 @@ def wants_to_know(report: Report, capture: Capture) -> bool:
 
 
 def _is_compiled(capture: Capture) -> bool:
-    """Whether Python is compiled: no group runs alone, and no setting of TorchScript avoids an error."""
+    """Whether Python is compiled: no group runs alone, and no setting of
+    TorchScript avoids an error."""
     records = capture.records
     of_torchscript = facts_of(records.fuser.effective).of_torchscript
     return compiles_python(records.frontend.effective) or not of_torchscript
 
 
 def find_fault(
-    request: RunRequest, capture: Capture, parsed: ParsedLog, notify: Notify, progress: ShowProgress
+    request: RunRequest,
+    capture: Capture,
+    parsed: ParsedLog,
+    notify: Notify,
+    progress: ShowProgress,
 ) -> bool:
-    """Find out whose error it is and keep that in ``capture``; False if the user interrupted."""
+    """Find out whose error it is and keep that in ``capture``; False if the user
+    interrupted."""
     notify(
         "note: the run failed; running it again without the fuser to see whether the fuser causes it"
         " (--no-rerun)"
@@ -112,7 +127,9 @@ def find_fault(
     capture.keep_fault(fault)
     if fault.blame is not Blame.FUSER or _is_compiled(capture):
         return True
-    notify("note: only the run under the fuser fails; looking for the group and for settings that avoid it")
+    notify(
+        "note: only the run under the fuser fails; looking for the group and for settings that avoid it"
+    )
     try:
         with tempfile.TemporaryDirectory(prefix="fusiondoc-alone-") as folder:
             alone = tuple(_alone(request, capture, parsed, Path(folder), progress))
@@ -140,9 +157,15 @@ class _Runs:
         """Whose error it is; None if the user interrupted."""
         plain = self._without_fuser()
         done = self._run(plain, _UNFUSED, "without the fuser")
-        if isinstance(done, Capture) and done.error() is not None and _fused_all_the_same(done):
+        if (
+            isinstance(done, Capture)
+            and done.error() is not None
+            and _fused_all_the_same(done)
+        ):
             variables = {**plain.variables, **_NO_TORCHSCRIPT}
-            done = self._run(replace(plain, variables=variables), _UNFUSED, "without TorchScript")
+            done = self._run(
+                replace(plain, variables=variables), _UNFUSED, "without TorchScript"
+            )
         if isinstance(done, FusiondocError):
             return FuserFault(None, unfused_error=done.in_one_line)
         if done.result.ended is Ended.INTERRUPTED:
@@ -152,7 +175,9 @@ class _Runs:
             return FuserFault(Blame.PROGRAM, _UNFUSED, error.in_one_line)
         if self.capture.records.passes_in_eager:
             return FuserFault(Blame.FUSER, _UNFUSED)
-        again = self._run(replace(self.request, verify=False, command=()), _AGAIN, "once more")
+        again = self._run(
+            replace(self.request, verify=False, command=()), _AGAIN, "once more"
+        )
         if isinstance(again, FusiondocError):
             return FuserFault(None, _UNFUSED)
         if again.result.ended is Ended.INTERRUPTED:
@@ -164,19 +189,27 @@ class _Runs:
         plain = replace(self.request, knobs={}, verify=False, dumps=(), command=())
         if not _is_compiled(self.capture):
             return replace(plain, fuser="none")
-        off = facts_of(self.capture.records.fuser.effective).switches.off_by_variable
-        return replace(plain, variables={**plain.variables, **dict([off] if off else [])})
+        off = facts_of(
+            self.capture.records.fuser.effective
+        ).switches.off_by_variable
+        return replace(
+            plain, variables={**plain.variables, **dict([off] if off else [])}
+        )
 
-    def _run(self, request: RunRequest, folder: str, how: str) -> Capture | FusiondocError:
+    def _run(
+        self, request: RunRequest, folder: str, how: str
+    ) -> Capture | FusiondocError:
         with self.progress(f"{request.target.label} {how}") as bar:
             try:
                 return run(request, Within(self.capture.path, folder), bar)
             except FusiondocError as error:
                 return error
 
-    def around(self, report: Report, changes: list[Change], notify: Notify) -> tuple[Try, ...] | None:
-        """The result of each change of the settings, behind the run as it was; None if the user
-        interrupted."""
+    def around(
+        self, report: Report, changes: list[Change], notify: Notify
+    ) -> tuple[Try, ...] | None:
+        """The result of each change of the settings, behind the run as it was; None
+        if the user interrupted."""
         rows = [measured(UNCHANGED, (), report, self.capture, self.capture.error())]
         script = self.capture.records.target.how == SCRIPT
         request = replace(self.request, verify=not script, dumps=(), command=())
@@ -192,14 +225,20 @@ class _Runs:
 
 
 def _fused_all_the_same(capture: Capture) -> bool:
-    """Whether a run without a fuser has groups: the program switched one on itself."""
+    """Whether a run without a fuser has groups: the program switched one on
+    itself."""
     return bool(report_of(capture).groups)
 
 
 def _alone(
-    request: RunRequest, capture: Capture, parsed: ParsedLog, folder: Path, progress: ShowProgress
+    request: RunRequest,
+    capture: Capture,
+    parsed: ParsedLog,
+    folder: Path,
+    progress: ShowProgress,
 ) -> Iterator[FailingGroup]:
-    """The groups that can be the cause, each run alone, up to the first that fails, which is made smaller."""
+    """The groups that can be the cause, each run alone, up to the first that fails,
+    which is made smaller."""
     report = parsed.report
     if not report.groups:
         return
@@ -216,14 +255,19 @@ def _alone(
             return
 
 
-def _run_alone(known: Groups, group: Group, python: Path, folder: Path) -> FailingGroup | None:
-    """One group, fused and unfused, in a process of its own; None where it cannot be built again.
+def _run_alone(
+    known: Groups, group: Group, python: Path, folder: Path
+) -> FailingGroup | None:
+    """One group, fused and unfused, in a process of its own; None where it cannot
+    be built again.
 
     Raises:
         KeyboardInterrupt: the user stopped it.
     """
     try:
-        written = write_script(known, group.id, folder / f"{group.id}.py", True, None)
+        written = write_script(
+            known, group.id, folder / f"{group.id}.py", True, None
+        )
     except FusiondocError:
         return None
     first = run_file(python, written.path, [], _ALONE_WITHIN)
@@ -246,20 +290,26 @@ def _run_alone(known: Groups, group: Group, python: Path, folder: Path) -> Faili
         lambda: time.monotonic() - began > _SMALLER_WITHIN,
         operators_alone=True,
     )
-    operators = tuple(_as_in_the_group(step.kind, group) for step in search.best.steps if step.operator)
+    operators = tuple(
+        _as_in_the_group(step.kind, group)
+        for step in search.best.steps
+        if step.operator
+    )
     return replace(found, operators=operators, finished=not search.over)
 
 
 def _as_in_the_group(op: str, group: Group) -> str:
-    """An operator of the file by its name in the group: the copy of a view, which only a fusion pass knows,
-    stands in the file as that view."""
+    """An operator of the file by its name in the group: the copy of a view, which
+    only a fusion pass knows, stands in the file as that view."""
     copy = f"prim::{op.partition('::')[2]}_copy"
     return copy if op not in group.ops and copy in group.ops else op
 
 
-def _changes(request: RunRequest, report: Report, fault: FuserFault) -> list[Change]:
-    """Settings that may avoid the error: the user's own switches the other way round, operators out of
-    groups, another fuser."""
+def _changes(
+    request: RunRequest, report: Report, fault: FuserFault
+) -> list[Change]:
+    """Settings that may avoid the error: the user's own switches the other way
+    round, operators out of groups, another fuser."""
     changes = [*_switched_back(request.knobs), *_left_out(request, report, fault)]
     fuser = other_fuser(report, request.options(), (CODE,))
     if fuser is not None:
@@ -275,18 +325,31 @@ def _switched_back(knobs: Mapping[str, str]) -> Iterator[Change]:
         known = catalogue.knob(name)
         if known is None or known.kind != "switch":
             continue
-        other = "off" if value.strip().lower() in _ON else "on" if value.strip().lower() in _OFF else None
+        other = (
+            "off"
+            if value.strip().lower() in _ON
+            else "on"
+            if value.strip().lower() in _OFF
+            else None
+        )
         if other is not None:
             yield _knob(name, other)
 
 
-def _left_out(request: RunRequest, report: Report, fault: FuserFault) -> Iterator[Change]:
-    """The fuser without an operator of the group that fails; copies of views come first, whose rules of 2.0
-    and 2.1 take the order of memory for that of dimensions (parser.cpp)."""
+def _left_out(
+    request: RunRequest, report: Report, fault: FuserFault
+) -> Iterator[Change]:
+    """The fuser without an operator of the group that fails; copies of views come
+    first, whose rules of 2.0 and 2.1 take the order of memory for that of
+    dimensions (parser.cpp)."""
     if facts_of(report.fuser.effective).switches.knob_to_leave_out is None:
         return
     culprit = fault.culprit
-    groups = [group for group in report.groups if culprit is None or group.id == culprit.group]
+    groups = [
+        group
+        for group in report.groups
+        if culprit is None or group.id == culprit.group
+    ]
     smallest = culprit.operators if culprit is not None else ()
     every = [op for group in groups for op in group.ops]
     copies = [op for op in every if re.search(r"_copy\Z", op)]

@@ -1,5 +1,5 @@
-"""The histories of models: their runs in order, the groups that they lost, and changes of their figures
-(``fusiondoc history``)."""
+"""The histories of models: their runs in order, the groups that they lost, and
+changes of their figures (``fusiondoc history``)."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def history(
         since: a date, or a commit, which stands for its day: losses and moves of earlier days are left out.
         folder: a folder of the repository; the current one by default.
 
-    Raises:
-        UsageError: there is no such source, model, day or commit, or no run in the sources.
+    Raises: UsageError: there is no such source, model, day or commit, or no run in
+        the sources.
     """
     folder = folder or Path.cwd()
     first_day = day_of(since, folder) if since is not None else None
@@ -63,7 +63,11 @@ def history(
         if base:
             made = _of_runs(made, [run for run in series[key] if id(run) in new])
         histories.append(_of_days(made, first_day))
-    return History(tuple(histories), (*earlier.unreadable, *later.unreadable), BASE if base else first_day)
+    return History(
+        tuple(histories),
+        (*earlier.unreadable, *later.unreadable),
+        BASE if base else first_day,
+    )
 
 
 class _Series(NamedTuple):
@@ -96,15 +100,22 @@ def _wanted(series: Iterable[_Series], model: str | None) -> list[_Series]:
     found = [key for key in ordered if is_named(key.model, model)]
     if not found:
         names = sorted({key.model for key in ordered if key.model is not None})
-        raise UsageError(f"no run is of a model '{model}'", did_you_mean(model, names))
+        raise UsageError(
+            f"no run is of a model '{model}'", did_you_mean(model, names)
+        )
     return found
 
 
 def is_named(name: str | None, wanted: str) -> bool:
-    """Whether a model is the wanted one: by its name, the end of its path, or a pattern of names."""
+    """Whether a model is the wanted one: by its name, the end of its path, or a
+    pattern of names."""
     if name is None:
         return False
-    return name == wanted or fnmatchcase(name, wanted) or re.split(r"[/\\]", name)[-1] == wanted
+    return (
+        name == wanted
+        or fnmatchcase(name, wanted)
+        or re.split(r"[/\\]", name)[-1] == wanted
+    )
 
 
 def _history_of(key: _Series, runs: Sequence[RunLine]) -> ModelHistory:
@@ -116,11 +127,15 @@ def _of_runs(made: ModelHistory, runs: Sequence[RunLine]) -> ModelHistory:
     begun = {(run.date, run.commit) for run in runs}
     lost = tuple(one for one in made.lost if (one.date, one.commit) in begun)
     moved = tuple(one for one in made.moves if (one.date, one.commit) in begun)
-    return ModelHistory(made.model, made.device, made.fuser, made.settings, made.runs, lost, moved)
+    return ModelHistory(
+        made.model, made.device, made.fuser, made.settings, made.runs, lost, moved
+    )
 
 
 def _of_days(made: ModelHistory, since: str | None) -> ModelHistory:
     """The history with the losses and moves of a day and later."""
     lost = tuple(one for one in made.lost if is_since(one.date, since))
     moved = tuple(one for one in made.moves if is_since(one.date, since))
-    return ModelHistory(made.model, made.device, made.fuser, made.settings, made.runs, lost, moved)
+    return ModelHistory(
+        made.model, made.device, made.fuser, made.settings, made.runs, lost, moved
+    )

@@ -1,8 +1,9 @@
-"""The commit that lost a group, or broke an expectation: ``git bisect`` between the last run before it and
-the first one after it, with ``fusiondoc check`` at each commit.
+"""The commit that lost a group, or broke an expectation: ``git bisect`` between the
+last run before it and the first one after it, with ``fusiondoc check`` at each
+commit.
 
-The commits are checked out in a worktree of their own, so that the user's stays as it is. The file of
-expectations is that of the user's worktree at each commit.
+The commits are checked out in a worktree of their own, so that the user's stays as
+it is. The file of expectations is that of the user's worktree at each commit.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from fusiondoc.model.run_lines import BROKEN, HOLDS
 from fusiondoc.workflows.git_files import changing_git, git
 
 _OWN_COMMAND = "import sys; sys.path[:1] == [''] and sys.path.pop(0); from fusiondoc.cli import main; main()"
-"""Without the current folder among the folders of modules: a click.py of the program is none of ours."""
+"""Without the current folder among the folders of modules: a click.py of the
+program is none of ours."""
 _HOLDS, _BROKEN = 0, 1
 """Exit statuses of check; of a commit with another one nothing is known."""
 _FOUND = re.compile(r"^([0-9a-f]{40,64}) is the first bad commit$", re.MULTILINE)
@@ -52,20 +54,26 @@ def bisected(
     notify: Callable[[str], None],
     folder: Path | None = None,
 ) -> FoundCommit:
-    """Find the commit of the newest loss that is not back; without one, of the newest broken expectation.
+    """Find the commit of the newest loss that is not back; without one, of the
+    newest broken expectation.
 
     Args:
         arguments: of ``fusiondoc check``: a target and ``--expect FILE``.
         notify: called with a line for each commit that was checked.
         folder: where check runs, in the repository; the current one by default.
 
-    Raises:
-        UsageError: there is neither, its commits are not known, or check does not tell them apart.
-        CannotRun: git fails.
+    Raises: UsageError: there is neither, its commits are not known, or check does
+        not tell them apart. CannotRun: git fails.
     """
     folder = folder or Path.cwd()
     good, bad = _ends(history, folder)
-    command = [sys.executable, "-c", _OWN_COMMAND, "check", *_at_any_commit(arguments, folder)]
+    command = [
+        sys.executable,
+        "-c",
+        _OWN_COMMAND,
+        "check",
+        *_at_any_commit(arguments, folder),
+    ]
     below = (git(folder, "rev-parse", "--show-prefix") or b"").decode().strip()
     tried = 0
 
@@ -73,10 +81,16 @@ def bisected(
         nonlocal tried
         tried += 1
         status = subprocess.run(
-            command, cwd=tree / below, stdin=subprocess.DEVNULL, capture_output=True, check=False
+            command,
+            cwd=tree / below,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
         ).returncode
         here = (git(tree, "rev-parse", "HEAD") or b"").decode().strip()
-        notify(f"{here[:12]} {_subject(tree, here)}: {_WORDS.get(status, f'status {status}, skipped')}")
+        notify(
+            f"{here[:12]} {_subject(tree, here)}: {_WORDS.get(status, f'status {status}, skipped')}"
+        )
         _clean(tree)
         return status
 
@@ -97,8 +111,8 @@ def bisected(
 
 
 def _clean(tree: Path) -> None:
-    """Undo what the program wrote in the worktree: a tracked file that it changed (``__pycache__``, say)
-    would block the next checkout."""
+    """Undo what the program wrote in the worktree: a tracked file that it changed
+    (``__pycache__``, say) would block the next checkout."""
     _git(tree, "reset", "--quiet", "--hard")
     _git(tree, "clean", "-ffdxq")
 
@@ -124,23 +138,29 @@ def _ends(history: History, folder: Path) -> tuple[str, str]:
     for commit in (good, bad):
         if git(folder, "cat-file", "commit", commit) is None:
             raise UsageError(
-                f"this repository has no commit {commit}", "Run it in the program's, with its whole history."
+                f"this repository has no commit {commit}",
+                "Run it in the program's, with its whole history.",
             )
     return good, bad
 
 
 def first_broken(history: History) -> Iterator[tuple[str, str | None, str | None]]:
-    """For each model that is broken now: date of its first broken run, commit of the last run before that in
-    which all held, and commit of the broken run."""
+    """For each model that is broken now: date of its first broken run, commit of
+    the last run before that in which all held, and commit of the broken run."""
     for model in history.models:
-        held = [number for number, run in enumerate(model.runs) if run.status == HOLDS]
+        held = [
+            number for number, run in enumerate(model.runs) if run.status == HOLDS
+        ]
         if held and model.runs[-1].status == BROKEN:
-            broken = next(run for run in model.runs[held[-1] :] if run.status == BROKEN)
+            broken = next(
+                run for run in model.runs[held[-1] :] if run.status == BROKEN
+            )
             yield broken.date, model.runs[held[-1]].commit, broken.commit
 
 
 def _at_any_commit(arguments: Sequence[str], folder: Path) -> list[str]:
-    """The arguments with the file of expectations by its whole path, the same at each commit."""
+    """The arguments with the file of expectations by its whole path, the same at
+    each commit."""
     made = list(arguments)
     for number, argument in enumerate(made):
         name, sign, value = argument.partition("=")
@@ -168,18 +188,23 @@ def _git(folder: Path, *arguments: str) -> str:
     if done.returncode:
         why = " ".join((done.stderr or done.stdout).split())[:300]
         raise CannotRun(
-            f"the command git {arguments[0]} failed: {why}", "Run git bisect by hand with fusiondoc check."
+            f"the command git {arguments[0]} failed: {why}",
+            "Run git bisect by hand with fusiondoc check.",
         )
     return done.stdout
 
 
 def _subject(folder: Path, commit: str) -> str:
-    text = (git(folder, "cat-file", "commit", commit) or b"").decode("utf-8", "replace")
+    text = (git(folder, "cat-file", "commit", commit) or b"").decode(
+        "utf-8", "replace"
+    )
     return text.partition("\n\n")[2].partition("\n")[0]
 
 
 def _described(folder: Path, commit: str, tried: int) -> FoundCommit:
-    text = (git(folder, "cat-file", "commit", commit) or b"").decode("utf-8", "replace")
+    text = (git(folder, "cat-file", "commit", commit) or b"").decode(
+        "utf-8", "replace"
+    )
     author = re.search(r"^author (.*) <.*> (\d{1,11}) ", text, re.MULTILINE)
     name, day = ("", "") if author is None else (author[1], _day(int(author[2])))
     return FoundCommit(commit, _subject(folder, commit), name, day, tried)

@@ -1,8 +1,9 @@
 """The groups that a model lost from one run to the next.
 
-A group is known by its phase and operators, whatever its lines are. Of groups that are not there any more,
-those are lost whose operators are in fewer groups now: where the later run has as many of these operators in
-groups, the group was joined with others, split or written at other lines.
+A group is known by its phase and operators, whatever its lines are. Of groups that
+are not there any more, those are lost whose operators are in fewer groups now:
+where the later run has as many of these operators in groups, the group was joined
+with others, split or written at other lines.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def key_of(group: GroupLine | LostGroup) -> Key:
 def lost_groups(runs: Sequence[RunLine]) -> tuple[LostGroup, ...]:
     """The losses, newest first; each with the run in which it came back.
 
-    Args:
-        runs: of one model, device, fuser and setting, oldest first. A run that ended early is left out.
+    Args: runs: of one model, device, fuser and setting, oldest first. A run that
+        ended early is left out.
     """
     whole = [run for run in runs if not run.ended_early and run.status != FAILED]
     found: list[LostGroup] = []
@@ -73,13 +74,17 @@ def _lost_between(before: RunLine, after: RunLine) -> Iterator[LostGroup]:
             commit=after.commit,
             last_date=before.date,
             last_commit=before.commit,
-            why=tuple(f"{row.op.rpartition('::')[2]} {row.code}" for row in reasons[:MOST_REASONS]),
+            why=tuple(
+                f"{row.op.rpartition('::')[2]} {row.code}"
+                for row in reasons[:MOST_REASONS]
+            ),
             changed=changes_between(before, after),
         )
 
 
 class _Gained:
-    """The groups that a run has and the run before it had not, as far as no lost group has joined them."""
+    """The groups that a run has and the run before it had not, as far as no lost
+    group has joined them."""
 
     def __init__(self, before: RunLine, after: RunLine) -> None:
         counts = Counter({key_of(group): group.count for group in before.groups})
@@ -89,7 +94,8 @@ class _Gained:
                 self._left.append((group.phase, Counter(group.ops)))
 
     def joined(self, group: GroupLine, instances: int) -> int:
-        """How many instances of a group are whole in one of these. They are taken out of it."""
+        """How many instances of a group are whole in one of these. They are taken
+        out of it."""
         ops = Counter(group.ops)
         found = 0
         for phase, left in self._left:
@@ -127,9 +133,12 @@ def _outside(run: RunLine) -> Counter[tuple[str | None, str, str]]:
     return found
 
 
-def _reasons(group: GroupLine, more: Counter[tuple[str | None, str, str]]) -> list[OutsideLine]:
-    """Operators of the group that are outside groups more often now, most first. Where none is, its operators
-    were written with others: all that are outside more often."""
+def _reasons(
+    group: GroupLine, more: Counter[tuple[str | None, str, str]]
+) -> list[OutsideLine]:
+    """Operators of the group that are outside groups more often now, most first.
+    Where none is, its operators were written with others: all that are outside more
+    often."""
     of_phase = [
         OutsideLine(phase, op, code, number)
         for (phase, op, code), number in more.items()

@@ -1,9 +1,10 @@
 """Lasting changes of the figures of a model.
 
-Coverage is exact: each change of at least ``LEAST_COVERAGE`` counts. A step time is measured, and differs
-from run to run: a change counts where up to ``RUNS_BEFORE`` runs before it and ``RUNS_AFTER`` from it on, at
-least ``LEAST_RUNS`` of each, are apart: each of the later ones is further from the median of the earlier ones
-than ``LEAST_TIME``, and beyond all of them.
+Coverage is exact: each change of at least ``LEAST_COVERAGE`` counts. A step time is
+measured, and differs from run to run: a change counts where up to ``RUNS_BEFORE``
+runs before it and ``RUNS_AFTER`` from it on, at least ``LEAST_RUNS`` of each, are
+apart: each of the later ones is further from the median of the earlier ones than
+``LEAST_TIME``, and beyond all of them.
 """
 
 from __future__ import annotations
@@ -26,11 +27,14 @@ RUNS_BEFORE, RUNS_AFTER = 5, 3
 def moves(runs: Sequence[RunLine]) -> tuple[Move, ...]:
     """The changes, newest first.
 
-    Args:
-        runs: of one model, device, fuser and setting, oldest first. A run that ended early is left out.
+    Args: runs: of one model, device, fuser and setting, oldest first. A run that
+        ended early is left out.
     """
     whole = [run for run in runs if not run.ended_early and run.status != FAILED]
-    found = [*_of_coverage(whole), *_of_time([run for run in whole if run.ms is not None])]
+    found = [
+        *_of_coverage(whole),
+        *_of_time([run for run in whole if run.ms is not None]),
+    ]
     return tuple(sorted(found, key=lambda move: move.date, reverse=True))
 
 
@@ -49,10 +53,17 @@ def _of_time(runs: Sequence[RunLine]) -> list[Move]:
     found = []
     first = 0  # of the runs since the last change
     for at in range(1, len(runs)):
-        before, after = times[max(first, at - RUNS_BEFORE) : at], times[at : at + RUNS_AFTER]
-        if min(len(before), len(after)) < LEAST_RUNS or not _are_apart(before, after):
+        before, after = (
+            times[max(first, at - RUNS_BEFORE) : at],
+            times[at : at + RUNS_AFTER],
+        )
+        if min(len(before), len(after)) < LEAST_RUNS or not _are_apart(
+            before, after
+        ):
             continue
-        found.append(_move("ms", median(before), median(after), runs[at - 1], runs[at]))
+        found.append(
+            _move("ms", median(before), median(after), runs[at - 1], runs[at])
+        )
         first = at
     return found
 
@@ -63,7 +74,9 @@ def _are_apart(before: Sequence[float], after: Sequence[float]) -> bool:
     return slower or max(after) < min(*before, usual * (1 - LEAST_TIME))
 
 
-def _move(what: str, old: float, new: float, before: RunLine, after: RunLine) -> Move:
+def _move(
+    what: str, old: float, new: float, before: RunLine, after: RunLine
+) -> Move:
     return Move(
         what=what,
         before=old,

@@ -1,5 +1,5 @@
-"""The runs of a history: read from files and branches of lines (``model/run_lines.py``), and from saved
-reports, captures and logs."""
+"""The runs of a history: read from files and branches of lines
+(``model/run_lines.py``), and from saved reports, captures and logs."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class ReadRuns:
 
 
 def read_runs(sources: Sequence[str], folder: Path) -> ReadRuns:
-    """The runs of files of lines (``.jsonl``), of branches (``branch:NAME``), and of reports, captures, logs
-    and folders of all these.
+    """The runs of files of lines (``.jsonl``), of branches (``branch:NAME``), and
+    of reports, captures, logs and folders of all these.
 
     Args:
         folder: a folder of the repository that has the branches.
@@ -59,7 +59,9 @@ def read_runs(sources: Sequence[str], folder: Path) -> ReadRuns:
         else:
             reports.append(source)
             for file in sorted(Path(source).rglob(f"*{ENDING}")):
-                if not file.with_name("request.json").exists():  # else it is the record of a capture
+                if not file.with_name(
+                    "request.json"
+                ).exists():  # else it is the record of a capture
                     texts[str(file)] = _of_file(file)
     runs: list[RunLine] = []
     unreadable: list[NotRead] = []
@@ -87,23 +89,33 @@ def _of_file(file: Path) -> Iterator[bytes]:
         with open_regular(file) as opened:
             while line := opened.readline(_MOST_OF_A_LINE + 1):
                 if len(line) > _MOST_OF_A_LINE:
-                    raise OSError(errno.EFBIG, f"a line is larger than {_MOST_OF_A_LINE >> 20} MiB")
+                    raise OSError(
+                        errno.EFBIG,
+                        f"a line is larger than {_MOST_OF_A_LINE >> 20} MiB",
+                    )
                 yield line
     except OSError as error:
         raise UsageError(
-            f"cannot read {file}: {error.strerror}", "fusiondoc check --history FILE.jsonl writes one."
+            f"cannot read {file}: {error.strerror}",
+            "fusiondoc check --history FILE.jsonl writes one.",
         ) from None
 
 
 def _add_lines(
-    name: str, lines: Iterable[bytes], reader: _Reader, runs: list[RunLine], unreadable: list[NotRead]
+    name: str,
+    lines: Iterable[bytes],
+    reader: _Reader,
+    runs: list[RunLine],
+    unreadable: list[NotRead],
 ) -> None:
     for number, text in enumerate(lines, 1):
         if not text.strip():
             continue
         run = reader.run_of(text)
         if run is None or _DATE.match(run.date) is None:
-            unreadable.append(NotRead(f"{name}:{number}", f"it is no whole line of {SCHEMA}"))
+            unreadable.append(
+                NotRead(f"{name}:{number}", f"it is no whole line of {SCHEMA}")
+            )
         else:
             runs.append(run)
 
@@ -117,7 +129,8 @@ class _Plan:
 
 
 class _Reader:
-    """Lines to runs. A plan that stood in an earlier line is not read again: its runs share one object."""
+    """Lines to runs. A plan that stood in an earlier line is not read again: its
+    runs share one object."""
 
     def __init__(self) -> None:
         self._plans: dict[bytes, _Plan] = {}
@@ -132,9 +145,15 @@ class _Reader:
     def _run_of(self, content: Any) -> RunLine | None:
         if not isinstance(content, dict) or content.get("schema") != SCHEMA:
             return None
-        plan = self._plan_of({name: content.pop(name, None) for name in ("groups", "outside")})
+        plan = self._plan_of(
+            {name: content.pop(name, None) for name in ("groups", "outside")}
+        )
         run = read_object(RunLine, sound(content))
-        return replace(run, groups=plan.groups, outside=plan.outside) if run is not None else None
+        return (
+            replace(run, groups=plan.groups, outside=plan.outside)
+            if run is not None
+            else None
+        )
 
     def _plan_of(self, content: dict[str, Any]) -> _Plan:
         key = sha256(repr(content).encode("utf-8", "replace")).digest()
@@ -146,25 +165,32 @@ class _Reader:
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-def _add_reports(names: Sequence[str], runs: list[RunLine], unreadable: list[NotRead]) -> None:
+def _add_reports(
+    names: Sequence[str], runs: list[RunLine], unreadable: list[NotRead]
+) -> None:
     listing = listed(names)
     for item in listing.items:
         try:
             facts = facts_of(item)
         except Exception as error:  # a damaged file never ends the others
-            why = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
+            why = (
+                getattr(error, "message", None)
+                or f"{type(error).__name__}: {error}"
+            )
             unreadable.append(NotRead(item.name, " ".join(str(why).split())[:300]))
             continue
         if facts.row.date is None:
-            unreadable.append(NotRead(item.name, "neither its capture nor its path has a date"))
+            unreadable.append(
+                NotRead(item.name, "neither its capture nor its path has a date")
+            )
         else:
             runs.append(_line_of_facts(facts, facts.row.date))
     unreadable += (NotRead(closed.run, closed.why) for closed in listing.closed)
 
 
 def _line_of_facts(facts: RunFacts, day: str) -> RunLine:
-    """The line of a report that was read in part. Its time of day is the local one in the name of its
-    capture."""
+    """The line of a report that was read in part. Its time of day is the local one
+    in the name of its capture."""
     row, plan = facts.row, facts.plan
     return RunLine(
         schema=SCHEMA,
@@ -192,4 +218,6 @@ def _line_of_facts(facts: RunFacts, day: str) -> RunLine:
 
 def _groups(facts: RunFacts) -> Iterator[GroupLine]:
     for group in facts.plan.groups:
-        yield GroupLine(group.key.phase, group.key.ops, group.key.source_lines, group.instances)
+        yield GroupLine(
+            group.key.phase, group.key.ops, group.key.source_lines, group.instances
+        )

@@ -1,5 +1,6 @@
-"""The work of ``fusiondoc kernels``: the report of a target that it runs, of a log, a capture, or a capture
-run again; and the dumps of its kernels as one file a kernel and dump, with an index."""
+"""The work of ``fusiondoc kernels``: the report of a target that it runs, of a log,
+a capture, or a capture run again; and the dumps of its kernels as one file a kernel
+and dump, with an index."""
 
 from __future__ import annotations
 
@@ -18,7 +19,14 @@ from fusiondoc.captures.trust import request_again, texts
 from fusiondoc.diagnosis.of_fusers.graph_texts import with_graph_texts
 from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue, gpu_fuser_in_release, has_gpu_fuser
-from fusiondoc.fuser_knobs.checks import INSTEAD, USUAL, check_dumps, how_to_set, is_set, together
+from fusiondoc.fuser_knobs.checks import (
+    INSTEAD,
+    USUAL,
+    check_dumps,
+    how_to_set,
+    is_set,
+    together,
+)
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Dump, Evidence, Group, Kernel, Report
 from fusiondoc.model.typed_fields import as_json
@@ -30,7 +38,12 @@ from fusiondoc.runner.launch import ShowProgress
 from fusiondoc.runner.run_variables import fuser_of
 from fusiondoc.whole_files import open_regular, read_within, write_whole
 from fusiondoc.workflows import Kind, is_capture, sources_of
-from fusiondoc.workflows.load import parse_capture, report_from, report_of, report_of_log_sources
+from fusiondoc.workflows.load import (
+    parse_capture,
+    report_from,
+    report_of,
+    report_of_log_sources,
+)
 from fusiondoc.workflows.run import Notify, run_target
 
 FOLDER = "kernels"
@@ -39,8 +52,9 @@ FOLDER = "kernels"
 
 @dataclass(frozen=True)
 class Looked:
-    """``failed`` is the error that the run ended with; ``ran`` whether there was a run just now; ``lacking``
-    the dumps that a log does not hold, which was reported."""
+    """``failed`` is the error that the run ended with; ``ran`` whether there was a
+    run just now; ``lacking`` the dumps that a log does not hold, which was
+    reported."""
 
     report: Report
     failed: FusiondocError | None = None
@@ -50,9 +64,14 @@ class Looked:
 
 
 def of_target(
-    request: RunRequest, store: CaptureLocation, *, notify: Notify, progress: ShowProgress
+    request: RunRequest,
+    store: CaptureLocation,
+    *,
+    notify: Notify,
+    progress: ShowProgress,
 ) -> Looked:
-    """Run a target that is to print the dumps of the request, and those that name its kernels."""
+    """Run a target that is to print the dumps of the request, and those that name
+    its kernels."""
     has_first = _check(request)
     fuser = INSTEAD if request.fuser == "auto" and not has_first else request.fuser
     usual = [name for name in USUAL.get(fuser, ()) if name not in request.dumps]
@@ -68,25 +87,37 @@ def of_arguments(
     notify: Notify,
     progress: ShowProgress,
 ) -> Looked:
-    """The report of logs, a capture or a saved report; of the newest capture without any. ``code``: the
-    user's leave to run what a capture of somebody else asks for."""
+    """The report of logs, a capture or a saved report; of the newest capture
+    without any. ``code``: the user's leave to run what a capture of somebody else
+    asks for."""
     sources = sources_of(arguments)
     if len(sources) == 1 and sources[0].kind is Kind.CAPTURE:
-        return of_capture(sources[0].capture(), dumps, code=code, notify=notify, progress=progress)
+        return of_capture(
+            sources[0].capture(), dumps, code=code, notify=notify, progress=progress
+        )
     for name in dumps:
         check_known(name)
     if all(source.kind in (Kind.LOG, Kind.STDIN) for source in sources):
         report = with_graph_texts(*report_of_log_sources(sources))
     else:
         report = report_from(arguments)
-    return Looked(report, lacking=_lacking(report, dumps, ", ".join(arguments[:3]), notify))
+    return Looked(
+        report, lacking=_lacking(report, dumps, ", ".join(arguments[:3]), notify)
+    )
 
 
 def check_known(name: str) -> None:
-    """UsageError unless some torch has a dump of that name: a log does not say which torch it is of."""
-    known = [*catalogue.dump_options(), *(dump.name for dump in catalogue.fuser_dumps())]
+    """UsageError unless some torch has a dump of that name: a log does not say
+    which torch it is of."""
+    known = [
+        *catalogue.dump_options(),
+        *(dump.name for dump in catalogue.fuser_dumps()),
+    ]
     if name not in known:
-        raise UsageError(f"there is no dump '{name}'. {did_you_mean(name, known)}", "fusiondoc knobs --all")
+        raise UsageError(
+            f"there is no dump '{name}'. {did_you_mean(name, known)}",
+            "fusiondoc knobs --all",
+        )
 
 
 def of_capture(
@@ -97,41 +128,60 @@ def of_capture(
     notify: Notify,
     progress: ShowProgress,
 ) -> Looked:
-    """The capture's report; where it lacks a dump, that of its target run again with it."""
-    lacking = [name for name in dumps if not is_set(name, capture.request.variables)]
+    """The capture's report; where it lacks a dump, that of its target run again
+    with it."""
+    lacking = [
+        name for name in dumps if not is_set(name, capture.request.variables)
+    ]
     if not lacking:
         return Looked(_report(capture), capture.failure())
     again = _earlier(capture)
     had = (again or capture).request.options.dumps
-    if again is not None and all(is_set(name, again.request.variables) for name in dumps):
+    if again is not None and all(
+        is_set(name, again.request.variables) for name in dumps
+    ):
         return Looked(_report(again), again.failure())
     request = request_again(capture, together(had, dumps), code=code)
     # Refused before the note on the run.
     _check(request)
-    notify(f"note: {capture.name} has no {', '.join(lacking)}; running {request.target.label} again with it")
+    notify(
+        f"note: {capture.name} has no {', '.join(lacking)}; running {request.target.label} again with it"
+    )
     return _run(request, Within(capture.path, FOLDER), notify, progress)
 
 
 def _check(request: RunRequest) -> bool:
-    """Refuse dumps that this torch does not print; whether it has the fuser that is tried first."""
+    """Refuse dumps that this torch does not print; whether it has the fuser that is
+    tried first."""
     interpreter = inspect(request.python)
     torch = interpreter.require_torch()
-    check_dumps(request.dumps, fuser_of(request), torch, gpu_fuser_in_release(torch))
+    check_dumps(
+        request.dumps, fuser_of(request), torch, gpu_fuser_in_release(torch)
+    )
     return has_gpu_fuser(torch, interpreter.torch_cuda)
 
 
-def _run(request: RunRequest, location: CaptureLocation, notify: Notify, progress: ShowProgress) -> Looked:
+def _run(
+    request: RunRequest,
+    location: CaptureLocation,
+    notify: Notify,
+    progress: ShowProgress,
+) -> Looked:
     ran = run_target(request, location, notify=notify, progress=progress)
     return Looked(_report(ran.capture), ran.failed, ran.interrupted, True)
 
 
 def _report(capture: Capture) -> Report:
-    """The report of a capture, with the files that the fuser wrote for each kernel."""
+    """The report of a capture, with the files that the fuser wrote for each
+    kernel."""
     parsed = parse_capture(capture)
     report = with_graph_texts(report_of(capture, parsed=parsed), parsed.observed)
     files = texts(capture)
     return replace(
-        report, kernels=tuple(_with(kernel, files.get(kernel.name, ())) for kernel in report.kernels)
+        report,
+        kernels=tuple(
+            _with(kernel, files.get(kernel.name, ())) for kernel in report.kernels
+        ),
     )
 
 
@@ -139,7 +189,9 @@ def _with(kernel: Kernel, files: Sequence[tuple[str, str]]) -> Kernel:
     """A file whose name is written instead of its lines."""
     options = [option for option, _ in files]
     kept = [dump for dump in kernel.dumps if dump.option not in options]
-    return replace(kernel, dumps=(*kept, *(Dump(option, text) for option, text in files)))
+    return replace(
+        kernel, dumps=(*kept, *(Dump(option, text) for option, text in files))
+    )
 
 
 def _earlier(capture: Capture) -> Capture | None:
@@ -147,8 +199,11 @@ def _earlier(capture: Capture) -> Capture | None:
     return Capture(path) if is_capture(path) else None
 
 
-def _lacking(report: Report, dumps: Sequence[str], name: str, notify: Notify) -> tuple[str, ...]:
-    """Raise or note how a log is made that has the dumps that this one lacks: a log cannot be run again."""
+def _lacking(
+    report: Report, dumps: Sequence[str], name: str, notify: Notify
+) -> tuple[str, ...]:
+    """Raise or note how a log is made that has the dumps that this one lacks: a log
+    cannot be run again."""
     have = present(report.kernels)
     lacking = tuple(wanted for wanted in dumps if wanted not in have)
     if not lacking:
@@ -157,7 +212,9 @@ def _lacking(report: Report, dumps: Sequence[str], name: str, notify: Notify) ->
     hint += f", or give the program: fusiondoc kernels TARGET --dump {','.join(lacking)}"
     message = f"{name} holds no {', '.join(lacking)} of a kernel"
     if not report.kernels:
-        message = f"{name} names no kernel, so it holds no {', '.join(lacking)} of one"
+        message = (
+            f"{name} names no kernel, so it holds no {', '.join(lacking)} of one"
+        )
     if have:
         message += f" (it holds {', '.join(have)})"
     if len(lacking) == len(dumps):
@@ -186,15 +243,17 @@ class SavedDump:
     evidence: tuple[Evidence, ...]
 
 
-def save(report: Report, kernels: Sequence[Kernel], options: Sequence[str], folder: Path) -> list[Path]:
+def save(
+    report: Report, kernels: Sequence[Kernel], options: Sequence[str], folder: Path
+) -> list[Path]:
     """Write the dumps of these kernels into ``folder``; returns the files.
 
-    ``index.json`` names each file with its kernel, groups, dump and lines of the log; ``index.txt`` is the
-    table.
-    Files of an earlier ``save`` are written over or removed, if nobody has changed them since.
+    ``index.json`` names each file with its kernel, groups, dump and lines of the
+    log; ``index.txt`` is the table. Files of an earlier ``save`` are written over
+    or removed, if nobody has changed them since.
 
-    Raises:
-        UsageError: a file that is not one of those stands in the way, or the folder cannot be written.
+    Raises: UsageError: a file that is not one of those stands in the way, or the
+        folder cannot be written.
     """
     files, content = _contents(report, kernels, options)
     index = (json.dumps(content, indent=1) + "\n").encode("utf-8")
@@ -202,7 +261,8 @@ def save(report: Report, kernels: Sequence[Kernel], options: Sequence[str], fold
         _write_into(folder, files, index)
     except OSError as error:
         raise UsageError(
-            f"cannot save into {folder}: {error.strerror}", "Choose another folder with --save."
+            f"cannot save into {folder}: {error.strerror}",
+            "Choose another folder with --save.",
         ) from None
     return [folder / name for name in (*files, INDEX)]
 
@@ -233,7 +293,8 @@ def _contents(
 
 
 def _write_into(folder: Path, files: Mapping[str, bytes], index: bytes) -> None:
-    """Write the files, the index last: it names the files that a later ``save`` may overwrite."""
+    """Write the files, the index last: it names the files that a later ``save`` may
+    overwrite."""
     folder.mkdir(parents=True, exist_ok=True)
     old = _own_files(folder)
     for name in (*files, INDEX):
@@ -254,17 +315,33 @@ def _without_texts(kernel: Mapping[str, Any]) -> dict[str, Any]:
 _TEXTS = ("code", "dumps")
 
 
-def _row(name: str, kernel: Kernel, dump: Dump, groups: dict[str, Group]) -> SavedDump:
-    nodes = [node for group in kernel.groups if group in groups for node in groups[group].nodes]
+def _row(
+    name: str, kernel: Kernel, dump: Dump, groups: dict[str, Group]
+) -> SavedDump:
+    nodes = [
+        node
+        for group in kernel.groups
+        if group in groups
+        for node in groups[group].nodes
+    ]
     sources = {node.user_source or node.source or "" for node in nodes} - {""}
-    evidence = tuple(Evidence(evidence.file, evidence.line) for evidence in dump.evidence)
+    evidence = tuple(
+        Evidence(evidence.file, evidence.line) for evidence in dump.evidence
+    )
     return SavedDump(
-        name, kernel.id, kernel.name, dump.option, tuple(kernel.groups), tuple(sorted(sources)), evidence
+        name,
+        kernel.id,
+        kernel.name,
+        dump.option,
+        tuple(kernel.groups),
+        tuple(sorted(sources)),
+        evidence,
     )
 
 
 def _file_name(kernel: Kernel, dump: Dump, taken: dict[str, bytes]) -> str:
-    """``K1-kernel1.cuda_kernel.cu``. Names of kernels come from a log: only plain characters stay."""
+    """``K1-kernel1.cuda_kernel.cu``. Names of kernels come from a log: only plain
+    characters stay."""
     plain = re.sub(r"[^A-Za-z0-9_]+", "_", kernel.name)[:60]
     option = re.sub(r"[^A-Za-z0-9_]+", "_", dump.option)[:40]
     end = ending(dump.option)
@@ -276,21 +353,30 @@ def _file_name(kernel: Kernel, dump: Dump, taken: dict[str, bytes]) -> str:
     return name
 
 
-def _table(report: Report, kernels: Sequence[Kernel], rows: Sequence[SavedDump]) -> str:
+def _table(
+    report: Report, kernels: Sequence[Kernel], rows: Sequence[SavedDump]
+) -> str:
     text = render(report, kernels, (), width=120)
-    files = "\n".join(f"{row.file}  {row.kernel} {row.name}, {row.dump}" for row in rows)
+    files = "\n".join(
+        f"{row.file}  {row.kernel} {row.name}, {row.dump}" for row in rows
+    )
     return f"{text.rstrip()}\n\nFiles\n{files or 'none'}\n"
 
 
 def _own_files(folder: Path) -> set[str]:
-    """The files there that an earlier ``save`` wrote and that are as it wrote them."""
+    """The files there that an earlier ``save`` wrote and that are as it wrote
+    them."""
     try:
         index = json.loads(read_within(folder / INDEX))
     except FileNotFoundError:
         return set()
     except (ValueError, RecursionError):
         raise _foreign(folder / INDEX) from None
-    sums = index.get("sha256") if isinstance(index, dict) and index.get("schema") == SCHEMA else None
+    sums = (
+        index.get("sha256")
+        if isinstance(index, dict) and index.get("schema") == SCHEMA
+        else None
+    )
     if not isinstance(sums, dict):
         raise _foreign(folder / INDEX)
     own = {INDEX}
@@ -306,5 +392,9 @@ def _own_files(folder: Path) -> set[str]:
     return own
 
 
-def _foreign(path: Path, why: str = "already exists, and fusiondoc did not write it") -> UsageError:
-    return UsageError(f"{path} {why}", "Save into another folder, or move the file away.")
+def _foreign(
+    path: Path, why: str = "already exists, and fusiondoc did not write it"
+) -> UsageError:
+    return UsageError(
+        f"{path} {why}", "Save into another folder, or move the file away."
+    )

@@ -12,7 +12,15 @@ from pathlib import Path, PurePath
 from fusiondoc.errors import UsageError
 from fusiondoc.model.checked_models import CheckedModels, Outcome
 from fusiondoc.model.report import Group, Report
-from fusiondoc.model.run_lines import BROKEN, FAILED, HOLDS, SCHEMA, GroupLine, OutsideLine, RunLine
+from fusiondoc.model.run_lines import (
+    BROKEN,
+    FAILED,
+    HOLDS,
+    SCHEMA,
+    GroupLine,
+    OutsideLine,
+    RunLine,
+)
 from fusiondoc.model.source import Source
 from fusiondoc.model.typed_fields import as_json
 from fusiondoc.model.unfused_bytes import unfused_bytes
@@ -21,7 +29,9 @@ from fusiondoc.workflows.survey_facts import facts_of_report
 from fusiondoc.workflows.survey_plans import Plan
 
 
-def line_of(report: Report, model: str, *, date: str | None = None, cached: bool = False) -> RunLine:
+def line_of(
+    report: Report, model: str, *, date: str | None = None, cached: bool = False
+) -> RunLine:
     """The line of a checked report.
 
     Args:
@@ -44,7 +54,11 @@ def line_of(report: Report, model: str, *, date: str | None = None, cached: bool
         fuser=report.fuser.effective,
         host=platform.node() or None,
         cached=cached,
-        groups=tuple(_group_line(group) for group in report.groups if group.respecialises is None),
+        groups=tuple(
+            _group_line(group)
+            for group in report.groups
+            if group.respecialises is None
+        ),
         held=len(report.expectations) - len(lost),
         lost=lost,
         operators=report.coverage.ops_fused,
@@ -65,10 +79,14 @@ def lines_of_check(checked: CheckedModels) -> Iterator[RunLine]:
     """The lines of a check of many models; none for a section that was not run."""
     for model in checked.models:
         if model.outcome is Outcome.FAILED:
-            yield failed_line(model.section, model.why or "failed", commit=checked.commit)
+            yield failed_line(
+                model.section, model.why or "failed", commit=checked.commit
+            )
         elif model.report is not None:
             cached = model.cached_from is not None
-            yield line_of(model.report, model.section, date=model.cached_from, cached=cached)
+            yield line_of(
+                model.report, model.section, date=model.cached_from, cached=cached
+            )
 
 
 def failed_line(model: str, error: str, *, commit: str | None = None) -> RunLine:
@@ -90,7 +108,8 @@ def now() -> str:
 
 
 def append_lines(file: Path, lines: Iterable[RunLine]) -> None:
-    """Add lines at the end of a file; jobs that run side by side keep the lines of each.
+    """Add lines at the end of a file; jobs that run side by side keep the lines of
+    each.
 
     Raises:
         UsageError: it cannot be written.
@@ -101,7 +120,9 @@ def append_lines(file: Path, lines: Iterable[RunLine]) -> None:
         with alone(file), file.open("ab") as out:
             out.write(text.encode("ascii"))
     except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror}", "Choose another file.") from None
+        raise UsageError(
+            f"cannot write {file}: {error.strerror}", "Choose another file."
+        ) from None
 
 
 def _lost(report: Report) -> tuple[str, ...]:
@@ -115,17 +136,29 @@ def outside_of(plan: Plan) -> tuple[OutsideLine, ...]:
     counts: Counter[tuple[str | None, str, str]] = Counter()
     for row in plan.outside:
         counts[row.phase, row.operator.op, row.code] += row.nodes
-    return tuple(OutsideLine(phase, op, code, count) for (phase, op, code), count in counts.items())
+    return tuple(
+        OutsideLine(phase, op, code, count)
+        for (phase, op, code), count in counts.items()
+    )
 
 
 def _group_line(group: Group) -> GroupLine:
-    positions = (Source.parse(node.user_source or node.source) for node in group.nodes)
-    lines = [f"{PurePath(found.file).name}:{found.line}" for found in positions if found is not None]
-    return GroupLine(group.phase, group.ops, tuple(dict.fromkeys(lines)), group.count)
+    positions = (
+        Source.parse(node.user_source or node.source) for node in group.nodes
+    )
+    lines = [
+        f"{PurePath(found.file).name}:{found.line}"
+        for found in positions
+        if found is not None
+    ]
+    return GroupLine(
+        group.phase, group.ops, tuple(dict.fromkeys(lines)), group.count
+    )
 
 
 def _group_bytes(groups: Iterable[Group]) -> int | None:
-    """Bytes that all groups read and write; None where one of them does not state them."""
+    """Bytes that all groups read and write; None where one of them does not state
+    them."""
     total = 0
     for group in groups:
         if group.respecialises is not None:

@@ -1,4 +1,5 @@
-"""A capture of this process: its fusers' messages inside a ``with`` block, and the report of it."""
+"""A capture of this process: its fusers' messages inside a ``with`` block, and the
+report of it."""
 
 from __future__ import annotations
 
@@ -25,11 +26,29 @@ from fusiondoc.captures.store import CaptureStore, cannot_write, while_writing
 from fusiondoc.captures.trust import sign
 from fusiondoc.errors import CannotRun, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import DUMP, JIT_LOG
-from fusiondoc.fusers import FUSER_OF_KIND, FUSERS, facts_of, fuser_of_dumps, requests
+from fusiondoc.fusers import (
+    FUSER_OF_KIND,
+    FUSERS,
+    facts_of,
+    fuser_of_dumps,
+    requests,
+)
 from fusiondoc.model.report import Report
-from fusiondoc.probe import BEFORE, FUSER, RUNNING, environment, live_capture, te_plans
+from fusiondoc.probe import (
+    BEFORE,
+    FUSER,
+    RUNNING,
+    environment,
+    live_capture,
+    te_plans,
+)
 from fusiondoc.probe.frontends import FusedModules
-from fusiondoc.probe.fusers import compiler_watch, off_in_process, switched_on, write_compiled
+from fusiondoc.probe.fusers import (
+    compiler_watch,
+    off_in_process,
+    switched_on,
+    write_compiled,
+)
 from fusiondoc.probe.live_capture import LateWatch
 from fusiondoc.probe.log_and_records import Records
 from fusiondoc.probe.own_switches import OwnSwitches
@@ -48,11 +67,13 @@ _LOOK_SECONDS = 0.2
 
 _RUNNING = threading.Lock()
 _entered_at = ""
-"""Where the capture that runs was entered: descriptors 1 and 2 belong to the whole process."""
+"""Where the capture that runs was entered: descriptors 1 and 2 belong to the whole
+process."""
 
 
 class LiveRun:
-    """What the fusers of this process say inside a ``with`` block; see :func:`fusiondoc.capture`.
+    """What the fusers of this process say inside a ``with`` block; see
+    :func:`fusiondoc.capture`.
 
     Attributes:
         path: the folder of the capture; ``fusiondoc parse PATH`` reports it again, in any process.
@@ -76,11 +97,17 @@ class LiveRun:
         model_name: str | None = None,
     ) -> None:
         if fuser not in requests():
-            raise UsageError(f"unknown fuser '{fuser}'", did_you_mean(fuser, requests()))
-        self._store = CaptureStore(folder, name=name, keep=keep, notify=self._print_line)
+            raise UsageError(
+                f"unknown fuser '{fuser}'", did_you_mean(fuser, requests())
+            )
+        self._store = CaptureStore(
+            folder, name=name, keep=keep, notify=self._print_line
+        )
         self._fuser = fuser
         if log_limit < 1:
-            raise UsageError(f"log_limit={log_limit}", "It is a number of MiB, 1 at least.")
+            raise UsageError(
+                f"log_limit={log_limit}", "It is a number of MiB, 1 at least."
+            )
         self._dumps = tuple(dumps)
         self._model = None if model_name is None else check_model_name(model_name)
         self._log_limit = log_limit << 20
@@ -91,7 +118,9 @@ class LiveRun:
         self._switched_on: str | None = None
 
     def _print_line(self, line: str) -> None:
-        self._notes.append(line[len("note: ") :] if line.startswith("note: ") else line)
+        self._notes.append(
+            line[len("note: ") :] if line.startswith("note: ") else line
+        )
 
     def __enter__(self) -> LiveRun:
         """Start to record.
@@ -104,7 +133,8 @@ class LiveRun:
         global _entered_at
         if self.ended:
             raise UsageError(
-                "this capture has ended; each block needs its own", "with fusiondoc.capture() as run:"
+                "this capture has ended; each block needs its own",
+                "with fusiondoc.capture() as run:",
             )
         if not _RUNNING.acquire(blocking=False):
             raise UsageError(
@@ -126,7 +156,10 @@ class LiveRun:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """Put everything back; an exception of the block goes on to the caller."""
         undo, self._undo = self._undo, None
@@ -134,21 +167,25 @@ class LiveRun:
             return
         self.ended = True
         undo.close()
-        if os.getpid() != self._process:  # a fork inside the block: the parent keeps the capture
+        if (
+            os.getpid() != self._process
+        ):  # a fork inside the block: the parent keeps the capture
             return
         with contextlib.suppress(OSError):
             self._finish(kind)
 
     @property
     def report(self) -> Report:
-        """The report, made at the first access. Its numbers are those of ``fusiondoc parse PATH``.
+        """The report, made at the first access. Its numbers are those of
+        ``fusiondoc parse PATH``.
 
         Raises:
             UsageError: the block has not ended.
         """
         if not self.ended:
             raise UsageError(
-                "there is no report before the block ends", "Read run.report after the with statement."
+                "there is no report before the block ends",
+                "Read run.report after the with statement.",
             )
         if self._report is None:
             self._report = report_of(Capture(self.path))
@@ -156,12 +193,18 @@ class LiveRun:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on settings that this torch does not take at run time, and on how to set them before it
-        starts."""
+        """Notes on settings that this torch does not take at run time, and on how
+        to set them before it starts."""
         return (*self._notes, *(self._after() if self.ended else ()))
 
     def __repr__(self) -> str:
-        state = "ended" if self.ended else "running" if self._undo is not None else "not started"
+        state = (
+            "ended"
+            if self.ended
+            else "running"
+            if self._undo is not None
+            else "not started"
+        )
         return f"<fusiondoc capture, {state}: {getattr(self, 'path', self._store.folder)}>"
 
     # -- entering -------------------------------------------------------------------------------------------
@@ -196,7 +239,9 @@ class LiveRun:
             commit=commit_of(Path.cwd()),
             host=platform.node() or None,
         ).as_json()
-        request["options"] = {"dumps": list(self._dumps)}  # no knob or dump was requested
+        request["options"] = {
+            "dumps": list(self._dumps)
+        }  # no knob or dump was requested
         try:
             write_json(self.path / REQUEST, request)
             sign(self.path, REQUEST)
@@ -219,7 +264,9 @@ class LiveRun:
         for what in off_in_process(torch):
             if what != FUSER or self._switched_on == "none":
                 self._records.write("switched_off", what=what, when=BEFORE)
-        self._switches = SwitchWatch(torch, self._records, self._switched_on, own=OwnSwitches(torch))
+        self._switches = SwitchWatch(
+            torch, self._records, self._switched_on, own=OwnSwitches(torch)
+        )
         self._switches.stage = RUNNING
         undo.callback(self._switches.stop)
         self._switches.start()
@@ -236,7 +283,9 @@ class LiveRun:
         self._compiled.start()
         undo.callback(self._modules.stop)
         self._modules.start(defined=True)
-        move = undo.enter_context(live_capture.redirected(str(self.log), self._notes.append))
+        move = undo.enter_context(
+            live_capture.redirected(str(self.log), self._notes.append)
+        )
         log = GrowingLog(self.log, self._log_limit, lambda path: move(str(path)))
         written.callback(log.close)
         undo.enter_context(_looked_at(log))
@@ -247,16 +296,27 @@ class LiveRun:
             with contextlib.suppress(OSError):
                 do()
 
-    def _wanted(self, torch: Any, switches: live_capture.Switches) -> tuple[str, dict[str, str], list[str]]:
-        """The log level, the variables that are to be set in the block, and notes about them."""
+    def _wanted(
+        self, torch: Any, switches: live_capture.Switches
+    ) -> tuple[str, dict[str, str], list[str]]:
+        """The log level, the variables that are to be set in the block, and notes
+        about them."""
         version, cuda = str(torch.__version__), torch.version.cuda
         fuser = self._fuser
-        if fuser == "auto" and self._switched_on is not None and _is_chosen_by_name(self._switched_on):
+        if (
+            fuser == "auto"
+            and self._switched_on is not None
+            and _is_chosen_by_name(self._switched_on)
+        ):
             fuser = self._switched_on
         # The level in effect, which need not be that of the environment.
         user = {**os.environ, JIT_LOG: switches.level()}
         if facts_of(fuser).switches.log_list is not None:
-            return switches.level(), {}, []  # read when torch is imported: its objects tell the same
+            return (
+                switches.level(),
+                {},
+                [],
+            )  # read when torch is imported: its objects tell the same
         wanted = dict(run_environment(version, cuda, fuser, self._dumps, user).set)
         level = wanted.pop(JIT_LOG)
         notes = []
@@ -272,7 +332,9 @@ class LiveRun:
                 " where the program starts: export PYTORCH_JIT_TYPE_VERBOSITY=3"
             )
         printing = [
-            own for own in map(facts_of, (fuser, self._switched_on)) if own.switches.dump_variable == DUMP
+            own
+            for own in map(facts_of, (fuser, self._switched_on))
+            if own.switches.dump_variable == DUMP
         ]
         if DUMP in wanted and printing:
             notes.append(
@@ -305,22 +367,32 @@ class LiveRun:
         self._switches.finish()
         # A CUDA call in a program that has made none would keep it from forking.
         records.write(
-            "environment", **environment.torch_environment(torch, device=torch.cuda.is_initialized())
+            "environment",
+            **environment.torch_environment(
+                torch, device=torch.cuda.is_initialized()
+            ),
         )
         records.write("target", how=IN_PROCESS, label=_entered_at, signature=None)
         now = switched_on(torch)
         # torch.jit.fuser inside the block switches another one on, and back.
-        if now == self._switched_on and not (now == "none" and _names_a_group(self.log)):
-            records.write("fuser", requested=None, effective=now, live=None, why=None)
+        if now == self._switched_on and not (
+            now == "none" and _names_a_group(self.log)
+        ):
+            records.write(
+                "fuser", requested=None, effective=now, live=None, why=None
+            )
         if self._compiled.graphs and not _names_a_group(self.log):
-            write_compiled(records, {"fuser": "auto"}, "the block calls torch.compile")
+            write_compiled(
+                records, {"fuser": "auto"}, "the block calls torch.compile"
+            )
         records.write("done", seconds=None, own_seconds=None)
         records.close()
         ended_well = kind is None or issubclass(kind, SystemExit)
         Capture(self.path).keep_result(
             Result(
                 exit_status=0 if ended_well else 1,
-                interrupted=kind is not None and issubclass(kind, KeyboardInterrupt),
+                interrupted=kind is not None
+                and issubclass(kind, KeyboardInterrupt),
                 seconds=Seconds(child=round(time.perf_counter() - self._began, 4)),
                 log_bytes=self.log.stat().st_size,
             )
@@ -331,25 +403,39 @@ class LiveRun:
         """Notes on the parts that the report shows to be missing."""
         report = self.report
         own = fuser_of_dumps()
-        if any(group.kind in own.kinds for group in report.groups) and not report.kernels:
+        if (
+            any(group.kind in own.kinds for group in report.groups)
+            and not report.kernels
+        ):
             wanted = run_environment(
-                str(self._torch.__version__), self._torch.version.cuda, own.name, self._dumps, {}
+                str(self._torch.__version__),
+                self._torch.version.cuda,
+                own.name,
+                self._dumps,
+                {},
             ).set.get(DUMP)
             return [
                 f"{own.title} had read {DUMP} before this block, so no kernel is in the log. Set it where the"
                 f" program starts: export {DUMP}={wanted}"
             ]
-        return [sentence(report.fuser.by_itself)] if report.fuser.by_itself is not None else []
+        return (
+            [sentence(report.fuser.by_itself)]
+            if report.fuser.by_itself is not None
+            else []
+        )
 
 
 @contextlib.contextmanager
 def _looked_at(log: GrowingLog) -> Iterator[None]:
-    """Inside the block a thread keeps the log within its limit. A pipe to a thread would not do: code that
-    prints while it holds Python's lock would wait for that thread for ever."""
+    """Inside the block a thread keeps the log within its limit. A pipe to a thread
+    would not do: code that prints while it holds Python's lock would wait for that
+    thread for ever."""
     ended = threading.Event()
 
     def look() -> None:
-        with contextlib.suppress(OSError):  # a full disk is no reason to stop the program
+        with contextlib.suppress(
+            OSError
+        ):  # a full disk is no reason to stop the program
             while not ended.wait(_LOOK_SECONDS):
                 log.look()
 
@@ -371,8 +457,14 @@ def _names_a_group(log: Path) -> bool:
     """Whether a fusion group is printed anywhere in the log."""
     if not log.stat().st_size:
         return False
-    with open_regular(log) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return any(data.find(kind) >= 0 for kind in (f"{kind}_".encode() for kind in FUSER_OF_KIND))
+    with (
+        open_regular(log) as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
+        return any(
+            data.find(kind) >= 0
+            for kind in (f"{kind}_".encode() for kind in FUSER_OF_KIND)
+        )
 
 
 def _caller(frame: FrameType | None) -> FrameType | None:
@@ -385,11 +477,16 @@ def _caller(frame: FrameType | None) -> FrameType | None:
 
 def _caller_line(frame: FrameType | None) -> str:
     """``train.py:12``."""
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame is not None else "block"
+    return (
+        f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+        if frame is not None
+        else "block"
+    )
 
 
 def _model_at(frame: FrameType | None) -> str | None:
-    """The file and function of the block, as a model; None where no file holds it (a notebook)."""
+    """The file and function of the block, as a model; None where no file holds it
+    (a notebook)."""
     if frame is None or not Path(frame.f_code.co_filename).is_file():
         return None
     function = frame.f_code.co_name

@@ -1,4 +1,5 @@
-"""From the arguments of a command to a finished report: logs, captures, saved reports. Starts no process."""
+"""From the arguments of a command to a finished report: logs, captures, saved
+reports. Starts no process."""
 
 from __future__ import annotations
 
@@ -11,9 +12,20 @@ from typing import Any
 
 from fusiondoc.captures.capture import REQUEST, Capture
 from fusiondoc.captures.ending import ended_early
-from fusiondoc.captures.probe_records import Environment, KnobSetting, Loaded, PassDone
+from fusiondoc.captures.probe_records import (
+    Environment,
+    KnobSetting,
+    Loaded,
+    PassDone,
+)
 from fusiondoc.captures.store import is_latest
-from fusiondoc.captures.trust import is_own, kept_source, project_root, read_source, text_of
+from fusiondoc.captures.trust import (
+    is_own,
+    kept_source,
+    project_root,
+    read_source,
+    text_of,
+)
 from fusiondoc.diagnosis.commands import without_commands_of_others
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.of_fusers import with_compiled
@@ -52,7 +64,12 @@ from fusiondoc.workflows import (
     source_of,
     sources_of,
 )
-from fusiondoc.workflows.rank_captures import compared, rank_logs, ranks_of_captures, ranks_stated_by_log
+from fusiondoc.workflows.rank_captures import (
+    compared,
+    rank_logs,
+    ranks_of_captures,
+    ranks_stated_by_log,
+)
 from fusiondoc.workflows.refused_logs import refuse_what_is_no_log
 
 
@@ -69,10 +86,12 @@ def log_from(arguments: Sequence[str], peak: float | None = None) -> Report:
 
 
 def report_from(
-    arguments: Sequence[str], peak: float | None = None, source_roots: Sequence[Path] = ()
+    arguments: Sequence[str],
+    peak: float | None = None,
+    source_roots: Sequence[Path] = (),
 ) -> Report:
-    """The report of what the arguments name: logs, captures (a folder, or a name), a saved report, "-" for
-    stdin; of the newest capture without any.
+    """The report of what the arguments name: logs, captures (a folder, or a name),
+    a saved report, "-" for stdin; of the newest capture without any.
 
     Args:
         peak: memory bandwidth in GB/s that the user gave.
@@ -82,17 +101,28 @@ def report_from(
 
 
 def failure_of_run(arguments: Sequence[str]) -> FusiondocError | None:
-    """The error of the run whose capture the arguments name; None if it went well, or they name logs.
+    """The error of the run whose capture the arguments name; None if it went well,
+    or they name logs.
 
     Raises:
         UsageError: they name captures of several runs: logs are parts of one run, so that what one run lost
             would be found in another.
     """
     sources = sources_of(arguments)
-    captures = [source.capture() for source in sources if source.kind is Kind.CAPTURE]
+    captures = [
+        source.capture() for source in sources if source.kind is Kind.CAPTURE
+    ]
     for source in sources:
-        if source.kind is Kind.LOG and source.path is not None and source.path.is_dir():
-            captures += [Capture(path) for path in sorted(source.path.iterdir()) if is_capture(path)]
+        if (
+            source.kind is Kind.LOG
+            and source.path is not None
+            and source.path.is_dir()
+        ):
+            captures += [
+                Capture(path)
+                for path in sorted(source.path.iterdir())
+                if is_capture(path)
+            ]
     if len(captures) > 1 and not all(capture.ranks for capture in captures):
         first, second = (capture.name for capture in captures[:2])
         raise UsageError(
@@ -103,8 +133,8 @@ def failure_of_run(arguments: Sequence[str]) -> FusiondocError | None:
 
 
 def with_facts(arguments: Sequence[str]) -> tuple[Report, Observed]:
-    """The same as ``report_from``, with what the logs show beside it. Of a saved report the capture that it
-    was made of is read, or else its logs.
+    """The same as ``report_from``, with what the logs show beside it. Of a saved
+    report the capture that it was made of is read, or else its logs.
 
     Raises:
         UsageError: neither is there.
@@ -113,7 +143,11 @@ def with_facts(arguments: Sequence[str]) -> tuple[Report, Observed]:
     if len(sources) == 1 and sources[0].kind is Kind.REPORT:
         saved = report_from(arguments)
         made_of = saved.target.capture
-        named = [made_of] if made_of is not None else [log.name for log in logs_behind(saved)]
+        named = (
+            [made_of]
+            if made_of is not None
+            else [log.name for log in logs_behind(saved)]
+        )
         if not named or not all(Path(name).exists() for name in named):
             raise UsageError(
                 f"{sources[0].text} is a saved report, and what it was made of is not here",
@@ -128,8 +162,8 @@ def with_facts(arguments: Sequence[str]) -> tuple[Report, Observed]:
 
 
 def side(argument: str) -> Report:
-    """The report that an argument of a comparison names; its name is the argument, with the logs or capture
-    that it was made of.
+    """The report that an argument of a comparison names; its name is the argument,
+    with the logs or capture that it was made of.
 
     Raises:
         UsageError: there is no such thing, or it cannot be read.
@@ -147,34 +181,50 @@ def side(argument: str) -> Report:
 
 
 def with_peak(report: Report, peak: float) -> Report:
-    """The report with its kernels held against another memory bandwidth, in GB/s."""
+    """The report with its kernels held against another memory bandwidth, in
+    GB/s."""
     return with_speed_of_light(replace(report, peak=Peak(peak, "given")))
 
 
-def _report(sources: Sequence[Source], peak: float | None, source_roots: Sequence[Path]) -> Report:
+def _report(
+    sources: Sequence[Source], peak: float | None, source_roots: Sequence[Path]
+) -> Report:
     first = sources[0]
     if len(sources) > 1 and all(source.kind is Kind.CAPTURE for source in sources):
         captures = [source.capture() for source in sources]
         if all(capture.ranks for capture in captures):  # of several machines
-            return report_of(captures[0], peak, source_roots=source_roots, others=captures[1:])
+            return report_of(
+                captures[0], peak, source_roots=source_roots, others=captures[1:]
+            )
     if len(sources) == 1 and first.path is not None:
         if first.kind is Kind.CAPTURE:
             return report_of(first.capture(), peak, source_roots=source_roots)
         if first.kind is Kind.REPORT:
-            saved = _without_secrets(read_report(saved_bytes(first.text, first.path), first.text))
+            saved = _without_secrets(
+                read_report(saved_bytes(first.text, first.path), first.text)
+            )
             saved = without_commands_of_others(saved, first.text)
             return saved if peak is None else with_peak(saved, peak)
     return report_of_log_sources(sources, peak, source_roots)[0]
 
 
 def report_of_log_sources(
-    sources: Sequence[Source], peak: float | None = None, source_roots: Sequence[Path] = ()
+    sources: Sequence[Source],
+    peak: float | None = None,
+    source_roots: Sequence[Path] = (),
 ) -> tuple[Report, Observed]:
-    """The report of logs of one run that belong to no capture, and what they show beside it."""
+    """The report of logs of one run that belong to no capture, and what they show
+    beside it."""
     logs, first = logs_of(sources), sources[0]
     report, observed = read_logs(logs, work_out=Reasons())
-    given = first.text if len(sources) == 1 and first.path is not None and first.path.is_dir() else None
-    return report_of_logs(report, observed, logs, peak, source_roots, given), observed
+    given = (
+        first.text
+        if len(sources) == 1 and first.path is not None and first.path.is_dir()
+        else None
+    )
+    return report_of_logs(
+        report, observed, logs, peak, source_roots, given
+    ), observed
 
 
 def report_of_logs(
@@ -185,14 +235,16 @@ def report_of_logs(
     source_roots: Sequence[Path],
     folder: str | None = None,
 ) -> Report:
-    """The report of parsed logs that belong to no capture, with findings, plan and coverage. ``folder``: the
-    one whose logs these are, if one was named."""
+    """The report of parsed logs that belong to no capture, with findings, plan and
+    coverage. ``folder``: the one whose logs these are, if one was named."""
     report = with_compiled(report, observed, None)
     report = replace(
         report,
         ranks=ranks_of(report, ranks_stated_by_log(observed)),
         target=Target(
-            ", ".join(log.name for log in logs[:3]), logs=len(logs), logs_in=folder or _folder_of(logs)
+            ", ".join(log.name for log in logs[:3]),
+            logs=len(logs),
+            logs_in=folder or _folder_of(logs),
         ),
         peak=peak_of(Environment(), None, peak),
         texts=LogTexts(logs, None, source_roots),
@@ -201,38 +253,59 @@ def report_of_logs(
 
 
 def _folder_of(logs: Sequence[LogInput]) -> str | None:
-    """The folder that holds these logs and no others, as the report names it; None for one log, and where
-    no folder does."""
+    """The folder that holds these logs and no others, as the report names it; None
+    for one log, and where no folder does."""
     paths = {str(log.path) for log in logs if log.path is not None}
     if len(logs) < 2 or len(paths) != len(logs):
         return None
     try:
-        folder = os.path.commonpath([str(Path(path).parent) for path in paths]) or "."
+        folder = (
+            os.path.commonpath([str(Path(path).parent) for path in paths]) or "."
+        )
         there = {os.path.normpath(str(log.path)) for log in logs_in(folder)}
-    except (UsageError, ValueError, OSError):  # absolute and relative names, or other drives
+    except (
+        UsageError,
+        ValueError,
+        OSError,
+    ):  # absolute and relative names, or other drives
         return None
     return folder if there == {os.path.normpath(path) for path in paths} else None
 
 
 def _without_secrets(report: Report) -> Report:
-    """The report with secrets masked in all text that comes from the program or the user; text that only a
-    compiler prints (groups, programs, kernels) is left as it is."""
+    """The report with secrets masked in all text that comes from the program or the
+    user; text that only a compiler prints (groups, programs, kernels) is left as it
+    is."""
     kept = ("groups", "programs", "kernels")
-    named = [field.name for field in fields(report) if field.metadata.get("json", True)]
-    return replace(report, **{name: masked_in(getattr(report, name)) for name in named if name not in kept})
+    named = [
+        field.name for field in fields(report) if field.metadata.get("json", True)
+    ]
+    return replace(
+        report,
+        **{
+            name: masked_in(getattr(report, name))
+            for name in named
+            if name not in kept
+        },
+    )
 
 
 def logs_behind(report: Report) -> tuple[LogInput, ...]:
-    """The logs that a report was made of; of a saved one those that it names, where they are regular files
-    here."""
+    """The logs that a report was made of; of a saved one those that it names, where
+    they are regular files here."""
     if isinstance(report.texts, LogTexts):
         return report.texts.logs
-    named = dict.fromkeys(evidence.file for group in report.groups for evidence in group.evidence)
-    return tuple(LogInput(name, Path(name)) for name in named if _is_log(Path(name)))
+    named = dict.fromkeys(
+        evidence.file for group in report.groups for evidence in group.evidence
+    )
+    return tuple(
+        LogInput(name, Path(name)) for name in named if _is_log(Path(name))
+    )
 
 
 def _is_log(path: Path) -> bool:
-    """A file with something in it: not a pipe, a device, or a file of /proc, whose size is 0."""
+    """A file with something in it: not a pipe, a device, or a file of /proc, whose
+    size is 0."""
     try:
         status = path.stat()
     except (OSError, ValueError):
@@ -242,7 +315,8 @@ def _is_log(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class ParsedLog:
-    """The parsed log of a capture, without the facts of the capture's other files."""
+    """The parsed log of a capture, without the facts of the capture's other
+    files."""
 
     report: Report
     observed: Observed
@@ -250,9 +324,13 @@ class ParsedLog:
 
 
 def parse_capture(capture: Capture, others: Sequence[Capture] = ()) -> ParsedLog:
-    """Read the log of a capture, or those of its ranks and of the ranks that ``others`` have of the run."""
+    """Read the log of a capture, or those of its ranks and of the ranks that
+    ``others`` have of the run."""
     shown = _shown(capture)
-    logs = [LogInput(str(shown / name), capture.path / name) for name in capture.log_names]
+    logs = [
+        LogInput(str(shown / name), capture.path / name)
+        for name in capture.log_names
+    ]
     if capture.ranks:
         captures = (capture, *others)
         logs = rank_logs(captures, [str(_shown(capture)) for capture in captures])
@@ -261,10 +339,14 @@ def parse_capture(capture: Capture, others: Sequence[Capture] = ()) -> ParsedLog
         logs,
         {**run_records.source_map, **run_records.aot.source_map},
         work_out=Reasons(
-            run_records.fuser.effective if not run_records.switches.fuser_off_before else None,
+            run_records.fuser.effective
+            if not run_records.switches.fuser_off_before
+            else None,
             run_records.environment.texts.get("torch"),
             _fuser_off(capture),
-            "the program had switched the fuser off" if run_records.switches.fuser_off_in_run else None,
+            "the program had switched the fuser off"
+            if run_records.switches.fuser_off_in_run
+            else None,
         ),
         layers=run_records.layers,
         phases=run_records.aot.phases,
@@ -275,18 +357,28 @@ def parse_capture(capture: Capture, others: Sequence[Capture] = ()) -> ParsedLog
 
 
 def _made_by(capture: Capture) -> dict[str, str]:
-    """The versions of fusiondoc and of the program that made a capture, and the machine."""
+    """The versions of fusiondoc and of the program that made a capture, and the
+    machine."""
     request = capture.request
-    texts = {"fusiondoc": request.fusiondoc, "commit": request.commit, "host": request.host}
+    texts = {
+        "fusiondoc": request.fusiondoc,
+        "commit": request.commit,
+        "host": request.host,
+    }
     return {name: text for name, text in texts.items() if text}
 
 
 def _fuser_off(capture: Capture) -> str | None:
-    """The switch that set the fuser of a run off, as the reason of its operators."""
+    """The switch that set the fuser of a run off, as the reason of its
+    operators."""
     if capture.records.switches.fuser_off_before:
         return "this process had the fuser off before the block began"
     variable = capture.request.off_by_variable(capture.records.fuser.effective)
-    return f"{variable} is set, which switches the fuser off" if variable is not None else None
+    return (
+        f"{variable} is set, which switches the fuser off"
+        if variable is not None
+        else None
+    )
 
 
 def report_of(
@@ -304,7 +396,8 @@ def report_of(
         source_roots: folders beside the project whose Python files may be shown.
         others: captures of the same run on other machines, with ranks of their own.
     """
-    # Only here: a log alone has none of it, so its report does not wait for these imports.
+    # Only here: a log alone has none of it, so its report does not wait for these
+    # imports.
     from fusiondoc.diagnosis.aot_functions import aot_functions, script_run
     from fusiondoc.diagnosis.of_fusers.te_report import te_report
     from fusiondoc.workflows.fuser_by_itself import own_fuser
@@ -312,7 +405,9 @@ def report_of(
 
     parsed = parsed or parse_capture(capture, others)
     run_records = capture.records
-    report = with_compiled(parsed.report, parsed.observed, run_records.fuser.requested)
+    report = with_compiled(
+        parsed.report, parsed.observed, run_records.fuser.requested
+    )
     report = replace(
         report,
         environment={**run_records.environment.texts, **_made_by(capture)},
@@ -338,14 +433,17 @@ def report_of(
         report,
         speed=speed,
         speed_note=note,
-        frontend=run_records.frontend.effective or (AOT.name if run_records.aot.sites else report.frontend),
+        frontend=run_records.frontend.effective
+        or (AOT.name if run_records.aot.sites else report.frontend),
         aot=aot_functions(run_records.aot, report),
         fused_modules=run_records.aot.modules,
     )
     report = with_profile(report, capture)
     if run_records.frontend.effective == TE.name or run_records.te.plans:
         report = te_report(report, run_records.te, run_records.frontend.requested)
-    report = replace(report, fuser=replace(report.fuser, by_itself=own_fuser(report, capture)))
+    report = replace(
+        report, fuser=replace(report.fuser, by_itself=own_fuser(report, capture))
+    )
     return _without_secrets(diagnose(report, _context(capture, parsed.observed)))
 
 
@@ -363,7 +461,9 @@ def _target(capture: Capture) -> Target:
     )
 
 
-def _ranks(report: Report, capture: Capture, others: Sequence[Capture]) -> Ranks | None:
+def _ranks(
+    report: Report, capture: Capture, others: Sequence[Capture]
+) -> Ranks | None:
     """The processes of a run that a launcher started."""
     if not capture.request.options.launcher:
         return None
@@ -395,11 +495,14 @@ def _context(capture: Capture, observed: Observed) -> Context:
 
 
 class LogTexts:
-    """The texts that a report refers to, read when a renderer needs them: lines of its logs, and source
-    files, first those that its capture kept."""
+    """The texts that a report refers to, read when a renderer needs them: lines of
+    its logs, and source files, first those that its capture kept."""
 
     def __init__(
-        self, logs: Sequence[LogInput], capture: Capture | None = None, source_roots: Sequence[Path] = ()
+        self,
+        logs: Sequence[LogInput],
+        capture: Capture | None = None,
+        source_roots: Sequence[Path] = (),
     ) -> None:
         self.logs = tuple(logs)
         self._capture = capture
@@ -407,34 +510,47 @@ class LogTexts:
         self._sources: dict[str, str | None] = {}
 
     def source(self, file: str) -> str | None:
-        """The copy in the capture, else the file on disk as seen from the current folder, if it is of the
-        project."""
+        """The copy in the capture, else the file on disk as seen from the current
+        folder, if it is of the project."""
         if file not in self._sources:
             self._sources[file] = self._read(file)
         return self._sources[file]
 
     def _read(self, file: str) -> str | None:
-        kept = kept_source(self._capture.path, file) if self._capture is not None else None
+        kept = (
+            kept_source(self._capture.path, file)
+            if self._capture is not None
+            else None
+        )
         if kept is not None:
             return masked(kept)
         roots = (project_root(Path.cwd()), *self._source_roots)
         found = (
-            read_source(path, roots) for path in (Path(file), *(root / file for root in self._source_roots))
+            read_source(path, roots)
+            for path in (Path(file), *(root / file for root in self._source_roots))
         )
         data = next((one for one in found if one is not None), None)
         return None if data is None else masked(text_of(data))
 
     def is_elsewhere(self, file: str) -> bool:
-        """Whether it is a file of Python on disk and ``source`` has no text of it."""
-        return file.endswith(".py") and self.source(file) is None and Path(file).is_file()
+        """Whether it is a file of Python on disk and ``source`` has no text of
+        it."""
+        return (
+            file.endswith(".py")
+            and self.source(file) is None
+            and Path(file).is_file()
+        )
 
-    def log(self, lines: Iterable[Evidence], graphs: Iterable[Evidence]) -> Mapping[Evidence, str]:
+    def log(
+        self, lines: Iterable[Evidence], graphs: Iterable[Evidence]
+    ) -> Mapping[Evidence, str]:
         """Reads the logs once more."""
         return masked_in(excerpts(self.logs, lines, graphs))
 
 
 def _frozen(target: Loaded) -> str | None:
-    """Who froze the module: "fusiondoc" or "program"; None if nobody did, or it is not known."""
+    """Who froze the module: "fusiondoc" or "program"; None if nobody did, or it is
+    not known."""
     if not target.frozen:
         return None
     return "fusiondoc" if target.frozen_here else "program"
@@ -451,20 +567,27 @@ def _shown(capture: Capture) -> Path:
 
 
 def _fuser(seen: FuserState, capture: Capture) -> FuserState:
-    """The probe records which switches were set; groups in the log prove which worked."""
+    """The probe records which switches were set; groups in the log prove which
+    worked."""
     switch = capture.records.fuser
     requested = switch.requested or capture.request.options.fuser
-    return FuserState(requested, seen.effective or switch.effective, switch.live, switch.why)
+    return FuserState(
+        requested, seen.effective or switch.effective, switch.live, switch.why
+    )
 
 
 def _knob(setting: KnobSetting) -> KnobState:
     def text(value: Any) -> str | None:
         return None if value is None else str(value)
 
-    return KnobState(setting.name, text(setting.requested), text(setting.effective), setting.live)
+    return KnobState(
+        setting.name, text(setting.requested), text(setting.effective), setting.live
+    )
 
 
-def _timed(iterations: tuple[Iteration, ...], passes: Sequence[PassDone]) -> tuple[Iteration, ...]:
+def _timed(
+    iterations: tuple[Iteration, ...], passes: Sequence[PassDone]
+) -> tuple[Iteration, ...]:
     """The iterations that the log marks, with the seconds that the probe took."""
     seconds = {(done.index, done.phase): done.seconds for done in passes}
     return tuple(

@@ -1,8 +1,8 @@
-"""The cause of a loss: the explanation (share_explanations.py) that says best which runs of a model lack a
-group.
+"""The cause of a loss: the explanation (share_explanations.py) that says best which
+runs of a model lack a group.
 
-It is a loss if what lacks the group came later than what has it. That a group is in the runs of one GPU
-alone, whenever they ran, explains runs too, and is none.
+It is a loss if what lacks the group came later than what has it. That a group is in
+the runs of one GPU alone, whenever they ran, explains runs too, and is none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ import math
 from collections.abc import Sequence
 
 from fusiondoc.model import dataclass
-from fusiondoc.workflows.share_changes import Slope, best_split, evidence, plausible_indices
+from fusiondoc.workflows.share_changes import (
+    Slope,
+    best_split,
+    evidence,
+    plausible_indices,
+)
 from fusiondoc.workflows.share_explanations import (
     DATE,
     HALF,
@@ -29,16 +34,18 @@ from fusiondoc.workflows.share_explanations import (
 LEAST_DROP = 0.15
 """By how much the share of runs must fall."""
 ODDS = 10.0
-"""How much more likely the loss must be than none, times the number of groups that were looked at."""
+"""How much more likely the loss must be than none, times the number of groups that
+were looked at."""
 NEARLY = 2.0
 """Evidence within which two factors explain a loss alike: both are named."""
 SAME_RUNS = 0.9
-"""Share of the runs after a loss that two explanations must have in common to be of the same loss."""
+"""Share of the runs after a loss that two explanations must have in common to be of
+the same loss."""
 PURE = 0.03
 """Share of runs that disagree with a cause below which that is noise."""
 STILL = 0.1
-"""Share of the runs without a group that must be after the last one with it, for this to be the end of those:
-else both go on side by side."""
+"""Share of the runs without a group that must be after the last one with it, for
+this to be the end of those: else both go on side by side."""
 MOST_LOSSES = 4
 """Losses that are found of a group."""
 
@@ -61,12 +68,14 @@ class Loss:
     """Slope of a loss that came gradually, without another cause."""
 
 
-def losses_of(history: History, has: Sequence[int | None], tested: int) -> list[Loss]:
+def losses_of(
+    history: History, has: Sequence[int | None], tested: int
+) -> list[Loss]:
     """The losses of a group, one after another.
 
-    Args:
-        has: for each run whether it has the group; None if that is not known.
-        tested: how many groups are looked at in all: with many of them, one looks lost by chance.
+    Args: has: for each run whether it has the group; None if that is not known.
+        tested: how many groups are looked at in all: with many of them, one looks
+        lost by chance.
     """
     found: list[Loss] = []
     left = Holders(history, has, range(history.runs))
@@ -85,11 +94,16 @@ def losses_of(history: History, has: Sequence[int | None], tested: int) -> list[
 
 
 def _explained(left: Holders, loss: Loss) -> frozenset[int]:
-    """Runs that lack the group because of the loss; of a gradual one also those while it came."""
+    """Runs that lack the group because of the loss; of a gradual one also those
+    while it came."""
     if loss.slope is None:
         return frozenset(loss.after)
     members = frozenset(loss.scope.runs)
-    return frozenset(run for run in left.runs if run in members and left.history.day(run) >= loss.slope.begin)
+    return frozenset(
+        run
+        for run in left.runs
+        if run in members and left.history.day(run) >= loss.slope.begin
+    )
 
 
 def _best_loss(left: Holders, tested: int) -> Loss | None:
@@ -105,7 +119,9 @@ def _best_loss(left: Holders, tested: int) -> Loss | None:
         best = _best(left, tried, tested)
     if best is None:
         return None
-    together = [explanation for explanation in tried if _came_with(explanation, best)]
+    together = [
+        explanation for explanation in tried if _came_with(explanation, best)
+    ]
     best, others = _named_causes(best, together)
     return Loss(
         best.scope,
@@ -119,20 +135,32 @@ def _best_loss(left: Holders, tested: int) -> Loss | None:
 
 
 def _explains_all(left: Holders, best: Explanation) -> bool:
-    """Whether nearly all runs before it have the group, and nearly none after it."""
+    """Whether nearly all runs before it have the group, and nearly none after
+    it."""
     before, after = _has_group(left, best.before), _has_group(left, best.after)
     return share_of(before) > 1 - PURE and share_of(after) < PURE
 
 
 def _came_with(other: Explanation, best: Explanation) -> bool:
-    """Whether another factor changed with the best one and explains the same loss nearly as well."""
-    if other.scope != best.scope or not other.came_later or other.by in (best.by, DATE):
+    """Whether another factor changed with the best one and explains the same loss
+    nearly as well."""
+    if (
+        other.scope != best.scope
+        or not other.came_later
+        or other.by in (best.by, DATE)
+    ):
         return False
-    return other.raw_evidence >= best.raw_evidence - NEARLY and _alike(other.after, best.after) >= SAME_RUNS
+    return (
+        other.raw_evidence >= best.raw_evidence - NEARLY
+        and _alike(other.after, best.after) >= SAME_RUNS
+    )
 
 
-def _named_causes(best: Explanation, together: Sequence[Explanation]) -> tuple[Explanation, tuple[str, ...]]:
-    """The cause to name first, and the names of the others. Lines change by a commit, and that has a name."""
+def _named_causes(
+    best: Explanation, together: Sequence[Explanation]
+) -> tuple[Explanation, tuple[str, ...]]:
+    """The cause to name first, and the names of the others. Lines change by a
+    commit, and that has a name."""
     if best.by == "lines":
         best = next((other for other in together if other.by == "commit"), best)
     names = [other.by for other in together if other.by != best.by]
@@ -151,80 +179,117 @@ def _alike(runs: frozenset[int], other: frozenset[int]) -> float:
 
 
 def _null(left: Holders, tried: Sequence[Explanation]) -> float:
-    """The evidence that nothing was lost: all runs have one share, or it depends on facts that were there all
-    the time, or it rose."""
+    """The evidence that nothing was lost: all runs have one share, or it depends on
+    facts that were there all the time, or it rose."""
     same = evidence(left.having, len(left.runs))
-    others = [other.evidence for other in tried if not other.scope.values and not _fell(left, other)]
+    others = [
+        other.evidence
+        for other in tried
+        if not other.scope.values and not _fell(left, other)
+    ]
     return max([same, *others])
 
 
 def _fell(left: Holders, explanation: Explanation) -> bool:
     """Whether the runs that came later have the group less often."""
-    before, after = _has_group(left, explanation.before), _has_group(left, explanation.after)
+    before, after = (
+        _has_group(left, explanation.before),
+        _has_group(left, explanation.after),
+    )
     return explanation.came_later and share_of(before) > share_of(after)
 
 
 def _is_loss(left: Holders, explanation: Explanation) -> bool:
-    before, after = _has_group(left, explanation.before), _has_group(left, explanation.after)
+    before, after = (
+        _has_group(left, explanation.before),
+        _has_group(left, explanation.after),
+    )
     if sum(before) < LEAST_LACKING or len(after) - sum(after) < LEAST_LACKING:
         return False
     drop = share_of(before) - share_of(after)
-    return explanation.came_later and share_of(before) >= HALF and drop >= LEAST_DROP
+    return (
+        explanation.came_later and share_of(before) >= HALF and drop >= LEAST_DROP
+    )
 
 
-def _best(left: Holders, tried: Sequence[Explanation], tested: int) -> Explanation | None:
-    """The loss that explains most, if it does so beyond chance. Of a factor and a day that explain alike it
-    is the factor: days change always."""
+def _best(
+    left: Holders, tried: Sequence[Explanation], tested: int
+) -> Explanation | None:
+    """The loss that explains most, if it does so beyond chance. Of a factor and a
+    day that explain alike it is the factor: days change always."""
     losses = [explanation for explanation in tried if _is_loss(left, explanation)]
     if not losses:
         return None
     best = max(losses, key=lambda loss: loss.evidence)
-    same = [loss.evidence for loss in losses if _alike(loss.after, best.after) >= SAME_RUNS]
+    same = [
+        loss.evidence
+        for loss in losses
+        if _alike(loss.after, best.after) >= SAME_RUNS
+    ]
     if _sum_of(same) - _null(left, tried) < math.log(ODDS * max(1, tested)):
         return None
     if best.by == DATE:
         factors = [
             loss
             for loss in losses
-            if loss.by != DATE and loss.evidence >= best.evidence - NEARLY and loss.scope == best.scope
+            if loss.by != DATE
+            and loss.evidence >= best.evidence - NEARLY
+            and loss.scope == best.scope
         ]
         best = max(factors, key=lambda loss: loss.evidence, default=best)
     return best
 
 
 def _sum_of(evidences: Sequence[float]) -> float:
-    """The evidence of several explanations by which the same runs lack a group: whichever it is, it was
-    lost."""
+    """The evidence of several explanations by which the same runs lack a group:
+    whichever it is, it was lost."""
     most = max(evidences)
     return most + math.log(sum(math.exp(value - most) for value in evidences))
 
 
 def _back_since(left: Holders, loss: Loss) -> int | None:
-    """The run since which the group is there again, as often as before; None if it is not."""
+    """The run since which the group is there again, as often as before; None if it
+    is not."""
     if not left.history.dated:
         return None
     members = frozenset(loss.scope.runs)
     begin = min((run for run in loss.after if not left.has[run]), default=None)
     if begin is None:
         return None
-    later = Holders(left.history, left.has, [run for run in left.runs if run in members and run >= begin])
+    later = Holders(
+        left.history,
+        left.has,
+        [run for run in left.runs if run in members and run >= begin],
+    )
     split = best_split(later.of, later.moments)
     if split is None:
         return None
     first, last = later.of[: split.at], later.of[split.at :]
-    gain = split.evidence - evidence(later.having, len(later.of)) - math.log(split.choices)
+    gain = (
+        split.evidence
+        - evidence(later.having, len(later.of))
+        - math.log(split.choices)
+    )
     before = share_of([int(left.has[run] or 0) for run in loss.before])
-    again = share_of(last) >= before - LEAST_DROP and share_of(first) < share_of(last)
+    again = share_of(last) >= before - LEAST_DROP and share_of(first) < share_of(
+        last
+    )
     return later.runs[split.at] if again and gain > math.log(SURE) else None
 
 
-def onset(history: History, has: Sequence[int | None], loss: Loss) -> tuple[str, str, str, str | None]:
-    """The day of a loss, the first and last day on which it may have begun, and the last day on which runs
-    still had the group if they had it for a while beside those that lacked it."""
+def onset(
+    history: History, has: Sequence[int | None], loss: Loss
+) -> tuple[str, str, str, str | None]:
+    """The day of a loss, the first and last day on which it may have begun, and the
+    last day on which runs still had the group if they had it for a while beside
+    those that lacked it."""
     lacking = [run for run in loss.after if not has[run]]
     begin = min(lacking, key=lambda run: (history.moments[run], run))
     if loss.slope is not None:
-        days = [_day_text(day) for day in (loss.slope.begin, loss.slope.earliest, loss.slope.latest)]
+        days = [
+            _day_text(day)
+            for day in (loss.slope.begin, loss.slope.earliest, loss.slope.latest)
+        ]
         return days[0], days[1], days[2], _day_text(loss.slope.end)
     had = [run for run in loss.before if has[run]]
     first, latest = _span_of_onset(history, has, loss, had, begin)
@@ -237,18 +302,24 @@ def onset(history: History, has: Sequence[int | None], loss: Loss) -> tuple[str,
 
 
 def _span_of_onset(
-    history: History, has: Sequence[int | None], loss: Loss, had: Sequence[int], begin: int
+    history: History,
+    has: Sequence[int | None],
+    loss: Loss,
+    had: Sequence[int],
+    begin: int,
 ) -> tuple[int, int]:
     """The first and the last run at which a sudden loss may have begun.
 
-    Args:
-        had: runs before the loss that have the group; ``begin``: the first run after it that lacks it.
+    Args: had: runs before the loss that have the group; ``begin``: the first run
+        after it that lacks it.
     """
     first = max((run for run in had if run < begin), default=begin)
     if loss.by not in (DATE, "commit", "lines"):
         return first, begin
     runs = sorted((*loss.before, *loss.after))
-    span = plausible_indices([int(has[run] or 0) for run in runs], [history.moments[run] for run in runs])
+    span = plausible_indices(
+        [int(has[run] or 0) for run in runs], [history.moments[run] for run in runs]
+    )
     if span is None:
         return first, begin
     return min(first, runs[span[0] - 1]), max(begin, runs[span[1]])

@@ -1,7 +1,9 @@
-"""Secrets that the rules of detect-secrets know (``pip install 'fusiondoc[secrets]'``) beside our own.
+"""Secrets that the rules of detect-secrets know (``pip install
+'fusiondoc[secrets]'``) beside our own.
 
-Of its detectors those that know a service by the form of its tokens: what looks for random text, for words
-such as "password" and for addresses finds too much in a log of torch; fusiondoc's own rules do the second.
+Of its detectors those that know a service by the form of its tokens: what looks for
+random text, for words such as "password" and for addresses finds too much in a log
+of torch; fusiondoc's own rules do the second.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ DETECTORS = (
     ("telegram_token", "TelegramBotTokenDetector"),
     ("twilio", "TwilioKeyDetector"),
 )
-"""Module and class, of detect-secrets 1.5.0; one that a version does not have is left out."""
+"""Module and class, of detect-secrets 1.5.0; one that a version does not have is
+left out."""
 
 
 def is_installed() -> bool:
@@ -52,7 +55,9 @@ def is_installed() -> bool:
 
 def version() -> str:
     """Detectors of detect-secrets."""
-    return str(getattr(importlib.import_module(PACKAGE + ".__version__"), "VERSION", ""))
+    return str(
+        getattr(importlib.import_module(PACKAGE + ".__version__"), "VERSION", "")
+    )
 
 
 @cache
@@ -60,7 +65,11 @@ def _detectors() -> tuple[Any, ...]:
     found = []
     for module, name in DETECTORS:
         try:
-            found.append(getattr(importlib.import_module(f"{PACKAGE}.plugins.{module}"), name)())
+            found.append(
+                getattr(
+                    importlib.import_module(f"{PACKAGE}.plugins.{module}"), name
+                )()
+            )
         except (ImportError, AttributeError):
             continue
     return tuple(found)
@@ -68,14 +77,21 @@ def _detectors() -> tuple[Any, ...]:
 
 def kinds() -> tuple[str, ...]:
     """What its rules look for; none where it is not installed."""
-    return tuple(str(detector.secret_type) for detector in _detectors()) if is_installed() else ()
+    return (
+        tuple(str(detector.secret_type) for detector in _detectors())
+        if is_installed()
+        else ()
+    )
 
 
 def finder() -> MoreSecrets | None:
-    """What masks the secrets that its rules find; None where it is not installed."""
+    """What masks the secrets that its rules find; None where it is not
+    installed."""
     if not is_installed():
         return None
-    patterns = [pattern for detector in _detectors() for pattern in detector.denylist]
+    patterns = [
+        pattern for detector in _detectors() for pattern in detector.denylist
+    ]
     return lambda text: _masked(text, patterns)
 
 
@@ -83,25 +99,36 @@ def _masked(text: str, patterns: Sequence[re.Pattern[str]]) -> tuple[str, int]:
     """Each line is looked at once: a log repeats most of its own."""
     lines = [line for line in set(text.split("\n")) if _MAY_BE_ONE.search(line)]
     number = 0
-    for secret in sorted(_found("\n".join(lines), patterns), key=lambda secret: (-len(secret), secret)):
+    for secret in sorted(
+        _found("\n".join(lines), patterns),
+        key=lambda secret: (-len(secret), secret),
+    ):
         count = text.count(secret)
         text = text.replace(secret, MASK)
         number += count
     return text, number
 
 
-_MAY_BE_ONE = re.compile(r"(?<![A-Za-z0-9_-])(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{10,}|://[^\s/]*@")
-"""What a secret that these rules know has in it: a digit in a word that is not short."""
+_MAY_BE_ONE = re.compile(
+    r"(?<![A-Za-z0-9_-])(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{10,}|://[^\s/]*@"
+)
+"""What a secret that these rules know has in it: a digit in a word that is not
+short."""
 
 
 def _found(text: str, patterns: Sequence[re.Pattern[str]]) -> set[str]:
-    """The last group that a pattern has is the secret; without one all that it finds."""
+    """The last group that a pattern has is the secret; without one all that it
+    finds."""
     secrets = set()
     for pattern in patterns:
         for found in pattern.finditer(text):
             groups = [group for group in found.groups() if group]
             secret = (groups[-1] if groups else found.group()).strip(" \t\"'=:")
-            if len(secret) >= _SHORTEST and MASK not in secret and re.search("[0-9]", secret):
+            if (
+                len(secret) >= _SHORTEST
+                and MASK not in secret
+                and re.search("[0-9]", secret)
+            ):
                 secrets.add(secret)
     return secrets
 

@@ -1,6 +1,8 @@
-"""Names of people and machines out of texts: user, host, home, project, folders, addresses; and secrets.
+"""Names of people and machines out of texts: user, host, home, project, folders,
+addresses; and secrets.
 
-Each name becomes the same other name everywhere, so that what refers to the same file still does.
+Each name becomes the same other name everywhere, so that what refers to the same
+file still does.
 """
 
 from __future__ import annotations
@@ -22,12 +24,21 @@ from fusiondoc.model import dataclass
 
 SECRET = "secret"
 
-PROJECT, HOME, USER, HOST, ADDRESS = "/project", "/home/user", "user", "host", "name@example.com"
+PROJECT, HOME, USER, HOST, ADDRESS = (
+    "/project",
+    "/home/user",
+    "user",
+    "host",
+    "name@example.com",
+)
 
 MoreSecrets = Callable[[str], "tuple[str, int]"]
-"""Another finder of secrets: returns the text with them masked, and their number."""
+"""Another finder of secrets: returns the text with them masked, and their
+number."""
 
-_HOMES = re.compile(r"(?:/home|/Users|[A-Za-z]:[\\/]+Users)[\\/]+([^\\/\s:\"'<>|*?]{1,64})")
+_HOMES = re.compile(
+    r"(?:/home|/Users|[A-Za-z]:[\\/]+Users)[\\/]+([^\\/\s:\"'<>|*?]{1,64})"
+)
 _TLD = (
     "com|org|net|edu|gov|mil|int|info|io|ai|dev|app|co|eu|cloud|tech|online|site|xyz|me|biz|name|corp|local|lan"
     "|internal|intranet|home|company|group|global|systems|solutions|software|agency|science|academy|university"
@@ -40,7 +51,20 @@ _EMAIL = re.compile(
 )
 
 _FOLDERS_OF_OTHERS = (
-    *("opt", "srv", "mnt", "media", "data", "scratch", "nfs", "gpfs", "lustre", "share", "shared", "storage"),
+    *(
+        "opt",
+        "srv",
+        "mnt",
+        "media",
+        "data",
+        "scratch",
+        "nfs",
+        "gpfs",
+        "lustre",
+        "share",
+        "shared",
+        "storage",
+    ),
     *("projects", "workspace", "workspaces", "work", "Volumes", "home", "Users"),
 )
 _FOLDERS = re.compile(
@@ -72,7 +96,8 @@ _WORDS = frozenset(
         " loss step rank debug info batch weight bias grad forward backward",
     )
 )
-"""Words that a log is full of: such a user or host is replaced in paths and addresses only."""
+"""Words that a log is full of: such a user or host is replaced in paths and
+addresses only."""
 
 _Other = str | Callable[[re.Match[str]], str]
 
@@ -86,21 +111,25 @@ class _Numbered:
     def __call__(self, found: re.Match[str]) -> str:
         below, name = found.groups()
         plain = name.rstrip(".")
-        is_file = re.search(r"\.\w{1,5}$", plain) and not found.string.startswith("/", found.end())
+        is_file = re.search(r"\.\w{1,5}$", plain) and not found.string.startswith(
+            "/", found.end()
+        )
         if (
             is_file
             or plain.lower() in _KNOWN_FOLDERS
             or re.fullmatch(r"folder\d+|python[\d.]*|cuda-[\d.]+", plain)
         ):
             return found.group()
-        number = self._numbers.setdefault(below.strip("/") + "/" + plain, len(self._numbers) + 1)
+        number = self._numbers.setdefault(
+            below.strip("/") + "/" + plain, len(self._numbers) + 1
+        )
         return f"{below}folder{number}{name[len(plain) :]}"
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """``pattern`` becomes ``other`` in a text that has one of ``hints`` in it, in lower case: to look for
-    these is many times quicker."""
+    """``pattern`` becomes ``other`` in a text that has one of ``hints`` in it, in
+    lower case: to look for these is many times quicker."""
 
     kind: str
     hints: tuple[str, ...]
@@ -116,7 +145,8 @@ class Names:
     more_secrets: MoreSecrets | None = None
 
     def text(self, text: str, counts: Counter[str]) -> str:
-        """The text with names replaced and secrets masked; ``counts`` gets how many of each kind."""
+        """The text with names replaced and secrets masked; ``counts`` gets how many
+        of each kind."""
         text, number = mask(text)
         counts[SECRET] += number
         if self.more_secrets is not None:
@@ -130,7 +160,8 @@ class Names:
         return text
 
     def json(self, value: Any, counts: Counter[str]) -> Any:
-        """The same for a value of JSON: also keys, and values under the name of a secret."""
+        """The same for a value of JSON: also keys, and values under the name of a
+        secret."""
         if isinstance(value, str):
             return self.text(value, counts)
         if isinstance(value, list):
@@ -154,7 +185,9 @@ class Names:
         try:
             content = json.loads(data)
         except (ValueError, RecursionError):
-            return self.text(data.decode("utf-8", "replace"), counts).encode("utf-8", "replace")
+            return self.text(data.decode("utf-8", "replace"), counts).encode(
+                "utf-8", "replace"
+            )
         text = json.dumps(self.json(content, counts), indent=1) + "\n"
         return text.encode("utf-8", "backslashreplace")
 
@@ -163,11 +196,17 @@ class Names:
         try:
             content = json.loads(line)
         except (ValueError, RecursionError):
-            return self.text(line.decode("utf-8", "replace"), counts).encode("utf-8", "replace")
-        return json.dumps(self.json(content, counts)).encode("utf-8", "backslashreplace")
+            return self.text(line.decode("utf-8", "replace"), counts).encode(
+                "utf-8", "replace"
+            )
+        return json.dumps(self.json(content, counts)).encode(
+            "utf-8", "backslashreplace"
+        )
 
 
-def _replaced(pattern: re.Pattern[str], other: _Other, text: str) -> tuple[str, int]:
+def _replaced(
+    pattern: re.Pattern[str], other: _Other, text: str
+) -> tuple[str, int]:
     number = 0
 
     def put(found: re.Match[str]) -> str:
@@ -179,17 +218,26 @@ def _replaced(pattern: re.Pattern[str], other: _Other, text: str) -> tuple[str, 
     return pattern.sub(put, text), number
 
 
-def names_in(paths: Iterable[str], folders: Sequence[str], more_secrets: MoreSecrets | None = None) -> Names:
+def names_in(
+    paths: Iterable[str],
+    folders: Sequence[str],
+    more_secrets: MoreSecrets | None = None,
+) -> Names:
     """The names to replace in a capture.
 
-    Args:
-        paths: texts that may hold home folders, such as the interpreter's path and the command.
-        folders: those in which something ran; their projects are replaced.
-        more_secrets: finds secrets that fusiondoc does not know.
+    Args: paths: texts that may hold home folders, such as the interpreter's path
+        and the command. folders: those in which something ran; their projects are
+        replaced. more_secrets: finds secrets that fusiondoc does not know.
     """
-    homes = {str(Path.home()), os.path.realpath(Path.home()), os.environ.get("HOME") or "/"}
+    homes = {
+        str(Path.home()),
+        os.path.realpath(Path.home()),
+        os.environ.get("HOME") or "/",
+    }
     users = set()
-    with contextlib.suppress(Exception):  # no name for this number, no variable either
+    with contextlib.suppress(
+        Exception
+    ):  # no name for this number, no variable either
         users.add(getpass.getuser())
     for text in (*paths, *folders):
         for found in _HOMES.finditer(text):
@@ -199,12 +247,18 @@ def names_in(paths: Iterable[str], folders: Sequence[str], more_secrets: MoreSec
     for folder in folders:
         with contextlib.suppress(OSError, RuntimeError, ValueError):
             if Path(folder).is_dir():
-                projects |= {str(project_root(Path(folder))), os.path.realpath(folder)}
+                projects |= {
+                    str(project_root(Path(folder))),
+                    os.path.realpath(folder),
+                }
     projects -= homes
     users |= {PurePath(home).name for home in homes}
     hosts = {platform.node(), os.environ.get("HOSTNAME") or "", *_words_of_host()}
     rules = [Replacement("address", ("@",), _EMAIL, ADDRESS)]
-    for kind, folders_of, other in (("project", projects, PROJECT), ("home", homes, HOME)):
+    for kind, folders_of, other in (
+        ("project", projects, PROJECT),
+        ("home", homes, HOME),
+    ):
         for folder in sorted(folders_of, key=lambda text: (-len(text), text)):
             pattern = _path(folder)
             if pattern is not None:
@@ -216,7 +270,11 @@ def names_in(paths: Iterable[str], folders: Sequence[str], more_secrets: MoreSec
             if name and name != other:
                 common = _is_common(name)
                 pattern = _word(name, in_paths=common, is_host=kind == "host")
-                rules.append(Replacement(kind, _hints_of_word(name.lower(), common), pattern, other))
+                rules.append(
+                    Replacement(
+                        kind, _hints_of_word(name.lower(), common), pattern, other
+                    )
+                )
     return Names(tuple(rules), more_secrets)
 
 
@@ -238,22 +296,35 @@ def _path(folder: str) -> re.Pattern[str] | None:
     start = "" if parts[0].endswith(":") else r"[\\/]+"
     # A single folder such as /work is also the end of other paths.
     before = r"(?<![\w.~/\\-])" if len(parts) == 1 else ""
-    return re.compile(before + start + r"[\\/]+".join(map(re.escape, parts)) + r"(?![\w-]|\.\w)")
+    return re.compile(
+        before + start + r"[\\/]+".join(map(re.escape, parts)) + r"(?![\w-]|\.\w)"
+    )
 
 
 def _hints_of_word(name: str, in_paths: bool) -> tuple[str, ...]:
     if not in_paths:
         return (name,)
-    below = [f"{home}{slash}{name}" for home in ("home", "users") for slash in "/\\"]
+    below = [
+        f"{home}{slash}{name}" for home in ("home", "users") for slash in "/\\"
+    ]
     return (f"{name}@", *below)
 
 
 def _word(name: str, in_paths: bool, is_host: bool) -> re.Pattern[str]:
-    """A name in any text, in capitals too; that of a host with the domain behind it."""
+    """A name in any text, in capitals too; that of a host with the domain behind
+    it."""
     word = re.escape(name)
-    domain = rf"(?:\.[A-Za-z0-9-]{{1,63}}){{1,4}}\.(?:{_TLD})(?![\w-])" if is_host else ""
+    domain = (
+        rf"(?:\.[A-Za-z0-9-]{{1,63}}){{1,4}}\.(?:{_TLD})(?![\w-])"
+        if is_host
+        else ""
+    )
     if in_paths:
-        homes = "|".join(rf"(?<=[/\\]{home}[/\\]){word}(?![\w-])" for home in ("home", "Users"))
+        homes = "|".join(
+            rf"(?<=[/\\]{home}[/\\]){word}(?![\w-])" for home in ("home", "Users")
+        )
         return re.compile(rf"{homes}|(?<!\w){word}(?=@[\w-])")
     behind = rf"(?:{domain})?" if domain else ""
-    return re.compile(rf"(?i)(?<![A-Za-z0-9])(?<!::)(?<!%){word}(?![A-Za-z0-9]|::){behind}")
+    return re.compile(
+        rf"(?i)(?<![A-Za-z0-9])(?<!::)(?<!%){word}(?![A-Za-z0-9]|::){behind}"
+    )

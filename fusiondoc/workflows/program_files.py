@@ -1,6 +1,7 @@
-"""The files of a repository that a program may depend on, from the texts of its sources: what they import,
-wherever in the repository it stands (a program may change ``sys.path``), and each text that is the end of a
-path. Too many files are found rather than too few."""
+"""The files of a repository that a program may depend on, from the texts of its
+sources: what they import, wherever in the repository it stands (a program may
+change ``sys.path``), and each text that is the end of a path. Too many files are
+found rather than too few."""
 
 from __future__ import annotations
 
@@ -54,7 +55,12 @@ class FilesOfPrograms:
                 self._folders[folder.name].add(folder.as_posix())
         self._endings = {PurePosixPath(path).suffix for path in self._all}
 
-    def of(self, first: Iterable[str], imports: Sequence[Imported], texts: Iterable[str]) -> ProgramFiles:
+    def of(
+        self,
+        first: Iterable[str],
+        imports: Sequence[Imported],
+        texts: Iterable[str],
+    ) -> ProgramFiles:
         """The files that a program begins with, and all that these name.
 
         Args:
@@ -72,8 +78,16 @@ class FilesOfPrograms:
             path = waiting.pop()
             if path not in files:
                 files.add(path)
-                names = self._names_in(path) if self._is_source(path) else ProgramNames()
-                unknown = unknown or self._why_opaque(path) or self._why_unknown(names, path)
+                names = (
+                    self._names_in(path)
+                    if self._is_source(path)
+                    else ProgramNames()
+                )
+                unknown = (
+                    unknown
+                    or self._why_opaque(path)
+                    or self._why_unknown(names, path)
+                )
                 waiting += self._next(names, path)
         return ProgramFiles(frozenset(files), unknown)
 
@@ -93,7 +107,9 @@ class FilesOfPrograms:
             return f"{path} is compiled: what it imports is unknown"
         if path in self._repository.inner:
             return f"{path} is of another repository"
-        return f"{path} is a symbolic link" if self._repository.is_link(path) else None
+        return (
+            f"{path} is a symbolic link" if self._repository.is_link(path) else None
+        )
 
     def _why_unknown(self, names: ProgramNames, path: str) -> str | None:
         """Why a source depends on more than it names."""
@@ -101,14 +117,22 @@ class FilesOfPrograms:
             return f"{path}:{names.unknown}"
         for line, ending in names.endings:
             if ending in self._endings:
-                return f"{path}:{line}: it puts the name of a {ending} file together"
+                return (
+                    f"{path}:{line}: it puts the name of a {ending} file together"
+                )
         ignored = next(self._ignored(names, path), None)
-        return f"{path} names {ignored}, which git ignores" if ignored is not None else None
+        return (
+            f"{path} names {ignored}, which git ignores"
+            if ignored is not None
+            else None
+        )
 
     def _names_in(self, path: str) -> ProgramNames:
         if path not in self._names:
             try:
-                self._names[path] = names_in(read_within(self._repository.root / path))
+                self._names[path] = names_in(
+                    read_within(self._repository.root / path)
+                )
             except OSError:
                 self._names[path] = ProgramNames(unknown="1: it cannot be read")
         return self._names[path]
@@ -130,7 +154,8 @@ class FilesOfPrograms:
                 yield from self._module((*parts, name))
 
     def _module(self, parts: tuple[str, ...]) -> Iterator[str]:
-        """Files that a module of this name may be: a file, or the ``__init__`` of a folder."""
+        """Files that a module of this name may be: a file, or the ``__init__`` of a
+        folder."""
         for path in self._modules[parts[-1]]:
             if _ends_with(PurePosixPath(path).parts[:-1], parts[:-1]):
                 yield path
@@ -142,11 +167,14 @@ class FilesOfPrograms:
     def _links(self, parts: tuple[str, ...]) -> Iterator[str]:
         """Links of this name: one to a folder is listed as a file."""
         for path in self._files[parts[-1]]:
-            if _ends_with(PurePosixPath(path).parts, parts) and self._repository.is_link(path):
+            if _ends_with(
+                PurePosixPath(path).parts, parts
+            ) and self._repository.is_link(path):
                 yield path
 
     def _inside(self, parts: tuple[str, ...]) -> Iterator[str]:
-        """Modules of a package: ``import *`` imports those that its ``__all__`` names."""
+        """Modules of a package: ``import *`` imports those that its ``__all__``
+        names."""
         if not parts:
             yield from (path for paths in self._modules.values() for path in paths)
             return
@@ -157,27 +185,53 @@ class FilesOfPrograms:
     def _named(self, text: str) -> Iterator[str]:
         """Files and folders that a text may name, from any folder."""
         for piece in {text, text.rpartition("=")[2]}:
-            parts = tuple(part for part in PurePosixPath(piece).parts if part not in (".", "..", "/"))
+            parts = tuple(
+                part
+                for part in PurePosixPath(piece).parts
+                if part not in (".", "..", "/")
+            )
             if not parts:
                 continue
             if any(mark in piece for mark in "*?["):
                 pattern = "/".join(parts)
-                yield from (one for one in self._all if fnmatchcase("/" + one, "*/" + pattern))
-            yield from (one for one in self._files[parts[-1]] if _within(PurePosixPath(one).parts, parts))
-            yield from (link for end in range(1, len(parts)) for link in self._links(parts[:end]))
+                yield from (
+                    one
+                    for one in self._all
+                    if fnmatchcase("/" + one, "*/" + pattern)
+                )
+            yield from (
+                one
+                for one in self._files[parts[-1]]
+                if _within(PurePosixPath(one).parts, parts)
+            )
+            yield from (
+                link
+                for end in range(1, len(parts))
+                for link in self._links(parts[:end])
+            )
             for folder in self._folders[parts[-1]]:
                 if _within(PurePosixPath(folder).parts, parts):
                     yield from self._below(folder, "")
 
     def _below(self, folder: str, ending: str | tuple[str, ...]) -> Iterator[str]:
-        yield from (one for one in self._all if one.startswith(folder + "/") and one.endswith(ending))
+        yield from (
+            one
+            for one in self._all
+            if one.startswith(folder + "/") and one.endswith(ending)
+        )
 
     def _ignored(self, names: ProgramNames, path: str) -> Iterator[str]:
-        """What a file names and is there, in a folder around it, and is no file that git lists."""
-        folders = [self._repository.root / parent for parent in PurePosixPath(path).parents]
+        """What a file names and is there, in a folder around it, and is no file
+        that git lists."""
+        folders = [
+            self._repository.root / parent for parent in PurePosixPath(path).parents
+        ]
         for folder in dict.fromkeys((*folders, self._cwd)):
             for imported in names.imports:
-                for name in (imported.module.partition(".")[0], *(imported.names if imported.level else ())):
+                for name in (
+                    imported.module.partition(".")[0],
+                    *(imported.names if imported.level else ()),
+                ):
                     if name and name != "*":
                         yield from self._not_listed(folder / f"{name}.py", _CODE)
                         yield from self._not_listed(folder / name, _CODE)
@@ -185,16 +239,28 @@ class FilesOfPrograms:
                 if any(map(str.isalnum, text)):
                     yield from self._not_listed(folder / text, "")
 
-    def _not_listed(self, path: Path, ending: str | tuple[str, ...]) -> Iterator[str]:
-        """A file, or a file in a folder, that is in the repository and that git does not list."""
+    def _not_listed(
+        self, path: Path, ending: str | tuple[str, ...]
+    ) -> Iterator[str]:
+        """A file, or a file in a folder, that is in the repository and that git
+        does not list."""
         try:
             path = path.resolve()
-            found = [path] if path.is_file() else _files_below(path, ending) if path.is_dir() else ()
+            found = (
+                [path]
+                if path.is_file()
+                else _files_below(path, ending)
+                if path.is_dir()
+                else ()
+            )
             for file in found:
                 relative = self._repository.path_in(file)
                 if relative is None or relative == ".":
                     return
-                if relative not in self._repository.now and relative not in self._repository.inner:
+                if (
+                    relative not in self._repository.now
+                    and relative not in self._repository.inner
+                ):
                     yield relative
         except (OSError, ValueError):
             return
@@ -202,7 +268,9 @@ class FilesOfPrograms:
 
 def _files_below(folder: Path, ending: str | tuple[str, ...]) -> Iterator[Path]:
     for above, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name not in (".git", "__pycache__")]
+        folders[:] = [
+            name for name in folders if name not in (".git", "__pycache__")
+        ]
         yield from (Path(above) / name for name in names if name.endswith(ending))
 
 
@@ -211,6 +279,8 @@ def _ends_with(parts: Sequence[str], end: Sequence[str]) -> bool:
 
 
 def _within(parts: Sequence[str], text: Sequence[str]) -> bool:
-    """Whether a text names a path of the repository: its end, or the whole behind the folder of another
-    checkout (an absolute path)."""
-    return _ends_with(parts, text) or (len(text) > len(parts) and tuple(text[-len(parts) :]) == tuple(parts))
+    """Whether a text names a path of the repository: its end, or the whole behind
+    the folder of another checkout (an absolute path)."""
+    return _ends_with(parts, text) or (
+        len(text) > len(parts) and tuple(text[-len(parts) :]) == tuple(parts)
+    )

@@ -1,5 +1,6 @@
-"""What the text of a program names: modules that it imports, and texts that may be files; and the first line
-at which it imports or reads something whose name is not written there."""
+"""What the text of a program names: modules that it imports, and texts that may be
+files; and the first line at which it imports or reads something whose name is not
+written there."""
 
 from __future__ import annotations
 
@@ -13,16 +14,56 @@ from fusiondoc.workflows.program_text import name_of, nodes_in
 
 _OPAQUE_MODULES = frozenset(
     (
-        *("runpy", "imp", "pkgutil", "zipimport", "pyximport", "subprocess", "ctypes", "cffi", "cppyy"),
-        *("pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "sqlite3", "builtins"),
+        *(
+            "runpy",
+            "imp",
+            "pkgutil",
+            "zipimport",
+            "pyximport",
+            "subprocess",
+            "ctypes",
+            "cffi",
+            "cppyy",
+        ),
+        *(
+            "pickle",
+            "cPickle",
+            "dill",
+            "cloudpickle",
+            "joblib",
+            "shelve",
+            "sqlite3",
+            "builtins",
+        ),
     )
 )
-"""Modules that run or import what no import statement shows: a pickle names the modules of its classes."""
+"""Modules that run or import what no import statement shows: a pickle names the
+modules of its classes."""
 _DYNAMIC = frozenset(
     (
-        *("importlib", "import_module", "__import__", "spec_from_file_location", "exec_module", "find_spec"),
-        *("SourceFileLoader", "meta_path", "path_hooks", "execfile", "cpp_extension", "load_inline"),
-        *("CppExtension", "CUDAExtension", "load_library", "_load_library", "import_from_string"),
+        *(
+            "importlib",
+            "import_module",
+            "__import__",
+            "spec_from_file_location",
+            "exec_module",
+            "find_spec",
+        ),
+        *(
+            "SourceFileLoader",
+            "meta_path",
+            "path_hooks",
+            "execfile",
+            "cpp_extension",
+            "load_inline",
+        ),
+        *(
+            "CppExtension",
+            "CUDAExtension",
+            "load_library",
+            "_load_library",
+            "import_from_string",
+        ),
     )
 )
 """Names by which Python and torch load code at run time."""
@@ -38,15 +79,36 @@ _READS = re.compile(
 )
 """Functions that read or look at a file or folder."""
 _LISTS = re.compile(r"([ir]?glob|iterdir|listdir|scandir|walk)\Z")
-_READS_NO_FILE = frozenset(("load_state_dict", "load_model", "_load_state_dict", "load_library"))
+_READS_NO_FILE = frozenset(
+    ("load_state_dict", "load_model", "_load_state_dict", "load_library")
+)
 _OF_PATHS = frozenset(
     (
-        *("Path", "PurePath", "PosixPath", "str", "fspath", "join", "joinpath", "abspath", "realpath"),
-        *("dirname", "resolve", "absolute", "with_name", "with_suffix", "expanduser", "files"),
+        *(
+            "Path",
+            "PurePath",
+            "PosixPath",
+            "str",
+            "fspath",
+            "join",
+            "joinpath",
+            "abspath",
+            "realpath",
+        ),
+        *(
+            "dirname",
+            "resolve",
+            "absolute",
+            "with_name",
+            "with_suffix",
+            "expanduser",
+            "files",
+        ),
         *("read_text", "read_bytes"),
     )
 )
-"""Calls that make a path of their arguments and of the path that they are methods of."""
+"""Calls that make a path of their arguments and of the path that they are methods
+of."""
 _PARTS_OF_PATHS = frozenset(("parent", "parents", "name", "stem"))
 _LONGEST = 300
 """Characters of a text that may be a path."""
@@ -56,7 +118,8 @@ _Name = TypeVar("_Name")
 
 
 class Imported(NamedTuple):
-    """An import: ``from ..a import b`` has level 2, module ``a`` and names ``b``."""
+    """An import: ``from ..a import b`` has level 2, module ``a`` and names
+    ``b``."""
 
     level: int
     module: str
@@ -71,9 +134,11 @@ class ProgramNames:
     texts: tuple[str, ...] = ()
     """Texts that may name a file or folder."""
     endings: tuple[tuple[int, str], ...] = ()
-    """Endings (``.json``) of texts that are put together, with their lines: the whole name is unknown."""
+    """Endings (``.json``) of texts that are put together, with their lines: the
+    whole name is unknown."""
     unknown: str | None = None
-    """Line and words of the first thing whose name is not written there: ``7: it calls exec``."""
+    """Line and words of the first thing whose name is not written there: ``7: it
+    calls exec``."""
 
 
 def names_in(text: str | bytes) -> ProgramNames:
@@ -82,10 +147,17 @@ def names_in(text: str | bytes) -> ProgramNames:
     if nodes is None:
         return ProgramNames(unknown="1: it cannot be parsed")
     unknown = _first_unknown(nodes)
-    return ProgramNames(_of_all(nodes, _imports), _of_all(nodes, _texts), _of_all(nodes, _endings), unknown)
+    return ProgramNames(
+        _of_all(nodes, _imports),
+        _of_all(nodes, _texts),
+        _of_all(nodes, _endings),
+        unknown,
+    )
 
 
-def _of_all(nodes: Iterable[ast.AST], names: Callable[[ast.AST], Iterator[_Name]]) -> tuple[_Name, ...]:
+def _of_all(
+    nodes: Iterable[ast.AST], names: Callable[[ast.AST], Iterator[_Name]]
+) -> tuple[_Name, ...]:
     return tuple(dict.fromkeys(name for node in nodes for name in names(node)))
 
 
@@ -93,14 +165,22 @@ def _first_unknown(nodes: Sequence[ast.AST]) -> str | None:
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     called = {id(call.func) for call in calls}
     by_literal = {id(call.func) for call in calls if _literal_import(call)}
-    written = _Written(frozenset(_of_all(nodes, _names_of_imports)), frozenset(_of_all(nodes, _opened_as)))
-    unknown = [found for node in nodes for found in _unknown(node, by_literal, called, written)]
+    written = _Written(
+        frozenset(_of_all(nodes, _names_of_imports)),
+        frozenset(_of_all(nodes, _opened_as)),
+    )
+    unknown = [
+        found
+        for node in nodes
+        for found in _unknown(node, by_literal, called, written)
+    ]
     line, what = min(unknown, key=lambda found: found[0], default=(0, None))
     return f"{line}: {what}" if what is not None else None
 
 
 def texts_in_call(call: str) -> tuple[str, ...]:
-    """The texts among the arguments of a target's call: ``("configs/a.yaml", 8)``."""
+    """The texts among the arguments of a target's call: ``("configs/a.yaml",
+    8)``."""
     return names_in(f"f{call}").texts
 
 
@@ -109,7 +189,9 @@ def _imports(node: ast.AST) -> Iterator[Imported]:
         for alias in node.names:
             yield Imported(0, alias.name)
     elif isinstance(node, ast.ImportFrom):
-        yield Imported(node.level, node.module or "", tuple(alias.name for alias in node.names))
+        yield Imported(
+            node.level, node.module or "", tuple(alias.name for alias in node.names)
+        )
     elif isinstance(node, ast.Call):
         name = _literal_import(node)
         if name is not None:
@@ -159,12 +241,24 @@ def _opaque_import(node: ast.Import | ast.ImportFrom) -> str | None:
         root = found.module.split(".")[0]
         if found.level == 0 and root in _OPAQUE_MODULES:
             return f"it imports {root}"
-    hidden = (alias for alias in node.names if alias.asname is not None and isinstance(node, ast.ImportFrom))
-    renamed = next((one for one in hidden if one.name in _DYNAMIC or _reads(one.name)), None)
-    return f"it imports {renamed.name} under another name" if renamed is not None else None
+    hidden = (
+        alias
+        for alias in node.names
+        if alias.asname is not None and isinstance(node, ast.ImportFrom)
+    )
+    renamed = next(
+        (one for one in hidden if one.name in _DYNAMIC or _reads(one.name)), None
+    )
+    return (
+        f"it imports {renamed.name} under another name"
+        if renamed is not None
+        else None
+    )
 
 
-def _dynamic_name(node: ast.Name | ast.Attribute, by_literal: bool, is_called: bool) -> str | None:
+def _dynamic_name(
+    node: ast.Name | ast.Attribute, by_literal: bool, is_called: bool
+) -> str | None:
     name = name_of(node) or ""
     if _is_dynamic(node) and not by_literal and name != "importlib":
         return f"it uses {name}"
@@ -182,7 +276,9 @@ def _is_dynamic(node: ast.Name | ast.Attribute) -> bool:
     if isinstance(node, ast.Name):
         return name in _DYNAMIC or name in _DYNAMIC_BUILTINS
     of_os = isinstance(node.value, ast.Name) and node.value.id == "os"
-    return name in _DYNAMIC or (of_os and (name in _OF_SYSTEM or str(name).startswith(("exec", "spawn"))))
+    return name in _DYNAMIC or (
+        of_os and (name in _OF_SYSTEM or str(name).startswith(("exec", "spawn")))
+    )
 
 
 class _Written:
@@ -198,17 +294,24 @@ class _Written:
         self._opened = opened
 
     def why_unknown(self, call: ast.Call) -> str | None:
-        """What it reads that is not written there; None where all is, or nothing is read."""
+        """What it reads that is not written there; None where all is, or nothing is
+        read."""
         name = name_of(call.func) or ""
         if not _reads(name):
             return None
         nodes = (node for node in ast.walk(call) if isinstance(node, ast.Constant))
         texts = [node.value for node in nodes if isinstance(node.value, str)]
-        if any(text.strip("./") == "" for text in texts) or (_LISTS.match(name) and not texts):
+        if any(text.strip("./") == "" for text in texts) or (
+            _LISTS.match(name) and not texts
+        ):
             return f"it calls {name}() on a folder"
         if name == "load" and _unpickles(call):
             return "it loads what may import modules"
-        return None if self._call(call) else f"it calls {name}() with a name that is not written there"
+        return (
+            None
+            if self._call(call)
+            else f"it calls {name}() with a name that is not written there"
+        )
 
     def _call(self, call: ast.Call) -> bool:
         name = name_of(call.func) or ""
@@ -216,7 +319,8 @@ class _Written:
         base = call.func.value if isinstance(call.func, ast.Attribute) else None
         of_known = base is None or self._is_module(base) or self._is_text(base)
         options = all(
-            isinstance(one.value, ast.Constant) or self._is_text(one.value) for one in call.keywords
+            isinstance(one.value, ast.Constant) or self._is_text(one.value)
+            for one in call.keywords
         )
         return known and of_known and options and all(map(self._is_text, call.args))
 
@@ -226,11 +330,17 @@ class _Written:
         if isinstance(node, ast.Name):
             return node.id == "__file__" or node.id in self._opened
         if isinstance(node, ast.BinOp):
-            return isinstance(node.op, ast.Div) and self._is_text(node.left) and self._is_text(node.right)
+            return (
+                isinstance(node.op, ast.Div)
+                and self._is_text(node.left)
+                and self._is_text(node.right)
+            )
         if isinstance(node, ast.Attribute):
             return node.attr in _PARTS_OF_PATHS and self._is_text(node.value)
         if isinstance(node, ast.Subscript):
-            return self._is_text(node.value) and isinstance(node.slice, ast.Constant)
+            return self._is_text(node.value) and isinstance(
+                node.slice, ast.Constant
+            )
         return isinstance(node, ast.Call) and self._call(node)
 
     def _is_module(self, node: ast.expr) -> bool:
@@ -240,7 +350,8 @@ class _Written:
 
 
 def _unpickles(call: ast.Call) -> bool:
-    """``torch.load`` without ``weights_only=True`` imports what the file names; ``torch.hub.load`` a hub."""
+    """``torch.load`` without ``weights_only=True`` imports what the file names;
+    ``torch.hub.load`` a hub."""
     base = call.func.value if isinstance(call.func, ast.Attribute) else None
     if name_of(base) not in ("torch", "hub"):
         return False

@@ -1,5 +1,5 @@
-"""The text of a program as an input of its result: which environment variables it reads, and whether it looks
-at something that no record of a run shows."""
+"""The text of a program as an input of its result: which environment variables it
+reads, and whether it looks at something that no record of a run shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ from collections.abc import Iterator
 from fusiondoc.model import dataclass
 from fusiondoc.workflows.program_text import name_of, nodes_in
 
-_LOOKS = ("exists", "isfile", "is_file", "isdir", "is_dir", "getmtime", "getsize", "stat", "lstat")
+_LOOKS = (
+    "exists",
+    "isfile",
+    "is_file",
+    "isdir",
+    "is_dir",
+    "getmtime",
+    "getsize",
+    "stat",
+    "lstat",
+)
 """Calls that see a file without opening it."""
 _LOADS = ("load_library", "from_file", "import_ir_module")
 """Calls of torch that open a file in C++; and ``torch.jit.load``."""
@@ -45,15 +55,24 @@ def _is_environ(node: ast.AST) -> bool:
 
 
 def _named_variables(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """The node that reads the environment, and the variable's name where it is written there."""
+    """The node that reads the environment, and the variable's name where it is
+    written there."""
     if isinstance(node, ast.Subscript) and _is_environ(node.value):
         yield from _constant(node.value, node.slice)
-    elif isinstance(node, ast.Compare) and len(node.comparators) == 1 and _is_environ(node.comparators[0]):
+    elif (
+        isinstance(node, ast.Compare)
+        and len(node.comparators) == 1
+        and _is_environ(node.comparators[0])
+    ):
         yield from _constant(node.comparators[0], node.left)
     elif isinstance(node, ast.Call) and node.args:
         function = node.func
         gets = isinstance(function, ast.Attribute) and function.attr in _OF_ENVIRON
-        if gets and isinstance(function, ast.Attribute) and _is_environ(function.value):
+        if (
+            gets
+            and isinstance(function, ast.Attribute)
+            and _is_environ(function.value)
+        ):
             yield from _constant(function.value, node.args[0])
         elif name_of(function) == "getenv":
             yield from _constant(function, node.args[0])
@@ -69,9 +88,13 @@ def _unseen_call(node: ast.AST) -> str | None:
     if not isinstance(node, ast.Call):
         return None
     name = name_of(node.func)
-    if name == "getenv" and not (node.args and isinstance(node.args[0], ast.Constant)):
+    if name == "getenv" and not (
+        node.args and isinstance(node.args[0], ast.Constant)
+    ):
         return f"line {node.lineno}: a variable of the environment whose name is not written there"
-    of_jit = isinstance(node.func, ast.Attribute) and name_of(node.func.value) == "jit"
+    of_jit = (
+        isinstance(node.func, ast.Attribute) and name_of(node.func.value) == "jit"
+    )
     if name in _LOOKS or name in _LOADS or (name == "load" and of_jit):
         return f"line {node.lineno}: a file by {name}()"
     return None

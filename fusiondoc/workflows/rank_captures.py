@@ -1,4 +1,5 @@
-"""The facts in the captures of the ranks of a run: their logs, how each ended, their steps, their results."""
+"""The facts in the captures of the ranks of a run: their logs, how each ended,
+their steps, their results."""
 
 from __future__ import annotations
 
@@ -9,7 +10,13 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended, where_it_was
 from fusiondoc.captures.process_records import RANKS
 from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import ranks_that_ended
-from fusiondoc.model.runs import RankFacts, RankTold, Verification, furthest_off, rank_names
+from fusiondoc.model.runs import (
+    RankFacts,
+    RankTold,
+    Verification,
+    furthest_off,
+    rank_names,
+)
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.observed import Observed
 
@@ -35,14 +42,21 @@ def ranks_of_captures(captures: Sequence[Capture]) -> RankTold | None:
     if not processes and not launched:
         return None
     worlds = [
-        process.records.rank.world_size or 0 for process, _ in processes if process.records.rank is not None
+        process.records.rank.world_size or 0
+        for process, _ in processes
+        if process.records.rank is not None
     ]
     expected = max(worlds, default=0) or None
-    return RankTold("launcher", expected, tuple(_facts(process, run) for process, run in processes))
+    return RankTold(
+        "launcher",
+        expected,
+        tuple(_facts(process, run) for process, run in processes),
+    )
 
 
 def compared(captures: Sequence[Capture]) -> tuple[Verification, ...]:
-    """Results of several ranks against eager: of each the one that is furthest off, and on which ranks."""
+    """Results of several ranks against eager: of each the one that is furthest off,
+    and on which ranks."""
     rows: dict[tuple[int, int, str, str], dict[int, Verification]] = {}
     for process in (rank for capture in captures for rank in capture.ranks):
         for row in process.records.verification:
@@ -56,7 +70,12 @@ def _furthest_off(rows: Mapping[int, Verification]) -> Verification:
     off = tuple(rank for rank, row in rows.items() if row.same == worst.same)
     if worst.same or len(off) == len(rows):
         return worst
-    return replace(worst, detail="; ".join(filter(None, (f"on {rank_names(off)} alone", worst.detail))))
+    return replace(
+        worst,
+        detail="; ".join(
+            filter(None, (f"on {rank_names(off)} alone", worst.detail))
+        ),
+    )
 
 
 def ranks_stated_by_log(observed: Observed) -> RankTold | None:
@@ -65,9 +84,7 @@ def ranks_stated_by_log(observed: Observed) -> RankTold | None:
         return None
     note = None
     if observed.ranks_by == "order":
-        note = (
-            "What stands before the lines names no rank: they are numbered in the order in which they came."
-        )
+        note = "What stands before the lines names no rank: they are numbered in the order in which they came."
     elif observed.machines:
         note = (
             "Several logs begin where torchrun starts processes, each with local ranks ([default0]:): they"
@@ -82,14 +99,20 @@ def _facts(process: Capture, run: Capture) -> RankFacts:
     ended, failed = None, False
     if result.ended is Ended.UNFINISHED:
         over = run.result.ended is not Ended.UNFINISHED
-        ended = "was ended with the run" if over else "has not ended, or its machine was switched off"
+        ended = (
+            "was ended with the run"
+            if over
+            else "has not ended, or its machine was switched off"
+        )
     elif stop_signal is not None and process.ended_badly:
         ended = f"was ended by the launcher ({stop_signal})"
     elif process.ended_badly:
         ended, failed = result.in_words, True
         if run_records.error is not None:
             ended += f": {run_records.error.type}: {(run_records.error.message or '').strip()[:200]}"
-    steps = run_records.script.steps.ms if run_records.script.steps is not None else ()
+    steps = (
+        run_records.script.steps.ms if run_records.script.steps is not None else ()
+    )
     return RankFacts(
         rank=process.rank,
         host=run_records.rank.host if run_records.rank is not None else None,

@@ -1,5 +1,5 @@
-"""Refuses a file that is no log, or an empty one, where a log is compared with something. Any log can be
-reported on, so ``parse`` takes them."""
+"""Refuses a file that is no log, or an empty one, where a log is compared with
+something. Any log can be reported on, so ``parse`` takes them."""
 
 from __future__ import annotations
 
@@ -15,25 +15,45 @@ from fusiondoc.workflows import Kind, Source
 _RECORD = "Record one: fusiondoc diagnose FILE.py; or as fusiondoc explain FD901 shows, for your own run."
 
 
-def refuse_what_is_no_log(sources: Sequence[Source], report: Report, empty: bool) -> None:
+def refuse_what_is_no_log(
+    sources: Sequence[Source], report: Report, empty: bool
+) -> None:
     """Refuse logs without any line of torch; ``empty``: empty ones too.
 
     Raises:
         UsageError: they have none.
     """
-    if any(source.kind in (Kind.CAPTURE, Kind.REPORT) for source in sources) or not is_no_log(report):
+    if any(
+        source.kind in (Kind.CAPTURE, Kind.REPORT) for source in sources
+    ) or not is_no_log(report):
         return
-    names = ", ".join("stdin" if source.kind is Kind.STDIN else source.text for source in sources[:3])
+    names = ", ".join(
+        "stdin" if source.kind is Kind.STDIN else source.text
+        for source in sources[:3]
+    )
     lines = report.parse.lines
     if not lines:
         if empty:
-            raise UsageError(f"{names} is an empty log: there is nothing to compare with", _RECORD)
+            raise UsageError(
+                f"{names} is an empty log: there is nothing to compare with",
+                _RECORD,
+            )
         return
-    program = next((source.text for source in sources if Path(source.text).suffix == ".py"), None)
+    program = next(
+        (source.text for source in sources if Path(source.text).suffix == ".py"),
+        None,
+    )
     if program is not None:
         raise UsageError(
             f"{program} is a Python program, not a log",
             f"Run it, and name its capture: fusiondoc diagnose {program}",
         )
-    none = "its only line is not" if lines == 1 else f"none of its {count(lines, 'line')} is"
-    raise UsageError(f"{names} is no log of torch: {none} from a fuser or a pass of TorchScript", _RECORD)
+    none = (
+        "its only line is not"
+        if lines == 1
+        else f"none of its {count(lines, 'line')} is"
+    )
+    raise UsageError(
+        f"{names} is no log of torch: {none} from a fuser or a pass of TorchScript",
+        _RECORD,
+    )

@@ -1,8 +1,10 @@
-"""The files of a repository now and at a commit: which of them are not as they were.
+"""The files of a repository now and at a commit: which of them are not as they
+were.
 
-The content of the working tree is read here and hashed as git hashes it: ``git diff`` would run the filters
-and drivers that the repository names (``git_files.py``). A file that such a filter changes on its way into
-git (``filter=lfs``) therefore counts as changed; ends of lines do not count.
+The content of the working tree is read here and hashed as git hashes it: ``git
+diff`` would run the filters and drivers that the repository names
+(``git_files.py``). A file that such a filter changes on its way into git
+(``filter=lfs``) therefore counts as changed; ends of lines do not count.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class RepositorySince:
-    """A repository with a commit to compare with; paths start at its root and have slashes."""
+    """A repository with a commit to compare with; paths start at its root and have
+    slashes."""
 
     root: Path
     commit: str
@@ -42,7 +45,8 @@ class RepositorySince:
     now: frozenset[str]
     """Files that git tracks, and those that it neither tracks nor ignores."""
     inner: frozenset[str]
-    """Files of other repositories inside this one, whose changes git does not show here."""
+    """Files of other repositories inside this one, whose changes git does not show
+    here."""
     _changed: dict[str, bool] = field(default_factory=dict)
 
     @property
@@ -53,13 +57,17 @@ class RepositorySince:
     def path_in(self, path: Path) -> str | None:
         """The path of a file from the root; None outside of the repository."""
         try:
-            return (Path(os.path.realpath(path.parent)) / path.name).relative_to(self.root).as_posix()
+            return (
+                (Path(os.path.realpath(path.parent)) / path.name)
+                .relative_to(self.root)
+                .as_posix()
+            )
         except ValueError:
             return None
 
     def changed(self, path: str) -> bool:
-        """Whether a file is new, gone or has another content than in the commit; git does not show that of
-        files of other repositories."""
+        """Whether a file is new, gone or has another content than in the commit;
+        git does not show that of files of other repositories."""
         if path in self.inner:
             return False
         if path not in self._changed:
@@ -69,12 +77,18 @@ class RepositorySince:
     def is_link(self, path: str) -> bool:
         """Whether a file is a symbolic link, now or in the commit."""
         entry = self.before.get(path)
-        return (entry is not None and entry.kind == "link") or (self.root / path).is_symlink()
+        return (entry is not None and entry.kind == "link") or (
+            self.root / path
+        ).is_symlink()
 
     def text_before(self, path: str) -> bytes | None:
         """The content of a file in the commit; None without such a file."""
         entry = self.before.get(path)
-        return git(self.root, "cat-file", "blob", entry.blob) if entry is not None else None
+        return (
+            git(self.root, "cat-file", "blob", entry.blob)
+            if entry is not None
+            else None
+        )
 
     def _differs(self, path: str) -> bool:
         entry = self.before.get(path)
@@ -83,7 +97,10 @@ class RepositorySince:
         file = self.root / path
         try:
             if file.is_symlink():
-                return entry.kind != "link" or _blob_of(os.fsencode(file.readlink()), entry) != entry.blob
+                return (
+                    entry.kind != "link"
+                    or _blob_of(os.fsencode(file.readlink()), entry) != entry.blob
+                )
             return entry.kind != "file" or not _is_content(file, entry)
         except OSError:
             return True
@@ -105,9 +122,18 @@ def repository_since(folder: Path, rev: str) -> RepositorySince:
             "Leave the option out to run every model.",
         )
     root = Path(os.fsdecode(top.rstrip(b"\n")))
-    found = git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", rev + "^{commit}")
+    found = git(
+        root,
+        "rev-parse",
+        "--verify",
+        "--quiet",
+        "--end-of-options",
+        rev + "^{commit}",
+    )
     commit = found.decode().strip() if found is not None else ""
-    listed = git(root, "ls-tree", "-r", "-z", "--full-tree", commit) if commit else None
+    listed = (
+        git(root, "ls-tree", "-r", "-z", "--full-tree", commit) if commit else None
+    )
     if listed is None:
         raise UsageError(
             f"--changed-since {rev}: this repository has no such commit",
@@ -115,30 +141,48 @@ def repository_since(folder: Path, rev: str) -> RepositorySince:
         )
     before = dict(map(_entry, filter(None, listed.split(b"\0"))))
     files, inner = _files_now(root, before)
-    return RepositorySince(root, commit[:SHOWN], before, frozenset(files), frozenset(inner))
+    return RepositorySince(
+        root, commit[:SHOWN], before, frozenset(files), frozenset(inner)
+    )
 
 
 def _entry(line: bytes) -> tuple[str, Entry]:
     """A line of ``git ls-tree``: ``mode type object<TAB>path``."""
     facts, _, path = line.partition(b"\t")
     mode, type_, blob = facts.decode().split()
-    kind = "repository" if type_ == "commit" else "link" if mode == "120000" else "file"
+    kind = (
+        "repository"
+        if type_ == "commit"
+        else "link"
+        if mode == "120000"
+        else "file"
+    )
     return os.fsdecode(path), Entry(kind, blob)
 
 
 def _files_now(root: Path, before: dict[str, Entry]) -> tuple[set[str], set[str]]:
-    """Files of the working tree that are there, and those of repositories inside it."""
-    listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard") or b""
+    """Files of the working tree that are there, and those of repositories inside
+    it."""
+    listed = (
+        git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        or b""
+    )
     files: set[str] = set()
     inner: set[str] = set()
     for name in filter(None, listed.split(b"\0")):
         path = os.fsdecode(name)
         file = root / path
-        if file.is_dir() and not file.is_symlink():  # a submodule, or a repository that is not tracked
+        if (
+            file.is_dir() and not file.is_symlink()
+        ):  # a submodule, or a repository that is not tracked
             inner.update(_below(root, file))
         elif os.path.lexists(file):
             files.add(path)
-    gone = (path for path, entry in before.items() if entry.kind == "repository" and path not in inner)
+    gone = (
+        path
+        for path, entry in before.items()
+        if entry.kind == "repository" and path not in inner
+    )
     inner.update(found for path in gone for found in _below(root, root / path))
     return files, inner
 
@@ -161,6 +205,7 @@ def _is_content(file: Path, entry: Entry) -> bool:
 
 
 def _blob_of(data: bytes, entry: Entry) -> str:
-    """The name of a content in git: SHA-1, or SHA-256 in a repository with such names."""
+    """The name of a content in git: SHA-1, or SHA-256 in a repository with such
+    names."""
     made = hashlib.sha256 if len(entry.blob) == 64 else hashlib.sha1
     return made(b"blob %d\0" % len(data) + data).hexdigest()

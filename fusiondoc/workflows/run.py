@@ -1,12 +1,15 @@
-"""From a request to a report: the target runs in a child, its capture is read, and follow-up runs add to it.
+"""From a request to a report: the target runs in a child, its capture is read, and
+follow-up runs add to it.
 
-``diagnose``, ``check``, ``kernels`` and the pytest fixture all run their targets through this.
+``diagnose``, ``check``, ``kernels`` and the pytest fixture all run their targets
+through this.
 
 Where the time of a step goes: the run under the profiler. What it adds to a
 report: ``speed.py``.
 
-The rerun without fallback: torch hides why a group fell back, so its fallback is switched off and it
-raises the error. Whose error it is that a run ended with: ``fuser_faults.py``.
+The rerun without fallback: torch hides why a group fell back, so its fallback is
+switched off and it raises the error. Whose error it is that a run ended with:
+``fuser_faults.py``.
 """
 
 from __future__ import annotations
@@ -55,26 +58,38 @@ def wants_rerun(report: Report, capture: Capture) -> bool:
 
 
 def rerun_without_fallback(
-    request: RunRequest, capture: Capture, notify: Callable[[str], None], progress: ShowProgress
+    request: RunRequest,
+    capture: Capture,
+    notify: Callable[[str], None],
+    progress: ShowProgress,
 ) -> None:
-    """Run the request once more with the fallback of the fuser switched off; the result goes into
-    ``capture``."""
+    """Run the request once more with the fallback of the fuser switched off; the
+    result goes into ``capture``."""
     torch = str(capture.request.torch)
     variables = fallback_off(torch, os.environ)
-    again = replace(request, variables={**request.variables, **variables}, verify=False)
-    notify("note: groups fell back; running once more without fallback to see why (--no-rerun)")
+    again = replace(
+        request, variables={**request.variables, **variables}, verify=False
+    )
+    notify(
+        "note: groups fell back; running once more without fallback to see why (--no-rerun)"
+    )
     with progress(f"{request.target.label} without fallback") as bar:
         done = run(again, Within(capture.path, _RERUN), bar)
     error = _error(done)
     found = None if error is None else FoundError(str(error), error.kind)
-    capture.keep_rerun(Rerun(variables, _RERUN, done.result.ended, done.result.signal, found))
+    capture.keep_rerun(
+        Rerun(variables, _RERUN, done.result.ended, done.result.signal, found)
+    )
 
 
 def _error(capture: Capture) -> FuserError | None:
     """The error that ended the rerun, or one in its log that the program caught."""
     recorded_error = capture.records.error
     error = None
-    if recorded_error is not None and recorded_error.stage not in ("interrupted", "exit"):
+    if recorded_error is not None and recorded_error.stage not in (
+        "interrupted",
+        "exit",
+    ):
         error = read_error(f"{recorded_error.type}: {recorded_error.message}")
     if error is not None and error.kind != PROGRAM:
         return error
@@ -91,14 +106,27 @@ _PROFILE = "profile"
 
 
 def run_profile(
-    request: RunRequest, capture: Capture, notify: Callable[[str], None], progress: ShowProgress
+    request: RunRequest,
+    capture: Capture,
+    notify: Callable[[str], None],
+    progress: ShowProgress,
 ) -> bool:
-    """Run the target under the profiler and keep that in ``capture``; False if the user interrupted."""
+    """Run the target under the profiler and keep that in ``capture``; False if the
+    user interrupted."""
     if capture.records.target.how == IN_PROCESS:
         return True
-    variables = {**request.variables, **facts_of(capture.records.fuser.effective).log.profile_variables}
+    variables = {
+        **request.variables,
+        **facts_of(capture.records.fuser.effective).log.profile_variables,
+    }
     again = replace(
-        request, profile=True, timing=False, verify=False, dumps=(), command=(), variables=variables
+        request,
+        profile=True,
+        timing=False,
+        verify=False,
+        dumps=(),
+        command=(),
+        variables=variables,
     )
     notify("profiling without logs: where the time goes")
     with progress(f"{request.target.label} profiled") as bar:
@@ -108,7 +136,9 @@ def run_profile(
         except FusiondocError as error:
             capture.keep_profile(ProfiledRun(problem=_problem(error)))
             return True
-    capture.keep_profile(ProfiledRun(_PROFILE, None if failed is None else _problem(failed)))
+    capture.keep_profile(
+        ProfiledRun(_PROFILE, None if failed is None else _problem(failed))
+    )
     return done.result.ended is not Ended.INTERRUPTED
 
 
@@ -117,7 +147,8 @@ def _problem(error: FusiondocError) -> str:
 
 
 Notify = Callable[[str], None]
-"""Takes each line that a user should read while runs go on, such as "note: groups fell back; ..."."""
+"""Takes each line that a user should read while runs go on, such as "note: groups
+fell back; ..."."""
 
 
 def silent(line: str) -> None:
@@ -126,7 +157,8 @@ def silent(line: str) -> None:
 
 @dataclass(frozen=True)
 class Ran:
-    """A run that started. ``failed`` is the error that it ended with, to be raised after the report."""
+    """A run that started. ``failed`` is the error that it ended with, to be raised
+    after the report."""
 
     capture: Capture
     failed: FusiondocError | None
@@ -141,8 +173,8 @@ class FollowUps:
     """Which runs follow the first one, each in a child of its own."""
 
     rerun: bool = True
-    """Without fallback, where groups fell back and the log does not state why; and without the fuser, where
-    the run failed."""
+    """Without fallback, where groups fell back and the log does not state why; and
+    without the fuser, where the run failed."""
     timing: bool = False
     """Without logs: eager against fused, and where the time of a step goes."""
     tries: bool = False
@@ -157,9 +189,10 @@ class FollowUps:
 
 @dataclass(frozen=True)
 class Finished:
-    """``failed`` is the error of the program that the first run ended with, None also after an interruption
-    and where the fuser is at fault; ``interrupted`` whether the user interrupted any of the runs. The report
-    is of what was captured in any case."""
+    """``failed`` is the error of the program that the first run ended with, None
+    also after an interruption and where the fuser is at fault; ``interrupted``
+    whether the user interrupted any of the runs. The report is of what was captured
+    in any case."""
 
     report: Report
     capture: Capture
@@ -179,12 +212,10 @@ def diagnose_target(
 ) -> Finished:
     """Run the target and its follow-up runs, and report.
 
-    Args:
-        store: where the capture goes, such as ``CaptureStore(folder)``.
-        peak: memory bandwidth of the device in GB/s, if the user gave one.
-        source_roots: folders beside the project whose Python files the capture may keep.
-        tell: is called with notes and what runs next.
-        progress: shows how far each run is.
+    Args: store: where the capture goes, such as ``CaptureStore(folder)``. peak:
+        memory bandwidth of the device in GB/s, if the user gave one. source_roots:
+        folders beside the project whose Python files the capture may keep. tell: is
+        called with notes and what runs next. progress: shows how far each run is.
 
     Raises:
         UsageError, CannotRun: nothing ran, so there is nothing to report.
@@ -221,7 +252,9 @@ def run_target(
     if left is not None:
         notify(f"note: ended {left.in_words}")
         if left.still_running:
-            notify(f"note: {left.still_running} of them could not be ended; stop them by hand")
+            notify(
+                f"note: {left.still_running} of them could not be ended; stop them by hand"
+            )
     failed = capture.failure()
     if isinstance(failed, (UsageError, CannotRun)):
         raise failed
@@ -238,8 +271,8 @@ def report_run(
     notify: Notify = silent,
     progress: ShowProgress = no_progress,
 ) -> Finished:
-    """The report of a run just made, after its follow-up runs. The capture keeps the peak and the program's
-    sources. Its log is parsed once."""
+    """The report of a run just made, after its follow-up runs. The capture keeps
+    the peak and the program's sources. Its log is parsed once."""
     capture = ran.capture
     with while_writing(capture.path):
         keep_peak(capture, peak)
@@ -254,7 +287,9 @@ def report_run(
         failed = capture.failure()
         report = report_of(capture, parsed=parsed, source_roots=source_roots)
         if _te_alone(report, capture) and follow_ups != FollowUps(follow_ups.rerun):
-            notify("note: --time and --try are for TorchScript; on a GPU the report has times all the same")
+            notify(
+                "note: --time and --try are for TorchScript; on a GPU the report has times all the same"
+            )
             follow_ups = FollowUps()
         if follow_ups.takes_times and finished and capture.error() is None:
             if follow_ups.timing:
@@ -270,7 +305,10 @@ def report_run(
 
 
 def _keep_sources(
-    request: RunRequest, capture: Capture, report: Report, source_roots: Sequence[Path]
+    request: RunRequest,
+    capture: Capture,
+    report: Report,
+    source_roots: Sequence[Path],
 ) -> None:
     """Keep the program's files that the report names in the capture."""
     roots = list(source_roots)
@@ -283,12 +321,18 @@ def _keep_sources(
 
 def _te_alone(report: Report, capture: Capture) -> bool:
     """The run was one of te.ops, or its program reached nothing else."""
-    return is_switched_by_package(report.frontend, capture.records.frontend.effective)
+    return is_switched_by_package(
+        report.frontend, capture.records.frontend.effective
+    )
 
 
 def _te_files(capture: Capture) -> set[str]:
     """The files whose lines make operators of te.ops."""
-    operators = [operator for pipeline in capture.records.te.pipelines for operator in pipeline.operators]
+    operators = [
+        operator
+        for pipeline in capture.records.te.pipelines
+        for operator in pipeline.operators
+    ]
     positions = (Source.parse(operator.source) for operator in operators)
     return {position.file for position in positions if position is not None}
 
@@ -303,18 +347,31 @@ def _package_files(report: Report) -> frozenset[str]:
     """The files that the report names of operators whose line is not the user's."""
     sources = [row.source for row in report.unfused]
     sources += [node.source for group in report.groups for node in group.nodes]
-    positions = (Source.parse(source) for source in sources if source and user_line(source) is None)
-    return frozenset(position.file for position in positions if position is not None and position.has_file)
+    positions = (
+        Source.parse(source)
+        for source in sources
+        if source and user_line(source) is None
+    )
+    return frozenset(
+        position.file
+        for position in positions
+        if position is not None and position.has_file
+    )
 
 
 def _packages_of(python: Path) -> Path | None:
-    """The folder of the interpreter's packages; None for another layout than that of pip."""
+    """The folder of the interpreter's packages; None for another layout than that
+    of pip."""
     try:
         version_file = inspect(python).version_file
     except FusiondocError:  # it went away meanwhile
         return None
     folder = version_file.parent.parent if version_file is not None else None
-    return folder if folder is not None and folder.name in ("site-packages", "dist-packages") else None
+    return (
+        folder
+        if folder is not None and folder.name in ("site-packages", "dist-packages")
+        else None
+    )
 
 
 def _user_lines(report: Report) -> Iterator[str]:

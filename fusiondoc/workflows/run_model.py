@@ -1,17 +1,18 @@
-"""A model of this process, with its inputs, run in a child: what ``fusiondoc.diagnose`` and the pytest
-fixture have in common.
+"""A model of this process, with its inputs, run in a child: what
+``fusiondoc.diagnose`` and the pytest fixture have in common.
 
-The child gets files: the model, the inputs, and a target that loads both. The model is a TorchScript
-archive: whatever was passed is scripted (or traced) here, which compiles it and runs no graph, and is saved
-with ``torch.jit.save``. So functions, closures and classes defined in a test or a notebook need no import
-by name, and the archive keeps the line that each operator comes from, training mode, device, and which
-parameters require grad.
+The child gets files: the model, the inputs, and a target that loads both. The model
+is a TorchScript archive: whatever was passed is scripted (or traced) here, which
+compiles it and runs no graph, and is saved with ``torch.jit.save``. So functions,
+closures and classes defined in a test or a notebook need no import by name, and the
+archive keeps the line that each operator comes from, training mode, device, and
+which parameters require grad.
 
-Or, where that is allowed and all its code can be imported by name, it is pickled: then the child has the
-Python model too, which eager passes need.
+Or, where that is allowed and all its code can be imported by name, it is pickled:
+then the child has the Python model too, which eager passes need.
 
-This file imports torch, unlike others outside the probe: it runs in the user's process, which has imported
-torch already to make the inputs.
+This file imports torch, unlike others outside the probe: it runs in the user's
+process, which has imported torch already to make the inputs.
 """
 
 from __future__ import annotations
@@ -39,7 +40,14 @@ from fusiondoc.numbers import pair_of
 from fusiondoc.probe import CALLER, FUSER
 from fusiondoc.probe.fusers import off_in_process
 from fusiondoc.whole_files import open_regular
-from fusiondoc.workflows.run import Finished, FollowUps, Notify, report_run, run_target, silent
+from fusiondoc.workflows.run import (
+    Finished,
+    FollowUps,
+    Notify,
+    report_run,
+    run_target,
+    silent,
+)
 
 TARGET = "fusion_target.py"
 
@@ -78,9 +86,10 @@ class Target(NamedTuple):
     file: Path
     """Loads the archive and the inputs."""
     source_map: Mapping[str, Any]
-    """See probe/models.py: lines of the program that call functions of torch's Python files, and the
-    layers of operators. Only the process that compiled the model can follow these calls; a loaded archive has
-    lost them. Empty for a pickled model, which the child compiles."""
+    """See probe/models.py: lines of the program that call functions of torch's
+    Python files, and the layers of operators. Only the process that compiled the
+    model can follow these calls; a loaded archive has lost them. Empty for a
+    pickled model, which the child compiles."""
     pickled: bool = False
 
 
@@ -101,14 +110,18 @@ def write_target(
         further: inputs of other shapes.
         by_name: pickle it where all its code can be imported by name.
 
-    Raises:
-        ModelFailed: TorchScript cannot compile it; the message is TorchScript's own.
-        UsageError: ``fn`` is nothing that can be run, or an input cannot be saved.
+    Raises: ModelFailed: TorchScript cannot compile it; the message is TorchScript's
+        own. UsageError: ``fn`` is nothing that can be run, or an input cannot be
+        saved.
     """
     torch: Any = importlib.import_module("torch")
     _check(fn, inputs, label)
     pickled = by_name and _pickled(torch, fn, folder / "model.pickle")
-    scripted = None if pickled else _archived(torch, fn, tuple(inputs), folder, label, trace)
+    scripted = (
+        None
+        if pickled
+        else _archived(torch, fn, tuple(inputs), folder, label, trace)
+    )
     shapes = [tuple(inputs_) for inputs_ in (inputs, *further)]
     try:
         torch.save(shapes if further else shapes[0], str(folder / "inputs.pt"))
@@ -145,25 +158,39 @@ def _check(fn: Callable[..., Any], inputs: Sequence[Any], label: str) -> None:
 
 def _target_text(torch: Any, pickled: bool) -> str:
     """The program that loads the files."""
-    # From 1.13 on there is weights_only; from 2.6 on its default refuses what is no tensor or plain value.
+    # From 1.13 on there is weights_only; from 2.6 on its default refuses what is no
+    # tensor or plain value.
     release = pair_of(re.match(r"(\d+)\.(\d+)", str(torch.__version__))) or (0, 0)
     whole = ", weights_only=False" if release >= (1, 13) else ""
     if not pickled:
         return _TARGET_TEXT.format(path=[], model=_ARCHIVE, whole=whole)
     folders = [os.path.realpath(folder) for folder in sys.path]
-    return _TARGET_TEXT.format(path=folders, model=_PICKLED.format(whole=whole), whole=whole)
+    return _TARGET_TEXT.format(
+        path=folders, model=_PICKLED.format(whole=whole), whole=whole
+    )
 
 
-def _archived(torch: Any, fn: Any, inputs: tuple[Any, ...], folder: Path, label: str, trace: bool) -> Any:
+def _archived(
+    torch: Any,
+    fn: Any,
+    inputs: tuple[Any, ...],
+    folder: Path,
+    label: str,
+    trace: bool,
+) -> Any:
     """The scripted model, which is saved in ``folder``."""
     with _quiet():
-        scripted = _torchscript(torch, fn, inputs, label, trace or not _has_source(torch, fn))
+        scripted = _torchscript(
+            torch, fn, inputs, label, trace or not _has_source(torch, fn)
+        )
     try:
         with _quiet():
             torch.jit.save(scripted, str(folder / "model.pt"))
     except Exception as error:
         text = f"{type(error).__name__}: {str(error).strip()}"
-        raise ModelFailed(f"{label} cannot be saved as an archive", SAVE_HINT, text) from None
+        raise ModelFailed(
+            f"{label} cannot be saved as an archive", SAVE_HINT, text
+        ) from None
     return scripted
 
 
@@ -173,14 +200,21 @@ def _pickled(torch: Any, fn: Any, file: Path) -> bool:
         return False
     if not (isinstance(fn, torch.nn.Module) or _has_source(torch, fn)):
         return False
-    owners = {type(inner) for inner in fn.modules()} if isinstance(fn, torch.nn.Module) else {fn}
+    owners = (
+        {type(inner) for inner in fn.modules()}
+        if isinstance(fn, torch.nn.Module)
+        else {fn}
+    )
     if not all(_importable(str(owner.__module__)) for owner in owners):
         return False
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that sources cannot be kept beside the pickle (torch below 2)
+            warnings.simplefilter(
+                "ignore"
+            )  # that sources cannot be kept beside the pickle (torch below 2)
             torch.save(fn, str(file))
-        # torch.save does not compress, so a reference to what only this process has shows.
+        # torch.save does not compress, so a reference to what only this process has
+        # shows.
         with open_regular(file) as written:
             if b"__main__" not in written.read():
                 return True
@@ -192,8 +226,12 @@ def _pickled(torch: Any, fn: Any, file: Path) -> bool:
 
 
 def _importable(module: str) -> bool:
-    """Whether a new process with this ``sys.path`` finds the module; ``sys.modules`` says too much."""
-    return module != "__main__" and PathFinder.find_spec(module.partition(".")[0], sys.path) is not None
+    """Whether a new process with this ``sys.path`` finds the module;
+    ``sys.modules`` says too much."""
+    return (
+        module != "__main__"
+        and PathFinder.find_spec(module.partition(".")[0], sys.path) is not None
+    )
 
 
 def _source_map(torch: Any, scripted: Any) -> dict[str, Any]:
@@ -206,18 +244,26 @@ def _source_map(torch: Any, scripted: Any) -> dict[str, Any]:
 
 
 def _has_source(torch: Any, fn: Any) -> bool:
-    """Whether TorchScript can read it: it parses a module, or the ``def`` of a function; not a lambda, a
-    bound method, a builtin, a ``functools.partial`` or another object with ``__call__``."""
+    """Whether TorchScript can read it: it parses a module, or the ``def`` of a
+    function; not a lambda, a bound method, a builtin, a ``functools.partial`` or
+    another object with ``__call__``."""
     if isinstance(fn, (torch.nn.Module, torch.jit.ScriptFunction)):
         return True
     return inspect.isfunction(fn) and fn.__name__ != "<lambda>"
 
 
-def _torchscript(torch: Any, fn: Any, inputs: tuple[Any, ...], label: str, trace: bool) -> Any:
+def _torchscript(
+    torch: Any, fn: Any, inputs: tuple[Any, ...], label: str, trace: bool
+) -> Any:
     if isinstance(fn, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return fn
-    if os.environ.get("PYTORCH_JIT") == "0":  # torch.jit.script would return the function as it is
-        raise UsageError("PYTORCH_JIT=0 is set: it switches TorchScript off", "Unset it: unset PYTORCH_JIT")
+    if (
+        os.environ.get("PYTORCH_JIT") == "0"
+    ):  # torch.jit.script would return the function as it is
+        raise UsageError(
+            "PYTORCH_JIT=0 is set: it switches TorchScript off",
+            "Unset it: unset PYTORCH_JIT",
+        )
     try:
         if not trace:
             return torch.jit.script(fn)
@@ -225,15 +271,23 @@ def _torchscript(torch: Any, fn: Any, inputs: tuple[Any, ...], label: str, trace
             return torch.jit.trace(_traceable(torch, fn), inputs, check_trace=False)
     except Exception as error:
         if trace:
-            raise ModelFailed(f"{label} cannot be traced", TRACE_HINT, _where(error)) from None
+            raise ModelFailed(
+                f"{label} cannot be traced", TRACE_HINT, _where(error)
+            ) from None
         # All frames are TorchScript's; its message shows the user's line.
         text = f"{type(error).__name__}: {str(error).strip()}"
-        raise ModelFailed(f"{label} cannot be scripted", SCRIPT_HINT, text) from None
+        raise ModelFailed(
+            f"{label} cannot be scripted", SCRIPT_HINT, text
+        ) from None
 
 
 def _traceable(torch: Any, fn: Any) -> Any:
     """``fn`` with a name and a module, which ``torch.jit.trace`` needs."""
-    if isinstance(fn, torch.nn.Module) or inspect.isfunction(fn) or inspect.ismethod(fn):
+    if (
+        isinstance(fn, torch.nn.Module)
+        or inspect.isfunction(fn)
+        or inspect.ismethod(fn)
+    ):
         return fn
 
     def call(*inputs: Any) -> Any:
@@ -244,8 +298,9 @@ def _traceable(torch: Any, fn: Any) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without torch's warning that TorchScript is deprecated (torch 2.9 upward): the program does not use
-    TorchScript itself, and a test would fail where warnings are errors."""
+    """Without torch's warning that TorchScript is deprecated (torch 2.9 upward):
+    the program does not use TorchScript itself, and a test would fail where
+    warnings are errors."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is ")
         yield
@@ -253,8 +308,13 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _untouched(torch: Any, fn: Any) -> Iterator[None]:
-    """Tracing runs the Python code once: random state and buffers (running means) are put back after it."""
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    """Tracing runs the Python code once: random state and buffers (running means)
+    are put back after it."""
+    devices = (
+        list(range(torch.cuda.device_count()))
+        if torch.cuda.is_initialized()
+        else []
+    )
     buffers = list(fn.buffers()) if isinstance(fn, torch.nn.Module) else []
     before = [buffer.detach().clone() for buffer in buffers]
     with torch.random.fork_rng(devices=devices):
@@ -280,7 +340,8 @@ _THE_USUAL = FollowUps()
 
 
 class Ready:
-    """A capture folder (``captures.store.Place``) that already exists, with the model in it."""
+    """A capture folder (``captures.store.Place``) that already exists, with the
+    model in it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -306,11 +367,10 @@ def run_model(
 ) -> Finished:
     """Hand ``fn`` and its inputs to a child, and report its run.
 
-    Args:
-        inputs: the arguments, a sequence for each shape; at least one.
-        request: how to run; its target only says what messages call the model.
-        folder: an empty folder for the capture. The model is kept in it too, so that it can run again.
-        by_name: see ``write_target``.
+    Args: inputs: the arguments, a sequence for each shape; at least one. request:
+        how to run; its target only says what messages call the model. folder: an
+        empty folder for the capture. The model is kept in it too, so that it can
+        run again. by_name: see ``write_target``.
 
     Raises:
         FusiondocError: what ``fusiondoc diagnose`` would end with.
@@ -319,8 +379,19 @@ def run_model(
     label = request.target.text
     off = off_in_process(importlib.import_module("torch"))
     fn, request = _of_torch_compile(fn, request)
-    of_python = any(one.compiles_python and one.fuser == request.fuser for one in FRONTENDS.values())
-    target = write_target(fn, inputs[0], folder, label, request.trace, inputs[1:], by_name or of_python)
+    of_python = any(
+        one.compiles_python and one.fuser == request.fuser
+        for one in FRONTENDS.values()
+    )
+    target = write_target(
+        fn,
+        inputs[0],
+        folder,
+        label,
+        request.trace,
+        inputs[1:],
+        by_name or of_python,
+    )
     # What was traced for an archive is not to be traced again.
     request = replace(
         request,
@@ -344,29 +415,40 @@ def run_model(
 
 
 def _of_torch_compile(fn: Any, request: RunRequest) -> tuple[Any, RunRequest]:
-    """What ``torch.compile`` made runs under its fuser, unless another was requested: for a function the one
-    inside, as its wrapper has no name by which a child could import it."""
+    """What ``torch.compile`` made runs under its fuser, unless another was
+    requested: for a function the one inside, as its wrapper has no name by which a
+    child could import it."""
     from fusiondoc.probe.frontends import comes_to_torch_compile
     from fusiondoc.probe.models import not_compiled
 
     fuser = DYNAMO.fuser or request.fuser
-    if request.fuser not in ("auto", fuser) or (request.frontend or "auto") != "auto":
+    if (
+        request.fuser not in ("auto", fuser)
+        or (request.frontend or "auto") != "auto"
+    ):
         return fn, request
     torch: Any = importlib.import_module("torch")
     if comes_to_torch_compile(torch, fn) is None:
         return fn, request
-    inner = fn if isinstance(fn, torch.nn.Module) else not_compiled(fn, lambda _: None)
+    inner = (
+        fn if isinstance(fn, torch.nn.Module) else not_compiled(fn, lambda _: None)
+    )
     return inner, replace(request, fuser=fuser)
 
 
-def _tell_what_is_off(capture: Capture, off: Sequence[str], request: RunRequest) -> None:
-    """Record the switches that are ``off`` in this process and were on in the run, so that the model does not
-    fuse here."""
+def _tell_what_is_off(
+    capture: Capture, off: Sequence[str], request: RunRequest
+) -> None:
+    """Record the switches that are ``off`` in this process and were on in the run,
+    so that the model does not fuse here."""
     of_capture = capture.records
     known = {row.what for row in of_capture.switches.rows}
     for what in off:
         if what == FUSER:
-            of_run = facts_of(of_capture.fuser.effective).switches.off_by_call is not None
+            of_run = (
+                facts_of(of_capture.fuser.effective).switches.off_by_call
+                is not None
+            )
         else:
             of_run = what not in request.knobs
         if of_run and what not in known:
@@ -374,8 +456,8 @@ def _tell_what_is_off(capture: Capture, off: Sequence[str], request: RunRequest)
 
 
 def model_of_object(fn: Any, label: str, cwd: Path) -> str:
-    """Which model an object of this process is: its name in the file of its code, where that is of the
-    user's, else in the current folder."""
+    """Which model an object of this process is: its name in the file of its code,
+    where that is of the user's, else in the current folder."""
     owner = fn if inspect.isfunction(fn) else type(fn)
     file = getattr(sys.modules.get(owner.__module__), "__file__", None)
     if file is None or from_package(file) != file or not Path(file).is_file():
@@ -392,7 +474,9 @@ def name_of(fn: Any) -> str:
 
 def slug_of(fn: Any) -> str:
     """Its name as a part of a folder's name."""
-    return "".join(c if c.isalnum() and c.isascii() else "_" for c in name_of(fn))[:40]
+    return "".join(c if c.isalnum() and c.isascii() else "_" for c in name_of(fn))[
+        :40
+    ]
 
 
 def shapes_of(inputs: Any) -> list[tuple[Any, ...]]:
@@ -405,7 +489,8 @@ def shapes_of(inputs: Any) -> list[tuple[Any, ...]]:
         if inputs and all(isinstance(shape, tuple) for shape in inputs):
             return inputs
         raise UsageError(
-            "a list of inputs is a list of tuples, one for each shape", "For one shape pass a tuple: (x, y)."
+            "a list of inputs is a list of tuples, one for each shape",
+            "For one shape pass a tuple: (x, y).",
         )
     if callable(inputs) and not hasattr(inputs, "dtype"):
         return shapes_of(inputs())

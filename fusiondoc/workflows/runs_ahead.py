@@ -1,5 +1,5 @@
-"""Runs that will probably be wanted, made side by side: each by a worker process, which ends its program when
-it is ended itself."""
+"""Runs that will probably be wanted, made side by side: each by a worker process,
+which ends its program when it is ended itself."""
 
 from __future__ import annotations
 
@@ -14,28 +14,34 @@ Key = TypeVar("Key", bound=Hashable)
 Made = TypeVar("Made")
 
 _CORES_OF_A_RUN = 2
-"""A run compiles, and its eager side computes: on fewer cores runs side by side only slow each other down."""
+"""A run compiles, and its eager side computes: on fewer cores runs side by side
+only slow each other down."""
 _MOST = 6
 
 
 def beside_each_other() -> int:
-    """How many runs this machine makes at a time in reasonable time; below 2 it is better to make one after
-    the other."""
+    """How many runs this machine makes at a time in reasonable time; below 2 it is
+    better to make one after the other."""
     return min(_cores() // _CORES_OF_A_RUN, _MOST)
 
 
 def threads_of_a_run() -> int:
-    """Threads for the work of a run on the CPU: as many as there are cores, runs beside each other wait for
-    each other's."""
+    """Threads for the work of a run on the CPU: as many as there are cores, runs
+    beside each other wait for each other's."""
     return max(1, _cores() // _MOST)
 
 
 def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
 
 
 class RunsAhead(Generic[Key, Made]):
-    """Runs that began before their results are wanted, each a function that can be pickled.
+    """Runs that began before their results are wanted, each a function that can be
+    pickled.
 
     Args:
         most: runs at a time; below 2 none begins.
@@ -57,8 +63,8 @@ class RunsAhead(Generic[Key, Made]):
         return _cores() // _CORES_OF_A_RUN - len(self._workers)
 
     def begin(self, expected: Sequence[tuple[Key, Callable[[], Made]]]) -> None:
-        """Begin those that come next, in this order, as far as there is room; end those that are no longer
-        expected."""
+        """Begin those that come next, in this order, as far as there is room; end
+        those that are no longer expected."""
         keys = {key for key, _ in expected}
         for key in [key for key in self._workers if key not in keys]:
             self._workers.pop(key).end()
@@ -73,7 +79,8 @@ class RunsAhead(Generic[Key, Made]):
         return worker
 
     def take(self, key: Key) -> Made | None:
-        """The result of a run, waited for; None where it has not begun, or ended without a result.
+        """The result of a run, waited for; None where it has not begun, or ended
+        without a result.
 
         Raises:
             Exception: the exception that the run raised.

@@ -1,9 +1,11 @@
-"""Where the share of runs that have something changes: the statistics, which know nothing of groups.
+"""Where the share of runs that have something changes: the statistics, which know
+nothing of groups.
 
-A stretch of runs is judged by its marginal likelihood: each run has the thing with a probability of which
-only this is known before, that it is near 0 or 1 (a Beta distribution): what fuses is not left to chance. So
-a change is weighed against none as evidence, whatever the number of runs is (Kass and Raftery, Bayes Factors,
-JASA 90, 1995), and every place at which a change was looked for counts against it.
+A stretch of runs is judged by its marginal likelihood: each run has the thing with
+a probability of which only this is known before, that it is near 0 or 1 (a Beta
+distribution): what fuses is not left to chance. So a change is weighed against none
+as evidence, whatever the number of runs is (Kass and Raftery, Bayes Factors, JASA
+90, 1995), and every place at which a change was looked for counts against it.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 PRIOR = 0.02
-"""Both parameters of the Beta distribution. The smaller it is, the less is explained by chance."""
+"""Both parameters of the Beta distribution. The smaller it is, the less is
+explained by chance."""
 
 PLAUSIBLE = 0.95
 """Probability that the change lies at one of the plausible indices."""
@@ -73,29 +76,36 @@ def best_split(has: Sequence[int], moments: Sequence[str]) -> Split | None:
 
 
 def _splits(has: Sequence[int], moments: Sequence[str]) -> list[tuple[float, int]]:
-    """Each index at which the share may change, with the evidence for a change there."""
+    """Each index at which the share may change, with the evidence for a change
+    there."""
     sums = sums_of(has)
     runs, having = len(has), sums[-1]
     found = []
     for index in range(1, runs):
         if moments[index] != moments[index - 1]:
-            score = evidence(sums[index], index) + evidence(having - sums[index], runs - index)
+            score = evidence(sums[index], index) + evidence(
+                having - sums[index], runs - index
+            )
             found.append((score, index))
     return found
 
 
-def plausible_indices(has: Sequence[int], moments: Sequence[str]) -> tuple[int, int] | None:
-    """The first and last plausible index of one change in time, by the profile of the likelihood; None if
-    all runs are of one moment."""
+def plausible_indices(
+    has: Sequence[int], moments: Sequence[str]
+) -> tuple[int, int] | None:
+    """The first and last plausible index of one change in time, by the profile of
+    the likelihood; None if all runs are of one moment."""
     splits = _splits(has, moments)
     return _likeliest(splits) if splits else None
 
 
 def _likeliest(found: Sequence[tuple[float, int]]) -> tuple[int, int]:
-    """The first and last of the likeliest indices whose probabilities sum up to ``PLAUSIBLE``; each comes
-    with the logarithm of its likelihood."""
+    """The first and last of the likeliest indices whose probabilities sum up to
+    ``PLAUSIBLE``; each comes with the logarithm of its likelihood."""
     most = max(found)[0]
-    chances = sorted(((math.exp(score - most), index) for score, index in found), reverse=True)
+    chances = sorted(
+        ((math.exp(score - most), index) for score, index in found), reverse=True
+    )
     wanted = PLAUSIBLE * sum(chance for chance, _ in chances)
     indices: list[int] = []
     for chance, index in chances:
@@ -107,7 +117,8 @@ def _likeliest(found: Sequence[tuple[float, int]]) -> tuple[int, int]:
 
 
 class Slope(NamedTuple):
-    """A change that takes its time: the share goes from one level to another between two days."""
+    """A change that takes its time: the share goes from one level to another
+    between two days."""
 
     evidence: float
     begin: int
@@ -134,30 +145,51 @@ def best_slope(has: Sequence[int], days: Sequence[int]) -> Slope | None:
     if len(indices) < 8:
         return None
     stretches = _Stretches(numbers, having, runs)
-    found = [(stretches.slope(begin, end), begin, end) for begin in indices for end in indices if begin < end]
+    found = [
+        (stretches.slope(begin, end), begin, end)
+        for begin in indices
+        for end in indices
+        if begin < end
+    ]
     score, begin, end = max(found)
     earliest, latest = _likeliest([span[:2] for span in found])
     # Two levels, and two days among those that were tried.
     cost = math.log(len(has)) + math.log(len(found))
-    return Slope(score - cost, numbers[begin], numbers[end], numbers[earliest], numbers[latest])
+    return Slope(
+        score - cost,
+        numbers[begin],
+        numbers[end],
+        numbers[earliest],
+        numbers[latest],
+    )
 
 
 class _Stretches:
     """Runs by day."""
 
-    def __init__(self, days: Sequence[int], having: Sequence[int], runs: Sequence[int]) -> None:
+    def __init__(
+        self, days: Sequence[int], having: Sequence[int], runs: Sequence[int]
+    ) -> None:
         self._days = days
         self._having, self._runs = having, runs
         self._sums = sums_of(having), sums_of(runs)
 
     def slope(self, begin: int, end: int) -> float:
-        """Log-likelihood of one level up to ``begin``, another from ``end`` on, a straight line between."""
+        """Log-likelihood of one level up to ``begin``, another from ``end`` on, a
+        straight line between."""
         having, runs = self._sums
         after_having, after_runs = having[-1] - having[end], runs[-1] - runs[end]
         first, last = having[begin] / runs[begin], after_having / after_runs
-        score = likelihood(having[begin], runs[begin], first) + likelihood(after_having, after_runs, last)
+        score = likelihood(having[begin], runs[begin], first) + likelihood(
+            after_having, after_runs, last
+        )
         length = self._days[end] - self._days[begin] + 1
         for at in range(begin, end):
-            share = first + (last - first) * (self._days[at] - self._days[begin] + 0.5) / length
+            share = (
+                first
+                + (last - first)
+                * (self._days[at] - self._days[begin] + 0.5)
+                / length
+            )
             score += likelihood(self._having[at], self._runs[at], share)
         return score

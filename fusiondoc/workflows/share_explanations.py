@@ -1,8 +1,10 @@
-"""Explanations of why some runs of a model lack a group: a change in time, or of a factor that runs record.
+"""Explanations of why some runs of a model lack a group: a change in time, or of a
+factor that runs record.
 
-An explanation has a scope (all runs, or those on one GPU, driver ...) and a cause within it: newer values of
-a factor, some values of it, or just a day. Each has the evidence (share_changes.py) of its stretches of runs,
-and a cost for the number of explanations that were tried.
+An explanation has a scope (all runs, or those on one GPU, driver ...) and a cause
+within it: newer values of a factor, some values of it, or just a day. Each has the
+evidence (share_changes.py) of its stretches of runs, and a cost for the number of
+explanations that were tried.
 """
 
 from __future__ import annotations
@@ -14,28 +16,36 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
-from fusiondoc.workflows.share_changes import Slope, best_slope, best_split, evidence
+from fusiondoc.workflows.share_changes import (
+    Slope,
+    best_slope,
+    best_split,
+    evidence,
+)
 
 DATE = "date"
 HALF = 0.5
 """Share of the runs from which on a group counts as present."""
 SURE = 10.0
-"""How much more likely it must be that a group came, or came back, than that it did not."""
+"""How much more likely it must be that a group came, or came back, than that it did
+not."""
 LEAST_LACKING = 2
 """Runs that must lack it: one alone can have any reason."""
 EARLY = 0.1
 EARLY_OF_OTHERS = 0.25
-"""Share of the runs with a group that must be before those without it, for these to have come later: on newer
-versions, and on values without an order."""
+"""Share of the runs with a group that must be before those without it, for these to
+have come later: on newer versions, and on values without an order."""
 BY_CHANCE = 0.01
 """Chance that they are, of runs in any order."""
 MOSTLY = 0.9
 """Share of the runs before that is enough where runs are few."""
 LEAST_SLOPE, MOST_SLOPE = 0.1, 0.98
-"""Fall of the share at one run between which a gradual change is looked for: with more it was at once."""
+"""Fall of the share at one run between which a gradual change is looked for: with
+more it was at once."""
 MOST_SCOPES = 24
 MOST_SEVERAL = 12
-"""Values of a factor up to which a cause can be some of them, and not only the newer ones."""
+"""Values of a factor up to which a cause can be some of them, and not only the
+newer ones."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +67,19 @@ class Scope(NamedTuple):
     """Runs among which a loss is looked for."""
 
     values: tuple[tuple[str, str], ...]
-    """Factor and value that these runs have: several if these are the same runs; none of all runs."""
+    """Factor and value that these runs have: several if these are the same runs;
+    none of all runs."""
     runs: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class History:
-    """The runs of a model in the order of time, or of versions where no run has a date."""
+    """The runs of a model in the order of time, or of versions where no run has a
+    date."""
 
     moments: tuple[str, ...]
-    """``2025-03-04T12:30:00`` or ``2025-03-04``; of runs without a date, the text that orders them."""
+    """``2025-03-04T12:30:00`` or ``2025-03-04``; of runs without a date, the text
+    that orders them."""
     dated: bool
     factors: tuple[Factor, ...]
     scopes: tuple[Scope, ...] = ()
@@ -81,7 +94,8 @@ class History:
 
 
 def scopes_of(runs: int, factors: Sequence[Factor]) -> tuple[Scope, ...]:
-    """All runs, then those with one value of a factor, where these are some of them."""
+    """All runs, then those with one value of a factor, where these are some of
+    them."""
     values: dict[tuple[int, ...], list[tuple[str, str]]] = {}
     for factor in factors:
         if not factor.scope:
@@ -91,9 +105,16 @@ def scopes_of(runs: int, factors: Sequence[Factor]) -> tuple[Scope, ...]:
             members[code].append(run)
         for code, found in sorted(members.items()):
             if code >= 0 and 4 <= len(found) < runs:
-                values.setdefault(tuple(found), []).append((factor.name, factor.values[code]))
-    largest = sorted(values, key=lambda found: (-len(found), values[found]))[:MOST_SCOPES]
-    return (Scope((), tuple(range(runs))), *(Scope(tuple(values[found]), found) for found in largest))
+                values.setdefault(tuple(found), []).append(
+                    (factor.name, factor.values[code])
+                )
+    largest = sorted(values, key=lambda found: (-len(found), values[found]))[
+        :MOST_SCOPES
+    ]
+    return (
+        Scope((), tuple(range(runs))),
+        *(Scope(tuple(values[found]), found) for found in largest),
+    )
 
 
 @dataclass
@@ -116,7 +137,9 @@ class Explanation:
 class Holders:
     """Which of some runs have a group."""
 
-    def __init__(self, history: History, has: Sequence[int | None], runs: Sequence[int]) -> None:
+    def __init__(
+        self, history: History, has: Sequence[int | None], runs: Sequence[int]
+    ) -> None:
         self.history = history
         self.has = has
         self.runs = [run for run in runs if has[run] is not None]
@@ -125,7 +148,11 @@ class Holders:
         self.having = sum(self.of)
 
     def without(self, left_out: frozenset[int]) -> Holders:
-        return Holders(self.history, self.has, [run for run in self.runs if run not in left_out])
+        return Holders(
+            self.history,
+            self.has,
+            [run for run in self.runs if run not in left_out],
+        )
 
     def since_it_came(self) -> Holders:
         """From where most runs have it: before that it was not there to be lost."""
@@ -137,8 +164,16 @@ class Holders:
         if split is None:
             return found
         left, right = found.of[: split.at], found.of[split.at :]
-        gain = split.evidence - evidence(found.having, len(found.of)) - math.log(split.choices)
-        if gain > math.log(SURE) and share_of(left) < HALF and share_of(right) > share_of(left):
+        gain = (
+            split.evidence
+            - evidence(found.having, len(found.of))
+            - math.log(split.choices)
+        )
+        if (
+            gain > math.log(SURE)
+            and share_of(left) < HALF
+            and share_of(right) > share_of(left)
+        ):
             return Holders(self.history, self.has, found.runs[split.at :])
         return found
 
@@ -148,10 +183,12 @@ def share_of(has: Sequence[int]) -> float:
 
 
 def explanations(left: Holders, scope: Scope, cost: float) -> Iterator[Explanation]:
-    """An explanation for each factor and one for time, within a scope; ``cost`` is that of the choice of the
-    scope."""
+    """An explanation for each factor and one for time, within a scope; ``cost`` is
+    that of the choice of the scope."""
     members = frozenset(scope.runs)
-    inside = Holders(left.history, left.has, [run for run in left.runs if run in members])
+    inside = Holders(
+        left.history, left.has, [run for run in left.runs if run in members]
+    )
     outside = len(left.runs) - len(inside.runs), left.having - inside.having
     lacking = len(inside.runs) - inside.having
     if lacking < LEAST_LACKING or inside.having < LEAST_LACKING:
@@ -166,29 +203,47 @@ def explanations(left: Holders, scope: Scope, cost: float) -> Iterator[Explanati
             yield from _by_factor(inside, scope, factor, rest, cost)
 
 
-def _in_time(inside: Holders, scope: Scope, rest: float, cost: float) -> Iterator[Explanation]:
+def _in_time(
+    inside: Holders, scope: Scope, rest: float, cost: float
+) -> Iterator[Explanation]:
     split = best_split(inside.of, inside.moments)
     if split is None:
         return
-    before, after = frozenset(inside.runs[: split.at]), frozenset(inside.runs[split.at :])
+    before, after = (
+        frozenset(inside.runs[: split.at]),
+        frozenset(inside.runs[split.at :]),
+    )
     raw_evidence, of_split = split.evidence + rest, cost + math.log(split.choices)
-    yield Explanation(scope, DATE, after, raw_evidence, of_split, True, None, before)
+    yield Explanation(
+        scope, DATE, after, raw_evidence, of_split, True, None, before
+    )
     fell = sum(inside.of[: split.at]) / split.at - share_of(inside.of[split.at :])
-    gain = split.evidence - math.log(split.choices) - evidence(inside.having, len(inside.of))
+    gain = (
+        split.evidence
+        - math.log(split.choices)
+        - evidence(inside.having, len(inside.of))
+    )
     if gain < math.log(SURE) or not LEAST_SLOPE < fell < MOST_SLOPE:
         return
     days = [inside.history.day(run) for run in inside.runs]
     slope = best_slope(inside.of, days)
     if slope is not None and slope.evidence - cost + rest > raw_evidence - of_split:
-        before = frozenset(run for run, day in zip(inside.runs, days) if day < slope.begin)
-        after = frozenset(run for run, day in zip(inside.runs, days) if day >= slope.end)
-        yield Explanation(scope, DATE, after, slope.evidence + rest, cost, True, slope, before)
+        before = frozenset(
+            run for run, day in zip(inside.runs, days) if day < slope.begin
+        )
+        after = frozenset(
+            run for run, day in zip(inside.runs, days) if day >= slope.end
+        )
+        yield Explanation(
+            scope, DATE, after, slope.evidence + rest, cost, True, slope, before
+        )
 
 
 def _by_factor(
     inside: Holders, scope: Scope, factor: Factor, rest: float, cost: float
 ) -> Iterator[Explanation]:
-    """The best separation of the values that have the group from those that lack it."""
+    """The best separation of the values that have the group from those that lack
+    it."""
     runs: dict[int, int] = defaultdict(int)
     having: dict[int, int] = defaultdict(int)
     for run, has in zip(inside.runs, inside.of):
@@ -208,17 +263,33 @@ def _by_factor(
     later = factor.ordered and min(lost) > max(set(codes) - lost)
     if inside.history.dated:
         later = _came_later(inside, before, after, later)
-    yield Explanation(scope, factor.name, after, value + unknown + rest, cost + choices, later, None, before)
+    yield Explanation(
+        scope,
+        factor.name,
+        after,
+        value + unknown + rest,
+        cost + choices,
+        later,
+        None,
+        before,
+    )
 
 
 def _best_way(
-    factor: Factor, codes: Sequence[int], runs: Mapping[int, int], having: Mapping[int, int]
+    factor: Factor,
+    codes: Sequence[int],
+    runs: Mapping[int, int],
+    having: Mapping[int, int],
 ) -> tuple[float, float, frozenset[int]] | None:
-    """The set of values without the group that has most evidence beyond the logarithm of its choices."""
+    """The set of values without the group that has most evidence beyond the
+    logarithm of its choices."""
     all_having, all_runs = sum(having.values()), sum(runs.values())
     best: tuple[float, float, frozenset[int]] | None = None
     for choices, lost in _ways(factor, codes, runs, having):
-        lost_having, lost_runs = sum(having[code] for code in lost), sum(runs[code] for code in lost)
+        lost_having, lost_runs = (
+            sum(having[code] for code in lost),
+            sum(runs[code] for code in lost),
+        )
         value = evidence(lost_having, lost_runs)
         value += evidence(all_having - lost_having, all_runs - lost_runs)
         if best is None or value - choices > best[0] - best[1]:
@@ -227,9 +298,13 @@ def _best_way(
 
 
 def _ways(
-    factor: Factor, codes: Sequence[int], runs: Mapping[int, int], having: Mapping[int, int]
+    factor: Factor,
+    codes: Sequence[int],
+    runs: Mapping[int, int],
+    having: Mapping[int, int],
 ) -> Iterator[tuple[float, frozenset[int]]]:
-    """Sets of values that may be those without the group, with the logarithm of how many there are."""
+    """Sets of values that may be those without the group, with the logarithm of how
+    many there are."""
     newer = [frozenset(codes[at:]) for at in range(1, len(codes))]
     if factor.ordered:
         cost = math.log(len(newer))
@@ -244,14 +319,21 @@ def _ways(
             yield from ((cost, frozenset({code})) for code in codes)
         return
     by_share = sorted(codes, key=lambda code: (having[code] / runs[code], code))
-    several = len(codes) * math.log(2) if len(codes) <= MOST_SEVERAL else math.log(len(codes)) * 4
+    several = (
+        len(codes) * math.log(2)
+        if len(codes) <= MOST_SEVERAL
+        else math.log(len(codes)) * 4
+    )
     for at in range(1, len(by_share)):
         yield several, frozenset(by_share[:at])
 
 
-def _came_later(inside: Holders, before: frozenset[int], after: frozenset[int], newer: bool) -> bool:
-    """Whether the values of ``after`` were not there from the begin: too many other runs were before them. A
-    newer version may have been tried early; a GPU that was there early was there all the time."""
+def _came_later(
+    inside: Holders, before: frozenset[int], after: frozenset[int], newer: bool
+) -> bool:
+    """Whether the values of ``after`` were not there from the begin: too many other
+    runs were before them. A newer version may have been tried early; a GPU that was
+    there early was there all the time."""
     early = len(after) // 20 if newer else 0
     others = seen = 0
     for run in inside.runs:
@@ -261,18 +343,26 @@ def _came_later(inside: Holders, before: frozenset[int], after: frozenset[int], 
                 break
         elif run in before:
             others += 1
-    if others < max(LEAST_LACKING, (EARLY if newer else EARLY_OF_OTHERS) * len(before)):
+    if others < max(
+        LEAST_LACKING, (EARLY if newer else EARLY_OF_OTHERS) * len(before)
+    ):
         return False
     share = len(after) / (len(after) + len(before))
-    return _at_most(early, others + early, share) < BY_CHANCE or others >= MOSTLY * len(before)
+    return _at_most(
+        early, others + early, share
+    ) < BY_CHANCE or others >= MOSTLY * len(before)
 
 
 def _at_most(few: int, runs: int, share: float) -> float:
     """The chance of so few among so many runs, each with this chance."""
     if not 0 < share < 1:
         return float(share == 0)
-    ways = [math.lgamma(runs + 1) - math.lgamma(n + 1) - math.lgamma(runs - n + 1) for n in range(few + 1)]
+    ways = [
+        math.lgamma(runs + 1) - math.lgamma(n + 1) - math.lgamma(runs - n + 1)
+        for n in range(few + 1)
+    ]
     logs = (
-        log_ways + n * math.log(share) + (runs - n) * math.log(1 - share) for n, log_ways in enumerate(ways)
+        log_ways + n * math.log(share) + (runs - n) * math.log(1 - share)
+        for n, log_ways in enumerate(ways)
     )
     return sum(map(math.exp, logs))

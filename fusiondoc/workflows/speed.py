@@ -1,6 +1,6 @@
-"""The parts of a report that come from the timed and the profiled runs of a capture: the speed, or why there
-is none, where the time goes, and a trace of torch's profiler with the groups named, for Perfetto and
-chrome://tracing.
+"""The parts of a report that come from the timed and the profiled runs of a
+capture: the speed, or why there is none, where the time goes, and a trace of
+torch's profiler with the groups named, for Perfetto and chrome://tracing.
 
 Starts no process.
 """
@@ -26,7 +26,13 @@ from fusiondoc.model.bench import EAGER, LEAST_ROUNDS, Ratio, of_processes
 from fusiondoc.model.report import Group, Report
 from fusiondoc.model.runs import STEP, Speed, Spread
 from fusiondoc.model.typed_fields import sound
-from fusiondoc.parsers.profiler_trace import NoTrace, Unit, read_events, read_places, read_trace
+from fusiondoc.parsers.profiler_trace import (
+    NoTrace,
+    Unit,
+    read_events,
+    read_places,
+    read_trace,
+)
 from fusiondoc.views.formatting import runs_of
 
 INTERPRETED = f"no speed: this torch has no LLVM, so {with_evaluator()} only interprets groups"
@@ -34,7 +40,9 @@ NOT_REACHED = "no speed: the program never reached TorchScript, so there is noth
 BLOCK = "no speed: a block of a program is not run again; fusiondoc.diagnose with time=True times a model"
 NOT_COMPILED = "no speed: --no-run generated kernels and compiled none, so nothing was computed"
 NOT_ASKED_SCRIPT = "not timed: --time runs the script again, without logs, with the fuser and without"
-NOT_ASKED = "not timed: --time runs the model once more, without logs, eager against fused"
+NOT_ASKED = (
+    "not timed: --time runs the model once more, without logs, eager against fused"
+)
 
 
 def _has_evaluator(group: Group) -> bool:
@@ -43,8 +51,9 @@ def _has_evaluator(group: Group) -> bool:
 
 
 def interpreted(report: Report) -> bool:
-    """Whether groups ran through the evaluator of their fuser, some hundred times slower than any kernel: on
-    the CPU where torch is built without LLVM. Its times say nothing about fusion."""
+    """Whether groups ran through the evaluator of their fuser, some hundred times
+    slower than any kernel: on the CPU where torch is built without LLVM. Its times
+    say nothing about fusion."""
     return report.environment.get("llvm") == "False" and any(
         _has_evaluator(group) and any("device=cpu" in text for text in group.inputs)
         for group in report.groups
@@ -52,16 +61,24 @@ def interpreted(report: Report) -> bool:
 
 
 def why_not_timed(report: Report, capture: Capture) -> str | None:
-    """Why an eager pass beside a fused one would say nothing; None where it would."""
-    if capture.records.target.how == SCRIPT and report.script is not None and not report.script.reached:
+    """Why an eager pass beside a fused one would say nothing; None where it
+    would."""
+    if (
+        capture.records.target.how == SCRIPT
+        and report.script is not None
+        and not report.script.reached
+    ):
         return NOT_REACHED
     if capture.records.target.how == IN_PROCESS:
         return BLOCK
     return INTERPRETED if interpreted(report) else None
 
 
-def speed_of(capture: Capture, report: Report) -> tuple[tuple[Speed, ...], str | None]:
-    """The rows of the timed run, and a note: why there are none, or how they were timed."""
+def speed_of(
+    capture: Capture, report: Report
+) -> tuple[tuple[Speed, ...], str | None]:
+    """The rows of the timed run, and a note: why there are none, or how they were
+    timed."""
     kept = capture.timing
     if kept is None:
         return (), _why_no_speed(capture, report)
@@ -86,16 +103,21 @@ def speed_of(capture: Capture, report: Report) -> tuple[tuple[Speed, ...], str |
 
 
 def _why_no_speed(capture: Capture, report: Report) -> str | None:
-    """None where nothing fused: a report of a failed run needs no advice on speed."""
+    """None where nothing fused: a report of a failed run needs no advice on
+    speed."""
     if not report.groups:
         return None
     if capture.request.options.no_run:
         return NOT_COMPILED
     script = capture.records.target.how == SCRIPT
-    return why_not_timed(report, capture) or (NOT_ASKED_SCRIPT if script else NOT_ASKED)
+    return why_not_timed(report, capture) or (
+        NOT_ASKED_SCRIPT if script else NOT_ASKED
+    )
 
 
-def _row(processes: Sequence[Sequence[TimedPasses]], passes: TimedPasses, report: Report) -> Speed | None:
+def _row(
+    processes: Sequence[Sequence[TimedPasses]], passes: TimedPasses, report: Report
+) -> Speed | None:
     """The row of one way to run, over all processes that have it."""
     same = _same_in(processes, passes, passes.way)
     speed = _together(same)
@@ -105,26 +127,43 @@ def _row(processes: Sequence[Sequence[TimedPasses]], passes: TimedPasses, report
         return replace(speed, way=EAGER, ratio=_against_eager(same, []))
     # A program without a group is not fused, whatever was requested.
     way = passes.way if report.groups else "scripted"
-    return replace(speed, way=way, ratio=_against_eager(same, _same_in(processes, passes, EAGER)))
+    return replace(
+        speed,
+        way=way,
+        ratio=_against_eager(same, _same_in(processes, passes, EAGER)),
+    )
 
 
-def _same_in(processes: Sequence[Sequence[TimedPasses]], passes: TimedPasses, way: str) -> list[TimedPasses]:
-    """The passes that ran that way, with the same inputs in the same phase, in each process that has them."""
+def _same_in(
+    processes: Sequence[Sequence[TimedPasses]], passes: TimedPasses, way: str
+) -> list[TimedPasses]:
+    """The passes that ran that way, with the same inputs in the same phase, in each
+    process that has them."""
     wanted = (way, passes.phase, passes.inputs)
     found = (
-        next((known for known in timed if (known.way, known.phase, known.inputs) == wanted), None)
+        next(
+            (
+                known
+                for known in timed
+                if (known.way, known.phase, known.inputs) == wanted
+            ),
+            None,
+        )
         for timed in processes
     )
     return [speed for speed in found if speed is not None]
 
 
 def _together(same: Sequence[TimedPasses]) -> Speed | None:
-    """A row over the rounds of all processes; the other figures are those of the first process."""
+    """A row over the rounds of all processes; the other figures are those of the
+    first process."""
     speed = same[0].as_speed() if same else None
     rounds = sorted(value for speed in same for value in speed.rounds)
     if speed is None or len(same) == 1 or not rounds:
         return speed
-    memory = [speed.memory_bytes for speed in same if speed.memory_bytes is not None]
+    memory = [
+        speed.memory_bytes for speed in same if speed.memory_bytes is not None
+    ]
     return replace(
         speed,
         ms=Spread(rounds[0], rounds[len(rounds) // 2], rounds[-1]),
@@ -133,12 +172,21 @@ def _together(same: Sequence[TimedPasses]) -> Speed | None:
     )
 
 
-def _against_eager(same: Sequence[TimedPasses], eager: Sequence[TimedPasses]) -> Ratio | None:
+def _against_eager(
+    same: Sequence[TimedPasses], eager: Sequence[TimedPasses]
+) -> Ratio | None:
     """None for eager, and with too few rounds for an interval."""
-    pairs = sum(min(len(first.rounds), len(other.rounds)) for first, other in zip(eager, same))
-    if pairs < LEAST_ROUNDS or not all(value > 0 for speed in (*eager, *same) for value in speed.rounds):
+    pairs = sum(
+        min(len(first.rounds), len(other.rounds))
+        for first, other in zip(eager, same)
+    )
+    if pairs < LEAST_ROUNDS or not all(
+        value > 0 for speed in (*eager, *same) for value in speed.rounds
+    ):
         return None
-    return of_processes([speed.rounds for speed in eager], [speed.rounds for speed in same])
+    return of_processes(
+        [speed.rounds for speed in eager], [speed.rounds for speed in same]
+    )
 
 
 def _timed_passes(capture: Capture, name: str | None) -> tuple[TimedPasses, ...]:
@@ -152,10 +200,14 @@ def _timed_passes(capture: Capture, name: str | None) -> tuple[TimedPasses, ...]
 
 
 def named_trace(
-    events: Sequence[Any], groups: Mapping[int, Sequence[Group]], units: Sequence[Unit], packed: bool
+    events: Sequence[Any],
+    groups: Mapping[int, Sequence[Group]],
+    units: Sequence[Unit],
+    packed: bool,
 ) -> bytes:
-    """The file. A run of a group, and what it launched, are called ``G2: mul, add`` there; arguments hold the
-    kernel's own name, the operators, the phase and the modules.
+    """The file. A run of a group, and what it launched, are called ``G2: mul, add``
+    there; arguments hold the kernel's own name, the operators, the phase and the
+    modules.
 
     Args:
         events: of the trace as torch wrote it.
@@ -165,23 +217,42 @@ def named_trace(
     made = list(events)
     for unit in units:
         for group in groups.get(unit.event, ())[:1]:
-            for index in (unit.event, *(launched.event for launched in unit.launched)):
+            for index in (
+                unit.event,
+                *(launched.event for launched in unit.launched),
+            ):
                 made[index] = _named(made[index], group)
-    text = json.dumps({"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": sound(made)})
-    return gzip.compress(text.encode("utf-8"), mtime=0) if packed else text.encode("utf-8")
+    text = json.dumps(
+        {"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": sound(made)}
+    )
+    return (
+        gzip.compress(text.encode("utf-8"), mtime=0)
+        if packed
+        else text.encode("utf-8")
+    )
 
 
 def _named(event: Mapping[str, Any], group: Group) -> dict[str, Any]:
     profiled_steps = event.get("args")
     arguments = dict(profiled_steps) if isinstance(profiled_steps, dict) else {}
-    arguments.update(kernel=event.get("name"), group=group.id, operators=list(group.ops), phase=group.phase)
+    arguments.update(
+        kernel=event.get("name"),
+        group=group.id,
+        operators=list(group.ops),
+        phase=group.phase,
+    )
     if group.layers:
         arguments["layers"] = list(group.layers)
-    return {**event, "name": f"{group.id}: {', '.join(runs_of(group.ops))}", "args": arguments}
+    return {
+        **event,
+        "name": f"{group.id}: {', '.join(runs_of(group.ops))}",
+        "args": arguments,
+    }
 
 
 TRACE, PLACES = "trace.json.gz", "places.json.gz"
-"""Names of the files that probe/step_profile.py writes in the folder of a profiled run."""
+"""Names of the files that probe/step_profile.py writes in the folder of a profiled
+run."""
 EVALUATED = (
     f"{with_evaluator()} ran groups through its own evaluator (no LLVM), so their times do not measure"
     " kernels"
@@ -190,9 +261,17 @@ EVALUATED = (
 
 def trace_file(capture: Capture) -> Path | None:
     """The profiler's trace in a capture; None if there is none."""
-    folder = capture.inner(capture.profile.capture) if capture.profile is not None else None
+    folder = (
+        capture.inner(capture.profile.capture)
+        if capture.profile is not None
+        else None
+    )
     path = folder / TRACE if folder is not None else None
-    return path if path is not None and path.is_file() and not path.is_symlink() else None
+    return (
+        path
+        if path is not None and path.is_file() and not path.is_symlink()
+        else None
+    )
 
 
 def with_profile(report: Report, capture: Capture) -> Report:
@@ -202,27 +281,45 @@ def with_profile(report: Report, capture: Capture) -> Report:
         return report
     path = trace_file(capture)
     if kept.problem is not None or path is None:
-        return replace(report, steps_note=kept.problem or "no profile: the profiler wrote no trace")
+        return replace(
+            report,
+            steps_note=kept.problem or "no profile: the profiler wrote no trace",
+        )
     try:
         profiled_steps = capture.further(path.parent).records.profiled
         if profiled_steps is None:
-            return replace(report, steps_note="no profile: the profiled run did not come to its end")
+            return replace(
+                report,
+                steps_note="no profile: the profiled run did not come to its end",
+            )
         places = path.parent / PLACES
         known = read_places(read_events(places)) if places.is_file() else {}
         if profiled_steps.unprofiled_ms is None:
-            profiled_steps = replace(profiled_steps, unprofiled_ms=_timed_ms(report))
-        made = with_step_times(report, read_trace(read_events(path), known), profiled_steps)
+            profiled_steps = replace(
+                profiled_steps, unprofiled_ms=_timed_ms(report)
+            )
+        made = with_step_times(
+            report, read_trace(read_events(path), known), profiled_steps
+        )
     except (NoTrace, FusiondocError) as error:
         return replace(report, steps_note=f"no profile: {error}")
     if made.steps is not None and interpreted(report):
-        return replace(made, steps_note="; ".join(filter(None, (made.steps_note, EVALUATED))))
+        return replace(
+            made, steps_note="; ".join(filter(None, (made.steps_note, EVALUATED)))
+        )
     return made
 
 
 def _timed_ms(report: Report) -> float | None:
-    """Milliseconds of a step of a script, whose profiled run measures none without the profiler."""
+    """Milliseconds of a step of a script, whose profiled run measures none without
+    the profiler."""
     return next(
-        (speed.ms.median for speed in report.speed if speed.phase == STEP and speed.way != "eager"), None
+        (
+            speed.ms.median
+            for speed in report.speed
+            if speed.phase == STEP and speed.way != "eager"
+        ),
+        None,
     )
 
 
@@ -234,8 +331,14 @@ def named_trace_of(capture: Capture, report: Report, packed: bool) -> bytes:
     """
     path = trace_file(capture)
     if path is None:
-        why = report.steps_note or "no profile: the run under the profiler did not come to its end"
-        raise CannotRun(why, "Run it again with --time and without --trace-file to see the report alone.")
+        why = (
+            report.steps_note
+            or "no profile: the run under the profiler did not come to its end"
+        )
+        raise CannotRun(
+            why,
+            "Run it again with --time and without --trace-file to see the report alone.",
+        )
     try:
         events = read_events(path)
         trace = read_trace(events)

@@ -1,4 +1,5 @@
-"""The speed of runs against the first of them: processes that take their rounds in turns, as in a bench."""
+"""The speed of runs against the first of them: processes that take their rounds in
+turns, as in a bench."""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ from fusiondoc.captures.request import RunRequest
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fusers import DYNAMO, choices, facts_of
 from fusiondoc.fusers.torchscript import TORCHSCRIPT
-from fusiondoc.model.bench import FORWARD, LEAST_ROUNDS, TRAINING, Ratio, of_processes
+from fusiondoc.model.bench import (
+    FORWARD,
+    LEAST_ROUNDS,
+    TRAINING,
+    Ratio,
+    of_processes,
+)
 from fusiondoc.model.run_options import DEFAULTS
 from fusiondoc.runner.bench_child import Died
 from fusiondoc.runner.interpreter import find_python, inspect
@@ -27,11 +34,13 @@ from fusiondoc.workflows.bench_turns import (
 
 ROUND_SECONDS = 0.1
 _TWICE_WITHIN = 20.0
-"""Seconds of warming up: a fuser that compiles for longer is not made to do it again."""
+"""Seconds of warming up: a fuser that compiles for longer is not made to do it
+again."""
 
 
 class TimedAhead:
-    """Processes of runs that will be timed, which load and warm up beside other work.
+    """Processes of runs that will be timed, which load and warm up beside other
+    work.
 
     Args:
         most: processes at a time; 0 for none.
@@ -40,15 +49,19 @@ class TimedAhead:
     def __init__(self, most: int) -> None:
         self._most = most
         self._started = 0
-        self._folder = tempfile.TemporaryDirectory(prefix="fusiondoc-ahead-", ignore_cleanup_errors=True)
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="fusiondoc-ahead-", ignore_cleanup_errors=True
+        )
         self._begun: list[tuple[RunRequest, VariantRun]] = []
 
     def begin(self, request: RunRequest, fuser: str | None) -> None:
-        """Start the process of a run, if there is room and it can be timed. None of torch.compile: it
-        times kernels to choose among them."""
+        """Start the process of a run, if there is room and it can be timed. None of
+        torch.compile: it times kernels to choose among them."""
         if not facts_of(fuser).of_torchscript:
             return
-        if len(self._begun) >= self._most or any(known is request for known, _ in self._begun):
+        if len(self._begun) >= self._most or any(
+            known is request for known, _ in self._begun
+        ):
             return
         start = _start(request, fuser)
         if start is None:
@@ -64,11 +77,14 @@ class TimedAhead:
         return Path(self._folder.name) / str(self._started)
 
     def take(self, request: RunRequest) -> VariantRun | None:
-        """The process of a run, when it has warmed up; from now on it is the caller's. None where there is
-        none that lives: beside others it may have lacked memory."""
+        """The process of a run, when it has warmed up; from now on it is the
+        caller's. None where there is none that lives: beside others it may have
+        lacked memory."""
         for number, (known, run) in enumerate(self._begun):
             if known is request:
-                is_warm = run.child.has_warmed_up()  # an interruption here leaves it to ``close``
+                is_warm = (
+                    run.child.has_warmed_up()
+                )  # an interruption here leaves it to ``close``
                 del self._begun[number]
                 if is_warm:
                     return run
@@ -85,7 +101,11 @@ class TimedAhead:
         for known, run in self._begun:
             if not any(known is request for request in wanted):
                 run.child.kill()
-        self._begun = [one for one in self._begun if any(one[0] is request for request in wanted)]
+        self._begun = [
+            one
+            for one in self._begun
+            if any(one[0] is request for request in wanted)
+        ]
 
     def close(self) -> None:
         """End those that nobody took, and remove the files of all."""
@@ -94,9 +114,11 @@ class TimedAhead:
 
 
 def speeds_in_turns(
-    requests: Sequence[tuple[RunRequest, str | None]], ahead: TimedAhead | None = None
+    requests: Sequence[tuple[RunRequest, str | None]],
+    ahead: TimedAhead | None = None,
 ) -> list[Ratio | None]:
-    """The speed of each request against the first, with its first inputs; None where it could not be timed.
+    """The speed of each request against the first, with its first inputs; None
+    where it could not be timed.
 
     Args:
         requests: each with the fuser that its run had in effect.
@@ -107,13 +129,22 @@ def speeds_in_turns(
     """
     if ahead is not None:
         ahead.end_others([request for request, _ in requests])
-    starts = [_first_taken(_start(request, fuser), request, ahead) for request, fuser in requests]
+    starts = [
+        _first_taken(_start(request, fuser), request, ahead)
+        for request, fuser in requests
+    ]
     present = [number for number, start in enumerate(starts) if start is not None]
     runs: dict[int, VariantRun] = {}
-    with tempfile.TemporaryDirectory(prefix="fusiondoc-bench-") as name, silent() as bar:
+    with (
+        tempfile.TemporaryDirectory(prefix="fusiondoc-bench-") as name,
+        silent() as bar,
+    ):
         first = requests[0][0]
         limits = BenchRequest(
-            target=first.target, pythons=(first.python,), timeout=first.timeout, twice_within=_TWICE_WITHIN
+            target=first.target,
+            pythons=(first.python,),
+            timeout=first.timeout,
+            twice_within=_TWICE_WITHIN,
         )
         started, interrupted = run_in_turns(
             [start for start in starts if start is not None],
@@ -132,13 +163,18 @@ def speeds_in_turns(
     if interrupted:
         raise KeyboardInterrupt
     first_times = _times(runs.get(0))
-    others = (_against(first_times, _times(runs.get(number))) for number in range(1, len(requests)))
+    others = (
+        _against(first_times, _times(runs.get(number)))
+        for number in range(1, len(requests))
+    )
     return [None, *others]
 
 
-def _first_taken(start: Start | None, request: RunRequest, ahead: TimedAhead | None) -> Start | None:
-    """A function that first gives the process that has begun, if there is one that lives, and then starts
-    others, whose files stay as long as ``ahead``."""
+def _first_taken(
+    start: Start | None, request: RunRequest, ahead: TimedAhead | None
+) -> Start | None:
+    """A function that first gives the process that has begun, if there is one that
+    lives, and then starts others, whose files stay as long as ``ahead``."""
     if start is None or ahead is None:
         return start
 
@@ -151,9 +187,15 @@ def _first_taken(start: Start | None, request: RunRequest, ahead: TimedAhead | N
 def _start(request: RunRequest, fuser: str | None) -> Start | None:
     """A function that starts a process of it; None if it cannot be timed."""
     timed_here = ("auto", TORCHSCRIPT.name, DYNAMO.name)
-    if fuser not in choices() or request.script or request.frontend not in timed_here:
+    if (
+        fuser not in choices()
+        or request.script
+        or request.frontend not in timed_here
+    ):
         return None
-    if request.dynamic or request.mode != DEFAULTS["mode"]:  # the variant of a bench has neither
+    if (
+        request.dynamic or request.mode != DEFAULTS["mode"]
+    ):  # the variant of a bench has neither
         return None
     wanted = BenchRequest(
         target=request.target,
@@ -167,15 +209,21 @@ def _start(request: RunRequest, fuser: str | None) -> Start | None:
     except FusiondocError:
         return None
     phase = TRAINING if request.backward else FORWARD
-    return lambda folder: start_variant(wanted, str(fuser), interpreter, phase, folder)
+    return lambda folder: start_variant(
+        wanted, str(fuser), interpreter, phase, folder
+    )
 
 
 def _times(run: VariantRun | None) -> list[list[float]]:
-    """Rounds of each process; none of a run that stopped: its rounds are of other turns than those of the
-    first."""
+    """Rounds of each process; none of a run that stopped: its rounds are of other
+    turns than those of the first."""
     return run.processes(0) if run is not None and run.why is None else []
 
 
-def _against(first_times: Sequence[Sequence[float]], times: Sequence[Sequence[float]]) -> Ratio | None:
-    pairs = sum(min(len(first), len(other)) for first, other in zip(first_times, times))
+def _against(
+    first_times: Sequence[Sequence[float]], times: Sequence[Sequence[float]]
+) -> Ratio | None:
+    pairs = sum(
+        min(len(first), len(other)) for first, other in zip(first_times, times)
+    )
     return of_processes(first_times, times) if pairs >= LEAST_ROUNDS else None

@@ -1,4 +1,5 @@
-"""Many runs at once: listed, read by an engine, summed up (``fusiondoc survey``)."""
+"""Many runs at once: listed, read by an engine, summed up (``fusiondoc
+survey``)."""
 
 from __future__ import annotations
 
@@ -11,8 +12,21 @@ from typing import Any
 from fusiondoc.errors import UsageError
 from fusiondoc.model import count
 from fusiondoc.model.survey_answers import Survey, Unreadable, Work
-from fusiondoc.workflows.survey_copies import Contents, digests_of, may_be_equal, once, read_apart
-from fusiondoc.workflows.survey_engines import Chunk, Dask, Engine, NoWorkers, Outcome, engine_of
+from fusiondoc.workflows.survey_copies import (
+    Contents,
+    digests_of,
+    may_be_equal,
+    once,
+    read_apart,
+)
+from fusiondoc.workflows.survey_engines import (
+    Chunk,
+    Dask,
+    Engine,
+    NoWorkers,
+    Outcome,
+    engine_of,
+)
 from fusiondoc.workflows.survey_listing import Item, Listing, listed
 from fusiondoc.workflows.survey_since import day_of
 from fusiondoc.workflows.survey_tallies import Part, read_chunk, survey_of
@@ -48,9 +62,9 @@ def survey(
             ones are compared with them.
         notify: called with notes.
 
-    Raises:
-        UsageError: there is no such path or address, or nothing to read in it; or no such day or commit.
-        CannotRun: a package is missing, or there is no such cluster.
+    Raises: UsageError: there is no such path or address, or nothing to read in it;
+        or no such day or commit. CannotRun: a package is missing, or there is no
+        such cluster.
     """
     began = time.perf_counter()
     first_day = day_of(since, Path.cwd()) if since is not None else None
@@ -64,19 +78,32 @@ def survey(
         )
     used = engine_of(engine, address, workers, len(listing.items))
     if not used.workers and notify is not None:
-        notify(f"note: the {engine.capitalize()} cluster has no workers now; waiting for one")
+        notify(
+            f"note: the {engine.capitalize()} cluster has no workers now; waiting for one"
+        )
     try:
         part, contents = _read(used, listing, notify)
-        work = Work(used.name, used.workers, round(time.perf_counter() - began, 3), used.lost)
-        if isinstance(used, Dask) and work.lost_workers and notify is not None:  # others say it themselves
+        work = Work(
+            used.name,
+            used.workers,
+            round(time.perf_counter() - began, 3),
+            used.lost,
+        )
+        if (
+            isinstance(used, Dask) and work.lost_workers and notify is not None
+        ):  # others say it themselves
             died = count(work.lost_workers, "worker")
-            notify(f"note: {died} died; other workers read their files, or these are listed as not read")
+            notify(
+                f"note: {died} died; other workers read their files, or these are listed as not read"
+            )
     finally:
         used.close()
     return survey_of(part, contents.duplicates, listing.ignored, work, first_day)
 
 
-def _read(engine: Engine, listing: Listing, notify: Callable[[str], None] | None) -> tuple[Part, Contents]:
+def _read(
+    engine: Engine, listing: Listing, notify: Callable[[str], None] | None
+) -> tuple[Part, Contents]:
     """All runs, each content once."""
     plain = [item for item in listing.items if not item.compressed]
     unique, duplicates = once(plain, _digests(engine, may_be_equal(plain), notify))
@@ -91,7 +118,9 @@ def _read(engine: Engine, listing: Listing, notify: Callable[[str], None] | None
     return part, contents
 
 
-def _digests(engine: Engine, items: Sequence[Item], notify: Callable[[str], None] | None) -> dict[str, str]:
+def _digests(
+    engine: Engine, items: Sequence[Item], notify: Callable[[str], None] | None
+) -> dict[str, str]:
     found: dict[str, str] = {}
     for made in _all(engine, digests_of, items, None, notify):
         found.update(made)
@@ -118,22 +147,30 @@ def _all(
     left: list[Unreadable] | None,
     notify: Callable[[str], None] | None,
 ) -> Iterator[Any]:
-    """The results of the work on all items. The items of a dead worker are read again, in smaller pieces; a
-    file over which workers die each time goes to ``left``, as do all files for which no worker is there
-    (None: it is read again later)."""
+    """The results of the work on all items. The items of a dead worker are read
+    again, in smaller pieces; a file over which workers die each time goes to
+    ``left``, as do all files for which no worker is there (None: it is read again
+    later)."""
     waiting = {item.name: item for item in items}
     try:
         for outcome in _rounds(engine, work, items, notify):
             for item in outcome.chunk:
                 del waiting[item.name]
                 if outcome.made is None and left is not None:
-                    left.append(Unreadable(item.name, "the worker died while it read this file"))
+                    left.append(
+                        Unreadable(
+                            item.name, "the worker died while it read this file"
+                        )
+                    )
             if outcome.made is not None:
                 yield outcome.made
     except NoWorkers as error:
         if left is None:
             return
-        left += (Unreadable(name, f"no worker was there to read it: {error}") for name in waiting)
+        left += (
+            Unreadable(name, f"no worker was there to read it: {error}")
+            for name in waiting
+        )
         if notify is not None:
             notify(f"note: {error}: {count(len(waiting), 'file')} not read")
 
@@ -144,7 +181,8 @@ def _rounds(
     items: Sequence[Item],
     notify: Callable[[str], None] | None,
 ) -> Iterator[Outcome]:
-    """The last outcome of each chunk; without anything made of a file over which workers died each time."""
+    """The last outcome of each chunk; without anything made of a file over which
+    workers died each time."""
     chunks = chunks_of(items)
     for attempt in range(_ATTEMPTS):
         again: list[Item] = []
@@ -157,7 +195,9 @@ def _rounds(
             return
         again.sort(key=lambda item: item.name)
         if notify is not None and attempt + 1 < _ATTEMPTS:
-            notify(f"note: a worker died; its {count(len(again), 'file')} {_ARE[len(again) == 1]} read again")
+            notify(
+                f"note: a worker died; its {count(len(again), 'file')} {_ARE[len(again) == 1]} read again"
+            )
         chunks = [(item,) for item in again]
     # One after the other: only now is it certain whose worker dies.
     for chunk in chunks:

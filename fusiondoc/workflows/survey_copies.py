@@ -1,9 +1,9 @@
 """Files of a survey with the same content: each content is one run.
 
-Only plain files of equal size can be equal, and these are read for their digests first. The
-content of a compressed file is known only when it is unpacked, and it is fetched and read once: after all
-plain files, its facts apart from those of others, so that they can be left out or replace a run
-that was read.
+Only plain files of equal size can be equal, and these are read for their digests
+first. The content of a compressed file is known only when it is unpacked, and it is
+fetched and read once: after all plain files, its facts apart from those of others,
+so that they can be left out or replace a run that was read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def may_be_equal(items: Sequence[Item]) -> list[Item]:
 
 
 def digests_of(items: Sequence[Item]) -> dict[str, str]:
-    """Name -> digest; a file that cannot be read is left out, and reported when its content is read."""
+    """Name -> digest; a file that cannot be read is left out, and reported when its
+    content is read."""
     found = {}
     for item in items:
         try:
@@ -39,8 +40,11 @@ def digests_of(items: Sequence[Item]) -> dict[str, str]:
     return found
 
 
-def once(items: Sequence[Item], digests: Mapping[str, str]) -> tuple[list[Item], list[Duplicate]]:
-    """Each content once; files whose names say that they are of different models are different runs."""
+def once(
+    items: Sequence[Item], digests: Mapping[str, str]
+) -> tuple[list[Item], list[Duplicate]]:
+    """Each content once; files whose names say that they are of different models
+    are different runs."""
     first: dict[tuple[str, str | None], str] = {}
     unique, duplicates = [], []
     for item in sorted(items, key=lambda item: preference(item.name)):
@@ -57,7 +61,8 @@ def once(items: Sequence[Item], digests: Mapping[str, str]) -> tuple[list[Item],
 
 @dataclass(frozen=True)
 class Apart:
-    """Some runs together, and the facts of each, which are read only if one of them is a copy."""
+    """Some runs together, and the facts of each, which are read only if one of them
+    is a copy."""
 
     part: Part
     facts: tuple[bytes, ...]
@@ -66,16 +71,21 @@ class Apart:
 def read_apart(items: Sequence[Item]) -> Apart:
     """The work of a worker on compressed files."""
     packed: list[bytes] = []
-    part = read_chunk(items, lambda run: packed.append(pickle.dumps(run, pickle.HIGHEST_PROTOCOL)))
+    part = read_chunk(
+        items, lambda run: packed.append(pickle.dumps(run, pickle.HIGHEST_PROTOCOL))
+    )
     return Apart(part, tuple(packed))
 
 
 class Contents:
-    """The runs of a part by their content; more of them come, of which some may be copies."""
+    """The runs of a part by their content; more of them come, of which some may be
+    copies."""
 
     def __init__(self, part: Part, duplicates: Iterable[Duplicate]) -> None:
         self._part = part
-        self._kept = {(row.digest, row.model): row.run for row in part.rows.values()}
+        self._kept = {
+            (row.digest, row.model): row.run for row in part.rows.values()
+        }
         self._same = {duplicate.run: duplicate.same_as for duplicate in duplicates}
         """Each copy to a file that was kept when it was found."""
 

@@ -1,7 +1,9 @@
-"""Who reads the files of a survey: processes of this machine, or a Dask or Ray cluster that is there.
+"""Who reads the files of a survey: processes of this machine, or a Dask or Ray
+cluster that is there.
 
-An engine gives an outcome for each chunk of files, also where the worker that had it died. Nothing that
-happens to a worker lets it wait for ever: it waits for results and for the end of those who make them.
+An engine gives an outcome for each chunk of files, also where the worker that had
+it died. Nothing that happens to a worker lets it wait for ever: it waits for
+results and for the end of those who make them.
 """
 
 from __future__ import annotations
@@ -25,13 +27,16 @@ Chunk = Sequence[Item]
 Job = Callable[[Chunk], Any]
 
 _IN_FLIGHT = 3
-"""Chunks for each worker of a cluster that are under way: more would only wait, and take memory."""
+"""Chunks for each worker of a cluster that are under way: more would only wait, and
+take memory."""
 MOST_WAIT = 300.0
-"""Seconds that a cluster may be without any worker: one that grows by need takes minutes to start one."""
+"""Seconds that a cluster may be without any worker: one that grows by need takes
+minutes to start one."""
 _MOST_FETCH = 10.0
 """Seconds for an answer to come from a worker of Dask; more at each try."""
 _LOOK = 2.0
-"""Seconds between two looks at the workers of a cluster from which nothing comes."""
+"""Seconds between two looks at the workers of a cluster from which nothing
+comes."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,8 @@ class Outcome:
 
 
 class NoWorkers(Exception):
-    """A cluster has lost all its workers, and no other came; its text is a clause."""
+    """A cluster has lost all its workers, and no other came; its text is a
+    clause."""
 
 
 class Engine(Protocol):
@@ -113,7 +119,9 @@ class Local:
                         if outcome.made is None:
                             self.lost += 1
                         elif waiting:
-                            worker.give(waiting.popleft())  # before the outcome is looked at
+                            worker.give(
+                                waiting.popleft()
+                            )  # before the outcome is looked at
                             busy[pipe] = worker
                         if pipe not in busy:
                             worker.end()
@@ -143,11 +151,16 @@ class _Presence:
         if workers:
             self._last = now
         elif now - self._last > MOST_WAIT:
-            raise NoWorkers(f"the {self._engine} cluster has had no workers for {MOST_WAIT:g} s")
+            raise NoWorkers(
+                f"the {self._engine} cluster has had no workers for {MOST_WAIT:g} s"
+            )
 
 
-_HAS_FUSIONDOC = "__import__('importlib.util').util.find_spec('fusiondoc') is not None"
-"""Evaluated in a worker without fusiondoc's functions, which need fusiondoc there."""
+_HAS_FUSIONDOC = (
+    "__import__('importlib.util').util.find_spec('fusiondoc') is not None"
+)
+"""Evaluated in a worker without fusiondoc's functions, which need fusiondoc
+there."""
 
 
 def _by_whom(work: Job, chunk: Chunk) -> tuple[str, Any]:
@@ -157,7 +170,8 @@ def _by_whom(work: Job, chunk: Chunk) -> tuple[str, Any]:
 
 
 class Dask:
-    """A cluster of dask.distributed. Its scheduler gives the work of a dead worker to another one."""
+    """A cluster of dask.distributed. Its scheduler gives the work of a dead worker
+    to another one."""
 
     name = "dask"
 
@@ -175,17 +189,22 @@ class Dask:
         try:
             self._client: Any = self._package.Client(address, timeout=20)
         except (OSError, ValueError) as error:
-            raise CannotRun(f"no Dask scheduler at {address}: {error}", "Check --address.") from None
+            raise CannotRun(
+                f"no Dask scheduler at {address}: {error}", "Check --address."
+            ) from None
         self._seen: set[str] = set(self._now())
         """All that were there, and all that have worked."""
         self._worked: set[str] = set()
         self._presence = _Presence("Dask")
-        # A worker that cannot load a task ends without a word, and the survey would wait for ever.
+        # A worker that cannot load a task ends without a word, and the survey would
+        # wait for ever.
         found = self._client.run(eval, _HAS_FUSIONDOC, on_error="return")
         lacking = sorted(worker for worker, has in found.items() if has is False)
         if lacking:
             self.close()
-            raise _not_there(f"{count(len(lacking), 'worker')} of that cluster, first {lacking[0]},")
+            raise _not_there(
+                f"{count(len(lacking), 'worker')} of that cluster, first {lacking[0]},"
+            )
 
     @property
     def workers(self) -> int:
@@ -198,7 +217,8 @@ class Dask:
         return len(self._seen - set(self._now()))
 
     def _now(self) -> list[str]:
-        """Addresses of the workers that are there; none where the scheduler is gone."""
+        """Addresses of the workers that are there; none where the scheduler is
+        gone."""
         try:
             return list(self._client.nthreads())
         except (OSError, RuntimeError, self._package.TimeoutError):
@@ -222,9 +242,13 @@ class Dask:
                 most = _IN_FLIGHT * max(1, self._look())
                 while waiting and len(going) < most:
                     chunk = waiting.popleft()
-                    going[self._client.submit(_by_whom, work, chunk, pure=False)] = chunk
+                    going[
+                        self._client.submit(_by_whom, work, chunk, pure=False)
+                    ] = chunk
                 try:
-                    done = package.wait(list(going), timeout=_LOOK, return_when="FIRST_COMPLETED").done
+                    done = package.wait(
+                        list(going), timeout=_LOOK, return_when="FIRST_COMPLETED"
+                    ).done
                 except package.TimeoutError:
                     continue
                 for future in done:
@@ -233,7 +257,9 @@ class Dask:
                         worker, made = future.result(timeout=patience)
                         self._worked.add(worker)
                         self._seen.add(worker)
-                    except package.TimeoutError:  # its worker died since, so that it is made again
+                    except (
+                        package.TimeoutError
+                    ):  # its worker died since, so that it is made again
                         patience *= 2
                         continue
                     except died:
@@ -241,7 +267,9 @@ class Dask:
                     future.release()
                     yield Outcome(going.pop(future), made)
         except (OSError, package.client.CancelledError):
-            raise NoWorkers("the connection to the Dask scheduler is lost") from None
+            raise NoWorkers(
+                "the connection to the Dask scheduler is lost"
+            ) from None
 
     def close(self) -> None:
         """Disconnect."""
@@ -249,7 +277,8 @@ class Dask:
 
 
 class Ray:
-    """A Ray cluster. A task whose worker died has no outcome here, and is counted."""
+    """A Ray cluster. A task whose worker died has no outcome here, and is
+    counted."""
 
     name = "ray"
 
@@ -262,13 +291,18 @@ class Ray:
         self._ours = not ray.is_initialized()
         if self._ours:
             try:
-                ray.init(address=address or "auto", log_to_driver=False, logging_level="ERROR")
+                ray.init(
+                    address=address or "auto",
+                    log_to_driver=False,
+                    logging_level="ERROR",
+                )
             except (ConnectionError, ValueError, RuntimeError) as error:
                 raise CannotRun(
                     f"no Ray cluster at {address or 'auto'}: {' '.join(str(error).split())[:200]}",
                     "Start one with ray start --head, and name it: --address HOST:6379",
                 ) from None
-        # Its threads print what happens to workers to the standard output, where the answer goes.
+        # Its threads print what happens to workers to the standard output, where
+        # the answer goes.
         self._prints = contextlib.redirect_stdout(sys.stderr)
         self._prints.__enter__()
         self.workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
@@ -279,7 +313,12 @@ class Ray:
         ray = self._ray
         task = ray.remote(max_retries=0)(work)
         kinds = ray.exceptions
-        lost = ("WorkerCrashedError", "NodeDiedError", "OutOfMemoryError", "ObjectLostError")
+        lost = (
+            "WorkerCrashedError",
+            "NodeDiedError",
+            "OutOfMemoryError",
+            "ObjectLostError",
+        )
         died = tuple(getattr(kinds, name) for name in lost if hasattr(kinds, name))
         waiting = deque(chunks)
         going: dict[Any, Chunk] = {}
@@ -302,7 +341,9 @@ class Ray:
                     raise _not_there("The workers of that cluster") from None
                 if type(error).__name__ != "LocalRayletDiedError":
                     raise
-                raise NoWorkers("the node of the Ray cluster on this machine died") from None
+                raise NoWorkers(
+                    "the node of the Ray cluster on this machine died"
+                ) from None
             yield Outcome(chunk, made)
 
     def close(self) -> None:
@@ -312,7 +353,9 @@ class Ray:
         self._prints.__exit__(None, None, None)
 
 
-def engine_of(name: str, address: str | None, workers: int | None, files: int) -> Engine:
+def engine_of(
+    name: str, address: str | None, workers: int | None, files: int
+) -> Engine:
     """The engine of that name.
 
     Raises:
@@ -323,13 +366,16 @@ def engine_of(name: str, address: str | None, workers: int | None, files: int) -
     if name == "ray":
         return Ray(address)
     if address is not None:
-        raise UsageError("--address is for --engine dask and --engine ray", "Leave it out.")
+        raise UsageError(
+            "--address is for --engine dask and --engine ray", "Leave it out."
+        )
     return Inline() if files < 16 or workers == 1 else Local(workers)
 
 
 def _not_there(who: str) -> CannotRun:
     return CannotRun(
-        f"{who} cannot import fusiondoc", "Install the same version there: pip install fusiondoc"
+        f"{who} cannot import fusiondoc",
+        "Install the same version there: pip install fusiondoc",
     )
 
 

@@ -1,6 +1,7 @@
 """The facts of one run in a survey: its row, groups, reasons and kernels.
 
-They come from the JSON of a saved report, or from a report that is made of a capture or log.
+They come from the JSON of a saved report, or from a report that is made of a
+capture or log.
 """
 
 from __future__ import annotations
@@ -34,7 +35,14 @@ from fusiondoc.reports.json_format import read_part
 from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows import named_json, saved_bytes, source_of
 from fusiondoc.workflows.archives import is_archive_name
-from fusiondoc.workflows.survey_keys import NS, GroupFact, GroupKey, KernelKey, ReasonFact, ReasonKey
+from fusiondoc.workflows.survey_keys import (
+    NS,
+    GroupFact,
+    GroupKey,
+    KernelKey,
+    ReasonFact,
+    ReasonKey,
+)
 from fusiondoc.workflows.survey_listing import (
     DATE,
     OF_CAPTURE,
@@ -48,7 +56,8 @@ from fusiondoc.workflows.survey_plans import Plan, circumstances, plan_of, time_
 
 
 def digest(path: Path, capture: bool) -> str:
-    """Digest of the unpacked content; equal for two captures of the same request, records and log."""
+    """Digest of the unpacked content; equal for two captures of the same request,
+    records and log."""
     made = hashlib.blake2b(digest_size=16)
     for file in [path / name for name in OF_CAPTURE] if capture else [path]:
         with contextlib.suppress(FileNotFoundError):
@@ -95,7 +104,9 @@ def facts_of(item: Item) -> RunFacts:
 
         if item.capture or is_archive_name(path.name):
             capture = source_of(str(path)).capture()
-            return _facts(report_of(capture), item, "capture", found, capture.request.created)
+            return _facts(
+                report_of(capture), item, "capture", found, capture.request.created
+            )
         report = report_from([str(path)])
         kind = "capture" if report.target.of_capture else "log"
         return _facts(report, item, kind, found)
@@ -134,7 +145,11 @@ def facts_of_report(report: Report, name: str, created: str) -> RunFacts:
 
 
 def _facts(
-    report: Report | SavedReport, item: Item, kind: str, content_digest: str, created: str | None = None
+    report: Report | SavedReport,
+    item: Item,
+    kind: str,
+    content_digest: str,
+    created: str | None = None,
 ) -> RunFacts:
     """``created``: when its capture was made."""
     target, name = report.target, item.name
@@ -191,7 +206,8 @@ class _Groups:
         self.facts: dict[GroupKey, GroupFact] = {}
         self.nodes: dict[GroupKey, Sequence[OpNode]] = {}
         self.kernel_names: dict[str, str] = {}
-        """Id of a kernel -> the text of its group, and which of its kernels it is."""
+        """Id of a kernel -> the text of its group, and which of its kernels it
+        is."""
         self.instances = 0
         """Number of instances, of all specialisations."""
         self.operators = 0
@@ -220,9 +236,13 @@ class _Groups:
 
 
 def _kernels(
-    kernels: Iterable[Kernel | SavedKernel], model: str | None, gpu: str | None, names: Mapping[str, str]
+    kernels: Iterable[Kernel | SavedKernel],
+    model: str | None,
+    gpu: str | None,
+    names: Mapping[str, str],
 ) -> tuple[dict[KernelKey, int], int]:
-    """Median nanoseconds of a launch by kernel, on the slowest of its ranks; and the sum over all kernels."""
+    """Median nanoseconds of a launch by kernel, on the slowest of its ranks; and
+    the sum over all kernels."""
     found: dict[KernelKey, int] = {}
     total = 0
     for kernel in kernels:
@@ -236,8 +256,9 @@ def _kernels(
 
 
 def _model(target: Target | SavedTarget, item: Item, kind: str) -> str | None:
-    """The model of the run: the part of its name that ``--model-from`` takes, else the recorded model, else
-    the target as it was named, with its folders; of a log alone its folders."""
+    """The model of the run: the part of its name that ``--model-from`` takes, else
+    the recorded model, else the target as it was named, with its folders; of a log
+    alone its folders."""
     if item.label is not None:
         return item.label
     if target.model:
@@ -264,7 +285,9 @@ def _reasons(rows: Iterable[Unfused | SavedUnfused]) -> dict[ReasonKey, ReasonFa
         text = masked(row.reason.text[:200])
         ms = (row.time.ms or 0.0) if row.time is not None else 0.0
         found[key] = ReasonFact(
-            text=min(text, so_far.text) if text and so_far.text else text or so_far.text,
+            text=min(text, so_far.text)
+            if text and so_far.text
+            else text or so_far.text,
             nodes=so_far.nodes + row.count,
             bytes=so_far.bytes + (row.bytes_moved or 0),
             ns=so_far.ns + round(ms * NS),
@@ -277,7 +300,8 @@ _NO_REASON = ReasonFact("", 0, 0, 0, 0)
 
 
 def _line(node: OpNode) -> str | None:
-    """``file:line`` of an operator without folders, in which the same program lies on another machine."""
+    """``file:line`` of an operator without folders, in which the same program lies
+    on another machine."""
     text = node.user_source or node.source
     if text is None:
         return None
@@ -289,9 +313,13 @@ def text_of(key: GroupKey) -> str:
     """``mul, add, relu (backward) at train.py:15``."""
     phase, ops, source_lines = key.phase, key.ops, key.source_lines
     names = [op.rpartition("::")[2] for op in ops]
-    text = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    text = ", ".join(names[:5]) + (
+        f" and {len(names) - 5} more" if len(names) > 5 else ""
+    )
     text += " (backward)" if phase == "backward" else ""
-    own = [line for line in source_lines if not line.startswith("<string>")] or list(source_lines)
+    own = [
+        line for line in source_lines if not line.startswith("<string>")
+    ] or list(source_lines)
     return text + (f" at {', '.join(own[:2])}" if own else "")
 
 
@@ -303,6 +331,6 @@ def _date(capture: str, name: str, created: str | None = None) -> str | None:
 
 
 def preference(name: str) -> tuple[bool, str]:
-    """Sorting key: of files with the same content the least is kept, as a path that names the day is worth
-    more."""
+    """Sorting key: of files with the same content the least is kept, as a path that
+    names the day is worth more."""
     return _date("", name) is None, name

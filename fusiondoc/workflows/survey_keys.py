@@ -1,4 +1,5 @@
-"""What is the same in several runs of a survey (groups, kernels, reasons), and what a run tells of it."""
+"""What is the same in several runs of a survey (groups, kernels, reasons), and what
+a run tells of it."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class KernelKey(NamedTuple):
     model: str | None
     gpu: str | None
     name: str
-    """The name of its group, and which of the group's kernels it is; without a group its own name."""
+    """The name of its group, and which of the group's kernels it is; without a
+    group its own name."""
 
 
 class ReasonKey(NamedTuple):
@@ -34,7 +36,8 @@ class ReasonKey(NamedTuple):
 
 
 NS = 1_000_000
-"""Nanoseconds of a millisecond: sums of whole numbers do not depend on their order."""
+"""Nanoseconds of a millisecond: sums of whole numbers do not depend on their
+order."""
 
 
 @dataclass(frozen=True)

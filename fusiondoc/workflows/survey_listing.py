@@ -1,5 +1,5 @@
-"""The files of a survey: files and captures below local folders and in object stores (fsspec), each with the
-model that its path names."""
+"""The files of a survey: files and captures below local folders and in object
+stores (fsspec), each with the model that its path names."""
 
 from __future__ import annotations
 
@@ -35,33 +35,37 @@ DATE = re.compile(r"(?<!\d)(20\d\d)-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?!\d
 
 @dataclass(frozen=True)
 class Item:
-    """A run to read. ``name`` is its path or address; ``size`` in bytes, or ``UNKNOWN``."""
+    """A run to read. ``name`` is its path or address; ``size`` in bytes, or
+    ``UNKNOWN``."""
 
     name: str
     size: int
     capture: bool = False
     label: str | None = None
-    """The model, as ``--model-from`` takes it from the name; it counts before the model that the run
-    recorded."""
+    """The model, as ``--model-from`` takes it from the name; it counts before the
+    model that the run recorded."""
     folder: str | None = None
-    """The folders between the path that the user named and the run, which name the model of a log that
-    records none."""
+    """The folders between the path that the user named and the run, which name the
+    model of a log that records none."""
 
     @property
     def model_by_name(self) -> str | None:
-        """The model, as far as the name decides it: files with the same content differ by it."""
+        """The model, as far as the name decides it: files with the same content
+        differ by it."""
         by_folder = None if self.capture or named_json(self.name) else self.folder
         return self.label or by_folder
 
     @property
     def compressed(self) -> bool:
-        """Whether other bytes may hold the same content. An archive holds a capture, and is read as it is."""
+        """Whether other bytes may hold the same content. An archive holds a
+        capture, and is read as it is."""
         return not self.capture and is_compressed(self.name)
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The files to read; ``ignored`` counts files that are neither reports nor logs by their names."""
+    """The files to read; ``ignored`` counts files that are neither reports nor logs
+    by their names."""
 
     items: tuple[Item, ...]
     ignored: int
@@ -75,14 +79,14 @@ def _is_url(text: str) -> bool:
 
 
 def listed(addresses: Sequence[str], model_from: str | None = None) -> Listing:
-    """All runs below some paths and addresses, each once, in the order of their names.
+    """All runs below some paths and addresses, each once, in the order of their
+    names.
 
-    Args:
-        model_from: a regular expression whose groups are the model, searched in the names.
+    Args: model_from: a regular expression whose groups are the model, searched in
+        the names.
 
-    Raises:
-        UsageError: there is no such place; the expression is none, has no group or is in no name.
-        CannotRun: the package for its kind of address is missing.
+    Raises: UsageError: there is no such place; the expression is none, has no group
+        or is in no name. CannotRun: the package for its kind of address is missing.
     """
     pattern = _model_pattern(model_from) if model_from is not None else None
     found: dict[str, Item] = {}
@@ -93,7 +97,10 @@ def listed(addresses: Sequence[str], model_from: str | None = None) -> Listing:
         found.update({item.name: item for item in listing.items})
         ignored += listing.ignored
         closed += listing.closed
-    items = [replace(found[name], folder=folder) for name, folder in _folders(sorted(found), addresses)]
+    items = [
+        replace(found[name], folder=folder)
+        for name, folder in _folders(sorted(found), addresses)
+    ]
     if pattern is not None:
         items = [replace(item, label=_label(pattern, item.name)) for item in items]
         if items and all(item.label is None for item in items):
@@ -110,15 +117,21 @@ def _model_pattern(text: str) -> re.Pattern[str]:
     except (re.error, RecursionError, OverflowError) as error:
         raise UsageError(f"--model-from {text}: {error}", _MODEL_FROM) from None
     if not pattern.groups:
-        raise UsageError(f"--model-from {text}: it has no group that holds the model", _MODEL_FROM)
+        raise UsageError(
+            f"--model-from {text}: it has no group that holds the model",
+            _MODEL_FROM,
+        )
     return pattern
 
 
-_MODEL_FROM = "For example: --model-from 'runs/([^/]+)/' for runs/resnet/2026-11-22.log"
+_MODEL_FROM = (
+    "For example: --model-from 'runs/([^/]+)/' for runs/resnet/2026-11-22.log"
+)
 
 
 def _label(pattern: re.Pattern[str], name: str) -> str | None:
-    """The groups of the expression in a name, joined by slashes; of one called ``model`` that alone."""
+    """The groups of the expression in a name, joined by slashes; of one called
+    ``model`` that alone."""
     found = pattern.search(name.replace("\\", "/"))
     if found is None:
         return None
@@ -126,10 +139,16 @@ def _label(pattern: re.Pattern[str], name: str) -> str | None:
     return masked("/".join(filter(None, groups))) or None
 
 
-def _folders(names: Sequence[str], addresses: Sequence[str]) -> Iterator[tuple[str, str | None]]:
-    """Each name with its folders below the one that all given paths share, without those that name a day."""
+def _folders(
+    names: Sequence[str], addresses: Sequence[str]
+) -> Iterator[tuple[str, str | None]]:
+    """Each name with its folders below the one that all given paths share, without
+    those that name a day."""
     tops = [re.split(r"[/\\]", address.rstrip("/\\")) for address in addresses]
-    tops = [top[:-1] if address in names else top for top, address in zip(tops, addresses)]
+    tops = [
+        top[:-1] if address in names else top
+        for top, address in zip(tops, addresses)
+    ]
     shared = 0
     for parts in zip(*tops):
         if len(set(parts)) > 1:
@@ -140,8 +159,16 @@ def _folders(names: Sequence[str], addresses: Sequence[str]) -> Iterator[tuple[s
 
 
 def without_days(folders: Sequence[str]) -> str | None:
-    """Folders as a path, but for those that only name a day; None if there are none."""
-    return "/".join(folder for folder in folders if folder and DATE.fullmatch(folder) is None) or None
+    """Folders as a path, but for those that only name a day; None if there are
+    none."""
+    return (
+        "/".join(
+            folder
+            for folder in folders
+            if folder and DATE.fullmatch(folder) is None
+        )
+        or None
+    )
 
 
 def _is_wanted(name: str) -> bool:
@@ -152,7 +179,8 @@ def _in_folder(name: str) -> Listing:
     top = Path(name)
     if not top.exists():
         raise UsageError(
-            f"no such file or folder: {name}", "Give paths of reports, logs, captures or folders."
+            f"no such file or folder: {name}",
+            "Give paths of reports, logs, captures or folders.",
         )
     if top.is_file():
         return Listing((Item(name, top.stat().st_size),), 0)
@@ -160,7 +188,10 @@ def _in_folder(name: str) -> Listing:
         try:
             must_be_regular(top.stat(), top)
         except OSError as error:
-            raise UsageError(f"{name}: {error.strerror}", "Give reports, logs or folders of them.") from None
+            raise UsageError(
+                f"{name}: {error.strerror}",
+                "Give reports, logs or folders of them.",
+            ) from None
     walk = _Walk(name)
     walk.run()
     return Listing(tuple(walk.items), walk.ignored, tuple(walk.unreadable))
@@ -205,7 +236,11 @@ class _Walk:
         return True
 
     def _note_link(self, folder: Path) -> None:
-        if folder.is_symlink() and os.path.commonpath((self._real, os.path.realpath(folder))) != self._real:
+        if (
+            folder.is_symlink()
+            and os.path.commonpath((self._real, os.path.realpath(folder)))
+            != self._real
+        ):
             text = "a link to a folder is not followed: name it, too"
             self.unreadable.append(Unreadable(str(folder), text))
 
@@ -217,7 +252,9 @@ class _Walk:
             status = path.stat()
             must_be_regular(status, path)
         except OSError as error:
-            self.unreadable.append(Unreadable(str(path), f"it cannot be read: {error.strerror}"))
+            self.unreadable.append(
+                Unreadable(str(path), f"it cannot be read: {error.strerror}")
+            )
             return
         self.items.append(Item(str(path), status.st_size))
 
@@ -234,11 +271,13 @@ def _store(address: str) -> tuple[Any, str]:
         store, path = url_to_fs(address)
     except ImportError as error:
         raise CannotRun(
-            f"reading {address}: {error}", "Install that package with pip, beside fusiondoc."
+            f"reading {address}: {error}",
+            "Install that package with pip, beside fusiondoc.",
         ) from None
     except ValueError as error:
         raise UsageError(
-            f"{address}: {error}", "For example: s3://bucket/folder or gs://bucket/folder."
+            f"{address}: {error}",
+            "For example: s3://bucket/folder or gs://bucket/folder.",
         ) from None
     return store, str(path)
 
@@ -249,7 +288,8 @@ def _in_store(address: str) -> Listing:
         found = store.find(path, detail=True)
     except Exception as error:  # every store has errors of its own
         raise UsageError(
-            f"cannot list {address}: {error}", "Check the address and its permissions."
+            f"cannot list {address}: {error}",
+            "Check the address and its permissions.",
         ) from None
     if not found:
         raise UsageError(f"there is nothing at {address}", "Check the address.")
@@ -260,14 +300,20 @@ def _in_store(address: str) -> Listing:
     for name, facts in found.items():
         listed = facts.get("size")  # a web server may list files without it
         size = UNKNOWN if listed is None else int(listed)
-        owner = next((folder for folder in _parents(name) if folder in captures), None)
+        owner = next(
+            (folder for folder in _parents(name) if folder in captures), None
+        )
         if owner is not None:
-            sizes[owner] += max(0, size) if name.rpartition("/")[2] in OF_CAPTURE else 0
+            sizes[owner] += (
+                max(0, size) if name.rpartition("/")[2] in OF_CAPTURE else 0
+            )
         elif _is_wanted(name):
             items.append(Item(store.unstrip_protocol(name), size))
         else:
             ignored += 1
-    items += (Item(store.unstrip_protocol(name), sizes[name], True) for name in captures)
+    items += (
+        Item(store.unstrip_protocol(name), sizes[name], True) for name in captures
+    )
     return Listing(tuple(items), ignored)
 
 
@@ -291,7 +337,9 @@ def at_hand(item: Item) -> Iterator[Path]:
         yield Path(item.name)
         return
     store, path = _store(item.name)
-    if getattr(store, "local_file", False):  # file://: a copy of a pipe is waited on for ever
+    if getattr(
+        store, "local_file", False
+    ):  # file://: a copy of a pipe is waited on for ever
         yield Path(path)
         return
     with tempfile.TemporaryDirectory(prefix="fusiondoc-") as folder:

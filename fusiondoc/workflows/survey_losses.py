@@ -1,5 +1,6 @@
-"""The groups that the runs of each model lost, one row a loss: several groups that were lost at one time with
-one cause are one loss, and a group that is there in another form is none."""
+"""The groups that the runs of each model lost, one row a loss: several groups that
+were lost at one time with one cause are one loss, and a group that is there in
+another form is none."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ MOST_COUNTS = 4
 MOST_TRACKS = 2_000
 """Groups of a model that are followed: those that most runs have."""
 MORE = 0.25
-"""Share of runs by which a reason must be more frequent afterwards to be one for what is gone."""
+"""Share of runs by which a reason must be more frequent afterwards to be one for
+what is gone."""
 
 
 def id_of(key: GroupKey) -> str:
@@ -33,8 +35,11 @@ def id_of(key: GroupKey) -> str:
     return hashlib.blake2b(repr(tuple(key)).encode(), digest_size=5).hexdigest()
 
 
-def losses(rows: Iterable[RunRow], plans: Plans, times: Mapping[str, str]) -> tuple[tuple[Gone, ...], int]:
-    """The losses of all models, and the number of groups that only went to other lines.
+def losses(
+    rows: Iterable[RunRow], plans: Plans, times: Mapping[str, str]
+) -> tuple[tuple[Gone, ...], int]:
+    """The losses of all models, and the number of groups that only went to other
+    lines.
 
     Args:
         times: time of day of each run where it is known.
@@ -44,7 +49,9 @@ def losses(rows: Iterable[RunRow], plans: Plans, times: Mapping[str, str]) -> tu
         by_model[row.model].append(row)
     models = [
         _Model(by_model[name], plans, times)
-        for name in sorted(by_model, key=lambda model_name: (model_name is None, model_name or ""))
+        for name in sorted(
+            by_model, key=lambda model_name: (model_name is None, model_name or "")
+        )
     ]
     tested = sum(len(model.sequences) for model in models)
     gone = [row for model in models for row in model.gone(tested)]
@@ -72,30 +79,45 @@ class _Lost(NamedTuple):
 class _Model:
     """The runs of one model."""
 
-    def __init__(self, rows: Sequence[RunRow], plans: Plans, times: Mapping[str, str]) -> None:
+    def __init__(
+        self, rows: Sequence[RunRow], plans: Plans, times: Mapping[str, str]
+    ) -> None:
         dated = [row for row in rows if row.date is not None]
         self._dated = 2 * len(dated) >= len(rows)
         self._rows = sorted(
-            dated if self._dated else rows, key=lambda row: (self._moment(row, times), row.run)
+            dated if self._dated else rows,
+            key=lambda row: (self._moment(row, times), row.run),
         )
         self._moments = tuple(self._moment(row, times) for row in self._rows)
         self._plans = plans.of(row.run for row in self._rows)
-        self._failing = 2 * sum(plan.ended_early for plan in self._plans) > len(self._plans)
+        self._failing = 2 * sum(plan.ended_early for plan in self._plans) > len(
+            self._plans
+        )
         self._programs = Programs(self._plans)
         self._holdings = Holdings(self._programs, self._plans)
         self._forms: dict[Track, dict[GroupKey, None]] = {}
         factors = tuple(self._factors())
-        self._history = History(self._moments, self._dated, factors, scopes_of(len(self._rows), factors))
+        self._history = History(
+            self._moments, self._dated, factors, scopes_of(len(self._rows), factors)
+        )
         self._without_backward = self._ended_backward()
         self._tracks = self._followed()
-        self.sequences: dict[tuple[int | None, ...], list[tuple[Track, int]]] = defaultdict(list)
-        """For each run whether it has a group -> the groups with these runs, and how many instances count."""
+        self.sequences: dict[tuple[int | None, ...], list[tuple[Track, int]]] = (
+            defaultdict(list)
+        )
+        """For each run whether it has a group -> the groups with these runs, and
+        how many instances count."""
         for track in self._tracks:
             self._look_at(track)
 
     def _moment(self, row: RunRow, times: Mapping[str, str]) -> str:
         if not self._dated:
-            return repr([order(value or "") for value in (row.torch, row.driver, row.cuda, row.fusiondoc)])
+            return repr(
+                [
+                    order(value or "")
+                    for value in (row.torch, row.driver, row.cuda, row.fusiondoc)
+                ]
+            )
         time = times.get(row.run)
         return f"{row.date}T{time}" if time is not None else str(row.date)
 
@@ -105,10 +127,12 @@ class _Model:
         return sum(len(forms) > 1 for forms in self._forms.values())
 
     def _ended_backward(self) -> frozenset[int]:
-        """Runs of scripts since one of which no backward pass is shown any more: its groups are lost. One run
-        without it may have had nothing to train."""
+        """Runs of scripts since one of which no backward pass is shown any more:
+        its groups are lost. One run without it may have had nothing to train."""
         shown = [
-            int(bool(plan.backward)) if plan.backward is not False and not plan.ended_early else None
+            int(bool(plan.backward))
+            if plan.backward is not False and not plan.ended_early
+            else None
             for plan in self._plans
         ]
         without: set[int] = set()
@@ -124,21 +148,32 @@ class _Model:
                 often[track] += 1
                 self._forms.setdefault(track, {})[plan.groups[index].key] = None
         found = [track for track, runs in often.items() if runs >= 2]
-        found.sort(key=lambda track: (-often[track], track.phase or "", track.nodes))
+        found.sort(
+            key=lambda track: (-often[track], track.phase or "", track.nodes)
+        )
         return found[:MOST_TRACKS]
 
     def _look_at(self, track: Track) -> None:
-        """Keep which runs have it, and which have so many instances of it, where some lack them."""
+        """Keep which runs have it, and which have so many instances of it, where
+        some lack them."""
         by_plan: dict[str, int | None] = {}
         for plan in self._plans:
             if plan.digest not in by_plan:
                 by_plan[plan.digest] = self._instances(track, plan)
         counts = [by_plan[plan.digest] for plan in self._plans]
         if track.phase == "backward":
-            counts = [0 if run in self._without_backward else number for run, number in enumerate(counts)]
+            counts = [
+                0 if run in self._without_backward else number
+                for run, number in enumerate(counts)
+            ]
         usual = Counter(number for number in counts if number)
-        for least in sorted({1, *(number for number, _ in usual.most_common(MOST_COUNTS))}):
-            has = tuple(None if number is None else int(number >= least) for number in counts)
+        for least in sorted(
+            {1, *(number for number, _ in usual.most_common(MOST_COUNTS))}
+        ):
+            has = tuple(
+                None if number is None else int(number >= least)
+                for number in counts
+            )
             if 0 in has and 1 in has:
                 self.sequences[has].append((track, least))
 
@@ -178,9 +213,13 @@ class _Model:
                 continue
             if name in _VERSIONS:
                 values.sort(key=order)
-            index: dict[str | None, int] = {value: code for code, value in enumerate(values)}
+            index: dict[str | None, int] = {
+                value: code for code, value in enumerate(values)
+            }
             codes = tuple(index.get(value, -1) for value in of_runs)
-            yield Factor(name, tuple(values), codes, name in _IN_ORDER, name in _SCOPES)
+            yield Factor(
+                name, tuple(values), codes, name in _IN_ORDER, name in _SCOPES
+            )
 
     def _of_runs(self, dimension: str) -> list[str | None]:
         """The value of each run; None where it is not known."""
@@ -193,7 +232,9 @@ class _Model:
         """The groups of a loss as a row."""
         first = max(members, key=lambda lost: (lost.loss.evidence, lost.size))
         loss, has = first.loss, first.has
-        keys = list(dict.fromkeys(self._form(lost) for lost in self._largest(members)))
+        keys = list(
+            dict.fromkeys(self._form(lost) for lost in self._largest(members))
+        )
         begin = earliest = latest = until = None
         if self._dated:
             begin, earliest, latest, until = onset(self._history, has, loss)
@@ -218,7 +259,10 @@ class _Model:
             date_from=earliest,
             date_to=latest,
             until=until,
-            scope=" and ".join(f"{NAMES[name]} {value}" for name, value in loss.scope.values) or None,
+            scope=" and ".join(
+                f"{NAMES[name]} {value}" for name, value in loss.scope.values
+            )
+            or None,
             together=tuple(self._change(name, loss, has) for name in loss.together),
         )
 
@@ -228,7 +272,13 @@ class _Model:
         for lost in sorted(members, key=lambda lost: (-lost.size, lost.least)):
             if not any(_is_part(lost.track, other.track) for other in kept):
                 kept.append(lost)
-        return sorted(kept, key=lambda lost: (lost.track.phase == "backward", text_of(self._form(lost))))
+        return sorted(
+            kept,
+            key=lambda lost: (
+                lost.track.phase == "backward",
+                text_of(self._form(lost)),
+            ),
+        )
 
     def _form(self, lost: _Lost) -> GroupKey:
         """The last form that a group had before it was lost."""
@@ -240,28 +290,35 @@ class _Model:
         return next(iter(self._forms[lost.track]))
 
     def _without_successors(self, members: Sequence[_Lost]) -> list[_Lost]:
-        """Those that the runs after the loss do not have in another form: the usual plans are held against
-        one another as ``compare`` does it."""
+        """Those that the runs after the loss do not have in another form: the usual
+        plans are held against one another as ``compare`` does it."""
         loss, has = members[0].loss, members[0].has
         before = self._usual(run for run in loss.before if has[run])
         after = self._usual(run for run in loss.after if has[run] == 0)
         found = successors(self._programs, before, after)
-        return [lost for lost in members if lost.least > 1 or lost.track not in found]
+        return [
+            lost for lost in members if lost.least > 1 or lost.track not in found
+        ]
 
     def _usual(self, runs: Iterable[int]) -> Plan:
         """The plan that most of some runs have."""
         often = Counter(self._plans[run].digest for run in runs)
         most = max(often.values())
-        digest = min(plan_digest for plan_digest, number in often.items() if number == most)
+        digest = min(
+            plan_digest for plan_digest, number in often.items() if number == most
+        )
         return next(plan for plan in self._plans if plan.digest == digest)
 
     def _values(self, loss: Loss, has: Sequence[int | None]) -> tuple[str, str]:
-        """The last value with the groups and the first without; all values of a factor that has no order."""
+        """The last value with the groups and the first without; all values of a
+        factor that has no order."""
         if loss.by == DATE:
             had = [run for run in loss.before if has[run]]
             lacking = [run for run in loss.after if has[run] == 0]
             return self._moments[max(had)][:10], self._moments[min(lacking)][:10]
-        factor = next(known for known in self._history.factors if known.name == loss.by)
+        factor = next(
+            known for known in self._history.factors if known.name == loss.by
+        )
         before = sorted({factor.codes[run] for run in loss.before})
         after = sorted({factor.codes[run] for run in loss.after})
         if factor.ordered and max(before) < min(after):
@@ -271,7 +328,8 @@ class _Model:
         return names_before, names_after
 
     def _named(self, factor: Factor, code: int) -> str:
-        """A value as people know it: a program has no name but the day on which it came."""
+        """A value as people know it: a program has no name but the day on which it
+        came."""
         if factor.name != "lines":
             return factor.values[code]
         run = factor.codes.index(code)
@@ -282,25 +340,35 @@ class _Model:
         return f"{NAMES[name]} {' to '.join(self._values(other, has))}"
 
     def _why(self, members: Sequence[_Lost], loss: Loss) -> tuple[str, ...]:
-        """Reasons that operators of the groups have in more of the runs after than before."""
+        """Reasons that operators of the groups have in more of the runs after than
+        before."""
         nodes: set[Node] = set()
         for lost in members:
             nodes.update(lost.track.nodes)
-        before, after = self._codes(loss.before, nodes), self._codes(loss.after, nodes)
+        before, after = (
+            self._codes(loss.before, nodes),
+            self._codes(loss.after, nodes),
+        )
         found = []
         for code, runs in after.items():
             if runs / len(loss.after) > before[code] / len(loss.before) + MORE:
                 found.append((-runs, code))
-        return tuple(f"{code} in {count(-runs, 'run')}" for runs, code in sorted(found)[:3])
+        return tuple(
+            f"{code} in {count(-runs, 'run')}" for runs, code in sorted(found)[:3]
+        )
 
     def _codes(self, runs: Iterable[int], nodes: set[Node]) -> Counter[str]:
-        """Codes of the reasons of these operators outside groups, and in how many of the runs."""
+        """Codes of the reasons of these operators outside groups, and in how many
+        of the runs."""
         found: Counter[str] = Counter()
         for run in runs:
             plan = self._plans[run]
             codes = set()
             for row in plan.outside:
-                if (row.operator.op, self._programs.line(plan, row.operator)) in nodes:
+                if (
+                    row.operator.op,
+                    self._programs.line(plan, row.operator),
+                ) in nodes:
                     codes.add(row.code)
             found.update(codes)
         return found
@@ -308,7 +376,9 @@ class _Model:
 
 def _is_part(track: Track, other: Track) -> bool:
     """Whether all operators of a group are in another one of the same phase."""
-    return track.phase == other.phase and not Counter(track.nodes) - Counter(other.nodes)
+    return track.phase == other.phase and not Counter(track.nodes) - Counter(
+        other.nodes
+    )
 
 
 def _those(has: Sequence[int | None], runs: Iterable[int]) -> list[int]:
@@ -324,14 +394,18 @@ _SCOPES = ("gpu", "driver", "torch", "settings", "fusiondoc")
 def _value(row: RunRow, name: str) -> str | None:
     value: str | None = getattr(row, name)
     # Builds of one release (+cpu, +cu121) have no order.
-    return value.partition("+")[0] if value is not None and name == "torch" else value
+    return (
+        value.partition("+")[0] if value is not None and name == "torch" else value
+    )
 
 
 def _same_losses(found: Sequence[_Lost]) -> list[list[_Lost]]:
-    """Groups that were lost in the same runs, by the same cause, are one loss. Of a group and its instances
-    that were lost together only the group is reported."""
+    """Groups that were lost in the same runs, by the same cause, are one loss. Of a
+    group and its instances that were lost together only the group is reported."""
     clusters: list[list[_Lost]] = []
-    ranked = sorted(found, key=lambda lost: (-lost.loss.evidence, lost.least, lost.track.nodes))
+    ranked = sorted(
+        found, key=lambda lost: (-lost.loss.evidence, lost.least, lost.track.nodes)
+    )
     for lost in ranked:
         for members in clusters:
             if _is_same(members[0].loss, lost.loss):
@@ -358,14 +432,20 @@ def _is_same(loss: Loss, other: Loss) -> bool:
 
 
 def order(value: str) -> tuple[Any, ...]:
-    """Versions and dates by their numbers; what comes before a release (``2.1.0a0``, ``2.2.0.dev20230901``,
-    ``2.1.0rc2``) before it."""
+    """Versions and dates by their numbers; what comes before a release
+    (``2.1.0a0``, ``2.2.0.dev20230901``, ``2.1.0rc2``) before it."""
     public = value.partition("+")[0]
     early = _EARLY.search(public)
-    numbers = whole_numbers(re.findall(r"[0-9]{1,9}", public[: early.start()] if early else public))
+    numbers = whole_numbers(
+        re.findall(r"[0-9]{1,9}", public[: early.start()] if early else public)
+    )
     while numbers and not numbers[-1]:
         numbers.pop()
-    stage = (_STAGES.index(early[1]), whole_number(early[2]) or 0) if early else (len(_STAGES), 0)
+    stage = (
+        (_STAGES.index(early[1]), whole_number(early[2]) or 0)
+        if early
+        else (len(_STAGES), 0)
+    )
     return numbers, stage, value
 
 

@@ -1,7 +1,8 @@
-"""The plan of a run, kept by a survey to find losses: the source position of each operator, and its group or
-the reason why it is in none.
+"""The plan of a run, kept by a survey to find losses: the source position of each
+operator, and its group or the reason why it is in none.
 
-Many runs have the same of all that; each such plan is kept once, and a run has its digest.
+Many runs have the same of all that; each such plan is kept once, and a run has its
+digest.
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ from fusiondoc.model.survey_answers import SavedReport, SavedUnfused
 from fusiondoc.workflows.survey_keys import GroupFact, GroupKey
 
 ENDED_EARLY = frozenset({"FD101", "FD303", "FD307", "FD902", "FD905"})
-"""Findings of runs that may lack groups because they, or their logs, ended before these were made."""
+"""Findings of runs that may lack groups because they, or their logs, ended before
+these were made."""
 
 
 class Operator(NamedTuple):
-    """An operator and its source position. ``column`` is -1 where it is not known."""
+    """An operator and its source position. ``column`` is -1 where it is not
+    known."""
 
     op: str
     file: str
-    """Without folders: machines keep the same program in different ones; "" where the source is not known."""
+    """Without folders: machines keep the same program in different ones; "" where
+    the source is not known."""
     line: int
     column: int
 
@@ -56,8 +60,8 @@ class Plan:
     groups: tuple[PlannedGroup, ...]
     outside: tuple[Outside, ...]
     backward: bool | None
-    """It ran a backward pass: its log has one, or it was run with --backward; None for a script without
-    one."""
+    """It ran a backward pass: its log has one, or it was run with --backward; None
+    for a script without one."""
     ended_early: bool
 
 
@@ -68,7 +72,10 @@ def plan_of(
 ) -> Plan:
     """The plan of a run; ``nodes`` are the operators of each group."""
     planned = sorted(
-        (PlannedGroup(key, tuple(map(_operator, nodes[key])), fact.nodes) for key, fact in groups.items()),
+        (
+            PlannedGroup(key, tuple(map(_operator, nodes[key])), fact.nodes)
+            for key, fact in groups.items()
+        ),
         key=repr,
     )
     outside = sorted(
@@ -86,7 +93,9 @@ def plan_of(
     elif _option(report, "backward") is False and not _option(report, "script"):
         backward = False
     ended_early = any(finding.code in ENDED_EARLY for finding in report.findings)
-    content = repr((planned, outside, backward, ended_early)).encode("utf-8", "backslashreplace")
+    content = repr((planned, outside, backward, ended_early)).encode(
+        "utf-8", "backslashreplace"
+    )
     return Plan(
         hashlib.blake2b(content, digest_size=16).hexdigest(),
         tuple(planned),
@@ -105,32 +114,61 @@ def _operator(node: OpNode | Unfused | SavedUnfused) -> Operator:
         return Operator(node.op, "", 0, -1)
     column = source.column
     inner = Source.parse(node.source)
-    if column is None and inner is not None and inner.at_line.endswith(source.at_line):
+    if (
+        column is None
+        and inner is not None
+        and inner.at_line.endswith(source.at_line)
+    ):
         column = inner.column
-    return Operator(node.op, _FOLDERS.split(source.file)[-1], source.line, -1 if column is None else column)
+    return Operator(
+        node.op,
+        _FOLDERS.split(source.file)[-1],
+        source.line,
+        -1 if column is None else column,
+    )
 
 
 def _option(report: Report | SavedReport, name: str) -> Any:
     options = report.target.options
     if options is None:
         return None
-    return options.get(name) if isinstance(options, Mapping) else getattr(options, name)
+    return (
+        options.get(name)
+        if isinstance(options, Mapping)
+        else getattr(options, name)
+    )
 
 
-_SETTINGS = ("fuser", "frontend", "trace", "script", "freeze", "no_freeze", "eval", "in_place_off", "device")
+_SETTINGS = (
+    "fuser",
+    "frontend",
+    "trace",
+    "script",
+    "freeze",
+    "no_freeze",
+    "eval",
+    "in_place_off",
+    "device",
+)
 """Options of a run that decide which operators are fused; knobs too."""
 
 
 def settings_of(report: Report | SavedReport) -> str | None:
-    """The options of the fuser and of the run, such as ``fuser=none, knob inlining=off``; None where they
-    are not known."""
+    """The options of the fuser and of the run, such as ``fuser=none, knob
+    inlining=off``; None where they are not known."""
     if report.target.options is None:
         return None
     requested = {name: _option(report, name) for name in _SETTINGS}
-    found = [f"{name}={_word(value)}" for name, value in requested.items() if value not in (None, False, "")]
+    found = [
+        f"{name}={_word(value)}"
+        for name, value in requested.items()
+        if value not in (None, False, "")
+    ]
     knobs = _option(report, "knobs")
     if isinstance(knobs, Mapping):
-        found += sorted(f"knob {name}={_word(value)}" for name, value in knobs.items())
+        found += sorted(
+            f"knob {name}={_word(value)}" for name, value in knobs.items()
+        )
     return ", ".join(found) or "none"
 
 
@@ -139,7 +177,8 @@ def _word(value: object) -> str:
 
 
 def circumstances(report: Report | SavedReport) -> dict[str, str | None]:
-    """Facts beside the environment that can change which operators are fused, as fields of ``RunRow``."""
+    """Facts beside the environment that can change which operators are fused, as
+    fields of ``RunRow``."""
     environment = report.environment
     return {
         "fusiondoc": environment.get("fusiondoc") or None,
@@ -153,7 +192,8 @@ _MOMENT = re.compile(r"(?:^|[/\\])(\d{8})-([01]\d|2[0-3])([0-5]\d)([0-5]\d)-")
 
 
 def time_of(capture: str, name: str, created: str | None) -> str | None:
-    """The time of day of a run, ``hh:mm:ss``: in the name of its capture, else when that was made."""
+    """The time of day of a run, ``hh:mm:ss``: in the name of its capture, else when
+    that was made."""
     found = _MOMENT.search(capture) or _MOMENT.search(name)
     if found is not None:
         return ":".join(found.groups()[1:])
@@ -190,7 +230,8 @@ class Plans:
         return [self.by_digest[self.of_run[run]] for run in runs]
 
     def _keep(self, plan: Plan) -> None:
-        """Keep a plan; parts that equal parts of another plan share their memory."""
+        """Keep a plan; parts that equal parts of another plan share their
+        memory."""
         if plan.digest in self.by_digest:
             return
         same = self._same

@@ -1,4 +1,5 @@
-"""The day from which the answers of a survey count: ``survey --since``, as a date or a commit."""
+"""The day from which the answers of a survey count: ``survey --since``, as a date
+or a commit."""
 
 from __future__ import annotations
 
@@ -16,9 +17,8 @@ _COMMITTER = re.compile(rb"^committer .*> (\d{1,11}) [+-]\d{4}$", re.MULTILINE)
 def day_of(text: str, folder: Path) -> str:
     """``YYYY-MM-DD`` of a date, or the day (UTC) on which a commit was made.
 
-    Args:
-        text: a date, or what git takes for a commit: a branch, a tag, ``HEAD~3``, digits.
-        folder: a folder of the repository.
+    Args: text: a date, or what git takes for a commit: a branch, a tag, ``HEAD~3``,
+        digits. folder: a folder of the repository.
 
     Raises:
         UsageError: it is neither.
@@ -26,13 +26,24 @@ def day_of(text: str, folder: Path) -> str:
     if _DAY.match(text):
         digits = text.replace("-", "")
         try:
-            return date(int(digits[:4]), int(digits[4:6]), int(digits[6:])).isoformat()
+            return date(
+                int(digits[:4]), int(digits[4:6]), int(digits[6:])
+            ).isoformat()
         except ValueError:
-            raise UsageError(f"--since {text}: there is no such day", _EXAMPLES) from None
-    commit = git(folder, "cat-file", "commit", text) if not text.startswith("-") else None
+            raise UsageError(
+                f"--since {text}: there is no such day", _EXAMPLES
+            ) from None
+    commit = (
+        git(folder, "cat-file", "commit", text)
+        if not text.startswith("-")
+        else None
+    )
     found = _COMMITTER.search(commit) if commit is not None else None
     if found is None:
-        raise UsageError(f"--since {text}: it is neither a date nor a commit of this repository", _EXAMPLES)
+        raise UsageError(
+            f"--since {text}: it is neither a date nor a commit of this repository",
+            _EXAMPLES,
+        )
     return datetime.fromtimestamp(int(found[1]), timezone.utc).date().isoformat()
 
 

@@ -1,4 +1,5 @@
-"""Whether groups of one plan are there in another one, in another form, matched as ``compare`` does it."""
+"""Whether groups of one plan are there in another one, in another form, matched as
+``compare`` does it."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ class _AsReport(NamedTuple):
 
 
 def successors(programs: Programs, before: Plan, after: Plan) -> set[Track]:
-    """The groups of the plan before whose operators are in groups of the plan after as well, but for those
-    that the program no longer has."""
+    """The groups of the plan before whose operators are in groups of the plan after
+    as well, but for those that the program no longer has."""
     reports = [cast(Report, _as_report(programs, plan)) for plan in (before, after)]
     positions = Positions(*reports)
     items = (
@@ -61,7 +62,9 @@ def _names_outside(plan: Plan) -> Counter[str]:
 
 def _track(programs: Programs, plan: Plan, item: Item) -> Track:
     group = plan.groups[int(item.group.id)]
-    nodes = sorted((operator.op, programs.line(plan, operator)) for operator in group.operators)
+    nodes = sorted(
+        (operator.op, programs.line(plan, operator)) for operator in group.operators
+    )
     return Track(group.key.phase, tuple(nodes))
 
 
@@ -75,7 +78,8 @@ def _as_report(programs: Programs, plan: Plan) -> _AsReport:
             specialisation=1,
             respecialises=None,
             nodes=tuple(
-                OpNode(operator.op, _source(programs, plan, operator), None) for operator in group.operators
+                OpNode(operator.op, _source(programs, plan, operator), None)
+                for operator in group.operators
             ),
             inputs=(),
             outputs=(),
@@ -90,13 +94,16 @@ def _as_report(programs: Programs, plan: Plan) -> _AsReport:
     )
     return _AsReport(
         groups,
-        tuple(_Outside(row.operator.op, _source(programs, plan, row.operator), None) for row in plan.outside),
+        tuple(
+            _Outside(row.operator.op, _source(programs, plan, row.operator), None)
+            for row in plan.outside
+        ),
     )
 
 
 def _source(programs: Programs, plan: Plan, operator: Operator) -> str | None:
-    """The source position, with the number that its line has in all programs of the model: lines that are
-    known to be the same are equal here too."""
+    """The source position, with the number that its line has in all programs of the
+    model: lines that are known to be the same are equal here too."""
     line = programs.line(plan, operator)
     if line == NOWHERE:
         return None

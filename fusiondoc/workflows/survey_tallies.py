@@ -1,5 +1,6 @@
-"""Facts of many runs summed up. Parts are made by workers and merged in any order: every sum is of whole
-numbers, every sample is chosen by digests, so the answer does not depend on which worker read which file."""
+"""Facts of many runs summed up. Parts are made by workers and merged in any order:
+every sum is of whole numbers, every sample is chosen by digests, so the answer does
+not depend on which worker read which file."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ LEAST_RUNS = 5
 """Runs of a kernel that are sampled for its usual time."""
 SLOWER = 1.5
 DEVIATIONS = 6.0
-"""A run is an outlier if it is slower by both: times the median, and median deviations beyond it."""
+"""A run is an outlier if it is slower by both: times the median, and median
+deviations beyond it."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,18 @@ class _Kernel:
     sample: tuple[tuple[str, int], ...]
     """(digest of the run, nanoseconds), those of the lowest digests."""
     highest: tuple[tuple[int, str], ...] | None = None
-    """(nanoseconds, digest of the run) of the highest times, where the sample has not all of them."""
+    """(nanoseconds, digest of the run) of the highest times, where the sample has
+    not all of them."""
 
     @property
     def times(self) -> Iterable[tuple[int, str]]:
-        """The highest times with the digests of their runs, as many as a sample has at most."""
-        return self.highest if self.highest is not None else ((ns, run) for run, ns in self.sample)
+        """The highest times with the digests of their runs, as many as a sample has
+        at most."""
+        return (
+            self.highest
+            if self.highest is not None
+            else ((ns, run) for run, ns in self.sample)
+        )
 
 
 class Part:
@@ -104,7 +112,8 @@ class Part:
         self.unreadable += other.unreadable
 
     def rename(self, name: str, run: RunFacts) -> None:
-        """A run that was added gets the name and day of this one, another file with its content."""
+        """A run that was added gets the name and day of this one, another file with
+        its content."""
         del self.rows[name]
         self.times.pop(name, None)
         self.plans.rename(name, run.row.run)
@@ -122,17 +131,27 @@ def _joined(found: Sequence[_Kernel]) -> _Kernel:
     runs = sum(kernel.runs for kernel in found)
     highest = None
     if runs > MOST_SAMPLES:
-        highest = tuple(nlargest(MOST_SAMPLES, (pair for kernel in found for pair in kernel.times)))
+        highest = tuple(
+            nlargest(
+                MOST_SAMPLES, (pair for kernel in found for pair in kernel.times)
+            )
+        )
     return _Kernel(
         runs,
-        tuple(nsmallest(MOST_SAMPLES, (pair for kernel in found for pair in kernel.sample))),
+        tuple(
+            nsmallest(
+                MOST_SAMPLES, (pair for kernel in found for pair in kernel.sample)
+            )
+        ),
         highest,
     )
 
 
-def read_chunk(items: Sequence[Item], notify: Callable[[RunFacts], None] | None = None) -> Part:
-    """The work of one worker: a file that cannot be read never ends the others. ``notify`` is called for each
-    run."""
+def read_chunk(
+    items: Sequence[Item], notify: Callable[[RunFacts], None] | None = None
+) -> Part:
+    """The work of one worker: a file that cannot be read never ends the others.
+    ``notify`` is called for each run."""
     part = Part()
     for item in items:
         try:
@@ -141,13 +160,22 @@ def read_chunk(items: Sequence[Item], notify: Callable[[RunFacts], None] | None 
             if notify is not None:
                 notify(facts)
         except Exception as error:
-            why = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
-            part.unreadable.append(Unreadable(item.name, " ".join(str(why).split())[:300]))
+            why = (
+                getattr(error, "message", None)
+                or f"{type(error).__name__}: {error}"
+            )
+            part.unreadable.append(
+                Unreadable(item.name, " ".join(str(why).split())[:300])
+            )
     return part
 
 
 def survey_of(
-    part: Part, duplicates: Iterable[Duplicate], ignored: int, work: Work, since: str | None = None
+    part: Part,
+    duplicates: Iterable[Duplicate],
+    ignored: int,
+    work: Work,
+    since: str | None = None,
 ) -> Survey:
     """The answers.
 
@@ -157,13 +185,21 @@ def survey_of(
     """
     rows = tuple(sorted(part.rows.values(), key=lambda row: row.run))
     runs_of = Counter(row.model for row in rows)
-    groups = [_share(key, tally, runs_of[key.model]) for key, tally in part.groups.items()]
+    groups = [
+        _share(key, tally, runs_of[key.model]) for key, tally in part.groups.items()
+    ]
     gone, moved = losses(rows, part.plans, part.times)
     counted = [row for row in rows if is_since(row.date, since)]
-    outliers, left_out = _outliers(part.kernels, {(row.digest, row.model): row.run for row in counted})
+    outliers, left_out = _outliers(
+        part.kernels, {(row.digest, row.model): row.run for row in counted}
+    )
     return Survey(
         runs=rows,
-        groups=tuple(sorted(groups, key=lambda share: (-share.runs, share.model or "", share.id))),
+        groups=tuple(
+            sorted(
+                groups, key=lambda share: (-share.runs, share.model or "", share.id)
+            )
+        ),
         gone=tuple(loss for loss in gone if is_since(loss.date, since)),
         reasons=_reasons(part),
         outliers=outliers,
@@ -184,7 +220,13 @@ def _share(key: GroupKey, tally: Counter[Any], runs: int) -> GroupShare:
         phase=key.phase,
         ops=key.ops,
         places=key.source_lines,
-        kinds=tuple(sorted(kind[1] for kind in tally if isinstance(kind, tuple) and kind[0] == "kind")),
+        kinds=tuple(
+            sorted(
+                kind[1]
+                for kind in tally
+                if isinstance(kind, tuple) and kind[0] == "kind"
+            )
+        ),
         runs=tally["runs"],
         runs_of_model=runs,
         share=round(tally["runs"] / runs, 6),
@@ -208,12 +250,22 @@ def _reasons(part: Part) -> tuple[ReasonShare, ...]:
         for (code, op), sums in part.reasons.items()
     ]
     return tuple(
-        sorted(found, key=lambda reason: (-reason.ms, -reason.bytes, -reason.nodes, reason.code, reason.op))
+        sorted(
+            found,
+            key=lambda reason: (
+                -reason.ms,
+                -reason.bytes,
+                -reason.nodes,
+                reason.code,
+                reason.op,
+            ),
+        )
     )
 
 
 def _outliers(
-    kernels: Mapping[KernelKey, Sequence[_Kernel]], names: Mapping[tuple[str, str | None], str]
+    kernels: Mapping[KernelKey, Sequence[_Kernel]],
+    names: Mapping[tuple[str, str | None], str],
 ) -> tuple[tuple[Outlier, ...], int]:
     """The outliers, and how many more there are.
 
@@ -230,8 +282,15 @@ def _outliers(
         usual = median(times)
         if not usual:
             continue
-        limit = max(SLOWER * usual, usual + DEVIATIONS * 1.4826 * median(abs(ns - usual) for ns in times))
-        slow = [(ns, digest) for ns, digest in kernel.times if ns > limit and (digest, model) in names]
+        limit = max(
+            SLOWER * usual,
+            usual + DEVIATIONS * 1.4826 * median(abs(ns - usual) for ns in times),
+        )
+        slow = [
+            (ns, digest)
+            for ns, digest in kernel.times
+            if ns > limit and (digest, model) in names
+        ]
         slowest = nlargest(MOST_SLOWEST, slow)
         more = len(slow) - len(slowest)
         left_out += more
@@ -239,7 +298,19 @@ def _outliers(
             ms, ratio = ns / NS, round(ns / usual, 4)
             found.append(
                 Outlier(
-                    names[digest, model], name, model, gpu, ms, usual / NS, ratio, kernel.runs, left_out=more
+                    names[digest, model],
+                    name,
+                    model,
+                    gpu,
+                    ms,
+                    usual / NS,
+                    ratio,
+                    kernel.runs,
+                    left_out=more,
                 )
             )
-    return tuple(sorted(found, key=lambda outlier: (-outlier.ratio, outlier.run, outlier.kernel))), left_out
+    return tuple(
+        sorted(
+            found, key=lambda outlier: (-outlier.ratio, outlier.run, outlier.kernel)
+        )
+    ), left_out

@@ -1,8 +1,9 @@
-"""Groups of a model followed through its programs: a group whose lines moved, or whose operators are now in a
-larger group or in several, is the same one.
+"""Groups of a model followed through its programs: a group whose lines moved, or
+whose operators are now in a larger group or in several, is the same one.
 
-Programs are known by their lines (a run that ended early shows some of them), and the lines of each are
-aligned with those of the one before it, as ``compare`` aligns two reports.
+Programs are known by their lines (a run that ended early shows some of them), and
+the lines of each are aligned with those of the one before it, as ``compare`` aligns
+two reports.
 """
 
 from __future__ import annotations
@@ -21,16 +22,20 @@ Node = tuple[str, int]
 """(operator, line as all programs of a model number it)."""
 
 NOWHERE, FORMULA = -1, -2
-"""Lines of operators without a source, and of autodiff formulas (``<string>``), which several texts share."""
+"""Lines of operators without a source, and of autodiff formulas (``<string>``),
+which several texts share."""
 
 MOST_PROGRAMS = 40
-"""Programs that the lines of a run are held against, newest first: branches are built side by side."""
+"""Programs that the lines of a run are held against, newest first: branches are
+built side by side."""
 
 WHOLE = 0.6
-"""Share of the lines of the last program that the next one must have to be more than a part of it."""
+"""Share of the lines of the last program that the next one must have to be more
+than a part of it."""
 
 LIKE = 0.5
-"""Share of equal lines above which a file of another name is taken for the renamed one."""
+"""Share of equal lines above which a file of another name is taken for the renamed
+one."""
 
 
 class Track(NamedTuple):
@@ -49,7 +54,9 @@ class _Program:
 
     def add(self, operators: Iterable[Operator]) -> None:
         for operator in operators:
-            self.marks[operator.file, operator.line].add((operator.op, operator.column))
+            self.marks[operator.file, operator.line].add(
+                (operator.op, operator.column)
+            )
 
     def files(self) -> dict[str, list[tuple[int, Marks]]]:
         """File -> its lines in order, with the marks on them."""
@@ -65,7 +72,11 @@ def _is_line(operator: Operator) -> bool:
 
 def _operators(plan: Plan) -> list[Operator]:
     found = [operator for group in plan.groups for operator in group.operators]
-    return [operator for operator in (*found, *(row.operator for row in plan.outside)) if _is_line(operator)]
+    return [
+        operator
+        for operator in (*found, *(row.operator for row in plan.outside))
+        if _is_line(operator)
+    ]
 
 
 class Programs:
@@ -102,7 +113,11 @@ class Programs:
         lines = {(operator.file, operator.line) for operator in operators}
         if not lines:
             return None
-        for number in range(len(self._programs) - 1, max(-1, len(self._programs) - 1 - MOST_PROGRAMS), -1):
+        for number in range(
+            len(self._programs) - 1,
+            max(-1, len(self._programs) - 1 - MOST_PROGRAMS),
+            -1,
+        ):
             known = self._programs[number].marks.keys()
             if lines <= known or known <= lines:
                 self._programs[number].add(operators)
@@ -125,7 +140,8 @@ class Programs:
                     numbers[line] = self._next
                     self._next += 1
             self._numbers.append(numbers)
-            # What is known from a run that ended early alone is no bridge between the programs around it.
+            # What is known from a run that ended early alone is no bridge between
+            # the programs around it.
             if whole is None or len(program.marks) >= WHOLE * len(whole.marks):
                 whole, numbers_of_whole = program, numbers
 
@@ -147,28 +163,40 @@ def _same_lines(before: _Program, after: _Program) -> dict[Line, Line]:
 
 
 def _nearest(
-    a: Sequence[tuple[int, Marks]], b: Sequence[tuple[int, Marks]], pairs: Sequence[tuple[int, int]]
+    a: Sequence[tuple[int, Marks]],
+    b: Sequence[tuple[int, Marks]],
+    pairs: Sequence[tuple[int, int]],
 ) -> list[tuple[int, int]]:
-    """Pair equal lines beside one another, of which some are gone, with the nearest."""
+    """Pair equal lines beside one another, of which some are gone, with the
+    nearest."""
     found: list[tuple[int, int]] = []
     for nth, (i, j) in enumerate(pairs):
         first = found[-1][0] + 1 if found else 0
         end = pairs[nth + 1][0] if nth + 1 < len(pairs) else len(a)
         equal = [at for at in range(first, end) if at == i or a[at][1] == a[i][1]]
-        found.append((min(equal, key=lambda at: (abs(a[at][0] - b[j][0]), at != i)), j))
+        found.append(
+            (min(equal, key=lambda at: (abs(a[at][0] - b[j][0]), at != i)), j)
+        )
     return found
 
 
 def _same_files(
-    before: Mapping[str, Sequence[tuple[int, Marks]]], after: Mapping[str, Sequence[tuple[int, Marks]]]
+    before: Mapping[str, Sequence[tuple[int, Marks]]],
+    after: Mapping[str, Sequence[tuple[int, Marks]]],
 ) -> list[tuple[str, str]]:
     """Files of the same name, then renamed ones."""
     pairs = [(name, name) for name in before if name in after]
-    left = [name for name in before if name not in after], [name for name in after if name not in before]
+    left = (
+        [name for name in before if name not in after],
+        [name for name in after if name not in before],
+    )
     scored = []
     for name in left[0]:
         for other in left[1]:
-            marks = Counter(marks for _, marks in before[name]), Counter(marks for _, marks in after[other])
+            marks = (
+                Counter(marks for _, marks in before[name]),
+                Counter(marks for _, marks in after[other]),
+            )
             total = len(before[name]) + len(after[other])
             like = 2 * sum((marks[0] & marks[1]).values()) / total
             if like > LIKE:
@@ -182,10 +210,13 @@ def _same_files(
 
 
 class Holdings:
-    """How many instances of each track the plan of a run holds. All by the digest of a plan."""
+    """How many instances of each track the plan of a run holds. All by the digest
+    of a plan."""
 
     def __init__(self, programs: Programs, plans: Iterable[Plan]) -> None:
-        self._groups: dict[str, list[tuple[str | None, Mapping[Node, int], int]]] = {}
+        self._groups: dict[
+            str, list[tuple[str | None, Mapping[Node, int], int]]
+        ] = {}
         """Phase, operators and instances of its groups."""
         self._together: dict[str, Mapping[str | None, Mapping[Node, int]]] = {}
         """By phase, operators of all its groups."""
@@ -200,7 +231,10 @@ class Holdings:
         together: dict[str | None, Counter[Node]] = defaultdict(Counter)
         tracks: dict[Track, int] = {}
         for index, group in enumerate(plan.groups):
-            nodes = [(operator.op, programs.line(plan, operator)) for operator in group.operators]
+            nodes = [
+                (operator.op, programs.line(plan, operator))
+                for operator in group.operators
+            ]
             if not nodes:
                 continue
             counts = Counter(nodes)
@@ -213,8 +247,9 @@ class Holdings:
         self.tracks[plan.digest] = tracks
 
     def count(self, track: Track, plan: Plan) -> int:
-        """Instances of the track whose operators are all in groups of this plan: of one that stands on lines
-        in any groups, else in one group that holds them all."""
+        """Instances of the track whose operators are all in groups of this plan: of
+        one that stands on lines in any groups, else in one group that holds them
+        all."""
         needed = Counter(track.nodes)
         if all(line >= 0 for _, line in needed):
             together = self._together[plan.digest]
@@ -224,7 +259,8 @@ class Holdings:
                 for node, number in needed.items()
             )
         return sum(
-            count * min(counts.get(node, 0) // number for node, number in needed.items())
+            count
+            * min(counts.get(node, 0) // number for node, number in needed.items())
             for phase, counts, count in self._groups[plan.digest]
             if _may_be(phase, track.phase)
         )

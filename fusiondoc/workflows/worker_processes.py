@@ -1,8 +1,9 @@
-"""A process that does the work of this one on the side, and can be ended at any moment.
+"""A process that does the work of this one on the side, and can be ended at any
+moment.
 
-Each has a pipe of its own: workers share no lock and no queue, so that one that is killed, also halfway
-through its answer, takes nothing with it but its work. (The pool of concurrent.futures then waits for the
-rest of that answer for ever.)
+Each has a pipe of its own: workers share no lock and no queue, so that one that is
+killed, also halfway through its answer, takes nothing with it but its work. (The
+pool of concurrent.futures then waits for the rest of that answer for ever.)
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class WorkerProcess:
         others: pipes of other workers, which it is not to hold open.
     """
 
-    def __init__(self, work: Callable[[Any], Any], folder: str, others: Sequence[Connection]) -> None:
+    def __init__(
+        self, work: Callable[[Any], Any], folder: str, others: Sequence[Connection]
+    ) -> None:
         from multiprocessing import Pipe, Process
 
         self.pipe: Connection
@@ -38,7 +41,10 @@ class WorkerProcess:
         self.given: Any = None
         inherited = (self.pipe, *others) if _forks() else ()
         self._process: BaseProcess = Process(
-            target=_serve, args=(work, its, folder, inherited), daemon=True, name="fusiondoc-worker"
+            target=_serve,
+            args=(work, its, folder, inherited),
+            daemon=True,
+            name="fusiondoc-worker",
         )
         with _signals_held():
             self._process.start()
@@ -58,7 +64,11 @@ class WorkerProcess:
         """
         try:
             made, error = self.pipe.recv()
-        except (EOFError, OSError, pickle.UnpicklingError):  # nothing, or half an answer
+        except (
+            EOFError,
+            OSError,
+            pickle.UnpicklingError,
+        ):  # nothing, or half an answer
             return None
         if error is not None:
             raise error
@@ -75,14 +85,21 @@ class WorkerProcess:
 
 
 def _serve(
-    work: Callable[[Any], Any], pipe: Connection, folder: str, inherited: Sequence[Connection]
+    work: Callable[[Any], Any],
+    pipe: Connection,
+    folder: str,
+    inherited: Sequence[Connection],
 ) -> None:
-    """Work until the pipe is closed, which the end of the first process does too."""
+    """Work until the pipe is closed, which the end of the first process does
+    too."""
     for other in inherited:
         other.close()
     _as_a_new_process()
     tempfile.tempdir = folder
-    with contextlib.suppress(Exception), pipe:  # no memory for an answer: it ends as if it was killed
+    with (
+        contextlib.suppress(Exception),
+        pipe,
+    ):  # no memory for an answer: it ends as if it was killed
         while True:
             piece = pipe.recv()
             error = made = None
@@ -93,22 +110,29 @@ def _serve(
             pipe.send((made, error))
 
 
-_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGINT") if hasattr(signal, name))
+_SIGNALS = tuple(
+    getattr(signal, name)
+    for name in ("SIGTERM", "SIGHUP", "SIGINT")
+    if hasattr(signal, name)
+)
 
 
 def _as_a_new_process() -> None:
-    """Take off the handlers of the process that was forked: an exception of theirs would be taken for an
-    error of the work, and the process would go on. Ctrl-C, which reaches all processes, is for the first
-    one."""
+    """Take off the handlers of the process that was forked: an exception of theirs
+    would be taken for an error of the work, and the process would go on. Ctrl-C,
+    which reaches all processes, is for the first one."""
     for number in _SIGNALS:
-        signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
+        signal.signal(
+            number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL
+        )
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[None]:
-    """Inside the block no signal is handled: a process that starts there first gets handlers of its own."""
+    """Inside the block no signal is handled: a process that starts there first gets
+    handlers of its own."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

@@ -1,10 +1,16 @@
-"""Functions under AOTAutograd that each do one thing that a report must tell. Nothing becomes TorchScript but
-the last, whose backend traces the graph that torch.compile gives it."""
+"""Functions under AOTAutograd that each do one thing that a report must tell.
+Nothing becomes TorchScript but the last, whose backend traces the graph that
+torch.compile gives it."""
 
 import contextlib
 
 import torch
-from functorch.compile import aot_function, default_partition, memory_efficient_fusion, nop
+from functorch.compile import (
+    aot_function,
+    default_partition,
+    memory_efficient_fusion,
+    nop,
+)
 
 NOTHING = {"fw_compiler": nop, "bw_compiler": nop}
 
@@ -43,14 +49,17 @@ def greedy(x):
 
 
 def keeps_more(joint, inputs, **options):
-    """The default partition, and a copy of one of its tensors that nothing needs."""
+    """The default partition, and a copy of one of its tensors that nothing
+    needs."""
     forward, backward = default_partition(joint, inputs, **options)
     result = next(node for node in forward.graph.nodes if node.op == "output")
     kept = result.args[0][-1]
     with forward.graph.inserting_before(result):
         copy = forward.graph.call_function(torch.ops.aten.clone.default, (kept,))
     result.args = ((*result.args[0], copy),)
-    tangent = next(node for node in backward.graph.nodes if node.name.startswith("tangents"))
+    tangent = next(
+        node for node in backward.graph.nodes if node.name.startswith("tangents")
+    )
     with backward.graph.inserting_before(tangent):
         given = backward.graph.placeholder("copy")
     copy.meta, given.meta = dict(kept.meta), dict(kept.meta)

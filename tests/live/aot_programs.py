@@ -27,11 +27,18 @@ def parted(graph, outputs):
     """Of a (forward, backward) pair: names saved, bytes of them, names in both."""
     forward, backward = graph
     nodes = {node.name: node for node in forward.graph.nodes}
-    results = next(node for node in forward.graph.nodes if node.op == "output").args[0]
+    results = next(
+        node for node in forward.graph.nodes if node.op == "output"
+    ).args[0]
     kept = list(results[outputs:])
     given = {storage(node) for node in nodes.values() if node.op == "placeholder"}
-    sizes = {storage(node): whole(node) for node in kept if storage(node) not in given}
-    calls = [{n.name for n in one.graph.nodes if n.op == "call_function"} for one in (forward, backward)]
+    sizes = {
+        storage(node): whole(node) for node in kept if storage(node) not in given
+    }
+    calls = [
+        {n.name for n in one.graph.nodes if n.op == "call_function"}
+        for one in (forward, backward)
+    ]
     twice = [name for name in calls[0] & calls[1] if "getitem" not in name]
     return {
         "saved": sorted(node.name for node in kept if node.op != "placeholder"),
@@ -51,9 +58,14 @@ def whole(node):
 
 def spy(name, inner):
     def partition(joint, inputs, *, num_fwd_outputs, **options):
-        other = default_partition(copy.deepcopy(joint), inputs, num_fwd_outputs=num_fwd_outputs)
+        other = default_partition(
+            copy.deepcopy(joint), inputs, num_fwd_outputs=num_fwd_outputs
+        )
         made = inner(joint, inputs, num_fwd_outputs=num_fwd_outputs, **options)
-        told[name] = {"made": parted(made, num_fwd_outputs), "default": parted(other, num_fwd_outputs)}
+        told[name] = {
+            "made": parted(made, num_fwd_outputs),
+            "default": parted(other, num_fwd_outputs),
+        }
         return made
 
     return partition
@@ -121,12 +133,20 @@ PROGRAMS = (
 )
 
 # Tracing is the point: nothing is compiled.
-OPTIONS = {"fw_compiler": nop, "bw_compiler": nop, "decompositions": default_decompositions}
+OPTIONS = {
+    "fw_compiler": nop,
+    "bw_compiler": nop,
+    "decompositions": default_decompositions,
+}
 
 if __name__ == "__main__":
     for program, *inputs in PROGRAMS:
         name = program.__name__
         cut = spy(name + " min-cut", min_cut_rematerialization_partition)
         memory_efficient_fusion(program, partition_fn=cut, **OPTIONS)(*inputs)
-        aot_function(program, partition_fn=spy(name + " default", default_partition), **OPTIONS)(*inputs)
+        aot_function(
+            program,
+            partition_fn=spy(name + " default", default_partition),
+            **OPTIONS,
+        )(*inputs)
     Path(os.environ["OUT"]).write_text(json.dumps(told), "utf-8")

@@ -1,4 +1,5 @@
-"""Leaves ``fusiondoc.capture()`` in every way there is, and prints as JSON what was seen after each.
+"""Leaves ``fusiondoc.capture()`` in every way there is, and prints as JSON what was
+seen after each.
 
     python capture_blocks.py FOLDER
 
@@ -34,17 +35,29 @@ def state():
         "descriptors": [(os.fstat(n).st_dev, os.fstat(n).st_ino) for n in (1, 2)],
         "open": len(list(DESCRIPTORS.iterdir())) if DESCRIPTORS.is_dir() else None,
         "level": torch._C._jit_get_logging_option(),
-        # Torch itself sets that one, when AOTAutograd first asks where inductor's cache is.
-        "environment": {k: v for k, v in os.environ.items() if k != "TORCHINDUCTOR_CACHE_DIR"},
-        "streams": [(id(s), s.line_buffering, s.write_through) for s in (sys.stdout, sys.stderr)],
+        # Torch itself sets that one, when AOTAutograd first asks where inductor's
+        # cache is.
+        "environment": {
+            k: v for k, v in os.environ.items() if k != "TORCHINDUCTOR_CACHE_DIR"
+        },
+        "streams": [
+            (id(s), s.line_buffering, s.write_through)
+            for s in (sys.stdout, sys.stderr)
+        ],
         "functions": [
-            *(id(getattr(torch.jit, name)) for name in ("script", "trace", "load", "freeze")),
+            *(
+                id(getattr(torch.jit, name))
+                for name in ("script", "trace", "load", "freeze")
+            ),
             id(torch.fx.Graph.create_node),
             id(torch._functorch.aot_autograd.aot_function),
             [id(finder) for finder in sys.meta_path],
             sorted(vars(torch.nn.Module)),
         ],
-        "write": ["write" in vars(s) or "write" in vars(s.buffer) for s in (sys.stdout, sys.stderr)],
+        "write": [
+            "write" in vars(s) or "write" in vars(s.buffer)
+            for s in (sys.stdout, sys.stderr)
+        ],
     }
 
 
@@ -57,9 +70,16 @@ def compiled(function, *inputs):
 
 def groups_of(scripted):
     plans = scripted.get_debug_state().execution_plans.values()
-    nodes = [node for plan in plans for node in plan.graph.findAllNodes("prim::TensorExprGroup", True)]
+    nodes = [
+        node
+        for plan in plans
+        for node in plan.graph.findAllNodes("prim::TensorExprGroup", True)
+    ]
     bodies = [node.g("Subgraph") for node in nodes]
-    return [[n.kind() for n in body.nodes() if n.kind() != "prim::Constant"] for body in bodies]
+    return [
+        [n.kind() for n in body.nodes() if n.kind() != "prim::Constant"]
+        for body in bodies
+    ]
 
 
 def chain(x, y):
@@ -105,7 +125,13 @@ def aot(seen):
         torch.jit.script(chain)
     train(within, x)  # unwatched, and as before
     seen["aot"] = {
-        one.name: [one.how, one.user_source, one.calls, one.compiles, one.partition.name]
+        one.name: [
+            one.how,
+            one.user_source,
+            one.calls,
+            one.compiles,
+            one.partition.name,
+        ]
         + [[graph.phase, graph.operators, graph.fused] for graph in one.graphs]
         for one in run.report.aot
     }
@@ -116,7 +142,10 @@ def after_end(seen):
     with fusiondoc.capture(FOLDER) as run:
         print("first line")
         x = torch.ones(4, 4)
-        oracle = [*groups_of(compiled(chain, x, x)), *groups_of(compiled(split, x, x))]
+        oracle = [
+            *groups_of(compiled(chain, x, x)),
+            *groups_of(compiled(split, x, x)),
+        ]
         print("half a ", end="")
         sys.stdout.buffer.write(b"line\n")
         logging.warning("from logging")

@@ -1,7 +1,9 @@
-"""Runs programs on the CPU without a fuser, whose plans go to stderr as the JIT log, and under NNC.
+"""Runs programs on the CPU without a fuser, whose plans go to stderr as the JIT
+log, and under NNC.
 
-Each log begins with a line ``== NAME``. Prints, as JSON, the groups that torch's own graph API finds in the
-plans under NNC: for each program the operators of each group, in order.
+Each log begins with a line ``== NAME``. Prints, as JSON, the groups that torch's
+own graph API finds in the plans under NNC: for each program the operators of each
+group, in order.
 """
 
 import json
@@ -22,14 +24,17 @@ def split(x, y):
 
 
 def around(x, y):
-    """The product waits for the sum of rows, which waits for the group before it."""
+    """The product waits for the sum of rows, which waits for the group before
+    it."""
     a = (x * y).relu()
     return (torch.cumsum(a, 0) + a).tanh()
 
 
 def plan(function, fuser):
     torch._C._jit_set_texpr_fuser_enabled(fuser)
-    again = types.FunctionType(function.__code__, globals())  # torch keeps what it scripted of a function
+    again = types.FunctionType(
+        function.__code__, globals()
+    )  # torch keeps what it scripted of a function
     scripted = torch.jit.script(again)
     with torch.no_grad():
         for _ in range(4):
@@ -46,7 +51,11 @@ for function in (chain, split, around):
     sys.stderr.write("== under the fuser\n")
     groups = plan(function, True).findAllNodes("prim::TensorExprGroup", True)
     found[function.__name__] = [
-        [node.kind() for node in group.g("Subgraph").nodes() if node.kind() != "prim::Constant"]
+        [
+            node.kind()
+            for node in group.g("Subgraph").nodes()
+            if node.kind() != "prim::Constant"
+        ]
         for group in groups
     ]
 print(json.dumps(found))

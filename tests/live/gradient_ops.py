@@ -1,5 +1,6 @@
-"""Run in a child beside torch: which operators the pass that makes differentiable graphs takes, tried on one
-small graph an operator. Prints the taken and the tried ones as a JSON list each."""
+"""Run in a child beside torch: which operators the pass that makes differentiable
+graphs takes, tried on one small graph an operator. Prints the taken and the tried
+ones as a JSON list each."""
 
 import json
 import sys
@@ -14,7 +15,8 @@ C = torch._C
 
 
 def takes(text):
-    """Whether a differentiable graph swallows the operator of this graph; None if the graph is no good."""
+    """Whether a differentiable graph swallows the operator of this graph; None if
+    the graph is no good."""
     try:
         parsed = C.parse_ir(text.replace("requires_grad=0", "requires_grad=1"))
         C._jit_pass_create_autodiff_subgraphs(parsed, 1)
@@ -26,7 +28,9 @@ def takes(text):
 def main():
     taken, tried = set(), set()
     for schema in C._jit_get_all_schemas():
-        if not schema.name.startswith("aten::") or any(one.name == "out" for one in schema.arguments):
+        if not schema.name.startswith("aten::") or any(
+            one.name == "out" for one in schema.arguments
+        ):
             continue
         for integers in (False, True):
             text = graph(schema, "Float", integers, True)

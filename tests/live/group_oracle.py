@@ -1,9 +1,11 @@
-"""Runs programs under a fuser and prints, as JSON, the groups that torch's own graph API finds.
+"""Runs programs under a fuser and prints, as JSON, the groups that torch's own
+graph API finds.
 
     python group_oracle.py nnc|nvfuser NAME:inference|backward:SHAPES ...
 
-nnc runs on the CPU, nvfuser on the GPU. The JIT log goes to stderr meanwhile, after a line ``== NUMBER`` for
-each program: the test compares what fusiondoc reads there with this.
+nnc runs on the CPU, nvfuser on the GPU. The JIT log goes to stderr meanwhile, after
+a line ``== NUMBER`` for each program: the test compares what fusiondoc reads there
+with this.
 """
 
 import json
@@ -162,11 +164,13 @@ MODULES = {"recurrent": Recurrent, "stack": Stack, "normed": Normed}
 
 
 def made(name):
-    """``traced_`` before a name traces; the others are scripted. torch keeps what it has scripted, with its
-    executor: each run gets a new one."""
+    """``traced_`` before a name traces; the others are scripted. torch keeps what
+    it has scripted, with its executor: each run gets a new one."""
     rest = name.rpartition("traced_")[2].rpartition("checked_")[2]
     torch.manual_seed(0)
-    torch.jit._recursive.concrete_type_store = torch.jit._recursive.ConcreteTypeStore()
+    torch.jit._recursive.concrete_type_store = (
+        torch.jit._recursive.ConcreteTypeStore()
+    )
     if rest in MODULES:
         program = MODULES[rest]().to(DEVICE)
     else:
@@ -219,7 +223,10 @@ def run(name, mode, shapes):
                 if backward:
                     out.sum().backward()
     owner = getattr(program, "_c", program)
-    return [[phase, groups_of(graph)] for phase, graph in plans_of(owner.get_debug_state())]
+    return [
+        [phase, groups_of(graph)]
+        for phase, graph in plans_of(owner.get_debug_state())
+    ]
 
 
 def main():

@@ -1,7 +1,9 @@
-"""The pattern of xFormers' components/nvfuser (0.0.13 to 0.0.21), in its words and under its names.
+"""The pattern of xFormers' components/nvfuser (0.0.13 to 0.0.21), in its words and
+under its names.
 
-A module wraps its function anew in every ``forward``, and runs it as it is where the tensor is not on a GPU.
-``EVERYWHERE`` leaves that test out, so that the wrapping can be watched on a CPU.
+A module wraps its function anew in every ``forward``, and runs it as it is where
+the tensor is not on a GPU. ``EVERYWHERE`` leaves that test out, so that the
+wrapping can be watched on a CPU.
 """
 
 import functools
@@ -28,8 +30,12 @@ class NVFusedBiasActivationDropout(nn.Module):
     def __init__(self, p, activation, bias_shape):
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(bias_shape))
-        self._fn_train = functools.partial(_bias_act_dropout, activation=activation, prob=p)
-        self._fn_eval = functools.partial(_bias_act_dropout, activation=activation, prob=0.0)
+        self._fn_train = functools.partial(
+            _bias_act_dropout, activation=activation, prob=p
+        )
+        self._fn_eval = functools.partial(
+            _bias_act_dropout, activation=activation, prob=0.0
+        )
 
     def forward(self, x):
         fn = self._fn_train if self.training else self._fn_eval

@@ -1,7 +1,9 @@
-"""One line of a program that runs twice, with other neighbours each time, under NNC on the CPU.
+"""One line of a program that runs twice, with other neighbours each time, under NNC
+on the CPU.
 
-The JIT log goes to stderr. Prints, as JSON, what torch's own graph API finds of the line's operators in the
-plan, in order: kind of the node that makes the input, and kinds of those that take the result.
+The JIT log goes to stderr. Prints, as JSON, what torch's own graph API finds of the
+line's operators in the plan, in order: kind of the node that makes the input, and
+kinds of those that take the result.
 """
 
 import json
@@ -32,7 +34,10 @@ plan = torch.jit.last_executed_optimized_graph()
 print(
     json.dumps(
         [
-            [node.input().node().kind(), [use.user.kind() for use in node.output().uses()]]
+            [
+                node.input().node().kind(),
+                [use.user.kind() for use in node.output().uses()],
+            ]
             for node in plan.findAllNodes("aten::tanh", False)
         ]
     )

@@ -1,4 +1,5 @@
-"""Runs functions under NNC on the CPU and prints the graphs that torch made of them: a log without prefixes.
+"""Runs functions under NNC on the CPU and prints the graphs that torch made of
+them: a log without prefixes.
 
 python repro_groups.py static|dynamic
 """
@@ -33,7 +34,10 @@ def show(function, *inputs):
 
 if sys.argv[1] == "static":
     show(
-        strides, torch.randn(6, 4).t(), torch.randn(1, 6).expand(4, 6), torch.randn(4, 1, dtype=torch.float64)
+        strides,
+        torch.randn(6, 4).t(),
+        torch.randn(1, 6).expand(4, 6),
+        torch.randn(4, 1, dtype=torch.float64),
     )
     show(chain, torch.randn(4, 6), torch.randn(6))
     show(cat, torch.randn(4, 3), torch.randn(4, 5))

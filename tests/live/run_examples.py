@@ -1,6 +1,8 @@
-"""The child of test_why_not: runs the functions that its arguments name (FILE.py:NAME), all in one process.
+"""The child of test_why_not: runs the functions that its arguments name
+(FILE.py:NAME), all in one process.
 
-Each is scripted and run five times, with gradients where its OPTIONS have --backward, as diagnose does it."""
+Each is scripted and run five times, with gradients where its OPTIONS have
+--backward, as diagnose does it."""
 
 import importlib.util
 import sys

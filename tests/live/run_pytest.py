@@ -1,4 +1,5 @@
-"""``python -m pytest`` as a file, which a fork of a process that has torch can run."""
+"""``python -m pytest`` as a file, which a fork of a process that has torch can
+run."""
 
 import sys
 

@@ -1,8 +1,9 @@
 """Runs programs on the CPU, the first without a fuser, the others under NNC.
 
-The JIT log goes to stderr; each program begins with a line ``== NAME``. Prints, as JSON, for each program the
-values that torch's own graph API finds between operators of its plan: kind of the maker, kind of the taker,
-bytes (null where the graph has no sizes).
+The JIT log goes to stderr; each program begins with a line ``== NAME``. Prints, as
+JSON, for each program the values that torch's own graph API finds between operators
+of its plan: kind of the maker, kind of the taker, bytes (null where the graph has
+no sizes).
 """
 
 import json

@@ -1,4 +1,5 @@
-"""``fusiondoc ARGS`` as a process whose children are forks of the server at SOCKET (``tests/warm_torch.py``).
+"""``fusiondoc ARGS`` as a process whose children are forks of the server at SOCKET
+(``tests/warm_torch.py``).
 
 python warm_fusiondoc.py SOCKET ARGS
 """

@@ -1,13 +1,16 @@
-"""A process that has imported torch, and forks for every program that it is asked to run.
+"""A process that has imported torch, and forks for every program that it is asked
+to run.
 
-python warm_server.py SOCKET FOLDER: the socket listens and is inherited; FOLDER has its name. Processes of
-the tests connect, the one that started this first: when the last of them is gone, the tests are over. A
-request is JSON (start of the runner's supervisor, its arguments, the process that asks) with four
-descriptors: CONTROL and TOLD of ``runner/supervisor.py``, where the program prints, and a socket that is told
-the number of the supervisor's process, then its end as os.wait() gives it. The supervisor is a fork of this
-process. Where it would execute ``python FILE.py ...``, its own fork becomes that program: a process and
-session of its own, in which the file is ``__main__``. It ends as an interpreter does, but does not take the
-objects of torch apart, which takes a second.
+python warm_server.py SOCKET FOLDER: the socket listens and is inherited; FOLDER has
+its name. Processes of the tests connect, the one that started this first: when the
+last of them is gone, the tests are over. A request is JSON (start of the runner's
+supervisor, its arguments, the process that asks) with four descriptors: CONTROL and
+TOLD of ``runner/supervisor.py``, where the program prints, and a socket that is
+told the number of the supervisor's process, then its end as os.wait() gives it. The
+supervisor is a fork of this process. Where it would execute ``python FILE.py ...``,
+its own fork becomes that program: a process and session of its own, in which the
+file is ``__main__``. It ends as an interpreter does, but does not take the objects
+of torch apart, which takes a second.
 """
 
 from __future__ import annotations
@@ -39,7 +42,9 @@ with contextlib.suppress(ImportError):
     import torch._functorch.aot_autograd  # and one to two more: at a step of an optimizer, or by AOTAutograd
     import torch._inductor.pattern_matcher  # and one: where AOTAutograd joins equal operators
 
-    if "TORCHINDUCTOR_COMPILE_THREADS" in os.environ:  # the server for runs of torch.compile
+    if (
+        "TORCHINDUCTOR_COMPILE_THREADS" in os.environ
+    ):  # the server for runs of torch.compile
         import torch._inductor.codegen.cpp
         import torch._inductor.compile_fx
         import torch.export._trace
@@ -61,14 +66,16 @@ AT_START = (
     "COVERAGE_P",
     "COV_",
 )
-"""Prefixes of variables that Python, libraries, torch or coverage read when they are loaded. Others of CUDA
-are read where a GPU is first used."""
+"""Prefixes of variables that Python, libraries, torch or coverage read when they
+are loaded. Others of CUDA are read where a GPU is first used."""
 TRACE = "TORCH_TRACE"
-"""Read by a function of torch that a fork can call again; another folder in each run."""
+"""Read by a function of torch that a fork can call again; another folder in each
+run."""
 COMPILER = "CXX"
 """Read into a setting of Inductor, which a fork can write as torch does."""
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
-"""Read whenever it is needed. torch._dynamo writes it where it is imported, in processes of the tests too."""
+"""Read whenever it is needed. torch._dynamo writes it where it is imported, in
+processes of the tests too."""
 
 
 class Become(BaseException):
@@ -76,22 +83,29 @@ class Become(BaseException):
 
 
 def at_start(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables of those; the folders of PYTHONPATH are put where a new process has them."""
+    """The variables of those; the folders of PYTHONPATH are put where a new process
+    has them."""
     later = ("PYTHONPATH", TRACE, COMPILER, CACHE)
     return {
-        name: value for name, value in environment.items() if name.startswith(AT_START) and name not in later
+        name: value
+        for name, value in environment.items()
+        if name.startswith(AT_START) and name not in later
     }
 
 
 def has_own_torch(environment: Mapping[str, str]) -> bool:
-    """Whether a folder of PYTHONPATH has a torch, or what runs before it, that is not the one here."""
+    """Whether a folder of PYTHONPATH has a torch, or what runs before it, that is
+    not the one here."""
     folders = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     names = ("torch", "torch.py", "sitecustomize.py", "usercustomize.py")
-    return any((Path(folder) / name).exists() for folder in folders for name in names)
+    return any(
+        (Path(folder) / name).exists() for folder in folders for name in names
+    )
 
 
 def serve(listener: socket.socket, folder: str) -> tuple[dict[str, Any], list[int]]:
-    """Returns in a child, with a request and its first three descriptors; never in this process."""
+    """Returns in a child, with a request and its first three descriptors; never in
+    this process."""
     watched: dict[int, tuple[int, socket.socket]] = {}
     asking: dict[int, socket.socket] = {}
     poll = select.poll()
@@ -148,15 +162,26 @@ def supervise(request: dict[str, Any], control: int, told: int, out: int) -> Non
     getppid, execute, leave = os.getppid, os.execvpe, os._exit
     server = getppid()
 
-    def become(file: bytes, command: Sequence[bytes], environment: Mapping[bytes, bytes]) -> None:
+    def become(
+        file: bytes, command: Sequence[bytes], environment: Mapping[bytes, bytes]
+    ) -> None:
         os.getppid, os.execvpe = getppid, execute
-        variables = {os.fsdecode(name): os.fsdecode(value) for name, value in environment.items()}
+        variables = {
+            os.fsdecode(name): os.fsdecode(value)
+            for name, value in environment.items()
+        }
         words = [os.fsdecode(one) for one in command]
         program = words[2:] if words[1:2] == ["-u"] else words[1:]
         if program[:2] == ["-m", "torch.distributed.run"]:
             program[:2] = [str(LAUNCHER)]
-        is_file = bool(program) and program[0].endswith(".py") and Path(program[0]).exists()
-        same = words[0] == sys.executable and at_start(variables) == at_start(STARTED_WITH)
+        is_file = (
+            bool(program)
+            and program[0].endswith(".py")
+            and Path(program[0]).exists()
+        )
+        same = words[0] == sys.executable and at_start(variables) == at_start(
+            STARTED_WITH
+        )
         if is_file and same and not has_own_torch(variables):
             os._exit = lambda status: None  # type: ignore[assignment]  # "finally" of the supervisor
             raise Become(leave, variables, program, words[1] == "-u")
@@ -169,11 +194,15 @@ def supervise(request: dict[str, Any], control: int, told: int, out: int) -> Non
     try:
         exec(request["start"], {"__name__": "__main__"})
     except SystemExit as stop:
-        leave(stop.code if isinstance(stop.code, int) else int(stop.code is not None))
+        leave(
+            stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        )
     leave(0)
 
 
-def prepare(leave: Any, variables: Mapping[str, str], argv: list[str], unbuffered: bool) -> None:
+def prepare(
+    leave: Any, variables: Mapping[str, str], argv: list[str], unbuffered: bool
+) -> None:
     """Make this process what a new interpreter would be."""
     os._exit = leave
     signal.set_wakeup_fd(-1)
@@ -190,7 +219,10 @@ def prepare(leave: Any, variables: Mapping[str, str], argv: list[str], unbuffere
     if TRACE in variables:
         torch._logging._internal.LOG_TRACE_HANDLER = None
         torch._logging._internal._init_logs()
-    if variables.get(COMPILER) != STARTED_WITH.get(COMPILER) and "torch._inductor.config" in sys.modules:
+    if (
+        variables.get(COMPILER) != STARTED_WITH.get(COMPILER)
+        and "torch._inductor.config" in sys.modules
+    ):
         torch._inductor.config.cpp.cxx = (None, variables.get(COMPILER, "g++"))
     sys.stdout.reconfigure(line_buffering=unbuffered)  # type: ignore[union-attr]
     sys.argv = argv
@@ -199,13 +231,17 @@ def prepare(leave: Any, variables: Mapping[str, str], argv: list[str], unbuffere
 
 
 def end_of_fork(status: int) -> None:
-    """What an interpreter does at its end: threads, ``atexit``, what is buffered; then nothing.
+    """What an interpreter does at its end: threads, ``atexit``, what is buffered;
+    then nothing.
 
-    The program runs in the names of this file: ``end``, which the probe has too, was once that of the probe.
+    The program runs in the names of this file: ``end``, which the probe has too,
+    was once that of the probe.
     """
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
-    for one in gc.get_objects():  # those of this program: what was there before it is frozen
+    for one in (
+        gc.get_objects()
+    ):  # those of this program: what was there before it is frozen
         if issubclass(type(one), io.IOBase) and one not in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 one.flush()

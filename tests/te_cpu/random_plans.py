@@ -1,12 +1,15 @@
-"""Records what Transformer Engine plans for random sequences of its operators, under random recipes.
+"""Records what Transformer Engine plans for random sequences of its operators,
+under random recipes.
 
-    python tests/te_cpu/random_plans.py SEED COUNT     # with the environment of record_plans.py
+    python tests/te_cpu/random_plans.py SEED COUNT     # with the environment of
+    record_plans.py
 
-Sequences hold what users write: operators of every kind, in and not in place, weights of several types and of
-no gradient, operators of tensor and sequence parallelism, classes of the program's own, modules that are no
-operators, sequences in sequences, and (2.13 and later) fusions that the program registers; weights that are
-converted after the first calls, and operators that are called by themselves. Output: as that of
-record_plans.py.
+Sequences hold what users write: operators of every kind, in and not in place,
+weights of several types and of no gradient, operators of tensor and sequence
+parallelism, classes of the program's own, modules that are no operators, sequences
+in sequences, and (2.13 and later) fusions that the program registers; weights that
+are converted after the first calls, and operators that are called by themselves.
+Output: as that of record_plans.py.
 """
 
 import json
@@ -27,8 +30,29 @@ from fusiondoc.probe.te_plans import Watch
 from fusiondoc.probe.te_run import recipe_named, under
 
 TYPES = [BF16, BF16, torch.float16, torch.float32]
-RECIPES = ["none", "none", "delayed", "delayed", "current", "block", "mxfp8", "nvfp4", "override"]
-ACTIVATIONS = ["GELU", "GELU", "ReLU", "ReLU", "SiLU", "SwiGLU", "GEGLU", "ReGLU", "QGELU", "SReLU"]
+RECIPES = [
+    "none",
+    "none",
+    "delayed",
+    "delayed",
+    "current",
+    "block",
+    "mxfp8",
+    "nvfp4",
+    "override",
+]
+ACTIVATIONS = [
+    "GELU",
+    "GELU",
+    "ReLU",
+    "ReLU",
+    "SiLU",
+    "SwiGLU",
+    "GEGLU",
+    "ReGLU",
+    "QGELU",
+    "SReLU",
+]
 OTHERS = ["Identity", "L2Normalization", "Dropout", "Quantize"]
 
 
@@ -51,7 +75,8 @@ class Own(BasicOperation):
 
 
 class Bias(Own):
-    """An operator of the program's own that only has the name of Transformer Engine's."""
+    """An operator of the program's own that only has the name of Transformer
+    Engine's."""
 
 
 class OwnFused(FusedOperation):
@@ -80,7 +105,11 @@ def operator(rng):
     if kind < 0.91:
         return (te.RMSNorm if rng.random() < 0.7 else te.LayerNorm)(32, **more)
     if kind < 0.93:
-        return te.ReduceScatter(group()) if rng.random() < 0.5 else te.AllReduce(group())
+        return (
+            te.ReduceScatter(group())
+            if rng.random() < 0.5
+            else te.AllReduce(group())
+        )
     if kind < 0.95:
         return rng.choice([Own, Own, Bias])()
     if kind < 0.96:
@@ -91,10 +120,14 @@ def operator(rng):
 
 
 def linear(rng, more):
-    """One of te.ops.Linear or te.ops.BasicLinear; a third of them of tensor parallelism."""
+    """One of te.ops.Linear or te.ops.BasicLinear; a third of them of tensor
+    parallelism."""
     options = dict(more)
     if rng.random() < 0.3:
-        options.update(tensor_parallel_mode=rng.choice(["row", "column"]), tensor_parallel_group=group())
+        options.update(
+            tensor_parallel_mode=rng.choice(["row", "column"]),
+            tensor_parallel_group=group(),
+        )
     if rng.random() < 0.5:
         if rng.random() < 0.2:
             options["userbuffers_options"] = {"comm_name": "qkv"}
@@ -115,9 +148,17 @@ def phrase(rng):
         lambda: [linear(rng, more), scale(), adding(rng.random() < 0.8)],
         lambda: [making(rng.random() < 0.8), linear(rng, more)],
         lambda: [making(rng.random() < 0.3), te.RMSNorm(32, **more)],
-        lambda: [linear(rng, more), te.Bias(32, **more), rng.choice([te.GELU, te.ReLU])()],
+        lambda: [
+            linear(rng, more),
+            te.Bias(32, **more),
+            rng.choice([te.GELU, te.ReLU])(),
+        ],
         lambda: [linear(rng, more), rng.choice([te.GELU, te.ReLU])()],
-        lambda: [operator(rng), te.Bias(32, **more), rng.choice([te.GELU, te.ReLU])()],
+        lambda: [
+            operator(rng),
+            te.Bias(32, **more),
+            rng.choice([te.GELU, te.ReLU])(),
+        ],
     ]
     made = rng.choice(patterns)()
     if rng.random() < 0.2:
@@ -129,7 +170,11 @@ def sequence(rng):
     """A module of one to four phrases, now and then with a sequence in it."""
     made = []
     for _ in range(rng.randint(1, 4)):
-        made += phrase(rng) if rng.random() < 0.6 else [operator(rng) for _ in range(rng.randint(1, 3))]
+        made += (
+            phrase(rng)
+            if rng.random() < 0.6
+            else [operator(rng) for _ in range(rng.randint(1, 3))]
+        )
     if rng.random() < 0.15:
         at = rng.randrange(len(made))
         made[at:at] = [te.Sequential(operator(rng), operator(rng))]
@@ -137,8 +182,17 @@ def sequence(rng):
 
 
 def fusion(rng):
-    """A fusion of the program's own: two operators of kinds that are drawn, where they are neighbours."""
-    kinds = [te.ConstantScale, te.Bias, te.GELU, te.ReLU, te.RMSNorm, te.AddExtraInput, te.BasicLinear]
+    """A fusion of the program's own: two operators of kinds that are drawn, where
+    they are neighbours."""
+    kinds = [
+        te.ConstantScale,
+        te.Bias,
+        te.GELU,
+        te.ReLU,
+        te.RMSNorm,
+        te.AddExtraInput,
+        te.BasicLinear,
+    ]
     first, second = rng.sample(kinds, 2)
 
     def fuse_two_of_its_own(ops, *, recipe):
@@ -153,7 +207,9 @@ def fusion(rng):
 
 
 def scale():
-    return te.ConstantScale(0.5) if hasattr(te, "ConstantScale") else te.Identity()  # 2.7 and later
+    return (
+        te.ConstantScale(0.5) if hasattr(te, "ConstantScale") else te.Identity()
+    )  # 2.7 and later
 
 
 def adding(in_place):
@@ -161,7 +217,10 @@ def adding(in_place):
 
 
 def making(in_place):
-    return make(in_place or "in_place" not in te.MakeExtraOutput.__init__.__code__.co_varnames)
+    return make(
+        in_place
+        or "in_place" not in te.MakeExtraOutput.__init__.__code__.co_varnames
+    )
 
 
 def recipe(rng):
@@ -187,7 +246,8 @@ def registered(rng):
 
 
 def again(rng, model, inputs, recipe):
-    """What a program may do after the first calls: convert the weights, call an operator by itself."""
+    """What a program may do after the first calls: convert the weights, call an
+    operator by itself."""
     chosen = rng.random()
     if chosen < 0.15:
         model.to(rng.choice([BF16, torch.float32]))
@@ -196,7 +256,11 @@ def again(rng, model, inputs, recipe):
         with under(recipe):
             model(*inputs)
     elif chosen < 0.3:
-        alone = [one for one in model.modules() if isinstance(one, (te.Linear, te.BasicLinear, te.Bias))]
+        alone = [
+            one
+            for one in model.modules()
+            if isinstance(one, (te.Linear, te.BasicLinear, te.Bias))
+        ]
         for one in rng.sample(alone, min(2, len(alone))):
             with under(recipe):
                 one(inputs[0])
@@ -212,7 +276,9 @@ def main(seed, count):
     records = Records(str(path))
     watch = Watch(te, records)
     watch.on()
-    names = [name for name in dir(OperationFuser) if name.endswith("_fusion_functions")]
+    names = [
+        name for name in dir(OperationFuser) if name.endswith("_fusion_functions")
+    ]
     kept = {name: list(getattr(OperationFuser, name)) for name in names}
     for number in range(count):
         rng = random.Random(f"{seed} {number}")
@@ -221,8 +287,12 @@ def main(seed, count):
             made = recipe(rng)
             model = sequence(rng)
             registered(rng)
-            extra = sum(getattr(op, "num_extra_inputs", 0) for op in model.modules())
-            inputs = [torch.ones(16, 32, dtype=BF16, requires_grad=rng.random() < 0.7)]
+            extra = sum(
+                getattr(op, "num_extra_inputs", 0) for op in model.modules()
+            )
+            inputs = [
+                torch.ones(16, 32, dtype=BF16, requires_grad=rng.random() < 0.7)
+            ]
             inputs += [torch.ones(16, 32, dtype=BF16) for _ in range(extra)]
             for grad in (True, False):
                 with torch.set_grad_enabled(grad), under(made):
@@ -230,7 +300,9 @@ def main(seed, count):
             again(rng, model, inputs, made)
             watch.end(model)
         except Exception as error:
-            records.write("left_out", why=f"{type(error).__name__}: {error}".split("\n")[0])
+            records.write(
+                "left_out", why=f"{type(error).__name__}: {error}".split("\n")[0]
+            )
         forget(kept)
     for line in path.read_text("utf-8").splitlines():
         print(json.dumps(json.loads(line), separators=(",", ":")))

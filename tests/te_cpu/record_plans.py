@@ -1,11 +1,13 @@
-"""Records what Transformer Engine plans for a program of every rule and every reason to stay basic.
+"""Records what Transformer Engine plans for a program of every rule and every
+reason to stay basic.
 
     pip download transformer_engine==2.13.0 --no-deps --only-binary=:all: -d wheels
     unzip -d te wheels/*.whl; export PYTHONPATH=tests/te_cpu:te:.
     python tests/te_cpu/record_plans.py | xz -9 > fixtures/te/plans-2.13.0.jsonl.xz
 
-The planner is the package's own; nothing is run (see sitecustomize.py). A program that a version cannot build
-is left out. Output: the probe's records, after a line that names the program.
+The planner is the package's own; nothing is run (see sitecustomize.py). A program
+that a version cannot build is left out. Output: the probe's records, after a line
+that names the program.
 """
 
 import json
@@ -33,8 +35,13 @@ def parallel(mode, **more):
 
 
 def basic(mode, **more):
-    """te.ops.Linear makes a row-parallel operator of others; this is the one that the rules ask."""
-    options = {"tensor_parallel_mode": mode, "tensor_parallel_group": group()} if mode else {}
+    """te.ops.Linear makes a row-parallel operator of others; this is the one that
+    the rules ask."""
+    options = (
+        {"tensor_parallel_mode": mode, "tensor_parallel_group": group()}
+        if mode
+        else {}
+    )
     return te.BasicLinear(32, 32, device="cpu", dtype=BF16, **options, **more)
 
 
@@ -51,7 +58,9 @@ def group():
     if not torch.distributed.is_initialized():
         from torch.testing._internal.distributed.fake_pg import FakeStore
 
-        torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+        torch.distributed.init_process_group(
+            "fake", store=FakeStore(), rank=0, world_size=2
+        )
     return torch.distributed.group.WORLD
 
 
@@ -63,7 +72,10 @@ def add(in_place=True):
 
 
 def make(in_place):
-    if in_place and "in_place" not in te.MakeExtraOutput.__init__.__code__.co_varnames:
+    if (
+        in_place
+        and "in_place" not in te.MakeExtraOutput.__init__.__code__.co_varnames
+    ):
         return te.MakeExtraOutput()  # 1.13
     return te.MakeExtraOutput(in_place=in_place)
 
@@ -88,7 +100,11 @@ def registered():
     def fuse_scale_and_bias(ops, *, recipe):
         made = []
         for op in ops:
-            if made and isinstance(made[-1], te.ConstantScale) and isinstance(op, te.Bias):
+            if (
+                made
+                and isinstance(made[-1], te.ConstantScale)
+                and isinstance(op, te.Bias)
+            ):
                 op = ScaledBias(made.pop(), op)
             made.append(op)
         return made
@@ -112,25 +128,53 @@ PROGRAMS = {
     "sum in float32": (lambda: [linear(torch.float32), add()], "none"),
     "sum not in place": (lambda: [linear(), add(False)], "none"),
     "sum behind an activation": (lambda: [linear(), te.GELU(), add()], "none"),
-    "scale and sum": (lambda: [linear(bias=False), te.ConstantScale(0.5), add()], "none"),
-    "scale and sum not in place": (lambda: [linear(bias=False), te.ConstantScale(0.5), add(False)], "none"),
-    "bias between product and scale": (lambda: [linear(), te.ConstantScale(0.5), add()], "none"),
+    "scale and sum": (
+        lambda: [linear(bias=False), te.ConstantScale(0.5), add()],
+        "none",
+    ),
+    "scale and sum not in place": (
+        lambda: [linear(bias=False), te.ConstantScale(0.5), add(False)],
+        "none",
+    ),
+    "bias between product and scale": (
+        lambda: [linear(), te.ConstantScale(0.5), add()],
+        "none",
+    ),
     "extra output in place": (lambda: [make(True), linear(bias=False)], "none"),
-    "extra output not in place": (lambda: [make(False), linear(bias=False)], "none"),
+    "extra output not in place": (
+        lambda: [make(False), linear(bias=False)],
+        "none",
+    ),
     "extra output and RMSNorm": (lambda: [make(False), norm(te.RMSNorm)], "none"),
-    "extra output in place and RMSNorm": (lambda: [make(True), norm(te.RMSNorm)], "none"),
-    "extra output and LayerNorm": (lambda: [make(False), norm(te.LayerNorm)], "none"),
+    "extra output in place and RMSNorm": (
+        lambda: [make(True), norm(te.RMSNorm)],
+        "none",
+    ),
+    "extra output and LayerNorm": (
+        lambda: [make(False), norm(te.LayerNorm)],
+        "none",
+    ),
     "no recipe": (lambda: [linear(), te.GELU()], "none"),
     "delayed": (lambda: [linear(), te.GELU()], "delayed"),
     "current": (lambda: [linear(), te.GELU()], "current"),
     "block": (lambda: [linear(), te.ReLU()], "block"),
     "mxfp8": (lambda: [linear(), te.ReLU()], "mxfp8"),
     "SiLU": (lambda: [linear(), te.SiLU()], "delayed"),
-    "no quantizer before the bias": (lambda: [norm(te.LayerNorm), bare_bias(), te.GELU()], "delayed"),
+    "no quantizer before the bias": (
+        lambda: [norm(te.LayerNorm), bare_bias(), te.GELU()],
+        "delayed",
+    ),
     "bias first": (lambda: [bare_bias(), te.GELU(), linear()], "delayed"),
     "backward override": (lambda: [linear(), te.GELU()], override),
     "everything": (
-        lambda: [make(True), linear(), te.GELU(), linear(bias=False), te.ConstantScale(0.5), add()],
+        lambda: [
+            make(True),
+            linear(),
+            te.GELU(),
+            linear(bias=False),
+            te.ConstantScale(0.5),
+            add(),
+        ],
         "delayed",
     ),
     "grouped MLP": (
@@ -148,9 +192,15 @@ PROGRAMS = {
     "a fusion of its own": (registered, "none"),
     # From here on with two processes.
     "row": (lambda: [basic("row"), bare_bias(), add()], "none"),
-    "column": (lambda: [make(True), parallel("column", bias=False), te.ConstantScale(0.5)], "none"),
+    "column": (
+        lambda: [make(True), parallel("column", bias=False), te.ConstantScale(0.5)],
+        "none",
+    ),
     "userbuffers": (lambda: [userbuffers("column"), bare_bias()], "none"),
-    "userbuffers, row and bias": (lambda: [userbuffers("row"), bare_bias()], "none"),
+    "userbuffers, row and bias": (
+        lambda: [userbuffers("row"), bare_bias()],
+        "none",
+    ),
 }
 
 
@@ -173,7 +223,9 @@ def main():
                     model(*inputs)
             watch.end(model)
         except Exception as error:
-            records.write("left_out", why=f"{type(error).__name__}: {error}".split("\n")[0])
+            records.write(
+                "left_out", why=f"{type(error).__name__}: {error}".split("\n")[0]
+            )
     for line in path.read_text("utf-8").splitlines():
         print(json.dumps(json.loads(line), separators=(",", ":")))
 

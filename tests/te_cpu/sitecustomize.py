@@ -1,7 +1,9 @@
-"""Transformer Engine's real planner without a GPU, for tests: this folder and a wheel on PYTHONPATH.
+"""Transformer Engine's real planner without a GPU, for tests: this folder and a
+wheel on PYTHONPATH.
 
-The compiled extension and packages that only its kernels need are stand-ins, and running the operators is
-left out (the input goes through as it is): what is seen is the plan of the real package, never a run.
+The compiled extension and packages that only its kernels need are stand-ins, and
+running the operators is left out (the input goes through as it is): what is seen is
+the plan of the real package, never a run.
 """
 
 import importlib.abc
@@ -11,7 +13,9 @@ import sys
 import types
 
 os.environ["NVTE_TORCH_COMPILE"] = "0"
-os.environ["NVTE_PROJECT_BUILDING"] = "1"  # transformer_engine/common/__init__.py then loads no library
+os.environ["NVTE_PROJECT_BUILDING"] = (
+    "1"  # transformer_engine/common/__init__.py then loads no library
+)
 STANDINS = (
     "transformer_engine_torch",
     "triton",
@@ -33,7 +37,8 @@ STANDINS = (
 
 
 class _Members(dict):
-    """Members of an enum of the extension: those of the Python enum that mirrors it, compared with it."""
+    """Members of an enum of the extension: those of the Python enum that mirrors
+    it, compared with it."""
 
     def __init__(self, name):
         self._name = name
@@ -46,7 +51,8 @@ class _Members(dict):
 
 
 class _Kind(type):
-    """A class that has every attribute and takes part in every expression of an import."""
+    """A class that has every attribute and takes part in every expression of an
+    import."""
 
     def __getattr__(cls, name):
         if name == "__members__":
@@ -58,7 +64,12 @@ class _Kind(type):
         return made
 
     def __call__(cls, *args, **kwargs):
-        if len(args) == 1 and not kwargs and callable(args[0]) and not isinstance(args[0], _Kind):
+        if (
+            len(args) == 1
+            and not kwargs
+            and callable(args[0])
+            and not isinstance(args[0], _Kind)
+        ):
             return args[0]  # a decorator
         return type.__call__(cls)
 
@@ -100,7 +111,12 @@ class Anything(metaclass=_Kind):
         return _Kind(name, (Anything,), {})
 
     def __call__(self, *args, **kwargs):
-        if len(args) == 1 and not kwargs and callable(args[0]) and not isinstance(args[0], _Kind):
+        if (
+            len(args) == 1
+            and not kwargs
+            and callable(args[0])
+            and not isinstance(args[0], _Kind)
+        ):
             return args[0]
         return self
 
@@ -130,19 +146,29 @@ class _OnAnyDevice(importlib.machinery.SourceFileLoader):
 
     def get_data(self, path):
         data = super().get_data(path)
-        return data if path.endswith(".pyc") else data.replace(b'if device.type != "cuda":', b"if False:")
+        return (
+            data
+            if path.endswith(".pyc")
+            else data.replace(b'if device.type != "cuda":', b"if False:")
+        )
 
     def get_code(self, fullname):
-        return compile(self.get_data(self.path), self.path, "exec", dont_inherit=True)
+        return compile(
+            self.get_data(self.path), self.path, "exec", dont_inherit=True
+        )
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in STANDINS:
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
-        if name == "transformer_engine.pytorch":  # its __init__ loads the extension and every kernel
+        if (
+            name == "transformer_engine.pytorch"
+        ):  # its __init__ loads the extension and every kernel
             spec = importlib.machinery.ModuleSpec(name, self, is_package=True)
-            spec.submodule_search_locations = [folder + "/pytorch" for folder in path or ()]
+            spec.submodule_search_locations = [
+                folder + "/pytorch" for folder in path or ()
+            ]
             return spec
         if name.startswith("transformer_engine.pytorch.ops.basic."):
             spec = importlib.machinery.PathFinder.find_spec(name, path)
@@ -170,20 +196,29 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
             import torch
 
-            version = tuple(int(part) for part in torch.__version__.split("+")[0].split("."))
+            version = tuple(
+                int(part) for part in torch.__version__.split("+")[0].split(".")
+            )
             module.torch_version = lambda: version
-            importlib.import_module("transformer_engine.pytorch.module")  # in the order of the real __init__
-            _run_nothing(importlib.import_module("transformer_engine.pytorch.ops.fuser"))
+            importlib.import_module(
+                "transformer_engine.pytorch.module"
+            )  # in the order of the real __init__
+            _run_nothing(
+                importlib.import_module("transformer_engine.pytorch.ops.fuser")
+            )
             _allow_recipes(importlib.import_module)
 
 
 def _run_nothing(fuser):
-    """The operators are planned and then not run: the input goes through, with gradients if asked for."""
+    """The operators are planned and then not run: the input goes through, with
+    gradients if asked for."""
 
     def through(input_, fuser_or_forward_ops, *rest):
         ops = getattr(fuser_or_forward_ops, "_basic_ops", None) or rest[1]
         extra = sum(op.num_extra_outputs for op in ops)
-        out = input_ + sum((p.float().sum() * 0 for op in ops for p in op.parameters()), 0.0)
+        out = input_ + sum(
+            (p.float().sum() * 0 for op in ops for p in op.parameters()), 0.0
+        )
         return (out, *[out * 1 for _ in range(extra)]) if extra else out
 
     function = fuser._OperationFuserAutogradFunction
@@ -192,13 +227,16 @@ def _run_nothing(fuser):
 
 
 class _State:
-    """Recipe state without tensors on a GPU: it only has as many quantizers as asked for."""
+    """Recipe state without tensors on a GPU: it only has as many quantizers as
+    asked for."""
 
     def __init__(self, recipe, count):
         import torch
 
         self.recipe = recipe
-        self.amax_history = torch.zeros(getattr(recipe, "amax_history_len", 1), count)
+        self.amax_history = torch.zeros(
+            getattr(recipe, "amax_history_len", 1), count
+        )
         self._count = count
 
     def make_quantizers(self):
@@ -223,7 +261,9 @@ def _allow_recipes(load):
             if member.startswith("check_") and member.endswith("_support"):
                 setattr(module, member, lambda *args: (True, ""))
         manager = module.FP8GlobalStateManager
-        manager.add_fp8_tensors_to_global_buffer = classmethod(lambda cls, *args, **how: None)
+        manager.add_fp8_tensors_to_global_buffer = classmethod(
+            lambda cls, *args, **how: None
+        )
         if hasattr(module, "RecipeState"):
             module.RecipeState.create = staticmethod(
                 lambda recipe, **how: _State(recipe, how.get("num_quantizers", 1))

@@ -1,5 +1,6 @@
-"""Rewrites of a program that torch.compile compiles, as changes to try: at the lines at which it ended a
-graph, of operators that it leaves to eager code, and where it compiled a function again for other sizes."""
+"""Rewrites of a program that torch.compile compiles, as changes to try: at the
+lines at which it ended a graph, of operators that it leaves to eager code, and
+where it compiled a function again for other sizes."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from fusiondoc.model.source import Source
 
 
 def propose(program: UserProgram) -> Iterator[Change]:
-    """Prints, reads of numbers and branches on values at graph breaks; other operators for calls of eager
-    code; one for each call of torch.compile."""
+    """Prints, reads of numbers and branches on values at graph breaks; other
+    operators for calls of eager code; one for each call of torch.compile."""
     compiled = program.report.compiled
     if compiled is None:
         return
@@ -38,7 +39,13 @@ def _of_breaks(program: UserProgram) -> Iterator[Change]:
         yield from at_lines.numbers_read(program, file)
         for node, found in branch_on_value.without_branches(file):
             where = (file.where(node),)
-            yield Change(ChangeKind.BRANCH, found.title, found.edits, where=where, note=found.note)
+            yield Change(
+                ChangeKind.BRANCH,
+                found.title,
+                found.edits,
+                where=where,
+                note=found.note,
+            )
 
 
 def _lines_of_breaks(program: UserProgram, compiled: CompiledReport) -> set[str]:
@@ -69,4 +76,6 @@ def _any_size(program: UserProgram) -> Iterator[Change]:
     for file in program.files:
         for call, edit in any_size.compiled_for_any_size(file):
             title = "torch.compile(..., dynamic=True)"
-            yield Change(ChangeKind.DYNAMIC_SHAPES, title, (edit,), where=(file.where(call),))
+            yield Change(
+                ChangeKind.DYNAMIC_SHAPES, title, (edit,), where=(file.where(call),)
+            )

@@ -1,6 +1,7 @@
-"""The rewrites of ``fusiondoc/changes`` at the lines of a run, as changes to try: at each line of the user's
-that makes an operator outside groups, and what is looked for in whole files. Whether a rewrite helps, and
-whether something else sees the change, is for the comparison of the runs to find.
+"""The rewrites of ``fusiondoc/changes`` at the lines of a run, as changes to try:
+at each line of the user's that makes an operator outside groups, and what is looked
+for in whole files. Whether a rewrite helps, and whether something else sees the
+change, is for the comparison of the runs to find.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from fusiondoc.operators import is_in_place
 
 
 def propose(program: UserProgram) -> Iterator[Change]:
-    """One change for each line and rewrite, one for each class whose attributes are declared constant."""
+    """One change for each line and rewrite, one for each class whose attributes are
+    declared constant."""
     for site in program.sites:
         yield from _of_operator(program, site, UNITS)
     for site in program.idle_sites:
@@ -37,8 +39,11 @@ def propose(program: UserProgram) -> Iterator[Change]:
     yield from prints(program)
 
 
-def _of_operator(program: UserProgram, site: Site, units: Sequence[Rewrite]) -> Iterator[Change]:
-    """The rewrites of which the plan shows the first that is sure, and those that a run has to judge."""
+def _of_operator(
+    program: UserProgram, site: Site, units: Sequence[Rewrite]
+) -> Iterator[Change]:
+    """The rewrites of which the plan shows the first that is sure, and those that a
+    run has to judge."""
     likely = program.line_of(site)
     known = program.known_line_of(site) or likely
     for change in changes_at(known, units, likely):
@@ -69,25 +74,39 @@ def numbers_read(program: UserProgram, file: ParsedFile) -> Iterator[Change]:
         if program.ran(file, node):
             found = read_numbers.tensor_instead(file, node, program.backward)
             where = (file.where(node),)
-            yield Change(ChangeKind.NUMBER, found.title, found.edits, where=where, note=found.note)
+            yield Change(
+                ChangeKind.NUMBER,
+                found.title,
+                found.edits,
+                where=where,
+                note=found.note,
+            )
 
 
 def modules_in_place(program: UserProgram) -> Iterator[Change]:
-    """Each call that makes a module with ``inplace=True``, where operators in place ran."""
+    """Each call that makes a module with ``inplace=True``, where operators in place
+    ran."""
     ops = frozenset(row.op for row in program.rows if is_in_place(row.op))
     for file in program.files if ops else ():
         for call, _, edit in out_of_place.modules_in_place(file):
-            title, where = f"{dotted(call.func)}(inplace=False)", (file.where(call),)
-            yield Change(ChangeKind.NOT_INPLACE, title, (edit,), where=where, ops=ops)
+            title, where = (
+                f"{dotted(call.func)}(inplace=False)",
+                (file.where(call),),
+            )
+            yield Change(
+                ChangeKind.NOT_INPLACE, title, (edit,), where=where, ops=ops
+            )
 
 
 def prints(program: UserProgram) -> Iterator[Change]:
-    """A print, a warning or an assignment to an attribute among operators that ran goes to the end of its
-    block. Tracing records none."""
+    """A print, a warning or an assignment to an attribute among operators that ran
+    goes to the end of its block. Tracing records none."""
     if program.options.trace:
         return
     for file in program.files:
-        line = Line(file, 1, shown=Shown(lines_that_ran=program.lines_of_file(file)))
+        line = Line(
+            file, 1, shown=Shown(lines_that_ran=program.lines_of_file(file))
+        )
         for found in printed_later.REWRITE.write(line):
             where = tuple(f"{file.source.path}:{number}" for number in found.lines)
             yield Change(ChangeKind.SPLIT, found.title, found.edits, where=where)

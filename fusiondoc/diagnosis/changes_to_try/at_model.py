@@ -1,5 +1,6 @@
-"""What can be done to a model from the lines where the user's file makes it: to its modules, by their
-replacement and by freezing. This is how a model of a package changes without its files."""
+"""What can be done to a model from the lines where the user's file makes it: to its
+modules, by their replacement and by freezing. This is how a model of a package
+changes without its files."""
 
 from __future__ import annotations
 
@@ -9,7 +10,11 @@ from dataclasses import replace
 from fusiondoc.changes.by_recipe import with_free_name, with_imports
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.inserted_lines import defined, spelled
-from fusiondoc.changes.model_position import ModelPosition, position_of_model, value_of_model
+from fusiondoc.changes.model_position import (
+    ModelPosition,
+    position_of_model,
+    value_of_model,
+)
 from fusiondoc.changes.recipes import Recipe
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
@@ -37,9 +42,16 @@ def of_model(program: UserProgram, position: ModelPosition) -> Iterator[Change]:
     if off:
         yield _in_place_off(position, off)
     ops = {f"aten::{plain_name(row.op)}" for row in program.rows}
-    for recipe in dict.fromkeys(one for op in _dearest_first(program, ops) for one in program.helping(op)):
+    for recipe in dict.fromkeys(
+        one for op in _dearest_first(program, ops) for one in program.helping(op)
+    ):
         yield from _replaced(position, recipe, _both(recipe.replaces & ops))
-    if program.is_module and not program.backward and not program.options.trace and position.may_freeze:
+    if (
+        program.is_module
+        and not program.backward
+        and not program.options.trace
+        and position.may_freeze
+    ):
         yield from _frozen(program, position)
 
 
@@ -53,7 +65,9 @@ def _in_place_off(position: ModelPosition, ops: frozenset[str]) -> Change:
     title = f"inplace=False on the modules of {position.name}"
     edits = (*position.edits, position.insert(lines))
     where = (position.where,)
-    return Change(ChangeKind.NOT_INPLACE, title, edits, where=where, ops=ops, at_model=True)
+    return Change(
+        ChangeKind.NOT_INPLACE, title, edits, where=where, ops=ops, at_model=True
+    )
 
 
 _PARAMETER = {
@@ -87,17 +101,30 @@ def _both(ops: frozenset[str]) -> frozenset[str]:
     return ops | {f"{op}_" for op in ops}
 
 
-def _replaced(position: ModelPosition, recipe: Recipe, ops: frozenset[str]) -> Iterator[Change]:
-    """A class with the recipe as its ``forward``, and a loop that puts it in the place of torch's."""
-    if recipe.module is None or recipe.inputs.count("=") != 1 or recipe.caution is not None:
+def _replaced(
+    position: ModelPosition, recipe: Recipe, ops: frozenset[str]
+) -> Iterator[Change]:
+    """A class with the recipe as its ``forward``, and a loop that puts it in the
+    place of torch's."""
+    if (
+        recipe.module is None
+        or recipe.inputs.count("=") != 1
+        or recipe.caution is not None
+    ):
         return
     file, kind = position.file, recipe.module.split("(")[0].rpartition(".")[2]
     module, imports = spelled(file, "torch.nn.Module")
     old, more = spelled(file, f"torch.nn.{kind}")
     own = file.free_name(f"Fusible{kind}", f"{kind}InParts")
     number, attribute = _PARAMETER.get(kind, ("", ""))
-    of_module = recipe.after.replace(number, f"self.{attribute}") if number else recipe.after
-    body, helper, more_imports = with_imports(file, replace(recipe, after=of_module))
+    of_module = (
+        recipe.after.replace(number, f"self.{attribute}")
+        if number
+        else recipe.after
+    )
+    body, helper, more_imports = with_imports(
+        file, replace(recipe, after=of_module)
+    )
     definition: list[str] = []
     if helper:
         body, definition = with_free_name(file, body, helper)
@@ -110,9 +137,19 @@ def _replaced(position: ModelPosition, recipe: Recipe, ops: frozenset[str]) -> I
             f"        self.{attribute} = {attribute}",
             "",
         ]
-    written = [*definition, *head, "    def forward(self, x):", f"        return {body}"]
+    written = [
+        *definition,
+        *head,
+        "    def forward(self, x):",
+        f"        return {body}",
+    ]
     parent, name, child = (
-        file.free_name(*words) for words in (("parent", "above"), ("name", "child_name"), ("child", "inner"))
+        file.free_name(*words)
+        for words in (
+            ("parent", "above"),
+            ("name", "child_name"),
+            ("child", "inner"),
+        )
     )
     condition = _condition(kind, child, old, recipe)
     loop = [
@@ -127,9 +164,21 @@ def _replaced(position: ModelPosition, recipe: Recipe, ops: frozenset[str]) -> I
         position.insert(loop, rank=1),
     )
     title = f"{kind} of {position.name} -> {recipe.after}"
-    note = None if recipe.difference in ("rounding", "exact") else f"{kind}: {recipe.difference}"
+    note = (
+        None
+        if recipe.difference in ("rounding", "exact")
+        else f"{kind}: {recipe.difference}"
+    )
     where = (position.where,)
-    yield Change(ChangeKind.RECIPE, title, edits, where=where, note=note, ops=ops, at_model=True)
+    yield Change(
+        ChangeKind.RECIPE,
+        title,
+        edits,
+        where=where,
+        note=note,
+        ops=ops,
+        at_model=True,
+    )
 
 
 def _condition(kind: str, child: str, old: str, recipe: Recipe) -> str:
@@ -146,7 +195,9 @@ def _condition(kind: str, child: str, old: str, recipe: Recipe) -> str:
 _EVAL_FROZEN = IN_EVAL_MODE.with_more(FROZEN)
 
 _INFERENCE = "for inference only"
-_OTHER_IN_TRAINING = f"{_INFERENCE}: dropout and batch norm compute something else than in training"
+_OTHER_IN_TRAINING = (
+    f"{_INFERENCE}: dropout and batch norm compute something else than in training"
+)
 
 
 def _frozen(program: UserProgram, position: ModelPosition) -> Iterator[Change]:
@@ -158,9 +209,19 @@ def _frozen(program: UserProgram, position: ModelPosition) -> Iterator[Change]:
         return
     frozen = f"{position.name} = {freeze}({script}({position.name}))"
     if not program.training:
-        edits = (*imports, *more, *position.edits, position.insert([frozen], rank=8))
+        edits = (
+            *imports,
+            *more,
+            *position.edits,
+            position.insert([frozen], rank=8),
+        )
         yield Change(
-            ChangeKind.FREEZE, title, edits, setting=FROZEN, where=(position.where,), note=_INFERENCE
+            ChangeKind.FREEZE,
+            title,
+            edits,
+            setting=FROZEN,
+            where=(position.where,),
+            note=_INFERENCE,
         )
         return
     mode = f"{position.name}.eval()"
@@ -168,22 +229,46 @@ def _frozen(program: UserProgram, position: ModelPosition) -> Iterator[Change]:
     edits = (*position.edits, position.insert([mode], rank=7))
     title_of_mode = f"{position.name} in eval mode"
     yield Change(
-        ChangeKind.EVAL, title_of_mode, edits, setting=IN_EVAL_MODE, where=(position.where,), note=note
+        ChangeKind.EVAL,
+        title_of_mode,
+        edits,
+        setting=IN_EVAL_MODE,
+        where=(position.where,),
+        note=note,
     )
-    edits = (*imports, *more, *position.edits, position.insert([mode, frozen], rank=8))
+    edits = (
+        *imports,
+        *more,
+        *position.edits,
+        position.insert([mode, frozen], rank=8),
+    )
     title = f"{position.name} in eval mode and frozen"
-    yield Change(ChangeKind.FREEZE, title, edits, setting=_EVAL_FROZEN, where=(position.where,), note=note)
+    yield Change(
+        ChangeKind.FREEZE,
+        title,
+        edits,
+        setting=_EVAL_FROZEN,
+        where=(position.where,),
+        note=note,
+    )
 
 
 def frozen_script(program: UserProgram, file: ParsedFile) -> Iterator[Change]:
-    """The model frozen, of a program that scripts, traces or loads it: freezing comes behind that."""
+    """The model frozen, of a program that scripts, traces or loads it: freezing
+    comes behind that."""
     value = value_of_model(file, program.model_name, program.makes_model)
     if value is None:
         return
     freeze, imports = spelled(file, "torch.jit.freeze")
-    mode, note = ("", _INFERENCE) if not program.training else (".eval()", _OTHER_IN_TRAINING)
+    mode, note = (
+        ("", _INFERENCE)
+        if not program.training
+        else (".eval()", _OTHER_IN_TRAINING)
+    )
     edits = (*imports, file.replaced(value, f"{freeze}({file.text(value)}{mode})"))
     title = f"{program.model_name} {'in eval mode and ' if mode else ''}frozen"
     setting = _EVAL_FROZEN if program.training else FROZEN
     where = (file.where(value),)
-    yield Change(ChangeKind.FREEZE, title, edits, setting=setting, where=where, note=note)
+    yield Change(
+        ChangeKind.FREEZE, title, edits, setting=setting, where=where, note=note
+    )

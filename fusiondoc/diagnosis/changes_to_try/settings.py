@@ -1,5 +1,6 @@
-"""Settings of torch written into the target's file, after its imports; another fuser, which is no line of a
-file; and inputs that ask for gradients which no backward pass uses."""
+"""Settings of torch written into the target's file, after its imports; another
+fuser, which is no line of a file; and inputs that ask for gradients which no
+backward pass uses."""
 
 from __future__ import annotations
 
@@ -37,45 +38,68 @@ def propose(program: UserProgram, of_run: Iterable[Change]) -> Iterator[Change]:
 
 
 def written(program: UserProgram, of_run: Iterable[Change]) -> Iterator[Change]:
-    """The settings of its run: knobs as lines of the target's file, others as they are."""
+    """The settings of its run: knobs as lines of the target's file, others as they
+    are."""
     file = program.target_file
     for change in of_run:
-        ops = frozenset(row.op for row in program.rows if row.reason.code in change.codes)
+        ops = frozenset(
+            row.op for row in program.rows if row.reason.code in change.codes
+        )
         if change.kind is ChangeKind.FUSER:
             yield _with_own_lines(program, change, ops)
         elif change.kind is ChangeKind.DYNAMIC_SHAPES:
             if not any(map(any_size.calls_compile, program.files)):
-                yield replace(change, note="torch.compile(model, dynamic=True) in your own program")
+                yield replace(
+                    change,
+                    note="torch.compile(model, dynamic=True) in your own program",
+                )
         elif file is not None:
             yield from _written(file, change.setting, ops, ChangeKind.KNOB)
 
 
-def _with_own_lines(program: UserProgram, change: Change, ops: frozenset[str]) -> Change:
-    """No line of a file: which fuser runs is for the launcher to say, or for each position with a context."""
+def _with_own_lines(
+    program: UserProgram, change: Change, ops: frozenset[str]
+) -> Change:
+    """No line of a file: which fuser runs is for the launcher to say, or for each
+    position with a context."""
     target = shlex.quote(program.target.text)
-    note = "a setting of the run, not in the diff; its lines for your own program:\n"
+    note = (
+        "a setting of the run, not in the diff; its lines for your own program:\n"
+    )
     note += f"fusiondoc env --export {target} {change.title}"
     return replace(change, note=note, ops=ops)
 
 
-def _written(file: ParsedFile, setting: Setting, ops: frozenset[str], kind: ChangeKind) -> Iterator[Change]:
+def _written(
+    file: ParsedFile, setting: Setting, ops: frozenset[str], kind: ChangeKind
+) -> Iterator[Change]:
     """The knobs of a setting behind the imports of a file."""
     if not setting.knobs:
         return
     torch, imports = spelled(file, "torch")
-    lines = [torch + knob_line(*knob).removeprefix("torch") for knob in setting.knobs.items()]
+    lines = [
+        torch + knob_line(*knob).removeprefix("torch")
+        for knob in setting.knobs.items()
+    ]
     edit = lines_at(file, after_imports(file), lines, "", rank=-8)
     where = (f"{file.source.path}:{file.line_at(edit.start)}",)
     note, edits = "for the whole process", (*imports, edit)
-    yield Change(kind, lines[0], edits, setting=setting, where=where, note=note, ops=ops)
+    yield Change(
+        kind, lines[0], edits, setting=setting, where=where, note=note, ops=ops
+    )
 
 
 _STATIC = Setting(knobs={"fusion_strategy": "STATIC:20"})
 
 
 def static_shapes(program: UserProgram, file: ParsedFile) -> Iterator[Change]:
-    """Plans for the shapes that come, one each, where a group for any shape was refused or none was left."""
-    rows = [row for row in program.rows if row.reason.code == "FD304" or row.reason.detail == NEEDS_SHAPES]
+    """Plans for the shapes that come, one each, where a group for any shape was
+    refused or none was left."""
+    rows = [
+        row
+        for row in program.rows
+        if row.reason.code == "FD304" or row.reason.detail == NEEDS_SHAPES
+    ]
     requested = program.options.knobs.get("fusion_strategy", "")
     if rows and "STATIC:20" not in requested:
         ops = frozenset(row.op for row in rows)
@@ -87,15 +111,27 @@ def without_gradients(file: ParsedFile) -> Iterator[Change]:
     edits: list[Edit] = []
     for statement in file.tree.body:
         if isinstance(statement, ast.Assign) and _names_inputs(statement):
-            flags = (given.value for given in walk(statement.value) if _asks_for_gradients(given))
+            flags = (
+                given.value
+                for given in walk(statement.value)
+                if _asks_for_gradients(given)
+            )
             edits += [file.replaced(flag, "False") for flag in flags]
     if edits:
         note = "for inference only; where gradients are recorded elsewhere, run it under torch.no_grad()"
-        yield Change(ChangeKind.NO_GRAD, "inputs that record no gradients", tuple(edits), note=note)
+        yield Change(
+            ChangeKind.NO_GRAD,
+            "inputs that record no gradients",
+            tuple(edits),
+            note=note,
+        )
 
 
 def _names_inputs(node: ast.Assign) -> bool:
-    return any(isinstance(target, ast.Name) and target.id == "inputs" for target in node.targets)
+    return any(
+        isinstance(target, ast.Name) and target.id == "inputs"
+        for target in node.targets
+    )
 
 
 def _asks_for_gradients(node: ast.AST) -> TypeGuard[ast.keyword]:

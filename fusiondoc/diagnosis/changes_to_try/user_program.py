@@ -1,5 +1,5 @@
-"""A program that ran, and the files of it that may change: the user's lines that make operators outside
-groups."""
+"""A program that ran, and the files of it that may change: the user's lines that
+make operators outside groups."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ class UserProgram:
         self._files: dict[Path, ParsedFile | None] = {}
 
     @classmethod
-    def of(cls, request: RunRequest, capture: Capture, report: Report) -> UserProgram:
+    def of(
+        cls, request: RunRequest, capture: Capture, report: Report
+    ) -> UserProgram:
         """The program of a run, as its target was loaded."""
         loaded = capture.records.target
         changeable = loaded.training is not None and not loaded.frozen
@@ -89,7 +91,9 @@ class UserProgram:
             is_module=changeable and not loaded.scripted,
             is_scripted=changeable and bool(loaded.scripted),
         )
-        program.run = run_facts(of_torchscript(report), Context(Observed(), capture.request))
+        program.run = run_facts(
+            of_torchscript(report), Context(Observed(), capture.request)
+        )
         return program
 
     @property
@@ -121,7 +125,8 @@ class UserProgram:
 
     @cached_property
     def roots(self) -> tuple[Path, ...]:
-        """Folders whose files are the user's: the project of the current folder, and that of the target."""
+        """Folders whose files are the user's: the project of the current folder,
+        and that of the target."""
         folders = [project_root(self.cwd)]
         if self.target.path is not None:
             folders.append(project_root(self.target.path.parent))
@@ -130,7 +135,11 @@ class UserProgram:
     @cached_property
     def rows(self) -> Sequence[Unfused]:
         """Unfused operators that ran."""
-        return [row for row in self.report.rows_that_may_have_run if row.reason.code != COUNTER]
+        return [
+            row
+            for row in self.report.rows_that_may_have_run
+            if row.reason.code != COUNTER
+        ]
 
     @cached_property
     def sites(self) -> Sequence[Site]:
@@ -140,7 +149,11 @@ class UserProgram:
     @cached_property
     def idle_sites(self) -> Sequence[Site]:
         """The same of operators that move no data, such as views."""
-        return list(self._sites([row for row in self.report.unfused if row.reason.code == COUNTER]))
+        return list(
+            self._sites(
+                [row for row in self.report.unfused if row.reason.code == COUNTER]
+            )
+        )
 
     def _sites(self, rows: Sequence[Unfused]) -> Iterator[Site]:
         for row in rows:
@@ -150,14 +163,18 @@ class UserProgram:
                     yield Site(row, file, source.line)
 
     def known_line_of(self, site: Site) -> Line | None:
-        """The line of an operator with what the plan knows of it; None where nothing is known of the run."""
+        """The line of an operator with what the plan knows of it; None where
+        nothing is known of the run."""
         if self.run is None:
             return None
-        shown = self._operators.known(site.row, self.run, self.lines_of_file(site.file))
+        shown = self._operators.known(
+            site.row, self.run, self.lines_of_file(site.file)
+        )
         return Line(site.file, site.line, column_of(site.row, site.line), shown)
 
     def line_of(self, site: Site) -> Line:
-        """The line of an operator with what the run makes likely of it, enough for a change to be tried."""
+        """The line of an operator with what the run makes likely of it, enough for
+        a change to be tried."""
         row = site.row
         shown = self._operators.shown(
             row,
@@ -176,21 +193,36 @@ class UserProgram:
 
     def helping(self, op: str) -> Sequence[Recipe]:
         """Recipes that help with an operator under the fuser of the run."""
-        return helping(f"aten::{plain_name(op)}", self.fuser, self.torch, self.backward)
+        return helping(
+            f"aten::{plain_name(op)}", self.fuser, self.torch, self.backward
+        )
 
     def lines_of_file(self, file: ParsedFile) -> frozenset[int]:
         """Lines of a file with operators that ran."""
-        return frozenset(line for path, line in self.lines_that_ran if path == file.source.path)
+        return frozenset(
+            line for path, line in self.lines_that_ran if path == file.source.path
+        )
 
     @cached_property
     def lines_that_ran(self) -> frozenset[tuple[Path, int]]:
-        """The user's lines of operators in groups, and of those outside that ran."""
-        names: list[str | None] = [line for row in self.rows for line in row.users_lines]
-        names += [node.user_source for group in self.report.groups for node in group.nodes]
-        sources = [source for source in map(Source.parse, dict.fromkeys(names)) if source is not None]
+        """The user's lines of operators in groups, and of those outside that
+        ran."""
+        names: list[str | None] = [
+            line for row in self.rows for line in row.users_lines
+        ]
+        names += [
+            node.user_source for group in self.report.groups for node in group.nodes
+        ]
+        sources = [
+            source
+            for source in map(Source.parse, dict.fromkeys(names))
+            if source is not None
+        ]
         paths = {source.file: self.path_of(source.file) for source in sources}
         return frozenset(
-            (path, source.line) for source in sources if (path := paths[source.file]) is not None
+            (path, source.line)
+            for source in sources
+            if (path := paths[source.file]) is not None
         )
 
     def ran(self, file: ParsedFile, node: ast.AST) -> bool:
@@ -199,15 +231,23 @@ class UserProgram:
         if function is None:
             return False
         lines = range(file.line(function), file.last_line(function) + 1)
-        return any(path == file.source.path and line in lines for path, line in self.lines_that_ran)
+        return any(
+            path == file.source.path and line in lines
+            for path, line in self.lines_that_ran
+        )
 
     @property
     def in_packages(self) -> Sequence[tuple[str, Unfused]]:
-        """``file:line`` of packages other than torch, and the operators that it makes."""
+        """``file:line`` of packages other than torch, and the operators that it
+        makes."""
         found = []
         for row in self.rows:
             source = Source.parse(row.source)
-            if source is not None and source.has_file and self.path_of(source.file) is None:
+            if (
+                source is not None
+                and source.has_file
+                and self.path_of(source.file) is None
+            ):
                 short = from_package(source.at_line)
                 if not short.startswith("torch/") and "/" in short:
                     found.append((short, row))
@@ -250,14 +290,31 @@ class UserProgram:
             return None
         stem = self.cwd.joinpath(*self.target.module.split("."))
         names = (stem.with_suffix(".py"), stem / "__init__.py")
-        return next((found for name in names if (found := self.file(str(name))) is not None), None)
+        return next(
+            (
+                found
+                for name in names
+                if (found := self.file(str(name))) is not None
+            ),
+            None,
+        )
 
     @cached_property
     def _names(self) -> Sequence[str]:
         """The files of the lines that the report names, sorted."""
-        names: list[str | None] = [line for row in self.rows for line in row.users_lines]
-        names += [node.user_source for group in self.report.groups for node in group.nodes]
-        return sorted({source.file for source in map(Source.parse, names) if source is not None})
+        names: list[str | None] = [
+            line for row in self.rows for line in row.users_lines
+        ]
+        names += [
+            node.user_source for group in self.report.groups for node in group.nodes
+        ]
+        return sorted(
+            {
+                source.file
+                for source in map(Source.parse, names)
+                if source is not None
+            }
+        )
 
     @property
     def names_in_report(self) -> Mapping[Path, str]:
@@ -267,7 +324,8 @@ class UserProgram:
 
     @property
     def files(self) -> Sequence[ParsedFile]:
-        """The user's files that the run shows: those of unfused operators and of groups, and the target's."""
+        """The user's files that the run shows: those of unfused operators and of
+        groups, and the target's."""
         parsed = [self.target_file, *map(self.file, self._names)]
         by_path = {one.source.path: one for one in parsed if one is not None}
         return list(by_path.values())

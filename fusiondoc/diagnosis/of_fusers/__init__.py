@@ -1,4 +1,5 @@
-"""The rules of each fuser for reasons and remedies: a module a fuser, and the table of them."""
+"""The rules of each fuser for reasons and remedies: a module a fuser, and the table
+of them."""
 
 from __future__ import annotations
 
@@ -15,20 +16,25 @@ _RULES: Mapping[str, FuserRules] = {
     "nnc": nnc_rules.RULES,
     "onednn": onednn_rules.RULES,
 }
-"""Name of a fuser -> its rules; a fuser without an entry has none beyond those for all."""
+"""Name of a fuser -> its rules; a fuser without an entry has none beyond those for
+all."""
 
 _NO_RULES = FuserRules()
 
 OF_UNKNOWN = "nvfuser"
-"""The fuser by whose rules a stated reason is refined where the log does not tell which fuser ran."""
+"""The fuser by whose rules a stated reason is refined where the log does not tell
+which fuser ran."""
 
 
 def rules_of(fuser: str | None) -> FuserRules:
-    """The rules of the fuser of that name; empty ones where it has none, or is not known."""
+    """The rules of the fuser of that name; empty ones where it has none, or is not
+    known."""
     return _RULES.get(fuser or "", _NO_RULES)
 
 
-def with_compiled(report: Report, observed: Observed, requested: str | None) -> Report:
+def with_compiled(
+    report: Report, observed: Observed, requested: str | None
+) -> Report:
     """The report with the rows of torch.compile, where it was at work.
 
     Args:
@@ -36,12 +42,15 @@ def with_compiled(report: Report, observed: Observed, requested: str | None) -> 
     """
     if observed.compilation is None:
         return report
-    from fusiondoc.diagnosis.of_fusers.inductor_report import inductor_report  # few reports need it
+    from fusiondoc.diagnosis.of_fusers.inductor_report import (
+        inductor_report,
+    )  # few reports need it
 
     return inductor_report(report, observed.compilation, requested, observed.files)
 
 
 def remedy_of_condition(condition: str) -> str | Remedy | None:
-    """What to do about a condition that a fuser states and that an operator does not meet."""
+    """What to do about a condition that a fuser states and that an operator does
+    not meet."""
     found = (rules.conditions.get(condition) for rules in _RULES.values())
     return next((remedy for remedy in found if remedy is not None), None)

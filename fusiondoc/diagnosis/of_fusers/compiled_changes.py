@@ -1,7 +1,9 @@
-"""What to change in a program so that torch.compile fuses more of it (for the plan).
+"""What to change in a program so that torch.compile fuses more of it (for the
+plan).
 
-By the findings on breaks, recompiles, calls and boundaries that something of the program causes. What a
-change saves is known after it alone; the sentences have the bytes that go through memory now.
+By the findings on breaks, recompiles, calls and boundaries that something of the
+program causes. What a change saves is known after it alone; the sentences have the
+bytes that go through memory now.
 """
 
 from __future__ import annotations
@@ -16,7 +18,11 @@ from fusiondoc.changes.source_file import ParsedFile, parsed_text
 from fusiondoc.diagnosis.changes_for_findings import step_of
 from fusiondoc.diagnosis.of_fusers import compiled_rewrites
 from fusiondoc.diagnosis.of_fusers.compiled_layouts import LayoutLine, layout_lines
-from fusiondoc.diagnosis.planned_changes import Step, command_of_fix, without_indents
+from fusiondoc.diagnosis.planned_changes import (
+    Step,
+    command_of_fix,
+    without_indents,
+)
 from fusiondoc.diagnosis.proofs import Proofs
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.model.change_plan import ChangeKind
@@ -36,7 +42,8 @@ _KINDS: Mapping[str, ChangeKind] = {
     "FD271": ChangeKind.OUT_OF_PLACE,
     "FD272": ChangeKind.DEVICE,
 }
-"""Code of a finding -> what is changed. A code that is not here has no change of the program."""
+"""Code of a finding -> what is changed. A code that is not here has no change of
+the program."""
 
 _FIRST = ("FD121", "FD122")
 """Before all others: what they bring is not known in bytes."""
@@ -53,16 +60,27 @@ def compiled_changes(report: Report, context: Context) -> list[Step]:
             step = Step(one, layout.brings)
             made = _as_written(step, report, context, proofs)
             found.setdefault(one.lines, ((len(_FIRST), -layout.bytes), made))
-            boundaries.update([layout.boundary] if layout.boundary is not None else [])
+            boundaries.update(
+                [layout.boundary] if layout.boundary is not None else []
+            )
     for finding in report.findings:
         written = _of_calls(finding, rows, report)
         for one in written:
             if not proofs.refutes(one, report):
-                step = replace(step_of(finding, report, context), change=one, bytes=None, ops=finding.ops)
+                step = replace(
+                    step_of(finding, report, context),
+                    change=one,
+                    bytes=None,
+                    ops=finding.ops,
+                )
                 made = _as_written(step, report, context, proofs)
                 found.setdefault(one.lines, (_rank(finding), made))
         advised = finding.code in _KINDS and finding.severity == "warning"
-        if advised and not written and (finding.code, finding.source) not in boundaries:
+        if (
+            advised
+            and not written
+            and (finding.code, finding.source) not in boundaries
+        ):
             step = step_of(finding, report, context)
             change = replace(step.change, kind=_KINDS[finding.code])
             advice = replace(step, change=change, ops=finding.ops, bytes=None)
@@ -70,29 +88,57 @@ def compiled_changes(report: Report, context: Context) -> list[Step]:
     return [step for _, step in sorted(found.values(), key=lambda one: one[0])]
 
 
-def _of_calls(finding: Finding, rows: Mapping[int | None, Unfused], report: Report) -> list[Change]:
-    """The changes of the lines of a finding's calls, with the whole lines; the first of each line."""
+def _of_calls(
+    finding: Finding, rows: Mapping[int | None, Unfused], report: Report
+) -> list[Change]:
+    """The changes of the lines of a finding's calls, with the whole lines; the
+    first of each line."""
     found: dict[str, Change] = {}
     for row in [rows[index] for index in finding.rows if index in rows]:
         for name in row.users_lines:
-            for one in _with_lines(name, report, partial(compiled_rewrites.of_call, row)):
+            for one in _with_lines(
+                name, report, partial(compiled_rewrites.of_call, row)
+            ):
                 found.setdefault(name, replace(one, codes=(finding.code,)))
     return list(found.values())
 
 
 def _of_layouts(report: Report) -> Iterator[tuple[LayoutLine, Change]]:
     for layout in layout_lines(report):
-        for one in _with_lines(layout.source, report, partial(compiled_rewrites.of_layout, layout.copies)):
-            yield layout, replace(one, codes=(layout.boundary[0],) if layout.boundary is not None else ())
+        for one in _with_lines(
+            layout.source,
+            report,
+            partial(compiled_rewrites.of_layout, layout.copies),
+        ):
+            yield (
+                layout,
+                replace(
+                    one,
+                    codes=(layout.boundary[0],)
+                    if layout.boundary is not None
+                    else (),
+                ),
+            )
 
 
 def _with_lines(
-    name: str, report: Report, rewrites: Callable[[ParsedFile, int], Iterable[Change]]
+    name: str,
+    report: Report,
+    rewrites: Callable[[ParsedFile, int], Iterable[Change]],
 ) -> Iterator[Change]:
-    """What rewrites make of a line (``file:line``), with the whole lines, where its file is at hand."""
+    """What rewrites make of a line (``file:line``), with the whole lines, where its
+    file is at hand."""
     source = Source.parse(name)
-    text = report.texts.source(source.file) if report.texts is not None and source is not None else None
-    file = parsed_text(text, source.file) if text is not None and source is not None else None
+    text = (
+        report.texts.source(source.file)
+        if report.texts is not None and source is not None
+        else None
+    )
+    file = (
+        parsed_text(text, source.file)
+        if text is not None and source is not None
+        else None
+    )
     if source is None or file is None:
         return
     for one in rewrites(file, source.line):
@@ -101,7 +147,9 @@ def _with_lines(
             yield replace(one, where=(source.at_line,), lines=lines)
 
 
-def _as_written(step: Step, report: Report, context: Context, proofs: Proofs) -> Step:
+def _as_written(
+    step: Step, report: Report, context: Context, proofs: Proofs
+) -> Step:
     """A change whose lines are known: ``fix`` makes it and proves it."""
     one = step.change
     first = one.lines[0]
@@ -112,12 +160,21 @@ def _as_written(step: Step, report: Report, context: Context, proofs: Proofs) ->
         after=without_indents(first.after),
         python=_definitions(one),
     )
-    return replace(step, change=change, command=command_of_fix(report, context), proof=proofs.of(one, report))
+    return replace(
+        step,
+        change=change,
+        command=command_of_fix(report, context),
+        proof=proofs.of(one, report),
+    )
 
 
 def _definitions(one: Change) -> str | None:
     """The functions that the changed line calls and its file gets."""
-    texts = [edit.text.strip() for edit in one.edits if edit.text.lstrip().startswith("def ")]
+    texts = [
+        edit.text.strip()
+        for edit in one.edits
+        if edit.text.lstrip().startswith("def ")
+    ]
     return "\n".join(["# in the same file", *texts]) if texts else None
 
 

@@ -1,5 +1,6 @@
-"""Lines of a program at which torch.compile copies a tensor to another layout, or two kernels use one tensor
-in two: where ``fix`` and the plan take a copy out, or put one in."""
+"""Lines of a program at which torch.compile copies a tensor to another layout, or
+two kernels use one tensor in two: where ``fix`` and the plan take a copy out, or
+put one in."""
 
 from __future__ import annotations
 
@@ -17,7 +18,12 @@ from fusiondoc.model.source import Source
 
 _OF_LAYOUTS = frozenset(
     CODE_OF_CAUSE[cause]
-    for cause in (ApartCause.ACCESS, ApartCause.SIZES, ApartCause.ELEMENTS, ApartCause.TILING)
+    for cause in (
+        ApartCause.ACCESS,
+        ApartCause.SIZES,
+        ApartCause.ELEMENTS,
+        ApartCause.TILING,
+    )
 )
 """Causes of boundaries that another layout can remove."""
 
@@ -46,9 +52,16 @@ class LayoutLine:
 
 def layout_lines(report: Report) -> list[LayoutLine]:
     """The lines, copies before views, and those that move most bytes first."""
-    found = [*_copies_alone(report), *_copies_at_boundaries(report), *_of_wrapper(report)]
+    found = [
+        *_copies_alone(report),
+        *_copies_at_boundaries(report),
+        *_of_wrapper(report),
+    ]
     found.sort(key=lambda one: -one.bytes)
-    return [*found, *sorted(_views_at_boundaries(report), key=lambda one: -one.bytes)]
+    return [
+        *found,
+        *sorted(_views_at_boundaries(report), key=lambda one: -one.bytes),
+    ]
 
 
 def _copies_alone(report: Report) -> Iterator[LayoutLine]:
@@ -58,14 +71,18 @@ def _copies_alone(report: Report) -> Iterator[LayoutLine]:
             moved = (group.bytes_in or 0) + (group.bytes_out or 0)
             does = f"{group.id} copies a tensor to another layout, and does nothing else"
             for source in _lines(group):
-                yield LayoutLine(source, f"{does}: {in_bytes(moved)}", moved * group.count)
+                yield LayoutLine(
+                    source, f"{does}: {in_bytes(moved)}", moved * group.count
+                )
 
 
 def _of_wrapper(report: Report) -> Iterator[LayoutLine]:
     for row in report.rows_that_may_have_run:
         if row.reason.code == _COPIES_OF_WRAPPER:
             for source in row.users_lines:
-                yield LayoutLine(source, f"{row.op}: {row.reason.text}", row.bytes_moved or 0)
+                yield LayoutLine(
+                    source, f"{row.op}: {row.reason.text}", row.bytes_moved or 0
+                )
 
 
 def _copies_at_boundaries(report: Report) -> Iterator[LayoutLine]:
@@ -76,26 +93,45 @@ def _copies_at_boundaries(report: Report) -> Iterator[LayoutLine]:
 
 
 def _views_at_boundaries(report: Report) -> Iterator[LayoutLine]:
-    """Lines from the one end to the other, where both take the tensor in other orders."""
+    """Lines from the one end to the other, where both take the tensor in other
+    orders."""
     for boundary, code in _boundaries(report):
         detail = boundary.cause.detail if boundary.cause is not None else None
         accesses = detail.accesses if isinstance(detail, StayedApart) else ()
-        if not any(Difference(access.difference) is Difference.ORDER for access in accesses):
+        if not any(
+            Difference(access.difference) is Difference.ORDER for access in accesses
+        ):
             continue
-        names = [source for group in _groups(boundary, report) for source in _lines(group)]
-        sources = [source for source in map(Source.parse, names) if source is not None]
+        names = [
+            source
+            for group in _groups(boundary, report)
+            for source in _lines(group)
+        ]
+        sources = [
+            source for source in map(Source.parse, names) if source is not None
+        ]
         for file in dict.fromkeys(source.file for source in sources):
             numbers = [source.line for source in sources if source.file == file]
-            for number in range(min(numbers), min(max(numbers) + 1, min(numbers) + _MOST_LINES)):
-                yield _at_boundary(boundary, code, f"{file}:{number}", report, copies=False)
+            for number in range(
+                min(numbers), min(max(numbers) + 1, min(numbers) + _MOST_LINES)
+            ):
+                yield _at_boundary(
+                    boundary, code, f"{file}:{number}", report, copies=False
+                )
 
 
-def _at_boundary(boundary: Boundary, code: str, source: str, report: Report, copies: bool) -> LayoutLine:
+def _at_boundary(
+    boundary: Boundary, code: str, source: str, report: Report, copies: bool
+) -> LayoutLine:
     moved = (boundary.bytes or 0) * boundary.count
-    ends = " and ".join(end.group or end.op for end in (boundary.producer, boundary.consumer))
+    ends = " and ".join(
+        end.group or end.op for end in (boundary.producer, boundary.consumer)
+    )
     why = boundary.cause.text if boundary.cause is not None else ""
     brings = f"{in_bytes(moved)} go through memory at {ends}: {why}"
-    return LayoutLine(source, brings, moved, (code, line_of(boundary, report)), copies)
+    return LayoutLine(
+        source, brings, moved, (code, line_of(boundary, report)), copies
+    )
 
 
 def _boundaries(report: Report) -> Iterator[tuple[Boundary, str]]:
@@ -105,10 +141,14 @@ def _boundaries(report: Report) -> Iterator[tuple[Boundary, str]]:
 
 
 def _groups(boundary: Boundary, report: Report) -> Iterable[Group]:
-    ends = (report.group(end.group) for end in (boundary.producer, boundary.consumer))
+    ends = (
+        report.group(end.group) for end in (boundary.producer, boundary.consumer)
+    )
     return [group for group in ends if group is not None]
 
 
 def _lines(group: Group, only_copies: bool = False) -> Iterable[str]:
     nodes = [node for node in group.nodes if not only_copies or node.op == _COPY]
-    return dict.fromkeys(node.user_source for node in nodes if node.user_source is not None)
+    return dict.fromkeys(
+        node.user_source for node in nodes if node.user_source is not None
+    )

@@ -1,4 +1,5 @@
-"""Lines of a program that torch.compile compiles, written otherwise: what ``fix`` tries and the plan shows.
+"""Lines of a program that torch.compile compiles, written otherwise: what ``fix``
+tries and the plan shows.
 
 Whether a change helps, a run of the changed program shows.
 """
@@ -19,20 +20,23 @@ from fusiondoc.model.report import Unfused
 
 
 def of_call(row: Unfused, file: ParsedFile, line: int) -> Iterator[Change]:
-    """The line of an operator that the compiler leaves to eager code, written with operators that it
-    compiles."""
+    """The line of an operator that the compiler leaves to eager code, written with
+    operators that it compiles."""
     if row.reason.code in FALLBACKS:
         for found in by_composition(file, line, compositions_of(row.op)):
             yield _change(ChangeKind.COMPOSITION, found, file, line, row.op)
 
 
 def of_layout(copies: bool, file: ParsedFile, line: int) -> Iterator[Change]:
-    """A line with a copy to another layout without it, or one with a view as a copy."""
+    """A line with a copy to another layout without it, or one with a view as a
+    copy."""
     for found in (without_copies if copies else with_copies)(file, line):
         yield _change(ChangeKind.LAYOUT, found, file, line)
 
 
-def _change(kind: ChangeKind, found: Rewritten, file: ParsedFile, line: int, *ops: str) -> Change:
+def _change(
+    kind: ChangeKind, found: Rewritten, file: ParsedFile, line: int, *ops: str
+) -> Change:
     return Change(
         kind,
         found.title,

@@ -27,23 +27,29 @@ def _no_reason(place: Place) -> Reason | None:
 
 @dataclass(frozen=True)
 class FuserRules:
-    """The rules of a fuser that need the graph around an operator; the facts alone are in its ``Fuser``."""
+    """The rules of a fuser that need the graph around an operator; the facts alone
+    are in its ``Fuser``."""
 
     refine: Callable[[Place, Reason], Reason] = _as_stated
-    """The true cause behind a stated reason that names several, or the wrong one."""
+    """The true cause behind a stated reason that names several, or the wrong
+    one."""
     refusal: Callable[[FlowNode, str | None], Refusal | None] = _no_refusal
-    """The condition of the fuser's rule that a node does not meet, by the version of torch where that is
-    known; None where all that the log shows are met."""
+    """The condition of the fuser's rule that a node does not meet, by the version
+    of torch where that is known; None where all that the log shows are met."""
     left: Callable[[Place], Reason | None] = _no_reason
     """The reason of an operator that no other rule explains."""
     unexplained: Remedy | None = None
-    """What to do about an operator that it could take and does not, where no log tells why."""
+    """What to do about an operator that it could take and does not, where no log
+    tells why."""
     calls: Mapping[str, str | Remedy] = field(default_factory=dict)
     """Operators of which it takes some overloads -> how to call these."""
     conditions: Mapping[str, str | Remedy] = field(default_factory=dict)
     """``Stated.condition`` -> what to do."""
-    causes_of_errors: Mapping[str | None, str | Remedy] = field(default_factory=dict)
-    """``FuserError.cause``, else ``FuserError.kind``, of an error that ended the program -> what to do."""
+    causes_of_errors: Mapping[str | None, str | Remedy] = field(
+        default_factory=dict
+    )
+    """``FuserError.cause``, else ``FuserError.kind``, of an error that ended the
+    program -> what to do."""
     other_errors: str | Remedy | None = None
     """What to do about any other error of it that ended the program."""
 

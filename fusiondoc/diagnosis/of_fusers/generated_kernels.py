@@ -1,7 +1,9 @@
-"""Kernels of the report by their names in a profile: of a compiler that generates code, these are the same.
+"""Kernels of the report by their names in a profile: of a compiler that generates
+code, these are the same.
 
-On a GPU an event of the device has the kernel's name (Triton). On a CPU there is an event where the code was
-generated for the profiler (``FuserLog.profile_variables``), and a prefix may stand before the name.
+On a GPU an event of the device has the kernel's name (Triton). On a CPU there is an
+event where the code was generated for the profiler
+(``FuserLog.profile_variables``), and a prefix may stand before the name.
 """
 
 from __future__ import annotations
@@ -20,7 +22,11 @@ class GeneratedKernels:
     """The kernels of a report whose names a profile has."""
 
     def __init__(self, report: Report) -> None:
-        self._groups = {group.id: group for group in report.groups if keeps_kernel_names(group.kind)}
+        self._groups = {
+            group.id: group
+            for group in report.groups
+            if keeps_kernel_names(group.kind)
+        }
         self._by_name: defaultdict[str, list[Kernel]] = defaultdict(list)
         for kernel in report.kernels:
             if any(id_ in self._groups for id_ in kernel.groups):
@@ -30,7 +36,8 @@ class GeneratedKernels:
         return bool(self._by_name)
 
     def named(self, name: str, phase: str | None = None) -> Kernel | None:
-        """The kernel of that name; None where the report has none, or several of the phase."""
+        """The kernel of that name; None where the report has none, or several of
+        the phase."""
         found = self._by_name.get(kernel_in_report(name), [])
         if len(found) > 1 and phase is not None:
             found = [kernel for kernel in found if phase in self.phases(kernel)]
@@ -43,9 +50,11 @@ class GeneratedKernels:
         return next((kernel for kernel in found if kernel is not None), None)
 
     def only_group(self, kernel: Kernel) -> Group | None:
-        """The group that a kernel computes; None of a C++ function that holds the loops of several, whose
-        shares of the time nobody measured."""
-        return self._groups.get(kernel.groups[0]) if len(kernel.groups) == 1 else None
+        """The group that a kernel computes; None of a C++ function that holds the
+        loops of several, whose shares of the time nobody measured."""
+        return (
+            self._groups.get(kernel.groups[0]) if len(kernel.groups) == 1 else None
+        )
 
     def phases(self, kernel: Kernel) -> set[str]:
         """Of its groups."""
@@ -54,8 +63,8 @@ class GeneratedKernels:
 
 
 def with_launches_as_units(trace: Trace, kernels: GeneratedKernels) -> Trace:
-    """The trace with each launch of a known kernel as a unit of its own, where no event of the host encloses
-    it: Triton launches kernels without one."""
+    """The trace with each launch of a known kernel as a unit of its own, where no
+    event of the host encloses it: Triton launches kernels without one."""
     adopted, rest = [], []
     for launched in trace.elsewhere:
         kernel = kernels.named(launched.name)
@@ -63,12 +72,30 @@ def with_launches_as_units(trace: Trace, kernels: GeneratedKernels) -> Trace:
             rest.append(launched)
             continue
         phase = next(iter(sorted(kernels.phases(kernel), reverse=True)), "forward")
-        adopted.append(Unit(launched.name, True, phase, 0, None, 0.0, (launched,), launched.event))
-    return replace(trace, units=(*trace.units, *adopted), elsewhere=tuple(rest)) if adopted else trace
+        adopted.append(
+            Unit(
+                launched.name,
+                True,
+                phase,
+                0,
+                None,
+                0.0,
+                (launched,),
+                launched.event,
+            )
+        )
+    return (
+        replace(trace, units=(*trace.units, *adopted), elsewhere=tuple(rest))
+        if adopted
+        else trace
+    )
 
 
-def with_kernel_times(report: Report, trace: Trace, kernels: GeneratedKernels, on_gpu: bool) -> Report:
-    """The report with times of a launch, and GB/s, on the kernels that ran in the profile."""
+def with_kernel_times(
+    report: Report, trace: Trace, kernels: GeneratedKernels, on_gpu: bool
+) -> Report:
+    """The report with times of a launch, and GB/s, on the kernels that ran in the
+    profile."""
     times: defaultdict[str, list[float]] = defaultdict(list)
     for unit in trace.units:
         kernel = kernels.of_unit(unit) if unit.group else None
@@ -79,7 +106,10 @@ def with_kernel_times(report: Report, trace: Trace, kernels: GeneratedKernels, o
         for launched in unit.launched if on_gpu else ():
             if kernels.named(launched.name, unit.phase) == kernel:
                 times[kernel.id].append(launched.ms)
-    timed = (_timed(one, times[one.id]) if times.get(one.id) else one for one in report.kernels)
+    timed = (
+        _timed(one, times[one.id]) if times.get(one.id) else one
+        for one in report.kernels
+    )
     return replace(report, kernels=tuple(timed))
 
 
@@ -88,15 +118,18 @@ def _timed(kernel: Kernel, times: Sequence[float]) -> Kernel:
     ms = Spread(ordered[0], ordered[len(ordered) // 2], ordered[-1])
     if kernel.bytes_moved is None or ms.min <= 0:
         return replace(kernel, ms=ms)
-    rates = (kernel.bytes_moved / (one * 1e6) for one in (ms.max, ms.median, ms.min))
+    rates = (
+        kernel.bytes_moved / (one * 1e6) for one in (ms.max, ms.median, ms.min)
+    )
     return replace(kernel, ms=ms, gb_per_s=Spread(*rates))
 
 
 def least_ms(
     trace: Trace, kernels: GeneratedKernels, gb_per_s: float | None, on_gpu: bool
 ) -> tuple[float, float] | None:
-    """Milliseconds of a step that the bytes of the generated kernels need at the memory's bandwidth, and
-    those that these kernels take; None where bytes or bandwidth are not known.
+    """Milliseconds of a step that the bytes of the generated kernels need at the
+    memory's bandwidth, and those that these kernels take; None where bytes or
+    bandwidth are not known.
 
     Args:
         gb_per_s: what a large copy reaches on the device.

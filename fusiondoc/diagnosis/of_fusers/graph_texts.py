@@ -1,4 +1,5 @@
-"""What torch.compile printed of a whole graph, as dumps of its first kernel, for ``fusiondoc kernels``."""
+"""What torch.compile printed of a whole graph, as dumps of its first kernel, for
+``fusiondoc kernels``."""
 
 from __future__ import annotations
 
@@ -10,16 +11,28 @@ from fusiondoc.parsers.observed import Observed
 
 
 def with_graph_texts(report: Report, observed: Observed) -> Report:
-    """The report with what was printed of each compiled graph at the first of its kernels."""
+    """The report with what was printed of each compiled graph at the first of its
+    kernels."""
     compilation = observed.compilation
     kernels = list(report.kernels)
     at = 0
     for graph in compilation.graphs if compilation is not None else ():
         names = {kernel.name for kernel in graph.kernels}
-        at = next((index for index in range(at, len(kernels)) if kernels[index].name in names), at)
+        at = next(
+            (
+                index
+                for index in range(at, len(kernels))
+                if kernels[index].name in names
+            ),
+            at,
+        )
         if names and kernels[at].name in names:
             dumps = tuple(
-                Dump(option, zlib.decompress(text).decode("utf-8"), kernels[at].evidence)
+                Dump(
+                    option,
+                    zlib.decompress(text).decode("utf-8"),
+                    kernels[at].evidence,
+                )
                 for option, text in graph.texts
             )
             kernels[at] = replace(kernels[at], dumps=(*kernels[at].dumps, *dumps))

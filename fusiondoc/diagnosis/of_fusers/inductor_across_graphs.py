@@ -1,5 +1,5 @@
-"""Boundaries between graphs of torch.compile: a tensor that one returns and another takes, as across a graph
-break."""
+"""Boundaries between graphs of torch.compile: a tensor that one returns and another
+takes, as across a graph break."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from fusiondoc.model.reasons.reason import Reason
 _CAUSE = ApartCause.OTHER_GRAPH
 
 
-def across_graphs(graphs: Sequence[ReportedGraph], crossings: Sequence[Crossing]) -> Iterator[Boundary]:
-    """A boundary for each pair of nodes of which the first makes such a tensor and the second reads it."""
+def across_graphs(
+    graphs: Sequence[ReportedGraph], crossings: Sequence[Crossing]
+) -> Iterator[Boundary]:
+    """A boundary for each pair of nodes of which the first makes such a tensor and
+    the second reads it."""
     forward = [one for one in graphs if one.graph.phase != "backward"]
     by_key = {(one.graph.compile_id, one.graph.order): one for one in forward}
     for crossing in crossings:
@@ -27,8 +30,14 @@ def across_graphs(graphs: Sequence[ReportedGraph], crossings: Sequence[Crossing]
             yield from _boundaries(first, second, crossing)
 
 
-def _boundaries(first: ReportedGraph, second: ReportedGraph, crossing: Crossing) -> Iterator[Boundary]:
-    reason = Reason.of(CODE_OF_CAUSE[_CAUSE], StayedApart(cause=_CAUSE.value, source="worked out"), False)
+def _boundaries(
+    first: ReportedGraph, second: ReportedGraph, crossing: Crossing
+) -> Iterator[Boundary]:
+    reason = Reason.of(
+        CODE_OF_CAUSE[_CAUSE],
+        StayedApart(cause=_CAUSE.value, source="worked out"),
+        False,
+    )
     for root in first.found.roots(crossing.result):
         writer, buffer = first.found.writer(root), first.found.buffers.get(root)
         if writer is None or writer.role is Role.PASSES_ON:
@@ -51,5 +60,8 @@ def _readers(graph: ReportedGraph, buffer: str) -> list[Node]:
         node
         for node in graph.found.nodes
         if node.role is not Role.PASSES_ON
-        and any(buffer in graph.found.roots(access.buffer) for access in node.final.reads)
+        and any(
+            buffer in graph.found.roots(access.buffer)
+            for access in node.final.reads
+        )
     ]

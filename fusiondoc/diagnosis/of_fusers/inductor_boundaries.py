@@ -1,8 +1,10 @@
-"""Where a tensor goes through memory between final nodes of Inductor, and why they stayed apart.
+"""Where a tensor goes through memory between final nodes of Inductor, and why they
+stayed apart.
 
-A boundary is a pair of final nodes of which the second reads what the first writes, or which read the same
-tensor. Which refusal belongs to it: one of the scheduler between these two as they are at the end; else one
-between parts of them, in an earlier round. Calls are taken out before pairs are tried, and the C++ back end
+A boundary is a pair of final nodes of which the second reads what the first writes,
+or which read the same tensor. Which refusal belongs to it: one of the scheduler
+between these two as they are at the end; else one between parts of them, in an
+earlier round. Calls are taken out before pairs are tried, and the C++ back end
 refuses without a text: there the cause is worked out.
 """
 
@@ -13,7 +15,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import NamedTuple
 
-from fusiondoc.diagnosis.of_fusers.inductor_graphs import CAT, FinalGraph, Node, Role
+from fusiondoc.diagnosis.of_fusers.inductor_graphs import (
+    CAT,
+    FinalGraph,
+    Node,
+    Role,
+)
 from fusiondoc.fusers.inductor.causes import (
     CODE_OF_CAUSE,
     ApartCause,
@@ -36,16 +43,29 @@ from fusiondoc.fusers.inductor.compilation import (
 from fusiondoc.fusers.inductor.node_kinds import READ_WINDOWS
 from fusiondoc.fusers.inductor.targets import operator_name
 from fusiondoc.graph.shared_tensors import MOST_BOUNDARIES, Boundaries
-from fusiondoc.model.boundaries import READ_TWICE, WRITTEN_AND_READ, Boundary, BoundaryEnd
+from fusiondoc.model.boundaries import (
+    READ_TWICE,
+    WRITTEN_AND_READ,
+    Boundary,
+    BoundaryEnd,
+)
 from fusiondoc.model.reasons import SharedAccess, StayedApart
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.operators import LIBRARY, NAMES_OF_REDUCTIONS, OF_MANY_ELEMENTS
 
 MOST_READERS = 64
 """Nodes after a reader of a tensor that are paired with it: as many as torch tries
-(``max_fusion_buffer_group_pairwise_attempts``, torch/_inductor/config.py, 2.6 to 2.13)."""
+(``max_fusion_buffer_group_pairwise_attempts``, torch/_inductor/config.py, 2.6 to
+2.13)."""
 
-_Key = tuple[BoundaryEnd, BoundaryEnd, "str | None", str, "str | None", "tuple[BoundaryEnd, ...]"]
+_Key = tuple[
+    BoundaryEnd,
+    BoundaryEnd,
+    "str | None",
+    str,
+    "str | None",
+    "tuple[BoundaryEnd, ...]",
+]
 
 
 class _Pair(NamedTuple):
@@ -62,12 +82,18 @@ class _Pair(NamedTuple):
 class GraphBoundaries:
     """The boundaries of a graph."""
 
-    def __init__(self, found: FinalGraph, end: Callable[[Node], BoundaryEnd]) -> None:
+    def __init__(
+        self, found: FinalGraph, end: Callable[[Node], BoundaryEnd]
+    ) -> None:
         self._found = found
         self._end = end
-        self._nodes = [node for node in found.nodes if node.role is not Role.PASSES_ON]
+        self._nodes = [
+            node for node in found.nodes if node.role is not Role.PASSES_ON
+        ]
         self._after = _reached(found, self._nodes)
-        self._refusals = [_with_node_names(refusal, found) for refusal in found.graph.refusals]
+        self._refusals = [
+            _with_node_names(refusal, found) for refusal in found.graph.refusals
+        ]
         self._order = {node.final.name: node.index for node in self._nodes}
         self._refused: dict[frozenset[str], Refusal] = {}
         for refusal in self._refusals:
@@ -81,18 +107,26 @@ class GraphBoundaries:
             yield self._boundary(pair)
 
     def nodes_at(self, boundary: Boundary) -> list[Node]:
-        """The two nodes of the boundary in this graph, with those between them that keep them apart; empty
-        where it is none of this graph."""
+        """The two nodes of the boundary in this graph, with those between them that
+        keep them apart; empty where it is none of this graph."""
         for pair in self._pairs():
             made = self._boundary(pair)
             if made == boundary.times(made.count):
-                return [pair.first, *(self._on_the_way(pair) if made.between else ()), pair.second]
+                return [
+                    pair.first,
+                    *(self._on_the_way(pair) if made.between else ()),
+                    pair.second,
+                ]
         return []
 
     def _weight(self, refusal: Refusal) -> int:
-        """Of several refusals of two nodes that with most counts: torch also tries the later node before the
-        earlier one, which has to fail where it needs the other's results."""
-        first, second = self._order.get(refusal.first), self._order.get(refusal.second)
+        """Of several refusals of two nodes that with most counts: torch also tries
+        the later node before the earlier one, which has to fail where it needs the
+        other's results."""
+        first, second = (
+            self._order.get(refusal.first),
+            self._order.get(refusal.second),
+        )
         in_order = first is not None and second is not None and first < second
         return 2 * (refusal.text is not None) + in_order
 
@@ -126,14 +160,19 @@ class GraphBoundaries:
         return list(roots)
 
     def _boundary(self, pair: _Pair) -> Boundary:
-        sizes = {name: self._bytes(pair, name) for name in (*pair.written, *pair.read)}
+        sizes = {
+            name: self._bytes(pair, name) for name in (*pair.written, *pair.read)
+        }
         sizes.update(dict.fromkeys(_read_apart(pair), 0))
         known = [size for size in sizes.values() if size is not None]
         largest = max(sizes, key=lambda name: sizes[name] or 0)
         buffer = self._found.buffers.get(largest)
         between = self._between(pair)
         reason = self._reason(pair, between)
-        is_between = isinstance(reason, Reason) and reason.code == CODE_OF_CAUSE[ApartCause.BETWEEN]
+        is_between = (
+            isinstance(reason, Reason)
+            and reason.code == CODE_OF_CAUSE[ApartCause.BETWEEN]
+        )
         return Boundary(
             producer=self._end(pair.first),
             consumer=self._end(pair.second),
@@ -141,7 +180,9 @@ class GraphBoundaries:
             bytes=sum(known) if len(known) == len(sizes) else None,
             kind=WRITTEN_AND_READ if pair.written else READ_TWICE,
             cause=reason,
-            between=(self._end(between),) if between is not None and is_between else (),
+            between=(self._end(between),)
+            if between is not None and is_between
+            else (),
         )
 
     def _bytes(self, pair: _Pair, buffer: str) -> int | None:
@@ -154,8 +195,13 @@ class GraphBoundaries:
     # -- why ------------------------------------------------------------------------------------------------
 
     def _reason(self, pair: _Pair, between: Node | None) -> Reason | None:
-        """None where the log does not show what the scheduler decided, and no call tells it."""
-        detail = self._of_call(pair) or self._of_pair(pair, between) or self._of_members(pair, between)
+        """None where the log does not show what the scheduler decided, and no call
+        tells it."""
+        detail = (
+            self._of_call(pair)
+            or self._of_pair(pair, between)
+            or self._of_members(pair, between)
+        )
         if detail is None and Part.DECISIONS in self._found.graph.holds:
             detail = self._never_tried(pair)
         if detail is None:
@@ -166,14 +212,25 @@ class GraphBoundaries:
         return Reason.of(code, detail, stated)
 
     def _of_call(self, pair: _Pair) -> StayedApart | None:
-        """Of two calls, or a call and loops: the call that something can be done about."""
-        calls = [node for node in (pair.first, pair.second) if node.final.kind is FinalKind.CALL]
+        """Of two calls, or a call and loops: the call that something can be done
+        about."""
+        calls = [
+            node
+            for node in (pair.first, pair.second)
+            if node.final.kind is FinalKind.CALL
+        ]
         if not calls:
             return None
         calls.sort(key=lambda node: node.final.call in _WITHOUT_REMEDY)
         kind = calls[0].final.call or CallKind.UNKNOWN
-        cause = ApartCause.USER_KERNEL if kind is CallKind.USER_TRITON else ApartCause.CALL
-        refusal = self._refused.get(frozenset((pair.first.final.name, pair.second.final.name)))
+        cause = (
+            ApartCause.USER_KERNEL
+            if kind is CallKind.USER_TRITON
+            else ApartCause.CALL
+        )
+        refusal = self._refused.get(
+            frozenset((pair.first.final.name, pair.second.final.name))
+        )
         text = refusal.text if refusal is not None else None
         return StayedApart(
             cause=cause.value,
@@ -184,70 +241,115 @@ class GraphBoundaries:
         )
 
     def _call_is_stated(self, pair: _Pair) -> bool:
-        calls = [node for node in (pair.first, pair.second) if node.final.kind is FinalKind.CALL]
+        calls = [
+            node
+            for node in (pair.first, pair.second)
+            if node.final.kind is FinalKind.CALL
+        ]
         return any(map(self._found.call_is_stated, calls))
 
     def _of_pair(self, pair: _Pair, between: Node | None) -> StayedApart | None:
         """By the refusal of these two."""
-        refusal = self._refused.get(frozenset((pair.first.final.name, pair.second.final.name)))
+        refusal = self._refused.get(
+            frozenset((pair.first.final.name, pair.second.final.name))
+        )
         if refusal is None:
             return None
         if refusal.text is None:
             cause = _by_sizes(pair)
             accesses = _without_text(pair) if cause in _OF_SIZES else ()
-            return StayedApart(cause=cause.value, source="no text", accesses=accesses)
+            return StayedApart(
+                cause=cause.value, source="no text", accesses=accesses
+            )
         return self._detail(pair, refusal, between, "pair")
 
     def _of_members(self, pair: _Pair, between: Node | None) -> StayedApart | None:
         """By a refusal of parts of the two, in an earlier round."""
-        first, second = set(pair.first.final.members), set(pair.second.final.members)
+        first, second = (
+            set(pair.first.final.members),
+            set(pair.second.final.members),
+        )
         found = None
         for refusal in self._refusals:
             if refusal.text is None:
                 continue
             one, other = self._members(refusal.first), self._members(refusal.second)
-            if (one <= first and other <= second) or (one <= second and other <= first):
+            if (one <= first and other <= second) or (
+                one <= second and other <= first
+            ):
                 found = refusal
-        return self._detail(pair, found, between, "members") if found is not None else None
+        return (
+            self._detail(pair, found, between, "members")
+            if found is not None
+            else None
+        )
 
     def _members(self, name: str) -> AbstractSet[str]:
         return frozenset(name.split("_"))
 
-    def _detail(self, pair: _Pair, refusal: Refusal, between: Node | None, source: str) -> StayedApart:
+    def _detail(
+        self, pair: _Pair, refusal: Refusal, between: Node | None, source: str
+    ) -> StayedApart:
         text = refusal.text or ""
         cause = ApartCause.SLOWER if refusal.by_benchmark else cause_of(text)
-        if cause in _OF_SIZES and pair.written and share_reduction(pair.first, pair.second):
+        if (
+            cause in _OF_SIZES
+            and pair.written
+            and share_reduction(pair.first, pair.second)
+        ):
             cause = ApartCause.SPLIT_REDUCTION
-        if cause is ApartCause.ACCESS and self._reads_for_a_first_stage(pair, refusal):
+        if cause is ApartCause.ACCESS and self._reads_for_a_first_stage(
+            pair, refusal
+        ):
             cause = ApartCause.SPLIT_REDUCTION
-        made = StayedApart(cause=cause.value, source="pair" if source == "pair" else "members", text=text)
+        made = StayedApart(
+            cause=cause.value,
+            source="pair" if source == "pair" else "members",
+            text=text,
+        )
         if cause is ApartCause.BETWEEN and between is not None:
-            call = between.final.call if between.final.kind is FinalKind.CALL else None
-            return replace(made, op=self._op(between), call=call.value if call is not None else None)
+            call = (
+                between.final.call if between.final.kind is FinalKind.CALL else None
+            )
+            return replace(
+                made,
+                op=self._op(between),
+                call=call.value if call is not None else None,
+            )
         if cause is ApartCause.ACCESS:
             return replace(made, accesses=_accesses(pair, refusal))
         return made
 
     def _reads_for_a_first_stage(self, pair: _Pair, refusal: Refusal) -> bool:
-        """Whether the second node is the first stage of a reduction, and only its loops keep it apart: those
-        of the stage have other sizes than the tensor."""
+        """Whether the second node is the first stage of a reduction, and only its
+        loops keep it apart: those of the stage have other sizes than the tensor."""
         accesses = _accesses(pair, refusal)
-        if not accesses or any(access.difference != Difference.LOOPS.value for access in accesses):
+        if not accesses or any(
+            access.difference != Difference.LOOPS.value for access in accesses
+        ):
             return False
         stage = pair.second
         return any(
-            share_reduction(stage, node) for node in self._nodes if node.index in self._after[stage.index]
+            share_reduction(stage, node)
+            for node in self._nodes
+            if node.index in self._after[stage.index]
         )
 
     def _never_tried(self, pair: _Pair) -> StayedApart:
-        """What reads a concatenation reads another buffer than its parts are written to: torch pairs them
-        not."""
+        """What reads a concatenation reads another buffer than its parts are
+        written to: torch pairs them not."""
         for access in pair.second.final.reads:
             roots = self._found.roots(access.buffer)
-            if self._found.is_joined(access.buffer) and not set(roots).isdisjoint(pair.written):
-                return StayedApart(cause=ApartCause.BETWEEN.value, source="never tried", op=CAT)
+            if self._found.is_joined(access.buffer) and not set(roots).isdisjoint(
+                pair.written
+            ):
+                return StayedApart(
+                    cause=ApartCause.BETWEEN.value, source="never tried", op=CAT
+                )
         if Part.LAYERS in self._found.graph.holds:  # hooks saw all that was tried
-            return StayedApart(cause=ApartCause.UNSTATED.value, source="never tried")
+            return StayedApart(
+                cause=ApartCause.UNSTATED.value, source="never tried"
+            )
         return StayedApart(cause=_by_sizes(pair).value, source="no line")
 
     def _op(self, node: Node) -> str:
@@ -255,7 +357,8 @@ class GraphBoundaries:
         return node.op or node.final.kernel or node.final.name
 
     def _between(self, pair: _Pair) -> Node | None:
-        """A node on another way from the first to the second: a call before others."""
+        """A node on another way from the first to the second: a call before
+        others."""
         on_the_way = self._on_the_way(pair)
         on_the_way.sort(key=lambda node: node.final.kind is not FinalKind.CALL)
         return on_the_way[0] if on_the_way else None
@@ -271,11 +374,19 @@ class GraphBoundaries:
 
 
 def _with_node_names(refusal: Refusal, found: FinalGraph) -> Refusal:
-    """A benchmark's line names the buffers that the nodes write, which have the numbers of the nodes."""
-    by_operation = any(member.startswith("op") for node in found.nodes for member in node.final.members)
+    """A benchmark's line names the buffers that the nodes write, which have the
+    numbers of the nodes."""
+    by_operation = any(
+        member.startswith("op")
+        for node in found.nodes
+        for member in node.final.members
+    )
     if not (refusal.by_benchmark and by_operation):
         return refusal
-    first, second = refusal.first.replace("buf", "op"), refusal.second.replace("buf", "op")
+    first, second = (
+        refusal.first.replace("buf", "op"),
+        refusal.second.replace("buf", "op"),
+    )
     return replace(refusal, first=first, second=second)
 
 
@@ -291,15 +402,23 @@ _WITHOUT_REMEDY = (
 _OF_SIZES = (ApartCause.SIZES, ApartCause.REDUCTIONS, ApartCause.ACCESS)
 
 
-def _reached(found: FinalGraph, nodes: Sequence[Node]) -> Mapping[int, AbstractSet[int]]:
+def _reached(
+    found: FinalGraph, nodes: Sequence[Node]
+) -> Mapping[int, AbstractSet[int]]:
     """Index of a node -> the nodes that need its results, directly or by others."""
     after: dict[int, set[int]] = {node.index: set() for node in nodes}
     for node in reversed(nodes):
         for index in found.writers_before[node.index].values():
             after[index].add(node.index)
-        for root in (root for buffer in node.final.after for root in found.roots(buffer)):
+        for root in (
+            root for buffer in node.final.after for root in found.roots(buffer)
+        ):
             writer = found.writer(root)
-            if writer is not None and writer.index < node.index and writer.index in after:
+            if (
+                writer is not None
+                and writer.index < node.index
+                and writer.index in after
+            ):
                 after[writer.index].add(node.index)
     for node in reversed(nodes):
         for later in list(after[node.index]):
@@ -312,7 +431,11 @@ def _by_sizes(pair: _Pair) -> ApartCause:
     first, second = pair.first.final.sizes, pair.second.final.sizes
     if first is None or second is None or first == second:
         return ApartCause.UNSTATED
-    return ApartCause.REDUCTIONS if _reduces(pair.first) and _reduces(pair.second) else ApartCause.SIZES
+    return (
+        ApartCause.REDUCTIONS
+        if _reduces(pair.first) and _reduces(pair.second)
+        else ApartCause.SIZES
+    )
 
 
 def _reduces(node: Node) -> bool:
@@ -323,19 +446,26 @@ def _is_reduction(operator: GraphOperator) -> bool:
     return operator_name(operator.target) in _REDUCTIONS
 
 
-_REDUCTIONS = OF_MANY_ELEMENTS | {f"aten::{name}" for name in NAMES_OF_REDUCTIONS} | {"aten::var_mean"}
+_REDUCTIONS = (
+    OF_MANY_ELEMENTS
+    | {f"aten::{name}" for name in NAMES_OF_REDUCTIONS}
+    | {"aten::var_mean"}
+)
 """In a graph for Inductor ``aten::max`` of two tensors is ``aten::maximum``."""
 
 
 def are_stages(writer: Node, reader: Node) -> bool:
-    """Whether both compute one reduction, and nothing else is in the second, which reads the first: it adds
-    up what that left."""
+    """Whether both compute one reduction, and nothing else is in the second, which
+    reads the first: it adds up what that left."""
     first = {operator.name for operator in writer.operators}
-    return share_reduction(writer, reader) and all(one.name in first for one in reader.operators)
+    return share_reduction(writer, reader) and all(
+        one.name in first for one in reader.operators
+    )
 
 
 def share_reduction(writer: Node, reader: Node) -> bool:
-    """Whether both compute one reduction: the second adds up what the first left, and may go on with it."""
+    """Whether both compute one reduction: the second adds up what the first left,
+    and may go on with it."""
     kernel = writer.final.kernel
     if kernel is not None and kernel == reader.final.kernel:
         return False  # a C++ function, of which it is not always known which loops compute what
@@ -344,19 +474,34 @@ def share_reduction(writer: Node, reader: Node) -> bool:
 
 
 def _accesses(pair: _Pair, refusal: Refusal) -> tuple[SharedAccess, ...]:
-    """How the two use what they share: by torch's comparison, else by index expressions that differ."""
-    found = [SharedAccess(buffer, difference_of(text).value, text) for buffer, text in refusal.why_not_shared]
+    """How the two use what they share: by torch's comparison, else by index
+    expressions that differ."""
+    found = [
+        SharedAccess(buffer, difference_of(text).value, text)
+        for buffer, text in refusal.why_not_shared
+    ]
     if not found:
-        compared = [(buffer, difference_between(*indices)) for buffer, indices in _indices(pair)]
-        found = [SharedAccess(buffer, one.value) for buffer, one in compared if one is not Difference.UNKNOWN]
+        compared = [
+            (buffer, difference_between(*indices))
+            for buffer, indices in _indices(pair)
+        ]
+        found = [
+            SharedAccess(buffer, one.value)
+            for buffer, one in compared
+            if one is not Difference.UNKNOWN
+        ]
     return _by_operators(pair, _without_common_elements(pair, found))
 
 
-def _without_common_elements(pair: _Pair, found: Sequence[SharedAccess]) -> list[SharedAccess]:
+def _without_common_elements(
+    pair: _Pair, found: Sequence[SharedAccess]
+) -> list[SharedAccess]:
     """Accesses, with those to parts that have no element in common named so."""
     apart = set(_read_apart(pair))
     return [
-        replace(access, difference=Difference.DISJOINT.value) if access.buffer in apart else access
+        replace(access, difference=Difference.DISJOINT.value)
+        if access.buffer in apart
+        else access
         for access in found
     ]
 
@@ -369,11 +514,15 @@ def _read_apart(pair: _Pair) -> Iterator[str]:
 
 
 def _without_text(pair: _Pair) -> tuple[SharedAccess, ...]:
-    """The same of two that torch refused without a text, because their loops have other sizes: where the
-    index expressions are equal, these differ alone."""
+    """The same of two that torch refused without a text, because their loops have
+    other sizes: where the index expressions are equal, these differ alone."""
     found = []
     for buffer, (first, second) in _indices(pair):
-        difference = Difference.LOOPS if first == second else difference_between(first, second)
+        difference = (
+            Difference.LOOPS
+            if first == second
+            else difference_between(first, second)
+        )
         if difference is not Difference.UNKNOWN:
             found.append(SharedAccess(buffer, difference.value))
     return _by_operators(pair, _without_common_elements(pair, found))
@@ -388,26 +537,42 @@ def _indices(pair: _Pair) -> Iterator[tuple[str, tuple[str, str]]]:
             yield buffer, (first, second)
 
 
-def _by_operators(pair: _Pair, accesses: Sequence[SharedAccess]) -> tuple[SharedAccess, ...]:
-    """The differences that indexing, a reduction or a pooling makes, whatever the layout."""
+def _by_operators(
+    pair: _Pair, accesses: Sequence[SharedAccess]
+) -> tuple[SharedAccess, ...]:
+    """The differences that indexing, a reduction or a pooling makes, whatever the
+    layout."""
     return tuple(
-        replace(access, difference=_by_operator(pair, access.buffer, Difference(access.difference)).value)
+        replace(
+            access,
+            difference=_by_operator(
+                pair, access.buffer, Difference(access.difference)
+            ).value,
+        )
         for access in accesses
     )
 
 
 def _by_operator(pair: _Pair, buffer: str, difference: Difference) -> Difference:
-    if difference is not Difference.DISJOINT and any(map(is_computed, _indices_of(pair, buffer))):
+    if difference is not Difference.DISJOINT and any(
+        map(is_computed, _indices_of(pair, buffer))
+    ):
         return Difference.COMPUTED
     reducing = [node for node in (pair.first, pair.second) if _reduces(node)]
     if difference is Difference.ORDER:
         before = any(_reduces_before_the_last(node, buffer) for node in reducing)
         return Difference.REDUCTION if before else difference
-    if difference is Difference.COUNT and any(_is_unrolled(node, buffer) for node in reducing):
+    if difference is Difference.COUNT and any(
+        _is_unrolled(node, buffer) for node in reducing
+    ):
         return Difference.REDUCTION
     if difference in (Difference.COUNT, Difference.UNKNOWN):
-        readers = [pair.second] if buffer in pair.written else [pair.first, pair.second]
-        return Difference.WINDOWS if any(map(_reads_windows, readers)) else difference
+        readers = (
+            [pair.second] if buffer in pair.written else [pair.first, pair.second]
+        )
+        return (
+            Difference.WINDOWS if any(map(_reads_windows, readers)) else difference
+        )
     return difference
 
 
@@ -424,8 +589,15 @@ _READ_WINDOWS = READ_WINDOWS | LIBRARY
 
 
 def _reduces_before_the_last(node: Node, buffer: str) -> bool:
-    index, sizes = _index([*node.final.writes, *node.final.reads], buffer), node.final.sizes
-    return index is not None and sizes is not None and reduces_before_the_last(index, sizes)
+    index, sizes = (
+        _index([*node.final.writes, *node.final.reads], buffer),
+        node.final.sizes,
+    )
+    return (
+        index is not None
+        and sizes is not None
+        and reduces_before_the_last(index, sizes)
+    )
 
 
 def _is_unrolled(node: Node, buffer: str) -> bool:
@@ -435,11 +607,16 @@ def _is_unrolled(node: Node, buffer: str) -> bool:
 
 
 def _index(accesses: Sequence[Access], buffer: str) -> str | None:
-    return next((access.index for access in accesses if access.buffer == buffer), None)
+    return next(
+        (access.index for access in accesses if access.buffer == buffer), None
+    )
 
 
-def merged(graphs: Sequence[GraphBoundaries], others: Sequence[Boundary] = ()) -> Boundaries:
-    """The boundaries of several graphs, and others; equal ones of several nodes as one, most bytes first."""
+def merged(
+    graphs: Sequence[GraphBoundaries], others: Sequence[Boundary] = ()
+) -> Boundaries:
+    """The boundaries of several graphs, and others; equal ones of several nodes as
+    one, most bytes first."""
     found: dict[_Key, Boundary] = {}
     counts: dict[_Key, int] = {}
     for graph in graphs:
@@ -449,6 +626,14 @@ def merged(graphs: Sequence[GraphBoundaries], others: Sequence[Boundary] = ()) -
             key = (*ends, boundary.tensor, boundary.kind, code, boundary.between)
             found.setdefault(key, boundary)
             counts[key] = counts.get(key, 0) + 1
-    rows = [*others, *(boundary.times(counts[key]) for key, boundary in found.items())]
-    rows.sort(key=lambda one: (-1 if one.bytes is None else one.bytes, one.count), reverse=True)
-    return Boundaries(tuple(rows[:MOST_BOUNDARIES]), max(0, len(rows) - MOST_BOUNDARIES))
+    rows = [
+        *others,
+        *(boundary.times(counts[key]) for key, boundary in found.items()),
+    ]
+    rows.sort(
+        key=lambda one: (-1 if one.bytes is None else one.bytes, one.count),
+        reverse=True,
+    )
+    return Boundaries(
+        tuple(rows[:MOST_BOUNDARIES]), max(0, len(rows) - MOST_BOUNDARIES)
+    )

@@ -1,4 +1,5 @@
-"""Where tensors go through memory between kernels of torch.compile, as findings with what to change."""
+"""Where tensors go through memory between kernels of torch.compile, as findings
+with what to change."""
 
 from __future__ import annotations
 
@@ -21,14 +22,22 @@ MOST_PAIRS = 3
 LEAST_BYTES = 1024
 """That go through memory at a boundary which is worth a finding."""
 
-_OF_CALLS = frozenset((CODE_OF_CAUSE[ApartCause.CALL], CODE_OF_CAUSE[ApartCause.USER_KERNEL]))
+_OF_CALLS = frozenset(
+    (CODE_OF_CAUSE[ApartCause.CALL], CODE_OF_CAUSE[ApartCause.USER_KERNEL])
+)
 """Causes of boundaries that the finding on the call has."""
 
 _OF_THE_COMPILER = frozenset(
     CODE_OF_CAUSE[cause]
-    for cause in (ApartCause.SPLIT_REDUCTION, ApartCause.TOO_LARGE, ApartCause.SLOWER, ApartCause.OTHER)
+    for cause in (
+        ApartCause.SPLIT_REDUCTION,
+        ApartCause.TOO_LARGE,
+        ApartCause.SLOWER,
+        ApartCause.OTHER,
+    )
 )
-"""Causes that are no matter of how the operators are written: their advice holds of gradients too."""
+"""Causes that are no matter of how the operators are written: their advice holds of
+gradients too."""
 
 FORMULAS = Remedy(
     "Nothing in the program: torch's own gradient formulas make these operators.",
@@ -71,12 +80,21 @@ _LOOPS = Remedy(
 
 
 def boundaries(report: Report, context: Context) -> Iterable[Finding]:
-    """FD26x and FD27x: one finding a cause, line and remedy, with all bytes that go through memory there."""
+    """FD26x and FD27x: one finding a cause, line and remedy, with all bytes that go
+    through memory there."""
     found: dict[tuple[str, str | None, Remedy | None], list[Boundary]] = {}
     for boundary in report.boundaries:
         cause = boundary.cause
-        if cause is not None and cause.code in CODES and cause.code not in _OF_CALLS:
-            key = cause.code, line_of(boundary, report), _remedy(boundary, cause, report)
+        if (
+            cause is not None
+            and cause.code in CODES
+            and cause.code not in _OF_CALLS
+        ):
+            key = (
+                cause.code,
+                line_of(boundary, report),
+                _remedy(boundary, cause, report),
+            )
             found.setdefault(key, []).append(boundary)
     for (code, source, remedy), several in found.items():
         sizes = [one.bytes * one.count for one in several if one.bytes is not None]
@@ -87,14 +105,17 @@ def boundaries(report: Report, context: Context) -> Iterable[Finding]:
             code,
             _message(several, moved),
             source=source,
-            severity="note" if remedy is not None and remedy.nothing is not None else None,
+            severity="note"
+            if remedy is not None and remedy.nothing is not None
+            else None,
             remedy=remedy,
             saves_bytes=moved or None,
         )
 
 
 def _remedy(boundary: Boundary, cause: Reason, report: Report) -> Remedy | None:
-    """What to change so that the two become one kernel, by how they use what they share."""
+    """What to change so that the two become one kernel, by how they use what they
+    share."""
     if _is_backward(boundary, report) and cause.code not in _OF_THE_COMPILER:
         return FORMULAS
     differences = _differences(cause)
@@ -106,7 +127,11 @@ def _remedy(boundary: Boundary, cause: Reason, report: Report) -> Remedy | None:
         return _COMPUTED
     if Difference.WINDOWS in differences and differences <= _NO_LAYOUT:
         return _WINDOWS
-    if cause.code in _OF_SIZES and Difference.LOOPS in differences and differences <= _NO_LAYOUT:
+    if (
+        cause.code in _OF_SIZES
+        and Difference.LOOPS in differences
+        and differences <= _NO_LAYOUT
+    ):
         return _LOOPS
     return CODES[cause.code].remedy
 
@@ -122,7 +147,9 @@ _NO_LAYOUT = frozenset(
 )
 """Differences of accesses that another layout of the tensor does not remove."""
 
-_OF_SIZES = frozenset((CODE_OF_CAUSE[ApartCause.SIZES], CODE_OF_CAUSE[ApartCause.REDUCTIONS]))
+_OF_SIZES = frozenset(
+    (CODE_OF_CAUSE[ApartCause.SIZES], CODE_OF_CAUSE[ApartCause.REDUCTIONS])
+)
 
 
 def _differences(cause: Reason) -> frozenset[Difference]:
@@ -147,7 +174,11 @@ def line_of(boundary: Boundary, report: Report) -> str | None:
     for end in (*boundary.between, boundary.consumer, boundary.producer):
         group = report.group(end.group)
         if group is not None:
-            lines = [node.user_source for node in group.nodes if node.user_source is not None]
+            lines = [
+                node.user_source
+                for node in group.nodes
+                if node.user_source is not None
+            ]
             if lines:
                 return lines[0]
         row = rows_by_index(report).get(end.row)
@@ -161,9 +192,21 @@ def _message(several: Sequence[Boundary], moved: int) -> str:
     size = in_bytes(moved) if moved else "A tensor"
     twice = all(one.kind == READ_TWICE for one in several)
     verb = "are" if moved else "is"
-    how = f"{verb} read twice, by" if twice else f"{'go' if moved else 'goes'} through memory between"
-    pairs = list(dict.fromkeys(f"{_end(one.producer)} and {_end(one.consumer)}" for one in several))
-    more = f" and {len(pairs) - MOST_PAIRS} more pairs" if len(pairs) > MOST_PAIRS else ""
+    how = (
+        f"{verb} read twice, by"
+        if twice
+        else f"{'go' if moved else 'goes'} through memory between"
+    )
+    pairs = list(
+        dict.fromkeys(
+            f"{_end(one.producer)} and {_end(one.consumer)}" for one in several
+        )
+    )
+    more = (
+        f" and {len(pairs) - MOST_PAIRS} more pairs"
+        if len(pairs) > MOST_PAIRS
+        else ""
+    )
     first = several[0].cause
     why = first.text if first is not None else ""
     return f"{size} {how} {', '.join(pairs[:MOST_PAIRS])}{more}: {why}"

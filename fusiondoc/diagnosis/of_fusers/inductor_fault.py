@@ -1,5 +1,5 @@
-"""Errors of torch.compile: FD309 where a run shows that the program in eager code has none, FD312 of a log,
-from which nobody can tell whose error it is.
+"""Errors of torch.compile: FD309 where a run shows that the program in eager code
+has none, FD312 of a log, from which nobody can tell whose error it is.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.report import Evidence, Finding, Report
 
 
-def compiler_at_fault(failed: str, error: Failure, in_same_process: bool) -> Finding:
+def compiler_at_fault(
+    failed: str, error: Failure, in_same_process: bool
+) -> Finding:
     """The finding, with torch's own hints where the error has some.
 
-    Args:
-        failed: which fuser fails, in which pass, and the error.
-        in_same_process: the pass that ran in eager code was one of the same process.
+    Args: failed: which fuser fails, in which pass, and the error. in_same_process:
+        the pass that ran in eager code was one of the same process.
     """
     without = "without torch.compile the same run ends without an error"
     if in_same_process:
@@ -38,13 +39,15 @@ def compiler_at_fault(failed: str, error: Failure, in_same_process: bool) -> Fin
 
 
 def compiler_failed(
-    error: str, of: str = "", source: str | None = None, evidence: Sequence[Evidence] = ()
+    error: str,
+    of: str = "",
+    source: str | None = None,
+    evidence: Sequence[Evidence] = (),
 ) -> Finding:
     """FD312: a compilation that ended in an error.
 
-    Args:
-        of: what was compiled: " on graph 0/0".
-        source: ``file:line`` of the function, where the error names no line of the program.
+    Args: of: what was compiled: " on graph 0/0". source: ``file:line`` of the
+        function, where the error names no line of the program.
     """
     return finding(
         "FD312",
@@ -63,16 +66,22 @@ def compiler_failed(
 def logged_failure(
     report: Report, text: str, whose: str, evidence: Sequence[Evidence]
 ) -> tuple[Finding, ...] | None:
-    """FD312 of an error that a log ends with; nothing where the report has it with the graph. None for an
-    error that is not of torch.compile.
+    """FD312 of an error that a log ends with; nothing where the report has it with
+    the graph. None for an error that is not of torch.compile.
 
     Args:
         whose: " of rank 1".
     """
     if not is_compiler_error(text):
         return None
-    known = [graph.failed for graph in report.compiled.graphs] if report.compiled is not None else []
-    if any(failed is not None and failed in error_in_short(text) for failed in known):
+    known = (
+        [graph.failed for graph in report.compiled.graphs]
+        if report.compiled is not None
+        else []
+    )
+    if any(
+        failed is not None and failed in error_in_short(text) for failed in known
+    ):
         return ()
     return (compiler_failed(text, whose, evidence=evidence),)
 
@@ -81,7 +90,10 @@ def _of_hints(error: str) -> Remedy | None:
     hints = helpful(break_of_text(error).hints)
     if not hints:
         return None
-    return Remedy("Write this line so that torch.compile takes it;", f"torch's hints: {' '.join(hints)}")
+    return Remedy(
+        "Write this line so that torch.compile takes it;",
+        f"torch's hints: {' '.join(hints)}",
+    )
 
 
 def _remedy(error: Failure) -> Remedy:

@@ -1,5 +1,5 @@
-"""What torch.compile did with a program, as findings: breaks and recompiles, calls, boundaries, failures, and
-what the log lacks.
+"""What torch.compile did with a program, as findings: breaks and recompiles, calls,
+boundaries, failures, and what the log lacks.
 """
 
 from __future__ import annotations
@@ -29,13 +29,16 @@ MOST_NAMES = 3
 
 
 def failed(report: Report, context: Context) -> Iterable[Finding]:
-    """FD312: a graph whose compilation ended in an error, and the program went on."""
+    """FD312: a graph whose compilation ended in an error, and the program went
+    on."""
     fault = context.fault
     if fault is not None and fault.blame is Blame.FUSER:
         return  # FD309
     for graph in _graphs(report):
         if graph.failed is not None:
-            yield compiler_failed(graph.failed, f" on {_named(graph)}", graph.failed_at)
+            yield compiler_failed(
+                graph.failed, f" on {_named(graph)}", graph.failed_at
+            )
 
 
 def gave_up(report: Report, context: Context) -> Iterable[Finding]:
@@ -73,8 +76,13 @@ def _for_break(row: GraphBreakRow) -> Remedy:
             "Move the code that breaks it out of the compiled function, or rewrite it so that Dynamo"
             " can trace it."
         )
-    hints = " ".join(hint if hint.endswith((".", "!", "?")) else f"{hint}." for hint in row.hints)
-    return Remedy("Write this line so that the graph does not break;", f"torch's hints: {hints}")
+    hints = " ".join(
+        hint if hint.endswith((".", "!", "?")) else f"{hint}." for hint in row.hints
+    )
+    return Remedy(
+        "Write this line so that the graph does not break;",
+        f"torch's hints: {hints}",
+    )
 
 
 def recompiles(report: Report, context: Context) -> Iterable[Finding]:
@@ -97,11 +105,16 @@ def _guards(row: RecompileRow) -> str:
     named = "; ".join(row.guards[:MOST_NAMES])
     left = len(row.guards) - MOST_NAMES
     more = f" and {left} more" if left > 0 else ""
-    return f"A guard failed: {named}{more}" if named else "Torch does not name the guard that failed"
+    return (
+        f"A guard failed: {named}{more}"
+        if named
+        else "Torch does not name the guard that failed"
+    )
 
 
 _OF_SIZES = ("size mismatch", "stride mismatch", "rank mismatch", ".size()")
-"""Parts of guards on sizes (torch/_dynamo/guards.py and torch/csrc/dynamo/guards.cpp, 2.6 to 2.13)."""
+"""Parts of guards on sizes (torch/_dynamo/guards.py and
+torch/csrc/dynamo/guards.cpp, 2.6 to 2.13)."""
 
 
 def _for_recompiles(row: RecompileRow) -> Remedy:
@@ -117,7 +130,8 @@ def _for_recompiles(row: RecompileRow) -> Remedy:
 
 
 def calls(report: Report, context: Context) -> Iterable[Finding]:
-    """FD25x: each row of operators that are calls, with the bytes that go through memory because of it."""
+    """FD25x: each row of operators that are calls, with the bytes that go through
+    memory because of it."""
     around = _bytes_around_calls(report)
     for row in report.unfused:
         code = CODES[row.reason.code]
@@ -126,14 +140,18 @@ def calls(report: Report, context: Context) -> Iterable[Finding]:
         times = f" ({row.count:,} times)" if row.count > 1 else ""
         layers = f" (layer {folded(row.layers)})" if any(row.layers) else ""
         moved = around.get(row.index, 0)
-        costs = f"; {in_bytes(moved)} go through memory to and from it" if moved else ""
+        costs = (
+            f"; {in_bytes(moved)} go through memory to and from it" if moved else ""
+        )
         yield finding(
             code.code,
             f"{row.op}{times} is a call in the {row.phase} pass{layers}: {row.reason.text}{costs}",
             source=row.user_source,
             evidence=row.evidence[:1],
             severity="note" if row.phase == "backward" else None,
-            remedy=FORMULAS if row.phase == "backward" else _for_call(code.code, row.op, code.remedy),
+            remedy=FORMULAS
+            if row.phase == "backward"
+            else _for_call(code.code, row.op, code.remedy),
             ops=(row.op,),
             rows=(row,),
             saves_bytes=moved or row.bytes_moved,
@@ -142,7 +160,8 @@ def calls(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _for_call(code: str, op: str, remedy: Remedy) -> Remedy:
-    """The remedy of the code, with the name of the operator if it is to be written in another way."""
+    """The remedy of the code, with the name of the operator if it is to be written
+    in another way."""
     step = rewrite_of(code, op)
     return replace(remedy, step=step) if step else remedy
 
@@ -153,7 +172,9 @@ def _bytes_around_calls(report: Report) -> dict[int | None, int]:
     for boundary in report.boundaries:
         for row in {boundary.producer.row, boundary.consumer.row} - {None}:
             if boundary.kind != READ_TWICE:
-                around[row] = around.get(row, 0) + (boundary.bytes or 0) * boundary.count
+                around[row] = (
+                    around.get(row, 0) + (boundary.bytes or 0) * boundary.count
+                )
     return around
 
 
@@ -177,9 +198,12 @@ def from_cache(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def without_decisions(report: Report, context: Context) -> Iterable[Finding]:
-    """FD922: no artifact ``fusion``, so no reason of a boundary. Of graphs that lack more see FD923."""
+    """FD922: no artifact ``fusion``, so no reason of a boundary. Of graphs that
+    lack more see FD923."""
     lacking = [
-        graph for graph in _without_fusion_log(report) if graph.accounts is not None and not graph.not_found
+        graph
+        for graph in _without_fusion_log(report)
+        if graph.accounts is not None and not graph.not_found
     ]
     if lacking:
         yield finding(
@@ -198,21 +222,31 @@ def _without_fusion_log(report: Report) -> Sequence[CompiledGraphRow]:
     return [
         graph
         for graph in _graphs(report)
-        if not graph.decisions and not graph.from_cache and not graph.failed and _computes(graph)
+        if not graph.decisions
+        and not graph.from_cache
+        and not graph.failed
+        and _computes(graph)
     ]
 
 
 def _computes(graph: CompiledGraphRow) -> bool:
-    """Whether a graph has anything to decide on, as far as is known: not one of views alone."""
+    """Whether a graph has anything to decide on, as far as is known: not one of
+    views alone."""
     known = graph.accounts
-    return known is None or bool(known.in_groups or known.in_calls or known.not_found)
+    return known is None or bool(
+        known.in_groups or known.in_calls or known.not_found
+    )
 
 
 def without_operators(report: Report, context: Context) -> Iterable[Finding]:
     """FD923: operators that no kernel or call is known to compute."""
     names = [name for graph in _graphs(report) for name in graph.not_found]
     if names:
-        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        more = (
+            f" and {len(names) - MOST_NAMES} more"
+            if len(names) > MOST_NAMES
+            else ""
+        )
         undecided = any(graph.not_found for graph in _without_fusion_log(report))
         yield finding(
             "FD923",
@@ -237,14 +271,20 @@ def without_texts(report: Report, context: Context) -> Iterable[Finding]:
             yield finding(
                 "FD923",
                 f"The log has no {lacks}: it does not show the operators of {_listed(graphs)}",
-                severity="note" if any(graph.from_cache for graph in graphs) else "warning",  # FD921 is first
+                severity="note"
+                if any(graph.from_cache for graph in graphs)
+                else "warning",  # FD921 is first
                 remedy=ALL_TEXTS,
             )
 
 
 def _bare(report: Report) -> Sequence[CompiledGraphRow]:
     """Graphs that were compiled, and no text shows what of."""
-    return [graph for graph in _graphs(report) if graph.accounts is None and not graph.failed]
+    return [
+        graph
+        for graph in _graphs(report)
+        if graph.accounts is None and not graph.failed
+    ]
 
 
 def without_calls(report: Report, context: Context) -> Iterable[Finding]:
@@ -271,9 +311,16 @@ ALL_TEXTS = Remedy(
 def unknown_texts(report: Report, context: Context) -> Iterable[Finding]:
     """FD924: texts that no table here knows."""
     texts = report.compiled.unknown_texts if report.compiled is not None else ()
-    other = [one for one in report.boundaries if one.cause is not None and one.cause.code == "FD278"]
+    other = [
+        one
+        for one in report.boundaries
+        if one.cause is not None and one.cause.code == "FD278"
+    ]
     if texts or other:
-        shown = [*texts[:1], *(one.cause.text for one in other[:1] if one.cause is not None)]
+        shown = [
+            *texts[:1],
+            *(one.cause.text for one in other[:1] if one.cause is not None),
+        ]
         yield finding(
             "FD924",
             f"{count(len(texts) + len(other), 'text')} of torch's compiler in a form that fusiondoc does not"
@@ -288,7 +335,11 @@ def _graphs(report: Report) -> Sequence[CompiledGraphRow]:
 
 def _named(graph: CompiledGraphRow) -> str:
     phase = f", {graph.phase}" if graph.phase is not None else ""
-    return f"graph {graph.compile_id}{phase}" if graph.compile_id is not None else f"a graph{phase}"
+    return (
+        f"graph {graph.compile_id}{phase}"
+        if graph.compile_id is not None
+        else f"a graph{phase}"
+    )
 
 
 def _listed(graphs: Sequence[CompiledGraphRow]) -> str:

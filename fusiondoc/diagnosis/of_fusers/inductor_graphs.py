@@ -1,5 +1,6 @@
-"""A compiled graph as rules need it: its final nodes with the operators that each really computes, the
-buffers that really hold data, and where every operator of the graph went.
+"""A compiled graph as rules need it: its final nodes with the operators that each
+really computes, the buffers that really hold data, and where every operator of the
+graph went.
 """
 
 from __future__ import annotations
@@ -27,18 +28,20 @@ from fusiondoc.operators import BY_NAME
 _NUMBER = re.compile(r"_\d+\Z")
 _ONEDNN = "mkldnn."
 _SYMBOL = "Sym("
-"""How torch prints the type of a number that it does not know when it compiles: ``Sym(s77)``."""
+"""How torch prints the type of a number that it does not know when it compiles:
+``Sym(s77)``."""
 
 
 def name_without_graph(node: str) -> str:
-    """The operator of a node of which only the name is known: torch.fx makes ``add_1`` of ``aten.add``."""
+    """The operator of a node of which only the name is known: torch.fx makes
+    ``add_1`` of ``aten.add``."""
     name = _NUMBER.sub("", node)
     return f"aten::{name}" if f"aten::{name}" in BY_NAME else name
 
 
 CAT = "aten::cat"
-"""The operator that nothing computes where its parts are written to their final memory (``ConcatKernel``,
-torch/_inductor/ir.py)."""
+"""The operator that nothing computes where its parts are written to their final
+memory (``ConcatKernel``, torch/_inductor/ir.py)."""
 _NO_KERNEL_OF_THEIR_OWN = frozenset(
     (
         CAT,
@@ -50,12 +53,14 @@ _NO_KERNEL_OF_THEIR_OWN = frozenset(
         "aten::lift_fresh_copy",
     )
 )
-"""Operators that may stand in no node: memory that is only reserved, and constants that kernels have in their
-code (a small tensor, ``get_attr`` of torch/_inductor/graph.py)."""
+"""Operators that may stand in no node: memory that is only reserved, and constants
+that kernels have in their code (a small tensor, ``get_attr`` of
+torch/_inductor/graph.py)."""
 
 
 def is_a_size(operator: GraphOperator) -> bool:
-    """Whether its result is a number that the host computes: a dynamic size, or a formula of sizes."""
+    """Whether its result is a number that the host computes: a dynamic size, or a
+    formula of sizes."""
     return operator.type is not None and operator.type.startswith(_SYMBOL)
 
 
@@ -71,13 +76,20 @@ class Role(Enum):
 class Node:
     """A final node with what it computes."""
 
-    def __init__(self, index: int, final: FinalNode, role: Role, operators: Sequence[GraphOperator]) -> None:
+    def __init__(
+        self,
+        index: int,
+        final: FinalNode,
+        role: Role,
+        operators: Sequence[GraphOperator],
+    ) -> None:
         self.index = index
         """Among the final nodes of its graph."""
         self.final = final
         self.role = role
         self.operators = tuple(operators)
-        """That it computes, in the order of the graph, without views; of a call the called one."""
+        """That it computes, in the order of the graph, without views; of a call the
+        called one."""
 
     @property
     def op(self) -> str | None:
@@ -89,57 +101,90 @@ class FinalGraph:
     """A compiled graph, looked at from its final nodes."""
 
     def __init__(self, graph: CompiledGraph, fallbacks: Sequence[str] = ()) -> None:
-        """``fallbacks``: the operators of which torch printed that they are calls."""
+        """``fallbacks``: the operators of which torch printed that they are
+        calls."""
         self.graph = graph
         self._fallbacks = frozenset(fallbacks)
         self._operators = {operator.name: operator for operator in graph.operators}
-        self._order = {operator.name: number for number, operator in enumerate(graph.operators)}
+        self._order = {
+            operator.name: number for number, operator in enumerate(graph.operators)
+        }
         has_code = Part.CODE in graph.holds
         roles = [_role(final, has_code) for final in graph.final]
         called = [
-            self._called(final) if role is Role.CALL else None for final, role in zip(graph.final, roles)
+            self._called(final) if role is Role.CALL else None
+            for final, role in zip(graph.final, roles)
         ]
-        self._in_calls = {operator.name for operator in called if operator is not None}
+        self._in_calls = {
+            operator.name for operator in called if operator is not None
+        }
         self.nodes = tuple(
             Node(index, final, role, self._computed(final, role, call))
-            for index, (final, role, call) in enumerate(zip(graph.final, roles, called))
+            for index, (final, role, call) in enumerate(
+                zip(graph.final, roles, called)
+            )
         )
-        self._writers = {access.buffer: node.index for node in self.nodes for access in node.final.writes}
+        self._writers = {
+            access.buffer: node.index
+            for node in self.nodes
+            for access in node.final.writes
+        }
         self._roots: dict[str, tuple[str, ...]] = {}
 
     # -- operators ------------------------------------------------------------------------------------------
 
     def operator(self, name: str) -> GraphOperator:
-        """The node of the graph; of one that no source shows what its name tells."""
+        """The node of the graph; of one that no source shows what its name
+        tells."""
         known = self._operators.get(name)
-        return known or GraphOperator(name, "call_function", name_without_graph(name), ())
+        return known or GraphOperator(
+            name, "call_function", name_without_graph(name), ()
+        )
 
     def _called(self, final: FinalNode) -> GraphOperator | None:
-        """The operator that a call is: lowering names others beside it, views of its arguments and what
-        makes these."""
+        """The operator that a call is: lowering names others beside it, views of
+        its arguments and what makes these."""
         operators = self._in_order(final.operators)
         wanted = _function_name(final.kernel)
         for operator in operators:
-            if wanted is not None and operator_name(operator.target).rpartition("::")[2] == wanted:
+            if (
+                wanted is not None
+                and operator_name(operator.target).rpartition("::")[2] == wanted
+            ):
                 return operator
-        computing = [one for one in operators if not moves_nothing(operator_name(one.target))]
+        computing = [
+            one for one in operators if not moves_nothing(operator_name(one.target))
+        ]
         candidates = computing or operators
         return candidates[-1] if candidates else None
 
     def call_is_stated(self, node: Node) -> bool:
         """Whether torch itself printed that it made a call of the operator."""
-        printed = any(operator.target in self._fallbacks for operator in node.operators)
-        return node.final.call_is_stated or (printed and node.final.kind is FinalKind.CALL)
+        printed = any(
+            operator.target in self._fallbacks for operator in node.operators
+        )
+        return node.final.call_is_stated or (
+            printed and node.final.kind is FinalKind.CALL
+        )
 
     def _in_order(self, names: Sequence[str]) -> list[GraphOperator]:
         last = len(self._order)
-        return [self.operator(name) for name in sorted(names, key=lambda name: self._order.get(name, last))]
+        return [
+            self.operator(name)
+            for name in sorted(names, key=lambda name: self._order.get(name, last))
+        ]
 
-    def _computed(self, final: FinalNode, role: Role, called: GraphOperator | None) -> list[GraphOperator]:
+    def _computed(
+        self, final: FinalNode, role: Role, called: GraphOperator | None
+    ) -> list[GraphOperator]:
         if role is Role.CALL:
             return [called] if called is not None else []
         if role is Role.PASSES_ON:
-            return [one for one in self._in_order(final.operators) if one.name not in self._in_calls]
+            return [
+                one
+                for one in self._in_order(final.operators)
+                if one.name not in self._in_calls
+            ]
         return [
             one
             for one in self._in_order(final.operators)
@@ -150,18 +195,24 @@ class FinalGraph:
 
     @cached_property
     def accounts(self) -> Accounts | None:
-        """Where each operator of the graph went; None where the graph is not known, or no final nodes.
+        """Where each operator of the graph went; None where the graph is not known,
+        or no final nodes.
 
         A graph of views alone has none of these.
         """
-        compiled = self.graph.failed is None and not self.graph.holds.isdisjoint((Part.CODE, Part.LAYERS))
+        compiled = self.graph.failed is None and not self.graph.holds.isdisjoint(
+            (Part.CODE, Part.LAYERS)
+        )
         if not self.graph.operators or not (self.graph.final or compiled):
             return None
         went: dict[str, list[str]] = {}
         for operator in self.graph.operators:
             if operator.op == "call_function":
                 went.setdefault(self._fate(operator), []).append(operator.name)
-        counts = {name: len(went.get(name, ())) for name in ("in_groups", "in_calls", "views", "dead")}
+        counts = {
+            name: len(went.get(name, ()))
+            for name in ("in_groups", "in_calls", "views", "dead")
+        }
         return Accounts(**counts, not_found=tuple(went.get("not_found", ())))
 
     def _fate(self, operator: GraphOperator) -> str:
@@ -180,11 +231,15 @@ class FinalGraph:
 
     @cached_property
     def _mentioned(self) -> frozenset[str]:
-        return frozenset(name for final in self.graph.final for name in final.operators)
+        return frozenset(
+            name for final in self.graph.final for name in final.operators
+        )
 
     @cached_property
     def _read(self) -> frozenset[str]:
-        return frozenset(name for operator in self.graph.operators for name in operator.inputs)
+        return frozenset(
+            name for operator in self.graph.operators for name in operator.inputs
+        )
 
     # -- buffers --------------------------------------------------------------------------------------------
 
@@ -199,10 +254,12 @@ class FinalGraph:
         return {kernel.name: kernel for kernel in self.graph.kernels}
 
     def roots(self, buffer: str) -> tuple[str, ...]:
-        """The buffers whose memory it is: a result taken apart, and the parts of a concatenation, go back to
-        what computed them."""
+        """The buffers whose memory it is: a result taken apart, and the parts of a
+        concatenation, go back to what computed them."""
         if buffer not in self._roots:
-            self._roots[buffer] = (buffer,)  # before the search: names can go round in a damaged log
+            self._roots[buffer] = (
+                buffer,
+            )  # before the search: names can go round in a damaged log
             found: dict[str, None] = {}
             for name in self._sources(buffer):
                 found.update(dict.fromkeys(self.roots(name)))
@@ -227,7 +284,8 @@ class FinalGraph:
         return parts
 
     def is_joined(self, buffer: str) -> bool:
-        """Whether a buffer is a concatenation: others are written to parts of its memory."""
+        """Whether a buffer is a concatenation: others are written to parts of its
+        memory."""
         return len(self.roots(buffer)) > 1
 
     def writer(self, buffer: str) -> Node | None:
@@ -237,33 +295,49 @@ class FinalGraph:
 
     @cached_property
     def writers_before(self) -> Sequence[Mapping[str, int]]:
-        """Of each node the buffers that it reads, each with the index of the node that wrote to it last: one
-        that changes a buffer in place reads what another one wrote."""
+        """Of each node the buffers that it reads, each with the index of the node
+        that wrote to it last: one that changes a buffer in place reads what another
+        one wrote."""
         last: dict[str, int] = {}
         found: list[Mapping[str, int]] = []
         for node in self.nodes:
             if node.role is Role.PASSES_ON:
                 found.append({})
                 continue
-            read = dict.fromkeys(root for one in node.final.reads for root in self.roots(one.buffer))
+            read = dict.fromkeys(
+                root for one in node.final.reads for root in self.roots(one.buffer)
+            )
             found.append({root: last[root] for root in read if root in last})
             last.update((access.buffer, node.index) for access in node.final.writes)
         return found
 
     def size_of(self, buffer: str, accesses: Sequence[Access]) -> int | None:
         """Bytes of a buffer that these accesses move, each element once."""
-        known = [access.bytes for access in accesses if access.buffer == buffer and access.bytes is not None]
+        known = [
+            access.bytes
+            for access in accesses
+            if access.buffer == buffer and access.bytes is not None
+        ]
         whole = self.buffers[buffer].bytes if buffer in self.buffers else None
         return min(known) if known else whole
 
     @cached_property
     def read_later(self) -> Mapping[int, frozenset[str]]:
-        """Index of a node -> buffers that it writes and that others read, or the graph returns."""
+        """Index of a node -> buffers that it writes and that others read, or the
+        graph returns."""
         used = set(self.graph.outputs)
         for node in self.nodes:
-            used.update(access.buffer for access in node.final.reads if not _own(node, access.buffer))
+            used.update(
+                access.buffer
+                for access in node.final.reads
+                if not _own(node, access.buffer)
+            )
         return {
-            node.index: frozenset(access.buffer for access in node.final.writes if access.buffer in used)
+            node.index: frozenset(
+                access.buffer
+                for access in node.final.writes
+                if access.buffer in used
+            )
             for node in self.nodes
         }
 
@@ -273,8 +347,9 @@ def _own(node: Node, buffer: str) -> bool:
 
 
 def _role(final: FinalNode, has_code: bool) -> Role:
-    """``has_code``: the calls of the generated code are known. A call that is none of them takes a result
-    apart (``MultiOutput``, which the fusion log calls an ExternKernelSchedulerNode)."""
+    """``has_code``: the calls of the generated code are known. A call that is none
+    of them takes a result apart (``MultiOutput``, which the fusion log calls an
+    ExternKernelSchedulerNode)."""
     if final.kind is FinalKind.NOTHING or final.call is CallKind.VIEW:
         return Role.PASSES_ON
     if final.kind is not FinalKind.CALL or is_pattern(final):
@@ -284,14 +359,16 @@ def _role(final: FinalNode, has_code: bool) -> Role:
 
 
 def is_pattern(final: FinalNode) -> bool:
-    """Whether it is a call that a pattern matcher made of several operators: one of oneDNN's, such as
-    ``mkldnn._convolution_pointwise`` for a convolution with what follows it."""
+    """Whether it is a call that a pattern matcher made of several operators: one of
+    oneDNN's, such as ``mkldnn._convolution_pointwise`` for a convolution with what
+    follows it."""
     called = final.kernel or ""
     return final.kind is FinalKind.CALL and _ONEDNN in called
 
 
 def _function_name(called: str | None) -> str | None:
-    """``addmm`` of ``extern_kernels.addmm``, ``twice`` of ``torch.ops.lab.twice.default``."""
+    """``addmm`` of ``extern_kernels.addmm``, ``twice`` of
+    ``torch.ops.lab.twice.default``."""
     if called is None:
         return None
     found = re.match(r"(?:torch\.ops\.)?(?:aten|prims|\w+)\.(\w+)", called)

@@ -1,7 +1,9 @@
-"""From what torch.compile did to the rows of a report: groups, operators outside, kernels, programs.
+"""From what torch.compile did to the rows of a report: groups, operators outside,
+kernels, programs.
 
-A group is a final node of Inductor's scheduler: what is fused is fused there. On a GPU it is a kernel; on a
-CPU a generated function holds the loops of several, which are not fused with each other.
+A group is a final node of Inductor's scheduler: what is fused is fused there. On a
+GPU it is a kernel; on a CPU a generated function holds the loops of several, which
+are not fused with each other.
 """
 
 from __future__ import annotations
@@ -11,7 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fusiondoc.diagnosis.of_fusers.inductor_across_graphs import across_graphs
-from fusiondoc.diagnosis.of_fusers.inductor_boundaries import GraphBoundaries, merged
+from fusiondoc.diagnosis.of_fusers.inductor_boundaries import (
+    GraphBoundaries,
+    merged,
+)
 from fusiondoc.diagnosis.of_fusers.inductor_graphs import FinalGraph, Node, Role
 from fusiondoc.diagnosis.of_fusers.inductor_rows import (
     CallKey,
@@ -56,13 +61,17 @@ _SCHEDULERS: Mapping[str, str] = {
     "tem": "template",
     "for": "foreach",
 }
-"""What the third part of a Triton kernel's name stands for (torch/_inductor/codegen/triton.py)."""
+"""What the third part of a Triton kernel's name stands for
+(torch/_inductor/codegen/triton.py)."""
 
 _TRITON_NAME = re.compile(r"triton_(\w{3})_")
 
 
 def inductor_report(
-    report: Report, compilation: Compilation, requested: str | None, files: Sequence[str] = ()
+    report: Report,
+    compilation: Compilation,
+    requested: str | None,
+    files: Sequence[str] = (),
 ) -> Report:
     """The report with what Inductor compiled, behind the rows that there are.
 
@@ -70,7 +79,11 @@ def inductor_report(
         requested: the requested fuser.
         files: names of the logs, by the numbers in the lines of the compilation.
     """
-    if not compilation.graphs and not compilation.breaks and not compilation.recompiles:
+    if (
+        not compilation.graphs
+        and not compilation.breaks
+        and not compilation.recompiles
+    ):
         return report
     return CompiledRows(report, compilation, files).report(requested)
 
@@ -78,12 +91,17 @@ def inductor_report(
 class CompiledRows:
     """The rows of all graphs, as they are made."""
 
-    def __init__(self, report: Report, compilation: Compilation, files: Sequence[str]) -> None:
+    def __init__(
+        self, report: Report, compilation: Compilation, files: Sequence[str]
+    ) -> None:
         self._report = report
         self._compilation = compilation
         self._files = files
         self.graphs = with_specialisations(
-            [FinalGraph(graph, compilation.fallbacks) for graph in compilation.graphs]
+            [
+                FinalGraph(graph, compilation.fallbacks)
+                for graph in compilation.graphs
+            ]
         )
 
     def report(self, requested: str | None) -> Report:
@@ -96,7 +114,10 @@ class CompiledRows:
         groups = [self._with_kernels(group, kernels) for group in groups]
         boundaries = merged(
             [GraphBoundaries(graph.found, graph.end) for graph in self.graphs],
-            (*before.boundaries, *across_graphs(self.graphs, self._compilation.crossings)),
+            (
+                *before.boundaries,
+                *across_graphs(self.graphs, self._compilation.crossings),
+            ),
         )
         made = replace(
             before,
@@ -128,9 +149,15 @@ class CompiledRows:
         for graph in self.graphs:
             for node in graph.found.nodes:
                 if node.role is Role.GROUP:
-                    rows.setdefault(group_key(graph, node), []).append((graph, node))
-        order = sorted(rows, key=lambda key: (key.specialisation, key.phase == "backward"))
-        first: dict[tuple[str, str | None, int | None, tuple[OpNode, ...]], str] = {}
+                    rows.setdefault(group_key(graph, node), []).append(
+                        (graph, node)
+                    )
+        order = sorted(
+            rows, key=lambda key: (key.specialisation, key.phase == "backward")
+        )
+        first: dict[
+            tuple[str, str | None, int | None, tuple[OpNode, ...]], str
+        ] = {}
         groups = []
         for number, key in enumerate(order, before + 1):
             for graph, node in rows[key]:
@@ -141,7 +168,13 @@ class CompiledRows:
             groups.append(self._group(f"G{number}", key, rows[key], respecialises))
         return groups
 
-    def _group(self, id_: str, key: GroupKey, members: Sequence[Member], respecialises: str | None) -> Group:
+    def _group(
+        self,
+        id_: str,
+        key: GroupKey,
+        members: Sequence[Member],
+        respecialises: str | None,
+    ) -> Group:
         runs = [graph.graph.runs for graph, _ in members]
         lines = [line for _, node in members for line in node.final.lines]
         return Group(
@@ -161,7 +194,10 @@ class CompiledRows:
             fallback=False,
             rank=key.rank,
             evidence=self._evidence(lines),
-            instances=tuple(Instance(layer_of(node), (), graph.graph.runs) for graph, node in members),
+            instances=tuple(
+                Instance(layer_of(node), (), graph.graph.runs)
+                for graph, node in members
+            ),
         )
 
     def _with_kernels(self, group: Group, kernels: Sequence[Kernel]) -> Group:
@@ -174,7 +210,10 @@ class CompiledRows:
                     known = graph.kernels.get(name or "")
                     of_instances.append((known,) if known is not None else ())
         ids = tuple(kernel.id for kernel in kernels if group.id in kernel.groups)
-        instances = tuple(replace(one, kernels=of) for one, of in zip(group.instances, of_instances))
+        instances = tuple(
+            replace(one, kernels=of)
+            for one, of in zip(group.instances, of_instances)
+        )
         return replace(group, kernels=ids, instances=instances)
 
     # -- operators outside ----------------------------------------------------------------------------------
@@ -204,7 +243,9 @@ class CompiledRows:
             phase=key.phase,
             count=len(members),
             reason=key.reason,
-            evidence=self._evidence([line for _, node in members for line in node.final.lines]),
+            evidence=self._evidence(
+                [line for _, node in members for line in node.final.lines]
+            ),
             rank=key.rank,
             ran=True,
             bytes_moved=2 * written if written is not None and is_lost else None,
@@ -227,9 +268,15 @@ class CompiledRows:
                 kernels.append(self._kernel(id_, kernel, graph))
         return kernels
 
-    def _kernel(self, id_: str, kernel: GeneratedKernel, graph: ReportedGraph) -> Kernel:
-        nodes = [node for node in graph.found.nodes if node.final.kernel == kernel.name]
-        groups = dict.fromkeys(graph.groups[node.index] for node in nodes if node.index in graph.groups)
+    def _kernel(
+        self, id_: str, kernel: GeneratedKernel, graph: ReportedGraph
+    ) -> Kernel:
+        nodes = [
+            node for node in graph.found.nodes if node.final.kernel == kernel.name
+        ]
+        groups = dict.fromkeys(
+            graph.groups[node.index] for node in nodes if node.index in graph.groups
+        )
         runs = graph.graph.runs
         moved = [moved_by(node) for node in nodes]
         found = _TRITON_NAME.match(kernel.name)
@@ -247,16 +294,22 @@ class CompiledRows:
             registers=kernel.registers,
             spill_bytes=kernel.spill_bytes,
             code=kernel.code,
-            evidence=self._evidence([kernel.line] if kernel.line is not None else []),
+            evidence=self._evidence(
+                [kernel.line] if kernel.line is not None else []
+            ),
             rank=graph.graph.rank,
             scheduler=_SCHEDULERS.get(found[1]) if found is not None else None,
-            bytes_moved=moved[0] if moved and len(set(moved)) == 1 else total(moved),
+            bytes_moved=moved[0]
+            if moved and len(set(moved)) == 1
+            else total(moved),
         )
 
     # -- programs -------------------------------------------------------------------------------------------
 
     def _programs(self, before: int) -> Iterator[Program]:
-        for number, graph in enumerate((one for one in self.graphs if one.found.nodes), before + 1):
+        for number, graph in enumerate(
+            (one for one in self.graphs if one.found.nodes), before + 1
+        ):
             positions: dict[int, int] = {}
             nodes: list[ProgramNode] = []
             for node in graph.found.nodes:
@@ -272,7 +325,8 @@ class CompiledRows:
                 ranks=(rank,) if rank is not None else (),
                 nodes=tuple(nodes),
                 edges=tuple(
-                    (positions[writer], positions[reader]) for writer, reader in edges_of(graph.found)
+                    (positions[writer], positions[reader])
+                    for writer, reader in edges_of(graph.found)
                 ),
             )
 
@@ -284,8 +338,12 @@ class CompiledRows:
             op=end.op,
             source=None,
             user_source=source_of(node),
-            inputs=types_of(graph.found, [access.buffer for access in node.final.reads]),
-            outputs=types_of(graph.found, [access.buffer for access in node.final.writes]),
+            inputs=types_of(
+                graph.found, [access.buffer for access in node.final.reads]
+            ),
+            outputs=types_of(
+                graph.found, [access.buffer for access in node.final.writes]
+            ),
             group=end.group,
             reason=reason.code if reason is not None else None,
             inside=None,

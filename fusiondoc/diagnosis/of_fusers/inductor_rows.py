@@ -1,12 +1,17 @@
-"""A final node of a compiled graph as a row of a report: what makes two of them one row, and what a row
-shows.
+"""A final node of a compiled graph as a row of a report: what makes two of them one
+row, and what a row shows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fusiondoc.diagnosis.of_fusers.inductor_graphs import FinalGraph, Node, Role, is_pattern
+from fusiondoc.diagnosis.of_fusers.inductor_graphs import (
+    FinalGraph,
+    Node,
+    Role,
+    is_pattern,
+)
 from fusiondoc.fusers.inductor.compilation import CallKind, FinalKind
 from fusiondoc.fusers.inductor.kinds import KIND
 from fusiondoc.fusers.inductor.targets import operator_name
@@ -94,21 +99,31 @@ class ReportedGraph:
     def end(self, node: Node) -> BoundaryEnd:
         """The final node as a boundary names it."""
         group, row = self.groups.get(node.index), self.rows.get(node.index)
-        return BoundaryEnd(group, row, group_kind(self.found, node) if group else node.op or node.final.name)
+        return BoundaryEnd(
+            group,
+            row,
+            group_kind(self.found, node) if group else node.op or node.final.name,
+        )
 
 
 def with_specialisations(graphs: Sequence[FinalGraph]) -> list[ReportedGraph]:
-    """Numbers graphs that were compiled again for other types or sizes: the same operators at the same lines
-    of the same frame."""
+    """Numbers graphs that were compiled again for other types or sizes: the same
+    operators at the same lines of the same frame."""
     seen: dict[object, int] = {}
     made = []
     for number, found in enumerate(graphs):
         graph = found.graph
-        frame = graph.compile_id.partition("/")[0] if graph.compile_id is not None else None
+        frame = (
+            graph.compile_id.partition("/")[0]
+            if graph.compile_id is not None
+            else None
+        )
         computed = tuple(nodes_of(node) for node in found.nodes)
         key = (frame, graph.phase, graph.rank, computed) if computed else number
         seen[key] = seen.get(key, 0) + 1
-        made.append(ReportedGraph(number, found, seen[key] if frame is not None else 1))
+        made.append(
+            ReportedGraph(number, found, seen[key] if frame is not None else 1)
+        )
     return made
 
 
@@ -124,9 +139,14 @@ def group_kind(found: FinalGraph, node: Node) -> str:
 
 
 def _language(found: FinalGraph, node: Node) -> str:
-    """Of its kernel; where that is not known of all kernels of the graph, which are for one device mostly."""
+    """Of its kernel; where that is not known of all kernels of the graph, which are
+    for one device mostly."""
     kernel = found.kernels.get(node.final.kernel or "")
-    known = kernel.kind if kernel is not None else (node.final.kernel or "").partition("_")[0]
+    known = (
+        kernel.kind
+        if kernel is not None
+        else (node.final.kernel or "").partition("_")[0]
+    )
     if known in _LANGUAGES:
         return known
     if node.final.device is not None:
@@ -150,12 +170,21 @@ def group_key(graph: ReportedGraph, node: Node) -> GroupKey:
 
 
 def nodes_of(node: Node) -> tuple[OpNode, ...]:
-    return tuple(OpNode(operator_name(one.target), None, one.source) for one in node.operators)
+    return tuple(
+        OpNode(operator_name(one.target), None, one.source)
+        for one in node.operators
+    )
 
 
 def call_key(graph: ReportedGraph, node: Node) -> CallKey:
     op = node.op or node.final.kernel or NAMELESS
-    return CallKey(op, source_of(node), graph.graph.phase, graph.graph.rank, reason_of(graph.found, node))
+    return CallKey(
+        op,
+        source_of(node),
+        graph.graph.phase,
+        graph.graph.rank,
+        reason_of(graph.found, node),
+    )
 
 
 def reason_of(found: FinalGraph, node: Node) -> Reason:
@@ -166,38 +195,59 @@ def reason_of(found: FinalGraph, node: Node) -> Reason:
 
 
 def source_of(node: Node) -> str | None:
-    known = [operator.source for operator in node.operators if operator.source is not None]
+    known = [
+        operator.source
+        for operator in node.operators
+        if operator.source is not None
+    ]
     return known[0] if known else next(iter(node.final.stack_sources), None)
 
 
 def layer_of(node: Node) -> str | None:
-    """The layer that all its operators share; of operators of several layers the one that holds these."""
+    """The layer that all its operators share; of operators of several layers the
+    one that holds these."""
     layers = [operator.layer for operator in node.operators if operator.layer]
     if not layers:
         return None
     common = layers[0].split(".")
     for layer in layers[1:]:
         parts = layer.split(".")
-        common = common[: next((i for i, (a, b) in enumerate(zip(common, parts)) if a != b), len(parts))]
+        common = common[
+            : next(
+                (i for i, (a, b) in enumerate(zip(common, parts)) if a != b),
+                len(parts),
+            )
+        ]
     return ".".join(common) or None
 
 
 def name_of(member: Member) -> str:
-    """The kernel's name; of a loop nest in a function with others which of them it is."""
+    """The kernel's name; of a loop nest in a function with others which of them it
+    is."""
     graph, node = member
     kernel = node.final.kernel
     if kernel is None:
         return node.final.name
-    inside = [one for one in graph.found.nodes if one.role is Role.GROUP and one.final.kernel == kernel]
+    inside = [
+        one
+        for one in graph.found.nodes
+        if one.role is Role.GROUP and one.final.kernel == kernel
+    ]
     known = graph.found.kernels.get(kernel)
-    of_a_call = len(inside) // max(1, known.calls) if known is not None else len(inside)
+    of_a_call = (
+        len(inside) // max(1, known.calls) if known is not None else len(inside)
+    )
     if of_a_call < 2 or group_kind(graph.found, node) != f"{KIND}Cpp":
         return kernel
     return f"{kernel}, loops {inside.index(node) % of_a_call + 1} of {of_a_call}"
 
 
 def types_of(found: FinalGraph, buffers: Sequence[str]) -> tuple[str, ...]:
-    types = (found.buffers[name].type for name in dict.fromkeys(buffers) if name in found.buffers)
+    types = (
+        found.buffers[name].type
+        for name in dict.fromkeys(buffers)
+        if name in found.buffers
+    )
     return tuple(type_ for type_ in types if type_ is not None)
 
 

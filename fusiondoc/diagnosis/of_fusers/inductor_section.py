@@ -1,5 +1,6 @@
-"""What torch.compile did in a run, beside the rows of a report: its graphs and where their operators went,
-breaks, recompiles, operators that several groups compute.
+"""What torch.compile did in a run, beside the rows of a report: its graphs and
+where their operators went, breaks, recompiles, operators that several groups
+compute.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from fusiondoc.model.compiled import (
 )
 
 
-def compiled_section(graphs: Sequence[ReportedGraph], compilation: Compilation) -> CompiledReport:
+def compiled_section(
+    graphs: Sequence[ReportedGraph], compilation: Compilation
+) -> CompiledReport:
     """What torch.compile did in the run."""
     return CompiledReport(
         graphs=tuple(map(_graph_row, graphs)),
@@ -43,7 +46,8 @@ def _ids_of_second_stages(graphs: Sequence[ReportedGraph]) -> tuple[str, ...]:
 
 
 def _second_stages(graph: ReportedGraph) -> list[int]:
-    """Indices of the final nodes that only add up what the first stage of a reduction left."""
+    """Indices of the final nodes that only add up what the first stage of a
+    reduction left."""
     nodes = graph.found.nodes
     stages: dict[int, None] = {}
     for writer, reader in edges_of(graph.found):
@@ -62,7 +66,9 @@ def _computed_again(graphs: Sequence[ReportedGraph]) -> Iterator[ComputedAgain]:
         for node in graph.found.nodes:
             if node.role is Role.GROUP:
                 for operator in node.operators:
-                    found.setdefault(operator.name, (operator, []))[1].append(graph.groups[node.index])
+                    found.setdefault(operator.name, (operator, []))[1].append(
+                        graph.groups[node.index]
+                    )
         for operator, groups in found.values():
             if len(groups) > 1:
                 yield ComputedAgain(
@@ -77,7 +83,9 @@ def _computed_again(graphs: Sequence[ReportedGraph]) -> Iterator[ComputedAgain]:
 def _breaks(compilation: Compilation) -> tuple[GraphBreakRow, ...]:
     counts: dict[GraphBreakRow, int] = {}
     for one in compilation.breaks:
-        row = GraphBreakRow(one.source, one.function, one.number, one.reason, helpful(one.hints), 0)
+        row = GraphBreakRow(
+            one.source, one.function, one.number, one.reason, helpful(one.hints), 0
+        )
         counts[row] = counts.get(row, 0) + one.count
     return tuple(replace(row, count=count) for row, count in counts.items())
 
@@ -91,7 +99,10 @@ def _recompiles(compilation: Compilation) -> tuple[RecompileRow, ...]:
         found[key] = RecompileRow(
             *key,
             tuple(dict.fromkeys((*row.guards, *one.guards))),
-            row.count + (not one.limit_reached),  # that it is not compiled again is no recompile
+            row.count
+            + (
+                not one.limit_reached
+            ),  # that it is not compiled again is no recompile
             row.limit_reached or one.limit_reached,
         )
     return tuple(found.values())
@@ -117,8 +128,13 @@ def _graph_row(one: ReportedGraph) -> CompiledGraphRow:
 
 
 def helpful(hints: Sequence[str]) -> tuple[str, ...]:
-    """Torch's hints, each once, without those that advise nothing but a report to torch."""
-    return tuple(hint for hint in dict.fromkeys(hints) if not _REPORT_IT.search(hint))
+    """Torch's hints, each once, without those that advise nothing but a report to
+    torch."""
+    return tuple(
+        hint for hint in dict.fromkeys(hints) if not _REPORT_IT.search(hint)
+    )
 
 
-_REPORT_IT = re.compile(r"report an issue|file an issue|may have found a bug", re.IGNORECASE)
+_REPORT_IT = re.compile(
+    r"report an issue|file an issue|may have found a bug", re.IGNORECASE
+)

@@ -1,4 +1,5 @@
-"""What to do about a condition that NNC states and that an operator does not meet, and about its errors."""
+"""What to do about a condition that NNC states and that an operator does not meet,
+and about its errors."""
 
 from __future__ import annotations
 
@@ -7,9 +8,7 @@ from collections.abc import Mapping
 from fusiondoc.fusers.nnc.errors import EXPONENT
 from fusiondoc.model.remedies import Remedy, nothing
 
-WRITE_THE_LIST = (
-    "Write the list where it is joined: torch.cat([x, y], 1), not one that is appended to or given."
-)
+WRITE_THE_LIST = "Write the list where it is joined: torch.cat([x, y], 1), not one that is appended to or given."
 
 CONDITIONS: Mapping[str, str | Remedy] = {
     "view_shared": "Make another view for what is used outside, x.view([...]) of the tensor before"
@@ -27,7 +26,8 @@ CONDITIONS: Mapping[str, str | Remedy] = {
         "Write its `dim` as a number, not as an argument or a variable.",
     ),
     "training": nothing(
-        "Nothing in training;", "for inference, put the module into eval mode: model.eval()."
+        "Nothing in training;",
+        "for inference, put the module into eval mode: model.eval().",
     ),
     "pass_stopped": "Unset PYTORCH_JIT_OPT_LIMIT.",
 }

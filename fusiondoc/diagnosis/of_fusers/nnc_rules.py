@@ -1,7 +1,8 @@
-"""The true cause behind what NNC states of an operator, and how to call the overloads that it takes.
+"""The true cause behind what NNC states of an operator, and how to call the
+overloads that it takes.
 
-Facts: ``isSupported`` and ``typesAreSupported`` of torch/csrc/jit/passes/tensorexpr_fuser.cpp, the same from
-1.12 to 2.13.
+Facts: ``isSupported`` and ``typesAreSupported`` of
+torch/csrc/jit/passes/tensorexpr_fuser.cpp, the same from 1.12 to 2.13.
 """
 
 from __future__ import annotations
@@ -9,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fusiondoc.diagnosis.of_fusers.fuser_rules import FuserRules
-from fusiondoc.diagnosis.of_fusers.nnc_conditions import CAUSES_OF_ERRORS, CONDITIONS, OTHER_ERRORS
+from fusiondoc.diagnosis.of_fusers.nnc_conditions import (
+    CAUSES_OF_ERRORS,
+    CONDITIONS,
+    OTHER_ERRORS,
+)
 from fusiondoc.diagnosis.operator_in_plan import Place, is_of_a_formula
 from fusiondoc.diagnosis.reasons_of_node import no_rule
 from fusiondoc.fusers.nnc import takes
@@ -35,7 +40,8 @@ _OVERLOADS: Mapping[str, str | Remedy] = {
     "aten::div": "Write torch.floor(x / y) instead of torch.div(x, y, rounding_mode='floor'), and torch.trunc"
     " for 'trunc'.",
     "aten::pow": Remedy(
-        "Write torch.exp(y * torch.log(x)) for x > 0;", "an exponent that is a number is taken as is."
+        "Write torch.exp(y * torch.log(x)) for x > 0;",
+        "an exponent that is a number is taken as is.",
     ),
     "aten::where": "Give torch.where tensors: torch.zeros_like(x) or torch.full_like(x, value) for a number.",
 }
@@ -47,13 +53,20 @@ _FLOATS = ("Float", "Double", "Half", "BFloat16")
 
 
 def _refine(place: Place, stated: Reason) -> Reason:
-    """Shapes and devices are checked before the lowering: of an operator without one, they are not what it
-    lacks. Where there is one, the overload or a type is refused."""
+    """Shapes and devices are checked before the lowering: of an operator without
+    one, they are not what it lacks. Where there is one, the overload or a type is
+    refused."""
     detail: Detail | None = None
     if stated.code in ("FD212", "FD214"):
         lacks = no_rule(place)
-        if lacks is None and place.loose.op in takes.PAIRS_ONLY and len(place.node.operands) != 2:
-            lacks = Reason.of("FD233", Overload(place.loose.op, "nnc", "not_two_tensors"))
+        if (
+            lacks is None
+            and place.loose.op in takes.PAIRS_ONLY
+            and len(place.node.operands) != 2
+        ):
+            lacks = Reason.of(
+                "FD233", Overload(place.loose.op, "nnc", "not_two_tensors")
+            )
         return lacks or _not_profiled(place, stated) or stated
     if stated.code == "FD211":
         detail = _overload(place)
@@ -65,18 +78,20 @@ def _refine(place: Place, stated: Reason) -> Reason:
 
 
 def _list_is_given(place: Place) -> bool:
-    """Whether its list of tensors is an input of its graph: that of the caller, or, where gradients are
-    recorded, one that is written where it is joined: no operator of the differentiable graph makes its
-    tensors."""
+    """Whether its list of tensors is an input of its graph: that of the caller, or,
+    where gradients are recorded, one that is written where it is joined: no
+    operator of the differentiable graph makes its tensors."""
     return place.node.operands[:1] != () and place.node.operands[0].maker == ""
 
 
 def _not_profiled(place: Place, stated: Reason) -> Reason | None:
-    """FD211: results and inputs are profiled only of what NNC takes (``needsProfiledOutput`` and
-    ``needsProfiledInputs`` of torch/csrc/jit/runtime/profiling_record.cpp, 1.12 to 2.13, which ask
-    ``isSupported``): where the types of all inputs are known and that of the result is not, or that of the
-    result and not those of the inputs, NNC does not take the overload, or reductions are off. Of one that may
-    never have run only what holds for any types is known."""
+    """FD211: results and inputs are profiled only of what NNC takes
+    (``needsProfiledOutput`` and ``needsProfiledInputs`` of
+    torch/csrc/jit/runtime/profiling_record.cpp, 1.12 to 2.13, which ask
+    ``isSupported``): where the types of all inputs are known and that of the result
+    is not, or that of the result and not those of the inputs, NNC does not take the
+    overload, or reductions are off. Of one that may never have run only what holds
+    for any types is known."""
     node = place.node
     if stated.code != "FD212" or is_of_a_formula(node.source):
         return None
@@ -88,12 +103,16 @@ def _not_profiled(place: Place, stated: Reason) -> Reason | None:
         return None
     detail = _overload(place)
     ran = result_unknown or "Tensor" not in node.outputs
-    if detail is None or not (ran or isinstance(detail, (NotConstant, ReductionsOff))):
+    if detail is None or not (
+        ran or isinstance(detail, (NotConstant, ReductionsOff))
+    ):
         return None
     return Reason.of("FD211", detail)
 
 
-def _overload(place: Place) -> PythonCall | ReductionsOff | NotConstant | Argument | Overload | None:
+def _overload(
+    place: Place,
+) -> PythonCall | ReductionsOff | NotConstant | Argument | Overload | None:
     op = place.loose.op
     if op.startswith(PYTHON):
         return PythonCall()
@@ -103,7 +122,9 @@ def _overload(place: Place) -> PythonCall | ReductionsOff | NotConstant | Argume
         return None
     types = [operand.type for operand in place.node.operands]
     if op in takes.PAIRS_ONLY and len(types) != 2:
-        return Overload(op, "nnc", "all_elements" if len(types) == 1 else "with_indices")
+        return Overload(
+            op, "nnc", "all_elements" if len(types) == 1 else "with_indices"
+        )
     changing = _changing_arguments(place) if op == "aten::to" else []
     if changing:
         return NotConstant((), changing[0].maker)
@@ -114,7 +135,11 @@ def _overload(place: Place) -> PythonCall | ReductionsOff | NotConstant | Argume
 
 def _changing_arguments(place: Place) -> list[Operand]:
     """The arguments behind the first that are neither tensors nor constants."""
-    return [given for given in place.node.operands[1:] if given.value is None and given.type != "Tensor"]
+    return [
+        given
+        for given in place.node.operands[1:]
+        if given.value is None and given.type != "Tensor"
+    ]
 
 
 def _other_overload(op: str, types: Sequence[str]) -> Overload:
@@ -131,7 +156,8 @@ def _other_overload(op: str, types: Sequence[str]) -> Overload:
 
 
 def _second_type(types: Sequence[str]) -> str:
-    """The name of the overload, which the second argument decides: ``Scalar``, ``Tensor``."""
+    """The name of the overload, which the second argument decides: ``Scalar``,
+    ``Tensor``."""
     if types[1] in _NUMBERS:
         return "Scalar"
     if "ensor" in types[1] or "(" in types[1]:
@@ -142,7 +168,11 @@ def _second_type(types: Sequence[str]) -> str:
 def _types(place: Place) -> WrongType | WrongDevice | Stated | None:
     op = place.loose.op
     for tensor in place.types():
-        wrong = _wrong_on_cpu(tensor) or _wrong_dtype(op, tensor) or _wrong_device(op, tensor)
+        wrong = (
+            _wrong_on_cpu(tensor)
+            or _wrong_dtype(op, tensor)
+            or _wrong_device(op, tensor)
+        )
         if wrong is not None:
             return wrong
     if op == "aten::to":
@@ -159,7 +189,9 @@ def _wrong_on_cpu(tensor: TensorType) -> WrongType | None:
     if tensor.dtype == "Half" and tensor.device == "cpu":
         return WrongType("nnc", tensor.dtype, "not_on_cpu")
     if tensor.dtype == "BFloat16" and tensor.device == "cpu":
-        return WrongType("nnc", tensor.dtype, "some_on_cpu")  # of some operators, from 1.13 on
+        return WrongType(
+            "nnc", tensor.dtype, "some_on_cpu"
+        )  # of some operators, from 1.13 on
     return None
 
 
@@ -178,7 +210,11 @@ def _wrong_device(op: str, tensor: TensorType) -> WrongDevice | None:
     """A device on which it does not take this operator."""
     if op in takes.ON_GPU_ONLY and tensor.device == "cpu":
         return WrongDevice("gpu_only", "nnc")
-    if op in takes.ON_CPU_ONLY and tensor.device is not None and tensor.device != "cpu":
+    if (
+        op in takes.ON_CPU_ONLY
+        and tensor.device is not None
+        and tensor.device != "cpu"
+    ):
         return WrongDevice("cpu_only", "nnc")
     return None
 

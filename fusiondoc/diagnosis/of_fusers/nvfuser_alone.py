@@ -1,4 +1,5 @@
-"""Findings on logs of stand-alone nvFuser and of Lightning Thunder, whose fusions are not TorchScript's."""
+"""Findings on logs of stand-alone nvFuser and of Lightning Thunder, whose fusions
+are not TorchScript's."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from fusiondoc.parsers.lines.error_texts import of_stand_alone, read_error
 from fusiondoc.parsers.observed import LoggedError
 
 _STAND_ALONE = re.compile(r"nvfuser_\w+_f\d+_c\d+_r\d+_g\d+\Z")
-"""How stand-alone nvFuser names kernels: scheduler, fusion, concretisation, runtime and group
-(``KernelExecutor::kernelName``, csrc/runtime/compiled_kernel.cpp)."""
+"""How stand-alone nvFuser names kernels: scheduler, fusion, concretisation, runtime
+and group (``KernelExecutor::kernelName``, csrc/runtime/compiled_kernel.cpp)."""
 
 
 def errors_of_stand_alone(context: Context) -> list[LoggedError]:
@@ -22,17 +23,24 @@ def errors_of_stand_alone(context: Context) -> list[LoggedError]:
 
 
 def of_other_tools(report: Report, context: Context) -> Iterable[Finding]:
-    """FD910: the log is of another tool of nvFuser's: its stand-alone library, or Lightning Thunder."""
+    """FD910: the log is of another tool of nvFuser's: its stand-alone library, or
+    Lightning Thunder."""
     observed = context.observed
-    kernels = [kernel for kernel in report.kernels if _STAND_ALONE.match(kernel.name)]
+    kernels = [
+        kernel for kernel in report.kernels if _STAND_ALONE.match(kernel.name)
+    ]
     errors = errors_of_stand_alone(context)
-    if report.groups or (observed.other_tools is None and not kernels and not errors):
+    if report.groups or (
+        observed.other_tools is None and not kernels and not errors
+    ):
         return
     evidence = [error.line for error in errors]
     evidence += [kernel.evidence[0] for kernel in kernels if kernel.evidence]
     if observed.other_tools is not None:
         evidence = [observed.other_tools]
-    whose = "Lightning Thunder" if observed.thunder_traces else "stand-alone nvFuser"
+    whose = (
+        "Lightning Thunder" if observed.thunder_traces else "stand-alone nvFuser"
+    )
     content = "; ".join(_content_of_other_tools(report, context, len(kernels)))
     report_it = "; report the error as it asks" if errors else ""
     yield finding(
@@ -49,8 +57,11 @@ def of_other_tools(report: Report, context: Context) -> Iterable[Finding]:
     )
 
 
-def _content_of_other_tools(report: Report, context: Context, kernels: int) -> Iterable[str]:
-    """What was read of other tools. ``kernels``: those whose names are of the stand-alone library."""
+def _content_of_other_tools(
+    report: Report, context: Context, kernels: int
+) -> Iterable[str]:
+    """What was read of other tools. ``kernels``: those whose names are of the
+    stand-alone library."""
     observed = context.observed
     errors = errors_of_stand_alone(context)
     if observed.thunder_traces:

@@ -1,4 +1,5 @@
-"""FD001 and FD003: a fuser that this torch does not have, and options that make it fail without a message."""
+"""FD001 and FD003: a fuser that this torch does not have, and options that make it
+fail without a message."""
 
 from __future__ import annotations
 
@@ -14,7 +15,10 @@ def fuser_gone(report: Report, context: Context) -> Iterable[Finding]:
     """FD001: nvFuser is not in this torch, or its switch does nothing."""
     gone = context.observed.fuser_gone
     requested = report.fuser.requested
-    missing = requested in ("auto", "nvfuser") and report.fuser.effective not in ("nvfuser", None)
+    missing = requested in ("auto", "nvfuser") and report.fuser.effective not in (
+        "nvfuser",
+        None,
+    )
     if gone is None and not missing:
         return
     torch = report.environment.get("torch")
@@ -24,7 +28,9 @@ def fuser_gone(report: Report, context: Context) -> Iterable[Finding]:
     if gone is None and torch is not None and parse_version(torch) < (2, 2):
         why = (report.fuser.why or "").partition("; NNC")[0]
         brief = "nvFuser cannot work here"
-        message = f"{brief}: " + (why[len("auto: ") :] if why.startswith("auto: ") else why)
+        message = f"{brief}: " + (
+            why[len("auto: ") :] if why.startswith("auto: ") else why
+        )
     yield finding(
         "FD001",
         message,
@@ -39,7 +45,8 @@ def fuser_gone(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def bad_dump_option(report: Report, context: Context) -> Iterable[Finding]:
-    """FD003: everything fell back and no kernel ran, as an unknown dump option makes it."""
+    """FD003: everything fell back and no kernel ran, as an unknown dump option
+    makes it."""
     if not report.fallbacks or report.kernels:
         return
     known = {fallback.error_kind for fallback in report.fallbacks} - {None}
@@ -47,22 +54,29 @@ def bad_dump_option(report: Report, context: Context) -> Iterable[Finding]:
         return  # the cause is another one
     if not _options_were_set(context) and "option" not in known:
         return
-    if any(not group.fallback and group.kind == "CudaFusionGroup" for group in report.groups):
+    if any(
+        not group.fallback and group.kind == "CudaFusionGroup"
+        for group in report.groups
+    ):
         return
     yield finding(
         "FD003",
         "Every fusion fell back and the log shows no kernel: an unknown option in PYTORCH_NVFUSER_DUMP,"
         " _ENABLE or _DISABLE does this, without a message",
-        evidence=[e for fallback in report.fallbacks for e in fallback.evidence][:3],
+        evidence=[e for fallback in report.fallbacks for e in fallback.evidence][
+            :3
+        ],
         remedy="Check the names against this torch: fusiondoc knobs PYTORCH_NVFUSER_DUMP",
     )
 
 
 def _options_were_set(context: Context) -> bool:
-    """By the user: fusiondoc sets only what this torch knows. A plain log tells it where a shell or the
-    program printed the variable."""
+    """By the user: fusiondoc sets only what this torch knows. A plain log tells it
+    where a shell or the program printed the variable."""
     request = context.request
     if request is None:
         return context.observed.options_set is not None
     theirs = request.environment_user
-    return bool(request.merged) or any(name.startswith("PYTORCH_NVFUSER_") for name in theirs)
+    return bool(request.merged) or any(
+        name.startswith("PYTORCH_NVFUSER_") for name in theirs
+    )

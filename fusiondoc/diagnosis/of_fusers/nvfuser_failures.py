@@ -1,7 +1,7 @@
 """FD307 and FD308: failures beside nvFuser's groups that its rules make.
 
-FD307: the size of a reduction's result, which its pass computes before a group. FD308: the shape of a
-gradient that a differentiable graph gave.
+FD307: the size of a reduction's result, which its pass computes before a group.
+FD308: the shape of a gradient that a differentiable graph gave.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from fusiondoc.parsers.observed import NOT_IN_SCOPE, SizedReduction
 
 
 def sizes_failed(report: Report, context: Context) -> Iterable[Finding]:
-    """FD307: a plan of nvFuser computes the size of a reduction that it does not return, and fails."""
+    """FD307: a plan of nvFuser computes the size of a reduction that it does not
+    return, and fails."""
     texts: list[tuple[str, Evidence | None]] = []
     if context.error is not None:
         texts.append((context.error.message, None))
@@ -28,19 +29,25 @@ def sizes_failed(report: Report, context: Context) -> Iterable[Finding]:
     for text, line in texts:
         sized = context.observed.sized_for(text)
         if sized:
-            yield _finding(report, sized, line, early=NOT_IN_SCOPE.search(text) is not None)
+            yield _finding(
+                report, sized, line, early=NOT_IN_SCOPE.search(text) is not None
+            )
             return
 
 
-def _finding(report: Report, sized: list[SizedReduction], line: Evidence | None, early: bool) -> Finding:
-    """``early``: the size is computed before what it is the size of; else a dimension is negative."""
+def _finding(
+    report: Report, sized: list[SizedReduction], line: Evidence | None, early: bool
+) -> Finding:
+    """``early``: the size is computed before what it is the size of; else a
+    dimension is negative."""
     last = sized[-1]
     group = next(group for group in report.groups if group.id == last.group)
     names = " and ".join(dict.fromkeys(one.op for one in sized))
     lines = {
         node.user_source
         for node in group.nodes
-        if node.user_source and any((node.op, node.source) == (one.op, one.source) for one in sized)
+        if node.user_source
+        and any((node.op, node.source) == (one.op, one.source) for one in sized)
     }
     where = f" ({', '.join(sorted(lines))})" if lines else ""
     why = (
@@ -49,7 +56,10 @@ def _finding(report: Report, sized: list[SizedReduction], line: Evidence | None,
         else f"which fails for the dimension {min(last.dims)} with keepdim"
     )
     if len(last.dims) > 1:
-        which, how = "dimensions", "f(x, dims: List[int]): then they are no constants"
+        which, how = (
+            "dimensions",
+            "f(x, dims: List[int]): then they are no constants",
+        )
     else:
         which, how = "dimension", "f(x, dim: int): then it is no constant"
     return finding(
@@ -116,9 +126,11 @@ def wrong_gradient(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _culprit(report: Report, got: _Sizes, expected: _Sizes) -> _Culprit | None:
-    """The group whose permute, done in the order of memory, gives exactly the wrong sizes. nvFuser of 2.0 and
-    2.1 takes the input of these copies in its memory format and applies the dimensions as they were given
-    (third_party/nvfuser/csrc/parser.cpp, the rules for prim::permute_copy and prim::transpose_copy)."""
+    """The group whose permute, done in the order of memory, gives exactly the wrong
+    sizes. nvFuser of 2.0 and 2.1 takes the input of these copies in its memory
+    format and applies the dimensions as they were given
+    (third_party/nvfuser/csrc/parser.cpp, the rules for prim::permute_copy and
+    prim::transpose_copy)."""
     if got == expected or not 0 < len(got) <= _MOST_DIMENSIONS:
         return None
     for group in report.groups:
@@ -142,9 +154,15 @@ def _is_of(text: str, sizes: _Sizes) -> bool:
 
 
 def _reordered(taken: TensorType, got: _Sizes, expected: _Sizes) -> bool:
-    """Whether some order of the dimensions gives ``expected`` of the tensor, and ``got`` of its memory."""
+    """Whether some order of the dimensions gives ``expected`` of the tensor, and
+    ``got`` of its memory."""
     sizes, strides = taken.sizes, taken.strides
-    if sizes is None or strides is None or len(sizes) != len(got) or len(strides) != len(got):
+    if (
+        sizes is None
+        or strides is None
+        or len(sizes) != len(got)
+        or len(strides) != len(got)
+    ):
         return False
     memory = sorted(range(len(got)), key=lambda axis: -strides[axis])
     if memory == list(range(len(got))):

@@ -1,5 +1,6 @@
-"""Fallbacks of nvFuser's groups to unfused operators: what failed, also by a rerun without fallback, and what
-to do. No other fuser falls back after it made a group."""
+"""Fallbacks of nvFuser's groups to unfused operators: what failed, also by a rerun
+without fallback, and what to do. No other fuser falls back after it made a
+group."""
 
 from __future__ import annotations
 
@@ -15,16 +16,20 @@ from fusiondoc.parsers.lines.error_texts import cause_of, in_words, read_error
 
 
 def with_errors(report: Report, rerun: Rerun | None) -> Report:
-    """The report with the kinds of errors, and the error of the rerun at the fallback that came first.
+    """The report with the kinds of errors, and the error of the rerun at the
+    fallback that came first.
 
-    The rerun stops at its first error, so it says nothing on the others; later ones often follow from it.
+    The rerun stops at its first error, so it says nothing on the others; later ones
+    often follow from it.
     """
     fallbacks = [_classified(one) for one in report.fallbacks]
     error = rerun.error if rerun is not None else None
     if error is not None and fallbacks:
         first = min(range(len(fallbacks)), key=lambda i: _line(fallbacks[i]))
         if fallbacks[first].error is None:
-            fallbacks[first] = replace(fallbacks[first], error=error.text, error_kind=error.kind)
+            fallbacks[first] = replace(
+                fallbacks[first], error=error.text, error_kind=error.kind
+            )
     return replace(report, fallbacks=tuple(fallbacks))
 
 
@@ -36,7 +41,11 @@ def _classified(fallback: Fallback) -> Fallback:
     if fallback.error is None or fallback.error_kind is not None:
         return fallback
     error = read_error(fallback.error)
-    return fallback if error is None else replace(fallback, error=str(error), error_kind=error.kind)
+    return (
+        fallback
+        if error is None
+        else replace(fallback, error=str(error), error_kind=error.kind)
+    )
 
 
 def error_in_words(fallback: Fallback) -> str:
@@ -54,10 +63,15 @@ _OPTIONS = (
 _REMEMBERED = "torch remembers the failure and silently runs the operators unfused from then on."
 
 
-def remedy_for_fallback(fallback: Fallback, rerun: Rerun | None, everything: bool = False) -> Remedy | str:
-    """What to do, by what is known of the error. ``everything``: the log shows no group that works."""
+def remedy_for_fallback(
+    fallback: Fallback, rerun: Rerun | None, everything: bool = False
+) -> Remedy | str:
+    """What to do, by what is known of the error. ``everything``: the log shows no
+    group that works."""
     if cause_of(fallback.error or "") == LEGACY_EXECUTOR:
-        return "Turn the profiling executor on: --knob profiling_executor=on (FD104)."
+        return (
+            "Turn the profiling executor on: --knob profiling_executor=on (FD104)."
+        )
     if fallback.error_kind in (CODEGEN, KERNEL, DRIVER):
         return Remedy(
             "Take the operator that the error names, or the last of the group, out of fusion (--knob"
@@ -71,12 +85,17 @@ def remedy_for_fallback(fallback: Fallback, rerun: Rerun | None, everything: boo
         return "Remove the unknown word from the variable: it makes every group fall back (FD003)."
     if fallback.error_kind is not None:
         return Remedy(
-            "See FD306: the installation does not fit the GPU;", "the fusion itself is not the cause."
+            "See FD306: the installation does not fit the GPU;",
+            "the fusion itself is not the cause.",
         )
     if rerun is None:
         see = "with PYTORCH_NVFUSER_DISABLE=fallback (torch 1.12 to 2.1) to see the real error;"
         more = f"diagnose does so by itself. {_REMEMBERED}"
-        return Remedy(_OPTIONS, f"Else run {see} {more}") if everything else Remedy(f"Run {see}", more)
+        return (
+            Remedy(_OPTIONS, f"Else run {see} {more}")
+            if everything
+            else Remedy(f"Run {see}", more)
+        )
     if rerun.error is not None:
         return "Fix the group that fell back first, then look again: later failures often follow from it."
     return Remedy(f"{_without_error(rerun)};", _REMEMBERED)

@@ -1,11 +1,13 @@
-"""Which condition of nvFuser's parse rule a node does not meet (``fusiondoc/fusers/nvfuser/takes.py``).
+"""Which condition of nvFuser's parse rule a node does not meet
+(``fusiondoc/fusers/nvfuser/takes.py``).
 
-Versions differ in the operators and views that have a rule, not in what a rule asks of an argument. A rule
-belongs to one overload, by its schema; its merge query may refuse more: a tensor without elements
-(``isInputNonSizeZeroTensor``; of a reduction or a norm only the tensor that it reduces counts), a reduction
-of a tensor without dimensions (``isReductionNonCompatibleTensor``), an argument that is not a constant, an
-explicit memory format. Arguments that ``insertProfileIValue`` profiles are constants in the pass if the
-profiled runs agree on them.
+Versions differ in the operators and views that have a rule, not in what a rule asks
+of an argument. A rule belongs to one overload, by its schema; its merge query may
+refuse more: a tensor without elements (``isInputNonSizeZeroTensor``; of a reduction
+or a norm only the tensor that it reduces counts), a reduction of a tensor without
+dimensions (``isReductionNonCompatibleTensor``), an argument that is not a constant,
+an explicit memory format. Arguments that ``insertProfileIValue`` profiles are
+constants in the pass if the profiled runs agree on them.
 """
 
 from __future__ import annotations
@@ -34,15 +36,21 @@ _FLOATING = {"5", "6", "7", "15"}
 _HALVES = {"5", "15"}
 
 
-def refused_by_form(node: FlowNode, op: str) -> Overload | NotConstant | Argument | None:
-    """Why nvFuser's rule for ``op`` refuses the node's overload or an argument that nvFuser does not profile:
-    any print of the node shows it."""
+def refused_by_form(
+    node: FlowNode, op: str
+) -> Overload | NotConstant | Argument | None:
+    """Why nvFuser's rule for ``op`` refuses the node's overload or an argument that
+    nvFuser does not profile: any print of the node shows it."""
     rule = takes.rule_of(op)
     if rule is None:
         return None
     kinds = kinds_of(node)
     overload = rule.overload
-    if overload is not None and "?" not in kinds and not re.fullmatch(overload.takes, kinds):
+    if (
+        overload is not None
+        and "?" not in kinds
+        and not re.fullmatch(overload.takes, kinds)
+    ):
         return Overload(op, "nvfuser", overload.refused(kinds))
     return _bad_argument(node, op, rule)
 
@@ -50,18 +58,27 @@ def refused_by_form(node: FlowNode, op: str) -> Overload | NotConstant | Argumen
 def refused_because(
     node: FlowNode, op: str, torch: str | None = None
 ) -> Overload | NotConstant | Argument | NewerRule | None:
-    """Which condition of nvFuser's rule for ``op`` a node does not meet; None if all that the log shows are
-    met. ``torch``: the version that ran, if known."""
+    """Which condition of nvFuser's rule for ``op`` a node does not meet; None if
+    all that the log shows are met. ``torch``: the version that ran, if known."""
     form = refused_by_form(node, op)
     if form is not None:
         return form
     rule = takes.rule_of(op)
-    if torch is not None and op in takes.TAKES and rule is not None and parse_version(torch) < rule.since:
-        return NewerRule(".".join(map(str, rule.since)), torch_known=True, fuser="nvfuser")
+    if (
+        torch is not None
+        and op in takes.TAKES
+        and rule is not None
+        and parse_version(torch) < rule.since
+    ):
+        return NewerRule(
+            ".".join(map(str, rule.since)), torch_known=True, fuser="nvfuser"
+        )
     return _bad_tensor(node, rule)
 
 
-def _bad_argument(node: FlowNode, op: str, rule: takes.Rule) -> NotConstant | Argument | None:
+def _bad_argument(
+    node: FlowNode, op: str, rule: takes.Rule
+) -> NotConstant | Argument | None:
     operands = node.operands
     for position, argument in rule.none.items():
         given = operands[position] if position < len(operands) else None
@@ -75,7 +92,11 @@ def _bad_argument(node: FlowNode, op: str, rule: takes.Rule) -> NotConstant | Ar
         return Argument("not_floating", "dtype")
     if _value(operands, rule.no_half) in _HALVES:
         return Argument("half", "dtype")
-    if op == "aten::_softmax" and len(operands) > 2 and operands[2].value in ("1", "True"):
+    if (
+        op == "aten::_softmax"
+        and len(operands) > 2
+        and operands[2].value in ("1", "True")
+    ):
         tensor = parse_type(operands[0].type)
         if isinstance(tensor, TensorType) and tensor.dtype not in (None, "Half"):
             return Argument("half_to_float", "half_to_float", tensor.dtype)
@@ -84,16 +105,28 @@ def _bad_argument(node: FlowNode, op: str, rule: takes.Rule) -> NotConstant | Ar
 
 def _value(operands: tuple[Operand, ...], index: int | None) -> str | None:
     """The value of an argument; None where it is not given or not constant."""
-    return operands[index].value if index is not None and index < len(operands) else None
+    return (
+        operands[index].value
+        if index is not None and index < len(operands)
+        else None
+    )
 
 
-def _bad_tensor(node: FlowNode, rule: takes.Rule | None) -> NotConstant | Argument | None:
+def _bad_tensor(
+    node: FlowNode, rule: takes.Rule | None
+) -> NotConstant | Argument | None:
     """Without a rule only the sizes of the tensors count."""
     reduced = rule.reduces if rule is not None else None
-    checked = node.operands if reduced is None else node.operands[reduced : reduced + 1]
+    checked = (
+        node.operands if reduced is None else node.operands[reduced : reduced + 1]
+    )
     for operand in checked:
         tensor = parse_type(operand.type)
-        if isinstance(tensor, TensorType) and tensor.sizes is not None and 0 in tensor.sizes:
+        if (
+            isinstance(tensor, TensorType)
+            and tensor.sizes is not None
+            and 0 in tensor.sizes
+        ):
             return Argument("no_elements")
     if reduced is not None and reduced < len(node.operands):
         tensor = parse_type(node.operands[reduced].type)
@@ -106,19 +139,30 @@ def _bad_tensor(node: FlowNode, rule: takes.Rule | None) -> NotConstant | Argume
     return replace(found, runs="differ" if ran else "not_profiled")
 
 
-def _not_constant(operands: tuple[Operand, ...], names: Mapping[int, str]) -> NotConstant | None:
+def _not_constant(
+    operands: tuple[Operand, ...], names: Mapping[int, str]
+) -> NotConstant | None:
     """The arguments among ``names`` (by position) that are no constants."""
-    wrong = [position for position in names if position < len(operands) and operands[position].value is None]
+    wrong = [
+        position
+        for position in names
+        if position < len(operands) and operands[position].value is None
+    ]
     if not wrong:
         return None
-    return NotConstant(tuple(names[position] for position in wrong), operands[wrong[0]].maker)
+    return NotConstant(
+        tuple(names[position] for position in wrong), operands[wrong[0]].maker
+    )
 
 
 def _refine(place: Place, stated: Reason) -> Reason:
-    """What nvFuser calls "not parsible" may be an overload or an argument that its rule refuses, and "scalar
-    type not supported" a tensor of too many dimensions (partition.cpp, isFusibleNode)."""
+    """What nvFuser calls "not parsible" may be an overload or an argument that its
+    rule refuses, and "scalar type not supported" a tensor of too many dimensions
+    (partition.cpp, isFusibleNode)."""
     if stated.code == "FD201" and place.takes(place.loose.op):
-        cause = refused_because(place.node, place.loose.op, place.torch) or by_version(place, place.loose.op)
+        cause = refused_because(
+            place.node, place.loose.op, place.torch
+        ) or by_version(place, place.loose.op)
         return Reason.of(stated.code, cause or Argument("not_shown"), stated=True)
     if stated.code in ("FD202", "FD203"):
         found = dimensions(place) or dtype(place)
@@ -128,12 +172,15 @@ def _refine(place: Place, stated: Reason) -> Reason:
 
 
 def _left(place: Place) -> Reason | None:
-    """FD201: the overload or an argument that the rule refuses, as any print of the node shows it."""
+    """FD201: the overload or an argument that the rule refuses, as any print of the
+    node shows it."""
     cause = refused_by_form(place.node, place.loose.op)
     return Reason.of("FD201", cause) if cause is not None else None
 
 
-def _refusal(node: FlowNode, torch: str | None) -> Overload | NotConstant | Argument | NewerRule | None:
+def _refusal(
+    node: FlowNode, torch: str | None
+) -> Overload | NotConstant | Argument | NewerRule | None:
     return refused_because(node, node.op, torch)
 
 

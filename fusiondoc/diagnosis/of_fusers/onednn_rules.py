@@ -11,7 +11,11 @@ from fusiondoc.model.remedies import nothing
 
 def _left(place: Place) -> Reason | None:
     """FD299: the library chooses its partitions, and logs no reason."""
-    return Reason.of("FD299", NotKnown("onednn")) if place.takes(place.node.op) else None
+    return (
+        Reason.of("FD299", NotKnown("onednn"))
+        if place.takes(place.node.op)
+        else None
+    )
 
 
 RULES = FuserRules(

@@ -1,4 +1,5 @@
-"""What to change in a program so that Transformer Engine's operation fuser takes more (for the plan).
+"""What to change in a program so that Transformer Engine's operation fuser takes
+more (for the plan).
 
 A gain is the operators that a rule would take then; their time is not known before.
 """
@@ -41,7 +42,8 @@ class _Suggestion:
     kind: ChangeKind
     change: str
     lines: tuple[str, str]
-    """A line of the program and the changed one; where that is not known, lines like them."""
+    """A line of the program and the changed one; where that is not known, lines
+    like them."""
     rows: Sequence[Unfused]
     """The operators."""
     first: Unfused
@@ -64,14 +66,18 @@ def _of_rows(report: Report, context: Context) -> Iterable[Step]:
 def _step(code: str, suggestion: _Suggestion) -> Step:
     kind, rows, first = suggestion.kind, suggestion.rows, suggestion.first
     position = Source.parse(first.user_source)
-    on_other_lines = [row for row in rows if row.op == first.op] if kind.in_source else []
+    on_other_lines = (
+        [row for row in rows if row.op == first.op] if kind.in_source else []
+    )
     number = sum(row.count for row in rows)
     before, after = suggestion.lines
     change = Change(
         kind,
         suggestion.change,
         setting=suggestion.setting,
-        where=(position.at_line,) if position is not None and kind.in_source else (),
+        where=(position.at_line,)
+        if position is not None and kind.in_source
+        else (),
         codes=(code,),
         note=first.reason.text + _other_lines(on_other_lines, position),
         before=before,
@@ -97,28 +103,54 @@ def _in_words(rows: Sequence[Unfused]) -> str:
 
 def _other_lines(rows: Sequence[Unfused], position: Source | None) -> str:
     """``; also for model.py:14, model.py:20 and 3 more lines``."""
-    others = list(dict.fromkeys(row.user_source for row in rows if row.user_source is not None))
-    others = [other for other in others if position is not None and other != position.at_line]
+    others = list(
+        dict.fromkeys(
+            row.user_source for row in rows if row.user_source is not None
+        )
+    )
+    others = [
+        other
+        for other in others
+        if position is not None and other != position.at_line
+    ]
     more = f" and {len(others) - 2} more lines" if len(others) > 2 else ""
     return f"; also for {', '.join(others[:2])}{more}" if others else ""
 
 
-def _in_bfloat16(report: Report, context: Context, rows: Sequence[Unfused]) -> _Suggestion:
+def _in_bfloat16(
+    report: Report, context: Context, rows: Sequence[Unfused]
+) -> _Suggestion:
     """FD241: a half type, from the start."""
-    if any(finding.code == "FD118" for finding in report.findings):  # they have one, but too late
+    if any(
+        finding.code == "FD118" for finding in report.findings
+    ):  # they have one, but too late
         return _Suggestion(
             ChangeKind.RUNS,
             "Convert the model before its first call",
-            ("model(x); model.to(torch.bfloat16)", "model.to(torch.bfloat16); model(x)"),
+            (
+                "model(x); model.to(torch.bfloat16)",
+                "model.to(torch.bfloat16); model(x)",
+            ),
             rows,
             rows[0],
         )
     lines = _with_argument(report, rows[0], "dtype", "torch.bfloat16")
-    like_these = ("te.ops.Linear(n, m)", "te.ops.Linear(n, m, dtype=torch.bfloat16)")
-    return _Suggestion(ChangeKind.DTYPE, "Make the operators in bfloat16", lines or like_these, rows, rows[0])
+    like_these = (
+        "te.ops.Linear(n, m)",
+        "te.ops.Linear(n, m, dtype=torch.bfloat16)",
+    )
+    return _Suggestion(
+        ChangeKind.DTYPE,
+        "Make the operators in bfloat16",
+        lines or like_these,
+        rows,
+        rows[0],
+    )
 
 
-def _with_other_flag(report: Report, context: Context, rows: Sequence[Unfused]) -> _Suggestion:
+def _with_other_flag(
+    report: Report, context: Context, rows: Sequence[Unfused]
+) -> _Suggestion:
     """FD242: ``in_place`` the other way."""
     flags = _in_place_flags(rows[0])
     wanted = "False" if "output_in_place" in flags else "True"
@@ -126,14 +158,24 @@ def _with_other_flag(report: Report, context: Context, rows: Sequence[Unfused]) 
     name = "AddExtraInput" if flags == {"sum_not_in_place"} else "MakeExtraOutput"
     first = next((row for row in rows if row.op.endswith(name)), rows[0])
     lines = _with_argument(report, first, "in_place", wanted)
-    like_these = (f"te.ops.{name}(in_place={now})", f"te.ops.{name}(in_place={wanted})")
+    like_these = (
+        f"te.ops.{name}(in_place={now})",
+        f"te.ops.{name}(in_place={wanted})",
+    )
     return _Suggestion(
-        ChangeKind.OUT_OF_PLACE, f"Make {name} with in_place={wanted}", lines or like_these, rows, first
+        ChangeKind.OUT_OF_PLACE,
+        f"Make {name} with in_place={wanted}",
+        lines or like_these,
+        rows,
+        first,
     )
 
 
-def _under_a_recipe(report: Report, context: Context, rows: Sequence[Unfused]) -> _Suggestion | None:
-    """FD244: under a recipe, unless it ran under one: then the report shows the effect."""
+def _under_a_recipe(
+    report: Report, context: Context, rows: Sequence[Unfused]
+) -> _Suggestion | None:
+    """FD244: under a recipe, unless it ran under one: then the report shows the
+    effect."""
     without = [row for row in rows if lacks_recipe(row.reason.detail)]
     if not without or _ran_under_a_recipe(report):
         return None
@@ -147,7 +189,9 @@ def _under_a_recipe(report: Report, context: Context, rows: Sequence[Unfused]) -
     )
 
 
-_SUGGESTED_FOR: Mapping[str, Callable[[Report, Context, Sequence[Unfused]], _Suggestion | None]] = {
+_SUGGESTED_FOR: Mapping[
+    str, Callable[[Report, Context, Sequence[Unfused]], _Suggestion | None]
+] = {
     "FD241": _in_bfloat16,
     "FD242": _with_other_flag,
     "FD244": _under_a_recipe,
@@ -166,7 +210,8 @@ def _is_program(context: Context) -> bool:
 
 
 def _autocast(report: Report) -> str:
-    """``autocast`` is in transformer_engine/pytorch/__init__.py of 2.10, not in that of 2.8."""
+    """``autocast`` is in transformer_engine/pytorch/__init__.py of 2.10, not in
+    that of 2.8."""
     version = version_of(report.te.version) if report.te is not None else None
     if version is not None and version < (2, 10):
         return "fp8_autocast(enabled=True, fp8_recipe=recipe)"
@@ -181,14 +226,21 @@ def _in_place_flags(row: Unfused) -> set[str]:
     detail = row.reason.detail
     if not isinstance(detail, UnmetConditions):
         return set()
-    return {unmet.condition for unmet in detail.conditions if unmet.condition in _IN_PLACE}
+    return {
+        unmet.condition
+        for unmet in detail.conditions
+        if unmet.condition in _IN_PLACE
+    }
 
 
 # -- lines of the program ------------------------------------------------------------------------------------
 
 
-def _with_argument(report: Report, row: Unfused, keyword: str, value: str) -> tuple[str, str] | None:
-    """The line that makes the operator, and with another argument; None where it is no call on one line."""
+def _with_argument(
+    report: Report, row: Unfused, keyword: str, value: str
+) -> tuple[str, str] | None:
+    """The line that makes the operator, and with another argument; None where it is
+    no call on one line."""
     line = _line_of(report, row)
     if line is None or not line.isascii():
         return None
@@ -198,7 +250,9 @@ def _with_argument(report: Report, row: Unfused, keyword: str, value: str) -> tu
         return None
     for given in call.keywords:
         if given.arg == keyword and given.value.end_col_offset is not None:
-            return line, line[: given.value.col_offset] + value + line[given.value.end_col_offset :]
+            return line, line[: given.value.col_offset] + value + line[
+                given.value.end_col_offset :
+            ]
     end = call.end_col_offset - 1
     inside = line[:end].rstrip()
     comma = "" if inside.endswith(("(", ",")) else ", "
@@ -206,7 +260,8 @@ def _with_argument(report: Report, row: Unfused, keyword: str, value: str) -> tu
 
 
 def _line_of(report: Report, row: Unfused) -> str | None:
-    """The line that made an operator, without its indentation and a comma behind it."""
+    """The line that made an operator, without its indentation and a comma behind
+    it."""
     position = Source.parse(row.user_source)
     if position is None or position.line is None or report.texts is None:
         return None
@@ -222,7 +277,11 @@ def _only_call(line: str, names: Sequence[str]) -> ast.Call | None:
         nodes = list(ast.walk(ast.parse(line)))
     except (SyntaxError, ValueError):
         return None
-    calls = [node for node in nodes if isinstance(node, ast.Call) and _called(node) in names]
+    calls = [
+        node
+        for node in nodes
+        if isinstance(node, ast.Call) and _called(node) in names
+    ]
     return calls[0] if len(calls) == 1 else None
 
 
@@ -254,4 +313,7 @@ def _of_splits(report: Report) -> Iterable[Step]:
             before=f"{named(first)}(...)" if other is not None else None,
             after=f"{other}(...)" if other is not None else None,
         )
-        yield Step(change, f"{named(first)} ({layers}) splits its sequence: nothing is fused across it")
+        yield Step(
+            change,
+            f"{named(first)} ({layers}) splits its sequence: nothing is fused across it",
+        )

@@ -1,4 +1,5 @@
-"""FD11x and FD24x: what Transformer Engine's operation fuser planned, and which operators stayed basic.
+"""FD11x and FD24x: what Transformer Engine's operation fuser planned, and which
+operators stayed basic.
 
 What each reason needs is in ``te_rules.py``.
 """
@@ -75,8 +76,15 @@ def bias_without_activation(report: Report, context: Context) -> Iterable[Findin
     follows = []
     for fuser in report.te.fusers:
         for step in fuser.plans[0].forward:
-            after = max(step.operators) + 1 if step.op == _TRAP else len(fuser.operators)
-            if after < len(fuser.operators) and fuser.operators[after].op in _ACTIVATIONS:
+            after = (
+                max(step.operators) + 1
+                if step.op == _TRAP
+                else len(fuser.operators)
+            )
+            if (
+                after < len(fuser.operators)
+                and fuser.operators[after].op in _ACTIVATIONS
+            ):
                 follows.append(fuser.operators[after].op)
     if follows:
         names = ", ".join(dict.fromkeys(follows))
@@ -136,7 +144,8 @@ def disagree(report: Report, context: Context) -> Iterable[Finding]:
         )
     if len(found) > _MOST_DISAGREEMENTS:
         yield finding(
-            "FD116", f"{len(found) - _MOST_DISAGREEMENTS} more plans differ from the table of rules"
+            "FD116",
+            f"{len(found) - _MOST_DISAGREEMENTS} more plans differ from the table of rules",
         )
 
 
@@ -157,23 +166,45 @@ def disagreements(records: TeRecords) -> tuple[Disagreement, ...]:
     if version is None:
         return ()
     pipelines = {one.fuser: one for one in records.pipelines}
-    layers = {part.fuser: one.path for one in records.sequences for part in one.parts}
+    layers = {
+        part.fuser: one.path for one in records.sequences for part in one.parts
+    }
     found: dict[Disagreement, None] = {}
     for plan in records.plans:
-        operators = pipelines[plan.fuser].operators if plan.fuser in pipelines else ()
-        for phase, steps in (("forward", plan.forward), ("backward", plan.backward)):
-            made = [(one.kind, one.operators) for one in steps if one.fused and not one.own]
-            made = [one for one in made if "GroupedMLP" not in one[0]]  # its conditions are not recorded
+        operators = (
+            pipelines[plan.fuser].operators if plan.fuser in pipelines else ()
+        )
+        for phase, steps in (
+            ("forward", plan.forward),
+            ("backward", plan.backward),
+        ):
+            made = [
+                (one.kind, one.operators)
+                for one in steps
+                if one.fused and not one.own
+            ]
+            made = [
+                one for one in made if "GroupedMLP" not in one[0]
+            ]  # its conditions are not recorded
             table = Planner(min(version, LATEST), phase, operators, plan).planned
             if made != table:
                 recipe = plan.recipe.kind if plan.recipe is not None else None
                 layer = layers.get(plan.fuser)
-                found[Disagreement(layer, phase, recipe, _listed(made), _listed(table))] = None
+                found[
+                    Disagreement(
+                        layer, phase, recipe, _listed(made), _listed(table)
+                    )
+                ] = None
     return tuple(found)
 
 
 def _listed(planned: Sequence[tuple[str, Sequence[int]]]) -> str:
-    return ", ".join(f"{kind}({', '.join(map(str, indexes))})" for kind, indexes in planned) or "nothing"
+    return (
+        ", ".join(
+            f"{kind}({', '.join(map(str, indexes))})" for kind, indexes in planned
+        )
+        or "nothing"
+    )
 
 
 def newer_version(report: Report, context: Context) -> Iterable[Finding]:
@@ -194,14 +225,20 @@ def older_than_weights(report: Report, context: Context) -> Iterable[Finding]:
     """FD118: the types of weights changed after the plan was made."""
     if report.te is None:
         return
-    layers = {part.fuser: one.path for one in context.te.sequences for part in one.parts}
+    layers = {
+        part.fuser: one.path for one in context.te.sequences for part in one.parts
+    }
     found: dict[tuple[str, str], list[str]] = {}
     for plan in context.te.plans:
         for then, now in zip(plan.operators, plan.now or ()):
             if then.dtype is not None and now is not None and then.dtype != now:
-                found.setdefault((then.dtype, now), []).append(layers.get(plan.fuser, ""))
+                found.setdefault((then.dtype, now), []).append(
+                    layers.get(plan.fuser, "")
+                )
     for (before, after), paths in found.items():
-        where = f" (layer {folded(tuple(dict.fromkeys(paths)))})" if any(paths) else ""
+        where = (
+            f" (layer {folded(tuple(dict.fromkeys(paths)))})" if any(paths) else ""
+        )
         yield finding(
             "FD118",
             f"Weights were {before} when Transformer Engine planned{where} and are {after} now; the plan is"
@@ -212,8 +249,11 @@ def older_than_weights(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def registered(report: Report, context: Context) -> Iterable[Finding]:
-    """FD117: fusions of the program's own, and those of the package that it took out."""
-    gone = tuple(dict.fromkeys(name for plan in context.te.plans for name in plan.taken_out))
+    """FD117: fusions of the program's own, and those of the package that it took
+    out."""
+    gone = tuple(
+        dict.fromkeys(name for plan in context.te.plans for name in plan.taken_out)
+    )
     if report.te is not None and gone:
         yield finding(
             "FD117",
@@ -223,14 +263,24 @@ def registered(report: Report, context: Context) -> Iterable[Finding]:
     if report.te is None or not report.te.own_fusions:
         return
     made = [group.name for group in report.groups if _own(report, group.id)]
-    effect = f"; they made {', '.join(dict.fromkeys(made))}" if made else "; none of them made an operator"
+    effect = (
+        f"; they made {', '.join(dict.fromkeys(made))}"
+        if made
+        else "; none of them made an operator"
+    )
     remedy = nothing(
         "Nothing.",
         "They run in the order of registration; prepend=True runs one before those of Transformer Engine.",
     )
-    if not made and context.te.plans and not any(plan.own_asked for plan in context.te.plans):
+    if (
+        not made
+        and context.te.plans
+        and not any(plan.own_asked for plan in context.te.plans)
+    ):
         effect += ": every plan was made before they were registered, and is kept"
-        remedy = Remedy("Register them before the first call, or make the te.ops.Sequential anew after it.")
+        remedy = Remedy(
+            "Register them before the first call, or make the te.ops.Sequential anew after it."
+        )
     yield finding(
         "FD117",
         f"The program registered fusions of its own: {', '.join(report.te.own_fusions)}{effect}",

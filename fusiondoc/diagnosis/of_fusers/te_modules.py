@@ -1,4 +1,5 @@
-"""Modules that split a ``te.ops.Sequential``: their names in a program, and what to write instead."""
+"""Modules that split a ``te.ops.Sequential``: their names in a program, and what to
+write instead."""
 
 from __future__ import annotations
 
@@ -16,29 +17,38 @@ _OPS = {
     "RMSNorm": (1, 10),
     "SiLU": (2, 8),
 }
-"""Modules of torch.nn and transformer_engine.pytorch with a counterpart in te.ops, and from which version on
-(transformer_engine/pytorch/ops/basic, 1.13 to 2.20)."""
+"""Modules of torch.nn and transformer_engine.pytorch with a counterpart in te.ops,
+and from which version on (transformer_engine/pytorch/ops/basic, 1.13 to 2.20)."""
 
 _OF_TE = f"{TE.module}.pytorch"
 
 
 def named(split: TeSplit) -> str:
-    """The module as a program names it: ``torch.nn.Dropout``, ``te.Linear``, ``Block``."""
+    """The module as a program names it: ``torch.nn.Dropout``, ``te.Linear``,
+    ``Block``."""
     home = split.of or ""
     if home.startswith(f"{_OF_TE}.ops"):
         return f"te.ops.{split.module}"
     if home.startswith(_OF_TE):
         return f"te.{split.module}"
-    torch = home.startswith("torch.nn") or (not home and split.module in _OPS)  # older captures tell none
+    torch = home.startswith("torch.nn") or (
+        not home and split.module in _OPS
+    )  # older captures tell none
     return f"torch.nn.{split.module}" if torch else split.module
 
 
 def counterpart(split: TeSplit, version: tuple[int, int] | None) -> str | None:
     """``te.ops.Dropout``, where this version has it; None where it has none."""
     home = split.of or "torch.nn"
-    known = home.startswith(("torch.nn", _OF_TE)) and not home.startswith(f"{_OF_TE}.ops")
+    known = home.startswith(("torch.nn", _OF_TE)) and not home.startswith(
+        f"{_OF_TE}.ops"
+    )
     since = _OPS.get(split.module) if known else None
-    return f"te.ops.{split.module}" if since is not None and (version is None or version >= since) else None
+    return (
+        f"te.ops.{split.module}"
+        if since is not None and (version is None or version >= since)
+        else None
+    )
 
 
 def instead_of(split: TeSplit, version: tuple[int, int] | None) -> str:

@@ -1,4 +1,5 @@
-"""From the records of Transformer Engine's fuser to the rows of a report: groups, unfused, plans."""
+"""From the records of Transformer Engine's fuser to the rows of a report: groups,
+unfused, plans."""
 
 from __future__ import annotations
 
@@ -17,21 +18,34 @@ from fusiondoc.model.reasons import NotKnown
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Report, Unfused
 from fusiondoc.model.runs import FuserState, Spread, Time
-from fusiondoc.model.te import TeFuser, TeOperator, TePass, TePlan, TeReport, TeSplit, TeStep, TeTime
+from fusiondoc.model.te import (
+    TeFuser,
+    TeOperator,
+    TePass,
+    TePlan,
+    TeReport,
+    TeSplit,
+    TeStep,
+    TeTime,
+)
 
 FORWARD, BACKWARD = "forward", "backward"
 
 
 def te_report(report: Report, records: TeRecords, requested: str | None) -> Report:
-    """The report with what Transformer Engine planned. Its rows stand behind those of TorchScript, where the
-    program reached that too; else they are all that there is."""
+    """The report with what Transformer Engine planned. Its rows stand behind those
+    of TorchScript, where the program reached that too; else they are all that there
+    is."""
     rows = _Rows(report, records)
-    return rows.beside() if report.groups or report.unfused else rows.alone(requested)
+    return (
+        rows.beside() if report.groups or report.unfused else rows.alone(requested)
+    )
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """A fused operator of a pipeline, and the plans of that pipeline that have it."""
+    """A fused operator of a pipeline, and the plans of that pipeline that have
+    it."""
 
     fuser: int
     phase: str
@@ -62,14 +76,19 @@ class _Rows:
         self._version = version_of(records.package.version)
         self._pipelines = {one.fuser: one for one in records.pipelines}
         self._layers: dict[int, str] = {
-            part.fuser: one.path for one in records.sequences for part in one.parts if part.fuser is not None
+            part.fuser: one.path
+            for one in records.sequences
+            for part in one.parts
+            if part.fuser is not None
         }
         self._plans: dict[int, list[Plan]] = {}
         for plan in records.plans:
             if plan.fuser in self._pipelines:
                 self._plans.setdefault(plan.fuser, []).append(plan)
         for plans in self._plans.values():
-            plans.sort(key=lambda one: not one.grad)  # stable: training before inference
+            plans.sort(
+                key=lambda one: not one.grad
+            )  # stable: training before inference
         self._ids: dict[tuple[int, str, tuple[int, ...], str], str] = {}
         """(pipeline, phase, basic operators, class) -> id of the row."""
 
@@ -77,7 +96,9 @@ class _Rows:
         """All that there is."""
         made = replace(
             self.beside(),
-            fuser=FuserState(requested, TE.fuser, self.ran, self._section().in_words),
+            fuser=FuserState(
+                requested, TE.fuser, self.ran, self._section().in_words
+            ),
             iterations=(),  # passes differ by recipe, not by shape
             frontend=TE.name,
             speed_note=None,  # of TorchScript
@@ -89,13 +110,18 @@ class _Rows:
         report = self._report
         groups = self._groups(len(report.groups))
         kernels = self._kernels(groups, len(report.kernels))
-        groups = [replace(one, kernels=tuple(k.id for k in kernels if one.id in k.groups)) for one in groups]
+        groups = [
+            replace(one, kernels=tuple(k.id for k in kernels if one.id in k.groups))
+            for one in groups
+        ]
         return replace(
             report,
             groups=(*report.groups, *groups),
             unfused=(*report.unfused, *self._unfused()),
             kernels=(*report.kernels, *kernels),
-            frontend=report.frontend if report.frontend not in (None, TE.name) else TORCHSCRIPT.name,
+            frontend=report.frontend
+            if report.frontend not in (None, TE.name)
+            else TORCHSCRIPT.name,
             te=self._section(),
         )
 
@@ -108,16 +134,27 @@ class _Rows:
     def _groups(self, before: int) -> list[Group]:
         rows: dict[_Key, list[_Seen]] = {}
         for seen in self._seen():
-            nodes = tuple(self._node(seen.fuser, index) for index in seen.step.operators)
-            key = _Key(f"{TE.group_prefix}{seen.step.kind}", seen.phase, nodes, 1 if seen.first else 2)
+            nodes = tuple(
+                self._node(seen.fuser, index) for index in seen.step.operators
+            )
+            key = _Key(
+                f"{TE.group_prefix}{seen.step.kind}",
+                seen.phase,
+                nodes,
+                1 if seen.first else 2,
+            )
             rows.setdefault(key, []).append(seen)
-        order = sorted(rows, key=lambda key: (key.specialisation, key.phase == BACKWARD))
+        order = sorted(
+            rows, key=lambda key: (key.specialisation, key.phase == BACKWARD)
+        )
         groups = []
         for number, key in enumerate(order, before + 1):
             members = rows[key]
             took = [(one.fuser, one.phase, one.step, one.plans) for one in members]
             for one in members:
-                self._ids[(one.fuser, one.phase, one.step.operators, one.step.kind)] = f"G{number}"
+                self._ids[
+                    (one.fuser, one.phase, one.step.operators, one.step.kind)
+                ] = f"G{number}"
             runs = [self._runs(one) for one in members]
             groups.append(
                 Group(
@@ -126,18 +163,23 @@ class _Rows:
                     name=members[0].step.kind,
                     phase=key.phase,
                     specialisation=key.specialisation,
-                    respecialises=self._first_of(members[0]) if key.specialisation > 1 else None,
+                    respecialises=self._first_of(members[0])
+                    if key.specialisation > 1
+                    else None,
                     nodes=key.nodes,
                     inputs=(),
                     outputs=(),
-                    runs=sum(one for one in runs if one is not None) if None not in runs else None,
+                    runs=sum(one for one in runs if one is not None)
+                    if None not in runs
+                    else None,
                     kernels=(),
                     bytes_in=None,
                     bytes_out=None,
                     fallback=False,
                     rank=None,
                     instances=tuple(
-                        Instance(self._layer(one.fuser), (), ran) for one, ran in zip(members, runs)
+                        Instance(self._layer(one.fuser), (), ran)
+                        for one, ran in zip(members, runs)
                     ),
                     time=self._row_time(took),
                 )
@@ -145,7 +187,8 @@ class _Rows:
         return groups
 
     def _seen(self) -> Iterator[_Seen]:
-        """Every fused operator of every pipeline, once: plans of other recipes and of inference repeat it."""
+        """Every fused operator of every pipeline, once: plans of other recipes and
+        of inference repeat it."""
         for fuser, plans in self._plans.items():
             found: dict[tuple[str, PlannedOperator], list[Plan]] = {}
             for plan in plans:
@@ -157,25 +200,39 @@ class _Rows:
                 yield _Seen(fuser, phase, step, tuple(having), plans[0] in having)
 
     def _first_of(self, seen: _Seen) -> str | None:
-        """The row of the first plan that has one of its operators in the same phase."""
+        """The row of the first plan that has one of its operators in the same
+        phase."""
         for (fuser, phase, indexes, _), group in self._ids.items():
             mine = set(indexes) & set(seen.step.operators)
-            if (fuser, phase) == (seen.fuser, seen.phase) and mine and indexes != seen.step.operators:
+            if (
+                (fuser, phase) == (seen.fuser, seen.phase)
+                and mine
+                and indexes != seen.step.operators
+            ):
                 return group
         return None
 
     def _runs(self, seen: _Seen) -> int | None:
         counts = [self._records.calls.get(str(plan.plan)) for plan in seen.plans]
-        return None if None in counts else sum(one for one in counts if one is not None)
+        return (
+            None
+            if None in counts
+            else sum(one for one in counts if one is not None)
+        )
 
     def _node(self, fuser: int, index: int) -> OpNode:
         operators = self._pipelines[fuser].operators
         if index >= len(operators):
             return OpNode(f"{TE.group_prefix}?", None, None)
-        return OpNode(f"{TE.group_prefix}{operators[index].kind}", None, operators[index].source)
+        return OpNode(
+            f"{TE.group_prefix}{operators[index].kind}",
+            None,
+            operators[index].source,
+        )
 
     def _layer(self, fuser: int) -> str | None:
-        """The path of the sequence; of operators that are called by themselves their own."""
+        """The path of the sequence; of operators that are called by themselves
+        their own."""
         if fuser in self._layers:
             return self._layers[fuser] or None
         paths = [one.path for one in self._pipelines[fuser].operators if one.path]
@@ -184,7 +241,8 @@ class _Rows:
     # -- operators in no group ------------------------------------------------------------------------------
 
     def _unfused(self) -> Iterator[Unfused]:
-        """Basic operators of the first plan of each pipeline: equal ones are one row."""
+        """Basic operators of the first plan of each pipeline: equal ones are one
+        row."""
         rows: dict[tuple[str, str | None, str, Reason], list[str | None]] = {}
         took: dict[tuple[str, str | None, str, Reason], list[_Took]] = {}
         for fuser, plans in self._plans.items():
@@ -196,10 +254,19 @@ class _Rows:
                         continue
                     for index in step.operators:
                         node = self._node(fuser, index)
-                        key = (node.op, node.user_source, phase, self._why(planner, plan, index))
+                        key = (
+                            node.op,
+                            node.user_source,
+                            phase,
+                            self._why(planner, plan, index),
+                        )
                         rows.setdefault(key, []).append(self._layer(fuser))
-                        took.setdefault(key, []).append((fuser, phase, step, (plan,)))
-        for index, (key, layers) in enumerate(rows.items(), len(self._report.unfused)):
+                        took.setdefault(key, []).append(
+                            (fuser, phase, step, (plan,))
+                        )
+        for index, (key, layers) in enumerate(
+            rows.items(), len(self._report.unfused)
+        ):
             op, source, phase, reason = key
             known = list(dict.fromkeys(one for one in layers if one is not None))
             yield Unfused(
@@ -220,19 +287,30 @@ class _Rows:
     def _planner(self, plan: Plan, phase: str) -> Planner | None:
         if self._version is None:
             return None
-        return Planner(min(self._version, LATEST), phase, self._pipelines[plan.fuser].operators, plan)
+        return Planner(
+            min(self._version, LATEST),
+            phase,
+            self._pipelines[plan.fuser].operators,
+            plan,
+        )
 
     def _why(self, planner: Planner | None, plan: Plan, index: int) -> Reason:
         if planner is None or index >= len(planner.operands):
-            return Reason.of("FD299", NotKnown("te_version" if planner is None else "te_operator"))
+            return Reason.of(
+                "FD299",
+                NotKnown("te_version" if planner is None else "te_operator"),
+            )
         reason = planner.why(index)
         if not lacks_recipe(reason.detail):
             return reason
         recipes = self._recipes_that_fuse(plan.fuser, planner.phase, index)
-        return Reason.of(reason.code, replace(reason.detail, fused_under=tuple(sorted(recipes))))
+        return Reason.of(
+            reason.code, replace(reason.detail, fused_under=tuple(sorted(recipes)))
+        )
 
     def _recipes_that_fuse(self, fuser: int, phase: str, index: int) -> set[str]:
-        """The recipes under which an operator of a pipeline is part of a fused one."""
+        """The recipes under which an operator of a pipeline is part of a fused
+        one."""
         found = set()
         for plan in self._plans[fuser]:
             if plan.recipe is None:
@@ -253,7 +331,9 @@ class _Rows:
                 step = self._step_of(entry)
                 if step is None or not step.fused:
                     continue
-                group = self._ids.get((entry.fuser, entry.phase, step.operators, step.kind))
+                group = self._ids.get(
+                    (entry.fuser, entry.phase, step.operators, step.kind)
+                )
                 if group is None or group in done:
                     continue
                 done.add(group)
@@ -280,27 +360,44 @@ class _Rows:
         return kernels
 
     def _row_time(self, took: Sequence[_Took]) -> Time | None:
-        """Of all operators of a row together, in a pass of the first profile that has any of them."""
+        """Of all operators of a row together, in a pass of the first profile that
+        has any of them."""
         for profile in self._records.profiles if took else ():
             if not profile.fused or not profile.us:
                 continue
             found = []
             for one in took:
-                found += [entry.us[1] for entry in profile.entries if self._is_of(entry, one)]
+                found += [
+                    entry.us[1]
+                    for entry in profile.entries
+                    if self._is_of(entry, one)
+                ]
             if found:
-                return Time(round(sum(found) / 1000, 6), round(sum(found) / profile.us, 6))
+                return Time(
+                    round(sum(found) / 1000, 6), round(sum(found) / profile.us, 6)
+                )
         return None
 
     def _is_of(self, entry: ProfiledOperator, took: _Took) -> bool:
-        """Whether a profile measured that operator, in a pass of one of its plans."""
+        """Whether a profile measured that operator, in a pass of one of its
+        plans."""
         fuser, phase, step, plans = took
         if (entry.fuser, entry.phase) != (fuser, phase) or len(entry.us) != 3:
             return False
-        return entry.plan in [plan.plan for plan in plans] and self._step_of(entry) == step
+        return (
+            entry.plan in [plan.plan for plan in plans]
+            and self._step_of(entry) == step
+        )
 
     def _step_of(self, entry: ProfiledOperator) -> PlannedOperator | None:
-        plan = next((one for one in self._records.plans if one.plan == entry.plan), None)
-        steps = () if plan is None else (plan.forward if entry.phase == FORWARD else plan.backward)
+        plan = next(
+            (one for one in self._records.plans if one.plan == entry.plan), None
+        )
+        steps = (
+            ()
+            if plan is None
+            else (plan.forward if entry.phase == FORWARD else plan.backward)
+        )
         return steps[entry.entry] if entry.entry < len(steps) else None
 
     # -- the section ----------------------------------------------------------------------------------------
@@ -309,24 +406,44 @@ class _Rows:
         fusers = tuple(
             TeFuser(
                 self._layer(fuser),
-                tuple(TeOperator(one.kind, one.path, one.source) for one in self._pipelines[fuser].operators),
+                tuple(
+                    TeOperator(one.kind, one.path, one.source)
+                    for one in self._pipelines[fuser].operators
+                ),
                 tuple(self._plan(plan) for plan in plans),
             )
             for fuser, plans in self._plans.items()
         )
         splits = tuple(
-            TeSplit(part.kind or "?", part.path, one.path, one.source, part.module or None)
+            TeSplit(
+                part.kind or "?",
+                part.path,
+                one.path,
+                one.source,
+                part.module or None,
+            )
             for one in self._records.sequences
             for part in one.parts
             if part.fuser is None
         )
         own = dict.fromkeys(
-            one.name for listed in self._records.package.fusions.values() for one in listed if one.own
+            one.name
+            for listed in self._records.package.fusions.values()
+            for one in listed
+            if one.own
         )
         passes = tuple(
-            TePass(one.recipe, one.training, one.fused, one.kernels, one.us) for one in self._records.profiles
+            TePass(one.recipe, one.training, one.fused, one.kernels, one.us)
+            for one in self._records.profiles
         )
-        return TeReport(self._records.package.version, self.ran, fusers, splits, tuple(own), passes)
+        return TeReport(
+            self._records.package.version,
+            self.ran,
+            fusers,
+            splits,
+            tuple(own),
+            passes,
+        )
 
     def _plan(self, plan: Plan) -> TePlan:
         alone = self._profile(plan, False)
@@ -356,51 +473,75 @@ class _Rows:
         )
 
     def _profile(self, plan: Plan, fused: bool) -> Profile | None:
-        """Of the passes that have this plan; without fusion, of those of the same recipe and mode."""
+        """Of the passes that have this plan; without fusion, of those of the same
+        recipe and mode."""
         recipe = next(
             (
                 one.recipe
                 for one in self._records.profiles
-                if one.fused and any(entry.plan == plan.plan for entry in one.entries)
+                if one.fused
+                and any(entry.plan == plan.plan for entry in one.entries)
             ),
             None,
         )
         for one in self._records.profiles:
-            if one.fused == fused and one.training == plan.grad and one.recipe == recipe:
+            if (
+                one.fused == fused
+                and one.training == plan.grad
+                and one.recipe == recipe
+            ):
                 return one
         return None
 
 
 def _steps(plan: Plan, phase: str) -> tuple[PlannedOperator, ...]:
-    """The operators of a plan that a pass runs: a backward pass ends where no gradient is needed."""
+    """The operators of a plan that a pass runs: a backward pass ends where no
+    gradient is needed."""
     if phase == FORWARD:
         return plan.forward
     if not plan.grad:
         return ()
-    return tuple(one for one in plan.backward if any(i >= plan.first_backward for i in one.operators))
+    return tuple(
+        one
+        for one in plan.backward
+        if any(i >= plan.first_backward for i in one.operators)
+    )
 
 
 def _time(
-    fuser: int, phase: str, step: PlannedOperator, index: int, planned: Profile | None, alone: Profile | None
+    fuser: int,
+    phase: str,
+    step: PlannedOperator,
+    index: int,
+    planned: Profile | None,
+    alone: Profile | None,
 ) -> TeTime | None:
     if planned is None:
         return None
     mine = _entry(planned, fuser, phase, index)
     if mine is None or len(mine.us) != 3:
         return None
-    apart = [_entry(alone, fuser, phase, one) for one in step.operators] if alone is not None else []
+    apart = (
+        [_entry(alone, fuser, phase, one) for one in step.operators]
+        if alone is not None
+        else []
+    )
     known = [one for one in apart if one is not None and len(one.us) == 3]
     whole = bool(known) and len(known) == len(step.operators)
     return TeTime(
         kernels=mine.kernels_of_a_call,
         copies=len(mine.kernels) - mine.kernels_of_a_call,
         us=mine.us[1],
-        alone_kernels=sum(one.kernels_of_a_call for one in known) if whole else None,
+        alone_kernels=sum(one.kernels_of_a_call for one in known)
+        if whole
+        else None,
         alone_us=round(sum(one.us[1] for one in known), 3) if whole else None,
     )
 
 
-def _entry(profile: Profile | None, fuser: int, phase: str, index: int) -> ProfiledOperator | None:
+def _entry(
+    profile: Profile | None, fuser: int, phase: str, index: int
+) -> ProfiledOperator | None:
     for one in profile.entries if profile is not None else ():
         if (one.fuser, one.phase, one.entry) == (fuser, phase, index):
             return one

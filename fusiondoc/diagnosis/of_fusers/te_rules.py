@@ -1,6 +1,6 @@
-"""The plan that the rules of Transformer Engine's operation fuser make of a pipeline
-(``fusiondoc/fusers/te/rules.py``), and why an operator of it stays basic. The plan is compared with the one
-that Transformer Engine made itself.
+"""The plan that the rules of Transformer Engine's operation fuser make of a
+pipeline (``fusiondoc/fusers/te/rules.py``), and why an operator of it stays basic.
+The plan is compared with the one that Transformer Engine made itself.
 """
 
 from __future__ import annotations
@@ -47,7 +47,11 @@ class Planner:
     """The rules of one version applied to one pipeline in one phase."""
 
     def __init__(
-        self, version: tuple[int, int], phase: str, operators: Sequence[BasicOperator], plan: Plan
+        self,
+        version: tuple[int, int],
+        phase: str,
+        operators: Sequence[BasicOperator],
+        plan: Plan,
     ) -> None:
         self._plan = plan
         self.phase = phase
@@ -57,34 +61,55 @@ class Planner:
         self._version = version
         facts = [*plan.operators, *[OperatorFacts()] * len(operators)]
         self.operands = [
-            Operand(i, frozenset(one.bases) | (set() if one.own else {one.kind}), one.kind, facts[i])
+            Operand(
+                i,
+                frozenset(one.bases) | (set() if one.own else {one.kind}),
+                one.kind,
+                facts[i],
+            )
             for i, one in enumerate(operators)
         ]
         done = plan.forward if phase == "forward" else plan.backward
         self.first = 0
         if phase == "backward" and (2, 7) <= version < (2, 13):
-            self.first = plan.first_backward  # what comes before is no part of the pass
+            self.first = (
+                plan.first_backward
+            )  # what comes before is no part of the pass
         self._own = {i: one for one in done if one.own for i in one.operators}
         self._items = self._start()
         for rule in self.rules:
             self._items = self._applied(rule)
 
     def _start(self) -> list[_Taken]:
-        """Basic operators; those that the program's own fusions took are left out of all rules."""
+        """Basic operators; those that the program's own fusions took are left out
+        of all rules."""
         own = self._own
         items: list[_Taken] = []
         for one in self.operands[self.first :]:
             mine = own.get(one.index)
-            if mine is not None and items and items[-1].fused and own.get(items[-1].indexes[-1]) is mine:
+            if (
+                mine is not None
+                and items
+                and items[-1].fused
+                and own.get(items[-1].indexes[-1]) is mine
+            ):
                 items[-1] = _Taken("", (*items[-1].operands, one), True)
             else:
-                items.append(_Taken("" if mine is not None else one.kind, (one,), mine is not None))
+                items.append(
+                    _Taken(
+                        "" if mine is not None else one.kind,
+                        (one,),
+                        mine is not None,
+                    )
+                )
         return items
 
     @property
     def planned(self) -> list[tuple[str, tuple[int, ...]]]:
         """(class, numbers of basic operators) of each fused operator."""
-        return [(one.kind, one.indexes) for one in self._items if one.fused and one.kind]
+        return [
+            (one.kind, one.indexes) for one in self._items if one.fused and one.kind
+        ]
 
     def _applied(self, rule: Rule) -> list[_Taken]:
         made: list[_Taken] = []
@@ -97,7 +122,9 @@ class Planner:
                 continue
             skipped = sum(slot.beside for slot in rule.slots)
             made.extend(window[:skipped])
-            operands = tuple(one for item in window[skipped:] for one in item.operands)
+            operands = tuple(
+                one for item in window[skipped:] for one in item.operands
+            )
             made.append(_Taken(rule.fused, operands, True))
             at += len(window)
         return made
@@ -105,15 +132,18 @@ class Planner:
     def _failing(self, rule: Rule, window: Sequence[_Taken]) -> Condition | None:
         operands = [item.operands[-1] for item in window]
         for one in rule.conditions:
-            if one.since <= self._version < one.until and not one.holds(operands, self._plan):
+            if one.since <= self._version < one.until and not one.holds(
+                operands, self._plan
+            ):
                 return one
         return None
 
     # -- why an operator stays basic ------------------------------------------------------------------------
 
     def why(self, index: int) -> Reason:
-        """Why the basic operator is fused in no operator: the condition that fails where all it needs is
-        beside it, else what took its neighbours, else what it would need beside it."""
+        """Why the basic operator is fused in no operator: the condition that fails
+        where all it needs is beside it, else what took its neighbours, else what it
+        would need beside it."""
         operand = self.operands[index]
         if not self._plan.asked:
             return Reason.of("FD245", NotInPattern("called_alone"))
@@ -129,62 +159,104 @@ class Planner:
         later = [rule for rule in self._later if _has_a_slot_for(operand, rule)]
         if later:
             since = ".".join(map(str, later[0].since))
-            return Reason.of("FD246", NotInPattern("newer_rule", rule=later[0].fused, since=since))
+            return Reason.of(
+                "FD246",
+                NotInPattern("newer_rule", rule=later[0].fused, since=since),
+            )
         return Reason.of("FD246", NotInPattern("no_rule"))
 
-    def _near_misses(self, rules: Sequence[Rule], index: int) -> Iterator[tuple[str, UnmetCondition]]:
-        """The rules that find all their operators, each with the code and the condition that fails."""
-        basic = [_Taken(operand.kind, (operand,), False) for operand in self.operands[self.first :]]
+    def _near_misses(
+        self, rules: Sequence[Rule], index: int
+    ) -> Iterator[tuple[str, UnmetCondition]]:
+        """The rules that find all their operators, each with the code and the
+        condition that fails."""
+        basic = [
+            _Taken(operand.kind, (operand,), False)
+            for operand in self.operands[self.first :]
+        ]
         for rule in rules:
             skipped = sum(slot.beside for slot in rule.slots)
             for at in range(len(basic)):
                 window = _match(rule, basic, at)
-                if window is None or all(item.indexes[0] != index for item in window[skipped:]):
+                if window is None or all(
+                    item.indexes[0] != index for item in window[skipped:]
+                ):
                     continue
-                if _is_by_request(rule) and not any(item.operands[0].facts.userbuffers for item in window):
+                if _is_by_request(rule) and not any(
+                    item.operands[0].facts.userbuffers for item in window
+                ):
                     continue
                 yield self._near_miss(rule, window, window[skipped:])
 
     def _near_miss(
         self, rule: Rule, window: Sequence[_Taken], fused: Sequence[_Taken]
     ) -> tuple[str, UnmetCondition]:
-        """Why a rule that finds all its operators does not fuse them: code and condition."""
+        """Why a rule that finds all its operators does not fuse them: code and
+        condition."""
         failing = self._failing(rule, window)
         if failing is not None:
             return failing.code, UnmetCondition(rule.fused, failing.name)
         for item in fused:
             into, own = self._taken_by(item.indexes[0])
             if into is not None:
-                return "FD245", UnmetCondition(rule.fused, "neighbour_taken", item.kind, into, own_fusion=own)
+                return "FD245", UnmetCondition(
+                    rule.fused, "neighbour_taken", item.kind, into, own_fusion=own
+                )
         return "FD249", UnmetCondition(rule.fused, "left_basic")
 
     def _taken_by(self, index: int) -> tuple[str | None, bool]:
-        """The fused operator that a basic one went into, and whether it is of the program's own fusions."""
-        item = next((item for item in self._items if item.fused and index in item.indexes), None)
+        """The fused operator that a basic one went into, and whether it is of the
+        program's own fusions."""
+        item = next(
+            (item for item in self._items if item.fused and index in item.indexes),
+            None,
+        )
         if item is None:
             return None, False
         own = self._own.get(index)
         return (own.kind, True) if own is not None else (item.kind, False)
 
     def _needs(self, rule: Rule, operand: Operand) -> MissingNeighbours:
-        """The sides of the operator on which the rule finds other operators than it needs."""
-        at = next(i for i, slot in enumerate(rule.slots) if slot.kinds and operand.is_a(slot.kinds))
+        """The sides of the operator on which the rule finds other operators than it
+        needs."""
+        at = next(
+            i
+            for i, slot in enumerate(rule.slots)
+            if slot.kinds and operand.is_a(slot.kinds)
+        )
         before, behind = rule.slots[:at][::-1], rule.slots[at + 1 :]
         sides: list[tuple[Sequence[Slot], Sequence[Operand], Side]] = [
-            (before, [self.operands[i] for i in range(operand.index - 1, self.first - 1, -1)], "before"),
+            (
+                before,
+                [
+                    self.operands[i]
+                    for i in range(operand.index - 1, self.first - 1, -1)
+                ],
+                "before",
+            ),
             (behind, self.operands[operand.index + 1 :], "after"),
         ]
-        parts = [_missing(slots, there, side) for slots, there, side in sides if not _stands(slots, there)]
-        parts = parts or [_missing(slots, there, side) for slots, there, side in sides if slots]
+        parts = [
+            _missing(slots, there, side)
+            for slots, there, side in sides
+            if not _stands(slots, there)
+        ]
+        parts = parts or [
+            _missing(slots, there, side) for slots, there, side in sides if slots
+        ]
         return MissingNeighbours(rule.fused, tuple(parts))
 
 
-def _tried(rules: Sequence[Rule], version: tuple[int, int], plan: Plan) -> list[Rule]:
+def _tried(
+    rules: Sequence[Rule], version: tuple[int, int], plan: Plan
+) -> list[Rule]:
     """The rules that a plan of this version was made with."""
     if not plan.asked:
         return []
     gone = [name.partition(".")[0] for name in plan.taken_out]
-    return [rule for rule in rules if rule.known_to(version) and rule.fused not in gone]
+    return [
+        rule for rule in rules if rule.known_to(version) and rule.fused not in gone
+    ]
 
 
 def _has_a_slot_for(operand: Operand, rule: Rule) -> bool:
@@ -215,20 +287,35 @@ def _stands(slots: Sequence[Slot], there: Sequence[Operand]) -> bool:
     return True
 
 
-def _missing(slots: Sequence[Slot], there: Sequence[Operand], side: Side) -> MissingSide:
-    names = [" or ".join(slot.kinds) if slot.kinds else "an operator" for slot in slots]
-    shown = [f"[{name}]" if slot.optional else name for name, slot in zip(names, slots)]
+def _missing(
+    slots: Sequence[Slot], there: Sequence[Operand], side: Side
+) -> MissingSide:
+    names = [
+        " or ".join(slot.kinds) if slot.kinds else "an operator" for slot in slots
+    ]
+    shown = [
+        f"[{name}]" if slot.optional else name for name, slot in zip(names, slots)
+    ]
     shown = shown[::-1] if side == "before" else shown
     return MissingSide(tuple(shown), side, there[0].kind if there else None)
 
 
 def _match(rule: Rule, items: Sequence[_Taken], at: int) -> list[_Taken] | None:
-    """The operators from ``at`` on that fill the slots; an optional one is filled where it can be."""
+    """The operators from ``at`` on that fill the slots; an optional one is filled
+    where it can be."""
     window: list[_Taken] = []
     for slot in rule.slots:
         item = items[at] if at < len(items) else None
-        fits = item is not None and (not item.fused or slot.beside) and item.operands[-1].is_a(slot.kinds)
-        if window and slot.modes and window[0].operands[-1].facts.tensor_parallel not in slot.modes:
+        fits = (
+            item is not None
+            and (not item.fused or slot.beside)
+            and item.operands[-1].is_a(slot.kinds)
+        )
+        if (
+            window
+            and slot.modes
+            and window[0].operands[-1].facts.tensor_parallel not in slot.modes
+        ):
             fits = False
         if item is not None and fits:
             window.append(item)

@@ -1,8 +1,9 @@
-"""What a rule is, what it may look at besides the report, and how it makes a finding of a code; and what is
-known of a run that rules and advice depend on.
+"""What a rule is, what it may look at besides the report, and how it makes a
+finding of a code; and what is known of a run that rules and advice depend on.
 
-What nothing tells is None, and no advice assumes it. One report can hold rows of several frontends
-(TorchScript, te.ops, torch.compile): each has rules, changes and a coverage of its own.
+What nothing tells is None, and no advice assumes it. One report can hold rows of
+several frontends (TorchScript, te.ops, torch.compile): each has rules, changes and
+a coverage of its own.
 """
 
 from __future__ import annotations
@@ -36,7 +37,14 @@ from fusiondoc.model.compiled import FALLBACKS
 from fusiondoc.model.reasons import CompiledCall
 from fusiondoc.model.reasons.lacking_constants import reads_training_flag
 from fusiondoc.model.remedies import Remedy
-from fusiondoc.model.report import Evidence, Finding, Program, ProgramNode, Report, Unfused
+from fusiondoc.model.report import (
+    Evidence,
+    Finding,
+    Program,
+    ProgramNode,
+    Report,
+    Unfused,
+)
 from fusiondoc.model.runs import AnyFuser, Coverage, Time
 from fusiondoc.model.source import file_of
 from fusiondoc.operators import CONTROL_FLOW, OF_MANY_ELEMENTS, VIEWS
@@ -49,7 +57,8 @@ class Context:
     request: KeptRequest | None = None
     """The request of the run; None for a plain log."""
     own: bool = True
-    """The capture was made here by this user: its file names may be offered in commands."""
+    """The capture was made here by this user: its file names may be offered in
+    commands."""
     result: Result = field(default_factory=Result)
     """How the child ended; empty for a plain log."""
     error: Failure | None = None
@@ -73,7 +82,8 @@ class Context:
     finished: bool = False
     """All requested passes were done when its process ended."""
     ended_early: bool = False
-    """The program ended its process, as it seems without an error, before all passes were done."""
+    """The program ended its process, as it seems without an error, before all
+    passes were done."""
 
     graph_breaks: GraphBreaks = field(default_factory=GraphBreaks)
     """Where torch.compile cut the program for AOTAutograd."""
@@ -82,7 +92,8 @@ class Context:
 
     @property
     def cut_short(self) -> bool:
-        """The run did not come to its end: a line that is missing from the log proves nothing."""
+        """The run did not come to its end: a line that is missing from the log
+        proves nothing."""
         return self.result.cut_short or self.error is not None or self.ended_early
 
 
@@ -106,8 +117,8 @@ def finding(
     time: Time | None = None,
     brief: str | None = None,
 ) -> Finding:
-    """A finding of ``code`` with its usual severity, unless another is given; no more than a note where
-    nothing is to be done.
+    """A finding of ``code`` with its usual severity, unless another is given; no
+    more than a note where nothing is to be done.
 
     Args:
         remedy: what to do; a text is a step without an explanation.
@@ -136,11 +147,17 @@ def finding(
 
 
 def helps_any_size(report: Report) -> bool:
-    """Whether the setting ``ANY_SIZE`` can change anything: some fusers compile for exact sizes with it too,
-    and a run that has it gains nothing from it."""
-    strategies = [knob.effective or "" for knob in report.knobs if knob.name == "fusion_strategy"]
+    """Whether the setting ``ANY_SIZE`` can change anything: some fusers compile for
+    exact sizes with it too, and a run that has it gains nothing from it."""
+    strategies = [
+        knob.effective or ""
+        for knob in report.knobs
+        if knob.name == "fusion_strategy"
+    ]
     fuser = report.fuser.effective or report.fuser.requested
-    return not facts_of(fuser).limits.exact_sizes and not any(one.startswith("DYNAMIC") for one in strategies)
+    return not facts_of(fuser).limits.exact_sizes and not any(
+        one.startswith("DYNAMIC") for one in strategies
+    )
 
 
 _GRADIENT = re.compile(r"requires_grad=([01])")
@@ -168,7 +185,8 @@ class RunFacts:
     """The module was frozen."""
     traced: bool | None
     dtypes: frozenset[str]
-    """Of the tensors in groups and plans, as the log prints them: Float, Half ..."""
+    """Of the tensors in groups and plans, as the log prints them: Float, Half
+    ..."""
     devices: frozenset[str]
     """cpu, cuda."""
     live: bool
@@ -176,29 +194,33 @@ class RunFacts:
     project: Path | None
     """The folder whose files are the user's."""
     last: frozenset[int] = frozenset()
-    """Rows (``Unfused.index``) of operators whose results nothing element-wise takes that this fuser could
-    fuse."""
+    """Rows (``Unfused.index``) of operators whose results nothing element-wise
+    takes that this fuser could fuse."""
 
     mixed_casts: frozenset[int] = frozenset()
     """Rows of casts whose results meet tensors of other types alone."""
     computed: frozenset[tuple[str, str | None]] | None = None
-    """Operators (kind and the user's line) of the forward graphs of AOTAutograd; None without any."""
+    """Operators (kind and the user's line) of the forward graphs of AOTAutograd;
+    None without any."""
 
     def of_aot_gradient(self, row: Unfused) -> bool:
-        """Whether AOTAutograd has it from the gradient of a line, which does not show it. What a backward
-        graph computes again of the forward pass is in its line."""
+        """Whether AOTAutograd has it from the gradient of a line, which does not
+        show it. What a backward graph computes again of the forward pass is in its
+        line."""
         graph = row.source is not None and row.source.startswith("<eval_with_key>")
         if self.computed is None or row.phase != "backward" or not graph:
             return False
         return (row.op, row.user_source) not in self.computed
 
     def at_the_end(self, row: Unfused) -> bool:
-        """Whether nothing element-wise that could be fused takes its result, in any plan."""
+        """Whether nothing element-wise that could be fused takes its result, in any
+        plan."""
         return row.index in self.last
 
     @property
     def freezing(self) -> str:
-        """The call that freezes its model; what was traced in training keeps what the flags were."""
+        """The call that freezes its model; what was traced in training keeps what
+        the flags were."""
         if self.traced:
             return "torch.jit.freeze(torch.jit.trace(model.eval(), inputs))"
         if self.traced is None:
@@ -208,11 +230,17 @@ class RunFacts:
     def owner(self, row: Unfused) -> Owner:
         """Whose line it is that makes the operator."""
         if row.source is not None and row.source.startswith("<"):
-            written = row.source.startswith("<eval_with_key>") and row.user_source is not None
-            # Without gradients these are torch's own definitions of operators between a number and a tensor
+            written = (
+                row.source.startswith("<eval_with_key>")
+                and row.user_source is not None
+            )
+            # Without gradients these are torch's own definitions of operators
+            # between a number and a tensor
             # (torch/csrc/jit/frontend/builtin_functions.cpp, 1.12 to 2.13).
             plain = self.gradients is False and row.phase != "backward"
-            if not written:  # else a line of an FX graph, whose call the probe found
+            if (
+                not written
+            ):  # else a line of an FX graph, whose call the probe found
                 return Owner.UNKNOWN if plain else Owner.FORMULA
         lines = row.users_lines
         if row.source is None and not lines and row.phase == "backward":
@@ -223,13 +251,17 @@ class RunFacts:
 
 @lru_cache(maxsize=1024)
 def _owner_of(file: str, project: Path | None, called: bool) -> Owner:
-    """Whose file it is. ``called``: a line of the user's is known; else one outside the project is not the
-    user's."""
+    """Whose file it is. ``called``: a line of the user's is known; else one outside
+    the project is not the user's."""
     if in_torch(file):
         return Owner.TORCH
     if _PACKAGE.search(file):
         return Owner.PACKAGE
-    if project is not None and file.startswith(("/", "\\")) and project not in Path(file).parents:
+    if (
+        project is not None
+        and file.startswith(("/", "\\"))
+        and project not in Path(file).parents
+    ):
         return Owner.USER if called else Owner.PACKAGE
     return Owner.USER
 
@@ -266,11 +298,15 @@ def run_facts(report: Report, context: Context) -> RunFacts:
         gradients=_gradients(report, types, backward, live),
         backward=backward,
         frozen=report.target.frozen is not None if options is not None else None,
-        traced=options.trace if options is not None and live else _traced(report, context.observed.traced),
+        traced=options.trace
+        if options is not None and live
+        else _traced(report, context.observed.traced),
         dtypes=frozenset(text.split("(", 1)[0] for text in types if "(" in text),
         devices=frozenset(name for name in ("cpu", "cuda") if _is_on(name, types)),
         live=live,
-        project=project_root(Path(request.cwd)) if request is not None and request.cwd else None,
+        project=project_root(Path(request.cwd))
+        if request is not None and request.cwd
+        else None,
         last=_last(report, fuser),
         mixed_casts=casts_to_other_types(report),
         computed=_computed(report),
@@ -278,7 +314,8 @@ def run_facts(report: Report, context: Context) -> RunFacts:
 
 
 def _torch(report: Report, context: Context) -> str | None:
-    """The version that ran, by the environment, the request or the lines of the log."""
+    """The version that ran, by the environment, the request or the lines of the
+    log."""
     version = report.environment.get("torch")
     if version is None and context.request is not None:
         version = context.request.torch
@@ -296,28 +333,37 @@ def _is_on(device: str, types: Iterable[str]) -> bool:
 
 
 def _last(report: Report, fuser: str | None) -> frozenset[int]:
-    """Rows of operators whose results no element-wise operator takes that this fuser could fuse."""
+    """Rows of operators whose results no element-wise operator takes that this
+    fuser could fuse."""
     last: set[int] = set()
     others: set[int] = set()
-    inside = {group.id: {node.op for node in group.nodes} for group in report.groups}
+    inside = {
+        group.id: {node.op for node in group.nodes} for group in report.groups
+    }
     for program in report.programs:
         graph = graph_of(program)
         takers = {
             index
             for index, node in enumerate(program.nodes)
-            if _is_element_wise(node, inside.get(node.group or "", {node.op}), fuser)
+            if _is_element_wise(
+                node, inside.get(node.group or "", {node.op}), fuser
+            )
         }
         for index, node in enumerate(program.nodes):
             if not node.rows:
                 continue
-            if program.cut or not takers.isdisjoint(_takers_through_views(graph, index)):
+            if program.cut or not takers.isdisjoint(
+                _takers_through_views(graph, index)
+            ):
                 others.update(node.rows)
             else:
                 last.update(node.rows)
     return frozenset(last - others)
 
 
-def _is_element_wise(node: ProgramNode, ops: AbstractSet[str], fuser: str | None) -> bool:
+def _is_element_wise(
+    node: ProgramNode, ops: AbstractSet[str], fuser: str | None
+) -> bool:
     """Whether a node with these operators could be fused with one before it."""
     if node.kind == "operator" and (fuser is None or not taken_by(node.op, fuser)):
         return False
@@ -325,28 +371,42 @@ def _is_element_wise(node: ProgramNode, ops: AbstractSet[str], fuser: str | None
 
 
 def _takers_through_views(graph: Graph[ProgramNode], node: int) -> Iterator[int]:
-    """The nodes that take a node's result, as it is or through views; these views too."""
-    reached = graph.reach([node], "after", lambda index: graph.nodes[index].op in VIEWS)
+    """The nodes that take a node's result, as it is or through views; these views
+    too."""
+    reached = graph.reach(
+        [node], "after", lambda index: graph.nodes[index].op in VIEWS
+    )
     yield from reached.passed
     for end, _ in reached.ends:
         yield end
 
 
 def _computed(report: Report) -> frozenset[tuple[str, str | None]] | None:
-    forward = [graph for one in report.aot for graph in one.graphs if graph.phase == "forward"]
+    forward = [
+        graph
+        for one in report.aot
+        for graph in one.graphs
+        if graph.phase == "forward"
+    ]
     if not forward or any(graph.cut for graph in forward):
         return None
     return frozenset(
-        (node.op, node.user_source) for graph in forward for node in graph.nodes if node.op is not None
+        (node.op, node.user_source)
+        for graph in forward
+        for node in graph.nodes
+        if node.op is not None
     )
 
 
 def _traced(report: Report, scopes: bool) -> bool | None:
-    """By a log alone: only tracing writes scopes; without any, control flow was scripted."""
+    """By a log alone: only tracing writes scopes; without any, control flow was
+    scripted."""
     if scopes:
         return True
     control = any(row.op in CONTROL_FLOW and row.source for row in report.unfused)
-    flags = any(reads_training_flag(row.reason.detail) for row in report.unfused)  # constants in a trace
+    flags = any(
+        reads_training_flag(row.reason.detail) for row in report.unfused
+    )  # constants in a trace
     return False if control or flags else None
 
 
@@ -358,10 +418,16 @@ def _types(report: Report) -> Iterable[str]:
             yield from node.inputs
 
 
-def _gradients(report: Report, types: Iterable[str], backward: bool, live: bool) -> bool | None:
-    """Seen in a backward pass, a differentiable region or a type; a live run without any of these records
-    none."""
-    regions = any(node.kind == "region" for program in report.programs for node in program.nodes)
+def _gradients(
+    report: Report, types: Iterable[str], backward: bool, live: bool
+) -> bool | None:
+    """Seen in a backward pass, a differentiable region or a type; a live run
+    without any of these records none."""
+    regions = any(
+        node.kind == "region"
+        for program in report.programs
+        for node in program.nodes
+    )
     formulas = any(row.reason.code in ("FD231", "FD103") for row in report.unfused)
     flags = {flag for text in types for flag in _GRADIENT.findall(text)}
     if backward or regions or formulas or "1" in flags:
@@ -402,16 +468,28 @@ def _frontend_of_row(row: Unfused) -> Frontend:
 
 def _with_rows(report: Report, frontend: Frontend) -> Report:
     """The report with the rows of that frontend alone."""
-    groups = tuple(group for group in report.groups if frontend_of_group(group.kind) is frontend)
-    unfused = tuple(row for row in report.unfused if _frontend_of_row(row) is frontend)
+    groups = tuple(
+        group
+        for group in report.groups
+        if frontend_of_group(group.kind) is frontend
+    )
+    unfused = tuple(
+        row for row in report.unfused if _frontend_of_row(row) is frontend
+    )
     others = frozenset(one.id for one in report.groups) - {one.id for one in groups}
-    other_rows = frozenset(row.index for row in report.unfused) - {row.index for row in unfused}
+    other_rows = frozenset(row.index for row in report.unfused) - {
+        row.index for row in unfused
+    }
     made = replace(
         report,
         groups=groups,
         unfused=unfused,
-        kernels=tuple(one for one in report.kernels if not others.intersection(one.groups)),
-        programs=tuple(one for one in report.programs if not _has_any(one, others, other_rows)),
+        kernels=tuple(
+            one for one in report.kernels if not others.intersection(one.groups)
+        ),
+        programs=tuple(
+            one for one in report.programs if not _has_any(one, others, other_rows)
+        ),
         compiled=report.compiled if frontend is DYNAMO else None,
     )
     if frontend is TORCHSCRIPT:
@@ -419,37 +497,59 @@ def _with_rows(report: Report, frontend: Frontend) -> Report:
     return replace(made, fusion_groups_left_out=0, fused_operators_left_out=0)
 
 
-def _has_any(program: Program, groups: frozenset[str], rows: frozenset[int | None]) -> bool:
-    return any(node.group in groups or rows.intersection(node.rows) for node in program.nodes)
+def _has_any(
+    program: Program, groups: frozenset[str], rows: frozenset[int | None]
+) -> bool:
+    return any(
+        node.group in groups or rows.intersection(node.rows)
+        for node in program.nodes
+    )
 
 
 def te_coverage(report: Report) -> Coverage:
-    """Operators in groups against those plus the ones that some rule of te.ops takes."""
+    """Operators in groups against those plus the ones that some rule of te.ops
+    takes."""
     fused = report.fused_operators
-    total = fused + sum(row.count for row in report.unfused if row.reason.code != "FD246")
+    total = fused + sum(
+        row.count for row in report.unfused if row.reason.code != "FD246"
+    )
     share = fused / total if total else None
     unknown = None if total else f"no operator ran that {TE.title} has a rule for"
-    return Coverage(fused, total or None, share, AnyFuser(total or None, share), unknown)
+    return Coverage(
+        fused, total or None, share, AnyFuser(total or None, share), unknown
+    )
 
 
 def _not_found(report: Report) -> bool:
-    """Whether there are operators of compiled graphs that no kernel or call is known to compute."""
+    """Whether there are operators of compiled graphs that no kernel or call is
+    known to compute."""
     graphs = report.compiled.graphs if report.compiled is not None else ()
     return any(graph.not_found for graph in graphs)
 
 
 def compiled_coverage(report: Report) -> Coverage:
-    """Operators that generated kernels compute against those plus the ones that the compiler left to calls
-    for want of a lowering, or on purpose.
+    """Operators that generated kernels compute against those plus the ones that the
+    compiler left to calls for want of a lowering, or on purpose.
 
-    Calls of libraries are not counted, as those of other fusers are not, nor what moves no data."""
+    Calls of libraries are not counted, as those of other fusers are not, nor what
+    moves no data."""
     fused = report.fused_operators
     left = sum(row.count for row in report.unfused if row.reason.code in FALLBACKS)
     total = fused + left
     if _not_found(report):
         return Coverage(
-            fused, None, None, AnyFuser(None, None), "the log does not show all operators of kernels"
+            fused,
+            None,
+            None,
+            AnyFuser(None, None),
+            "the log does not show all operators of kernels",
         )
     if not total:
-        return Coverage(0, None, None, AnyFuser(None, None), "no operator is known that was compiled")
+        return Coverage(
+            0,
+            None,
+            None,
+            AnyFuser(None, None),
+            "no operator is known that was compiled",
+        )
     return Coverage(fused, total, fused / total, AnyFuser(total, fused / total))

@@ -40,7 +40,9 @@ def merged_variables(report: Report, context: Context) -> Iterable[Finding]:
     if context.request is None or not context.request.merged:
         return
     values = context.request.environment_set
-    shown = "; ".join(f"{name}={values.get(name, '')}" for name in context.request.merged)
+    shown = "; ".join(
+        f"{name}={values.get(name, '')}" for name in context.request.merged
+    )
     yield finding(
         "FD004",
         f"Variables that were set already were merged with what fusiondoc needs: {shown}",

@@ -1,5 +1,6 @@
-"""FD1xx: nothing to fuse yet; FD2xx: an operator that is not fused, with the reason that the log states or
-that was worked out. And the requests to AOTAutograd and its results: FD105 to FD109, FD237, FD504.
+"""FD1xx: nothing to fuse yet; FD2xx: an operator that is not fused, with the reason
+that the log states or that was worked out. And the requests to AOTAutograd and its
+results: FD105 to FD109, FD237, FD504.
 """
 
 from __future__ import annotations
@@ -9,7 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from fusiondoc.changes.recipes import helping
-from fusiondoc.diagnosis.advice import Advice, advice_on, between_libraries, of_a_library, of_torch
+from fusiondoc.diagnosis.advice import (
+    Advice,
+    advice_on,
+    between_libraries,
+    of_a_library,
+    of_torch,
+)
 from fusiondoc.diagnosis.differentiable_graphs import gradients_recorded
 from fusiondoc.diagnosis.rules import Context, RunFacts, finding
 from fusiondoc.diagnosis.rules.fd1_fuser_off import variable_off
@@ -42,7 +49,8 @@ def compiled_each_time(one: AotFunction) -> bool:
 
 
 def wrapped_anew(report: Report, context: Context) -> Iterable[Finding]:
-    """FD105: the wrapper is made in every call, and with it everything is traced and compiled again."""
+    """FD105: the wrapper is made in every call, and with it everything is traced
+    and compiled again."""
     for one in filter(compiled_each_time, report.aot):
         yield finding(
             "FD105",
@@ -66,7 +74,10 @@ def shapes_fixed(report: Report, context: Context) -> Iterable[Finding]:
                 f"{one.name} was compiled {one.compiles:,} times for {len(one.shapes):,} kinds of arguments:"
                 f" {_few(one.shapes)}",
                 source=one.user_source,
-                remedy=Remedy("Pad the arguments to a few sizes;", "or torch.compile(..., dynamic=True).")
+                remedy=Remedy(
+                    "Pad the arguments to a few sizes;",
+                    "or torch.compile(..., dynamic=True).",
+                )
                 if one.how == DYNAMO
                 else "Pad the arguments to a few sizes.",
             )
@@ -127,7 +138,11 @@ def modules_ran_eager(report: Report, context: Context) -> Iterable[Finding]:
     """FD109: a module that is made to fuse itself did not."""
     for one in report.fused_modules:
         if one.fused < one.calls or not one.calls:
-            many = f" in {one.calls - one.fused} of {one.calls} calls" if one.calls else ""
+            many = (
+                f" in {one.calls - one.fused} of {one.calls} calls"
+                if one.calls
+                else ""
+            )
             yield finding(
                 "FD109",
                 f"{one.kind} ran its plain operators{many}: {'; '.join(one.eager)}",
@@ -179,9 +194,13 @@ def saves_more(report: Report, context: Context) -> Iterable[Finding]:
             )
 
 
-_CHOICE = " or ".join(reversed([fuser.name for fuser in FUSERS.values() if fuser.by_default]))
+_CHOICE = " or ".join(
+    reversed([fuser.name for fuser in FUSERS.values() if fuser.by_default])
+)
 
-_PASSES = tuple(header for fuser in FUSERS.values() for header in fuser.pass_headers)
+_PASSES = tuple(
+    header for fuser in FUSERS.values() for header in fuser.pass_headers
+)
 
 
 def only_profiling(report: Report, context: Context) -> Iterable[Finding]:
@@ -189,12 +208,18 @@ def only_profiling(report: Report, context: Context) -> Iterable[Finding]:
     headers = context.observed.headers
     if any(map(compiled_each_time, report.aot)):
         return  # more runs would change nothing
-    if context.cut_short or not headers.get("Profiled Graph:") or any(header in headers for header in PLANS):
+    if (
+        context.cut_short
+        or not headers.get("Profiled Graph:")
+        or any(header in headers for header in PLANS)
+    ):
         return
     message = f"Only profiling happened: graphs profiled: {headers['Profiled Graph:']}, optimised: none"
     if context.observed.errors:
         advice = "The program failed before a plan was made: fix that first."
-        yield finding("FD101", f"{message}; then it failed", remedy=advice, severity="note")
+        yield finding(
+            "FD101", f"{message}; then it failed", remedy=advice, severity="note"
+        )
         return
     yield finding(
         "FD101",
@@ -208,11 +233,18 @@ def only_profiling(report: Report, context: Context) -> Iterable[Finding]:
 def no_fusion_pass(report: Report, context: Context) -> Iterable[Finding]:
     """FD102: plans without a group, and no fusion pass was logged."""
     headers = context.observed.headers
-    if report.groups or not headers.get("Optimized Graph:") or any(header in headers for header in _PASSES):
+    if (
+        report.groups
+        or not headers.get("Optimized Graph:")
+        or any(header in headers for header in _PASSES)
+    ):
         return
     if report.fuser.requested == "none":
         return
-    if variable_off(report, context) is not None or context.switches.any_switched_off:
+    if (
+        variable_off(report, context) is not None
+        or context.switches.any_switched_off
+    ):
         return  # FD104 names the cause
     yield _why_no_pass(report, context)
 
@@ -223,7 +255,9 @@ def _why_no_pass(report: Report, context: Context) -> Finding:
     if any(gradients_recorded(row.reason.detail) for row in without):
         return _no_region(_ends(report), without[0], report)
     if context.request is not None and report.fuser.live:
-        return finding("FD102", _NO_REGION, severity="note", remedy=_NOTHING_TO_DIFFERENTIATE)
+        return finding(
+            "FD102", _NO_REGION, severity="note", remedy=_NOTHING_TO_DIFFERENTIATE
+        )
     causes = _causes_of_no_pass(report, bool(without))
     first, *others = [f"{nth}) {cause}" for nth, cause in enumerate(causes, 1)]
     likeliest = f"Possible causes, likeliest first: {first}"
@@ -241,12 +275,14 @@ _NO_REGION = (
 _NOTHING_TO_DIFFERENTIATE = nothing(
     "Nothing: none of its operators has a gradient formula and something beside it to fuse with.",
 )
-"""Of a run that logs every fusion pass: where no gradients are recorded, one always runs
-(``runProfilingOptimizations`` of torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, 1.12 to 2.13)."""
+"""Of a run that logs every fusion pass: where no gradients are recorded, one always
+runs (``runProfilingOptimizations`` of
+torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, 1.12 to 2.13)."""
 
 
 def _no_region(ends: _Ends, row: Unfused, report: Report) -> Finding:
-    """FD102 where gradients were recorded. ``row``: the first operator outside differentiable graphs."""
+    """FD102 where gradients were recorded. ``row``: the first operator outside
+    differentiable graphs."""
     why = f": {ends.text}" if ends.text else ""
     step = _OUT_OF_PLACE if ends.in_place else _WITH_FORMULAS
     changeable = bool(ends.in_place) or _may_be_written_otherwise(ends, report)
@@ -255,7 +291,9 @@ def _no_region(ends: _Ends, row: Unfused, report: Report) -> Finding:
         f"{_NO_REGION}{why}",
         source=row.user_source,
         evidence=row.evidence[:3],
-        remedy=Remedy(step, _IN_INFERENCE) if changeable else nothing(_NO_OTHER_WAY, _IN_INFERENCE),
+        remedy=Remedy(step, _IN_INFERENCE)
+        if changeable
+        else nothing(_NO_OTHER_WAY, _IN_INFERENCE),
         severity=None if changeable else "note",
     )
 
@@ -265,7 +303,8 @@ _NO_OTHER_WAY = "Nothing in training: no other way to write the operators around
 
 
 def _may_be_written_otherwise(ends: _Ends, report: Report) -> bool:
-    """Whether a recipe is known for one of the operators without a gradient formula."""
+    """Whether a recipe is known for one of the operators without a gradient
+    formula."""
     fuser, torch = report.fuser.effective, report.environment.get("torch")
     ops = ends.without_formula
     return fuser is None or any(helping(op, fuser, torch, True) for op in ops)
@@ -276,7 +315,11 @@ def _causes_of_no_pass(report: Report, without_region: bool) -> Iterable[str]:
     if without_region:
         cause = "gradients were recorded and no differentiable graph of two operators exists"
         ends = _ends(report)
-        yield f"{cause} ({ends.text}): {_as_part(_OUT_OF_PLACE).rstrip('.')}" if ends.text else cause
+        yield (
+            f"{cause} ({ends.text}): {_as_part(_OUT_OF_PLACE).rstrip('.')}"
+            if ends.text
+            else cause
+        )
     if report.fuser.requested in (None, "auto"):
         yield f"no fuser was on: --fuser {_CHOICE}; in a script: with torch.jit.fuser('fuser1')"
     yield f"the pass was not logged: {_as_part(HOW_TO_LOG.text)}"
@@ -293,14 +336,13 @@ _OUT_OF_PLACE = (
 )
 
 
-_WITH_FORMULAS = (
-    "Replace the operators without a gradient formula by others that have one: fusiondoc explain FD231."
-)
+_WITH_FORMULAS = "Replace the operators without a gradient formula by others that have one: fusiondoc explain FD231."
 
 
 @dataclass(frozen=True)
 class _Ends:
-    """What keeps operators with gradient formulas apart: operators, and how often each stands there."""
+    """What keeps operators with gradient formulas apart: operators, and how often
+    each stands there."""
 
     in_place: Counter[str]
     """They change their input."""
@@ -311,14 +353,20 @@ class _Ends:
         """``aten::add_ (2 times) change their input in place``; "" without any."""
         parts = []
         if self.in_place:
-            parts.append(f"{_most_common(self.in_place)} change their input in place")
+            parts.append(
+                f"{_most_common(self.in_place)} change their input in place"
+            )
         if self.without_formula:
-            parts.append(f"{_most_common(self.without_formula)} have no gradient formula")
+            parts.append(
+                f"{_most_common(self.without_formula)} have no gradient formula"
+            )
         return "; ".join(parts)
 
 
 def _most_common(counted: Counter[str]) -> str:
-    return ", ".join(f"{op} ({count(times, 'time')})" for op, times in counted.most_common(3))
+    return ", ".join(
+        f"{op} ({count(times, 'time')})" for op, times in counted.most_common(3)
+    )
 
 
 def _ends(report: Report) -> _Ends:
@@ -334,7 +382,11 @@ def _ends(report: Report) -> _Ends:
 def _without_formula(row: Unfused) -> bool:
     """Whether no overload of the operator has a gradient formula."""
     detail = row.reason.detail
-    return isinstance(detail, OutOfRegion) and detail.gap.why == "no_formula" and not detail.cuts
+    return (
+        isinstance(detail, OutOfRegion)
+        and detail.gap.why == "no_formula"
+        and not detail.cuts
+    )
 
 
 def inner_plan_missing(report: Report, context: Context) -> Iterable[Finding]:
@@ -367,14 +419,20 @@ OF_RUNS = (
 
 
 def not_fused(changes: SuggestedChanges) -> Iterable[Finding]:
-    """One finding for each unfused row that ran; what keeps nothing out, and is not taken itself, is only a
-    note."""
+    """One finding for each unfused row that ran; what keeps nothing out, and is not
+    taken itself, is only a note."""
     for row, change in zip(changes.report.unfused, changes.first):
-        if row.ran is False or CODES[row.reason.code].remedy is None or row.op == "prim::GetAttr":
+        if (
+            row.ran is False
+            or CODES[row.reason.code].remedy is None
+            or row.op == "prim::GetAttr"
+        ):
             continue
         if _unchangeable(row, changes.run) is None:
             stays = stays_in_place(changes, row)
-            yield _finding(row, changes.run, stays or advice_on(row, changes.run, change))
+            yield _finding(
+                row, changes.run, stays or advice_on(row, changes.run, change)
+            )
 
 
 _UNCHANGEABLE: tuple[tuple[Callable[[Unfused, RunFacts], bool], Nothing], ...] = (
@@ -450,22 +508,32 @@ def _together(rows: Sequence[Unfused]) -> Time | None:
     if not times:
         return None
     ms, share = sum(one.ms for one in times), sum(one.share for one in times)
-    return Time(round(ms, 6), round(share, 6), round(sum(saved), 6) if saved else None)
+    return Time(
+        round(ms, 6), round(share, 6), round(sum(saved), 6) if saved else None
+    )
 
 
 def _taken(row: Unfused, run: RunFacts) -> bool:
-    """Whether the fuser takes the operator, for other arguments or in another place."""
-    return is_fusible(row.op) if run.fuser is None else taken_by(row.op, run.fuser, run.torch)
+    """Whether the fuser takes the operator, for other arguments or in another
+    place."""
+    return (
+        is_fusible(row.op)
+        if run.fuser is None
+        else taken_by(row.op, run.fuser, run.torch)
+    )
 
 
 def listed(rows: Sequence[Unfused]) -> str:
-    """Their operators with how often each stands there, most first: ``aten::mm x3, aten::add``."""
+    """Their operators with how often each stands there, most first: ``aten::mm x3,
+    aten::add``."""
     counts: dict[str, int] = {}
     for row in rows:
         counts[row.op] = counts.get(row.op, 0) + row.count
     most = sorted(counts.items(), key=lambda item: -item[1])
     names = [op + multiple(number) for op, number in most[:4]]
-    return ", ".join(names) + (f" and {len(most) - 4} more" if len(most) > 4 else "")
+    return ", ".join(names) + (
+        f" and {len(most) - 4} more" if len(most) > 4 else ""
+    )
 
 
 OF_NODES = (not_fused, not_to_be_changed)

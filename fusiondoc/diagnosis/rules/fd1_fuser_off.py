@@ -38,7 +38,8 @@ _SEARCH = "Search the program and the packages that it imports for _jit_set_ and
 
 
 def executor_off(report: Report, context: Context) -> Iterable[Finding]:
-    """FD104: a knob or a variable of the user's switches off what every fusion pass needs."""
+    """FD104: a knob or a variable of the user's switches off what every fusion pass
+    needs."""
     if report.fuser.requested in ("none", "legacy") or _fused(report):
         return
     for knob in report.knobs:
@@ -59,18 +60,26 @@ def executor_off(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def off_by_program(report: Report, context: Context) -> Iterable[Finding]:
-    """FD104: the program switches off its fuser, or what that needs, so that less fuses than the run shows,
-    or nothing."""
+    """FD104: the program switches off its fuser, or what that needs, so that less
+    fuses than the run shows, or nothing."""
     if report.fuser.requested in ("none", "legacy"):
         return
     variable = variable_off(report, context)
     for row in context.switches.rows:
-        if _matters(row, report, context) and not (row.what == FUSER and variable is not None):
-            yield finding("FD104", _message(row, report, context), source=row.at, remedy=_advice(row))
+        if _matters(row, report, context) and not (
+            row.what == FUSER and variable is not None
+        ):
+            yield finding(
+                "FD104",
+                _message(row, report, context),
+                source=row.at,
+                remedy=_advice(row),
+            )
 
 
 def _matters(row: SwitchedOff, report: Report, context: Context) -> bool:
-    """Whether something of the program is not fused for it, in this run or without fusiondoc."""
+    """Whether something of the program is not fused for it, in this run or without
+    fusiondoc."""
     if row.when in (TRACED, CALLER) or (row.when == LOADING and row.what == FUSER):
         return True  # this run had the fuser on
     if not _fused(report):
@@ -83,8 +92,11 @@ def _matters(row: SwitchedOff, report: Report, context: Context) -> bool:
 
 
 def _is_over(report: Report, context: Context) -> bool:
-    """Whether the run was a whole program: at its end nothing is left that could fuse."""
-    in_process = context.request is not None and context.request.target.kind == IN_PROCESS
+    """Whether the run was a whole program: at its end nothing is left that could
+    fuse."""
+    in_process = (
+        context.request is not None and context.request.target.kind == IN_PROCESS
+    )
     return report.script is not None and not in_process
 
 
@@ -103,7 +115,9 @@ def _message(row: SwitchedOff, report: Report, context: Context) -> str:
             " on, and without fusiondoc nothing there is fused"
         )
     if row.when == CALLER:
-        return f"The calling process has {what} off: this run had it on, and {without}"
+        return (
+            f"The calling process has {what} off: this run had it on, and {without}"
+        )
     if row.when == BEFORE:
         return f"This process had {what} off before the block began: nothing in it is fused"
     if row.what != FUSER:
@@ -123,8 +137,13 @@ def _advice(row: SwitchedOff) -> str:
 
 
 def variable_off(report: Report, context: Context) -> str | None:
-    """The variable with its value, if it is set and switched the fuser of the run off."""
-    return context.request.off_by_variable(report.fuser.effective) if context.request is not None else None
+    """The variable with its value, if it is set and switched the fuser of the run
+    off."""
+    return (
+        context.request.off_by_variable(report.fuser.effective)
+        if context.request is not None
+        else None
+    )
 
 
 def _fuser(report: Report) -> str:

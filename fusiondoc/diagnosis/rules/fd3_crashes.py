@@ -16,7 +16,8 @@ from fusiondoc.parsers.observed import LastWork, NamedKernel, Observed
 
 
 def crashed(report: Report, context: Context) -> Iterable[Finding]:
-    """FD303: the process died of a signal, or its log ends in the first run of a group."""
+    """FD303: the process died of a signal, or its log ends in the first run of a
+    group."""
     observed, signal = context.observed, context.result.signal
     if context.fault is not None and context.fault.blame is Blame.PROGRAM:
         return  # FD905: it dies without the fuser too
@@ -32,10 +33,21 @@ def crashed(report: Report, context: Context) -> Iterable[Finding]:
             severity="warning",
         )
     elif context.result.ended is Ended.SIGNAL:
-        at = observed.crash.kernel if observed.crash is not None else observed.cut_kernel
+        at = (
+            observed.crash.kernel
+            if observed.crash is not None
+            else observed.cut_kernel
+        )
         work = observed.last_work_of(context.rank)
         died = f"{_who(context.rank)} died of {signal}"
-        yield _crash(report, died, work, at, context.rank, _how_to_go_on(observed, context.rank, signal))
+        yield _crash(
+            report,
+            died,
+            work,
+            at,
+            context.rank,
+            _how_to_go_on(observed, context.rank, signal),
+        )
     elif context.request is None and observed.crash is not None:
         crash = observed.crash
         died = f"{_who(crash.rank)} died ({crash.text[:120]})"
@@ -51,12 +63,17 @@ _ANNOUNCES = titles(lambda fuser: fuser.catalogue.options)
 
 
 def _log_ends(report: Report, observed: Observed) -> Iterable[Finding]:
-    """FD303: nothing in the log speaks of a crash, and it ends where a fuser was at work. A run that went
-    well may end there too: a log states when the run of a group begins, and nothing when it is done."""
+    """FD303: nothing in the log speaks of a crash, and it ends where a fuser was at
+    work. A run that went well may end there too: a log states when the run of a
+    group begins, and nothing when it is done."""
     work = observed.first_run
     if work is not None:
         ends = "breaks off" if work.cut else "ends"
-        stage = f"while {_ANNOUNCES} compiles" if work.stage == "compile" else "in the first run of"
+        stage = (
+            f"while {_ANNOUNCES} compiles"
+            if work.stage == "compile"
+            else "in the first run of"
+        )
         yield finding(
             "FD303",
             f"The log {ends} {stage} {_worked_on(report, work)}; how the process ended is not in it",
@@ -79,10 +96,16 @@ def _who(rank: int | None) -> str:
     return "The process" if rank is None else f"Rank {rank}"
 
 
-def _how_to_go_on(observed: Observed, rank: int | None, signal: str | None) -> Remedy:
-    """What is left to do where no group is known to be at fault. The stack is only spoken of where it is."""
+def _how_to_go_on(
+    observed: Observed, rank: int | None, signal: str | None
+) -> Remedy:
+    """What is left to do where no group is known to be at fault. The stack is only
+    spoken of where it is."""
     if signal in OF_SIGNAL:
-        return Remedy(OF_SIGNAL[signal], "--fuser none shows whether it dies without fusion too.")
+        return Remedy(
+            OF_SIGNAL[signal],
+            "--fuser none shows whether it dies without fusion too.",
+        )
     stack = observed.stack_of(rank)
     if stack is None:
         return Remedy(
@@ -167,16 +190,29 @@ def _stage_of(report: Report, work: LastWork) -> str:
 
 
 def _last_group(report: Report, rank: int | None) -> Group | None:
-    """The group of a process that was made last; of several in its last iteration the last in the report."""
-    groups = [group for group in report.groups if rank is None or group.rank in (rank, None)]
-    return max(reversed(groups), key=lambda group: group.iteration or 0, default=None)
+    """The group of a process that was made last; of several in its last iteration
+    the last in the report."""
+    groups = [
+        group
+        for group in report.groups
+        if rank is None or group.rank in (rank, None)
+    ]
+    return max(
+        reversed(groups), key=lambda group: group.iteration or 0, default=None
+    )
 
 
 def _worked_on(report: Report, work: LastWork) -> str:
     group = report.group(work.group)
-    which = f"group {describe(group)}" if group else "a group that the log does not show"
+    which = (
+        f"group {describe(group)}"
+        if group
+        else "a group that the log does not show"
+    )
     return f"{which}, at kernel {work.kernel}" if work.kernel else which
 
 
 def _launched_after(report: Report, group: Group | None) -> bool:
-    return group is not None and any(k.launches for k in report.kernels if group.id in k.groups)
+    return group is not None and any(
+        k.launches for k in report.kernels if group.id in k.groups
+    )

@@ -1,5 +1,5 @@
-"""FD301, FD302, FD307, FD905: fallbacks, errors of a fuser that end the program, and a program that does not
-end."""
+"""FD301, FD302, FD307, FD905: fallbacks, errors of a fuser that end the program,
+and a program that does not end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from fusiondoc.diagnosis.of_fusers import rules_of
-from fusiondoc.diagnosis.of_fusers.findings import error_in_words, remedy_for_fallback
+from fusiondoc.diagnosis.of_fusers.findings import (
+    error_in_words,
+    remedy_for_fallback,
+)
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd3_crashes import crashed
 from fusiondoc.diagnosis.rules.fd3_fd9_whose_error import came_of
@@ -21,14 +24,20 @@ from fusiondoc.fusers.fuser_errors import OF_FUSER
 from fusiondoc.model import count
 from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.report import Evidence, Fallback, Finding, Group, Report
-from fusiondoc.parsers.lines.error_texts import is_of_fuser, of_stand_alone, read_error
+from fusiondoc.parsers.lines.error_texts import (
+    is_of_fuser,
+    of_stand_alone,
+    read_error,
+)
 from fusiondoc.parsers.observed import LastWork
 
 
 def fell_back(report: Report, context: Context) -> Iterable[Finding]:
     """FD301 and FD302: a group ran as unfused operators."""
     groups = {group.id: group for group in report.groups}
-    everything = not report.kernels and all(group.fallback for group in report.groups)
+    everything = not report.kernels and all(
+        group.fallback for group in report.groups
+    )
     for fallback in report.fallbacks:
         group = groups.get(fallback.group or "")
         who = f"Group {describe(group)}" if group else "A fusion group"
@@ -46,7 +55,8 @@ def fell_back(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _then_failed(fallback: Fallback, context: Context) -> str:
-    """What the unfused operators of the group did after it fell back, where they failed as well."""
+    """What the unfused operators of the group did after it fell back, where they
+    failed as well."""
     for logged in context.observed.errors:
         if not is_of_fuser(logged.text) and came_of(logged, fallback):
             text = first_words(logged.text)
@@ -60,9 +70,14 @@ def timed_out(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD905",
             "The program did not end in time and was stopped; this report covers the run up to then"
-            + (f" ({context.result.stopped} had stopped it)" if context.result.stopped else ""),
+            + (
+                f" ({context.result.stopped} had stopped it)"
+                if context.result.stopped
+                else ""
+            ),
             remedy=Remedy(
-                "Give it more time with --timeout;", "the log ends with Python's stack at that moment."
+                "Give it more time with --timeout;",
+                "the log ends with Python's stack at that moment.",
             )
             if context.observed.stacks
             else "Give it more time with --timeout.",
@@ -70,7 +85,8 @@ def timed_out(report: Report, context: Context) -> Iterable[Finding]:
 
 
 class _LoggedText(NamedTuple):
-    """The text of an error, with its line in the log and the work that was not done by then."""
+    """The text of an error, with its line in the log and the work that was not done
+    by then."""
 
     text: str
     line: Evidence | None
@@ -78,11 +94,16 @@ class _LoggedText(NamedTuple):
 
 
 def fuser_failed(report: Report, context: Context) -> Iterable[Finding]:
-    """FD307: an error of the fuser's own code ended the program, as no fallback caught it."""
+    """FD307: an error of the fuser's own code ended the program, as no fallback
+    caught it."""
     seen = set()
     for text, line, work in _error_texts(context):
         error = read_error(text)
-        if error is None or error.kind not in OF_FUSER or (error.kind, error.text) in seen:
+        if (
+            error is None
+            or error.kind not in OF_FUSER
+            or (error.kind, error.text) in seen
+        ):
             continue
         if of_stand_alone(text) and not report.groups:
             continue  # FD910: knobs and variables of TorchScript are none of its
@@ -111,14 +132,18 @@ _KERNEL_NAME = re.compile(r"\bvoid (fused_\w+)\(")
 
 
 def _group_of(report: Report, text: str, work: LastWork | None) -> Group | None:
-    """The group that was at work; an error may hold the source of its kernel, whose name lists the operators
-    (generateNameForGraph of torch/csrc/jit/passes/utils/subgraph_utils.cpp)."""
+    """The group that was at work; an error may hold the source of its kernel, whose
+    name lists the operators (generateNameForGraph of
+    torch/csrc/jit/passes/utils/subgraph_utils.cpp)."""
     if work is not None:
         return report.group(work.group)
     named = _KERNEL_NAME.search(text)
     if named is None:
         return None
-    names = {g.id: "_".join(["fused", *(op.split("::")[-1] for op in g.ops)]) for g in report.groups}
+    names = {
+        g.id: "_".join(["fused", *(op.split("::")[-1] for op in g.ops)])
+        for g in report.groups
+    }
     found = [g for g in report.groups if names[g.id] == named.group(1)]
     return found[0] if len(found) == 1 else None
 

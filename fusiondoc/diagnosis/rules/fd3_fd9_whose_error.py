@@ -1,7 +1,9 @@
-"""FD309 and FD905: whose error it is that a run ended with, the fuser's or the program's.
+"""FD309 and FD905: whose error it is that a run ended with, the fuser's or the
+program's.
 
-A run that failed is run again without the fuser (``workflows/fuser_faults.py``). Where that passes, the fuser
-is at fault: FD309 names the group. From a log alone nobody can tell, and the finding says how to find out.
+A run that failed is run again without the fuser (``workflows/fuser_faults.py``).
+Where that passes, the fuser is at fault: FD309 names the group. From a log alone
+nobody can tell, and the finding says how to find out.
 """
 
 from __future__ import annotations
@@ -21,14 +23,23 @@ from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import (
     remedy_for_lost,
 )
 from fusiondoc.diagnosis.rules.groups_in_words import describe
-from fusiondoc.fusers import compiles_python, facts_of, fuser_title, how_to_leave_out
+from fusiondoc.fusers import (
+    compiles_python,
+    facts_of,
+    fuser_title,
+    how_to_leave_out,
+)
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.remedies import Remedy, Setting
 from fusiondoc.model.report import Fallback, Finding, Group, Report
 from fusiondoc.model.source import from_package
 from fusiondoc.operators import is_in_place, plain_name
-from fusiondoc.parsers.lines.error_texts import changed_result, failing_line, is_of_fuser
+from fusiondoc.parsers.lines.error_texts import (
+    changed_result,
+    failing_line,
+    is_of_fuser,
+)
 from fusiondoc.parsers.observed import LoggedError
 
 
@@ -51,13 +62,18 @@ def _fuser_at_fault(report: Report, context: Context, fault: FuserFault) -> Find
     text = error.message if error is not None else ""
     line = failing_line(text)
     group = _group(report, context, fault, line)
-    alone = next((one for one in fault.alone if group is not None and one.group == group.id), None)
+    alone = next(
+        (one for one in fault.alone if group is not None and one.group == group.id),
+        None,
+    )
     without = "without the fuser the same run ends without an error"
     if fault.unfused is None:
         without = "the same pass runs in eager without an error (--verify)"
     parts = [f"Only the run under {fuser} fails{_failed(context)}; {without}"]
     if group is not None:
-        parts.append(_about(group, line if group.id in _read(report, line) else None))
+        parts.append(
+            _about(group, line if group.id in _read(report, line) else None)
+        )
     if alone is not None:
         parts.append(_alone(alone))
     sized = _sized_by_broadcast(text, group, report.fuser.effective)
@@ -88,16 +104,24 @@ def _failed(context: Context) -> str:
     return f": the process {context.result.in_words}"
 
 
-def _group(report: Report, context: Context, fault: FuserFault, line: str | None) -> Group | None:
-    """The group that fails alone, else the nearest whose result was read where the run failed, else the one
-    that the fuser worked on last, or the only one."""
+def _group(
+    report: Report, context: Context, fault: FuserFault, line: str | None
+) -> Group | None:
+    """The group that fails alone, else the nearest whose result was read where the
+    run failed, else the one that the fuser worked on last, or the only one."""
     work = context.observed.last_work
-    named = [fault.culprit.group] if fault.culprit is not None else list(_read(report, line)[:1])
+    named = (
+        [fault.culprit.group]
+        if fault.culprit is not None
+        else list(_read(report, line)[:1])
+    )
     if work is not None and work.group is not None:
         named.append(work.group)
     if len(report.groups) == 1:
         named.append(report.groups[0].id)
-    return next((one for one in report.groups if named and one.id == named[0]), None)
+    return next(
+        (one for one in report.groups if named and one.id == named[0]), None
+    )
 
 
 def _read(report: Report, line: str | None) -> tuple[str, ...]:
@@ -107,7 +131,11 @@ def _read(report: Report, line: str | None) -> tuple[str, ...]:
 def _about(group: Group, line: str | None) -> str:
     kernels = f", {'kernel' if len(group.kernels) == 1 else 'kernels'} {', '.join(group.kernels)}"
     who = f"group {describe(group)}" + (kernels if group.kernels else "")
-    return f"{from_package(line)} reads a result of {who}" if line is not None else f"It comes from {who}"
+    return (
+        f"{from_package(line)} reads a result of {who}"
+        if line is not None
+        else f"It comes from {who}"
+    )
 
 
 def _alone(alone: FailingGroup) -> str:
@@ -121,18 +149,25 @@ def _alone(alone: FailingGroup) -> str:
     return text
 
 
-_SIZES_DIFFER = re.compile(r"The size of tensor a \(\d+\) must match the size of tensor b \(\d+\)")
+_SIZES_DIFFER = re.compile(
+    r"The size of tensor a \(\d+\) must match the size of tensor b \(\d+\)"
+)
 
 
-def _sized_by_broadcast(error: str, group: Group | None, fuser: str | None) -> Sequence[str]:
-    """The operators of the group whose size the fuser computed wrongly, if that is the error."""
+def _sized_by_broadcast(
+    error: str, group: Group | None, fuser: str | None
+) -> Sequence[str]:
+    """The operators of the group whose size the fuser computed wrongly, if that is
+    the error."""
     if group is None or _SIZES_DIFFER.search(error) is None:
         return ()
     wrong = facts_of(fuser).operators.sized_by_broadcast
     return [op for op in dict.fromkeys(group.ops) if op in wrong]
 
 
-def _ways_around(fault: FuserFault, fuser: str | None, sized: Sequence[str]) -> Remedy | str:
+def _ways_around(
+    fault: FuserFault, fuser: str | None, sized: Sequence[str]
+) -> Remedy | str:
     """What was run and seen to work, best first; else what did not help.
 
     Args:
@@ -173,11 +208,17 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
         yield from _recorded_error(report, context, context.error)
         return
     fault = context.fault
-    if fault is not None and fault.blame is Blame.PROGRAM and context.result.ended is Ended.SIGNAL:
+    if (
+        fault is not None
+        and fault.blame is Blame.PROGRAM
+        and context.result.ended is Ended.SIGNAL
+    ):
         yield finding(
             "FD905",
             f"The program died of {context.result.signal}{_without_fuser(fault)}",
-            remedy=Remedy("Fix the program first;", "the end of its log shows how far it got."),
+            remedy=Remedy(
+                "Fix the program first;", "the end of its log shows how far it got."
+            ),
         )
     if context.ended_early:
         yield finding(
@@ -185,13 +226,16 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
             f"The process ended with exit status {context.result.exit_status}, and its records do not state"
             " that all passes were done",
             remedy=Remedy(
-                "Look for os._exit or a C function that exits;", "the end of the log shows how far it got."
+                "Look for os._exit or a C function that exits;",
+                "the end of the log shows how far it got.",
             ),
         )
     yield from _logged_errors(report, context)
 
 
-def _recorded_error(report: Report, context: Context, error: Failure) -> Iterable[Finding]:
+def _recorded_error(
+    report: Report, context: Context, error: Failure
+) -> Iterable[Finding]:
     """The error that the probe recorded, unless another finding has its cause."""
     if context.observed.sized_for(error.message):
         return  # FD307 has the cause
@@ -203,7 +247,9 @@ def _recorded_error(report: Report, context: Context, error: Failure) -> Iterabl
         f"The program failed{_WHEN.get(error.stage, '')}: {_last_error(error)}{_without_fuser(fault)}",
         source=_line_refused(error.message),
         remedy=_out_of_place(report, error.message)
-        or _of_program(error.hint, _whose(report, context, failing_line(error.message))),
+        or _of_program(
+            error.hint, _whose(report, context, failing_line(error.message))
+        ),
     )
 
 
@@ -211,14 +257,16 @@ _MOST_LINES = 3
 
 
 def _line_refused(message: str) -> str | None:
-    """The user's line with an operator in place that TorchScript refuses; None of another error."""
+    """The user's line with an operator in place that TorchScript refuses; None of
+    another error."""
     error = changed_result(message)
     lines = error.lines if error is not None else ()
     return next((line for line in lines if not in_package(line)), None)
 
 
 def _out_of_place(report: Report, message: str) -> Remedy | None:
-    """Of an error that an operator in place makes in TorchScript alone: to write it out of place."""
+    """Of an error that an operator in place makes in TorchScript alone: to write it
+    out of place."""
     error = changed_result(message)
     if error is None:
         return None
@@ -229,9 +277,19 @@ def _out_of_place(report: Report, message: str) -> Remedy | None:
             "it changes the result of a differentiable graph, which TorchScript refuses while gradients are"
             " recorded, and eager mode does not.",
         )
-    rows = (row for row in report.unfused if is_in_place(row.op) and row.phase != "backward")
-    places = dict.fromkeys(line for row in rows for line in row.users_lines if not in_package(line))
-    where = f": one of {', '.join(list(map(from_package, places))[:_MOST_LINES])}" if places else ""
+    rows = (
+        row
+        for row in report.unfused
+        if is_in_place(row.op) and row.phase != "backward"
+    )
+    places = dict.fromkeys(
+        line for row in rows for line in row.users_lines if not in_package(line)
+    )
+    where = (
+        f": one of {', '.join(list(map(from_package, places))[:_MOST_LINES])}"
+        if places
+        else ""
+    )
     return Remedy(
         f"Write out of place what changes the result of a differentiable graph{where};",
         "the gradient of the graph needs the result as it was, where eager mode may not.",
@@ -249,7 +307,9 @@ def _logged_errors(report: Report, context: Context) -> Iterable[Finding]:
     died = observed.crash is not None or context.result.ended is Ended.SIGNAL
     shown = errors_of_ranks(others, died)
     for error in shown[:3]:
-        of_compiler = logged_failure(report, error.first.text, error.whose, error.lines)
+        of_compiler = logged_failure(
+            report, error.first.text, error.whose, error.lines
+        )
         if of_compiler is not None:
             yield from of_compiler
             continue
@@ -278,11 +338,16 @@ def _of_program(hint: str | None, whose: Remedy | None) -> Remedy | None:
 
 
 def _remedy(
-    error: ErrorOfRanks, shown: Sequence[ErrorOfRanks], report: Report, context: Context
+    error: ErrorOfRanks,
+    shown: Sequence[ErrorOfRanks],
+    report: Report,
+    context: Context,
 ) -> Remedy | None:
     if error.lost:
         return remedy_for_lost(shown, report.ranks)
-    return _whose(report, context, error.first.at) if context.request is None else None
+    return (
+        _whose(report, context, error.first.at) if context.request is None else None
+    )
 
 
 def _without_fuser(fault: FuserFault | None) -> str:
@@ -295,7 +360,8 @@ def _without_fuser(fault: FuserFault | None) -> str:
 
 
 def _whose(report: Report, context: Context, line: str | None) -> Remedy | None:
-    """How to find out whose error it is, where something was fused and nothing tells."""
+    """How to find out whose error it is, where something was fused and nothing
+    tells."""
     fault = context.fault
     if fault is not None and fault.blame is Blame.UNSTEADY:
         return Remedy(
@@ -323,9 +389,12 @@ _FELL = {"compile": "FD301", "run": "FD302"}
 
 
 def came_of(logged: LoggedError, fallback: Fallback) -> bool:
-    """Whether an error was raised in the run of a group that had fallen back in it."""
+    """Whether an error was raised in the run of a group that had fallen back in
+    it."""
     work = logged.unfused
-    return work is not None and work.group is not None and work.group == fallback.group
+    return (
+        work is not None and work.group is not None and work.group == fallback.group
+    )
 
 
 _WHEN = {
@@ -342,7 +411,8 @@ _WHEN = {
 
 
 def _last_error(error: Failure) -> str:
-    """Type and message; TorchScript puts the true error behind its own traceback, on the last line."""
+    """Type and message; TorchScript puts the true error behind its own traceback,
+    on the last line."""
     lines = error.message.strip().split("\n")
     last = lines[-1].strip()
     if "Error: " in last and len(lines) > 1:

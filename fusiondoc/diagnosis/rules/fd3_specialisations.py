@@ -1,5 +1,5 @@
-"""FD304 and FD305: guards: what changed between the specialisations of a group, and what runs when none is
-left."""
+"""FD304 and FD305: guards: what changed between the specialisations of a group, and
+what runs when none is left."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from fusiondoc.parsers.ir.types import TensorType, in_order, parse_type
 
 
 def misses_of(first: Group, again: Group) -> list[GuardMiss]:
-    """Why the guard of ``first`` refused the inputs of ``again``, for which the group was made anew."""
+    """Why the guard of ``first`` refused the inputs of ``again``, for which the
+    group was made anew."""
     return [miss for miss in again.guard_misses if miss.group == first.id]
 
 
 @dataclass(frozen=True)
 class FusedProducer:
-    """A group that now makes an input contiguous, which the profiled run, not yet fused, made as a view."""
+    """A group that now makes an input contiguous, which the profiled run, not yet
+    fused, made as a view."""
 
     group: Group
     place: int
@@ -33,28 +35,44 @@ class FusedProducer:
     after: str
 
 
-def fused_producer(first: Group, again: Group, report: Report) -> FusedProducer | None:
-    """What made the guard of ``first`` fail, if it is a group of the same program: only strides differ, the
-    new ones are contiguous, and a group that takes a view in gives a tensor of the old type. Where a
-    fuser takes a permute or an expand into a group (``TakenOperators.stand_ins``), its kernel writes the
-    result out in order, while the profiled run handed on a view. Of several such groups one that ``first``
-    reads counts, then the one with as many instances."""
+def fused_producer(
+    first: Group, again: Group, report: Report
+) -> FusedProducer | None:
+    """What made the guard of ``first`` fail, if it is a group of the same program:
+    only strides differ, the new ones are contiguous, and a group that takes a view
+    in gives a tensor of the old type. Where a fuser takes a permute or an expand
+    into a group (``TakenOperators.stand_ins``), its kernel writes the result out in
+    order, while the profiled run handed on a view. Of several such groups one that
+    ``first`` reads counts, then the one with as many instances."""
     before = feeding(first, report.programs)
     misses = misses_of(first, again)
     if any(miss.what != "strides" for miss in misses):
         return None
     for miss in misses:
-        tensor, other = parse_type(first.inputs[miss.input]), parse_type(again.inputs[miss.input])
-        if not isinstance(tensor, TensorType) or not isinstance(other, TensorType) or not in_order(other):
+        tensor, other = (
+            parse_type(first.inputs[miss.input]),
+            parse_type(again.inputs[miss.input]),
+        )
+        if (
+            not isinstance(tensor, TensorType)
+            or not isinstance(other, TensorType)
+            or not in_order(other)
+        ):
             continue
         makers = [
-            group for group in report.groups if group.id not in (first.id, again.id) and _makes(group, tensor)
+            group
+            for group in report.groups
+            if group.id not in (first.id, again.id) and _makes(group, tensor)
         ]
         if makers:
             number = first.count
             likely = min(
                 makers,
-                key=lambda g: (g.id not in before, abs(g.count - number), len(g.nodes)),
+                key=lambda g: (
+                    g.id not in before,
+                    abs(g.count - number),
+                    len(g.nodes),
+                ),
             )
             return FusedProducer(likely, miss.input, miss.expected, miss.seen)
     return None
@@ -67,18 +85,25 @@ def _makes(group: Group, tensor: TensorType) -> bool:
 
 def _same_type(tensor: TensorType, output: str) -> bool:
     made = parse_type(output)
-    return isinstance(made, TensorType) and (made.dtype, made.sizes, made.strides) == (
+    return isinstance(made, TensorType) and (
+        made.dtype,
+        made.sizes,
+        made.strides,
+    ) == (
         tensor.dtype,
         tensor.sizes,
         tensor.strides,
     )
 
 
-def in_words(first: Group, others: Sequence[Group], gradients: AbstractSet[str] = frozenset()) -> str:
-    """``input 0 came with the shapes (4, 8), (5, 8)``: the input and property that changed most.
+def in_words(
+    first: Group, others: Sequence[Group], gradients: AbstractSet[str] = frozenset()
+) -> str:
+    """``input 0 came with the shapes (4, 8), (5, 8)``: the input and property that
+    changed most.
 
-    Args:
-        gradients: the groups that were made again because other gradients were defined.
+    Args: gradients: the groups that were made again because other gradients were
+        defined.
     """
     if any(other.id in gradients for other in others):
         return "other gradients were defined then than in the first plan"
@@ -95,7 +120,9 @@ def in_words(first: Group, others: Sequence[Group], gradients: AbstractSet[str] 
     return f"input {place} came with {what if what.endswith('s') else what + 's'} {listed}"
 
 
-def remedy_for_more(others: Sequence[Group], gradients: AbstractSet[str], any_size: bool) -> Remedy | str:
+def remedy_for_more(
+    others: Sequence[Group], gradients: AbstractSet[str], any_size: bool
+) -> Remedy | str:
     """What saves further specialisations of a group."""
     if any(other.id in gradients for other in others):
         return (
@@ -105,14 +132,18 @@ def remedy_for_more(others: Sequence[Group], gradients: AbstractSet[str], any_si
     keep = "Keep shapes, strides and dtypes the same from call to call"
     if not any_size:
         return f"{keep}, or pad them."
-    return Remedy(f"{keep}, pad them, or use dynamic shapes: {ANY_SIZE.text}.", setting=ANY_SIZE)
+    return Remedy(
+        f"{keep}, pad them, or use dynamic shapes: {ANY_SIZE.text}.",
+        setting=ANY_SIZE,
+    )
 
 
 _MORE_SPECIALISATIONS = Setting(knobs={"fusion_strategy": "STATIC:2,DYNAMIC:10"})
 
 
 def gave_up(report: Report, context: Context) -> Iterable[Finding]:
-    """FD304: an unfused copy of the graph runs because no specialisation was left."""
+    """FD304: an unfused copy of the graph runs because no specialisation was
+    left."""
     rows = [row for row in report.unfused if row.reason.code == "FD304"]
     if rows:
         yield finding(
@@ -156,8 +187,12 @@ def many_specialisations(report: Report, context: Context) -> Iterable[Finding]:
         )
 
 
-def _strides_of_a_group(group: Group, producer: FusedProducer, again: Sequence[Group]) -> Finding:
-    views = sorted({node.op for node in producer.group.nodes if node.op in stand_ins()})
+def _strides_of_a_group(
+    group: Group, producer: FusedProducer, again: Sequence[Group]
+) -> Finding:
+    views = sorted(
+        {node.op for node in producer.group.nodes if node.op in stand_ins()}
+    )
     plain = " and ".join(stand_ins()[op] for op in views)
     return finding(
         "FD305",

@@ -1,4 +1,5 @@
-"""FD306: the installation does not fit the GPU: an error of NVRTC, of the driver or of a missing kernel."""
+"""FD306: the installation does not fit the GPU: an error of NVRTC, of the driver or
+of a missing kernel."""
 
 from __future__ import annotations
 
@@ -6,19 +7,29 @@ from collections.abc import Iterable
 
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.fuser_knobs.catalogue import first_cuda, knows, parse_pair
-from fusiondoc.fusers.fuser_errors import ARCHITECTURE, BUILTINS, OLD_DRIVER, TOOLCHAIN
+from fusiondoc.fusers.fuser_errors import (
+    ARCHITECTURE,
+    BUILTINS,
+    OLD_DRIVER,
+    TOOLCHAIN,
+)
 from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.report import Evidence, Finding, Report
 from fusiondoc.parsers.lines.error_texts import FuserError, read_error
 
 
 def toolchain(report: Report, context: Context) -> Iterable[Finding]:
-    """FD306: an error of NVRTC, of the driver or of a missing kernel image, whatever raised it; or a crash
-    on a GPU that the CUDA of this torch does not know."""
+    """FD306: an error of NVRTC, of the driver or of a missing kernel image,
+    whatever raised it; or a crash on a GPU that the CUDA of this torch does not
+    know."""
     found = _found(report, context)
     cuda = parse_pair(report.environment.get("cuda"))
     capability = parse_pair(report.environment.get("capability"))
-    unknown = cuda is not None and capability is not None and knows(cuda, capability) is False
+    unknown = (
+        cuda is not None
+        and capability is not None
+        and knows(cuda, capability) is False
+    )
     if found is None:
         if not (unknown and context.result.signal) or context.result.timed_out:
             return
@@ -32,11 +43,17 @@ def toolchain(report: Report, context: Context) -> Iterable[Finding]:
     )
 
 
-def _found(report: Report, context: Context) -> tuple[FuserError | None, tuple[Evidence, ...]] | None:
+def _found(
+    report: Report, context: Context
+) -> tuple[FuserError | None, tuple[Evidence, ...]] | None:
     texts: list[tuple[str, tuple[Evidence, ...]]] = []
     if context.error is not None:
         texts.append((context.error.message, ()))
-    texts += [(one.error, tuple(one.evidence)[:1]) for one in report.fallbacks if one.error is not None]
+    texts += [
+        (one.error, tuple(one.evidence)[:1])
+        for one in report.fallbacks
+        if one.error is not None
+    ]
     if context.rerun is not None and context.rerun.error is not None:
         texts.append((context.rerun.error.text, ()))
     texts += [(logged.text, (logged.line,)) for logged in context.observed.errors]
@@ -51,7 +68,11 @@ def _message(report: Report, error: FuserError | None, unknown: bool) -> str:
     gpu = report.environment.get("gpu") or "this GPU"
     capability = parse_pair(report.environment.get("capability"))
     cuda = report.environment.get("cuda")
-    who = gpu + (f" (compute capability {capability[0]}.{capability[1]})" if capability else "")
+    who = gpu + (
+        f" (compute capability {capability[0]}.{capability[1]})"
+        if capability
+        else ""
+    )
     whose = f"CUDA {cuda} of this torch" if cuda else "The CUDA of this torch"
     if error is None:
         return f"{whose} does not know {who}, and the process died while it used it"
@@ -68,7 +89,9 @@ _NOT_FUSION = "The installation is the cause, not fusion."
 
 
 def _remedy(
-    error: FuserError | None, capability: tuple[int, int] | None, cuda: tuple[int, int] | None
+    error: FuserError | None,
+    capability: tuple[int, int] | None,
+    cuda: tuple[int, int] | None,
 ) -> Remedy:
     if error is not None and error.kind == BUILTINS:
         return Remedy(
@@ -77,7 +100,10 @@ def _remedy(
             _NOT_FUSION,
         )
     if error is not None and error.kind == OLD_DRIVER:
-        return Remedy("Install a newer NVIDIA driver, or a torch with an older CUDA.", _NOT_FUSION)
+        return Remedy(
+            "Install a newer NVIDIA driver, or a torch with an older CUDA.",
+            _NOT_FUSION,
+        )
     first = first_cuda(capability) if capability is not None else None
     if first is None:
         return Remedy(

@@ -1,4 +1,5 @@
-"""FD403, FD406, FD407 and FD408: more kernels, compilations and copies than the model needs.
+"""FD403, FD406, FD407 and FD408: more kernels, compilations and copies than the
+model needs.
 
 FD401, FD402, FD404 and FD405: what holds a kernel back.
 """
@@ -36,21 +37,31 @@ SHAPES = 3
 """From so many shapes on that each compiled."""
 
 NEAR = 3
-"""Lines of the program between a copy and an operator of the group that it is next to."""
+"""Lines of the program between a copy and an operator of the group that it is next
+to."""
 
 
 def segmented(report: Report, context: Context) -> Iterable[Finding]:
-    """FD403: a group that runs as several kernels, which pass values through memory."""
+    """FD403: a group that runs as several kernels, which pass values through
+    memory."""
     kernels = {kernel.id: kernel for kernel in report.kernels}
     for group in report.groups:
         launched = _launched_together(group)
         own = [kernels[name] for name in launched if name in kernels]
         number = len(group.segments) or len(launched)
-        if number < 2 or group.kernels_left_out or any(kernel.groups_left_out for kernel in own):
+        if (
+            number < 2
+            or group.kernels_left_out
+            or any(kernel.groups_left_out for kernel in own)
+        ):
             continue
         extra = _extra_bytes(group, own) if len(own) == number else None
         names = ", ".join(kernel.id for kernel in own)
-        costs = f"; between them {in_bytes(extra)} are written and read again" if extra else ""
+        costs = (
+            f"; between them {in_bytes(extra)} are written and read again"
+            if extra
+            else ""
+        )
         evidence = [kernel.evidence[0] for kernel in own if kernel.evidence]
         yield finding(
             "FD403",
@@ -67,11 +78,16 @@ def segmented(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _launched_together(group: Group) -> Sequence[str]:
-    """The kernels that a run of the group launches: the most, where it was compiled for several inputs. Of a
-    log without launches those of the segments that the fuser names."""
+    """The kernels that a run of the group launches: the most, where it was compiled
+    for several inputs. Of a log without launches those of the segments that the
+    fuser names."""
     if group.runtimes or not group.segments:
-        return max((runtime.kernels for runtime in group.runtimes), key=len, default=())
-    return next((one.kernels for one in group.instances if one.kernels), group.kernels)
+        return max(
+            (runtime.kernels for runtime in group.runtimes), key=len, default=()
+        )
+    return next(
+        (one.kernels for one in group.instances if one.kernels), group.kernels
+    )
 
 
 def _extra_bytes(group: Group, kernels: Sequence[Kernel]) -> int | None:
@@ -85,7 +101,9 @@ def _extra_bytes(group: Group, kernels: Sequence[Kernel]) -> int | None:
 
 
 def _why(group: Group) -> str:
-    refusals = dict.fromkeys(text for segment in group.segments for _, text in segment.refused)
+    refusals = dict.fromkeys(
+        text for segment in group.segments for _, text in segment.refused
+    )
     return f"; {_title(group)}: {next(iter(refusals))}" if refusals else ""
 
 
@@ -104,7 +122,9 @@ def many_small_groups(report: Report, context: Context) -> Iterable[Finding]:
             refused.setdefault(one.phase, set()).add(one.op)
     row: list[Group] = []
     for group in (*report.groups, None):
-        small = group is not None and _is_small(group, kernels, launch_bound_below(peak))
+        small = group is not None and _is_small(
+            group, kernels, launch_bound_below(peak)
+        )
         if small and group is not None and (not row or _follows(row[-1], group)):
             row.append(group)
             continue
@@ -114,14 +134,19 @@ def many_small_groups(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _is_small(group: Group, kernels: dict[str, Kernel], limit: float) -> bool:
-    """Whether every kernel of it is launch-bound; without kernels, by its types, on a GPU."""
+    """Whether every kernel of it is launch-bound; without kernels, by its types, on
+    a GPU."""
     if group.specialisation != 1 or group.fallback:
         return False
     mine = [kernels[name] for name in group.kernels if name in kernels]
     if mine:
         return all(kernel.bound == LAUNCH for kernel in mine)
     moved = must_move(group)
-    return moved is not None and moved < limit and any("device=cuda" in text for text in group.inputs)
+    return (
+        moved is not None
+        and moved < limit
+        and any("device=cuda" in text for text in group.inputs)
+    )
 
 
 def _follows(one: Group, other: Group) -> bool:
@@ -138,7 +163,9 @@ def _row(row: Sequence[Group], between: Sequence[str]) -> Finding:
         source=row[0].first_line,
         evidence=[line for group in row for line in group.evidence[:1]][:3],
         remedy=Remedy(
-            f"Join them: between them {', '.join(between[:4])} stay unfused." if between else "Join them.",
+            f"Join them: between them {', '.join(between[:4])} stay unfused."
+            if between
+            else "Join them.",
             "Matrix products stay between groups; then a larger batch, or CUDA graphs, make the launches"
             " count less.",
         ),
@@ -146,7 +173,8 @@ def _row(row: Sequence[Group], between: Sequence[str]) -> Finding:
 
 
 def recompiled(report: Report, context: Context) -> Iterable[Finding]:
-    """FD407: every shape of the inputs is compiled for, or a kernel is compiled again and again."""
+    """FD407: every shape of the inputs is compiled for, or a kernel is compiled
+    again and again."""
     rows = by_inputs(report.iterations, report.groups)
     compiled = [row for row in rows if row.compiled and row.groups]
     if len(rows) >= SHAPES and len(compiled) == len(rows):
@@ -174,9 +202,12 @@ def recompiled(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _cost(report: Report, steady: Sequence[float]) -> str:
-    """What the slowest pass that compiled took, where that is more than a steady one."""
+    """What the slowest pass that compiled took, where that is more than a steady
+    one."""
     compiling = [
-        one.seconds for one in report.iterations if one.stage == "compiling" and one.seconds is not None
+        one.seconds
+        for one in report.iterations
+        if one.stage == "compiling" and one.seconds is not None
     ]
     if not compiling or not steady or max(compiling) < 1.5 * max(steady):
         return ""
@@ -190,13 +221,18 @@ _COPIES = ("aten::contiguous", "aten::clone")
 
 
 def _reorders(report: Report) -> dict[int | None, bool]:
-    """Row (``Unfused.index``) of copies -> whether one of them has another order, as far as any is known."""
+    """Row (``Unfused.index``) of copies -> whether one of them has another order,
+    as far as any is known."""
     found: dict[int | None, bool] = {}
     for program in report.programs:
         for node in program.nodes:
             if node.op in _COPIES and node.inputs:
                 taken = parse_type(node.inputs[0])
-                if isinstance(taken, TensorType) and taken.sizes and taken.strides is not None:
+                if (
+                    isinstance(taken, TensorType)
+                    and taken.sizes
+                    and taken.strides is not None
+                ):
                     for row in node.rows:
                         found[row] = found.get(row, False) or not in_order(taken)
     return found
@@ -205,7 +241,9 @@ def _reorders(report: Report) -> dict[int | None, bool]:
 def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
     """FD408: copies next to a group that only change the layout."""
     turned = {
-        (row.source, row.phase) for row in report.unfused if row.op in of(Kind.TRANSPOSES) and row.source
+        (row.source, row.phase)
+        for row in report.unfused
+        if row.op in of(Kind.TRANSPOSES) and row.source
     }
     reorders = _reorders(report)
     near = _Near(report.groups)
@@ -213,9 +251,13 @@ def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
         source = row.source or ""
         if source.startswith("<string>"):
             continue  # a line of an autodiff formula: reshape there undoes an expansion
-        copies = row.op in _COPIES or (row.op == "aten::reshape" and (row.source, row.phase) in turned)
+        copies = row.op in _COPIES or (
+            row.op == "aten::reshape" and (row.source, row.phase) in turned
+        )
         # A clone of what is in order does not reorder it.
-        if row.op in _COPIES and not reorders.get(row.index, row.op != "aten::clone"):
+        if row.op in _COPIES and not reorders.get(
+            row.index, row.op != "aten::clone"
+        ):
             continue
         beside = near.group_of(row) if copies else None
         if beside is None:
@@ -240,27 +282,34 @@ class _Near:
     def __init__(self, groups: Sequence[Group]) -> None:
         self._groups = groups
         self._first: dict[tuple[str | None, int | None, str, int], int] = {}
-        """Phase, rank, file, line -> the first group with an operator of that line."""
+        """Phase, rank, file, line -> the first group with an operator of that
+        line."""
         for number, group in enumerate(groups):
             for node in group.nodes:
                 place = Source.parse(node.user_source or node.source)
                 if place is not None:
-                    self._first.setdefault((group.phase, group.rank, place.file, place.line), number)
+                    self._first.setdefault(
+                        (group.phase, group.rank, place.file, place.line), number
+                    )
 
     def group_of(self, row: Unfused) -> Group | None:
-        """The first group of the same phase with an operator at most a few lines away."""
+        """The first group of the same phase with an operator at most a few lines
+        away."""
         place = Source.parse(row.user_source or row.source)
         if place is None or not place.has_file:
             return None
         lines = range(place.line - NEAR, place.line + NEAR + 1)
-        found = [self._first.get((row.phase, row.rank, place.file, line)) for line in lines]
+        found = [
+            self._first.get((row.phase, row.rank, place.file, line))
+            for line in lines
+        ]
         numbers = [number for number in found if number is not None]
         return self._groups[min(numbers)] if numbers else None
 
 
 SLOW = 2.0
-"""A kernel is slow that takes so many times what its launch and the transfer at full bandwidth take
-together."""
+"""A kernel is slow that takes so many times what its launch and the transfer at
+full bandwidth take together."""
 
 LOW_OCCUPANCY = 0.5
 
@@ -273,7 +322,11 @@ def slow_kernels(report: Report, context: Context) -> Iterable[Finding]:
     for kernel in report.kernels:
         if peak is None or not _is_slow(kernel, peak.gb_per_s):
             continue
-        assert kernel.ms is not None and kernel.bytes_moved is not None and kernel.peak_fraction is not None
+        assert (
+            kernel.ms is not None
+            and kernel.bytes_moved is not None
+            and kernel.peak_fraction is not None
+        )
         at_best = FLOOR_MS + needed_ms(kernel.bytes_moved, peak.gb_per_s)
         yield finding(
             "FD401",
@@ -295,7 +348,9 @@ def slow_kernels(report: Report, context: Context) -> Iterable[Finding]:
 def _is_slow(kernel: Kernel, peak: float) -> bool:
     if kernel.bound != BANDWIDTH or kernel.ms is None or kernel.bytes_moved is None:
         return False
-    return kernel.ms.median > SLOW * (FLOOR_MS + needed_ms(kernel.bytes_moved, peak))
+    return kernel.ms.median > SLOW * (
+        FLOOR_MS + needed_ms(kernel.bytes_moved, peak)
+    )
 
 
 def _remedy(kernel: Kernel, fuser: str | None) -> Remedy | str:
@@ -304,7 +359,10 @@ def _remedy(kernel: Kernel, fuser: str | None) -> Remedy | str:
     if kernel.occupancy is not None and kernel.occupancy < LOW_OCCUPANCY:
         return f"{kernel.occupancy:.0%} of the warps fit on a multiprocessor (FD405): make the group smaller."
     timed = Setting(fuser=facts_of(fuser).instead[0], flags=("--time",))
-    return Remedy(f"Time it against another fuser and against eager code: {timed.text}.", setting=timed)
+    return Remedy(
+        f"Time it against another fuser and against eager code: {timed.text}.",
+        setting=timed,
+    )
 
 
 WHENCE = {
@@ -317,13 +375,24 @@ WHENCE = {
 
 
 def launch_bound(report: Report, context: Context) -> Iterable[Finding]:
-    """FD402: kernels that move too little for bandwidth to matter; one finding for all of them."""
-    rows = [kernel for kernel in report.kernels if kernel.bound == LAUNCH and kernel.ms is not None]
+    """FD402: kernels that move too little for bandwidth to matter; one finding for
+    all of them."""
+    rows = [
+        kernel
+        for kernel in report.kernels
+        if kernel.bound == LAUNCH and kernel.ms is not None
+    ]
     if not rows:
         return
-    times = sorted(kernel.ms.median * 1e3 for kernel in rows if kernel.ms is not None)
+    times = sorted(
+        kernel.ms.median * 1e3 for kernel in rows if kernel.ms is not None
+    )
     peak = report.peak.gb_per_s if report.peak is not None else None
-    took = f"{times[0]:.1f} us" if len(times) == 1 else f"{times[0]:.1f} to {times[-1]:.1f} us"
+    took = (
+        f"{times[0]:.1f} us"
+        if len(times) == 1
+        else f"{times[0]:.1f} to {times[-1]:.1f} us"
+    )
     yield finding(
         "FD402",
         f"{len(rows):,} of {len(report.kernels):,} kernels are launch-bound ({_list(rows)}): they move"
@@ -346,7 +415,11 @@ def spills(report: Report, context: Context) -> Iterable[Finding]:
                 "FD404",
                 f"Kernel {named(kernel)} spills registers: {kernel.spill_bytes} bytes are stored to and"
                 " loaded from memory by each thread"
-                + (f", with {kernel.registers} registers" if kernel.registers is not None else ""),
+                + (
+                    f", with {kernel.registers} registers"
+                    if kernel.registers is not None
+                    else ""
+                ),
                 source=_source(report, kernel),
                 evidence=kernel.evidence[:3],
                 remedy="Split the group, so that a thread holds fewer values at once: take an operator out"
@@ -355,7 +428,8 @@ def spills(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def low_occupancy(report: Report, context: Context) -> Iterable[Finding]:
-    """FD405: few warps fit on a multiprocessor, in a kernel that does not reach the bandwidth either."""
+    """FD405: few warps fit on a multiprocessor, in a kernel that does not reach the
+    bandwidth either."""
     peak = report.peak
     for kernel in report.kernels:
         if kernel.occupancy is None or kernel.occupancy >= LOW_OCCUPANCY:
@@ -377,7 +451,9 @@ def low_occupancy(report: Report, context: Context) -> Iterable[Finding]:
 def _needs(kernel: Kernel) -> str:
     needs = []
     if kernel.block is not None:
-        needs.append(f"{kernel.block[0] * kernel.block[1] * kernel.block[2]} threads a block")
+        needs.append(
+            f"{kernel.block[0] * kernel.block[1] * kernel.block[2]} threads a block"
+        )
     if kernel.registers is not None:
         needs.append(f"{kernel.registers} registers a thread")
     if kernel.smem_bytes:
@@ -387,12 +463,16 @@ def _needs(kernel: Kernel) -> str:
 
 def named(kernel: Kernel) -> str:
     """``K1 (G1)``."""
-    return kernel.id + (f" ({', '.join(kernel.groups[:3])})" if kernel.groups else "")
+    return kernel.id + (
+        f" ({', '.join(kernel.groups[:3])})" if kernel.groups else ""
+    )
 
 
 def _list(kernels: Sequence[Kernel]) -> str:
     names = ", ".join(kernel.id for kernel in kernels[:_NAMED])
-    return names + (f" and {len(kernels) - _NAMED} more" if len(kernels) > _NAMED else "")
+    return names + (
+        f" and {len(kernels) - _NAMED} more" if len(kernels) > _NAMED else ""
+    )
 
 
 def _source(report: Report, kernel: Kernel) -> str | None:

@@ -1,4 +1,5 @@
-"""FD501 to FD503: numbers, as ``--verify`` found them when it compared fused passes with eager ones."""
+"""FD501 to FD503: numbers, as ``--verify`` found them when it compared fused passes
+with eager ones."""
 
 from __future__ import annotations
 
@@ -25,7 +26,11 @@ def numbers_differ(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _of_wrong_numbers(
-    report: Report, phase: str, kind: str, rows: Sequence[Verification], wrong: Sequence[Verification]
+    report: Report,
+    phase: str,
+    kind: str,
+    rows: Sequence[Verification],
+    wrong: Sequence[Verification],
 ) -> Finding:
     """FD501 of one phase.
 
@@ -38,7 +43,10 @@ def _of_wrong_numbers(
     groups = [group for group in report.groups if group.phase in (phase, None)]
     before = _before_fusion(report, wrong, phase)
     only = groups[0] if len(groups) == 1 and not before else None
-    worst = [_worst([row for row in wrong if row.what == name]) for name in names[:_NAMED]]
+    worst = [
+        _worst([row for row in wrong if row.what == name])
+        for name in names[:_NAMED]
+    ]
     if len(names) > _NAMED:
         worst.append(f"and {len(names) - _NAMED} more")
     differ = "differs" if len(names) == 1 else "differ"
@@ -47,7 +55,9 @@ def _of_wrong_numbers(
         f"{len(names):,} of {count(total, kind)} {differ} from eager: {'; '.join(worst)},"
         f" {_passes(wrong, rows)}",
         source=first_user_source(only),
-        severity="warning" if all(row.by == "statistics" for row in wrong) else None,
+        severity="warning"
+        if all(row.by == "statistics" for row in wrong)
+        else None,
         remedy=_OF_COMPILER
         if compiles_python(report.frontend)
         else _remedy(before, only, len(groups), report.fuser.effective),
@@ -60,7 +70,9 @@ def _worst(rows: Sequence[Verification]) -> str:
     if row.max_abs is not None and row.by == "value":
         text += f" by up to {row.max_abs:.3g}"
         if row.max_rel is not None and row.tolerance:
-            remarks.append(f"{row.max_rel:.2g} of its size, {row.tolerance:g} is allowed")
+            remarks.append(
+                f"{row.max_rel:.2g} of its size, {row.tolerance:g} is allowed"
+            )
     remarks += [one for one in (row.detail, row.judgement) if one]
     return text + (f" ({'; '.join(remarks)})" if remarks else "")
 
@@ -83,13 +95,21 @@ _OF_COMPILER = Remedy(
 """(torch/_dynamo/repro/after_aot.py, 2.6 to 2.13)"""
 
 
-def _before_fusion(report: Report, wrong: Sequence[Verification], phase: str) -> bool:
+def _before_fusion(
+    report: Report, wrong: Sequence[Verification], phase: str
+) -> bool:
     """Whether a pass that ran unfused, to profile, is wrong already."""
-    profiling = {i.index for i in report.iterations if i.phase == phase and i.stage == "profiling"}
+    profiling = {
+        i.index
+        for i in report.iterations
+        if i.phase == phase and i.stage == "profiling"
+    }
     return any(row.iteration in profiling for row in wrong)
 
 
-def _remedy(before: bool, only: Group | None, groups: int, fuser: str | None) -> str:
+def _remedy(
+    before: bool, only: Group | None, groups: int, fuser: str | None
+) -> str:
     if before:
         return (
             "A pass that only profiles, without any group, differs already, so it is not the fusion: compare"
@@ -109,13 +129,16 @@ def _remedy(before: bool, only: Group | None, groups: int, fuser: str | None) ->
 
 
 def layout_differs(report: Report, context: Context) -> Iterable[Finding]:
-    """FD502: outputs of another dtype, or with other strides, than in the eager run."""
+    """FD502: outputs of another dtype, or with other strides, than in the eager
+    run."""
     rows = [row for row in report.verification if row.phase == "forward"]
     other = [row for row in rows if not (row.dtype_same and row.strides_same)]
     if not other:
         return
     names = list(dict.fromkeys(row.what for row in other))
-    shown = [next(row for row in other if row.what == name) for name in names[:_NAMED]]
+    shown = [
+        next(row for row in other if row.what == name) for name in names[:_NAMED]
+    ]
     yield finding(
         "FD502",
         "Not the dtype or strides of the eager run: "

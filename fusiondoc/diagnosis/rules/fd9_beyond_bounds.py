@@ -1,4 +1,5 @@
-"""FD912: what a report lacks because it is beyond the bounds (docs/evidence/2026-11-23-scaling.md)."""
+"""FD912: what a report lacks because it is beyond the bounds
+(docs/evidence/2026-11-23-scaling.md)."""
 
 from __future__ import annotations
 
@@ -40,9 +41,21 @@ def beyond_bounds(report: Report, context: Context) -> Iterable[Finding]:
             remedy="Use fewer dump options, or read logs of parts of the model, to see the others.",
         )
     parts = (
-        (sum(group.instances_left_out for group in report.groups), "instance", "of groups"),
-        (sum(group.nodes_left_out for group in report.groups), "operator", "of groups"),
-        (sum(program.edges_left_out for program in report.programs), "edge", "of plans"),
+        (
+            sum(group.instances_left_out for group in report.groups),
+            "instance",
+            "of groups",
+        ),
+        (
+            sum(group.nodes_left_out for group in report.groups),
+            "operator",
+            "of groups",
+        ),
+        (
+            sum(program.edges_left_out for program in report.programs),
+            "edge",
+            "of plans",
+        ),
     )
     listed = [f"{count(number, one)} {of}" for number, one, of in parts if number]
     if listed:
@@ -65,16 +78,22 @@ def beyond_bounds(report: Report, context: Context) -> Iterable[Finding]:
         f"{placed:,} rows of operators outside groups name their lines; {report.unfused_left_out:,} more rows"
         f" ({together:,} operators) are counted without them, an operator and reason in one row",
         remedy=nothing(
-            "Nothing: every number of the report counts them.", "Logs of parts of the model name the others."
+            "Nothing: every number of the report counts them.",
+            "Logs of parts of the model name the others.",
         ),
     )
 
 
 def _more_than_is_worked_out(report: Report, in_part: int) -> Iterable[Finding]:
     """FD912: what is worked out of a part of the plans alone."""
-    nodes, plans = sum(program.cut for program in report.programs), report.programs_left_out
+    nodes, plans = (
+        sum(program.cut for program in report.programs),
+        report.programs_left_out,
+    )
     if nodes or plans:
-        beyond = [f"{count(nodes, 'node')} of plans"] * (nodes > 0) + [count(plans, "plan")] * (plans > 0)
+        beyond = [f"{count(nodes, 'node')} of plans"] * (nodes > 0) + [
+            count(plans, "plan")
+        ] * (plans > 0)
         yield finding(
             "FD912",
             f"{' and '.join(beyond)} {'is' if nodes + plans == 1 else 'are'} not drawn: changes are"
@@ -90,5 +109,7 @@ def _more_than_is_worked_out(report: Report, in_part: int) -> Iterable[Finding]:
             f"{count(in_part, 'node')} of plans {'has' if in_part == 1 else 'have'} so many neighbours that"
             " only the first were looked at: an operator may keep more out of groups than is counted, and"
             " reasons that another neighbour could change state it",
-            remedy=nothing("Nothing: numbers of groups and of operators outside them are whole."),
+            remedy=nothing(
+                "Nothing: numbers of groups and of operators outside them are whole."
+            ),
         )

@@ -1,5 +1,6 @@
-"""FD905: which errors of a log are shown, if several ranks wrote it: the same error of several ranks is
-one, and a lost rank is no cause if the cause is there; and how each rank ended."""
+"""FD905: which errors of a log are shown, if several ranks wrote it: the same error
+of several ranks is one, and a lost rank is no cause if the cause is there; and how
+each rank ended."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ class ErrorOfRanks(NamedTuple):
     """It only reports that another rank was lost, and no log holds the cause."""
 
 
-def errors_of_ranks(errors: Sequence[LoggedError], died: bool) -> list[ErrorOfRanks]:
+def errors_of_ranks(
+    errors: Sequence[LoggedError], died: bool
+) -> list[ErrorOfRanks]:
     """The errors of a log, in its order.
 
     Args:
@@ -48,14 +51,20 @@ def errors_of_ranks(errors: Sequence[LoggedError], died: bool) -> list[ErrorOfRa
         ranks = tuple(sorted({one.rank for one in several if one.rank is not None}))
         whose = f" of {rank_names(ranks)}" if ranks else ""
         lines = [one.line for one in several[:_MOST_LINES]]
-        made.append(ErrorOfRanks(several[0], words, whose, ranks, lines, not causes))
+        made.append(
+            ErrorOfRanks(several[0], words, whose, ranks, lines, not causes)
+        )
     return made
 
 
 def remedy_for_lost(errors: Sequence[ErrorOfRanks], ranks: Ranks | None) -> Remedy:
     """Where to look for the rank that the others lost."""
     failed = {rank for one in errors for rank in one.ranks}
-    silent = tuple(row.rank for row in ranks.rows if row.rank not in failed) if ranks is not None else ()
+    silent = (
+        tuple(row.rank for row in ranks.rows if row.rank not in failed)
+        if ranks is not None
+        else ()
+    )
     which = rank_names(silent) if silent else "the other ranks"
     return Remedy(
         f"Find out how {which} ended.",
@@ -65,19 +74,30 @@ def remedy_for_lost(errors: Sequence[ErrorOfRanks], ranks: Ranks | None) -> Reme
 
 
 def first_words(text: str) -> str:
-    """The first line of an error, and the next one where that only names its type."""
+    """The first line of an error, and the next one where that only names its
+    type."""
     lines = text.split("\n")
     words = lines[0].rstrip()
-    return (f"{words} {lines[1].strip()}" if words.endswith("Error:") and len(lines) > 1 else words)[:300]
+    return (
+        f"{words} {lines[1].strip()}"
+        if words.endswith("Error:") and len(lines) > 1
+        else words
+    )[:300]
 
 
 def ranks_that_ended(observed: Observed) -> tuple[RankFacts, ...]:
-    """The ranks that failed by themselves, by the log: none that failed because it lost another one."""
+    """The ranks that failed by themselves, by the log: none that failed because it
+    lost another one."""
     ended: dict[int, str] = {}
     crash = observed.crash
     if crash is not None and crash.rank is not None:
-        ended[crash.rank] = f"died of {crash.signal}" if crash.signal is not None else "died"
+        ended[crash.rank] = (
+            f"died of {crash.signal}" if crash.signal is not None else "died"
+        )
     for error in errors_of_ranks(observed.errors, died=crash is not None):
         for rank in error.ranks if not error.lost else ():
             ended.setdefault(rank, f"failed: {error.words[:200]}")
-    return tuple(RankFacts(rank, ended=how, failed=True) for rank, how in sorted(ended.items()))
+    return tuple(
+        RankFacts(rank, ended=how, failed=True)
+        for rank, how in sorted(ended.items())
+    )

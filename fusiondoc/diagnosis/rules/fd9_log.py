@@ -20,7 +20,12 @@ from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd1_fuser_off import WHAT_FUSION_NEEDS
 from fusiondoc.diagnosis.rules.fd9_beyond_bounds import beyond_bounds
 from fusiondoc.fuser_knobs.checks import KERNEL_DUMPS, LOG_LEVELS
-from fusiondoc.fusers import facts_of, fuser_of_dumps, nothing_compiled, plan_headers
+from fusiondoc.fusers import (
+    facts_of,
+    fuser_of_dumps,
+    nothing_compiled,
+    plan_headers,
+)
 from fusiondoc.fusers.fuser import Fuser
 from fusiondoc.model import count
 from fusiondoc.model.remedies import Remedy, nothing
@@ -45,9 +50,14 @@ _STATED_BY_A_FUSER = ("FD222", "FD223", "FD224", "FD233", "FD299")
 
 
 def missing_parts(report: Report, context: Context) -> Iterable[Finding]:
-    """FD906: groups without kernels, kernels without groups, operators without the fuser's own reason."""
+    """FD906: groups without kernels, kernels without groups, operators without the
+    fuser's own reason."""
     effective = report.fuser.effective
-    fuser = fuser_of_dumps() if effective is None and report.kernels else facts_of(effective)
+    fuser = (
+        fuser_of_dumps()
+        if effective is None and report.kernels
+        else facts_of(effective)
+    )
     if (
         context.request is not None
         or fuser.switches.refusal_log is None
@@ -83,12 +93,16 @@ def _plans(context: Context) -> Iterable[str]:
 
 def _reasons(report: Report, context: Context, fuser: Fuser) -> Iterable[str]:
     worked_out = any(
-        row.reason.code in _STATED_BY_A_FUSER for row in report.unfused if row.op.startswith("aten::")
+        row.reason.code in _STATED_BY_A_FUSER
+        for row in report.unfused
+        if row.op.startswith("aten::")
     )
     stated = any(row.reason.stated for row in report.unfused)
     seen = context.observed
     own = fuser.log.refusals
-    is_logged = own.file in seen.levels if own is not None else LOOKS_AT in seen.headers
+    is_logged = (
+        own.file in seen.levels if own is not None else LOOKS_AT in seen.headers
+    )
     if worked_out and not stated and not is_logged:
         level = fuser.switches.refusal_log
         yield f"the fuser's reasons for the operators that it rejected ({level})"
@@ -126,7 +140,8 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _is_about_fusion(report: Report, context: Context) -> bool:
-    """Whether anything in the log is of fusion, or of other tools (FD910 names them)."""
+    """Whether anything in the log is of fusion, or of other tools (FD910 names
+    them)."""
     observed = context.observed
     if observed.headers.keys() & _OF_FUSION or observed.other_tools is not None:
         return True
@@ -138,11 +153,15 @@ def _is_about_fusion(report: Report, context: Context) -> bool:
 def _what_fusion_needs_is_off(report: Report, context: Context) -> bool:
     if context.switches.executor_off:
         return True
-    return any(knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS for knob in report.knobs)
+    return any(
+        knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS
+        for knob in report.knobs
+    )
 
 
 def _nothing_in_program(report: Report, context: Context) -> Finding:
-    """A program that was run, and ran nothing in TorchScript, or had nothing compiled."""
+    """A program that was run, and ran nothing in TorchScript, or had nothing
+    compiled."""
     advice = nothing_compiled(report.frontend)
     if advice is not None:
         message = "The program had torch.compile, and nothing was compiled, so no fuser ran"
@@ -153,7 +172,9 @@ def _nothing_in_program(report: Report, context: Context) -> Finding:
         names = [model.name for model in report.script.models]
         instead = f": it ran {report.script.instead}"
         if names:
-            instead += f", and did not call what it scripted: {', '.join(names[:4])}"
+            instead += (
+                f", and did not call what it scripted: {', '.join(names[:4])}"
+            )
     return finding(
         "FD901",
         f"The program{itself} ran nothing in TorchScript, so no fuser ran{instead}",
@@ -172,8 +193,13 @@ def _nothing_in_plain_log(report: Report, context: Context) -> Finding:
             f"{program} is a Python program, not a log",
             remedy=f"Run it: fusiondoc diagnose {shlex.quote(program)}",
         )
-    errors = [logged_failure(report, error.text, "", ()) for error in context.observed.errors]
-    remedy = COMPILED_LOG if any(failed is not None for failed in errors) else HOW_TO_LOG
+    errors = [
+        logged_failure(report, error.text, "", ())
+        for error in context.observed.errors
+    ]
+    remedy = (
+        COMPILED_LOG if any(failed is not None for failed in errors) else HOW_TO_LOG
+    )
     return finding("FD901", _content_of_log(report, context), remedy=remedy)
 
 
@@ -199,23 +225,31 @@ def interrupted(report: Report, context: Context) -> Iterable[Finding]:
             "The run was interrupted; this report covers the run up to then",
             severity="note",
             remedy=Remedy(
-                "Let it run to its end;", "fewer passes (--runs) or smaller inputs take less time."
+                "Let it run to its end;",
+                "fewer passes (--runs) or smaller inputs take less time.",
             ),
         )
 
 
 def cut_off(report: Report, context: Context) -> Iterable[Finding]:
-    """FD902: graphs or kernels that are not printed to their end, lines that other processes tore apart."""
+    """FD902: graphs or kernels that are not printed to their end, lines that other
+    processes tore apart."""
     number = context.observed.torn
     torn = f"at least {count(number, 'line')} {'is' if number == 1 else 'are'} torn apart by other processes"
     parts = []
     if report.parse.truncated:
         cut = report.parse.truncated
-        whole = "1 graph or kernel is" if cut == 1 else f"{cut:,} graphs or kernels are"
-        parts.append(f"{whole} cut off; what {'it' if cut == 1 else 'they'} held is missing from this report")
+        whole = (
+            "1 graph or kernel is" if cut == 1 else f"{cut:,} graphs or kernels are"
+        )
+        parts.append(
+            f"{whole} cut off; what {'it' if cut == 1 else 'they'} held is missing from this report"
+        )
     if number:
         parts.append(
-            torn if parts else f"{torn[0].upper()}{torn[1:]}; what they held may be missing or wrong"
+            torn
+            if parts
+            else f"{torn[0].upper()}{torn[1:]}; what they held may be missing or wrong"
         )
     if parts:
         yield finding(
@@ -236,7 +270,11 @@ def unknown_lines(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD903",
             f"{count(report.parse.unrecognised, 'log line')} not recognised"
-            + (f", first {first[0].file}:{first[0].line}: {first[0].text[:80]}" if first else ""),
+            + (
+                f", first {first[0].file}:{first[0].line}: {first[0].text[:80]}"
+                if first
+                else ""
+            ),
             remedy="They may be of a torch version that fusiondoc does not know: please report them.",
         )
 
@@ -276,11 +314,17 @@ def longer_than_its_limit(report: Report, context: Context) -> Iterable[Finding]
     left = report.parse.left_out
     if not left.lines:
         return
-    lost = f"{left.about_fusion:,} of them about fusion" if left.about_fusion else "none of them about fusion"
+    lost = (
+        f"{left.about_fusion:,} of them about fusion"
+        if left.about_fusion
+        else "none of them about fusion"
+    )
     yield finding(
         "FD909",
         f"{left.lines:,} lines ({left.bytes:,} bytes) from the middle of the log were not kept, {lost}",
-        remedy=Remedy("--log-limit MIB keeps more;", "fewer passes (--runs) print less."),
+        remedy=Remedy(
+            "--log-limit MIB keeps more;", "fewer passes (--runs) print less."
+        ),
     )
 
 
@@ -292,7 +336,9 @@ def left_running(report: Report, context: Context) -> Iterable[Finding]:
             "FD908",
             f"After further runs of the program (without fallback, timed, profiled, tries, dumps)"
             f" fusiondoc ended {later.in_words}{_still(later)}",
-            remedy=Remedy("They belong to those runs;", "the log of the first one is whole."),
+            remedy=Remedy(
+                "They belong to those runs;", "the log of the first one is whole."
+            ),
         )
     if left is None:
         return
@@ -301,7 +347,9 @@ def left_running(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD908",
             f"fusiondoc itself was ended during the run: the program was ended{others}",
-            remedy=Remedy("Run it again;", "this report covers the run up to then."),
+            remedy=Remedy(
+                "Run it again;", "this report covers the run up to then."
+            ),
         )
         return
     yield finding(
@@ -315,7 +363,8 @@ def left_running(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def ranks_differ(report: Report, context: Context) -> Iterable[Finding]:
-    """FD911: the ranks of the run differ; or the log does not show which line is whose."""
+    """FD911: the ranks of the run differ; or the log does not show which line is
+    whose."""
     if report.ranks is None and context.observed.launched is not None:
         yield finding(
             "FD911",
@@ -343,7 +392,8 @@ def ranks_differ(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _difference_of_ranks(ranks: Ranks) -> Finding:
-    """The first difference with something to do, or the first of all; the others are counted."""
+    """The first difference with something to do, or the first of all; the others
+    are counted."""
     shown, remedy = ranks.differences[0], None
     for difference in ranks.differences:
         remedy = to_do(difference)
@@ -356,13 +406,18 @@ def _difference_of_ranks(ranks: Ranks) -> Finding:
     return finding(
         "FD911",
         f"The ranks of this run differ: {shown.text}{why}{more}",
-        remedy=remedy or nothing("Nothing, if this is intended: the section on ranks has each difference."),
+        remedy=remedy
+        or nothing(
+            "Nothing, if this is intended: the section on ranks has each difference."
+        ),
         severity=None if remedy is not None else "note",
     )
 
 
 def _still(left: LeftRunning) -> str:
-    return f"; {left.still_running} could not be ended" if left.still_running else ""
+    return (
+        f"; {left.still_running} could not be ended" if left.still_running else ""
+    )
 
 
 OF_LOG = (

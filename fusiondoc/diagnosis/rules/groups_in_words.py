@@ -1,4 +1,5 @@
-"""A group in sentences of findings: in a few words, and the line of the user's program that it comes from."""
+"""A group in sentences of findings: in a few words, and the line of the user's
+program that it comes from."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ from fusiondoc.model.report import Group
 def describe(group: Group) -> str:
     """A group in a few words: its id, its first operators and its line."""
     names = [op.split("::")[-1] for op in group.ops]
-    shown = ", ".join(names[:4]) + (f", ... {len(names):,} operators" if len(names) > 4 else "")
+    shown = ", ".join(names[:4]) + (
+        f", ... {len(names):,} operators" if len(names) > 4 else ""
+    )
     line = group.first_line
     return f"{group.id} ({shown}{', ' + line if line else ''})"
 

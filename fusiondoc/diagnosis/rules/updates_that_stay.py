@@ -10,14 +10,19 @@ from fusiondoc.model.report import Unfused
 
 
 def stays_in_place(changes: SuggestedChanges, row: Unfused) -> Advice | None:
-    """What to do about an update in place that must not be written out of place; None of another operator."""
+    """What to do about an update in place that must not be written out of place;
+    None of another operator."""
     if changes.caller_sees(row):
         return _CALLER_SEES
     if changes.another_name_sees(row):
         return _ANOTHER_NAME_SEES
     if changes.keeps_its_type(row):
         return _KEEPS_ITS_TYPE
-    return _fuser_would_fail(changes.run.fuser) if changes.would_fail_out_of_place(row) else None
+    return (
+        _fuser_would_fail(changes.run.fuser)
+        if changes.would_fail_out_of_place(row)
+        else None
+    )
 
 
 _CALLER_SEES = Advice(

@@ -1,4 +1,5 @@
-"""AOTAutograd (``memory_efficient_fusion``) in front of TorchScript and its fusers."""
+"""AOTAutograd (``memory_efficient_fusion``) in front of TorchScript and its
+fusers."""
 
 from fusiondoc.fusers.frontend import Frontend
 

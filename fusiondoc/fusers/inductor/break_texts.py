@@ -1,9 +1,9 @@
-"""The reason of a graph break in words, as logs and traces have it, and ``graph_break_reasons`` of
-torch/_dynamo/utils.py.
+"""The reason of a graph break in words, as logs and traces have it, and
+``graph_break_reasons`` of torch/_dynamo/utils.py.
 
-From 2.7 on it has parts (torch/_dynamo/exc.py, ``format_graph_break_message``): the reason, then indented
-``Explanation:``, ``Hint:`` (several), ``Developer debug context:``, and a link with the number of the reason.
-Before, it is one line.
+From 2.7 on it has parts (torch/_dynamo/exc.py, ``format_graph_break_message``): the
+reason, then indented ``Explanation:``, ``Hint:`` (several), ``Developer debug
+context:``, and a link with the number of the reason. Before, it is one line.
 """
 
 from __future__ import annotations
@@ -15,21 +15,27 @@ from fusiondoc.fusers.inductor.compilation import GraphBreak
 _NUMBER = re.compile(r"/gb/(gb\d{1,6})\.html", re.IGNORECASE)
 _AROUND = "Encountered graph break when attempting to trace"
 _GIVEN_UP = "Failed to handle graph break gracefully."
-"""Before the reason where Dynamo does not compile the function at all (2.13), as for a break in a loop."""
+"""Before the reason where Dynamo does not compile the function at all (2.13), as
+for a break in a loop."""
 _IN_EAGER = ", and all of the function runs in eager code"
 _ANOTHER = "*** While handling this graph break, another graph break occurred"
 """Before a break that only came of the one above it."""
 
 
 def break_of_text(text: str) -> GraphBreak:
-    """A graph break with what the text holds; its position in the program is not in it."""
+    """A graph break with what the text holds; its position in the program is not in
+    it."""
     lines = text.partition(_ANOTHER)[0].split("\n")
     number = _NUMBER.search(text)
     return GraphBreak(
         source=None,
         reason=_reason(lines),
         explanation=_after(lines, "Explanation: "),
-        hints=tuple(part.strip()[len("Hint: ") :] for part in lines if part.lstrip().startswith("Hint: ")),
+        hints=tuple(
+            part.strip()[len("Hint: ") :]
+            for part in lines
+            if part.lstrip().startswith("Hint: ")
+        ),
         number=number.group(1).upper() if number is not None else None,
         context=_after(lines, "Developer debug context: "),
     )
@@ -40,19 +46,22 @@ _BEHIND_ERROR = re.compile(
     r"\n\s*\n|\n(?:Set TORCHDYNAMO_VERBOSE=|from user code:|You can suppress this|Found from )"
     r"|\n  (?:Explanation|Hint): "
 )
-"""What ends the error itself: hints and the user's stack (torch/_dynamo/exc.py, 2.6 to 2.13)."""
+"""What ends the error itself: hints and the user's stack (torch/_dynamo/exc.py, 2.6
+to 2.13)."""
 _MOST = 400
 """Characters of an error in short."""
 
 
 def is_compiler_error(text: str) -> bool:
-    """Whether the text of an exception is one of Dynamo (torch/_dynamo/exc.py) or Inductor."""
+    """Whether the text of an exception is one of Dynamo (torch/_dynamo/exc.py) or
+    Inductor."""
     return _COMPILER_ERROR.match(text) is not None
 
 
 def error_in_short(text: str) -> str:
-    """The first paragraph of an error of torch.compile as a line, without the module of its type: behind it
-    come hints, the user's stack, the command of a compiler."""
+    """The first paragraph of an error of torch.compile as a line, without the
+    module of its type: behind it come hints, the user's stack, the command of a
+    compiler."""
     first = _BEHIND_ERROR.split(text.strip(), maxsplit=1)[0]
     words = " ".join(first.split())
     return re.sub(r"^torch\._(?:dynamo|inductor)\.exc\.", "", words)[:_MOST]
@@ -65,8 +74,9 @@ _TRACEBACK = "Traceback (most recent call last):\n"
 
 
 def suppressed_failure(text: str) -> tuple[str, str] | None:
-    """The warning that a function is not compiled because of an error (``format_error_msg`` of
-    torch/_dynamo/exc.py, 2.6 to 2.13): ``file:line`` of the function, and the error.
+    """The warning that a function is not compiled because of an error
+    (``format_error_msg`` of torch/_dynamo/exc.py, 2.6 to 2.13): ``file:line`` of
+    the function, and the error.
 
     None for another text.
     """
@@ -75,22 +85,27 @@ def suppressed_failure(text: str) -> tuple[str, str] | None:
     if found is None:
         return None
     lines = rest.rpartition(_TRACEBACK)[2].split("\n")
-    begins = next((number for number, line in enumerate(lines) if line[:1].strip()), len(lines))
+    begins = next(
+        (number for number, line in enumerate(lines) if line[:1].strip()),
+        len(lines),
+    )
     error = "\n".join(lines[begins:]) or "the log does not hold its error"
     return f"{found['file']}:{found['line']}", error
 
 
 _USER_CODE = re.compile(r"^(?:from user code:|Found from ?:)", re.MULTILINE)
-"""What stands before the user's frames in an error of Dynamo (torch/_dynamo/exc.py, 2.6 to 2.13) or of
-Inductor (torch/_inductor/exc.py, 2.13)."""
+"""What stands before the user's frames in an error of Dynamo (torch/_dynamo/exc.py,
+2.6 to 2.13) or of Inductor (torch/_inductor/exc.py, 2.13)."""
 _FRAME = re.compile(r'^ +File "([^"\n]{1,1000})", line (\d{1,9})', re.MULTILINE)
 
 _OF_TORCH = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]")
-"""A file of torch: the call of a custom operator is traced into torch/_library/custom_ops.py."""
+"""A file of torch: the call of a custom operator is traced into
+torch/_library/custom_ops.py."""
 
 
 def line_of_compiler_error(text: str) -> str | None:
-    """``file:line`` of the user's program at which torch.compile failed; None where the error has none."""
+    """``file:line`` of the user's program at which torch.compile failed; None where
+    the error has none."""
     begins = list(_USER_CODE.finditer(text))
     frames = _FRAME.findall(text, begins[-1].end()) if begins else []
     of_program = [frame for frame in frames if _OF_TORCH.search(frame[0]) is None]
@@ -98,7 +113,8 @@ def line_of_compiler_error(text: str) -> str | None:
 
 
 def _reason(lines: list[str]) -> str:
-    """The first line of the reason; of what was traced around it only where nothing else is given."""
+    """The first line of the reason; of what was traced around it only where nothing
+    else is given."""
     reason = ending = ""
     for text in lines:
         text = text.strip()
@@ -121,7 +137,9 @@ def _after(lines: list[str], start: str) -> str | None:
             continue
         parts = [text.lstrip()[len(start) :].strip()]
         for more in lines[index + 1 :]:
-            if not more.strip() or more.lstrip().startswith(("Hint:", "Developer debug context:")):
+            if not more.strip() or more.lstrip().startswith(
+                ("Hint:", "Developer debug context:")
+            ):
                 break
             parts.append(more.strip())
         return " ".join(parts)

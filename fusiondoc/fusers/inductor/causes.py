@@ -1,8 +1,10 @@
-"""Why two nodes of Inductor's scheduler stayed apart: the causes, and the texts in which torch states them.
+"""Why two nodes of Inductor's scheduler stayed apart: the causes, and the texts in
+which torch states them.
 
-The texts are those given to ``WhyNoFuse`` in torch 2.6 to 2.14 (``torch/_inductor/scheduler.py``,
-``choices.py``, ``codegen/simd.py``, ``codegen/cutlass/scheduling.py``). They change with each release; a test
-reads the source of the installed torch and fails on a text that no row here knows.
+The texts are those given to ``WhyNoFuse`` in torch 2.6 to 2.14
+(``torch/_inductor/scheduler.py``, ``choices.py``, ``codegen/simd.py``,
+``codegen/cutlass/scheduling.py``). They change with each release; a test reads the
+source of the installed torch and fails on a text that no row here knows.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from fusiondoc.numbers import all_whole, whole_number
 
 
 class ApartCause(Enum):
-    """Why two nodes that share a tensor are not one. In the order of their finding codes, FD261 and up."""
+    """Why two nodes that share a tensor are not one. In the order of their finding
+    codes, FD261 and up."""
 
     CALL = "call"
     """One of the two is a call, no loop."""
@@ -28,7 +31,8 @@ class ApartCause(Enum):
     SIZES = "sizes"
     """Their loops have other sizes."""
     ELEMENTS = "elements"
-    """The second reads other elements than the first writes at the same step of the loop."""
+    """The second reads other elements than the first writes at the same step of the
+    loop."""
     BETWEEN = "between"
     """A node that cannot join stands between them."""
     SPLIT_REDUCTION = "split reduction"
@@ -38,7 +42,8 @@ class ApartCause(Enum):
     TILING = "tiling"
     """Their loops are tiled in other ways."""
     TEMPLATE = "template"
-    """A template of a product of matrices or a convolution does not take the other in."""
+    """A template of a product of matrices or a convolution does not take the other
+    in."""
     USER_KERNEL = "user kernel"
     """One of the two is a Triton kernel of the program."""
     MUTATION = "mutation"
@@ -70,15 +75,19 @@ class Text:
     """As a regular expression."""
     since: tuple[int, int]
     until: tuple[int, int] | None
-    """The last release that is known to have it; None: 2.14, the newest that was read, does."""
+    """The last release that is known to have it; None: 2.14, the newest that was
+    read, does."""
 
     @property
     def pattern(self) -> Pattern[str]:
-        """Compiled when a text is looked for: most reports are of no compiled run. ``re`` keeps it."""
+        """Compiled when a text is looked for: most reports are of no compiled run.
+        ``re`` keeps it."""
         return re.compile(self.form, re.DOTALL)
 
 
-def _text(cause: ApartCause, pattern: str, since: int = 6, until: int | None = None) -> Text:
+def _text(
+    cause: ApartCause, pattern: str, since: int = 6, until: int | None = None
+) -> Text:
     """A text of torch 2.``since`` to 2.``until``."""
     return Text(cause, pattern, (2, since), None if until is None else (2, until))
 
@@ -94,7 +103,11 @@ TEXTS: tuple[Text, ...] = (
     _text(ApartCause.ACCESS, r"score_fusion_memory_threshold"),
     _text(ApartCause.SIZES, rf"numel/rnumel mismatch \(non-reduce\){_PAIRS}"),
     _text(ApartCause.REDUCTIONS, rf"numel/rnumel mismatch \(reduce\){_PAIRS}"),
-    _text(ApartCause.REDUCTIONS, r"reduction fusion does not preserve strict sum ordering", 14),
+    _text(
+        ApartCause.REDUCTIONS,
+        r"reduction fusion does not preserve strict sum ordering",
+        14,
+    ),
     _text(ApartCause.SIZES, r"nodes numel(?:/rnumel)? incompatibility"),
     _text(ApartCause.ELEMENTS, r"memory deps did not match"),
     _text(ApartCause.BETWEEN, r"intermediate nodes between node1 & node2"),
@@ -102,46 +115,114 @@ TEXTS: tuple[Text, ...] = (
     _text(ApartCause.BETWEEN, r"node1 must go before node2"),
     _text(ApartCause.TILING, r"tiling mismatch \(.*\)"),
     _text(ApartCause.TILING, r"invalid tiling for reduction"),
-    _text(ApartCause.TILING, r"invalid loop order and tiling for native matmul", 10),
+    _text(
+        ApartCause.TILING, r"invalid loop order and tiling for native matmul", 10
+    ),
     _text(ApartCause.TILING, r"Split scan cannot fuse with reductions"),
     _text(ApartCause.TEMPLATE, r"template epilogue not satisfied"),
     _text(ApartCause.TEMPLATE, r"templates can only fuse epilogues", until=6),
     _text(ApartCause.TEMPLATE, r"\w+ is not TritonTemplateBuffer", until=7),
     _text(ApartCause.TEMPLATE, r"prologue fusion turned off", 7),
-    _text(ApartCause.TEMPLATE, r"prologue fusion only supported for pointwise nodes", 7),
-    _text(ApartCause.TEMPLATE, r"prologue fusion only supported for TritonTemplates", 7, 11),
-    _text(ApartCause.TEMPLATE, r"prologue fusion not implemented for kernel for these inputs", 7),
+    _text(
+        ApartCause.TEMPLATE,
+        r"prologue fusion only supported for pointwise nodes",
+        7,
+    ),
+    _text(
+        ApartCause.TEMPLATE,
+        r"prologue fusion only supported for TritonTemplates",
+        7,
+        11,
+    ),
+    _text(
+        ApartCause.TEMPLATE,
+        r"prologue fusion not implemented for kernel for these inputs",
+        7,
+    ),
     _text(ApartCause.TEMPLATE, r"template has no allowed prologue inputs", 12),
-    _text(ApartCause.TEMPLATE, r"template prologue can only fuse functional pointwise nodes", 7),
+    _text(
+        ApartCause.TEMPLATE,
+        r"template prologue can only fuse functional pointwise nodes",
+        7,
+    ),
     _text(
         ApartCause.TEMPLATE,
         r"template prologue can only fuse nodes with a single use(?: into template)?",
         7,
     ),
-    _text(ApartCause.TEMPLATE, r"prologue fusion will not increase amount of bytes read in kernel", 7),
-    _text(ApartCause.TEMPLATE, r"prologue fusion will not increase attempt to fuse in padding .*", 7),
-    _text(ApartCause.TEMPLATE, r"prologue fusion that must be upcast to fp32 not profitable .*", 7),
-    _text(ApartCause.TEMPLATE, rf"numel/rnumel mismatch prologue mismatch{_PAIRS}", 7),
-    _text(ApartCause.TEMPLATE, r"multi-output template epilogue requires ComputedBuffer", 12),
+    _text(
+        ApartCause.TEMPLATE,
+        r"prologue fusion will not increase amount of bytes read in kernel",
+        7,
+    ),
+    _text(
+        ApartCause.TEMPLATE,
+        r"prologue fusion will not increase attempt to fuse in padding .*",
+        7,
+    ),
+    _text(
+        ApartCause.TEMPLATE,
+        r"prologue fusion that must be upcast to fp32 not profitable .*",
+        7,
+    ),
+    _text(
+        ApartCause.TEMPLATE, rf"numel/rnumel mismatch prologue mismatch{_PAIRS}", 7
+    ),
+    _text(
+        ApartCause.TEMPLATE,
+        r"multi-output template epilogue requires ComputedBuffer",
+        12,
+    ),
     _text(ApartCause.TEMPLATE, r".* is not a (?:ComputedBuffer|Pointwise op)", 8),
     _text(ApartCause.TEMPLATE, r".* does not have a computed buffer name", 8),
     _text(ApartCause.TEMPLATE, r".*'s size: .* differs from .*'s size: .*", 8),
-    _text(ApartCause.TEMPLATE, r".* is a reduction which is not yet supported by EVT", 8),
+    _text(
+        ApartCause.TEMPLATE,
+        r".* is a reduction which is not yet supported by EVT",
+        8,
+    ),
     _text(ApartCause.TEMPLATE, r"cutlass epilogue fusion is not enabled", 8),
-    _text(ApartCause.TEMPLATE, r"epilogue fusion is only supported for TMA-enabled gemm ops", 8),
-    _text(ApartCause.TEMPLATE, r"external read .* is a non-contiguous compatible reshape of template .*", 14),
-    _text(ApartCause.TEMPLATE, r"template fusion does not preserve strict sum ordering", 14),
+    _text(
+        ApartCause.TEMPLATE,
+        r"epilogue fusion is only supported for TMA-enabled gemm ops",
+        8,
+    ),
+    _text(
+        ApartCause.TEMPLATE,
+        r"external read .* is a non-contiguous compatible reshape of template .*",
+        14,
+    ),
+    _text(
+        ApartCause.TEMPLATE,
+        r"template fusion does not preserve strict sum ordering",
+        14,
+    ),
     _text(ApartCause.TEMPLATE, r"Cannot fuse epilogue node .* into .*", 8),
-    _text(ApartCause.USER_KERNEL, r"node1's triton kernel doesn't support epilogue fusion", 12),
+    _text(
+        ApartCause.USER_KERNEL,
+        r"node1's triton kernel doesn't support epilogue fusion",
+        12,
+    ),
     _text(
         ApartCause.USER_KERNEL,
         r"node1 is extern but node2(?:\.node(?:\.data)?)? is not (?:SchedulerNode|Pointwise)",
         12,
     ),
-    _text(ApartCause.USER_KERNEL, r"epilogue reads from buffers other than the mutated output", 12, 13),
-    _text(ApartCause.USER_KERNEL, r"epilogue is not a unary read of the output buffer", 14),
+    _text(
+        ApartCause.USER_KERNEL,
+        r"epilogue reads from buffers other than the mutated output",
+        12,
+        13,
+    ),
+    _text(
+        ApartCause.USER_KERNEL,
+        r"epilogue is not a unary read of the output buffer",
+        14,
+    ),
     _text(ApartCause.USER_KERNEL, r"epilogue's read and write indices differ", 14),
-    _text(ApartCause.USER_KERNEL, r"node1 and node2 uses different buf layouts", 12),
+    _text(
+        ApartCause.USER_KERNEL, r"node1 and node2 uses different buf layouts", 12
+    ),
     _text(ApartCause.MUTATION, r".* has aliasing or mutation", 8),
     _text(ApartCause.MUTATION, r"fusion for buffer explicit disabled"),
     _text(ApartCause.DEVICE, r"device mismatch \(.* vs .*\)"),
@@ -149,12 +230,23 @@ TEXTS: tuple[Text, ...] = (
     _text(ApartCause.TOO_LARGE, r"fusion_prevent_too_many_reads_and_writes", 10),
     _text(ApartCause.TOO_LARGE, r"Fusion accumulate large amount of reads", 9, 9),
     _text(ApartCause.MEMORY, r"Fusion will increase peak memory"),
-    _text(ApartCause.MEMORY, r"Nodes are too far away\. Fusing them may increase peak memory\."),
-    _text(ApartCause.SLOWER, r"register spilling of the (?:first|second|fused) kernel"),
+    _text(
+        ApartCause.MEMORY,
+        r"Nodes are too far away\. Fusing them may increase peak memory\.",
+    ),
+    _text(
+        ApartCause.SLOWER, r"register spilling of the (?:first|second|fused) kernel"
+    ),
     _text(ApartCause.GROUPED, r"foreach do not have same length"),
-    _text(ApartCause.GROUPED, r"candidate (?:producer|consumer) is a reduction, .*"),
-    _text(ApartCause.GROUPED, r"candidate producer is not dep of any foreach consumer"),
-    _text(ApartCause.GROUPED, r"candidate consumer has no dep in any foreach producer"),
+    _text(
+        ApartCause.GROUPED, r"candidate (?:producer|consumer) is a reduction, .*"
+    ),
+    _text(
+        ApartCause.GROUPED, r"candidate producer is not dep of any foreach consumer"
+    ),
+    _text(
+        ApartCause.GROUPED, r"candidate consumer has no dep in any foreach producer"
+    ),
     _text(ApartCause.GROUPED, r"grouped node must not be fused with other nodes"),
 )
 """Every text, the first that matches counts."""
@@ -168,7 +260,9 @@ def cause_of(text: str) -> ApartCause:
     return ApartCause.OTHER
 
 
-CODE_OF_CAUSE: dict[ApartCause, str] = {cause: f"FD{number}" for number, cause in enumerate(ApartCause, 261)}
+CODE_OF_CAUSE: dict[ApartCause, str] = {
+    cause: f"FD{number}" for number, cause in enumerate(ApartCause, 261)
+}
 """The finding code of each cause: FD261 to FD279."""
 
 
@@ -178,13 +272,16 @@ class Difference(Enum):
     ORDER = "order"
     """In another order."""
     REDUCTION = "reduction"
-    """In another order, because one reduces over dimensions that are not the last."""
+    """In another order, because one reduces over dimensions that are not the
+    last."""
     WINDOWS = "windows"
     """One reads windows of it, as a pooling does."""
     COMPUTED = "computed"
-    """One uses elements at indices that it computes from a tensor, as indexing does."""
+    """One uses elements at indices that it computes from a tensor, as indexing
+    does."""
     LOOPS = "loops"
-    """In the same order, in loops of other sizes: 16384 elements, and 2 times 8192."""
+    """In the same order, in loops of other sizes: 16384 elements, and 2 times
+    8192."""
     PART = "part"
     """Other parts of it: another offset."""
     DISJOINT = "disjoint"
@@ -209,12 +306,13 @@ _DIFFERENCES: tuple[tuple[str, Difference], ...] = (
 
 
 _ORDERS = re.compile(r"Mismatch loop orders: (.*) v\.s\. (.*)", re.DOTALL)
-"""After the last round torch merges loops: accesses that are equal then had loops of other sizes before."""
+"""After the last round torch merges loops: accesses that are equal then had loops
+of other sizes before."""
 
 
 def difference_of(text: str) -> Difference:
-    """What ``Scheduler.decide_fusion_fail_reason`` (torch/_inductor/scheduler.py, 2.6 to 2.13) states of a
-    buffer: ``different offset: 0 v.s. 48``."""
+    """What ``Scheduler.decide_fusion_fail_reason`` (torch/_inductor/scheduler.py,
+    2.6 to 2.13) states of a buffer: ``different offset: 0 v.s. 48``."""
     orders = _ORDERS.fullmatch(text)
     if orders is not None and orders[1] == orders[2]:
         return Difference.LOOPS
@@ -252,7 +350,9 @@ class _Index:
         for name in _VARIABLE.findall(expression):
             names.setdefault(name, f"i{len(names)}")
         renamed = _VARIABLE.sub(lambda variable: names[variable[0]], expression)
-        return cls(renamed, offset[1] if offset is not None else "0", sizes, expression)
+        return cls(
+            renamed, offset[1] if offset is not None else "0", sizes, expression
+        )
 
     @property
     def count(self) -> int | None:
@@ -262,7 +362,8 @@ class _Index:
 
     @property
     def is_in_order(self) -> bool:
-        """Its loops take one element after the other: ``8192*i0 + i1, (2, 8192)``."""
+        """Its loops take one element after the other: ``8192*i0 + i1, (2,
+        8192)``."""
         sizes = all_whole(self.sizes)
         if sizes is None:
             return False
@@ -273,8 +374,9 @@ class _Index:
         return set(self.expression.split(" + ")) == terms
 
     def strides(self) -> list[int] | None:
-        """Elements from one turn of each loop to the next, 0 of a loop it does not depend on; None where the
-        expression is no sum of loops with whole strides."""
+        """Elements from one turn of each loop to the next, 0 of a loop it does not
+        depend on; None where the expression is no sum of loops with whole
+        strides."""
         strides = [0] * len(self.sizes)
         for term in self.loops.split(" + "):
             stride, _, variable = term.rpartition("*")
@@ -294,24 +396,30 @@ _COMPUTED = re.compile(r"\b(?:tmp|indirect)\d+\b")
 
 
 def is_computed(index: str) -> bool:
-    """Whether an index expression holds a value that the loops compute: ``8*tmp0 + c0, (64,)``."""
+    """Whether an index expression holds a value that the loops compute: ``8*tmp0 +
+    c0, (64,)``."""
     return _COMPUTED.search(index) is not None
 
 
 def reduces_before_the_last(index: str, sizes: str) -> bool:
-    """Whether loops of these sizes (``((64,), (2048,))``, those that are reduced last) take the elements of a
-    buffer in another order than they lie, because what is reduced lies further apart than what is kept.
+    """Whether loops of these sizes (``((64,), (2048,))``, those that are reduced
+    last) take the elements of a buffer in another order than they lie, because what
+    is reduced lies further apart than what is kept.
 
     Batch normalisation in training reduces so. False where it is not known.
     """
     access, groups = _Index.of(index.split("; ")[0]), _GROUPS.fullmatch(sizes)
     if access is None or groups is None:
         return False
-    kept, reduced = (prod(all_whole(_WHOLE.findall(group)) or ()) for group in groups.groups())
+    kept, reduced = (
+        prod(all_whole(_WHOLE.findall(group)) or ()) for group in groups.groups()
+    )
     strides, lengths = access.strides(), all_whole(access.sizes)
     if reduced == 1 or strides is None or lengths is None:
         return False
-    outer = next((n for n in range(len(lengths) + 1) if prod(lengths[:n]) == kept), None)
+    outer = next(
+        (n for n in range(len(lengths) + 1) if prod(lengths[:n]) == kept), None
+    )
     if outer is None or prod(lengths[outer:]) != reduced:
         return False
     of_kept = [stride for stride in strides[:outer] if stride]
@@ -319,16 +427,24 @@ def reduces_before_the_last(index: str, sizes: str) -> bool:
 
 
 _GROUPS = re.compile(r"\((\(.*?\)|\d+), (\(.*?\)|\d+)\)")
-"""The sizes of a node's loops: of C++ ``((64,), (2048,))``, of Triton their products ``(64, 2048)``."""
+"""The sizes of a node's loops: of C++ ``((64,), (2048,))``, of Triton their
+products ``(64, 2048)``."""
 _WHOLE = re.compile(r"\d+")
 
 
 def difference_between(first: str, second: str) -> Difference:
-    """How two index expressions of one buffer differ, as ``Access.index`` has them. Names of variables do not
-    count; of several expressions (``d0, (64); d0 + 64, (64)``) one that both have is none of a difference."""
-    pairs = [(one, other) for one in first.split("; ") for other in second.split("; ")]
-    differences = [_between(_Index.of(one), _Index.of(other)) for one, other in pairs]
-    return Difference.UNKNOWN if Difference.UNKNOWN in differences else differences[0]
+    """How two index expressions of one buffer differ, as ``Access.index`` has them.
+    Names of variables do not count; of several expressions (``d0, (64); d0 + 64,
+    (64)``) one that both have is none of a difference."""
+    pairs = [
+        (one, other) for one in first.split("; ") for other in second.split("; ")
+    ]
+    differences = [
+        _between(_Index.of(one), _Index.of(other)) for one, other in pairs
+    ]
+    return (
+        Difference.UNKNOWN if Difference.UNKNOWN in differences else differences[0]
+    )
 
 
 MOST_INDICES = 4
@@ -338,17 +454,20 @@ _MOST_STEPS = 1000
 
 @lru_cache(maxsize=4096)
 def share_no_element(first: str, second: str) -> bool:
-    """Whether two nodes use other elements of one buffer, by their index expressions as ``Access.index`` has
-    them; False where that is not known."""
+    """Whether two nodes use other elements of one buffer, by their index
+    expressions as ``Access.index`` has them; False where that is not known."""
     one, other = first.split("; "), second.split("; ")
     if max(len(one), len(other)) >= MOST_INDICES:
         return False  # there may be more
-    return all(_are_disjoint(_Index.of(a), _Index.of(b)) for a in one for b in other)
+    return all(
+        _are_disjoint(_Index.of(a), _Index.of(b)) for a in one for b in other
+    )
 
 
 def _are_disjoint(one: _Index | None, other: _Index | None) -> bool:
     terms: dict[int, tuple[int, int]] = {}
-    """Stride -> least and most turns of the first node's loops less those of the second's."""
+    """Stride -> least and most turns of the first node's loops less those of the
+    second's."""
     for index, sign in ((one, 1), (other, -1)):
         strides = index.strides() if index is not None else None
         lengths = all_whole(index.sizes) if index is not None else None
@@ -367,16 +486,25 @@ def _are_disjoint(one: _Index | None, other: _Index | None) -> bool:
     return not _reaches(between, sorted(terms.items(), reverse=True), [_MOST_STEPS])
 
 
-def _reaches(distance: int, terms: Sequence[tuple[int, tuple[int, int]]], steps: list[int]) -> bool:
-    """Whether whole turns of these loops can make up a distance; True where that takes too long to tell."""
+def _reaches(
+    distance: int, terms: Sequence[tuple[int, tuple[int, int]]], steps: list[int]
+) -> bool:
+    """Whether whole turns of these loops can make up a distance; True where that
+    takes too long to tell."""
     steps[0] -= 1
     if not terms or steps[0] < 0:
         return distance == 0 or steps[0] < 0
     (stride, (least, most)), *rest = terms
     low = sum(step * bounds[0] for step, bounds in rest)
     high = sum(step * bounds[1] for step, bounds in rest)
-    first, last = max(least, -((high - distance) // stride)), min(most, (distance - low) // stride)
-    return any(_reaches(distance - stride * turns, rest, steps) for turns in range(first, last + 1))
+    first, last = (
+        max(least, -((high - distance) // stride)),
+        min(most, (distance - low) // stride),
+    )
+    return any(
+        _reaches(distance - stride * turns, rest, steps)
+        for turns in range(first, last + 1)
+    )
 
 
 def _between(one: _Index | None, other: _Index | None) -> Difference:
@@ -384,7 +512,11 @@ def _between(one: _Index | None, other: _Index | None) -> Difference:
         return Difference.UNKNOWN
     if one.is_broadcast != other.is_broadcast:
         return Difference.BROADCAST
-    if one.count is not None and other.count is not None and one.count != other.count:
+    if (
+        one.count is not None
+        and other.count is not None
+        and one.count != other.count
+    ):
         return Difference.COUNT
     if one.expression != other.expression:
         return _of_expressions(one, other)

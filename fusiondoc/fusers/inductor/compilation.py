@@ -1,11 +1,13 @@
-"""What torch.compile did with a program, as facts: the graphs that Inductor compiled, the kernels and
-calls it made of each, what it refused to fuse, and where Dynamo cut the program.
+"""What torch.compile did with a program, as facts: the graphs that Inductor
+compiled, the kernels and calls it made of each, what it refused to fuse, and where
+Dynamo cut the program.
 
-Readers of logs, traces and generated code, and the records of the probe, each fill the part that they see.
-None, and a part that is not in ``CompiledGraph.holds``, mean "not seen", never "not there". Names of nodes
-are those of the graph after the post-grad passes (``add_1``), names of scheduler nodes those of
-``torch/_inductor/scheduler.py`` (``op3``; ``buf3`` until 2.4), names of buffers those of the generated code
-(``buf4``, ``primals_1``, ``arg0_1``).
+Readers of logs, traces and generated code, and the records of the probe, each fill
+the part that they see. None, and a part that is not in ``CompiledGraph.holds``,
+mean "not seen", never "not there". Names of nodes are those of the graph after the
+post-grad passes (``add_1``), names of scheduler nodes those of
+``torch/_inductor/scheduler.py`` (``op3``; ``buf3`` until 2.4), names of buffers
+those of the generated code (``buf4``, ``primals_1``, ``arg0_1``).
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 Line = tuple[int, int]
-"""Number of a log in the order in which they were given, and a line in it, from 1."""
+"""Number of a log in the order in which they were given, and a line in it, from
+1."""
 
 
 class Part(Enum):
@@ -23,7 +26,8 @@ class Part(Enum):
     GRAPH = "graph"
     """The graph after the post-grad passes: ``CompiledGraph.operators``."""
     DECISIONS = "decisions"
-    """What was tried and refused: ``refusals``, and the final nodes by their names."""
+    """What was tried and refused: ``refusals``, and the final nodes by their
+    names."""
     CODE = "code"
     """The generated code: kernels, calls, buffers with their bytes."""
     LAYERS = "layers"
@@ -38,18 +42,21 @@ class GraphOperator:
     op: str
     """Of torch.fx: ``call_function``, ``placeholder``, ``get_attr``, ``output``."""
     target: str
-    """``aten.add.Tensor``; ``lab.twice.default`` of a custom operator; ``getitem``."""
+    """``aten.add.Tensor``; ``lab.twice.default`` of a custom operator;
+    ``getitem``."""
     inputs: tuple[str, ...]
     """Names of the nodes that it reads, each once, in order of its arguments."""
     type: str | None = None
-    """Of its result as torch prints it: ``f32[64, 128]``, ``f32[s77, 8][8, 1]cuda:0``."""
+    """Of its result as torch prints it: ``f32[64, 128]``, ``f32[s77, 8][8,
+    1]cuda:0``."""
     source: str | None = None
     """``file:line`` of the innermost line of the user's program."""
     function: str | None = None
     layer: str | None = None
     """Module path: ``encoder.0.norm``."""
     from_: str | None = None
-    """The operator of the program that was taken apart into this one: ``aten.native_layer_norm.default``."""
+    """The operator of the program that was taken apart into this one:
+    ``aten.native_layer_norm.default``."""
     arguments: str | None = None
     """As Python: ``gt, add``; ``mul_1, [2], correction = 0``."""
     line: Line | None = None
@@ -63,15 +70,17 @@ class Buffer:
     type: str | None
     """``f32[64, 128]``."""
     bytes: int | None
-    """Of its elements, each once; symbolic sizes by their hints. None where the size is not known."""
+    """Of its elements, each once; symbolic sizes by their hints. None where the
+    size is not known."""
     part_of: str | None = None
-    """The buffer into whose memory it looks: what is written to it is read there."""
+    """The buffer into whose memory it looks: what is written to it is read
+    there."""
 
 
 @dataclass(frozen=True)
 class GeneratedKernel:
-    """A kernel of the generated code: a Triton kernel, or a C++ function, which holds the loops of several
-    final nodes."""
+    """A kernel of the generated code: a Triton kernel, or a C++ function, which
+    holds the loops of several final nodes."""
 
     name: str
     kind: str
@@ -92,19 +101,23 @@ class FinalKind(Enum):
     LOOPS = "loops"
     """One loop nest, fused or not: SchedulerNode, FusedSchedulerNode."""
     OUTER_LOOP = "outer loop"
-    """Several inner loops under an outer one: OuterLoopFusedSchedulerNode (C++ alone)."""
+    """Several inner loops under an outer one: OuterLoopFusedSchedulerNode (C++
+    alone)."""
     TEMPLATE = "template"
-    """A template of a product of matrices or a convolution, with what it took in."""
+    """A template of a product of matrices or a convolution, with what it took
+    in."""
     FOREACH = "foreach"
     """ForeachKernelSchedulerNode and combo kernels."""
     MIXED_ORDER = "mixed order"
     """FusedMixOrderReductions."""
     CALL = "call"
-    """ExternKernelSchedulerNode: a call of a library, a fallback, a custom operator."""
+    """ExternKernelSchedulerNode: a call of a library, a fallback, a custom
+    operator."""
     NOTHING = "nothing"
     """NopKernelSchedulerNode, MultiOutput: it computes nothing."""
     OTHER = "other"
-    """A class that this version does not know; ``FinalNode.scheduler_class`` has it."""
+    """A class that this version does not know; ``FinalNode.scheduler_class`` has
+    it."""
 
 
 class CallKind(Enum):
@@ -115,7 +128,8 @@ class CallKind(Enum):
     NO_LOWERING = "no lowering"
     """FallbackKernel: Inductor has neither a lowering nor a decomposition."""
     ON_PURPOSE = "on purpose"
-    """FallbackKernel of an operator that Inductor leaves to eager code on purpose (``make_fallback``)."""
+    """FallbackKernel of an operator that Inductor leaves to eager code on purpose
+    (``make_fallback``)."""
     CUSTOM = "custom"
     """An operator of the program or of another library."""
     USER_TRITON = "user's Triton kernel"
@@ -126,7 +140,8 @@ class CallKind(Enum):
     COPY = "copy"
     """An eager copy of the wrapper."""
     EAGER_SUM = "eager sum"
-    """The sum of a mixed-order reduction's workspace, which the wrapper runs in eager."""
+    """The sum of a mixed-order reduction's workspace, which the wrapper runs in
+    eager."""
     UNKNOWN = "unknown"
 
 
@@ -143,7 +158,8 @@ class Access:
 
 @dataclass(frozen=True)
 class FinalNode:
-    """A node of the scheduler's last list: what is fused is fused here. In the order in which it runs."""
+    """A node of the scheduler's last list: what is fused is fused here. In the
+    order in which it runs."""
 
     name: str
     """``op0_op1``."""
@@ -153,24 +169,29 @@ class FinalNode:
     scheduler_class: str | None
     """``FusedSchedulerNode``."""
     operators: tuple[str, ...]
-    """Names of the graph's nodes that it computes. Several final nodes can compute one that is cheap."""
+    """Names of the graph's nodes that it computes. Several final nodes can compute
+    one that is cheap."""
     reads: tuple[Access, ...] = ()
     writes: tuple[Access, ...] = ()
     after: tuple[str, ...] = ()
-    """Buffers that it does not read, whose nodes run before it because it changes a tensor in place."""
+    """Buffers that it does not read, whose nodes run before it because it changes a
+    tensor in place."""
     read_bytes: int | None = None
     """That it must read, as Inductor counts them or as the generated code shows."""
     write_bytes: int | None = None
     kernel: str | None = None
-    """Name of the kernel or C++ function with it; of a call what is called: ``extern_kernels.addmm``."""
+    """Name of the kernel or C++ function with it; of a call what is called:
+    ``extern_kernels.addmm``."""
     call: CallKind | None = None
     """Of a call: why it is none of Inductor's kernels."""
     call_is_stated: bool = False
-    """Torch itself printed that: ``Using FallbackKernel: torch.ops.aten.sort.stable``."""
+    """Torch itself printed that: ``Using FallbackKernel:
+    torch.ops.aten.sort.stable``."""
     sizes: str | None = None
     """Of its loops, as the scheduler has them: ``((4096,), ())``."""
     stack_sources: tuple[str, ...] = ()
-    """``file:line`` of the program's lines, where the source names no nodes of a graph."""
+    """``file:line`` of the program's lines, where the source names no nodes of a
+    graph."""
     device: str | None = None
     lines: tuple[Line, ...] = ()
 
@@ -183,13 +204,15 @@ class Refusal:
     second: str
     """Names of scheduler nodes as they were in that round: ``op0_op1``."""
     text: str | None
-    """As torch prints it; None: it refused without a text (a live run sees that)."""
+    """As torch prints it; None: it refused without a text (a live run sees
+    that)."""
     round: int
     last_round: bool
     line: Line | None = None
     by_benchmark: bool = False
     why_not_shared: tuple[tuple[str, str], ...] = ()
-    """Of "no shared data": buffer -> why, from ``Scheduler.decide_fusion_fail_reason`` (a live run alone)."""
+    """Of "no shared data": buffer -> why, from
+    ``Scheduler.decide_fusion_fail_reason`` (a live run alone)."""
 
 
 @dataclass(frozen=True)
@@ -197,12 +220,14 @@ class CompiledGraph:
     """A graph that Inductor compiled, or a part of what is known of it."""
 
     compile_id: str | None
-    """``0/0``: frame and recompile; ``0/0_1`` after a restart of the analysis; ``!1/0/0`` under compiled
-    autograd."""
+    """``0/0``: frame and recompile; ``0/0_1`` after a restart of the analysis;
+    ``!1/0/0`` under compiled autograd."""
     phase: str | None
-    """"forward" (inference included), "backward", or None where no source tells it."""
+    """"forward" (inference included), "backward", or None where no source tells
+    it."""
     order: int
-    """Position among the graphs of one compile id, by when they were compiled, from 0."""
+    """Position among the graphs of one compile id, by when they were compiled, from
+    0."""
     graph_number: int | None = None
     """Of Inductor (``AOT ID: ['0_forward']``)."""
     inference: bool | None = None
@@ -218,11 +243,13 @@ class CompiledGraph:
     outputs: tuple[str, ...] = ()
     """Buffers or nodes that the graph returns."""
     from_cache: bool = False
-    """The FX graph cache gave its code: nothing was lowered, and there are no decisions."""
+    """The FX graph cache gave its code: nothing was lowered, and there are no
+    decisions."""
     failed: str | None = None
     """The error of a compilation that failed."""
     failed_at: str | None = None
-    """``file:line`` of the function whose compilation failed, where the source tells it."""
+    """``file:line`` of the function whose compilation failed, where the source
+    tells it."""
     seconds: tuple[tuple[str, float], ...] = ()
     """Stage of the compilation -> seconds."""
     runs: int | None = None
@@ -231,7 +258,8 @@ class CompiledGraph:
     """``num_bytes_accessed`` of the artifact ``inductor_metrics``."""
     line: Line | None = None
     texts: tuple[tuple[str, bytes], ...] = ()
-    """What was printed of the whole graph: name of the artifact -> its text, packed with zlib."""
+    """What was printed of the whole graph: name of the artifact -> its text, packed
+    with zlib."""
 
 
 @dataclass(frozen=True)
@@ -257,13 +285,15 @@ class GraphBreak:
 
 @dataclass(frozen=True)
 class Recompile:
-    """That a function was compiled again, because a guard of what was compiled before failed."""
+    """That a function was compiled again, because a guard of what was compiled
+    before failed."""
 
     function: str | None
     source: str | None
     """``file:line`` of the function."""
     guards: tuple[str, ...]
-    """The guards that failed, as torch prints them, without the compile id in front."""
+    """The guards that failed, as torch prints them, without the compile id in
+    front."""
     compile_id: str | None = None
     rank: int | None = None
     limit_reached: bool = False
@@ -273,7 +303,8 @@ class Recompile:
 
 @dataclass(frozen=True)
 class Crossing:
-    """A tensor that a graph returns and another takes, both forward: a live run sees it by its memory."""
+    """A tensor that a graph returns and another takes, both forward: a live run
+    sees it by its memory."""
 
     from_id: str | None
     """``CompiledGraph.compile_id`` and ``order`` of the graph that makes it."""
@@ -298,7 +329,8 @@ class Compilation:
     fallbacks: tuple[str, ...] = ()
     """Operators of which torch printed ``Using FallbackKernel``."""
     unknown_texts: tuple[str, ...] = ()
-    """Messages of artifacts that are read, in a form that this version does not know."""
+    """Messages of artifacts that are read, in a form that this version does not
+    know."""
     crossings: tuple[Crossing, ...] = ()
     cut: int = 0
     """Graphs, modules and records of which a log lacks the end."""

@@ -1,10 +1,12 @@
-"""Operators that are calls under Inductor, written with others of which it makes loops.
+"""Operators that are calls under Inductor, written with others of which it makes
+loops.
 
-A call is one in ``torch/_inductor/lowering.py`` (``make_fallback``, and the cases in which a lowering gives
-up: scans, sorts and searches on a CPU, complex numbers) or in the backward pass alone, where the forward one
-is a loop. ``tests/test_compositions.py`` computes each both ways, with gradients, and holds it against what
-Inductor of the installed torch lowers. The definitions are those of the documentation of torch, of
-``torch/_decomp`` and of ``torch/_refs``.
+A call is one in ``torch/_inductor/lowering.py`` (``make_fallback``, and the cases
+in which a lowering gives up: scans, sorts and searches on a CPU, complex numbers)
+or in the backward pass alone, where the forward one is a loop.
+``tests/test_compositions.py`` computes each both ways, with gradients, and holds it
+against what Inductor of the installed torch lowers. The definitions are those of
+the documentation of torch, of ``torch/_decomp`` and of ``torch/_refs``.
 """
 
 from __future__ import annotations
@@ -66,24 +68,38 @@ _FIRST_MAXIMUM_OF_BLOCKS = (
 
 _DIVIDES = "the size of the input is a multiple of that of the output"
 _WHOLE = "the size of the input is a multiple of the kernel's"
-_IMAGES = ("torch.randn(2, 3, 8)", "torch.randn(2, 3, 8, 6)", "torch.randn(2, 3, 4, 8, 6)")
+_IMAGES = (
+    "torch.randn(2, 3, 8)",
+    "torch.randn(2, 3, 8, 6)",
+    "torch.randn(2, 3, 4, 8, 6)",
+)
 _SIZES = ("4", "(4, 3)", "(2, 4, 3)")
 _KERNELS = ("4", "(4, 3)", "(2, 4, 3)")
 
 
 def _blocks(dimensions: int, form: str, name: str) -> str:
-    return _BLOCKS[dimensions - 1].format(*(form.format(f"{name}_{n}") for n in range(dimensions)))
+    return _BLOCKS[dimensions - 1].format(
+        *(form.format(f"{name}_{n}") for n in range(dimensions))
+    )
 
 
 def _pooling(dimensions: int) -> tuple[Composition, ...]:
-    """The poolings to a size, over so many dimensions: each output is of a block."""
+    """The poolings to a size, over so many dimensions: each output is of a
+    block."""
     given, size = f"{dimensions}d", _SIZES[dimensions - 1]
-    image, of_size = _IMAGES[dimensions - 1], _blocks(dimensions, "({0}, -1)", "output_size")
-    mean, maximum = _MEAN_OF_BLOCKS[dimensions - 1], _FIRST_MAXIMUM_OF_BLOCKS[dimensions - 1]
+    image, of_size = (
+        _IMAGES[dimensions - 1],
+        _blocks(dimensions, "({0}, -1)", "output_size"),
+    )
+    mean, maximum = (
+        _MEAN_OF_BLOCKS[dimensions - 1],
+        _FIRST_MAXIMUM_OF_BLOCKS[dimensions - 1],
+    )
     return (
         Composition(
             f"_adaptive_avg_pool{given} _adaptive_avg_pool{given}_backward"
-            + " _adaptive_avg_pool2d _adaptive_avg_pool2d_backward" * (dimensions == 1),
+            + " _adaptive_avg_pool2d _adaptive_avg_pool2d_backward"
+            * (dimensions == 1),
             f"F.adaptive_avg_pool{given}(input, output_size)",
             f"{of_size}.{mean}",
             f"input={image}, output_size={size}",
@@ -92,7 +108,8 @@ def _pooling(dimensions: int) -> tuple[Composition, ...]:
         ),
         Composition(
             f"adaptive_max_pool{given} adaptive_max_pool{given}_backward"
-            + " adaptive_max_pool2d adaptive_max_pool2d_backward" * (dimensions == 1),
+            + " adaptive_max_pool2d adaptive_max_pool2d_backward"
+            * (dimensions == 1),
             f"F.adaptive_max_pool{given}(input, output_size, return_indices=False)",
             f"{of_size}.{maximum}",
             f"input={image}, output_size={size}",
@@ -104,12 +121,16 @@ def _pooling(dimensions: int) -> tuple[Composition, ...]:
 
 
 def _max_pooling(dimensions: int) -> Composition:
-    """A pooling whose windows are blocks: Inductor has no lowering of its gradient, and on a CPU the one that
-    it takes instead adds by a call."""
+    """A pooling whose windows are blocks: Inductor has no lowering of its gradient,
+    and on a CPU the one that it takes instead adds by a call."""
     given = f"{dimensions}d"
     blocks = _blocks(dimensions, "(-1, {0})", "kernel_size")
-    options = "stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False"
-    in_module = "stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False"
+    options = (
+        "stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False"
+    )
+    in_module = (
+        "stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False"
+    )
     return Composition(
         f"max_pool{given}_with_indices max_pool{given}_with_indices_backward scatter_reduce_ scatter_add",
         f"F.max_pool{given}(input, kernel_size, {options})",
@@ -127,7 +148,9 @@ _VALUES = "input=torch.tensor([[-3.0, 0.5], [0.7, 9.0]])"
 _SEARCHED = f"sorted_sequence=torch.tensor([-1.0, 0.0, 0.5, 0.5, 2.0]), {_VALUES}"
 _BUCKETS = "torch.bucketize(input, boundaries, out_int32=False, right=False)"
 _BUCKETED = f"{_VALUES}, boundaries=torch.tensor([-1.0, 0.0, 0.5, 2.0])"
-_EACH_WITH_EACH = "each value is compared with all of the others: for few of these, and no NaN"
+_EACH_WITH_EACH = (
+    "each value is compared with all of the others: for few of these, and no NaN"
+)
 _COMPLEX = "torch.randn(4, 8, dtype=torch.complex64)"
 _TWO_COMPLEX = f"x={_COMPLEX}, y={_COMPLEX}"
 
@@ -171,7 +194,11 @@ COMPOSITIONS: tuple[Composition, ...] = (
             module=_BAG_MODULE,
             parameters=("weight",),
         )
-        for mode, reduced in (("mean", "mean(-2)"), ("sum", "sum(-2)"), ("max", "max(-2).values"))
+        for mode, reduced in (
+            ("mean", "mean(-2)"),
+            ("sum", "sum(-2)"),
+            ("max", "max(-2).values"),
+        )
     ),
     Composition(
         _OF_BAGS,

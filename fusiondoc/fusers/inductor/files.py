@@ -1,5 +1,6 @@
-"""Files that Inductor writes for a graph: of a ``torch_compile_debug`` folder (TORCH_COMPILE_DEBUG=1;
-``torch/_inductor/debug.py``, 2.11 and 2.13), and the modules of its cache."""
+"""Files that Inductor writes for a graph: of a ``torch_compile_debug`` folder
+(TORCH_COMPILE_DEBUG=1; ``torch/_inductor/debug.py``, 2.11 and 2.13), and the
+modules of its cache."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ MODULE = b"# AOT ID: ['"
 
 
 def is_debug_file(path: Path) -> bool:
-    """Whether a file is one that Inductor writes for a graph, by its name, or a generated module."""
+    """Whether a file is one that Inductor writes for a graph, by its name, or a
+    generated module."""
     packed = path.suffix.lower() in (".gz", ".xz", ".bz2", ".zst")
     if (path.stem if packed else path.name) in DEBUG_FILES:
         return True

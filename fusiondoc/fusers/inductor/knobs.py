@@ -1,6 +1,8 @@
-"""Inductor's knobs: the switches of ``torch._inductor.config`` that decide which nodes become one kernel.
+"""Inductor's knobs: the switches of ``torch._inductor.config`` that decide which
+nodes become one kernel.
 
-Names, defaults and meanings are those of torch/_inductor/config.py in 2.13; each was tried live there.
+Names, defaults and meanings are those of torch/_inductor/config.py in 2.13; each
+was tried live there.
 """
 
 from __future__ import annotations

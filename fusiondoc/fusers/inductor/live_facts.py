@@ -1,4 +1,5 @@
-"""What the log of a run shows of torch.compile, together with what the probe saw in the process."""
+"""What the log of a run shows of torch.compile, together with what the probe saw in
+the process."""
 
 from __future__ import annotations
 
@@ -18,13 +19,17 @@ _Key = tuple[str | None, str | None, int]
 
 
 def with_live(read: Compilation | None, live: Compilation) -> Compilation:
-    """Both together. The scheduler's own objects are the truth on operators, final nodes, refusals and
-    buffers; lines, code, configurations, recompiles, what torch stated and what it measured come from the
-    log."""
+    """Both together. The scheduler's own objects are the truth on operators, final
+    nodes, refusals and buffers; lines, code, configurations, recompiles, what torch
+    stated and what it measured come from the log."""
     if read is None:
         return live
-    of_log: dict[_Key, CompiledGraph] = {_key(graph): graph for graph in read.graphs}
-    graphs = [_joined(graph, of_log.pop(_key(graph), None)) for graph in live.graphs]
+    of_log: dict[_Key, CompiledGraph] = {
+        _key(graph): graph for graph in read.graphs
+    }
+    graphs = [
+        _joined(graph, of_log.pop(_key(graph), None)) for graph in live.graphs
+    ]
     ids = [graph.compile_id for graph in live.graphs if graph.failed is not None]
     others = (graph for graph in of_log.values() if not _is_failed(graph, ids))
     return replace(
@@ -38,11 +43,14 @@ def with_live(read: Compilation | None, live: Compilation) -> Compilation:
 
 
 def _is_failed(read: CompiledGraph, failed: Sequence[str | None]) -> bool:
-    """Whether a graph of the log is one of these, whose compilation failed: it has no code that would tell
-    its phase, and the warning of the failure does not tell the compile id."""
+    """Whether a graph of the log is one of these, whose compilation failed: it has
+    no code that would tell its phase, and the warning of the failure does not tell
+    the compile id."""
     if read.phase is not None or not failed:
         return False
-    return read.compile_id in failed or (read.compile_id is None and read.failed is not None)
+    return read.compile_id in failed or (
+        read.compile_id is None and read.failed is not None
+    )
 
 
 def _key(graph: CompiledGraph) -> _Key:
@@ -58,8 +66,13 @@ def _joined(live: CompiledGraph, read: CompiledGraph | None) -> CompiledGraph:
         holds=live.holds | read.holds,
         final=_final(live.final, read.final),
         kernels=_kernels(live.kernels, read.kernels),
-        refusals=(*live.refusals, *(one for one in read.refusals if one.by_benchmark)),
-        bytes_accessed=live.bytes_accessed if read.bytes_accessed is None else read.bytes_accessed,
+        refusals=(
+            *live.refusals,
+            *(one for one in read.refusals if one.by_benchmark),
+        ),
+        bytes_accessed=live.bytes_accessed
+        if read.bytes_accessed is None
+        else read.bytes_accessed,
         failed=live.failed or read.failed,
         seconds=(*read.seconds, *live.seconds),
         line=read.line,
@@ -70,33 +83,50 @@ def _joined(live: CompiledGraph, read: CompiledGraph | None) -> CompiledGraph:
 _OF_WRAPPER = (CallKind.EAGER_SUM, CallKind.COPY)
 
 
-def _final(live: Sequence[FinalNode], read: Sequence[FinalNode]) -> tuple[FinalNode, ...]:
-    """The scheduler's nodes with their lines in the log, and the wrapper's own calls. The second stage of a
-    mixed-order reduction is a node of the scheduler for which no kernel is generated: the wrapper sums in
-    eager code, as the generated code shows."""
+def _final(
+    live: Sequence[FinalNode], read: Sequence[FinalNode]
+) -> tuple[FinalNode, ...]:
+    """The scheduler's nodes with their lines in the log, and the wrapper's own
+    calls. The second stage of a mixed-order reduction is a node of the scheduler
+    for which no kernel is generated: the wrapper sums in eager code, as the
+    generated code shows."""
     by_name: Mapping[str, FinalNode] = {node.name: node for node in read}
     of_wrapper = {node.name: node for node in read if node.call in _OF_WRAPPER}
-    nodes = [of_wrapper.get(node.name) or _with_lines(node, by_name.get(node.name)) for node in live]
+    nodes = [
+        of_wrapper.get(node.name) or _with_lines(node, by_name.get(node.name))
+        for node in live
+    ]
     seen = {node.name for node in live}
-    return (*nodes, *(node for name, node in of_wrapper.items() if name not in seen))
+    return (
+        *nodes,
+        *(node for name, node in of_wrapper.items() if name not in seen),
+    )
 
 
 def _with_lines(node: FinalNode, read: FinalNode | None) -> FinalNode:
     if read is None:
         return node
     return replace(
-        node, lines=read.lines, call_is_stated=read.call_is_stated, stack_sources=read.stack_sources
+        node,
+        lines=read.lines,
+        call_is_stated=read.call_is_stated,
+        stack_sources=read.stack_sources,
     )
 
 
-def _kernels(live: Sequence[GeneratedKernel], read: Sequence[GeneratedKernel]) -> tuple[GeneratedKernel, ...]:
+def _kernels(
+    live: Sequence[GeneratedKernel], read: Sequence[GeneratedKernel]
+) -> tuple[GeneratedKernel, ...]:
     """As the generated code has them; those that it lacks as the probe saw them."""
     known = {kernel.name: kernel for kernel in (*live, *read)}
     return tuple(known.values())
 
 
-def _breaks(read: Sequence[GraphBreak], live: Sequence[GraphBreak]) -> tuple[GraphBreak, ...]:
-    """Those of the log, which has all of torch's text; of lines that it does not name the probe's, which has
-    an older short form of it (``torch._dynamo.utils.graph_break_reasons``)."""
+def _breaks(
+    read: Sequence[GraphBreak], live: Sequence[GraphBreak]
+) -> tuple[GraphBreak, ...]:
+    """Those of the log, which has all of torch's text; of lines that it does not
+    name the probe's, which has an older short form of it
+    (``torch._dynamo.utils.graph_break_reasons``)."""
     lines = {found.source for found in read}
     return (*read, *(found for found in live if found.source not in lines))

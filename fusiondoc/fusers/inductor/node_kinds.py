@@ -1,5 +1,5 @@
-"""What the classes of Inductor's nodes mean: those of torch/_inductor/scheduler.py, ir.py and mkldnn_ir.py of
-torch 2.6, 2.11 and 2.13."""
+"""What the classes of Inductor's nodes mean: those of torch/_inductor/scheduler.py,
+ir.py and mkldnn_ir.py of torch 2.6, 2.11 and 2.13."""
 
 from __future__ import annotations
 
@@ -34,7 +34,15 @@ _CALL_KINDS = {
     "_AllReduceKernel": CallKind.COLLECTIVE,
     "_WaitKernel": CallKind.COLLECTIVE,
 }
-_LIBRARY_CLASSES = ("Convolution", "Linear", "QConv", "QLinear", "MKLPacked", "Mkldnn", "WeightInt4")
+_LIBRARY_CLASSES = (
+    "Convolution",
+    "Linear",
+    "QConv",
+    "QLinear",
+    "MKLPacked",
+    "Mkldnn",
+    "WeightInt4",
+)
 """How the classes of oneDNN's calls begin (mkldnn_ir.py)."""
 _OWN_NAMESPACES = ("aten.", "prims.")
 READ_WINDOWS = frozenset(
@@ -43,7 +51,8 @@ READ_WINDOWS = frozenset(
         "prims::_low_memory_max_pool_offsets_to_indices",
     )
 )
-"""Operators of its own that read windows of a tensor (torch/_inductor/inductor_prims.py, 2.13)."""
+"""Operators of its own that read windows of a tensor
+(torch/_inductor/inductor_prims.py, 2.13)."""
 _VIEWS = ("aten.view_as_real.", "aten.view_as_complex.", "aten.view.dtype")
 
 
@@ -57,13 +66,14 @@ def final_kind(scheduler_class: str, template: bool = False) -> FinalKind:
     return FinalKind.TEMPLATE if template and kind is FinalKind.LOOPS else kind
 
 
-def call_kind(ir_class: str, target: str | None, on_purpose: bool | None) -> CallKind:
+def call_kind(
+    ir_class: str, target: str | None, on_purpose: bool | None
+) -> CallKind:
     """Why an operator is a call.
 
-    Args:
-        ir_class: of its node: ``FallbackKernel``.
-        target: the overload that it calls: ``aten.sort.stable``.
-        on_purpose: Inductor lists the overload among those that it leaves to eager code.
+    Args: ir_class: of its node: ``FallbackKernel``. target: the overload that it
+        calls: ``aten.sort.stable``. on_purpose: Inductor lists the overload among
+        those that it leaves to eager code.
     """
     if ir_class in _CALL_KINDS:
         return _CALL_KINDS[ir_class]

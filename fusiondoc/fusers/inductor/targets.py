@@ -1,4 +1,5 @@
-"""The operators that targets of torch.fx nodes are, by the names that other fusers print."""
+"""The operators that targets of torch.fx nodes are, by the names that other fusers
+print."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ GETITEM = "getitem"
 
 
 def operator_name(target: str) -> str:
-    """The operator as other fusers print it: ``aten.add.Tensor`` -> ``aten::add``; ``getitem`` as it is."""
+    """The operator as other fusers print it: ``aten.add.Tensor`` -> ``aten::add``;
+    ``getitem`` as it is."""
     if GETITEM in target:
         return GETITEM
     found = _TARGET.fullmatch(target)

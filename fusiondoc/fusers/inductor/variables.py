@@ -1,4 +1,5 @@
-"""Inductor's environment variables: those that change what it fuses or prints, and those of a run here."""
+"""Inductor's environment variables: those that change what it fuses or prints, and
+those of a run here."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ from fusiondoc.fusers.inductor.kinds import NAME
 from fusiondoc.fusers.knob_rows import FuserDump, Variable, span, variables
 
 ARTIFACTS = ("+fusion", "output_code", "graph_breaks", "recompiles", "perf_hints")
-"""What TORCH_LOGS lists in a run here: torch 2.6, 2.11 and 2.13 know all of them (torch/_logging)."""
+"""What TORCH_LOGS lists in a run here: torch 2.6, 2.11 and 2.13 know all of them
+(torch/_logging)."""
 
 LOGS = "TORCH_LOGS"
 TRACE = "TORCH_TRACE"
@@ -43,7 +45,8 @@ DUMPS: tuple[FuserDump, ...] = (
 )
 
 PROFILE = {"TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE": "1"}
-"""Each C++ function records when it runs; without it a profile shows none of them."""
+"""Each C++ function records when it runs; without it a profile shows none of
+them."""
 
 OFF = ("TORCHDYNAMO_DISABLE", "1")
 """Functions that are compiled run as Python."""
@@ -65,7 +68,13 @@ VARIABLES: tuple[Variable, ...] = variables(
         "What torch.compile logs: fusion, output_code and others.",
         _LOGGING,
     ),
-    (TRACE, "a folder", "", "Where torch.compile writes its structured trace.", _LOGGING),
+    (
+        TRACE,
+        "a folder",
+        "",
+        "Where torch.compile writes its structured trace.",
+        _LOGGING,
+    ),
     (
         "TORCH_COMPILE_DEBUG",
         "0 or 1",
@@ -129,5 +138,11 @@ VARIABLES: tuple[Variable, ...] = variables(
         "1: torch's profiler shows each C++ function.",
         _CONFIG,
     ),
-    (OFF[0], "0 or 1", "0", "1: torch.compile does nothing.", "torch/_dynamo/eval_frame.py"),
+    (
+        OFF[0],
+        "0 or 1",
+        "0",
+        "1: torch.compile does nothing.",
+        "torch/_dynamo/eval_frame.py",
+    ),
 )

@@ -1,4 +1,5 @@
-"""NNC, the tensor-expression fuser: compiles groups for the CPU and the GPU in TorchScript."""
+"""NNC, the tensor-expression fuser: compiles groups for the CPU and the GPU in
+TorchScript."""
 
 from fusiondoc.fusers.fuser import Fuser
 from fusiondoc.fusers.nnc import errors, knobs, log, takes
@@ -7,7 +8,9 @@ NNC = Fuser(
     "nnc",
     "NNC",
     ("TensorExprGroup",),
-    old_nodes=("tensorexpr::Group",),  # before torch 1.7 (passes/tensorexpr_fuser.cpp of 1.6)
+    old_nodes=(
+        "tensorexpr::Group",
+    ),  # before torch 1.7 (passes/tensorexpr_fuser.cpp of 1.6)
     by_default=True,
     instead=("nvfuser", "onednn"),
     operators=takes.OPERATORS,

@@ -1,5 +1,5 @@
-"""Errors of NNC: cuda_codegen.cpp (torch/csrc/jit/tensorexpr) puts the words of NVRTC first, and the source
-of the kernel behind ``nvrtc compilation failed:``."""
+"""Errors of NNC: cuda_codegen.cpp (torch/csrc/jit/tensorexpr) puts the words of
+NVRTC first, and the source of the kernel behind ``nvrtc compilation failed:``."""
 
 from __future__ import annotations
 

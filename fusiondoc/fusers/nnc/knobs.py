@@ -1,13 +1,22 @@
 """NNC's knobs, environment variables and dumps.
 
-Facts from the functions of ``torch._C`` and the names that the release wheels 1.11.0 to 2.1.2 and 2.13.0
-read, tried live on 1.12.1 and 2.13.0; meanings from the C++ file that each ``source`` names.
+Facts from the functions of ``torch._C`` and the names that the release wheels
+1.11.0 to 2.1.2 and 2.13.0 read, tried live on 1.12.1 and 2.13.0; meanings from the
+C++ file that each ``source`` names.
 """
 
 from __future__ import annotations
 
 from fusiondoc.fusers.fuser_switches import FuserSwitches
-from fusiondoc.fusers.knob_rows import FuserCatalogue, FuserDump, Knob, Variable, knob, span, variables
+from fusiondoc.fusers.knob_rows import (
+    FuserCatalogue,
+    FuserDump,
+    Knob,
+    Variable,
+    knob,
+    span,
+    variables,
+)
 
 _PASS = "torch/csrc/jit/passes/tensorexpr_fuser.cpp"
 _DONT_FUSE = "PYTORCH_TENSOREXPR_DONT_FUSE"
@@ -217,7 +226,10 @@ SWITCHES = FuserSwitches(
     log_level="profiling_graph_executor_impl:>>tensorexpr_fuser",
     plan_log="profiling_graph_executor_impl:>>tensorexpr_fuser",
     refusal_log=">>tensorexpr_fuser",
-    off_by_variable=("PYTORCH_TENSOREXPR", "0"),  # read before any switch (passes/tensorexpr_fuser.cpp)
+    off_by_variable=(
+        "PYTORCH_TENSOREXPR",
+        "0",
+    ),  # read before any switch (passes/tensorexpr_fuser.cpp)
     off_by_call="torch._C._jit_set_texpr_fuser_enabled(False)",
     variable_to_leave_out=_DONT_FUSE,
     device_knobs={

@@ -1,10 +1,12 @@
-"""NNC in logs: the graphs and guards of its pass, and every condition that it states.
+"""NNC in logs: the graphs and guards of its pass, and every condition that it
+states.
 
 NNC's macro ``REQ(cond)`` prints ``Failed cond `` and the condition as it is written
-(torch/csrc/jit/passes/tensorexpr_fuser.cpp). The conditions are the same in 1.12.1, 1.13.1, 2.0.1, 2.1.2 and
-2.13.0, as the strings of the libraries of these releases show (``fixtures/nnc-conditions.txt``).
-``canHandle`` asks of one node; ``canMerge`` of a producer that may join the group of its consumer. Two of the
-checks print what they found before the condition fails (``REMARKS``).
+(torch/csrc/jit/passes/tensorexpr_fuser.cpp). The conditions are the same in 1.12.1,
+1.13.1, 2.0.1, 2.1.2 and 2.13.0, as the strings of the libraries of these releases
+show (``fixtures/nnc-conditions.txt``). ``canHandle`` asks of one node; ``canMerge``
+of a producer that may join the group of its consumer. Two of the checks print what
+they found before the condition fails (``REMARKS``).
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ LOG = FuserLog(
     plan_header="After TExprFuser:",
     groups_header="After creating fusion groups:",
     compile_header="TensorExprKernel graph (Before graph optimization):",
-    # It prints them for each node, from four positions of its source in turn. So few that a stretch of a log
-    # that stands in it again can begin behind them.
+    # It prints them for each node, from four positions of its source in turn. So
+    # few that a stretch of a log that stands in it again can begin behind them.
     line_messages=re.compile(
         rb"(?:\[(?:DEBUG|UPDATE|DUMP) tensorexpr_fuser\.cpp:\d{3,}\] "
         rb"(?:Considering node:|Failed cond |Trying to merge: |Current fusion group: )[^\n]*\n){2,500}"
@@ -29,7 +31,9 @@ LOG = FuserLog(
     # The node of a group that is compiled for several shapes, with its own graph.
     inner_graphs=frozenset(("prim::TensorExprDynamicGroup",)),
     guards=frozenset(("prim::TypeCheck", "prim::TensorExprDynamicGuard")),
-    profile_names=("fused_|.*_fused_",),  # ``fused_add_mul`` (passes/tensorexpr_fuser.cpp)
+    profile_names=(
+        "fused_|.*_fused_",
+    ),  # ``fused_add_mul`` (passes/tensorexpr_fuser.cpp)
     announces_runs=False,
 )
 
@@ -44,12 +48,24 @@ CONDITIONS = {
         "FD217",
         "named_not_to_fuse",
     ),
-    "node->input(0)->node()->kind() == prim::ListConstruct": ("FD219", "list_elsewhere"),
+    "node->input(0)->node()->kind() == prim::ListConstruct": (
+        "FD219",
+        "list_elsewhere",
+    ),
     "node->input(0)->uses().size() == 1": ("FD219", "list_shared"),
-    "node->input(1)->node()->kind() == prim::Constant": ("FD219", "dim_not_constant"),
-    "tensorexpr::pickDeviceType(listconstruct->inputs())": ("FD214", "device_of_list"),
+    "node->input(1)->node()->kind() == prim::Constant": (
+        "FD219",
+        "dim_not_constant",
+    ),
+    "tensorexpr::pickDeviceType(listconstruct->inputs())": (
+        "FD214",
+        "device_of_list",
+    ),
     "tensorexpr::pickDeviceType(node->inputs())": ("FD214", "no_device"),
-    "node->input(5)->node()->kind() == prim::Constant": ("FD219", "training_not_constant"),
+    "node->input(5)->node()->kind() == prim::Constant": (
+        "FD219",
+        "training_not_constant",
+    ),
     "!toIValue(node->input(5)).value().toBool()": ("FD219", "training"),
     "tensorexpr::isSupported(node)": ("FD211", "no_lowering"),
     "typesAreSupported(node)": ("FD215", "types"),
@@ -66,23 +82,41 @@ CONDITIONS = {
     "consumer_device": ("FD214", "group_without_device"),
     "producer_device": ("FD214", "no_device"),
     "*consumer_device == *producer_device": ("FD214", "group_on_other_device"),
-    "aliasDb_->couldMoveBeforeTopologically(producer, consumer)": ("FD216", "order"),
+    "aliasDb_->couldMoveBeforeTopologically(producer, consumer)": (
+        "FD216",
+        "order",
+    ),
     "use.user == consumer": ("FD219", "view_shared"),
     "consumer->kind() != prim::ListConstruct": ("FD219", "before_list"),
     "consumer->kind() != aten::slice": ("FD219", "before_slice"),
     "consumer->kind() != aten::unsqueeze": ("FD219", "before_unsqueeze"),
     "consumer->kind() != prim::ConstantChunk": ("FD219", "before_chunk"),
     "producer->kind() != prim::Constant": ("FD219", "constant"),
-    "producer->input(0)->node()->kind() == prim::ListConstruct": ("FD219", "list_elsewhere"),
+    "producer->input(0)->node()->kind() == prim::ListConstruct": (
+        "FD219",
+        "list_elsewhere",
+    ),
     "producer->input(0)->uses().size() == 1": ("FD219", "list_shared"),
-    "producer->input(1)->node()->kind() == prim::Constant": ("FD219", "dim_not_constant"),
+    "producer->input(1)->node()->kind() == prim::Constant": (
+        "FD219",
+        "dim_not_constant",
+    ),
     "listconstruct_device": ("FD214", "device_of_any_list"),
     "*listconstruct_device == *consumer_device": ("FD214", "group_on_other_device"),
     "isFusableOnDevice(input->node())": ("FD213", "device_of_list_off"),
-    "(nInputs + listConstruct->inputs().size()) <= subgraphArgLimit": ("FD218", "group_full"),
-    "consumer->input(0)->node()->kind() == prim::ListConstruct": ("FD219", "cat_elsewhere"),
+    "(nInputs + listConstruct->inputs().size()) <= subgraphArgLimit": (
+        "FD218",
+        "group_full",
+    ),
+    "consumer->input(0)->node()->kind() == prim::ListConstruct": (
+        "FD219",
+        "cat_elsewhere",
+    ),
     "consumer->input(0)->uses().size() == 1": ("FD219", "cat_shared"),
-    "consumer->input(1)->node()->kind() == prim::Constant": ("FD219", "cat_dim_not_constant"),
+    "consumer->input(1)->node()->kind() == prim::Constant": (
+        "FD219",
+        "cat_dim_not_constant",
+    ),
     "isFusableOnDevice(producer)": ("FD213", "device_off"),
 }
 """C++ condition -> (finding code, detail). Any other is FD219 with its own text."""
@@ -92,8 +126,9 @@ REMARKS = {
     b"This aten::_convolution node is not a 2D conv": "not_conv2d",
     b"Shapes of matmul inputs are not supported": "matmul_shapes",
 }
-"""Printed on the line before ``typesAreSupported(node)``: conv2dIsSupported and matmulIsSupported of
-torch/csrc/jit/tensorexpr/kernel.cpp and operators/conv2d.cpp."""
+"""Printed on the line before ``typesAreSupported(node)``: conv2dIsSupported and
+matmulIsSupported of torch/csrc/jit/tensorexpr/kernel.cpp and
+operators/conv2d.cpp."""
 
 _STARTS_NONE = "what comes after it is {}, and NNC starts no group with one"
 _ORDER = "would change the order of dependent operators"

@@ -1,8 +1,10 @@
-"""NNC, the tensor-expression fuser: the operators that it takes, and under which conditions.
+"""NNC, the tensor-expression fuser: the operators that it takes, and under which
+conditions.
 
-Sources: the sets in torch/csrc/jit/passes/tensorexpr_fuser.cpp (``isSupported``, ``typesAreSupported``) and
-torch/csrc/jit/runtime/symbolic_shape_registry_util.cpp, the same from 1.12 to 2.13, compared with what the
-pass fuses when run on one graph an operator, on 1.12.1 (CPU and CUDA) and 2.13.0 (CPU).
+Sources: the sets in torch/csrc/jit/passes/tensorexpr_fuser.cpp (``isSupported``,
+``typesAreSupported``) and torch/csrc/jit/runtime/symbolic_shape_registry_util.cpp,
+the same from 1.12 to 2.13, compared with what the pass fuses when run on one graph
+an operator, on 1.12.1 (CPU and CUDA) and 2.13.0 (CPU).
 
 To add an operator, add its row to ``TAKES``.
 """
@@ -28,14 +30,17 @@ class Takes(NamedTuple):
     pairs: bool = False
     """Only the overload of two tensors: none that reduces."""
     inference: bool = False
-    """Only where no gradients are recorded (tensorexpr_fuser.cpp). Of aten::cat it has to see the list, which
-    no differentiable graph holds: it is an input of that graph (seen of torch 2.13)."""
+    """Only where no gradients are recorded (tensorexpr_fuser.cpp). Of aten::cat it
+    has to see the list, which no differentiable graph holds: it is an input of that
+    graph (seen of torch 2.13)."""
     pulled_in: bool = False
-    """A view that begins no group, and that a group takes in only where nothing else takes its result
-    (``scanNode`` and ``canMerge`` of tensorexpr_fuser.cpp)."""
+    """A view that begins no group, and that a group takes in only where nothing
+    else takes its result (``scanNode`` and ``canMerge`` of
+    tensorexpr_fuser.cpp)."""
     cast: bool = False
-    """A cast that begins no group where its result has the type of its input, as eager mode computes nothing
-    there (``unexecutedEagerOp`` of tensorexpr_fuser.cpp)."""
+    """A cast that begins no group where its result has the type of its input, as
+    eager mode computes nothing there (``unexecutedEagerOp`` of
+    tensorexpr_fuser.cpp)."""
 
 
 _ANY = Takes()
@@ -135,13 +140,19 @@ TAKES: Mapping[str, Takes] = {
 }
 """Operator as printed -> the conditions."""
 
-REDUCTIONS = frozenset(op for op, takes in TAKES.items() if takes.knob == "nnc_reductions")
+REDUCTIONS = frozenset(
+    op for op, takes in TAKES.items() if takes.knob == "nnc_reductions"
+)
 """Operators that NNC takes only with the knob nnc_reductions."""
 
 ON_CPU_ONLY = frozenset(op for op, takes in TAKES.items() if takes.device == "cpu")
 ON_GPU_ONLY = frozenset(op for op, takes in TAKES.items() if takes.device == "cuda")
-FLOATING_ONLY = frozenset(op for op, takes in TAKES.items() if takes.dtypes == "floating")
-INTEGER_ONLY = frozenset(op for op, takes in TAKES.items() if takes.dtypes == "integer")
+FLOATING_ONLY = frozenset(
+    op for op, takes in TAKES.items() if takes.dtypes == "floating"
+)
+INTEGER_ONLY = frozenset(
+    op for op, takes in TAKES.items() if takes.dtypes == "integer"
+)
 PAIRS_ONLY = frozenset(op for op, takes in TAKES.items() if takes.pairs)
 """Operators of which NNC takes no overload of a dimension or of all elements."""
 
@@ -150,22 +161,38 @@ PULLED_IN = frozenset(op for op, takes in TAKES.items() if takes.pulled_in)
 OPERATORS = TakenOperators(
     takes=frozenset(TAKES),
     with_knob=WithKnob(
-        "nnc_reductions", REDUCTIONS, "reductions", "torch._C._jit_set_texpr_reductions_enabled(True)"
+        "nnc_reductions",
+        REDUCTIONS,
+        "reductions",
+        "torch._C._jit_set_texpr_reductions_enabled(True)",
     ),
     inference_only=frozenset(op for op, takes in TAKES.items() if takes.inference),
     seldom=REDUCTIONS | ON_CPU_ONLY,
     pulled_in=PULLED_IN,
     idle_casts=frozenset(op for op, takes in TAKES.items() if takes.cast),
     pairs_only=PAIRS_ONLY,
-    # buildShapeExpressions of tensorexpr_fuser.cpp: a product of [7, 7] and [7, 4] before a sum fails in
-    # training (seen of torch 2.13)
+    # buildShapeExpressions of tensorexpr_fuser.cpp: a product of [7, 7] and [7, 4]
+    # before a sum fails in training (seen of torch 2.13)
     sized_by_broadcast=frozenset(["aten::matmul"]),
     casts_by_constants=True,
 )
 
 LIMITS = FuserLimits(
     # torch/csrc/jit/tensorexpr/types.h
-    dtypes=frozenset(("Float", "Double", "Half", "BFloat16", "Bool", "Int", "Long", "Short", "Char", "Byte")),
+    dtypes=frozenset(
+        (
+            "Float",
+            "Double",
+            "Half",
+            "BFloat16",
+            "Bool",
+            "Int",
+            "Long",
+            "Short",
+            "Char",
+            "Byte",
+        )
+    ),
     halves_on=frozenset(("cuda",)),
     profiled_sizes=True,  # allShapesAreKnown of torch/csrc/jit/passes/tensorexpr_fuser.cpp
     numbers_for_tensors=True,

@@ -1,14 +1,24 @@
 """The dumps of nvFuser that carry text.
 
-Option names and formats: PYTORCH_NVFUSER_DUMP of torch 1.11 to 2.1 (torch/csrc/jit/codegen/cuda, from 2.0 on
-third_party/nvfuser/csrc), NVFUSER_DUMP of the stand-alone nvFuser. Order inside one compile (executor.cpp,
-compileFusion): schedule, lower, kernel_ir, bank_conflict, source, NVRTC; only the source, the file names and
-ptxas name the kernel.
+Option names and formats: PYTORCH_NVFUSER_DUMP of torch 1.11 to 2.1
+(torch/csrc/jit/codegen/cuda, from 2.0 on third_party/nvfuser/csrc), NVFUSER_DUMP of
+the stand-alone nvFuser. Order inside one compile (executor.cpp, compileFusion):
+schedule, lower, kernel_ir, bank_conflict, source, NVRTC; only the source, the file
+names and ptxas name the kernel.
 """
 
 from __future__ import annotations
 
-from fusiondoc.fusers.dump_kind import BUILT, COMPILE, GROUP, LOOSE, NAMED, SCHEDULE, DumpKind, sections
+from fusiondoc.fusers.dump_kind import (
+    BUILT,
+    COMPILE,
+    GROUP,
+    LOOSE,
+    NAMED,
+    SCHEDULE,
+    DumpKind,
+    sections,
+)
 
 _EXPR = rb"[ \t]+\S|T\d+_[a-z]|[a-z]{1,2}\d+ = "
 _MATH = rb"Outputs:$|$|%kernel_math \{$"
@@ -19,13 +29,15 @@ _INPUTS = rb"(?P<outputs>Outputs:$)|tensor dtype: |input type: |  ?\S|" + _NUMBE
 _KERNEL_ARGUMENTS = sections(
     main=rb"(?P<inputs>Inputs:$)",
     inputs=_INPUTS,
-    outputs=rb"(?P<buffers>Reduction and semaphore buffers:$|Intermediate global buffers:$)|" + _BUFFER,
+    outputs=rb"(?P<buffers>Reduction and semaphore buffers:$|Intermediate global buffers:$)|"
+    + _BUFFER,
     buffers=_BUFFER,
 )
 _FUSION_ARGUMENTS = sections(
     main=rb"(?P<inputs>Inputs:$)",
     inputs=_INPUTS,
-    # The constraints of the scheduler, printed like a launch. An empty line stands for a joined row.
+    # The constraints of the scheduler, printed like a launch. An empty line stands
+    # for a joined row.
     outputs=rb"(?P<limits>Launch Parameters: )|$|" + _BUFFER,
     limits=rb"(?P<end>maxrregcount= ?\d+$)",
 )
@@ -43,7 +55,8 @@ _SCHEDULER = sections(main=rb"(?P<end>={36}$)|" + _PARAMETERS)
 _SEGMENTER = sections(
     main=rb"$|Scheduler _\S+_ \*\*\*rejected\*\*\* because : |\*\*\*Accepted\*\*\* as: |\*\*\*Runtime\*\*\*: "
     rb"|\*\*\* Rejected|\*\*\* Accepted|(?P<fusion>\*\*Segmenter\*\* Considering fusion:)",
-    fusion=rb"(?P<main>Scheduler _|\*\*\*)|(?P<fusion>\*\*Segmenter\*\*)|$|,|" + _EXPR,
+    fusion=rb"(?P<main>Scheduler _|\*\*\*)|(?P<fusion>\*\*Segmenter\*\*)|$|,|"
+    + _EXPR,
 )
 
 KINDS: tuple[DumpKind, ...] = (
@@ -90,17 +103,40 @@ KINDS: tuple[DumpKind, ...] = (
         sections(main=rb"(?:block|thread)Idx\.[xyz]: "),
         again=False,
     ),
-    DumpKind("halo", COMPILE, b"H", rb"HaloInfo:$", sections(main=rb"TV?\d+\S* root domain: "), again=False),
-    DumpKind("sync_map", COMPILE, b"S", rb"SyncMap:", sections(main=rb"[ \t]*T\d+_[a-z]\S*"), again=False),
     DumpKind(
-        "bank_conflict", COMPILE, b"=", rb"===== No bank confliction =====$", {}, single=True, again=False
+        "halo",
+        COMPILE,
+        b"H",
+        rb"HaloInfo:$",
+        sections(main=rb"TV?\d+\S* root domain: "),
+        again=False,
+    ),
+    DumpKind(
+        "sync_map",
+        COMPILE,
+        b"S",
+        rb"SyncMap:",
+        sections(main=rb"[ \t]*T\d+_[a-z]\S*"),
+        again=False,
+    ),
+    DumpKind(
+        "bank_conflict",
+        COMPILE,
+        b"=",
+        rb"===== No bank confliction =====$",
+        {},
+        single=True,
+        again=False,
     ),
     DumpKind(
         "bank_conflict",
         COMPILE,
         b"=",
         rb"=+ Bank confliction =+$",
-        sections(main=rb"(?P<end>={32}$)|Expr: |input conflict|output conflict|$|" + _EXPR),
+        sections(
+            main=rb"(?P<end>={32}$)|Expr: |input conflict|output conflict|$|"
+            + _EXPR
+        ),
         again=False,
     ),
     DumpKind(
@@ -109,7 +145,8 @@ KINDS: tuple[DumpKind, ...] = (
         b"0",
         rb"0  (?:FOR |IF |ELSE|T\d+_\w|[a-z]{1,2}\d+ = |NVFUSER_|BLOCK|ALLOC)",
         sections(
-            # Every entry has its number; an expression of several lines has none on the others.
+            # Every entry has its number; an expression of several lines has none on
+            # the others.
             main=rb"[1-9]\d* {2,}\S|,| +\^{5}| {1,4}(?:[-+*/<>=!&|%?:]+ |T\d+_|\.\w+=|\w+ = )"
             rb"|T\d+_[a-z]|[a-z]{1,2}\d+ = "
         ),
@@ -120,28 +157,53 @@ KINDS: tuple[DumpKind, ...] = (
         COMPILE,
         b"MT",
         rb"(?:MostInlined)?TransformPropagator::propagate",
-        sections(main=rb"(?:MostInlined)?TransformPropagator::propagate|  (?:from|to|re\w+|result)\b"),
+        sections(
+            main=rb"(?:MostInlined)?TransformPropagator::propagate|  (?:from|to|re\w+|result)\b"
+        ),
     ),
     DumpKind(
         "inline_propagator",
         COMPILE,
         b"I",
         rb"InlinePropagator::",
-        sections(main=rb"InlinePropagator::|  (?:from|to|re\w+|result|mapped|max)\b"),
+        sections(
+            main=rb"InlinePropagator::|  (?:from|to|re\w+|result|mapped|max)\b"
+        ),
     ),
     DumpKind(
         "lower_verbose",
         COMPILE,
         b"A",
         rb"After \w+:$",
-        sections(main=rb"After \w+:$|FOR |IF |ELSE|BLOCK|NVFUSER_|ALLOC|$|" + _EXPR),
+        sections(
+            main=rb"After \w+:$|FOR |IF |ELSE|BLOCK|NVFUSER_|ALLOC|$|" + _EXPR
+        ),
         confirm=rb"T\d+_[lgsxt]|FOR [\w.]+ in |IF \w|[a-z]{1,2}\d+ = ",
     ),
-    DumpKind("kernel_args", NAMED, b"A", rb"Arguments for kernel ?\d+:", _KERNEL_ARGUMENTS, again=False),
     DumpKind(
-        "kernel_args", NAMED, b"A", rb"Arguments for fusion \d+ group \d+:$", _KERNEL_ARGUMENTS, again=False
+        "kernel_args",
+        NAMED,
+        b"A",
+        rb"Arguments for kernel ?\d+:",
+        _KERNEL_ARGUMENTS,
+        again=False,
     ),
-    DumpKind("fusion_args", NAMED, b"A", rb"Arguments for fusion\d+:", _FUSION_ARGUMENTS, again=False),
+    DumpKind(
+        "kernel_args",
+        NAMED,
+        b"A",
+        rb"Arguments for fusion \d+ group \d+:$",
+        _KERNEL_ARGUMENTS,
+        again=False,
+    ),
+    DumpKind(
+        "fusion_args",
+        NAMED,
+        b"A",
+        rb"Arguments for fusion\d+:",
+        _FUSION_ARGUMENTS,
+        again=False,
+    ),
     DumpKind(
         "perf_debug_verbose",
         NAMED,
@@ -150,7 +212,8 @@ KINDS: tuple[DumpKind, ...] = (
         sections(
             main=rb"(?P<math>Inputs:$|%kernel_math \{$)|(?P<inputs>With inputs:$)|$",
             math=rb"(?P<main>\} *$)|,|" + _MATH + rb"|" + _EXPR,
-            inputs=rb"(?P<log>Compiler log:)|tensor dtype: |input type: |  ?\S|" + _NUMBER,
+            inputs=rb"(?P<log>Compiler log:)|tensor dtype: |input type: |  ?\S|"
+            + _NUMBER,
             log=rb"(?P<ran>With arguments: )|ptxas |Compile options: |Max register|\x00|={36}$|"
             + _PARAMETERS,
             ran=rb"(?P<end>\S+ \d+ bytes/ \S+ ms \S+ GB/s)|$",  # as of a joined row
@@ -158,7 +221,12 @@ KINDS: tuple[DumpKind, ...] = (
         again=False,
     ),
     DumpKind(
-        "perf_debug_verbose", LOOSE, b"=", rb"=+ ?(?:FINISHED )?RUNNING FUSION SEGMENTS ?=+$", {}, single=True
+        "perf_debug_verbose",
+        LOOSE,
+        b"=",
+        rb"=+ ?(?:FINISHED )?RUNNING FUSION SEGMENTS ?=+$",
+        {},
+        single=True,
     ),
     DumpKind(
         "ptxas_verbose",
@@ -167,7 +235,15 @@ KINDS: tuple[DumpKind, ...] = (
         rb"ptxas (?:info|\.|warning|error| )",
         sections(main=rb"ptxas |\x00+$| +\d+ bytes stack frame, "),
     ),
-    DumpKind("cuda_to_file", NAMED, b"P", rb"PRINTING: __tmp_\w+\.\w+$", {}, single=True, again=False),
+    DumpKind(
+        "cuda_to_file",
+        NAMED,
+        b"P",
+        rb"PRINTING: __tmp_\w+\.\w+$",
+        {},
+        single=True,
+        again=False,
+    ),
     DumpKind(
         "segmenter_logging",
         GROUP,
@@ -201,7 +277,9 @@ KINDS: tuple[DumpKind, ...] = (
         GROUP,
         b"s",
         rb"segmentation phases \{$",
-        sections(main=rb"(?P<end>\}$)|combine reductions$|herrmann merging$|final merging$|$"),
+        sections(
+            main=rb"(?P<end>\}$)|combine reductions$|herrmann merging$|final merging$|$"
+        ),
         again=False,
     ),
     DumpKind(

@@ -1,9 +1,11 @@
 """nvFuser's knobs, environment variables and options of dumps.
 
-Facts from the functions of ``torch._C`` and the names that the release wheels 1.11.0 to 2.1.2 and 2.13.0
-read, tried live on 1.12.1 and 2.13.0; meanings from the C++ file that each ``source`` names. Variables of the
-package that stands alone are from NVIDIA/Fuser at 81c4b22. An option is listed for a version if the parser of
-its libtorch_cuda, libtorch_cuda_cu or libnvfuser_codegen holds it; those of 2.1.2 were also run on a GPU.
+Facts from the functions of ``torch._C`` and the names that the release wheels
+1.11.0 to 2.1.2 and 2.13.0 read, tried live on 1.12.1 and 2.13.0; meanings from the
+C++ file that each ``source`` names. Variables of the package that stands alone are
+from NVIDIA/Fuser at 81c4b22. An option is listed for a version if the parser of its
+libtorch_cuda, libtorch_cuda_cu or libnvfuser_codegen holds it; those of 2.1.2 were
+also run on a GPU.
 """
 
 from __future__ import annotations
@@ -205,8 +207,20 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     *variables(
         "1.11",
-        ("PYTORCH_NVFUSER_DISABLE_FMA", "0 or 1", "0", "Compiles without fused multiply-add.", _FOLDER),
-        ("PYTORCH_NVFUSER_DISABLE_FASTMATH", "0 or 1", "0", "Compiles without fast math.", _FOLDER),
+        (
+            "PYTORCH_NVFUSER_DISABLE_FMA",
+            "0 or 1",
+            "0",
+            "Compiles without fused multiply-add.",
+            _FOLDER,
+        ),
+        (
+            "PYTORCH_NVFUSER_DISABLE_FASTMATH",
+            "0 or 1",
+            "0",
+            "Compiles without fast math.",
+            _FOLDER,
+        ),
         (
             "PYTORCH_NVFUSER_DISABLE_NVTX",
             "0 or 1",
@@ -224,8 +238,20 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     *variables(
         "",
-        ("PYTORCH_NVFUSER_EXTERNAL_SRC", "", "", "Read only after nvFuser had left torch.", _FOLDER),
-        ("PYTORCH_NVFUSER_MAX_REG_COUNT", "", "", "Read only after nvFuser had left torch.", _FOLDER),
+        (
+            "PYTORCH_NVFUSER_EXTERNAL_SRC",
+            "",
+            "",
+            "Read only after nvFuser had left torch.",
+            _FOLDER,
+        ),
+        (
+            "PYTORCH_NVFUSER_MAX_REG_COUNT",
+            "",
+            "",
+            "Read only after nvFuser had left torch.",
+            _FOLDER,
+        ),
         (
             "PYTORCH_NVFUSER_ONE_OP_FUSION",
             "",
@@ -250,30 +276,64 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     *of_package(
         "NVIDIA/Fuser csrc",
-        ("NVFUSER_DUMP", "OPTION,OPTION(ARGUMENT)", "What the package prints about its kernels."),
+        (
+            "NVFUSER_DUMP",
+            "OPTION,OPTION(ARGUMENT)",
+            "What the package prints about its kernels.",
+        ),
         ("NVFUSER_ENABLE", "OPTION,OPTION", "Parts of the package to switch on."),
         ("NVFUSER_DISABLE", "OPTION,OPTION", "Parts of the package to switch off."),
-        ("NVFUSER_PROF", "print or print.verbose", "Prints a table of kernel times and bandwidths."),
-        ("NVFUSER_TRACE", "a file name", "Writes a Chrome trace of the package's own steps."),
+        (
+            "NVFUSER_PROF",
+            "print or print.verbose",
+            "Prints a table of kernel times and bandwidths.",
+        ),
+        (
+            "NVFUSER_TRACE",
+            "a file name",
+            "Writes a Chrome trace of the package's own steps.",
+        ),
         ("NVFUSER_MAX_REG_COUNT", "a number", "Most registers a kernel may use."),
         ("NVFUSER_JIT_OPT_LEVEL", "0 to 4", "Optimisation level of ptxas."),
-        ("NVFUSER_EXTERNAL_SRC", "FILE.cu,FILE.cu", "CUDA files to run instead of the generated kernels."),
+        (
+            "NVFUSER_EXTERNAL_SRC",
+            "FILE.cu,FILE.cu",
+            "CUDA files to run instead of the generated kernels.",
+        ),
         (
             "NVFUSER_USE_BLOCK_SYNC_ATOMIC",
             "0 or 1",
             "Another way for threads of a block to wait for each other.",
         ),
-        ("NVFUSER_DISABLE_FALLBACK", "0 or 1", "Raises errors instead of falling back."),
-        ("NVFUSER_NUM_THREADS", "a number", "Threads that compile kernels; 8 by default."),
-        ("NVFUSER_MATMUL_HEURISTIC_PLUGIN", "a path", "A library that chooses the shape of matrix products."),
+        (
+            "NVFUSER_DISABLE_FALLBACK",
+            "0 or 1",
+            "Raises errors instead of falling back.",
+        ),
+        (
+            "NVFUSER_NUM_THREADS",
+            "a number",
+            "Threads that compile kernels; 8 by default.",
+        ),
+        (
+            "NVFUSER_MATMUL_HEURISTIC_PLUGIN",
+            "a path",
+            "A library that chooses the shape of matrix products.",
+        ),
     ),
 )
 
 _DUMP_OPTIONS: tuple[Option, ...] = (
     *options(
         "1.11-2.1",
-        ("fusion_ir", "The fusion with its loop transformations, after scheduling."),
-        ("fusion_ir_math", "The fusion without its schedule; ignored together with fusion_ir."),
+        (
+            "fusion_ir",
+            "The fusion with its loop transformations, after scheduling.",
+        ),
+        (
+            "fusion_ir_math",
+            "The fusion without its schedule; ignored together with fusion_ir.",
+        ),
         ("kernel_ir", "The kernel after lowering, before CUDA code is written."),
         ("cuda_kernel", "The CUDA code of each kernel."),
         (
@@ -283,40 +343,82 @@ _DUMP_OPTIONS: tuple[Option, ...] = (
         ("cuda_to_file", "Writes __tmp_kernelN.cu files into the current folder."),
         ("launch_param", "Block, grid and shared memory of each launch."),
         ("segmented_fusion", "How a group was cut into several kernels."),
-        ("dump_eff_bandwidth", "Time and bandwidth of each kernel run; it waits for every kernel."),
-        ("draw_segmented_fusion", "Writes segmented_fusionN.dot files into the current folder."),
-        ("ptxas_verbose", "The output of ptxas for each kernel: registers, spills, memory."),
+        (
+            "dump_eff_bandwidth",
+            "Time and bandwidth of each kernel run; it waits for every kernel.",
+        ),
+        (
+            "draw_segmented_fusion",
+            "Writes segmented_fusionN.dot files into the current folder.",
+        ),
+        (
+            "ptxas_verbose",
+            "The output of ptxas for each kernel: registers, spills, memory.",
+        ),
         ("buffer_reuse_verbose", "Which buffers share memory."),
         ("scheduler_params", "What the scheduler chose for each kernel.", "stderr"),
-        ("parallel_dimensions", "Which loops run on which thread and block dimension."),
+        (
+            "parallel_dimensions",
+            "Which loops run on which thread and block dimension.",
+        ),
         ("halo", "Extra elements that shifted tensors need."),
     ),
-    *options("1.11", ("print_args", "The arguments of each kernel; kernel_args replaces it from 1.12 on.")),
+    *options(
+        "1.11",
+        (
+            "print_args",
+            "The arguments of each kernel; kernel_args replaces it from 1.12 on.",
+        ),
+    ),
     *options(
         "1.12-2.1",
         ("fusion_args", "The arguments of each fusion."),
         ("kernel_args", "The arguments of each kernel."),
         ("ca_map", "How the loops of tensors map onto each other."),
-        ("segmenter_logging", "Which scheduler accepted or rejected each segment, and why."),
-        ("perf_debug_verbose", "Arguments, compiler log, launch and bandwidth of each kernel together."),
+        (
+            "segmenter_logging",
+            "Which scheduler accepted or rejected each segment, and why.",
+        ),
+        (
+            "perf_debug_verbose",
+            "Arguments, compiler log, launch and bandwidth of each kernel together.",
+        ),
     ),
     *options(
         "1.13-2.1",
         ("fusion_ir_presched", "The fusion before scheduling."),
-        ("debug_info", "Compiles kernels with debug information and writes __tmp_kernelN.cu files."),
+        (
+            "debug_info",
+            "Compiles kernels with debug information and writes __tmp_kernelN.cu files.",
+        ),
         (
             "python_definition",
             "The Python of a fusion made in nvFuser's Python frontend, never in TorchScript.",
         ),
-        ("python_frontend_debug", "Messages of nvFuser's Python frontend, never in TorchScript."),
-        ("transform_propagator", "How transformations pass from one tensor to the next."),
+        (
+            "python_frontend_debug",
+            "Messages of nvFuser's Python frontend, never in TorchScript.",
+        ),
+        (
+            "transform_propagator",
+            "How transformations pass from one tensor to the next.",
+        ),
         ("cubin", "Writes __tmp_kernelN.cubin files into the current folder."),
         ("ptx", "Writes __tmp_kernelN.ptx files into the current folder."),
     ),
-    *options("1.13", ("inline_propagator", "How inlining positions pass from one tensor to the next.")),
+    *options(
+        "1.13",
+        (
+            "inline_propagator",
+            "How inlining positions pass from one tensor to the next.",
+        ),
+    ),
     *options(
         "2.0-2.1",
-        ("bank_conflict", "Shared memory bank conflicts that the compiler expects."),
+        (
+            "bank_conflict",
+            "Shared memory bank conflicts that the compiler expects.",
+        ),
         ("sync_map", "Where threads must wait for each other."),
     ),
 )
@@ -335,24 +437,42 @@ _ENABLE_OPTIONS: tuple[Option, ...] = (
             "Splits a convolution into one without bias and an addition that can be fused.",
         ),
     ),
-    *options("1.13", ("transpose_scheduler", "Uses the scheduler for transposed tensors.")),
+    *options(
+        "1.13",
+        ("transpose_scheduler", "Uses the scheduler for transposed tensors."),
+    ),
 )
 
 _DISABLE_OPTIONS: tuple[Option, ...] = (
     *options(
         "1.12-2.1",
-        ("fallback", "Raises the error of a failed group instead of running it unfused."),
-        ("fma", "Compiles without fused multiply-add; slower, closer to eager results."),
+        (
+            "fallback",
+            "Raises the error of a failed group instead of running it unfused.",
+        ),
+        (
+            "fma",
+            "Compiles without fused multiply-add; slower, closer to eager results.",
+        ),
         ("index_hoist", "Computes indices where they are used."),
         ("nvtx", "Leaves out the ranges for NVIDIA's profilers."),
         ("predicate_elimination", "Keeps every bounds check."),
     ),
-    *options("1.12", ("unroll_with_rng", "Does not unroll loops that draw random numbers.")),
+    *options(
+        "1.12",
+        ("unroll_with_rng", "Does not unroll loops that draw random numbers."),
+    ),
     *options(
         "1.13-2.1",
-        ("arch_check", "Compiles for any GPU architecture, for looking at code only; nothing can run."),
+        (
+            "arch_check",
+            "Compiles for any GPU architecture, for looking at code only; nothing can run.",
+        ),
     ),
-    *options("2.0-2.1", ("compile_to_sass", "Compiles to PTX, which the driver then compiles.")),
+    *options(
+        "2.0-2.1",
+        ("compile_to_sass", "Compiles to PTX, which the driver then compiles."),
+    ),
 )
 
 OPTIONS: dict[str, tuple[Option, ...]] = {
@@ -393,10 +513,13 @@ PACKAGE_OPTIONS: dict[str, frozenset[str]] = {
         welford_vectorization
         """
     ),
-    "NVFUSER_PROF": words("enable enable.nocupti print print.nocupti print.verbose"),
+    "NVFUSER_PROF": words(
+        "enable enable.nocupti print print.nocupti print.verbose"
+    ),
 }
-"""The words of the stand-alone nvfuser package (NVIDIA/Fuser at 81c4b22, csrc/options.cpp), which does not
-read the variables of torch. Here a word may have arguments: ``name(first,second)``."""
+"""The words of the stand-alone nvfuser package (NVIDIA/Fuser at 81c4b22,
+csrc/options.cpp), which does not read the variables of torch. Here a word may have
+arguments: ``name(first,second)``."""
 
 SWITCHES = FuserSwitches(
     log_level="profiling_graph_executor_impl:>partition:graph_fuser:>>kernel_cache:manager",
@@ -411,9 +534,11 @@ SWITCHES = FuserSwitches(
         "PYTORCH_NVFUSER_DISABLE_FALLBACK",
     ),
     dump_variable="PYTORCH_NVFUSER_DUMP",
-    # Torch 1.11 reads only the number (with atoi), later ones the option (utils.cpp of each; strings of the
-    # wheels).
-    fallback_off=FallbackOff("PYTORCH_NVFUSER_DISABLE", "fallback", "PYTORCH_NVFUSER_DISABLE_FALLBACK"),
+    # Torch 1.11 reads only the number (with atoi), later ones the option (utils.cpp
+    # of each; strings of the wheels).
+    fallback_off=FallbackOff(
+        "PYTORCH_NVFUSER_DISABLE", "fallback", "PYTORCH_NVFUSER_DISABLE_FALLBACK"
+    ),
 )
 
 CATALOGUE = FuserCatalogue(

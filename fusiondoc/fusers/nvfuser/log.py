@@ -1,7 +1,7 @@
 """nvFuser in logs: the graphs, guards and refusals that its pass prints.
 
-The seven texts of torch/csrc/jit/codegen/cuda/partition.cpp (torch 1.12 to 2.1, level UPDATE); headers and
-guards of graph_fuser.cpp there.
+The seven texts of torch/csrc/jit/codegen/cuda/partition.cpp (torch 1.12 to 2.1,
+level UPDATE); headers and guards of graph_fuser.cpp there.
 """
 
 from __future__ import annotations
@@ -31,16 +31,22 @@ LOG = FuserLog(
     pass_file="graph_fuser",
     pass_start="Before Fusion:",
     plan_header="Before Compilation:",
-    # Where both are on, its pass comes after NNC's and takes the same graph (so in a log of torch 2.1.2).
+    # Where both are on, its pass comes after NNC's and takes the same graph (so in
+    # a log of torch 2.1.2).
     follows="nnc",
     cache_header="GraphCache created for graph",
     fallback_header="`compile_fusion` hits fallback on graph",
-    # Of ``Before Fusion:`` and ``Before Compilation:`` (graph_fuser.cpp), of ``GraphCache constructor``,
-    # ``GraphCache created for graph`` and ``running GraphCache`` (kernel_cache.cpp), and of the statements of
-    # partition.cpp; from logs of the wheels of 1.12.1, 1.13.1, 2.0.1 and 2.1.2. 2.0 and 2.1 have the same
-    # nvFuser, line for line.
+    # Of ``Before Fusion:`` and ``Before Compilation:`` (graph_fuser.cpp), of
+    # ``GraphCache constructor``, ``GraphCache created for graph`` and ``running
+    # GraphCache`` (kernel_cache.cpp), and of the statements of partition.cpp; from
+    # logs of the wheels of 1.12.1, 1.13.1, 2.0.1 and 2.1.2. 2.0 and 2.1 have the
+    # same nvFuser, line for line.
     source_lines={
-        "1.12": {"graph_fuser": (2352, 2432), "kernel_cache": (718, 719, 727), "partition": (233,)},
+        "1.12": {
+            "graph_fuser": (2352, 2432),
+            "kernel_cache": (718, 719, 727),
+            "partition": (233,),
+        },
         "1.13": {"graph_fuser": (2420, 2504), "kernel_cache": (765, 766, 774)},
         "2.0": {"graph_fuser": (2419, 2503), "kernel_cache": (809, 810, 818)},
     },
@@ -80,16 +86,32 @@ LOG = FuserLog(
             b"Fus# ",
             b"***",
         ),
-        *(b"Scheduler _", b"ptxas ", b"Max register count: ", b"Propagator::", b"HaloInfo:", b"Index type: "),
-        *(b"Parallel dimension map", b"PRINTING: __tmp_", b"SyncMap:", b"segmentation ", b"num_sms="),
+        *(
+            b"Scheduler _",
+            b"ptxas ",
+            b"Max register count: ",
+            b"Propagator::",
+            b"HaloInfo:",
+            b"Index type: ",
+        ),
+        *(
+            b"Parallel dimension map",
+            b"PRINTING: __tmp_",
+            b"SyncMap:",
+            b"segmentation ",
+            b"num_sms=",
+        ),
     ),
     dump_kinds=dumps.KINDS,
-    # ``kernel1`` in torch, ``nvfuser_1`` and the long form of the package that stands alone, and a namespace.
+    # ``kernel1`` in torch, ``nvfuser_1`` and the long form of the package that
+    # stands alone, and a namespace.
     kernel_names=(
         r"(?:kernel|nvfuser_)(?:\w*_)?\d+\b",
         r"nvfuser_[a-z_]+_f\d+_c\d+_r\d+_g\d+\b",
         r"CudaCodeGen(?:\w*_\d+|\d*)\b",
     ),
-    profile_names=(r"run_fused_kernel\Z",),  # torch/csrc/jit/codegen/cuda/manager.cpp
+    profile_names=(
+        r"run_fused_kernel\Z",
+    ),  # torch/csrc/jit/codegen/cuda/manager.cpp
     writes_to_stdout=True,
 )

@@ -1,10 +1,13 @@
-"""nvFuser: the operators that it takes, since which torch, and the conditions for their arguments.
+"""nvFuser: the operators that it takes, since which torch, and the conditions for
+their arguments.
 
-Sources: the parse rules of torch/csrc/jit/codegen/cuda/parser.cpp (third_party/nvfuser/csrc/parser.cpp in 2.0
-and 2.1), compared with the schemas in the libraries of the release wheels 1.11.0, 1.12.1, 1.13.1, 2.0.1 and
-2.1.2; of arguments, ``registerJitOperator`` there and what ``isNodeParsible`` of the libraries of 1.12.1,
-1.13.1 and 2.1.2 answers for some 270 nodes (``fixtures/nvfuser-rules.txt``). aten::linear has a rule for
-being profiled only and is left out.
+Sources: the parse rules of torch/csrc/jit/codegen/cuda/parser.cpp
+(third_party/nvfuser/csrc/parser.cpp in 2.0 and 2.1), compared with the schemas in
+the libraries of the release wheels 1.11.0, 1.12.1, 1.13.1, 2.0.1 and 2.1.2; of
+arguments, ``registerJitOperator`` there and what ``isNodeParsible`` of the
+libraries of 1.12.1, 1.13.1 and 2.1.2 answers for some 270 nodes
+(``fixtures/nvfuser-rules.txt``). aten::linear has a rule for being profiled only
+and is left out.
 
 To add an operator, add its row to ``TAKES``.
 """
@@ -39,25 +42,29 @@ class Rule(NamedTuple):
     overload: Overload | None = None
     """None: all overloads that TorchScript prints have a rule."""
     constant: Mapping[int, str] = {}
-    """Arguments that must be constants, and that nvFuser does not profile, with their names."""
+    """Arguments that must be constants, and that nvFuser does not profile, with
+    their names."""
     profiled: Mapping[int, str] = {}
-    """Arguments that must be constants, and that nvFuser profiles (``insertProfileIValue``)."""
+    """Arguments that must be constants, and that nvFuser profiles
+    (``insertProfileIValue``)."""
     none: Mapping[int, str] = {}
     """Arguments that must be None."""
     floating: int | None = None
-    """The argument `dtype` that must be a floating-point type, where it is given."""
+    """The argument `dtype` that must be a floating-point type, where it is
+    given."""
     no_half: int | None = None
     """The argument `dtype` that must not be a half type, where it is given."""
     reduces: int | None = None
     """The argument that it reduces: it must have dimensions and elements."""
     sized: bool = False
-    """Where only the size of its result is read, nvFuser computes that with ``prim::ReductionSizes``
-    (graph_fuser.cpp, buildShapeExpressions)."""
+    """Where only the size of its result is read, nvFuser computes that with
+    ``prim::ReductionSizes`` (graph_fuser.cpp, buildShapeExpressions)."""
     kernel: tuple[str, ...] = ()
-    """The forms in which a printed kernel shows it: its expressions in order, with commas between."""
+    """The forms in which a printed kernel shows it: its expressions in order, with
+    commas between."""
     switched_off: bool = False
-    """There is a rule, and no pass makes such nodes: a remark in graph_fuser.cpp says that aten::view is
-    disabled, and no log of 1.13 to 2.1 has such a node."""
+    """There is a rule, and no pass makes such nodes: a remark in graph_fuser.cpp
+    says that aten::view is disabled, and no log of 1.13 to 2.1 has such a node."""
 
 
 def _always(given: GivenOverload) -> Callable[[str], GivenOverload]:
@@ -111,20 +118,38 @@ _RULES: Mapping[str, Rule] = {
     "_autocast_to_full_precision": Rule(_V11),
     "_autocast_to_reduced_precision": Rule(_V11),
     "_batch_norm_impl_index": Rule(_V11, profiled={5: "training"}, reduces=0),
-    "_batch_norm_impl_index_backward": Rule(_V11, profiled={8: "train", 10: "output_mask"}, reduces=1),
+    "_batch_norm_impl_index_backward": Rule(
+        _V11, profiled={8: "train", 10: "output_mask"}, reduces=1
+    ),
     "_grad_sum_to_size": Rule(_V11, profiled={1: "size"}, reduces=0),
-    "_log_softmax_backward_data": Rule(_V12, constant={2: "dim", 3: "input_dtype"}, reduces=0),
+    "_log_softmax_backward_data": Rule(
+        _V12, constant={2: "dim", 3: "input_dtype"}, reduces=0
+    ),
     "_softmax": Rule(_V11, constant={1: "dim", 2: "half_to_float"}, reduces=0),
-    "_softmax_backward_data": Rule(_V11, constant={2: "dim", 3: "input_dtype"}, reduces=0),
+    "_softmax_backward_data": Rule(
+        _V11, constant={2: "dim", 3: "input_dtype"}, reduces=0
+    ),
     "_to_copy": Rule(
-        _V13, profiled={1: "dtype"}, none={2: "layout", 3: "device", 4: "pin_memory", 6: "memory_format"}
+        _V13,
+        profiled={1: "dtype"},
+        none={2: "layout", 3: "device", 4: "pin_memory", 6: "memory_format"},
     ),
     "abs": Rule(_V11, kernel=("abs",)),
     "acos": Rule(_V11, kernel=("acos",)),
     "add": Rule(_V11, kernel=("*, +", "+")),
     "addcmul": Rule(_V11),
-    "amax": Rule(_V11, profiled={1: "dim", 2: "keepdim"}, reduces=0, kernel=("reduction max",)),
-    "amin": Rule(_V12, profiled={1: "dim", 2: "keepdim"}, reduces=0, kernel=("reduction min",)),
+    "amax": Rule(
+        _V11,
+        profiled={1: "dim", 2: "keepdim"},
+        reduces=0,
+        kernel=("reduction max",),
+    ),
+    "amin": Rule(
+        _V12,
+        profiled={1: "dim", 2: "keepdim"},
+        reduces=0,
+        kernel=("reduction min",),
+    ),
     "asin": Rule(_V11, kernel=("asin",)),
     "atan": Rule(_V11, kernel=("atan",)),
     "atan2": Rule(_V11),
@@ -161,7 +186,9 @@ _RULES: Mapping[str, Rule] = {
     "isneginf": Rule(_V12),
     "isposinf": Rule(_V12),
     "isreal": Rule(_V12),
-    "layer_norm": Rule(_V11, profiled={1: "normalized_shape"}, reduces=0, kernel=_NORM),
+    "layer_norm": Rule(
+        _V11, profiled={1: "normalized_shape"}, reduces=0, kernel=_NORM
+    ),
     "le": Rule(_V11, kernel=("<=",)),
     "leaky_relu": Rule(_V13),
     "lerp": Rule(_V11),
@@ -170,7 +197,9 @@ _RULES: Mapping[str, Rule] = {
     "log10": Rule(_V11, kernel=("log10",)),
     "log1p": Rule(_V11, kernel=("log1p",)),
     "log2": Rule(_V11, kernel=("log2",)),
-    "log_softmax": Rule(_V12, constant={1: "dim"}, profiled={2: "dtype"}, no_half=2, reduces=0),
+    "log_softmax": Rule(
+        _V12, constant={1: "dim"}, profiled={2: "dtype"}, no_half=2, reduces=0
+    ),
     "lt": Rule(_V11, kernel=("<",)),
     "max": Rule(_V11, overload=_EXTREME),
     "mean": Rule(
@@ -185,11 +214,17 @@ _RULES: Mapping[str, Rule] = {
     "min": Rule(_V11, overload=_EXTREME),
     "mul": Rule(_V11, kernel=("*",)),
     "native_batch_norm": Rule(_V11, profiled={5: "training"}, reduces=0),
-    "native_batch_norm_backward": Rule(_V12, profiled={7: "train", 9: "output_mask"}, reduces=1),
+    "native_batch_norm_backward": Rule(
+        _V12, profiled={7: "train", 9: "output_mask"}, reduces=1
+    ),
     "native_dropout": Rule(_V11, profiled={2: "train"}, kernel=_DROPOUT),
     "native_dropout_backward": Rule(_V11),
-    "native_layer_norm": Rule(_V11, profiled={1: "normalized_shape"}, reduces=0, kernel=_NORM),
-    "native_layer_norm_backward": Rule(_V11, profiled={2: "normalized_shape", 7: "output_mask"}, reduces=0),
+    "native_layer_norm": Rule(
+        _V11, profiled={1: "normalized_shape"}, reduces=0, kernel=_NORM
+    ),
+    "native_layer_norm_backward": Rule(
+        _V11, profiled={2: "normalized_shape", 7: "output_mask"}, reduces=0
+    ),
     "ne": Rule(_V11, kernel=("!=",)),
     "neg": Rule(_V11, kernel=("-x",)),
     "pow": Rule(_V11, kernel=("pow",)),
@@ -231,7 +266,9 @@ _RULES: Mapping[str, Rule] = {
     "tanh_backward": Rule(_V12),
     "threshold": Rule(_V11),
     "threshold_backward": Rule(_V11),
-    "to": Rule(_V11, overload=_TO, profiled={1: "dtype"}, none={4: "memory_format"}),
+    "to": Rule(
+        _V11, overload=_TO, profiled={1: "dtype"}, none={4: "memory_format"}
+    ),
     "trunc": Rule(_V11, kernel=("trunc",)),
     "type_as": Rule(_V11),
     "var": Rule(_V12, overload=_VARIANCE, reduces=0, sized=True),
@@ -249,7 +286,9 @@ _RULES: Mapping[str, Rule] = {
     "prim::view_copy": Rule(_V12, switched_off=True),
 }
 
-TAKES: Mapping[str, Rule] = {name if "::" in name else f"aten::{name}": rule for name, rule in _RULES.items()}
+TAKES: Mapping[str, Rule] = {
+    name if "::" in name else f"aten::{name}": rule for name, rule in _RULES.items()
+}
 """Operator as printed -> its rule."""
 
 COPY_OF: Mapping[str, str] = {
@@ -257,18 +296,21 @@ COPY_OF: Mapping[str, str] = {
     for name in TAKES
     if name.endswith("_copy") and name.startswith("prim::")
 }
-"""nvFuser's stand-ins for views, and the views. Its pass makes them (``replaceAliasOpsWithCopy`` of
-graph_fuser.cpp) and gives those back that no group wants; they refuse to run outside its groups
+"""nvFuser's stand-ins for views, and the views. Its pass makes them
+(``replaceAliasOpsWithCopy`` of graph_fuser.cpp) and gives those back that no group
+wants; they refuse to run outside its groups
 (torch/csrc/jit/codegen/cuda/interface.cpp, 1.12 to 2.1)."""
 
 VIEWS = frozenset(COPY_OF.values())
 """Views that have such a stand-in."""
 
 FUSED_VIEWS_SINCE: Mapping[str, Version] = {
-    view: TAKES[copy].since for copy, view in COPY_OF.items() if not TAKES[copy].switched_off
+    view: TAKES[copy].since
+    for copy, view in COPY_OF.items()
+    if not TAKES[copy].switched_off
 }
-"""Views that nvFuser takes into a group, and the first torch whose nvFuser does so. In 1.12 it does so with
-none (https://github.com/csarofeen/pytorch/issues/1700)."""
+"""Views that nvFuser takes into a group, and the first torch whose nvFuser does so.
+In 1.12 it does so with none (https://github.com/csarofeen/pytorch/issues/1700)."""
 
 
 def rule_of(op: str) -> Rule | None:
@@ -278,19 +320,24 @@ def rule_of(op: str) -> Rule | None:
 
 @cache
 def taken_in(version: Version) -> frozenset[str]:
-    """The operators that nvFuser of a torch version has a rule for; after 2.1, those of 2.1."""
+    """The operators that nvFuser of a torch version has a rule for; after 2.1,
+    those of 2.1."""
     return frozenset(op for op, rule in TAKES.items() if rule.since <= version)
 
 
 def views_taken_in(version: Version | None) -> frozenset[str]:
-    """The views that nvFuser of a torch version takes; for None, that of the newest."""
+    """The views that nvFuser of a torch version takes; for None, that of the
+    newest."""
     if version is None:
         return frozenset(FUSED_VIEWS_SINCE)
-    return frozenset(op for op, since in FUSED_VIEWS_SINCE.items() if since <= version)
+    return frozenset(
+        op for op, since in FUSED_VIEWS_SINCE.items() if since <= version
+    )
 
 
 def rule_since(op: str) -> Version | None:
-    """The first torch whose nvFuser has a rule for an operator, or takes a view into a group."""
+    """The first torch whose nvFuser has a rule for an operator, or takes a view
+    into a group."""
     rule = TAKES.get(op)
     return rule.since if rule is not None else FUSED_VIEWS_SINCE.get(op)
 
@@ -305,10 +352,14 @@ OPERATORS = TakenOperators(
     with_dimensions_only=frozenset(
         op for op, rule in TAKES.items() if rule.overload in (_REDUCTION, _VARIANCE)
     ),
-    pairs_only=frozenset(op for op, rule in TAKES.items() if rule.overload is _EXTREME),
+    pairs_only=frozenset(
+        op for op, rule in TAKES.items() if rule.overload is _EXTREME
+    ),
     # Operators of programs alone; those that nvFuser profiles need no constant.
     by_constant_dimension=frozenset(
-        op for op, rule in TAKES.items() if rule.constant.get(1) == "dim" and not op.startswith("aten::_")
+        op
+        for op, rule in TAKES.items()
+        if rule.constant.get(1) == "dim" and not op.startswith("aten::_")
     ),
     sized_reductions=frozenset(op for op, rule in TAKES.items() if rule.sized),
     expressions={op: rule.kernel for op, rule in TAKES.items()},
@@ -323,10 +374,13 @@ LIMITS = FuserLimits(
     " an NVIDIA GPU; then --python PATH",
     devices=frozenset(("cuda",)),
     # torch/csrc/jit/codegen/cuda/type.cpp, isSupportedTypeByDevice
-    dtypes=frozenset(("Float", "Double", "Half", "BFloat16", "Bool", "Int", "Long")),
+    dtypes=frozenset(
+        ("Float", "Double", "Half", "BFloat16", "Bool", "Int", "Long")
+    ),
     numbers_for_tensors=False,
-    # Without the profiling executor its pass still makes groups, and refuses to compile them: "legacy
-    # executor is not supported by nvfuser" (kernel_cache.cpp).
+    # Without the profiling executor its pass still makes groups, and refuses to
+    # compile them: "legacy executor is not supported by nvfuser"
+    # (kernel_cache.cpp).
     only_profiled=True,
     most_dimensions=8,  # torch/csrc/jit/codegen/cuda/utils.h, MAX_DIMS
 )

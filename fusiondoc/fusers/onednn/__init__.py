@@ -1,4 +1,5 @@
-"""oneDNN Graph: hands partitions of frozen modules to the library oneDNN, on the CPU."""
+"""oneDNN Graph: hands partitions of frozen modules to the library oneDNN, on the
+CPU."""
 
 from fusiondoc.fusers.fuser import Fuser
 from fusiondoc.fusers.fuser_words import FuserWords

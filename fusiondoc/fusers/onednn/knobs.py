@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from fusiondoc.fusers.fuser_switches import FuserSwitches
-from fusiondoc.fusers.knob_rows import FROM_12, FuserCatalogue, FuserDump, Knob, knob, span
+from fusiondoc.fusers.knob_rows import (
+    FROM_12,
+    FuserCatalogue,
+    FuserDump,
+    Knob,
+    knob,
+    span,
+)
 
 KNOBS: tuple[Knob, ...] = (
     knob(
@@ -31,7 +38,8 @@ DUMPS: tuple[FuserDump, ...] = (
 )
 
 SWITCHES = FuserSwitches(
-    # graph_helper prints which operators it does not take ("Making aten::tanh a wildcard").
+    # graph_helper prints which operators it does not take ("Making aten::tanh a
+    # wildcard").
     log_level="profiling_graph_executor_impl:>>graph_helper",
     variables_set=("ONEDNN_VERBOSE", "ONEDNN_GRAPH_VERBOSE", "DNNL_VERBOSE"),
 )

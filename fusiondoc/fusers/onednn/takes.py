@@ -1,6 +1,8 @@
-"""oneDNN Graph: the operators that it takes on the CPU, and the primitives that compute them.
+"""oneDNN Graph: the operators that it takes on the CPU, and the primitives that
+compute them.
 
-Source: torch/csrc/jit/codegen/onednn/graph_helper.cpp, compared with runs on 2.13.0.
+Source: torch/csrc/jit/codegen/onednn/graph_helper.cpp, compared with runs on
+2.13.0.
 
 To add an operator, add its name to ``_NAMES``.
 """
@@ -17,7 +19,9 @@ max_pool2d_with_indices mm mul permute relu relu6 round sigmoid _softmax softmax
 prim::ListConstruct
 """
 
-TAKES = frozenset(name if "::" in name else f"aten::{name}" for name in _NAMES.split())
+TAKES = frozenset(
+    name if "::" in name else f"aten::{name}" for name in _NAMES.split()
+)
 """Operators as printed."""
 
 OPERATORS = TakenOperators(takes=TAKES, one_library_call=True)
@@ -47,7 +51,15 @@ PRIMITIVES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("mean", ("reduction",)),
     ("sum", ("reduction", "sum")),
 )
-"""Part of an operator's name -> the primitives that compute it; all others are eltwise or binary ones."""
+"""Part of an operator's name -> the primitives that compute it; all others are
+eltwise or binary ones."""
 
-ELEMENTWISE_PRIMITIVES = ("eltwise", "eltwise_v2", "binary", "sum", "shuffle", "resampling")
+ELEMENTWISE_PRIMITIVES = (
+    "eltwise",
+    "eltwise_v2",
+    "binary",
+    "sum",
+    "shuffle",
+    "resampling",
+)
 """Primitives that any operator may be computed by."""

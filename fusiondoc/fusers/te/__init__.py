@@ -1,4 +1,5 @@
-"""The operators ``te.ops`` of Transformer Engine: a frontend with a fuser of its own, the operation fuser."""
+"""The operators ``te.ops`` of Transformer Engine: a frontend with a fuser of its
+own, the operation fuser."""
 
 from fusiondoc.fusers.frontend import Frontend
 

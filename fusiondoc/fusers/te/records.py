@@ -1,5 +1,5 @@
-"""What Transformer Engine's operation fuser was given and what it planned, as the probe recorded it
-(probe/te_plans.py).
+"""What Transformer Engine's operation fuser was given and what it planned, as the
+probe recorded it (probe/te_plans.py).
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class BasicOperator:
-    """A basic operator of a pipeline: its class, the basic classes among its bases, and where it was made."""
+    """A basic operator of a pipeline: its class, the basic classes among its bases,
+    and where it was made."""
 
     kind: str
     path: str | None = None
@@ -53,7 +54,8 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a fuser had planned after a call. ``backward`` is in the order of the forward pass."""
+    """What a fuser had planned after a call. ``backward`` is in the order of the
+    forward pass."""
 
     plan: int
     fuser: int
@@ -70,10 +72,11 @@ class Plan:
     training: bool = False
     """Some operator was in training mode."""
     now: tuple[str | None, ...] | None = None
-    """Types of the weights in this call, where they are not those of ``operators``, which are as they were
-    when the plan was made."""
+    """Types of the weights in this call, where they are not those of ``operators``,
+    which are as they were when the plan was made."""
     asked: bool = True
-    """Some rule ran: 2.6 and older run none for an operator that is called by itself."""
+    """Some rule ran: 2.6 and older run none for an operator that is called by
+    itself."""
     own_asked: tuple[str, ...] = ()
     """Fusions of the program's own that ran when it was made (2.13 and later)."""
     taken_out: tuple[str, ...] = ()

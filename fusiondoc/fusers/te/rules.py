@@ -1,7 +1,9 @@
-"""Transformer Engine: the fused operators of its operation fuser, by version, and their conditions.
+"""Transformer Engine: the fused operators of its operation fuser, by version, and
+their conditions.
 
-Read from ``transformer_engine/pytorch/ops/fused/*.py`` and ``ops/fuser.py`` of 1.13, 2.7, 2.10, 2.13, 2.15
-and 2.20. To add a fused operator, add its rule to ``RULES``.
+Read from ``transformer_engine/pytorch/ops/fused/*.py`` and ``ops/fuser.py`` of
+1.13, 2.7, 2.10, 2.13, 2.15 and 2.20. To add a fused operator, add its rule to
+``RULES``.
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ LATEST = (2, 20)
 
 _NEVER = (99, 0)
 
-LINEAR, BIAS, ADD, SCALE, MAKE = "BasicLinear", "Bias", "AddExtraInput", "ConstantScale", "MakeExtraOutput"
+LINEAR, BIAS, ADD, SCALE, MAKE = (
+    "BasicLinear",
+    "Bias",
+    "AddExtraInput",
+    "ConstantScale",
+    "MakeExtraOutput",
+)
 
 
 @dataclass(frozen=True)
@@ -37,8 +45,8 @@ Check = Callable[[Sequence[Operand], Plan], bool]
 
 @dataclass(frozen=True)
 class Condition:
-    """What must hold of the operators that match. ``name`` is that of ``TE_CONDITIONS``, which has the
-    words for one that does not hold."""
+    """What must hold of the operators that match. ``name`` is that of
+    ``TE_CONDITIONS``, which has the words for one that does not hold."""
 
     code: str
     name: str
@@ -56,12 +64,14 @@ class Slot:
     beside: bool = False
     """It must be there, and stays an operator of its own."""
     modes: tuple[str | None, ...] = ()
-    """It is filled only behind a linear operator of these tensor-parallel modes; any, if empty."""
+    """It is filled only behind a linear operator of these tensor-parallel modes;
+    any, if empty."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A fused operator: what it is made of, from which version on, and its conditions."""
+    """A fused operator: what it is made of, from which version on, and its
+    conditions."""
 
     fused: str
     phase: str
@@ -76,7 +86,9 @@ class Rule:
 
 def _last(kind: str) -> Callable[[Sequence[Operand]], OperatorFacts]:
     def facts(window: Sequence[Operand]) -> OperatorFacts:
-        return next((one.facts for one in window if kind in one.kinds), OperatorFacts())
+        return next(
+            (one.facts for one in window if kind in one.kinds), OperatorFacts()
+        )
 
     return facts
 
@@ -85,7 +97,11 @@ _linear, _add, _make = _last(LINEAR), _last(ADD), _last(MAKE)
 
 
 def _not(mode: str) -> Condition:
-    return Condition("FD243", f"{mode}_parallel", lambda window, _: _linear(window).tensor_parallel != mode)
+    return Condition(
+        "FD243",
+        f"{mode}_parallel",
+        lambda window, _: _linear(window).tensor_parallel != mode,
+    )
 
 
 _ADD_IN_PLACE = Condition(
@@ -108,19 +124,24 @@ _MAKE_NOT_IN_PLACE = Condition(
     "output_in_place",
     lambda window, _: _make(window).in_place is False,
 )
-_RECIPE = Condition("FD244", "no_recipe", lambda window, plan: plan.recipe is not None)
+_RECIPE = Condition(
+    "FD244", "no_recipe", lambda window, plan: plan.recipe is not None
+)
 _RECIPE_26 = Condition(
     "FD244",
     "other_recipe",
     lambda window, plan: (
-        plan.recipe is not None and plan.recipe.kind in ("DelayedScaling", "MXFP8BlockScaling")
+        plan.recipe is not None
+        and plan.recipe.kind in ("DelayedScaling", "MXFP8BlockScaling")
     ),
     until=(2, 7),
 )
 _NO_OVERRIDE = Condition(
     "FD244",
     "backward_override",
-    lambda window, plan: plan.recipe is None or plan.recipe.backward_override is None,
+    lambda window, plan: (
+        plan.recipe is None or plan.recipe.backward_override is None
+    ),
 )
 _QUANTIZED = Condition(
     "FD244",
@@ -132,13 +153,17 @@ _QUANTIZED = Condition(
 def _userbuffers(window: Sequence[Operand], plan: Plan) -> bool:
     """The combinations that userbuffers_*_linear.py takes."""
     linear = _linear(window)
-    scatter = next((one.facts for one in window if "ReduceScatter" in one.kinds), None)
+    scatter = next(
+        (one.facts for one in window if "ReduceScatter" in one.kinds), None
+    )
     if scatter is not None:
         return linear.tensor_parallel is None and scatter.process_group_size != 1
     return linear.tensor_parallel is not None and linear.tensor_parallel_size != 1
 
 
-_UB_OPTIONS = Condition("FD247", "no_userbuffers", lambda window, _: _linear(window).userbuffers)
+_UB_OPTIONS = Condition(
+    "FD247", "no_userbuffers", lambda window, _: _linear(window).userbuffers
+)
 _DISTRIBUTED = Condition(
     "FD247",
     "one_process",
@@ -153,7 +178,15 @@ _UB = (
 
 _GROUPED = (
     Slot(("GroupedLinear",)),
-    Slot(("ScaledSwiGLU", "ScaledClampedQGeGLU", "ScaledSReLU", "ScaledSiTUGLU", "ScaledTanhSReLU")),
+    Slot(
+        (
+            "ScaledSwiGLU",
+            "ScaledClampedQGeGLU",
+            "ScaledSReLU",
+            "ScaledSiTUGLU",
+            "ScaledTanhSReLU",
+        )
+    ),
     Slot(("GroupedLinear",)),
 )
 _NEVER_HERE = Condition(
@@ -191,7 +224,13 @@ RULES = (
         (_not("row"), _ADD_IN_PLACE),
         (2, 7),
     ),
-    Rule("UserbuffersBackwardLinear", "backward", _UB, (_UB_OPTIONS, _DISTRIBUTED, _UB_FITS), (1, 13)),
+    Rule(
+        "UserbuffersBackwardLinear",
+        "backward",
+        _UB,
+        (_UB_OPTIONS, _DISTRIBUTED, _UB_FITS),
+        (1, 13),
+    ),
     Rule(
         "BackwardLinearAdd",
         "backward",
@@ -199,7 +238,13 @@ RULES = (
         (_MAKE_IN_PLACE, _not("column")),
         (1, 10),
     ),
-    Rule("BackwardLinearScale", "backward", (Slot((LINEAR,)), Slot((SCALE,))), (_not("column"),), (2, 7)),
+    Rule(
+        "BackwardLinearScale",
+        "backward",
+        (Slot((LINEAR,)), Slot((SCALE,))),
+        (_not("column"),),
+        (2, 7),
+    ),
     Rule(
         "BackwardBiasActivation",
         "backward",
@@ -216,7 +261,11 @@ RULES = (
         (2, 7),
     ),
     Rule(
-        "BackwardAddRMSNorm", "backward", (Slot((MAKE,)), Slot(("RMSNorm",))), (_MAKE_NOT_IN_PLACE,), (2, 8)
+        "BackwardAddRMSNorm",
+        "backward",
+        (Slot((MAKE,)), Slot(("RMSNorm",))),
+        (_MAKE_NOT_IN_PLACE,),
+        (2, 8),
     ),
     Rule("GroupedMLP_CuTeGEMM", "forward", _GROUPED, (_NEVER_HERE,), (2, 14)),
     Rule("GroupedMLP_CuTeGEMM", "backward", _GROUPED, (_NEVER_HERE,), (2, 14)),

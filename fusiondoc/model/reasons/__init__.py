@@ -1,12 +1,18 @@
-"""Why an operator is in no group, as data: the closed family of details that a reason holds.
+"""Why an operator is in no group, as data: the closed family of details that a
+reason holds.
 
-Rules make a detail; advice, changes and joins ask it. ``words`` makes the sentence of it. In JSON a detail is
-an object with its ``kind`` and its fields. Source positions are as the log prints them.
+Rules make a detail; advice, changes and joins ask it. ``words`` makes the sentence
+of it. In JSON a detail is an object with its ``kind`` and its fields. Source
+positions are as the log prints them.
 """
 
 from __future__ import annotations
 
-from fusiondoc.model.reasons.of_inductor import CompiledCall, SharedAccess, StayedApart
+from fusiondoc.model.reasons.of_inductor import (
+    CompiledCall,
+    SharedAccess,
+    StayedApart,
+)
 from fusiondoc.model.reasons.of_operator import (
     AbsentGradients,
     Argument,

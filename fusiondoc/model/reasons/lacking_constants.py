@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from fusiondoc.model.reasons import Condition, ControlFlow, Detail, NotConstant, Stated
+from fusiondoc.model.reasons import (
+    Condition,
+    ControlFlow,
+    Detail,
+    NotConstant,
+    Stated,
+)
 
 _STATED = frozenset(
-    ["dim_not_constant", "cat_dim_not_constant", "training_not_constant", "device_or_argument"]
+    [
+        "dim_not_constant",
+        "cat_dim_not_constant",
+        "training_not_constant",
+        "device_or_argument",
+    ]
 )
 
 
@@ -22,13 +33,19 @@ def condition_of(detail: Detail | None) -> Condition | None:
 
 
 _CONSTANTS = ("bool", "int", "float", "str")
-"""Types of single values that ``torch.jit.Final`` takes (try_ann_to_type and infer_constants of
-torch/jit/_recursive.py, 1.12 to 2.13); it refuses an Enum, which freezing makes a constant."""
+"""Types of single values that ``torch.jit.Final`` takes (try_ann_to_type and
+infer_constants of torch/jit/_recursive.py, 1.12 to 2.13); it refuses an Enum, which
+freezing makes a constant."""
 
 
 def constant_attribute(condition: Condition | None) -> tuple[str, str] | None:
-    """The attribute that a branch depends on and its type, where it can be declared a constant."""
-    if condition is None or condition.attribute is None or condition.type not in _CONSTANTS:
+    """The attribute that a branch depends on and its type, where it can be declared
+    a constant."""
+    if (
+        condition is None
+        or condition.attribute is None
+        or condition.type not in _CONSTANTS
+    ):
         return None
     return condition.attribute, condition.type
 
@@ -40,7 +57,8 @@ def is_test_for_none(detail: Detail | None) -> bool:
 
 
 def reads_training_flag(detail: Detail | None) -> bool:
-    """Whether the reason is that the flag ``training`` of a module is not a constant."""
+    """Whether the reason is that the flag ``training`` of a module is not a
+    constant."""
     condition = condition_of(detail)
     if condition is not None:
         return condition.on == "training"

@@ -1,4 +1,5 @@
-"""Reasons of Inductor: why an operator is a call, and why two nodes of its scheduler stayed apart."""
+"""Reasons of Inductor: why an operator is a call, and why two nodes of its
+scheduler stayed apart."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ class SharedAccess:
     ]
     """``Difference`` of fusers/inductor/causes.py."""
     text: str | None = None
-    """Torch's own comparison: ``different offset: 0 v.s. 48``; None where fusiondoc compared them."""
+    """Torch's own comparison: ``different offset: 0 v.s. 48``; None where fusiondoc
+    compared them."""
 
 
 @dataclass(frozen=True)
@@ -90,17 +92,21 @@ class StayedApart:
 
     kind: Literal["stayed_apart"] = field(default="stayed_apart", init=False)
     cause: KindOfCause
-    source: Literal["pair", "members", "no text", "no line", "never tried", "worked out"]
-    """``pair``: torch refused these two with a text; ``members``: it refused nodes that are parts of them, in
-    an earlier round; ``no text``: it refused these two without one; ``no line``: the log has none on them, so
-    it refused them without a text or did not try them; ``never tried``: it did not try them; ``worked out``:
+    source: Literal[
+        "pair", "members", "no text", "no line", "never tried", "worked out"
+    ]
+    """``pair``: torch refused these two with a text; ``members``: it refused nodes
+    that are parts of them, in an earlier round; ``no text``: it refused these two
+    without one; ``no line``: the log has none on them, so it refused them without a
+    text or did not try them; ``never tried``: it did not try them; ``worked out``:
     of calls, which the scheduler takes out before it tries pairs."""
     text: str | None = None
     """Torch's text."""
     op: str | None = None
-    """Of ``call`` the operator that is one; of ``between`` the one that stands between, or the first of its
-    node."""
+    """Of ``call`` the operator that is one; of ``between`` the one that stands
+    between, or the first of its node."""
     call: KindOfCall | None = None
     """Why that operator is a call; None of a node that is none."""
     accesses: tuple[SharedAccess, ...] = ()
-    """Of ``access``, and of ``sizes`` and ``reductions`` without a text of torch's, as far as it is known."""
+    """Of ``access``, and of ``sizes`` and ``reductions`` without a text of torch's,
+    as far as it is known."""

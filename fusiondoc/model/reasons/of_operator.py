@@ -1,4 +1,5 @@
-"""Reasons of the operator itself: its kind, arguments, types and device, and whether its code ran."""
+"""Reasons of the operator itself: its kind, arguments, types and device, and
+whether its code ran."""
 
 from __future__ import annotations
 
@@ -65,10 +66,11 @@ class NotConstant:
     arguments: tuple[str, ...]
     """Their names in the schema; empty where only the operator is known."""
     maker: str | None
-    """Kind of the node that makes the first; empty for an argument of the graph, None where not known."""
+    """Kind of the node that makes the first; empty for an argument of the graph,
+    None where not known."""
     runs: Literal["not_profiled", "differ"] | None = None
-    """Of an argument that is profiled: the code did not run in the profiled passes, or the values
-    differed."""
+    """Of an argument that is profiled: the code did not run in the profiled passes,
+    or the values differed."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,9 @@ class Argument:
         "unknown_number",
         "not_shown",
     ]
-    """``given``: it has to be None; ``unknown_number``: a number whose type TorchScript does not know;
-    ``not_shown``: the log does not show which argument it is."""
+    """``given``: it has to be None; ``unknown_number``: a number whose type
+    TorchScript does not know; ``not_shown``: the log does not show which argument
+    it is."""
     argument: str | None = None
     """Its name in the schema."""
     dtype: str | None = None
@@ -102,13 +105,14 @@ class WrongType:
     fuser: str
     dtype: str
     takes: Literal["none", "not_on_cpu", "some_on_cpu", "floating", "integer"]
-    """Which of it the fuser takes: no tensors of this type; none on the CPU; of few operators on the CPU;
-    floating-point or integer tensors alone."""
+    """Which of it the fuser takes: no tensors of this type; none on the CPU; of few
+    operators on the CPU; floating-point or integer tensors alone."""
 
 
 @dataclass(frozen=True)
 class WrongDevice:
-    """The tensors are on several devices, or on one that the fuser does not take the operator on."""
+    """The tensors are on several devices, or on one that the fuser does not take
+    the operator on."""
 
     kind: Literal["wrong_device"] = field(default="wrong_device", init=False)
     problem: Literal["several", "cpu", "numbers_on_cpu", "gpu_only", "cpu_only"]
@@ -147,7 +151,9 @@ class WithBlock:
 class AbsentGradients:
     """The gradient executor adds it for gradients that may be absent."""
 
-    kind: Literal["absent_gradients"] = field(default="absent_gradients", init=False)
+    kind: Literal["absent_gradients"] = field(
+        default="absent_gradients", init=False
+    )
 
 
 @dataclass(frozen=True)
@@ -155,11 +161,20 @@ class NothingToGain:
     """A kernel could save nothing of it."""
 
     kind: Literal["nothing_to_gain"] = field(default="nothing_to_gain", init=False)
-    does: Literal["counts_batches", "makes", "views", "hands_on", "is_contiguous", "copies", "may_copy"]
+    does: Literal[
+        "counts_batches",
+        "makes",
+        "views",
+        "hands_on",
+        "is_contiguous",
+        "copies",
+        "may_copy",
+    ]
     fuser: str | None = None
     """Of one that copies, or may: the fuser of this run, where it is known."""
     after: OperatorAt | None = None
-    """Of one that may copy: the operator before it that changes the order in memory."""
+    """Of one that may copy: the operator before it that changes the order in
+    memory."""
 
 
 @dataclass(frozen=True)
@@ -204,8 +219,8 @@ class NotOptimised:
 
     kind: Literal["not_optimised"] = field(default="not_optimised", init=False)
     why: Literal["no_plan_yet", "gave_up", "fuser_off"]
-    """The executor of its differentiable graph made no plan; its guard failed and no specialisation was left;
-    no fuser was on."""
+    """The executor of its differentiable graph made no plan; its guard failed and
+    no specialisation was left; no fuser was on."""
     off_by: str | None = None
     """How the fuser was switched off, as a clause."""
 
@@ -216,8 +231,9 @@ class NotKnown:
 
     kind: Literal["not_known"] = field(default="not_known", init=False)
     because: str
-    """"log": the log does not state it; the name of a fuser: that logs no reasons; "te_version",
-    "te_operator": the version of the package of te.ops, or the operator in its plan, is not known."""
+    """"log": the log does not state it; the name of a fuser: that logs no reasons;
+    "te_version", "te_operator": the version of the package of te.ops, or the
+    operator in its plan, is not known."""
 
 
 Refusal = NoRule | NewerRule | Overload | NotConstant | Argument

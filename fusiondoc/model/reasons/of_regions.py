@@ -1,20 +1,29 @@
-"""Reasons of runs with gradients: no differentiable graph of torch holds the operator."""
+"""Reasons of runs with gradients: no differentiable graph of torch holds the
+operator."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from fusiondoc.model import dataclass, field
-from fusiondoc.model.reasons.parts import Container, FormulaGap, OperatorAt, RegionDetour, RegionEnd
+from fusiondoc.model.reasons.parts import (
+    Container,
+    FormulaGap,
+    OperatorAt,
+    RegionDetour,
+    RegionEnd,
+)
 
 
 @dataclass(frozen=True)
 class OutOfRegion:
-    """With gradients only differentiable graphs are fused, and none takes the operator."""
+    """With gradients only differentiable graphs are fused, and none takes the
+    operator."""
 
     kind: Literal["out_of_region"] = field(default="out_of_region", init=False)
     recorded: bool
-    """Gradients are known to be recorded; else no fusion pass looked at its graph."""
+    """Gradients are known to be recorded; else no fusion pass looked at its
+    graph."""
     gap: FormulaGap
     cuts: bool = False
     """One differentiable graph ends before it and another begins after it."""
@@ -27,7 +36,8 @@ class AloneInRegion:
     kind: Literal["alone_in_region"] = field(default="alone_in_region", init=False)
     recorded: bool
     ends: tuple[RegionEnd, ...] = ()
-    """The operators that end it, at most two; first the one that is easiest to change."""
+    """The operators that end it, at most two; first the one that is easiest to
+    change."""
     detour: RegionDetour | None = None
     container: Container | None = None
     in_part: bool = False
@@ -35,7 +45,8 @@ class AloneInRegion:
 
 @dataclass(frozen=True)
 class SmallRegion:
-    """The differentiable graph around it has too few nodes (autodiffSubgraphInlineThreshold)."""
+    """The differentiable graph around it has too few nodes
+    (autodiffSubgraphInlineThreshold)."""
 
     kind: Literal["small_region"] = field(default="small_region", init=False)
     recorded: bool
@@ -46,14 +57,24 @@ class SmallRegion:
 
 @dataclass(frozen=True)
 class DissolvedRegion:
-    """Torch took the differentiable graph around it apart (guardDifferentiableGraph)."""
+    """Torch took the differentiable graph around it apart
+    (guardDifferentiableGraph)."""
 
-    kind: Literal["dissolved_region"] = field(default="dissolved_region", init=False)
+    kind: Literal["dissolved_region"] = field(
+        default="dissolved_region", init=False
+    )
     recorded: bool
     operators: int
-    why: Literal["nothing_profiled", "lost_at_border", "not_profiled", "shares_memory", "not_shown"]
+    why: Literal[
+        "nothing_profiled",
+        "lost_at_border",
+        "not_profiled",
+        "shares_memory",
+        "not_shown",
+    ]
     operator: OperatorAt | None = None
-    """The operator that reads the value without a type, or whose result shares memory with its input."""
+    """The operator that reads the value without a type, or whose result shares
+    memory with its input."""
     maker: OperatorAt | None = None
     """The operator that makes that value."""
     in_part: bool = False

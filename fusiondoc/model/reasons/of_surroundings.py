@@ -1,4 +1,5 @@
-"""Reasons that lie around an operator: what it could be fused with is not there, or out of reach."""
+"""Reasons that lie around an operator: what it could be fused with is not there, or
+out of reach."""
 
 from __future__ import annotations
 
@@ -18,14 +19,17 @@ class NewerNeighbour:
     rule: NewerRule
 
 
-WhyBarrier = Literal["in_place", "control_flow", "region", "refused", "view", "some_cases", "no_rule"]
-"""``region``: it has an executor of its own; ``refused``: the fuser does not take it here; ``some_cases``:
-the fuser takes it in some cases."""
+WhyBarrier = Literal[
+    "in_place", "control_flow", "region", "refused", "view", "some_cases", "no_rule"
+]
+"""``region``: it has an executor of its own; ``refused``: the fuser does not take
+it here; ``some_cases``: the fuser takes it in some cases."""
 
 
 @dataclass(frozen=True)
 class Barrier:
-    """An operator that is not fused stands between it and what it could be fused with."""
+    """An operator that is not fused stands between it and what it could be fused
+    with."""
 
     kind: Literal["barrier"] = field(default="barrier", init=False)
     operator: OperatorAt
@@ -43,7 +47,8 @@ class Barrier:
 
 @dataclass(frozen=True)
 class BehindViews:
-    """Views that the fuser takes stand between it and what it could be fused with."""
+    """Views that the fuser takes stand between it and what it could be fused
+    with."""
 
     kind: Literal["behind_views"] = field(default="behind_views", init=False)
     views: tuple[OperatorAt, ...]
@@ -55,7 +60,8 @@ class BehindViews:
 
 @dataclass(frozen=True)
 class OtherBlock:
-    """What it could be fused with is on the other side of a block of control flow."""
+    """What it could be fused with is on the other side of a block of control
+    flow."""
 
     kind: Literal["other_block"] = field(default="other_block", init=False)
     partner: str | None
@@ -78,7 +84,8 @@ class Alone:
 
 @dataclass(frozen=True)
 class EndedInPlace:
-    """An operator in place behind its differentiable graph takes its result, so that it is alone there."""
+    """An operator in place behind its differentiable graph takes its result, so
+    that it is alone there."""
 
     kind: Literal["ended_in_place"] = field(default="ended_in_place", init=False)
     operator: OperatorAt
@@ -87,7 +94,8 @@ class EndedInPlace:
 
 @dataclass(frozen=True)
 class DecidesBetween:
-    """Control flow reads its result before the operator that it would be fused with."""
+    """Control flow reads its result before the operator that it would be fused
+    with."""
 
     kind: Literal["decides_between"] = field(default="decides_between", init=False)
     control: OperatorAt
@@ -97,15 +105,17 @@ class DecidesBetween:
 
 @dataclass(frozen=True)
 class Detour:
-    """A second way leads from one operator to the other through something that is not fused: fused, the two
-    would wait for each other."""
+    """A second way leads from one operator to the other through something that is
+    not fused: fused, the two would wait for each other."""
 
     kind: Literal["detour"] = field(default="detour", init=False)
     by: Literal["property", "number", "takes", "on_the_way"]
-    """The dtype, device or layout of its result is read; a number is computed of its result or size; an
-    operator takes the result of the first and leads to the last, or stands further on such a way."""
+    """The dtype, device or layout of its result is read; a number is computed of
+    its result or size; an operator takes the result of the first and leads to the
+    last, or stands further on such a way."""
     first: str | None
-    """The operator or fusion group that the ways begin at; None: the one that the reason is about."""
+    """The operator or fusion group that the ways begin at; None: the one that the
+    reason is about."""
     last: str | None
     operator: OperatorAt | None = None
     """That stands on the way."""
@@ -119,8 +129,8 @@ class Detour:
 
 @dataclass(frozen=True)
 class SideEffect:
-    """A node past which torch moves nothing stands between it and its partner (hasSideEffects of
-    torch/csrc/jit/ir/ir.cpp)."""
+    """A node past which torch moves nothing stands between it and its partner
+    (hasSideEffects of torch/csrc/jit/ir/ir.cpp)."""
 
     kind: Literal["side_effect"] = field(default="side_effect", init=False)
     operator: OperatorAt
@@ -129,7 +139,8 @@ class SideEffect:
 
 @dataclass(frozen=True)
 class WriteBetween:
-    """An operator between it and its partner changes a tensor in place, or waits for another task."""
+    """An operator between it and its partner changes a tensor in place, or waits
+    for another task."""
 
     kind: Literal["write_between"] = field(default="write_between", init=False)
     operator: OperatorAt

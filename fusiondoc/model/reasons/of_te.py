@@ -17,7 +17,8 @@ class UnmetCondition:
     condition: str
     """Its name in ``CONDITIONS_IN_WORDS`` of fusers/te/rules.py."""
     neighbour: str | None = None
-    """Of ``neighbour_taken``: the operator that is part of another fused operator."""
+    """Of ``neighbour_taken``: the operator that is part of another fused
+    operator."""
     taken_by: str | None = None
     own_fusion: bool = False
     """That is a fusion of the program's own."""
@@ -25,9 +26,12 @@ class UnmetCondition:
 
 @dataclass(frozen=True)
 class UnmetConditions:
-    """All operators of a rule of Transformer Engine are there, and a condition of it does not hold."""
+    """All operators of a rule of Transformer Engine are there, and a condition of
+    it does not hold."""
 
-    kind: Literal["unmet_conditions"] = field(default="unmet_conditions", init=False)
+    kind: Literal["unmet_conditions"] = field(
+        default="unmet_conditions", init=False
+    )
     conditions: tuple[UnmetCondition, ...]
     fused_under: tuple[str, ...] = ()
     """Recipes of the same run under which it is fused."""

@@ -33,8 +33,9 @@ class Condition:
         "loop",
         "unknown",
     ]
-    """``unrolled_loop`` and ``remainder_of_loop`` are the two loops that torch makes of one that it unrolls;
-    ``counted_loop`` has a number of steps, and torch did not unroll it."""
+    """``unrolled_loop`` and ``remainder_of_loop`` are the two loops that torch
+    makes of one that it unrolls; ``counted_loop`` has a number of steps, and torch
+    did not unroll it."""
     attribute: str | None = None
     """The name of the module's attribute."""
     type: str | None = None
@@ -45,8 +46,8 @@ class Condition:
 
 @dataclass(frozen=True)
 class FormulaGap:
-    """Why torch's autodiff keeps an operator out of differentiable graphs (isDifferentiable of
-    torch/csrc/jit/runtime/autodiff.cpp)."""
+    """Why torch's autodiff keeps an operator out of differentiable graphs
+    (isDifferentiable of torch/csrc/jit/runtime/autodiff.cpp)."""
 
     why: Literal["control_flow", "in_place", "view", "no_formula", "overload"]
     """``overload``: another overload of the operator has a gradient formula."""
@@ -68,16 +69,19 @@ class RegionEnd:
 
 @dataclass(frozen=True)
 class RegionDetour:
-    """What keeps two operators of one block from being brought together in a differentiable graph."""
+    """What keeps two operators of one block from being brought together in a
+    differentiable graph."""
 
     operator: OperatorAt
     by: Literal["result", "size", "write"]
-    """The operator takes the result of the first (or its size) and leads to the last; or it writes to an
-    attribute or argument of the module between them."""
+    """The operator takes the result of the first (or its size) and leads to the
+    last; or it writes to an attribute or argument of the module between them."""
     first: str | None
-    """The operator whose result it takes; None: the one that the reason is about."""
+    """The operator whose result it takes; None: the one that the reason is
+    about."""
     last: str | None
 
 
 Container = Literal["out_of_container", "into_object"]
-"""Tensors come out of a dict or list, or go into an attribute of an object: torch does not see through."""
+"""Tensors come out of a dict or list, or go into an attribute of an object: torch
+does not see through."""

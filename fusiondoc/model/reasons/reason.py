@@ -1,4 +1,5 @@
-"""Why an operator is in no group: its finding code, the reason as data, and the sentence made of it."""
+"""Why an operator is in no group: its finding code, the reason as data, and the
+sentence made of it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from fusiondoc.model.reasons.words import sentence
 
 @dataclass(frozen=True)
 class Reason:
-    """Why an operator is in no group. ``stated``: the log says it; otherwise fusiondoc worked it out."""
+    """Why an operator is in no group. ``stated``: the log says it; otherwise
+    fusiondoc worked it out."""
 
     code: str
     text: str = field(compare=False)

@@ -100,13 +100,21 @@ def _unmet_conditions(detail: UnmetConditions) -> str:
     clauses = []
     for condition in detail.conditions:
         if condition.condition == "neighbour_taken":
-            own = ", a fusion that the program registered" if condition.own_fusion else ""
+            own = (
+                ", a fusion that the program registered"
+                if condition.own_fusion
+                else ""
+            )
             why = f"{condition.neighbour} next to it went into {condition.taken_by}{own}"
         else:
             why = CONDITIONS_IN_WORDS[condition.condition]
         clauses.append(f"{condition.rule}: {why}")
     text = "; ".join(clauses)
-    return f"{text}; it is fused with {' and '.join(detail.fused_under)}" if detail.fused_under else text
+    return (
+        f"{text}; it is fused with {' and '.join(detail.fused_under)}"
+        if detail.fused_under
+        else text
+    )
 
 
 def _not_in_pattern(detail: NotInPattern) -> str:
@@ -129,7 +137,9 @@ def _not_in_pattern(detail: NotInPattern) -> str:
 _SENTENCES: Mapping[type, Callable[[Any], str]] = {
     NoRule: no_rule,
     NewerRule: newer_rule,
-    PythonCall: lambda _: "it calls a Python function, which is opaque to every fuser",
+    PythonCall: lambda _: (
+        "it calls a Python function, which is opaque to every fuser"
+    ),
     Overload: overload,
     ReductionsOff: lambda _: "reductions are off (`nnc_reductions`)",
     NotConstant: not_constant,
@@ -140,8 +150,12 @@ _SENTENCES: Mapping[type, Callable[[Any], str]] = {
         f"a tensor of {detail.dimensions} dimensions; {title_of(detail.fuser)} takes up to {detail.most}"
     ),
     ControlFlow: control_flow,
-    WithBlock: lambda _: "it begins or ends a with block, and torch moves no operator past that",
-    AbsentGradients: lambda _: "the gradient executor adds it for gradients that may be absent",
+    WithBlock: lambda _: (
+        "it begins or ends a with block, and torch moves no operator past that"
+    ),
+    AbsentGradients: lambda _: (
+        "the gradient executor adds it for gradients that may be absent"
+    ),
     NothingToGain: nothing_to_gain,
     InPlace: in_place,
     WritesOut: lambda _: "it writes its result into the tensor given as `out`",
@@ -149,7 +163,9 @@ _SENTENCES: Mapping[type, Callable[[Any], str]] = {
     Unprofiled: unprofiled,
     NotOptimised: not_optimised,
     NotKnown: not_known,
-    NewerNeighbour: lambda detail: f"next to it is {detail.op}, and {newer_rule(detail.rule)}",
+    NewerNeighbour: lambda detail: (
+        f"next to it is {detail.op}, and {newer_rule(detail.rule)}"
+    ),
     Barrier: barrier,
     BehindViews: behind_views,
     OtherBlock: other_block,

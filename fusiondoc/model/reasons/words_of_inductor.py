@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from fusiondoc.model.reasons.of_inductor import CompiledCall, KindOfCall, SharedAccess, StayedApart
+from fusiondoc.model.reasons.of_inductor import (
+    CompiledCall,
+    KindOfCall,
+    SharedAccess,
+    StayedApart,
+)
 
 
 class _Call(NamedTuple):
@@ -23,20 +28,33 @@ _CALLS: Mapping[KindOfCall, _Call] = {
         "an operator without a lowering",
     ),
     "on purpose": _Call(
-        "Inductor leaves it to eager code on purpose", "an operator that Inductor leaves to eager code"
+        "Inductor leaves it to eager code on purpose",
+        "an operator that Inductor leaves to eager code",
     ),
-    "custom": _Call("it is a custom operator, which is opaque to Inductor", "a custom operator"),
-    "user's Triton kernel": _Call("it is a Triton kernel of the program", "a Triton kernel of the program"),
+    "custom": _Call(
+        "it is a custom operator, which is opaque to Inductor", "a custom operator"
+    ),
+    "user's Triton kernel": _Call(
+        "it is a Triton kernel of the program", "a Triton kernel of the program"
+    ),
     "random seed": _Call(
-        "it draws the seeds of the random numbers of the graph", "the seeds of random numbers"
+        "it draws the seeds of the random numbers of the graph",
+        "the seeds of random numbers",
     ),
     "view": _Call("it is a view: it moves no data", "a view"),
-    "collective": _Call("it exchanges data with other processes", "an exchange with other processes"),
-    "copy": _Call("the wrapper copies a tensor in eager code", "a copy in eager code"),
-    "eager sum": _Call(
-        "the wrapper adds up the workspace of a reduction in eager code", "a sum in eager code"
+    "collective": _Call(
+        "it exchanges data with other processes", "an exchange with other processes"
     ),
-    "unknown": _Call("the log has no generated code, so it does not show the call", "a call"),
+    "copy": _Call(
+        "the wrapper copies a tensor in eager code", "a copy in eager code"
+    ),
+    "eager sum": _Call(
+        "the wrapper adds up the workspace of a reduction in eager code",
+        "a sum in eager code",
+    ),
+    "unknown": _Call(
+        "the log has no generated code, so it does not show the call", "a call"
+    ),
 }
 
 _CAUSES: Mapping[str, str] = {
@@ -84,7 +102,9 @@ def compiled_call(detail: CompiledCall) -> str:
 def stayed_apart(detail: StayedApart) -> str:
     text = _why_apart(detail)
     if detail.source == "members" and detail.text is not None:
-        return f"{text} (torch on parts of them, in an earlier round: {detail.text})"
+        return (
+            f"{text} (torch on parts of them, in an earlier round: {detail.text})"
+        )
     if detail.text is not None:
         return f"{text} (torch: {detail.text})"
     if detail.cause != "unstated" and detail.source in _WITHOUT_TEXT:
@@ -107,7 +127,9 @@ def _why_apart(detail: StayedApart) -> str:
     if detail.cause == "access" and detail.accesses:
         return f"both use {_in_words(detail.accesses)}"
     if detail.cause == "unstated":
-        return _WITHOUT_TEXT.get(detail.source, "nothing shows why they stayed apart")
+        return _WITHOUT_TEXT.get(
+            detail.source, "nothing shows why they stayed apart"
+        )
     return _CAUSES[detail.cause]
 
 
@@ -125,6 +147,12 @@ def _in_words(accesses: tuple[SharedAccess, ...]) -> str:
         by_difference.setdefault(access.difference, []).append(access.buffer)
     parts = []
     for difference, buffers in by_difference.items():
-        more = f" and {len(buffers) - MOST_TENSORS} more" if len(buffers) > MOST_TENSORS else ""
-        parts.append(f"{', '.join(buffers[:MOST_TENSORS])}{more} {_DIFFERENCES[difference]}")
+        more = (
+            f" and {len(buffers) - MOST_TENSORS} more"
+            if len(buffers) > MOST_TENSORS
+            else ""
+        )
+        parts.append(
+            f"{', '.join(buffers[:MOST_TENSORS])}{more} {_DIFFERENCES[difference]}"
+        )
     return " and ".join(parts)

@@ -35,7 +35,9 @@ def no_rule(detail: NoRule) -> str:
 
 def newer_rule(detail: NewerRule) -> str:
     text = f"{fuser_title(detail.fuser or '')} has a rule for it only since torch {detail.since}"
-    return text if detail.torch_known else f"{text}: the log does not show which ran"
+    return (
+        text if detail.torch_known else f"{text}: the log does not show which ran"
+    )
 
 
 _TAKES_CONSTANTS = titles(lambda fuser: fuser.operators.casts_by_constants)
@@ -57,19 +59,29 @@ def overload(detail: Overload) -> str:
         "number_first": "a number before the tensor",
         "tensor_limits": "tensors as limits",
     }.get(detail.given, detail.types)
-    return f"{title} has a rule for {detail.op}, but not for this overload ({given})"
+    return (
+        f"{title} has a rule for {detail.op}, but not for this overload ({given})"
+    )
 
 
 def not_constant(detail: NotConstant) -> str:
     several = len(detail.arguments) > 1
     if detail.maker:
-        are = f"results of {detail.maker}" if several else f"the result of {detail.maker}"
+        are = (
+            f"results of {detail.maker}"
+            if several
+            else f"the result of {detail.maker}"
+        )
     else:
         are = "arguments of this graph" if several else "an argument of this graph"
     if not detail.arguments:
         return f"{_TAKES_CONSTANTS} takes aten::to only with constant arguments, and one is {are}"
     listed = " and ".join(f"`{name}`" for name in detail.arguments)
-    text = f"its {listed} are {are}, not constants" if several else f"its {listed} is {are}, not a constant"
+    text = (
+        f"its {listed} are {are}, not constants"
+        if several
+        else f"its {listed} is {are}, not a constant"
+    )
     if detail.runs == "not_profiled":
         return f"{text}, and this code did not run in the profiled passes"
     if detail.runs == "differ":
@@ -81,13 +93,19 @@ _ARGUMENTS: Mapping[str, str] = {
     "no_elements": "a tensor that it takes has no elements (a size is 0)",
     "no_dimensions": "it reduces a tensor without dimensions",
     "unknown_number": "an input is a number of an unknown type, as from .item()",
-    **{problem: words for fuser in FUSERS.values() for problem, words in fuser.words.arguments.items()},
+    **{
+        problem: words
+        for fuser in FUSERS.values()
+        for problem, words in fuser.words.arguments.items()
+    },
 }
 """``Argument.problem`` -> the sentence, with fields of ``Argument``."""
 
 
 def argument(detail: Argument) -> str:
-    return _ARGUMENTS[detail.problem].format(argument=detail.argument, dtype=detail.dtype)
+    return _ARGUMENTS[detail.problem].format(
+        argument=detail.argument, dtype=detail.dtype
+    )
 
 
 _REFUSALS: Mapping[type, Callable[[Any], str]] = {
@@ -135,11 +153,19 @@ def control_flow(detail: ControlFlow) -> str:
 
 def nothing_to_gain(detail: NothingToGain) -> str:
     if detail.does == "copies":
-        whose = "no fuser has a" if detail.fuser is None else f"{title_of(detail.fuser)} has no"
+        whose = (
+            "no fuser has a"
+            if detail.fuser is None
+            else f"{title_of(detail.fuser)} has no"
+        )
         return f"it copies its input into another layout, which {whose} rule for"
     if detail.does == "may_copy":
         after = f", as after {at(detail.after)}" if detail.after is not None else ""
-        lacks = "no fuser has a rule" if detail.fuser is None else f"{title_of(detail.fuser)} has no rule"
+        lacks = (
+            "no fuser has a rule"
+            if detail.fuser is None
+            else f"{title_of(detail.fuser)} has no rule"
+        )
         return f"it returns its input, or a copy where the memory order differs{after}: {lacks} for either"
     return {
         "counts_batches": "it counts the batches that a batch norm has seen: one number, nothing to save",

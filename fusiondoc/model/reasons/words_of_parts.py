@@ -1,4 +1,5 @@
-"""Parts of the sentences of reasons: operators, conditions, formulas that are missing."""
+"""Parts of the sentences of reasons: operators, conditions, formulas that are
+missing."""
 
 from __future__ import annotations
 
@@ -10,8 +11,13 @@ from fusiondoc.model.source import from_package
 
 
 def at(operator: OperatorAt) -> str:
-    """``aten::add (model.py:3:8)``; without a source position the operator alone."""
-    return f"{operator.op} ({from_package(operator.source)})" if operator.source else operator.op
+    """``aten::add (model.py:3:8)``; without a source position the operator
+    alone."""
+    return (
+        f"{operator.op} ({from_package(operator.source)})"
+        if operator.source
+        else operator.op
+    )
 
 
 _GROUPS = group_nodes()
@@ -42,14 +48,21 @@ _CONDITIONS: Mapping[str, str] = {
 
 
 def condition_words(condition: Condition) -> str:
-    """``the module's flag `training```, ``a loop unrolled by 8``: what a branch or loop depends on."""
+    """``the module's flag `training```, ``a loop unrolled by 8``: what a branch or
+    loop depends on."""
     if condition.on == "attribute":
-        kind = f" of type {condition.type}" if condition.type not in (None, "bool") else ""
+        kind = (
+            f" of type {condition.type}"
+            if condition.type not in (None, "bool")
+            else ""
+        )
         return f"the attribute `{condition.attribute}`{kind}"
     if condition.on == "unrolled_loop":
         return f"a loop unrolled by {condition.steps or 'some steps'}"
     if condition.on == "remainder_of_loop":
-        return f"the remainder of a loop unrolled by {condition.steps or 'some steps'}"
+        return (
+            f"the remainder of a loop unrolled by {condition.steps or 'some steps'}"
+        )
     return _CONDITIONS[condition.on]
 
 
@@ -78,4 +91,8 @@ CONTAINERS: Mapping[str, str] = {
 
 
 def in_part(text: str, in_part: bool) -> str:
-    return f"{text} (it has very many neighbours, of which only the first were examined)" if in_part else text
+    return (
+        f"{text} (it has very many neighbours, of which only the first were examined)"
+        if in_part
+        else text
+    )

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from fusiondoc.model.reasons import AloneInRegion, DissolvedRegion, OutOfRegion, RegionDetour, SmallRegion
-from fusiondoc.model.reasons.words_of_parts import CONTAINERS, at, gap_words, in_part
+from fusiondoc.model.reasons import (
+    AloneInRegion,
+    DissolvedRegion,
+    OutOfRegion,
+    RegionDetour,
+    SmallRegion,
+)
+from fusiondoc.model.reasons.words_of_parts import (
+    CONTAINERS,
+    at,
+    gap_words,
+    in_part,
+)
 
 
 def _when(recorded: bool) -> str:
@@ -21,7 +32,10 @@ def out_of_region(detail: OutOfRegion) -> str:
 
 def alone_in_region(detail: AloneInRegion) -> str:
     alone = "torch differentiates regions of at least two operators, and this one has no neighbour"
-    ends = "; ".join(f"{at(end.operator)} {end.side} it {gap_words(end.gap)}" for end in detail.ends)
+    ends = "; ".join(
+        f"{at(end.operator)} {end.side} it {gap_words(end.gap)}"
+        for end in detail.ends
+    )
     if detail.detour is not None:
         ends = _region_detour(detail.detour)
     if detail.container is not None:
@@ -38,7 +52,9 @@ def _region_detour(detour: RegionDetour) -> str:
             f"{operator} between it and {other} changes an attribute or argument in place, and torch moves"
             " nothing past that"
         )
-    result = "its result" if detour.first is None else f"the result of {detour.first}"
+    result = (
+        "its result" if detour.first is None else f"the result of {detour.first}"
+    )
     taken = f"the size of {result}" if detour.by == "size" else result
     last = "it" if detour.last is None else detour.last
     return f"{operator} takes {taken} and leads to {last}, so the two cannot be adjacent"
@@ -54,14 +70,15 @@ def small_region(detail: SmallRegion) -> str:
 
 def dissolved_region(detail: DissolvedRegion) -> str:
     graph = f"torch dissolved the differentiable graph of {detail.operators} operators around it"
-    return in_part(f"{_when(detail.recorded)} {graph}: {_why_dissolved(detail)}", detail.in_part)
+    return in_part(
+        f"{_when(detail.recorded)} {graph}: {_why_dissolved(detail)}",
+        detail.in_part,
+    )
 
 
 def _why_dissolved(detail: DissolvedRegion) -> str:
     if detail.why == "nothing_profiled":
-        return (
-            "no tensor that enters it has a profiled type, as in code that did not run in the profiled passes"
-        )
+        return "no tensor that enters it has a profiled type, as in code that did not run in the profiled passes"
     if detail.operator is None or detail.why == "not_shown":
         return "the plan does not show for which of its inputs or outputs"
     operator = at(detail.operator)
@@ -71,6 +88,10 @@ def _why_dissolved(detail: DissolvedRegion) -> str:
             " type of that result was lost at the border"
         )
     if detail.why == "not_profiled":
-        value = f"the result of {at(detail.maker)}" if detail.maker is not None else "a tensor"
+        value = (
+            f"the result of {at(detail.maker)}"
+            if detail.maker is not None
+            else "a tensor"
+        )
         return f"no type was profiled for {value} that {operator} reads"
     return f"{operator} in it returns a tensor that shares memory with its input"

@@ -43,10 +43,16 @@ def _why_barrier(detail: Barrier) -> str:
             return "which is control flow"
         return f"which depends on {condition_words(detail.condition)}"
     if detail.why == "refused":
-        cause = f" ({refusal(detail.refusal)})" if detail.refusal is not None else ""
+        cause = (
+            f" ({refusal(detail.refusal)})" if detail.refusal is not None else ""
+        )
         return f"which {title} does not take here{cause}"
     if detail.why == "no_rule":
-        return "which no fuser takes" if detail.fuser is None else f"which {title} has no rule for"
+        return (
+            "which no fuser takes"
+            if detail.fuser is None
+            else f"which {title} has no rule for"
+        )
     return {
         "in_place": "which changes its input in place",
         "region": "which has an executor of its own",
@@ -58,13 +64,22 @@ def _why_barrier(detail: Barrier) -> str:
 def behind_views(detail: BehindViews) -> str:
     views = " and ".join(at(view) for view in detail.views)
     rule = f" ({newer_rule(detail.rule)})" if detail.rule is not None else ""
-    return in_part(f"{views} stands between it and {partner(detail.partner)}{rule}", detail.in_part)
+    return in_part(
+        f"{views} stands between it and {partner(detail.partner)}{rule}",
+        detail.in_part,
+    )
 
 
 def other_block(detail: OtherBlock) -> str:
-    other = partner(detail.partner) if detail.partner is not None else "what it could fuse with"
+    other = (
+        partner(detail.partner)
+        if detail.partner is not None
+        else "what it could fuse with"
+    )
     control = at(detail.control) if detail.control is not None else "control flow"
-    return in_part(f"{other} is on the other side of the block of {control}", detail.in_part)
+    return in_part(
+        f"{other} is on the other side of the block of {control}", detail.in_part
+    )
 
 
 _NO_KERNEL_FOR_ONE = "and one operator alone is not worth a kernel"
@@ -86,14 +101,16 @@ def alone(detail: Alone) -> str:
 
 
 def ended_in_place(detail: EndedInPlace) -> str:
-    text = (
-        f"{at(detail.operator)} after it changes its input in place, so its differentiable graph ends there"
-    )
+    text = f"{at(detail.operator)} after it changes its input in place, so its differentiable graph ends there"
     return in_part(f"{text}, {_NO_KERNEL_FOR_ONE}", detail.in_part)
 
 
 def decides_between(detail: DecidesBetween) -> str:
-    on = condition_words(detail.condition) if detail.condition is not None else "None"
+    on = (
+        condition_words(detail.condition)
+        if detail.condition is not None
+        else "None"
+    )
     between = f"between it and {partner(detail.partner)}"
     return f"{at(detail.control)} decides on {on} {between}, {_NOT_MOVED}"
 
@@ -114,7 +131,9 @@ def detour(detail: Detour) -> str:
 
 
 def side_effect(detail: SideEffect) -> str:
-    effect = at(OperatorAt(SIDE_EFFECTS[detail.operator.op], detail.operator.source))
+    effect = at(
+        OperatorAt(SIDE_EFFECTS[detail.operator.op], detail.operator.source)
+    )
     return f"{effect} stands between it and {partner(detail.partner)}, {_NOT_MOVED}"
 
 

@@ -1,5 +1,5 @@
-"""Types and bytes of buffers that library calls make: the code does not state their element types, the graph
-does."""
+"""Types and bytes of buffers that library calls make: the code does not state their
+element types, the graph does."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from fusiondoc.parsers.inductor.wrapper_calls import Wrapper
 
 
 def typed_buffers(
-    wrapper: Wrapper, called: Iterable[FinalNode], operators: Sequence[GraphOperator]
+    wrapper: Wrapper,
+    called: Iterable[FinalNode],
+    operators: Sequence[GraphOperator],
 ) -> tuple[Buffer, ...]:
-    """The buffers of a wrapper, those of unknown type with that of the node that made them.
+    """The buffers of a wrapper, those of unknown type with that of the node that
+    made them.
 
     Args:
         called: the calls, with their operators.
@@ -30,30 +33,47 @@ def typed_buffers(
             _give_types(buffers, node, _results(made, operators))
     for name, before in wrapper.reuses.items():
         known = buffers.get(before)
-        if known is not None and buffers[name].bytes is None and known.type is not None:
+        if (
+            known is not None
+            and buffers[name].bytes is None
+            and known.type is not None
+        ):
             buffers[name] = _of_element_type(buffers[name], known.type)
     return tuple(buffers.values())
 
 
 def _results(made: GraphOperator, operators: Sequence[GraphOperator]) -> list[str]:
-    """Types of what an operator gives: its own, or those of the parts of its tuple."""
-    parts = [one for one in operators if one.target == "getitem" and made.name in one.inputs]
+    """Types of what an operator gives: its own, or those of the parts of its
+    tuple."""
+    parts = [
+        one
+        for one in operators
+        if one.target == "getitem" and made.name in one.inputs
+    ]
     return [one.type for one in (made, *parts) if one.type is not None]
 
 
-def _give_types(buffers: dict[str, Buffer], node: FinalNode, types: list[str]) -> None:
-    """Give the results of a call their types; of a tuple each the first left one of the same sizes."""
+def _give_types(
+    buffers: dict[str, Buffer], node: FinalNode, types: list[str]
+) -> None:
+    """Give the results of a call their types; of a tuple each the first left one of
+    the same sizes."""
     for access in node.writes:
         buffer = buffers.get(access.buffer)
         if buffer is None or buffer.bytes is not None:
             continue
-        found = next((text for text in types if _sizes(text) == _sizes(buffer.type or "")), None)
+        found = next(
+            (text for text in types if _sizes(text) == _sizes(buffer.type or "")),
+            None,
+        )
         if found is None and len(node.writes) == 1 and types:
             found = types[0]
         if found is not None:
             types.remove(found)
             size = bytes_of_type(found, {})
-            buffers[buffer.name] = replace(buffer, type=found.partition("]")[0] + "]", bytes=size)
+            buffers[buffer.name] = replace(
+                buffer, type=found.partition("]")[0] + "]", bytes=size
+            )
 
 
 def _sizes(text: str) -> str:
@@ -61,8 +81,11 @@ def _sizes(text: str) -> str:
 
 
 def _of_element_type(buffer: Buffer, other: str) -> Buffer:
-    """A buffer that takes over the memory of another: its sizes, with that one's element type."""
+    """A buffer that takes over the memory of another: its sizes, with that one's
+    element type."""
     short = other.partition("[")[0]
     sizes = _sizes(buffer.type or other)
     parts = [part.strip() for part in sizes.split(",") if part.strip()]
-    return replace(buffer, type=f"{short}[{sizes}]", bytes=bytes_of(short, parts, [], {}))
+    return replace(
+        buffer, type=f"{short}[{sizes}]", bytes=bytes_of(short, parts, [], {})
+    )

@@ -1,4 +1,5 @@
-"""The calls of a generated module as final nodes: what each reads and writes, and why it is a call."""
+"""The calls of a generated module as final nodes: what each reads and writes, and
+why it is a call."""
 
 from __future__ import annotations
 
@@ -28,8 +29,21 @@ _KINDS = {
     "mixed order": FinalKind.MIXED_ORDER,
     "user": FinalKind.CALL,
 }
-_VIEWS = ("aten.view_as_real", "aten.view_as_complex", "aten.view.dtype", "aten._conj", "aten._neg_view")
-_LIBRARIES = ("extern_kernels.", "mkldnn.", "mkl.", "onednn.", "quantized.", "_quantized.")
+_VIEWS = (
+    "aten.view_as_real",
+    "aten.view_as_complex",
+    "aten.view.dtype",
+    "aten._conj",
+    "aten._neg_view",
+)
+_LIBRARIES = (
+    "extern_kernels.",
+    "mkldnn.",
+    "mkl.",
+    "onednn.",
+    "quantized.",
+    "_quantized.",
+)
 _SEEDS = ("aten.randint.low_out", "inductor_ops.", "inductor_prims.")
 _COLLECTIVES = ("_c10d_functional", "c10d", "symm_mem")
 
@@ -80,25 +94,41 @@ class _Calls:
         """Take all calls."""
         for index, step in enumerate(self._wrapper.steps):
             kernel = self._kernels.get(step.target)
-            nests = self._nests(step, kernel) if kernel is not None and kernel.kind == "cpp" else []
+            nests = (
+                self._nests(step, kernel)
+                if kernel is not None and kernel.kind == "cpp"
+                else []
+            )
             if nests:
                 self.nests[index] = nests
             self.nodes.append(self._node(step, kernel, nests))
 
-    def _node(self, step: Step, kernel: Definition | None, nests: Sequence[NestTraffic]) -> FinalNode:
-        reads, writes = self._of_kernel(step, kernel, nests) if not step.writes else self._of_call(step)
+    def _node(
+        self, step: Step, kernel: Definition | None, nests: Sequence[NestTraffic]
+    ) -> FinalNode:
+        reads, writes = (
+            self._of_kernel(step, kernel, nests)
+            if not step.writes
+            else self._of_call(step)
+        )
         self.names_before[len(self.nodes)] = self._names_before(writes)
         self._written.update(access.buffer for access in writes)
         is_call = kernel is None or kernel.kind == "user"
         if step.target.startswith(("triton_", "cpp_fused_")):
             is_call = False  # its definition is cut off
-        call = CallKind.USER_TRITON if kernel is not None and is_call else call_kind(step.target)
+        call = (
+            CallKind.USER_TRITON
+            if kernel is not None and is_call
+            else call_kind(step.target)
+        )
         return FinalNode(
             name=self._name(step.target),
             members=(),
             kind=FinalKind.CALL if is_call else self._kind(step, kernel),
             scheduler_class=None,
-            operators=tuple(node.name for node in kernel.operators) if kernel is not None else (),
+            operators=tuple(node.name for node in kernel.operators)
+            if kernel is not None
+            else (),
             reads=tuple(reads),
             writes=tuple(writes),
             read_bytes=self._bytes(reads),
@@ -116,7 +146,9 @@ class _Calls:
     def _kind(self, step: Step, kernel: Definition | None) -> FinalKind:
         if step.mixed_order:
             return FinalKind.MIXED_ORDER
-        return _KINDS.get(kernel.kind if kernel is not None else "", FinalKind.LOOPS)
+        return _KINDS.get(
+            kernel.kind if kernel is not None else "", FinalKind.LOOPS
+        )
 
     def _of_kernel(
         self, step: Step, kernel: Definition | None, nests: Sequence[NestTraffic]
@@ -136,29 +168,46 @@ class _Calls:
         return list(reads.values()), list(writes.values())
 
     def _access(self, name: str, times: int, kernel: Definition | None) -> Access:
-        """An access of a kernel. Each load or store moves at most an element for each turn of the loops."""
+        """An access of a kernel. Each load or store moves at most an element for
+        each turn of the loops."""
         buffer = self._wrapper.buffers.get(name)
-        if buffer is None or not (buffer.bytes and times) or kernel is None or kernel.elements is None:
+        if (
+            buffer is None
+            or not (buffer.bytes and times)
+            or kernel is None
+            or kernel.elements is None
+        ):
             return Access(name)
         size = element_size((buffer.type or "").partition("[")[0])
         most = None if size is None else size * times * kernel.elements
-        return Access(name, most if most is not None and most < buffer.bytes else None)
+        return Access(
+            name, most if most is not None and most < buffer.bytes else None
+        )
 
     def _nests(self, step: Step, kernel: Definition) -> list[NestTraffic]:
-        """The loop nests of a C++ function, with the buffers that each reads and writes."""
-        buffers = {parameter.name: name for name, parameter in _pointers(step, kernel)}
+        """The loop nests of a C++ function, with the buffers that each reads and
+        writes."""
+        buffers = {
+            parameter.name: name for name, parameter in _pointers(step, kernel)
+        }
         held = {name: self._held(name) or name for name in buffers.values()}
         made = []
         for nest in loop_nests(kernel.code):
             reads = [held[buffers[name]] for name in nest.reads if name in buffers]
             writes = [buffers[name] for name in nest.writes if name in buffers]
-            made.append(NestTraffic(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes))))
-            held.update((name, name) for name in writes)  # later nests read what this one wrote
+            made.append(
+                NestTraffic(
+                    tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes))
+                )
+            )
+            held.update(
+                (name, name) for name in writes
+            )  # later nests read what this one wrote
         return made
 
     def _held(self, name: str) -> str | None:
-        """The buffer whose contents are read under this name: of one that takes over memory it is the one
-        before, if anything was written there."""
+        """The buffer whose contents are read under this name: of one that takes
+        over memory it is the one before, if anything was written there."""
         for _ in range(len(self._wrapper.reuses) + 1):
             if name in self._written or name in self._wrapper.elements:
                 return name
@@ -171,22 +220,32 @@ class _Calls:
         return None
 
     def _names_before(self, writes: Sequence[Access]) -> set[str]:
-        """Names that the memory which a call writes had before, under which nothing wrote to it."""
+        """Names that the memory which a call writes had before, under which nothing
+        wrote to it."""
         found: set[str] = set()
         for access in writes:
             name = self._wrapper.reuses.get(access.buffer)
-            while name is not None and name not in self._written and name not in found:
+            while (
+                name is not None and name not in self._written and name not in found
+            ):
                 found.add(name)
                 name = self._wrapper.reuses.get(name)
         return found
 
     def _is_whole_of_parts(self, name: str) -> bool:
-        """Whether something was written into the memory of this buffer under another name."""
-        parts = (part for part in self._wrapper.buffers.values() if part.part_of == name)
+        """Whether something was written into the memory of this buffer under
+        another name."""
+        parts = (
+            part for part in self._wrapper.buffers.values() if part.part_of == name
+        )
         return any(part.name in self._written for part in parts)
 
     def _of_call(self, step: Step) -> tuple[list[Access], list[Access]]:
-        reads = [name for name in map(self._held, filter(None, step.reads)) if name is not None]
+        reads = [
+            name
+            for name in map(self._held, filter(None, step.reads))
+            if name is not None
+        ]
         writes: list[str] = []
         for name in step.writes:
             writes += self._elements.get(name, [name])
@@ -199,8 +258,11 @@ class _Calls:
         return () if self._lines is None else (self._lines.line(number),)
 
 
-def _pointers(step: Step, kernel: Definition | None) -> Iterator[tuple[str, Parameter]]:
-    """The buffers that a kernel is called with, each with the parameter that takes it."""
+def _pointers(
+    step: Step, kernel: Definition | None
+) -> Iterator[tuple[str, Parameter]]:
+    """The buffers that a kernel is called with, each with the parameter that takes
+    it."""
     parameters = kernel.parameters if kernel is not None else ()
     for index, name in enumerate(step.reads):
         if not name or (name.startswith("workspace_") and not step.mixed_order):
@@ -209,12 +271,18 @@ def _pointers(step: Step, kernel: Definition | None) -> Iterator[tuple[str, Para
         yield name, parameters[index] if known else Parameter(name, True, False)
 
 
-def bytes_moved(buffers: Mapping[str, Buffer], accesses: Iterable[Access]) -> int | None:
+def bytes_moved(
+    buffers: Mapping[str, Buffer], accesses: Iterable[Access]
+) -> int | None:
     """Bytes of accesses together; None where those of one are not known."""
     total = 0
     for access in accesses:
         buffer = buffers.get(access.buffer)
-        size = access.bytes if access.bytes is not None or buffer is None else buffer.bytes
+        size = (
+            access.bytes
+            if access.bytes is not None or buffer is None
+            else buffer.bytes
+        )
         if size is None:
             return None
         total += size
@@ -229,11 +297,14 @@ class CalledNodes(NamedTuple):
     nests: dict[int, list[NestTraffic]]
     """Index of the call of a C++ function -> the loop nests of the function."""
     names_before: dict[int, set[str]]
-    """Index of a call -> names that the memory which it writes had before, under which nothing wrote to it: a
-    node of a C++ function may have made that buffer, and a later one of the same function changes it."""
+    """Index of a call -> names that the memory which it writes had before, under
+    which nothing wrote to it: a node of a C++ function may have made that buffer,
+    and a later one of the same function changes it."""
 
 
-def called_nodes(module: GeneratedModule, lines: TextLines | None = None) -> CalledNodes:
+def called_nodes(
+    module: GeneratedModule, lines: TextLines | None = None
+) -> CalledNodes:
     """The calls of a module in order, as final nodes.
 
     Args:
@@ -244,7 +315,9 @@ def called_nodes(module: GeneratedModule, lines: TextLines | None = None) -> Cal
     return CalledNodes(calls.nodes, calls.nests, calls.names_before)
 
 
-def generated_kernels(module: GeneratedModule, lines: TextLines | None = None) -> list[GeneratedKernel]:
+def generated_kernels(
+    module: GeneratedModule, lines: TextLines | None = None
+) -> list[GeneratedKernel]:
     """The kernels that a module defines, with how often it calls each."""
     calls = Counter(step.target for step in module.wrapper.steps)
     return [

@@ -1,5 +1,6 @@
-"""The loop nests of a generated C++ function (``torch/_inductor/codegen/cpp.py``): a function holds those of
-several final nodes, one after the other, and they are not fused with each other."""
+"""The loop nests of a generated C++ function (``torch/_inductor/codegen/cpp.py``):
+a function holds those of several final nodes, one after the other, and they are not
+fused with each other."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ _ALIAS = re.compile(r"auto (\w+) = (\w+);")
 _STORED = re.compile(r"\bstore\(\s*(\w+)")
 _ASSIGNED = re.compile(r"^\s*(\w+)\[.*\]\s*=[^=]", re.MULTILINE)
 _ADDED = re.compile(
-    r"\batomic_add\w*(?:<[^()]*>)?\(\s*&?\s*(\w+)|^\s*(\w+)\[.*\]\s*[-+*/|&^]=[^=]", re.MULTILINE
+    r"\batomic_add\w*(?:<[^()]*>)?\(\s*&?\s*(\w+)|^\s*(\w+)\[.*\]\s*[-+*/|&^]=[^=]",
+    re.MULTILINE,
 )
 """Stores that change what is there: they read it too."""
 _POINTER = re.compile(r"\b(?:in|out|in_out)_ptr\d+\b")
@@ -20,14 +22,16 @@ _PARALLEL = "#pragma omp parallel"
 
 
 class LoopNest(NamedTuple):
-    """A loop nest: the pointers that it reads and writes, by the names of the function's parameters."""
+    """A loop nest: the pointers that it reads and writes, by the names of the
+    function's parameters."""
 
     reads: tuple[str, ...]
     writes: tuple[str, ...]
 
 
 def loop_nests(code: str) -> list[LoopNest]:
-    """The loop nests of a function in their order; none of a text that is no such function."""
+    """The loop nests of a function in their order; none of a text that is no such
+    function."""
     start = code.find("{", code.find("kernel("))
     if start < 0:
         return []
@@ -41,7 +45,8 @@ def loop_nests(code: str) -> list[LoopNest]:
 
 
 def _blocks(code: str, start: int) -> list[str]:
-    """The texts in braces directly inside of the function; those of a parallel region by themselves."""
+    """The texts in braces directly inside of the function; those of a parallel
+    region by themselves."""
     blocks: list[str] = []
     depth, begun, base = 0, start, 1
     for brace in _BRACE.finditer(code, start):
@@ -91,8 +96,11 @@ def _nest(text: str, aliases: dict[str, str]) -> LoopNest:
     return LoopNest(tuple(reads), tuple(writes))
 
 
-def nests_of_nodes(nests: Sequence[set[int]], nodes: Sequence[set[int]]) -> list[list[int]]:
-    """The loop nests of each node of a function. The nests of a node stand one after the other.
+def nests_of_nodes(
+    nests: Sequence[set[int]], nodes: Sequence[set[int]]
+) -> list[list[int]]:
+    """The loop nests of each node of a function. The nests of a node stand one
+    after the other.
 
     Args:
         nests: numbers of the buffers that each nest writes. Where several write to one, it has the name of
@@ -109,20 +117,28 @@ def nests_of_nodes(nests: Sequence[set[int]], nodes: Sequence[set[int]]) -> list
     if None in owners and set(owners) < {None, *range(len(nodes))}:
         return [[] for _ in nodes]
     _give_to_the_next(owners)
-    return [[at for at, owner in enumerate(owners) if owner == node] for node in range(len(nodes))]
+    return [
+        [at for at, owner in enumerate(owners) if owner == node]
+        for node in range(len(nodes))
+    ]
 
 
 def nests_without_node(nests: Sequence[set[int]], nodes: Sequence[set[int]]) -> int:
-    """How many more nests a function has than its nodes, those of which are known and those that are not."""
+    """How many more nests a function has than its nodes, those of which are known
+    and those that are not."""
     owners = _last_writers(nests, nodes)
     _give_those_before(owners, nests, nodes)
     without_nest = sum(index not in owners for index in range(len(nodes)))
     return owners.count(None) - without_nest
 
 
-def _last_writers(nests: Sequence[set[int]], nodes: Sequence[set[int]]) -> list[int | None]:
+def _last_writers(
+    nests: Sequence[set[int]], nodes: Sequence[set[int]]
+) -> list[int | None]:
     """The node of each nest that is the last to write one of the node's buffers."""
-    node_of = {number: index for index, numbers in enumerate(nodes) for number in numbers}
+    node_of = {
+        number: index for index, numbers in enumerate(nodes) for number in numbers
+    }
     last = {number: at for at, written in enumerate(nests) for number in written}
     owners: list[int | None] = [None] * len(nests)
     for number, at in last.items():
@@ -132,7 +148,8 @@ def _last_writers(nests: Sequence[set[int]], nodes: Sequence[set[int]]) -> list[
 
 
 def _fill_in_order(owners: list[int | None], nodes: int) -> bool:
-    """Give the nests without a node to the nodes without a nest, where there are as many."""
+    """Give the nests without a node to the nodes without a nest, where there are as
+    many."""
     without = [at for at, owner in enumerate(owners) if owner is None]
     left = [node for node in range(nodes) if node not in owners]
     if len(without) != len(left):
@@ -145,15 +162,21 @@ def _fill_in_order(owners: list[int | None], nodes: int) -> bool:
 def _give_those_before(
     owners: list[int | None], nests: Sequence[set[int]], nodes: Sequence[set[int]]
 ) -> None:
-    """Give a node the nests directly before its own that write one of its buffers."""
+    """Give a node the nests directly before its own that write one of its
+    buffers."""
     for at in range(len(owners) - 2, -1, -1):
         following = owners[at + 1]
-        if owners[at] is None and following is not None and nodes[following] & nests[at]:
+        if (
+            owners[at] is None
+            and following is not None
+            and nodes[following] & nests[at]
+        ):
             owners[at] = following
 
 
 def _give_to_the_next(owners: list[int | None]) -> None:
-    """Give nests that are left to the node behind them: what such a nest writes has another name later."""
+    """Give nests that are left to the node behind them: what such a nest writes has
+    another name later."""
     following: int | None = None
     for at in range(len(owners) - 1, -1, -1):
         following = owners[at] if owners[at] is not None else following

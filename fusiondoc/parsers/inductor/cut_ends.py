@@ -8,9 +8,13 @@ _PART_OF_PREFIX = re.compile(
     rb"[VDIWEC]\d{4} \d\d[\d:.]*(?: +\d*"
     rb"(?: [^\s:\]]*(?::\d*(?:\] ?(?:\[[\d/_!]*(?:\] (?:\[_?_?\w*)?)?)?)?)?)?)?"
 )
-"""A prefix of TORCH_LOGS that breaks off; one with a whole ``[__name]`` may stand before an empty line."""
-_OF_WARNING = re.compile(rb"[WEC]\d{4} [\d:.]+ +\d+ [^\s:\]]+:\d+\] (?:\[[\d/_!]+\] )?")
-"""The whole prefix of a warning, which has no name: the last line of one is often empty."""
+"""A prefix of TORCH_LOGS that breaks off; one with a whole ``[__name]`` may stand
+before an empty line."""
+_OF_WARNING = re.compile(
+    rb"[WEC]\d{4} [\d:.]+ +\d+ [^\s:\]]+:\d+\] (?:\[[\d/_!]+\] )?"
+)
+"""The whole prefix of a warning, which has no name: the last line of one is often
+empty."""
 
 
 def ends_cut(text: bytes, without_end: bool) -> bool:
@@ -25,4 +29,6 @@ def ends_cut(text: bytes, without_end: bool) -> bool:
     of_record = line.startswith(b"\t") or b'] {"' in line
     if _OF_WARNING.fullmatch(line) is not None:
         return False
-    return (without_end and of_record) or _PART_OF_PREFIX.fullmatch(line) is not None
+    return (without_end and of_record) or _PART_OF_PREFIX.fullmatch(
+        line
+    ) is not None

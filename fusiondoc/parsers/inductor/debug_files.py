@@ -1,5 +1,6 @@
-"""Files that Inductor writes for a graph: those of a ``torch_compile_debug`` folder (TORCH_COMPILE_DEBUG=1;
-``torch/_inductor/debug.py``), and generated modules of its cache. Each is read whole."""
+"""Files that Inductor writes for a graph: those of a ``torch_compile_debug`` folder
+(TORCH_COMPILE_DEBUG=1; ``torch/_inductor/debug.py``), and generated modules of its
+cache. Each is read whole."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _NUMBER = re.compile(r"\.(\d{1,9})$")
 
 
 class DebugFiles:
-    """Graphs by the files that show them: all of one folder are of one graph, but for modules of a cache."""
+    """Graphs by the files that show them: all of one folder are of one graph, but
+    for modules of a cache."""
 
     def __init__(self) -> None:
         self._graphs: dict[str, GraphParts] = {}
@@ -41,12 +43,19 @@ class DebugFiles:
         if not self._graphs:
             return None
         process = PartsOfProcess()
-        process.graphs = [self._graphs[key] for key in sorted(self._graphs, key=_order)]
+        process.graphs = [
+            self._graphs[key] for key in sorted(self._graphs, key=_order)
+        ]
         return process
 
 
 _PARTS = frozenset(
-    ("output_code", "fx_graph_transformed", "ir_post_fusion", "inductor_provenance_tracking_node_mappings")
+    (
+        "output_code",
+        "fx_graph_transformed",
+        "ir_post_fusion",
+        "inductor_provenance_tracking_node_mappings",
+    )
 )
 
 

@@ -1,8 +1,9 @@
-"""The artifact ``fusion`` of TORCH_LOGS: rounds, candidates, refusals and merges of each compiled graph
-(``torch/_inductor/scheduler.py``; the forms are the same in 2.6, 2.11 and 2.13).
+"""The artifact ``fusion`` of TORCH_LOGS: rounds, candidates, refusals and merges of
+each compiled graph (``torch/_inductor/scheduler.py``; the forms are the same in
+2.6, 2.11 and 2.13).
 
-The candidates of a graph's last round, with what was merged in it, are its final nodes. After "fusion
-complete" one more round may follow, which has no header.
+The candidates of a graph's last round, with what was merged in it, are its final
+nodes. After "fusion complete" one more round may follow, which has no header.
 """
 
 from __future__ import annotations
@@ -30,13 +31,16 @@ _KNOWN = (
     # of measured and of combined kernels
     *("ComboKernel", "Exception in compiling ", "Shared memory after inversion: "),
 )
-"""How lines begin that decide nothing (``fusion_log.debug`` in torch/_inductor/scheduler.py, 2.6 to 2.14)."""
+"""How lines begin that decide nothing (``fusion_log.debug`` in
+torch/_inductor/scheduler.py, 2.6 to 2.14)."""
 _CANDIDATE = re.compile(r"\s*(\w+)\((?:name='|nodes=)([\w]+)")
 _REFUSED = re.compile(r"cannot fuse (\w+) with (\w+): (.*)", re.DOTALL)
 _REFUSED_BY_BENCHMARK = re.compile(r"cannot fuse \(benchmark\): (.*)", re.DOTALL)
 _NODES = r"(\w+\(\[.*?\]\)|\{.*?\}|\S+)"
 """Names of a side: a set of buffers, or a node."""
-_BENCHMARKED = re.compile(rf"(?:fusing |node1 )?{_NODES} (?:with|and) (?:node2 )?{_NODES}")
+_BENCHMARKED = re.compile(
+    rf"(?:fusing |node1 )?{_NODES} (?:with|and) (?:node2 )?{_NODES}"
+)
 _FUSING = re.compile(r"fusing (\w+) with (\w+)")
 _MEMBER = re.compile(r"(?:op|buf)\d+")
 _ORIGINS = re.compile(r"origins=(?:OrderedSet\(\[|\{)([\w, .]*)")
@@ -45,7 +49,8 @@ _COLOUR = re.compile("\x1b\\[[0-9;]*m|\\[\\d{1,3}m(?=[\\d.])|(?<=[\\dx])\\[0?m")
 
 
 def members_of(name: str) -> tuple[str, ...]:
-    """``op0``, ``op1`` of ``op0_op1``; the name itself where it is not made of such names."""
+    """``op0``, ``op1`` of ``op0_op1``; the name itself where it is not made of such
+    names."""
     members = tuple(_MEMBER.findall(name))
     return members if "_".join(members) == name else (name,)
 
@@ -81,18 +86,27 @@ class Decisions:
         self._merged.clear()
 
     def candidate(self, text: str, line: Line) -> bool:
-        """Take a candidate; False for a text that is none. Without the beginning of their list, those that
-        are left of it are no final nodes."""
+        """Take a candidate; False for a text that is none. Without the beginning of
+        their list, those that are left of it are no final nodes."""
         found = _CANDIDATE.match(text)
         if found is not None and self._listed:
             self._candidates[found.group(2)] = (found.group(1), text, line)
         return found is not None
 
-    def refused(self, first: str, second: str, text: str, line: Line, by_benchmark: bool = False) -> None:
+    def refused(
+        self,
+        first: str,
+        second: str,
+        text: str,
+        line: Line,
+        by_benchmark: bool = False,
+    ) -> None:
         """Two nodes were not fused."""
         if len(self._refusals) == MOST_REFUSALS:
             self.left_out += 1
-        self._refusals.append(Refusal(first, second, text, self.round, False, line, by_benchmark))
+        self._refusals.append(
+            Refusal(first, second, text, self.round, False, line, by_benchmark)
+        )
 
     def merged(self, first: str, second: str) -> None:
         """Two nodes were fused in this round."""
@@ -101,11 +115,16 @@ class Decisions:
     @property
     def refusals(self) -> tuple[Refusal, ...]:
         """The last refusals, in order."""
-        return tuple(_of_last_round(refusal, self.round) for refusal in self._refusals)
+        return tuple(
+            _of_last_round(refusal, self.round) for refusal in self._refusals
+        )
 
     def final_nodes(self) -> list[FinalNode]:
         """The nodes of the last round, those that it merged put together."""
-        nodes = {name: _final_node(name, *found) for name, found in self._candidates.items()}
+        nodes = {
+            name: _final_node(name, *found)
+            for name, found in self._candidates.items()
+        }
         for first, second in self._merged:
             if first in nodes and second in nodes:
                 _merge(nodes, first, second)
@@ -116,14 +135,24 @@ def _of_last_round(refusal: Refusal, last: int) -> Refusal:
     if refusal.round != last:
         return refusal
     return Refusal(
-        refusal.first, refusal.second, refusal.text, last, True, refusal.line, refusal.by_benchmark
+        refusal.first,
+        refusal.second,
+        refusal.text,
+        last,
+        True,
+        refusal.line,
+        refusal.by_benchmark,
     )
 
 
-def _final_node(name: str, scheduler_class: str, text: str, line: Line) -> FinalNode:
+def _final_node(
+    name: str, scheduler_class: str, text: str, line: Line
+) -> FinalNode:
     operators: dict[str, None] = {}
     for found in _ORIGINS.finditer(text):
-        operators.update(dict.fromkeys(part.strip() for part in found.group(1).split(",")))
+        operators.update(
+            dict.fromkeys(part.strip() for part in found.group(1).split(","))
+        )
     operators.pop("", None)
     return FinalNode(
         name,
@@ -154,7 +183,9 @@ def _merge(nodes: dict[str, FinalNode], first: str, second: str) -> None:
         name,
         one.members + other.members,
         FinalKind.LOOPS if one.kind is other.kind is FinalKind.LOOPS else one.kind,
-        "FusedSchedulerNode" if one.scheduler_class == "SchedulerNode" else one.scheduler_class,
+        "FusedSchedulerNode"
+        if one.scheduler_class == "SchedulerNode"
+        else one.scheduler_class,
         tuple(dict.fromkeys(one.operators + other.operators)),
         stack_sources=tuple(dict.fromkeys(one.stack_sources + other.stack_sources)),
         lines=one.lines + other.lines,
@@ -174,11 +205,13 @@ class FusionLog:
     def __init__(self) -> None:
         self._open: dict[str | None, Decisions] = {}
 
-    def take(self, compile_id: str | None, text: str, line: Line) -> tuple[bool, Decisions | None]:
+    def take(
+        self, compile_id: str | None, text: str, line: Line
+    ) -> tuple[bool, Decisions | None]:
         """Take a line of the artifact.
 
-        Returns:
-            Whether its form is known, and the graph that begins with it, if one does.
+        Returns: Whether its form is known, and the graph that begins with it, if
+            one does.
         """
         header = _HEADER.match(text)
         graph = self._open.get(compile_id)
@@ -202,7 +235,8 @@ class FusionLog:
     def _without_beginning(
         self, compile_id: str | None, text: str, line: Line
     ) -> tuple[bool, Decisions | None]:
-        """Take a line of a graph whose first lines are not there: cut off, or not what was searched for."""
+        """Take a line of a graph whose first lines are not there: cut off, or not
+        what was searched for."""
         graph = Decisions(compile_id, line)
         if not text.strip() or not _take(graph, text, line):
             return not text.strip(), None
@@ -244,6 +278,10 @@ def _take_refusal(graph: Decisions, text: str, line: Line) -> bool:
         return False
     text = _COLOUR.sub("", measured.group(1))
     nodes = _BENCHMARKED.match(text)
-    first, second = ("_".join(_MEMBER.findall(part)) for part in nodes.groups()) if nodes else ("", "")
+    first, second = (
+        ("_".join(_MEMBER.findall(part)) for part in nodes.groups())
+        if nodes
+        else ("", "")
+    )
     graph.refused(first, second, text, line, by_benchmark=True)
     return True

@@ -1,4 +1,5 @@
-"""A graph after the post-grad passes, as Python text (``print_readable`` of ``torch/fx/graph.py``)::
+"""A graph after the post-grad passes, as Python text (``print_readable`` of
+``torch/fx/graph.py``)::
 
     class GraphModule(torch.nn.Module):
         def forward(self, primals_1: "f32[64, 128][128, 1]cuda:0"):
@@ -6,7 +7,8 @@
             add: "f32[64, 128]" = torch.ops.aten.add.Tensor(primals_1, 1);  primals_1 = None
             return (add,)
 
-and as lines of torch.fx: ``%add : [num_users=2] = call_function[target=...](args = (...), kwargs = {})``.
+and as lines of torch.fx: ``%add : [num_users=2] = call_function[target=...](args =
+(...), kwargs = {})``.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from fusiondoc.fusers.inductor.compilation import GraphOperator, Line
 from fusiondoc.parsers.inductor.python_text import arguments
 from fusiondoc.parsers.inductor.text_lines import TextLines
 
-_FILE = re.compile(r"\s*# File: (.{1,400}?):(\d{1,9})(?: in ([^,\n]{1,200}))?(?:, code:|\s*$)")
+_FILE = re.compile(
+    r"\s*# File: (.{1,400}?):(\d{1,9})(?: in ([^,\n]{1,200}))?(?:, code:|\s*$)"
+)
 _SIGNATURE = re.compile(r"\s*def forward\(self,? ?(.*)")
 _ARGUMENT = re.compile(r"(\w+)(?:\s*:\s*\"?([^\"]*?)\"?)?\s*(?:=.*)?$")
 _STATEMENT = re.compile(r"\s+(\w+)(?:: \"([^\"]*)\")? = ([A-Za-z_][\w.]*)(.*)")
@@ -43,7 +47,8 @@ class FxNode(NamedTuple):
 
 
 def fx_node(text: str) -> FxNode | None:
-    """The node of a line such as ``%add : Tensor "f32[8]"[num_users=1] = call_function[target=...](...)``."""
+    """The node of a line such as ``%add : Tensor "f32[8]"[num_users=1] =
+    call_function[target=...](...)``."""
     found = _FX_LINE.search(text)
     if found is None:
         return None
@@ -73,16 +78,25 @@ class _Reader:
         if text.lstrip().startswith("def forward("):
             self._signature(text)
         elif text.lstrip().startswith("return"):
-            self.outputs = tuple(dict.fromkeys(_NAME.findall(text.lstrip()[len("return") :])))
-            returned = tuple(name for name in self.outputs if name in self.operators)
-            self.operators[_OUTPUT] = GraphOperator(_OUTPUT, _OUTPUT, _OUTPUT, returned, line=line)
+            self.outputs = tuple(
+                dict.fromkeys(_NAME.findall(text.lstrip()[len("return") :]))
+            )
+            returned = tuple(
+                name for name in self.outputs if name in self.operators
+            )
+            self.operators[_OUTPUT] = GraphOperator(
+                _OUTPUT, _OUTPUT, _OUTPUT, returned, line=line
+            )
         else:
             self._statement(text, line)
 
     def _comment(self, text: str) -> bool:
         found = _FILE.match(text)
         if found is not None:
-            self._source, self._function = f"{found.group(1)}:{found.group(2)}", found.group(3)
+            self._source, self._function = (
+                f"{found.group(1)}:{found.group(2)}",
+                found.group(3),
+            )
             return True
         if "# No stacktrace found" in text:
             self._source = self._function = None
@@ -96,7 +110,9 @@ class _Reader:
             if found is None or found.group(1) == "self":
                 continue
             name, type_ = found.groups()
-            self.operators[name] = GraphOperator(name, "placeholder", name, (), type_ or None)
+            self.operators[name] = GraphOperator(
+                name, "placeholder", name, (), type_ or None
+            )
 
     def _statement(self, text: str, line: Line | None) -> None:
         found = _STATEMENT.match(text)

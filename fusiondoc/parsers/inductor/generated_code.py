@@ -1,7 +1,9 @@
-"""The module that Inductor generates for a graph, as text: kernels it defines, calls it makes, buffers.
+"""The module that Inductor generates for a graph, as text: kernels it defines,
+calls it makes, buffers.
 
-The same text stands in ``output_code`` of TORCH_LOGS, ``inductor_output_code`` of TORCH_TRACE,
-``output_code.py`` of a debug folder and the files of Inductor's cache. It is never run.
+The same text stands in ``output_code`` of TORCH_LOGS, ``inductor_output_code`` of
+TORCH_TRACE, ``output_code.py`` of a debug folder and the files of Inductor's cache.
+It is never run.
 """
 
 from __future__ import annotations
@@ -11,8 +13,16 @@ from dataclasses import dataclass, field
 
 from fusiondoc.fusers.inductor.compilation import Buffer
 from fusiondoc.numbers import whole_number
-from fusiondoc.parsers.inductor.kernel_definitions import Definition, definition, definition_name
-from fusiondoc.parsers.inductor.wrapper_calls import Wrapper, WrapperReader, given_value
+from fusiondoc.parsers.inductor.kernel_definitions import (
+    Definition,
+    definition,
+    definition_name,
+)
+from fusiondoc.parsers.inductor.wrapper_calls import (
+    Wrapper,
+    WrapperReader,
+    given_value,
+)
 
 _AOT_ID = re.compile(r"# AOT ID: \['(\d{1,9})_(\w+)'\]")
 _PARTITION = re.compile(r"def partition_(\d{1,6})\(")
@@ -60,7 +70,10 @@ class _Blocks:
     def _take_comment(self, line: str) -> None:
         found = _AOT_ID.match(line)
         if found is not None:
-            self.module.number, self.module.phase = whole_number(found.group(1)), found.group(2)
+            self.module.number, self.module.phase = (
+                whole_number(found.group(1)),
+                found.group(2),
+            )
         if line.startswith("# kernel path:"):
             self._comment = []
         self._comment.append(line)
@@ -72,7 +85,9 @@ class _Blocks:
         if self.lines[start].count(quotes) == 1:
             end = self._line_with(quotes, start + 1)
         body = self.lines[start : end + 1]
-        self.module.kernels[name] = definition(name, compiler, self._comment, body, start)
+        self.module.kernels[name] = definition(
+            name, compiler, self._comment, body, start
+        )
         self._comment = []
         self.at = end + 1
 
@@ -83,7 +98,8 @@ class _Blocks:
         return len(self.lines) - 1
 
     def _function(self, line: str) -> None:
-        """Take a function: ``call``, a partition of it, or that which makes its inputs."""
+        """Take a function: ``call``, a partition of it, or that which makes its
+        inputs."""
         body = self._body(line)
         name = line.strip()
         partition = _PARTITION.match(name)
@@ -99,13 +115,17 @@ class _Blocks:
         indent = len(line) - len(line.lstrip())
         self.at += 1
         start = self.at
-        while self.at < len(self.lines) and not self.lines[self.at][: indent + 1].strip():
+        while (
+            self.at < len(self.lines)
+            and not self.lines[self.at][: indent + 1].strip()
+        ):
             self.at += 1
         return list(enumerate(self.lines[start : self.at], start))
 
 
 def generated_module(text: str) -> GeneratedModule:
-    """What a module defines and calls. A text that is none, or cut off, gives what is in it."""
+    """What a module defines and calls. A text that is none, or cut off, gives what
+    is in it."""
     blocks = _Blocks(text.splitlines())
     blocks.read()
     hints: dict[str, int] = {}
@@ -123,7 +143,8 @@ def generated_module(text: str) -> GeneratedModule:
 
 
 def _in_order(blocks: _Blocks) -> list[tuple[int, str]]:
-    """The lines of ``call`` with those of each partition where it runs, which ends in a return of its own."""
+    """The lines of ``call`` with those of each partition where it runs, which ends
+    in a return of its own."""
     lines: list[tuple[int, str]] = []
     for number, text in blocks.call:
         found = _RUNS_PARTITION.search(text)
@@ -131,5 +152,7 @@ def _in_order(blocks: _Blocks) -> list[tuple[int, str]]:
             lines.append((number, text))
             continue
         inner = blocks.partitions.get(found.group(1), [])
-        lines += [pair for pair in inner if not pair[1].strip().startswith("return")]
+        lines += [
+            pair for pair in inner if not pair[1].strip().startswith("return")
+        ]
     return lines

@@ -1,7 +1,8 @@
 """Graph breaks and recompiles as Dynamo describes them, in logs and traces alike.
 
-Forms: 2.6 (``Graph break in user code at FILE:LINE``, ``Reason: ...``) and the newer one with a registered
-reason, an explanation, hints and a number (``torch/_dynamo/symbolic_convert.py``, ``exc.py``, ``guards.py``).
+Forms: 2.6 (``Graph break in user code at FILE:LINE``, ``Reason: ...``) and the
+newer one with a registered reason, an explanation, hints and a number
+(``torch/_dynamo/symbolic_convert.py``, ``exc.py``, ``guards.py``).
 """
 
 from __future__ import annotations
@@ -13,17 +14,29 @@ from dataclasses import replace
 from fusiondoc.fusers.inductor.break_texts import break_of_text
 from fusiondoc.fusers.inductor.compilation import GraphBreak, Line, Recompile
 
-_BREAK = re.compile(r"Graph break (?:\(details suppressed\) )?(?:in user code )?at (.{1,400}?):(\d{1,9})\s*$")
+_BREAK = re.compile(
+    r"Graph break (?:\(details suppressed\) )?(?:in user code )?at (.{1,400}?):(\d{1,9})\s*$"
+)
 _FUNCTION = re.compile(r"\s*File \"[^\"]*\", line \d+, in (\S+)")
-_RECOMPILING = re.compile(r"Recompiling function (\S{1,400}) in (.{1,400}?):(\d{1,9})\s*$")
+_RECOMPILING = re.compile(
+    r"Recompiling function (\S{1,400}) in (.{1,400}?):(\d{1,9})\s*$"
+)
 _GUARD = re.compile(r"\s*(?:- )?(\d+/\d+(?:_\d+)?: )?(.+?)(?:\s{2,}# .*)?$")
 """Behind the guard stands the line of code that made it."""
-_LIMIT = re.compile(r"torch\._dynamo hit config\.(\w*(?:recompile|cache_size)_limit)")
-_LIMIT_FUNCTION = re.compile(r"\s*function: '(.{1,400}?)' \((.{1,400}?):(\d{1,9})\)")
-_LAST_REASON = re.compile(r"\s*last reason: (?:\d+/\d+(?:_\d+)?: )?(.+?)(?:\s{2,}# .*)?$")
+_LIMIT = re.compile(
+    r"torch\._dynamo hit config\.(\w*(?:recompile|cache_size)_limit)"
+)
+_LIMIT_FUNCTION = re.compile(
+    r"\s*function: '(.{1,400}?)' \((.{1,400}?):(\d{1,9})\)"
+)
+_LAST_REASON = re.compile(
+    r"\s*last reason: (?:\d+/\d+(?:_\d+)?: )?(.+?)(?:\s{2,}# .*)?$"
+)
 
 
-def graph_break(text: str, compile_id: str | None, rank: int | None, line: Line) -> GraphBreak | None:
+def graph_break(
+    text: str, compile_id: str | None, rank: int | None, line: Line
+) -> GraphBreak | None:
     """The break that a message describes; None for another text."""
     lines = text.strip("\n").split("\n")
     found = _BREAK.match(lines[0])
@@ -41,7 +54,14 @@ def graph_break(text: str, compile_id: str | None, rank: int | None, line: Line)
 
 def _function(lines: list[str]) -> str | None:
     """The function of the innermost frame of "User code traceback"."""
-    start = next((i for i, text in enumerate(lines) if text.startswith("User code traceback:")), None)
+    start = next(
+        (
+            i
+            for i, text in enumerate(lines)
+            if text.startswith("User code traceback:")
+        ),
+        None,
+    )
     if start is None:
         return None
     name = None
@@ -53,15 +73,24 @@ def _function(lines: list[str]) -> str | None:
     return name
 
 
-def recompile(text: str, compile_id: str | None, rank: int | None, line: Line) -> Recompile | None:
-    """The recompile that a message of the artifact ``recompiles`` describes; None for another text."""
+def recompile(
+    text: str, compile_id: str | None, rank: int | None, line: Line
+) -> Recompile | None:
+    """The recompile that a message of the artifact ``recompiles`` describes; None
+    for another text."""
     lines = text.strip("\n").split("\n")
     found = _RECOMPILING.match(lines[0])
     if found is None:
         return None
-    rest = (part for part in lines[1:] if "triggered by the following guard failure" not in part)
+    rest = (
+        part
+        for part in lines[1:]
+        if "triggered by the following guard failure" not in part
+    )
     source = f"{found.group(2)}:{found.group(3)}"
-    return Recompile(found.group(1), source, guards_of(rest), compile_id, rank, line=line)
+    return Recompile(
+        found.group(1), source, guards_of(rest), compile_id, rank, line=line
+    )
 
 
 def guards_of(lines: Iterable[str]) -> tuple[str, ...]:
@@ -74,8 +103,11 @@ def guards_of(lines: Iterable[str]) -> tuple[str, ...]:
     return tuple(one.group(2).strip() for one in named or guards)
 
 
-def limit_reached(text: str, compile_id: str | None, rank: int | None, line: Line) -> Recompile | None:
-    """The warning that a function is not compiled again (``convert_frame.py``); None for another text."""
+def limit_reached(
+    text: str, compile_id: str | None, rank: int | None, line: Line
+) -> Recompile | None:
+    """The warning that a function is not compiled again (``convert_frame.py``);
+    None for another text."""
     if _LIMIT.search(text) is None:
         return None
     function = source = None
@@ -87,4 +119,6 @@ def limit_reached(text: str, compile_id: str | None, rank: int | None, line: Lin
         reason = _LAST_REASON.match(part)
         if reason is not None:
             guards = (reason.group(1).strip(),)
-    return Recompile(function, source, guards, compile_id, rank, limit_reached=True, line=line)
+    return Recompile(
+        function, source, guards, compile_id, rank, limit_reached=True, line=line
+    )

@@ -1,5 +1,5 @@
-"""What one source shows of each compiled graph: its texts come one after the other, and are put together by
-compile id and order."""
+"""What one source shows of each compiled graph: its texts come one after the other,
+and are put together by compile id and order."""
 
 from __future__ import annotations
 
@@ -8,11 +8,19 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from fusiondoc.fusers.inductor.compilation import FinalNode, GraphBreak, Line, Recompile
+from fusiondoc.fusers.inductor.compilation import (
+    FinalNode,
+    GraphBreak,
+    Line,
+    Recompile,
+)
 from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.inductor.fusion_log import Decisions, FusionLog
 from fusiondoc.parsers.inductor.fx_graph import ReadGraph, graph_of
-from fusiondoc.parsers.inductor.generated_code import GeneratedModule, generated_module
+from fusiondoc.parsers.inductor.generated_code import (
+    GeneratedModule,
+    generated_module,
+)
 from fusiondoc.parsers.inductor.post_fusion_ir import final_nodes
 from fusiondoc.parsers.inductor.provenance import Provenance, object_of
 from fusiondoc.parsers.inductor.text_lines import TextLines
@@ -21,7 +29,8 @@ OUTPUT_CODE, POST_FUSION_IR = "output_code", "ir_post_fusion"
 """Artifacts of a whole graph."""
 
 _RETURN = re.compile(r"^\s+return\b", re.MULTILINE)
-"""The end of a graph, and of the function that calls the kernels: what is behind it is not read."""
+"""The end of a graph, and of the function that calls the kernels: what is behind it
+is not read."""
 _BYTES = re.compile(r"'num_bytes_accessed': (\d{1,19})")
 _NODE = re.compile(r"\((\w+)\((?:name='|nodes=)(\w+)'?\), ")
 
@@ -43,7 +52,8 @@ class GraphParts:
     kernels: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Configuration of each kernel, of the record ``triton_kernel_info``."""
     classes: dict[str, str] = field(default_factory=dict)
-    """Name -> class of the final nodes in the order of their code, of the artifact ``inductor_metrics``."""
+    """Name -> class of the final nodes in the order of their code, of the artifact
+    ``inductor_metrics``."""
     bytes_accessed: int | None = None
     from_cache: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
@@ -80,7 +90,8 @@ class PartsOfProcess:
         self.torch: str | None = None
         self.torch_is_guessed = False
         self.unknown: dict[str, None] = {}
-        """Texts of artifacts that are read, in a form that is not known; the first of them."""
+        """Texts of artifacts that are read, in a form that is not known; the first
+        of them."""
         self.cache_hits = 0
         self.cut_records = 0
         """Of a trace."""
@@ -88,7 +99,8 @@ class PartsOfProcess:
         self._fusion = FusionLog()
 
     def fusion(self, compile_id: str | None, text: str, line: Line) -> bool:
-        """Take a line of the artifact ``fusion``; False where its form is not known."""
+        """Take a line of the artifact ``fusion``; False where its form is not
+        known."""
         known, begun = self._fusion.take(compile_id, text, line)
         if begun is not None:
             parts = self._current(compile_id, line)
@@ -99,34 +111,49 @@ class PartsOfProcess:
             self.not_known(text)
         return known
 
-    def post_grad_graph(self, compile_id: str | None, text: str, lines: TextLines) -> None:
+    def post_grad_graph(
+        self, compile_id: str | None, text: str, lines: TextLines
+    ) -> None:
         """Take a graph after the post-grad passes."""
         parts = self._current(compile_id, lines.begin)
-        if parts.graph is not None and parts.graph.digest == hash(text) and parts.module is None:
+        if (
+            parts.graph is not None
+            and parts.graph.digest == hash(text)
+            and parts.module is None
+        ):
             return  # 2.11 writes it under two names
-        if parts.graph is not None or parts.decisions is not None or parts.module is not None:
+        if (
+            parts.graph is not None
+            or parts.decisions is not None
+            or parts.module is not None
+        ):
             parts = self._begin(compile_id, lines.begin)
         parts.graph = graph_of(text, lines)
         parts.cut += _RETURN.search(text) is None
 
-    def post_fusion_ir(self, compile_id: str | None, text: str, lines: TextLines) -> None:
+    def post_fusion_ir(
+        self, compile_id: str | None, text: str, lines: TextLines
+    ) -> None:
         """Take the loop IR after fusion."""
         self._current(compile_id, lines.begin).take_ir(text, lines)
 
-    def output_code(self, compile_id: str | None, text: str, lines: TextLines) -> None:
+    def output_code(
+        self, compile_id: str | None, text: str, lines: TextLines
+    ) -> None:
         """Take a generated module."""
         self._without_module(compile_id, lines.begin).take_module(text, lines)
 
     def _without_module(self, compile_id: str | None, line: Line) -> GraphParts:
-        """The graph whose code comes: graphs inside of a graph have none of their own, and are read after
-        it."""
+        """The graph whose code comes: graphs inside of a graph have none of their
+        own, and are read after it."""
         for parts in reversed(self.graphs):
             if parts.compile_id == compile_id and parts.module is None:
                 return parts
         return self._begin(compile_id, line)
 
     def cache_hit(self, compile_id: str | None) -> None:
-        """The code that came last came from the FX graph cache: the record of the hit comes behind it."""
+        """The code that came last came from the FX graph cache: the record of the
+        hit comes behind it."""
         self.cache_hits += 1
         parts = self.latest(compile_id)
         if parts is not None and parts.decisions is None:
@@ -137,7 +164,8 @@ class PartsOfProcess:
         return self._open.get(compile_id)
 
     def of_phase(self, compile_id: str | None, phase: str) -> GraphParts | None:
-        """The last graph of a compilation with code of this phase; inference is forward."""
+        """The last graph of a compilation with code of this phase; inference is
+        forward."""
         is_backward = phase == "backward"
         for parts in reversed(self.graphs):
             module = parts.module
@@ -147,27 +175,36 @@ class PartsOfProcess:
                 return parts
         return None
 
-    def failed_compilation(self, compile_id: str | None, error: str, at: str | None, line: Line) -> None:
-        """Take the error of a compilation: it is of the last graph of it that has no code, or there is none.
+    def failed_compilation(
+        self, compile_id: str | None, error: str, at: str | None, line: Line
+    ) -> None:
+        """Take the error of a compilation: it is of the last graph of it that has
+        no code, or there is none.
 
-        Args:
-            compile_id: None where the log does not tell it: then the last graph of all may be meant.
-            at: ``file:line`` of the function, if it is known.
+        Args: compile_id: None where the log does not tell it: then the last graph
+            of all may be meant. at: ``file:line`` of the function, if it is known.
         """
-        same = (one for one in reversed(self.graphs) if compile_id in (None, one.compile_id))
+        same = (
+            one
+            for one in reversed(self.graphs)
+            if compile_id in (None, one.compile_id)
+        )
         parts = next(same, None)
         if parts is None or parts.module is not None or parts.failed is not None:
             parts = self._begin(compile_id, line)
         parts.failed, parts.failed_at = error, at
 
     def metrics(self, compile_id: str | None, text: str) -> bool:
-        """Take a message of the artifact ``inductor_metrics``; False where its form is not known."""
+        """Take a message of the artifact ``inductor_metrics``; False where its form
+        is not known."""
         found = _BYTES.search(text)
         parts = self.latest(compile_id)
         if found is None or parts is None:
             return found is not None
         parts.bytes_accessed = whole_number(found.group(1))
-        elements = text.partition("'nodes_num_elem'")[2].partition("'node_runtimes'")[0]
+        elements = text.partition("'nodes_num_elem'")[2].partition(
+            "'node_runtimes'"
+        )[0]
         parts.classes = {name: kind for kind, name in _NODE.findall(elements)}
         return True
 
@@ -188,14 +225,20 @@ class PartsOfProcess:
         parts = self.latest(compile_id)
         info = object_of(text)
         if parts is not None:
-            parts.kernels.update({name: of for name, of in info.items() if isinstance(of, dict)})
+            parts.kernels.update(
+                {name: of for name, of in info.items() if isinstance(of, dict)}
+            )
 
     @property
     def cut(self) -> int:
         """Records and texts of which the end is not there."""
-        begun = [parts.decisions for parts in self.graphs if parts.decisions is not None]
+        begun = [
+            parts.decisions for parts in self.graphs if parts.decisions is not None
+        ]
         unfinished = sum(not decisions.complete for decisions in begun)
-        return self.cut_records + unfinished + sum(parts.cut for parts in self.graphs)
+        return (
+            self.cut_records + unfinished + sum(parts.cut for parts in self.graphs)
+        )
 
     def not_known(self, text: str) -> None:
         """Note a text in a form that is not known."""

@@ -1,5 +1,5 @@
-"""All that was read of a run as one ``Compilation``: parts of the same graph from several sources, by rank,
-compile id and order."""
+"""All that was read of a run as one ``Compilation``: parts of the same graph from
+several sources, by rank, compile id and order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ from fusiondoc.parsers.inductor.post_fusion_ir import in_memory, with_accesses
 
 
 def compilation_of(processes: Sequence[PartsOfProcess]) -> Compilation:
-    """What the sources show together. Each process gives the parts that its texts hold."""
+    """What the sources show together. Each process gives the parts that its texts
+    hold."""
     graphs: list[CompiledGraph] = []
     orders = Counter[tuple[int | None, str | None]]()
     for parts in _joined(processes):
@@ -46,10 +47,15 @@ def compilation_of(processes: Sequence[PartsOfProcess]) -> Compilation:
     known = [process for process in processes if process.torch is not None]
     return Compilation(
         graphs=tuple(graphs),
-        breaks=_each_once(chain.from_iterable(process.breaks for process in processes)),
-        recompiles=_each_once(chain.from_iterable(process.recompiles for process in processes)),
+        breaks=_each_once(
+            chain.from_iterable(process.breaks for process in processes)
+        ),
+        recompiles=_each_once(
+            chain.from_iterable(process.recompiles for process in processes)
+        ),
         torch=known[0].torch if known else None,
-        torch_is_guessed=bool(known) and all(process.torch_is_guessed for process in known),
+        torch_is_guessed=bool(known)
+        and all(process.torch_is_guessed for process in known),
         fallbacks=_texts(process.fallbacks for process in processes),
         unknown_texts=_texts(process.unknown for process in processes),
         cut=sum(process.cut for process in processes),
@@ -63,7 +69,8 @@ def _texts(texts: Iterable[Iterable[str]]) -> tuple[str, ...]:
 
 
 def _joined(processes: Sequence[PartsOfProcess]) -> list[GraphParts]:
-    """Parts of the same graph from several sources put together, in the order of the first."""
+    """Parts of the same graph from several sources put together, in the order of
+    the first."""
     ranks = {process.rank for process in processes if process.rank is not None}
     only = next(iter(ranks)) if len(ranks) == 1 else None
     made: list[GraphParts] = []
@@ -73,7 +80,14 @@ def _joined(processes: Sequence[PartsOfProcess]) -> list[GraphParts]:
         taken: set[int] = set()
         for parts in process.graphs:
             parts.rank = rank
-            same = next((one for one in before if id(one) not in taken and _fits(one, parts)), None)
+            same = next(
+                (
+                    one
+                    for one in before
+                    if id(one) not in taken and _fits(one, parts)
+                ),
+                None,
+            )
             if same is None:
                 made.append(parts)
             else:
@@ -84,7 +98,9 @@ def _joined(processes: Sequence[PartsOfProcess]) -> list[GraphParts]:
 
 def _fits(one: GraphParts, other: GraphParts) -> bool:
     """Whether two sources show the same graph: nothing says otherwise."""
-    ids = {one.compile_id, other.compile_id} - {None}  # files of a debug folder do not tell it
+    ids = {one.compile_id, other.compile_id} - {
+        None
+    }  # files of a debug folder do not tell it
     if len(ids) > 1 or one.from_cache != other.from_cache:
         return False
     if one.module is None or other.module is None:
@@ -132,19 +148,26 @@ def _graph(parts: GraphParts, order: int) -> CompiledGraph:
         texts=tuple(parts.texts.items()),
     )
     if parts.graph is not None:
-        graph = replace(graph, operators=parts.graph.operators, outputs=parts.graph.outputs)
+        graph = replace(
+            graph, operators=parts.graph.operators, outputs=parts.graph.outputs
+        )
     decided = parts.ir
     if parts.decisions is not None:
         decided = with_accesses(parts.decisions.final_nodes(), parts.ir)
         refusals = parts.decisions.refusals
-        graph = replace(graph, refusals=refusals, refusals_left_out=parts.decisions.left_out)
+        graph = replace(
+            graph, refusals=refusals, refusals_left_out=parts.decisions.left_out
+        )
     if parts.module is None:
         return replace(graph, final=_of_graph(decided, graph.operators))
     return _with_code(graph, decided, parts.module, parts)
 
 
 def _with_code(
-    graph: CompiledGraph, decided: Sequence[FinalNode], module: GeneratedModule, parts: GraphParts
+    graph: CompiledGraph,
+    decided: Sequence[FinalNode],
+    module: GeneratedModule,
+    parts: GraphParts,
 ) -> CompiledGraph:
     """A graph with what its generated code shows."""
     lines = parts.module_lines
@@ -153,17 +176,27 @@ def _with_code(
     called = called._replace(nodes=named)
     buffers = typed_buffers(module.wrapper, named, graph.operators)
     by_name = {buffer.name: buffer for buffer in buffers}
-    functions = {kernel.name for kernel in module.kernels.values() if kernel.kind == "cpp"}
-    used = {access.buffer for node in named for access in (*node.reads, *node.writes)}
+    functions = {
+        kernel.name for kernel in module.kernels.values() if kernel.kind == "cpp"
+    }
+    used = {
+        access.buffer for node in named for access in (*node.reads, *node.writes)
+    }
     in_use = {name: buffer for name, buffer in by_name.items() if name in used}
     decided = [in_memory(node, in_use) for node in decided]
-    final = matched(decided, called, functions, module.wrapper.elements) if decided else tuple(named)
+    final = (
+        matched(decided, called, functions, module.wrapper.elements)
+        if decided
+        else tuple(named)
+    )
     return replace(
         graph,
         graph_number=module.number,
         inference=module.phase == "inference" if module.phase else None,
         final=_of_graph([_sized(node, by_name) for node in final], graph.operators),
-        kernels=tuple(_configured(one, parts) for one in generated_kernels(module, lines)),
+        kernels=tuple(
+            _configured(one, parts) for one in generated_kernels(module, lines)
+        ),
         buffers=buffers,
         outputs=module.wrapper.outputs or graph.outputs,
     )
@@ -194,12 +227,20 @@ def _sized(node: FinalNode, buffers: Mapping[str, Buffer]) -> FinalNode:
     return replace(node, read_bytes=read, write_bytes=written)
 
 
-def _of_graph(nodes: Iterable[FinalNode], operators: Sequence[GraphOperator]) -> tuple[FinalNode, ...]:
-    """Nodes without names of operators that the graph does not have or that compute nothing."""
+def _of_graph(
+    nodes: Iterable[FinalNode], operators: Sequence[GraphOperator]
+) -> tuple[FinalNode, ...]:
+    """Nodes without names of operators that the graph does not have or that compute
+    nothing."""
     if not operators:
         return tuple(nodes)
     computed = {one.name for one in operators if one.op == "call_function"}
-    calls = {name for node in nodes if node.kind is FinalKind.CALL for name in node.operators}
+    calls = {
+        name
+        for node in nodes
+        if node.kind is FinalKind.CALL
+        for name in node.operators
+    }
     made = []
     for node in nodes:
         names = [name for name in node.operators if name in computed]
@@ -215,7 +256,9 @@ def _configured(kernel: GeneratedKernel, parts: GraphParts) -> GeneratedKernel:
     if not isinstance(config, list):
         return kernel
     pairs = [pair for pair in config if isinstance(pair, list) and len(pair) == 2]
-    return replace(kernel, config=tuple((str(name), str(value)) for name, value in pairs))
+    return replace(
+        kernel, config=tuple((str(name), str(value)) for name, value in pairs)
+    )
 
 
 _Row = TypeVar("_Row", GraphBreak, Recompile)

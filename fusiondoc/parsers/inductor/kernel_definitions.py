@@ -1,5 +1,6 @@
-"""Kernels as a generated module defines them: Triton kernels, C++ functions, templates, with the comments of
-torch before them (``torch/_inductor/codegen/wrapper.py``, ``define_kernel``)."""
+"""Kernels as a generated module defines them: Triton kernels, C++ functions,
+templates, with the comments of torch before them
+(``torch/_inductor/codegen/wrapper.py``, ``define_kernel``)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ _DEFINITION = re.compile(r"(\w{1,400}) = async_compile\.(\w+)\(")
 _SIGNATURE = re.compile(r"^def (\w{1,400})\((.*)\):\s*$", re.MULTILINE)
 _CPP_SIGNATURE = re.compile(r"\bvoid\s+(?:kernel|\w+)\(([^{]{0,100000}?)\)\s*\{")
 _CPP_PARAMETER = re.compile(r"(const )?[\w:<> ]+?(\*?)\s*(?:__restrict__ )?(\w+)$")
-_LOADS = re.compile(r"tl\.load\(\s*(\w+)|tl\.make_block_ptr\(\s*(\w+)|make_tensor_descriptor\(\s*(\w+)")
+_LOADS = re.compile(
+    r"tl\.load\(\s*(\w+)|tl\.make_block_ptr\(\s*(\w+)|make_tensor_descriptor\(\s*(\w+)"
+)
 _STORES = re.compile(r"tl\.(?:store|atomic_\w+)\(\s*(\w+)")
 _SIZE = re.compile(r"^    ([xyz]numel|r\d*_?numel) = (\d{1,19})$", re.MULTILINE)
 _NUMEL = re.compile(r"\b([xyz]numel|r\d+_numel)\b")
@@ -37,7 +40,8 @@ class Definition(NamedTuple):
 
     name: str
     kind: str
-    """``triton``, ``cpp``, ``template``, ``foreach``, ``multi``, ``mixed order``, ``user``."""
+    """``triton``, ``cpp``, ``template``, ``foreach``, ``multi``, ``mixed order``,
+    ``user``."""
     code: str
     parameters: tuple[Parameter, ...]
     operators: tuple[FxNode, ...]
@@ -47,16 +51,20 @@ class Definition(NamedTuple):
     line: int
     """In the module, from 0."""
     elements: int | None
-    """That its loops run over: no load or store of them moves more. None where a size is not in the text."""
+    """That its loops run over: no load or store of them moves more. None where a
+    size is not in the text."""
 
 
 def definition_name(line: str) -> tuple[str, str] | None:
-    """Name and compiler (``triton``, ``cpp_pybinding``) of a definition that begins on this line."""
+    """Name and compiler (``triton``, ``cpp_pybinding``) of a definition that begins
+    on this line."""
     found = _DEFINITION.match(line)
     return None if found is None else (found.group(1), found.group(2))
 
 
-def definition(name: str, compiler: str, comment: list[str], body: list[str], line: int) -> Definition:
+def definition(
+    name: str, compiler: str, comment: list[str], body: list[str], line: int
+) -> Definition:
     """The kernel of a definition.
 
     Args:
@@ -70,12 +78,16 @@ def definition(name: str, compiler: str, comment: list[str], body: list[str], li
     parameters = _cpp_parameters(code) if is_cpp else _triton_parameters(name, code)
     elements = None if is_cpp else _elements(code)
     kind = _kind(name, compiler, code)
-    return Definition(name, kind, code, parameters, operators, returns, line, elements)
+    return Definition(
+        name, kind, code, parameters, operators, returns, line, elements
+    )
 
 
 def _kind(name: str, compiler: str, code: str) -> str:
     if compiler.startswith("cpp"):
-        return "template" if "GemmBlocking" in code or "_template" in name else "cpp"
+        return (
+            "template" if "GemmBlocking" in code or "_template" in name else "cpp"
+        )
     if compiler.startswith("multi"):
         return "multi"
     if "'MixOrderReductionGrid'" in code:
@@ -115,7 +127,8 @@ def _fragment(comment: list[str]) -> tuple[tuple[FxNode, ...], tuple[str, ...]]:
 
 
 def _between_quotes(text: str) -> str:
-    """The text of the kernel: what stands between the first three quotes and the last three."""
+    """The text of the kernel: what stands between the first three quotes and the
+    last three."""
     for quotes in ("'''", '"""'):
         start = text.find(quotes)
         if start >= 0:
@@ -125,11 +138,15 @@ def _between_quotes(text: str) -> str:
 
 
 def _triton_parameters(name: str, code: str) -> tuple[Parameter, ...]:
-    found = next((one for one in _SIGNATURE.finditer(code) if one.group(1) == name), None)
+    found = next(
+        (one for one in _SIGNATURE.finditer(code) if one.group(1) == name), None
+    )
     found = found or _last_function(code)
     if found is None:
         return ()
-    loaded = Counter(part for groups in _LOADS.findall(code) for part in groups if part)
+    loaded = Counter(
+        part for groups in _LOADS.findall(code) for part in groups if part
+    )
     stored = Counter(_STORES.findall(code))
     parts, _ = arguments("(" + found.group(2) + ")", 0)
     names = [part.partition(":")[0].strip() for part in parts]
@@ -143,9 +160,15 @@ def _last_function(code: str) -> re.Match[str] | None:
 
 def _parameter(name: str, loaded: Counter[str], stored: Counter[str]) -> Parameter:
     if name in loaded or name in stored:
-        return Parameter(name, name in loaded, name in stored, loaded[name], stored[name])
+        return Parameter(
+            name, name in loaded, name in stored, loaded[name], stored[name]
+        )
     in_out = name.startswith("in_out_ptr")
-    return Parameter(name, name.startswith("in_ptr") or in_out, name.startswith("out_ptr") or in_out)
+    return Parameter(
+        name,
+        name.startswith("in_ptr") or in_out,
+        name.startswith("out_ptr") or in_out,
+    )
 
 
 def _cpp_parameters(code: str) -> tuple[Parameter, ...]:

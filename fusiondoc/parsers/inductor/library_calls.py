@@ -1,7 +1,8 @@
 """Which nodes of the graph each call of the generated code is of.
 
-Kernels name theirs in a comment. Those of a library call and of a C++ function are known by provenance where
-torch tracked it; else a library call is the next node of its operator in the order of the graph.
+Kernels name theirs in a comment. Those of a library call and of a C++ function are
+known by provenance where torch tracked it; else a library call is the next node of
+its operator in the order of the graph.
 """
 
 from __future__ import annotations
@@ -10,7 +11,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fusiondoc.fusers.inductor.compilation import CallKind, FinalKind, FinalNode, GraphOperator
+from fusiondoc.fusers.inductor.compilation import (
+    CallKind,
+    FinalKind,
+    FinalNode,
+    GraphOperator,
+)
 from fusiondoc.fusers.inductor.targets import moves_nothing, operator_name
 from fusiondoc.parsers.inductor.generated_code import GeneratedModule
 from fusiondoc.parsers.inductor.provenance import Provenance
@@ -21,7 +27,8 @@ _OF_TARGET = {"aten.randint.low_out": "inductor_seeds"}
 
 
 def called_name(target: str) -> str:
-    """``mm`` of ``extern_kernels.mm``, ``aten.mm.default``; ``_fft_r2c`` of ``aten._fft_r2c.default``."""
+    """``mm`` of ``extern_kernels.mm``, ``aten.mm.default``; ``_fft_r2c`` of
+    ``aten._fft_r2c.default``."""
     if target in _OF_TARGET:
         return _OF_TARGET[target]
     parts = target.split(".")
@@ -31,8 +38,14 @@ def called_name(target: str) -> str:
 class _Naming:
     """Names the operators of calls in the order of the code."""
 
-    def __init__(self, called: Sequence[FinalNode], operators: Sequence[GraphOperator]) -> None:
-        self._computed = {operator.name for operator in operators if operator.op == "call_function"}
+    def __init__(
+        self, called: Sequence[FinalNode], operators: Sequence[GraphOperator]
+    ) -> None:
+        self._computed = {
+            operator.name
+            for operator in operators
+            if operator.op == "call_function"
+        }
         self._in_kernels = {name for node in called for name in node.operators}
         self._waiting: dict[str, list[str]] = defaultdict(list)
         """Name of an operator -> its nodes that no call is known of yet."""
@@ -44,9 +57,11 @@ class _Naming:
         """The nodes of a C++ function, which only provenance names."""
         return tuple(name for name in tracked if name in self._computed)
 
-    def of_library_call(self, target: str, tracked: Sequence[str]) -> tuple[str, ...]:
-        """The node that a library call is: the next of this operator, rather one that provenance names and
-        no kernel computes."""
+    def of_library_call(
+        self, target: str, tracked: Sequence[str]
+    ) -> tuple[str, ...]:
+        """The node that a library call is: the next of this operator, rather one
+        that provenance names and no kernel computes."""
         waiting = self._waiting[called_name(target)]
         if not waiting:
             return self.of_function(tracked)[:1]
@@ -54,7 +69,9 @@ class _Naming:
         def preference(name: str) -> tuple[bool, bool]:
             return name in tracked, name not in self._in_kernels
 
-        name = max(waiting, key=preference)  # the first of those that are equally good
+        name = max(
+            waiting, key=preference
+        )  # the first of those that are equally good
         waiting.remove(name)
         return (name,)
 
@@ -66,12 +83,20 @@ def with_operators(
     provenance: Provenance,
 ) -> list[FinalNode]:
     """The calls of a module with the nodes of the graph that they are of."""
-    tracked = [provenance.nodes.get(step.handle or "", ()) for step in module.wrapper.steps]
+    tracked = [
+        provenance.nodes.get(step.handle or "", ()) for step in module.wrapper.steps
+    ]
     again = _called_before(called)
     made = _named_once(called, operators, tracked, again)
     if operators and again:
-        _name_repeats(made, again, RepeatedKernels(operators, *_known(made, again)), tracked)
-    unnamed = [at for at, node in enumerate(made) if not (node.operators or node.kind is FinalKind.CALL)]
+        _name_repeats(
+            made, again, RepeatedKernels(operators, *_known(made, again)), tracked
+        )
+    unnamed = [
+        at
+        for at, node in enumerate(made)
+        if not (node.operators or node.kind is FinalKind.CALL)
+    ]
     if len(unnamed) == 1:  # torch names no nodes of a foreach kernel
         left = _left(operators, {name for node in made for name in node.operators})
         made[unnamed[0]] = replace(made[unnamed[0]], operators=left)
@@ -84,7 +109,8 @@ def _named_once(
     tracked: Sequence[Sequence[str]],
     again: Sequence[int],
 ) -> list[FinalNode]:
-    """The calls, all but those of kernels that are called again with nodes of their own."""
+    """The calls, all but those of kernels that are called again with nodes of their
+    own."""
     naming = _Naming(called, operators)
     repeats = set(again)
     made = []
@@ -92,22 +118,40 @@ def _named_once(
         if index in repeats or node.operators or node.call is CallKind.EAGER_SUM:
             made.append(node)
         elif node.kind is FinalKind.CALL:
-            made.append(replace(node, operators=naming.of_library_call(str(node.kernel), tracked[index])))
+            made.append(
+                replace(
+                    node,
+                    operators=naming.of_library_call(
+                        str(node.kernel), tracked[index]
+                    ),
+                )
+            )
         else:
             made.append(replace(node, operators=naming.of_function(tracked[index])))
     return made
 
 
-def _known(made: Sequence[FinalNode], again: Sequence[int]) -> tuple[set[str], set[str]]:
-    """The nodes of the graph that are named once: of all calls, and of library calls."""
+def _known(
+    made: Sequence[FinalNode], again: Sequence[int]
+) -> tuple[set[str], set[str]]:
+    """The nodes of the graph that are named once: of all calls, and of library
+    calls."""
     repeats = set(again)
     sure = [node for index, node in enumerate(made) if index not in repeats]
-    of_libraries = {name for node in sure if node.kind is FinalKind.CALL for name in node.operators}
+    of_libraries = {
+        name
+        for node in sure
+        if node.kind is FinalKind.CALL
+        for name in node.operators
+    }
     return {name for node in sure for name in node.operators}, of_libraries
 
 
 def _name_repeats(
-    made: list[FinalNode], again: Sequence[int], repeats: RepeatedKernels, tracked: Sequence[Sequence[str]]
+    made: list[FinalNode],
+    again: Sequence[int],
+    repeats: RepeatedKernels,
+    tracked: Sequence[Sequence[str]],
 ) -> None:
     for index in again:
         named = repeats.nodes_of(made[index].operators, tracked[index])
@@ -116,12 +160,19 @@ def _name_repeats(
 
 def _left(operators: Sequence[GraphOperator], known: set[str]) -> tuple[str, ...]:
     """The nodes that compute something, and that no call is known to be of."""
-    called = (one for one in operators if one.op == "call_function" and one.name not in known)
-    return tuple(one.name for one in called if not moves_nothing(operator_name(one.target)))
+    called = (
+        one
+        for one in operators
+        if one.op == "call_function" and one.name not in known
+    )
+    return tuple(
+        one.name for one in called if not moves_nothing(operator_name(one.target))
+    )
 
 
 def _called_before(called: Sequence[FinalNode]) -> list[int]:
-    """The calls of kernels whose operators the code names, and that it calls before too."""
+    """The calls of kernels whose operators the code names, and that it calls before
+    too."""
     seen: set[str | None] = set()
     again = []
     for index, node in enumerate(called):

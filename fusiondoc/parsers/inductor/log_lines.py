@@ -1,4 +1,5 @@
-"""Lines of TORCH_LOGS: the prefix that torch writes before each, and what stands in it."""
+"""Lines of TORCH_LOGS: the prefix that torch writes before each, and what stands in
+it."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ _PREFIX = re.compile(
     rb"(?:\[(!?\d[\d/_!]{0,60})\] )?(?:\[[^\[\]_]{0,80}\] )?(?:\[__(\w{1,40})\] ?)?(.*)",
     re.DOTALL,
 )
-"""``V1121 19:25:46.831000 469 torch/_inductor/scheduler.py:1388] [0/0] [__fusion] text``
-(``TorchLogsFormatter`` in ``torch/_logging/_internal.py``, 2.6 to 2.13)."""
+"""``V1121 19:25:46.831000 469 torch/_inductor/scheduler.py:1388] [0/0] [__fusion]
+text`` (``TorchLogsFormatter`` in ``torch/_logging/_internal.py``, 2.6 to 2.13)."""
 
 
 class LogLine(NamedTuple):
@@ -36,8 +37,8 @@ class LogLine(NamedTuple):
 def log_line(line: bytes) -> LogLine | None:
     """The parts of a line of TORCH_LOGS; None for any other line.
 
-    Args:
-        line: without its line end, and without what something outside of torch put before it.
+    Args: line: without its line end, and without what something outside of torch
+        put before it.
     """
     if line[:1] not in b"VDIWEC[" or b"] " not in line[:600]:
         return None

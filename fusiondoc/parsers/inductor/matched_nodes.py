@@ -1,9 +1,11 @@
 """Which final node of the scheduler is which call of the generated code.
 
-The code does not name scheduler nodes. A kernel is that of the node with the same operators; where several
-have the same (two stages of a reduction), the numbers of the buffers that it writes tell (``op3`` makes
-``buf3`` where nothing moved the numbers), then the order. A C++ function holds several nodes: those that
-write its buffers, and those that change arguments in place, where the scheduler's order has them.
+The code does not name scheduler nodes. A kernel is that of the node with the same
+operators; where several have the same (two stages of a reduction), the numbers of
+the buffers that it writes tell (``op3`` makes ``buf3`` where nothing moved the
+numbers), then the order. A C++ function holds several nodes: those that write its
+buffers, and those that change arguments in place, where the scheduler's order has
+them.
 """
 
 from __future__ import annotations
@@ -12,20 +14,30 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
-from fusiondoc.fusers.inductor.compilation import Access, CallKind, FinalKind, FinalNode
+from fusiondoc.fusers.inductor.compilation import (
+    Access,
+    CallKind,
+    FinalKind,
+    FinalNode,
+)
 from fusiondoc.numbers import whole_numbers
 from fusiondoc.parsers.inductor.called_nodes import CalledNodes, NestTraffic
 from fusiondoc.parsers.inductor.cpp_loops import nests_of_nodes, nests_without_node
 
 _NUMBER = re.compile(r"(?:op|buf)(\d+)$")
 _LEAST_ALIKE = 0.34
-"""Share of operators in both, of those in either, for a kernel to be that of a node."""
+"""Share of operators in both, of those in either, for a kernel to be that of a
+node."""
 
 
 def matched(
-    decided: Sequence[FinalNode], called: CalledNodes, functions: Set[str], elements: Mapping[str, str]
+    decided: Sequence[FinalNode],
+    called: CalledNodes,
+    functions: Set[str],
+    elements: Mapping[str, str],
 ) -> tuple[FinalNode, ...]:
-    """The scheduler's final nodes with what the code shows of each, in the order of the code.
+    """The scheduler's final nodes with what the code shows of each, in the order of
+    the code.
 
     Args:
         decided: final nodes of the scheduler.
@@ -45,7 +57,10 @@ def matched(
 
 class _Matching:
     def __init__(
-        self, decided: Sequence[FinalNode], called: CalledNodes, elements: Mapping[str, str]
+        self,
+        decided: Sequence[FinalNode],
+        called: CalledNodes,
+        elements: Mapping[str, str],
     ) -> None:
         self._called = called.nodes
         self._nests = called.nests
@@ -62,23 +77,31 @@ class _Matching:
         """Find the node of a call that holds one."""
         call = self._called[index]
         written = self._numbers_written(call)
-        found = max(self._left, key=lambda node: _likeness(node, call, written), default=None)
+        found = max(
+            self._left,
+            key=lambda node: _likeness(node, call, written),
+            default=None,
+        )
         if found is not None and _likeness(found, call, written) > _NOT_ALIKE:
             self._left.remove(found)
             self._of_call[index] = [found]
 
     def _numbers_written(self, call: FinalNode) -> set[int]:
-        """Numbers of the buffers that a call makes, of a tuple that of the whole."""
+        """Numbers of the buffers that a call makes, of a tuple that of the
+        whole."""
         names = [access.buffer for access in call.writes]
         return _numbers([self._elements.get(name, name) for name in names])
 
     def take_the_rest(self, functions: Set[str]) -> None:
-        """Give kernels that are left to the nodes that are left, in order, where there are as many: the code
-        names the operators of a kernel's first call, and one that changes arguments makes no buffer."""
+        """Give kernels that are left to the nodes that are left, in order, where
+        there are as many: the code names the operators of a kernel's first call,
+        and one that changes arguments makes no buffer."""
         left = [
             index
             for index, call in enumerate(self._called)
-            if index not in self._of_call and call.kind is not FinalKind.CALL and call.kernel not in functions
+            if index not in self._of_call
+            and call.kind is not FinalKind.CALL
+            and call.kernel not in functions
         ]
         nodes = sorted(self._left_loops(), key=_first_number)
         if len(left) == len(nodes) and not functions:
@@ -86,35 +109,53 @@ class _Matching:
                 self._put(node, index)
 
     def take_functions(self, functions: Set[str]) -> None:
-        """Share what is left among the functions, by what each writes, else in the scheduler's order."""
-        at_functions = [index for index, call in enumerate(self._called) if call.kernel in functions]
+        """Share what is left among the functions, by what each writes, else in the
+        scheduler's order."""
+        at_functions = [
+            index
+            for index, call in enumerate(self._called)
+            if call.kernel in functions
+        ]
         self._take_writers(at_functions)
         self._take_in_order(at_functions)
 
     def _take_writers(self, at_functions: Sequence[int]) -> None:
-        """Give a node to the function that writes the most of its buffers, else to one that made them."""
+        """Give a node to the function that writes the most of its buffers, else to
+        one that made them."""
         written = {index: _written(self._called[index]) for index in at_functions}
-        before = {index: _numbers(sorted(self._names_before[index])) for index in at_functions}
+        before = {
+            index: _numbers(sorted(self._names_before[index]))
+            for index in at_functions
+        }
         for made in (written, before):
             for node in self._left_loops():
                 numbers = _numbers(node.members)
-                at = max(at_functions, key=lambda index: len(numbers & made[index]), default=None)
+                at = max(
+                    at_functions,
+                    key=lambda index: len(numbers & made[index]),
+                    default=None,
+                )
                 if at is not None and numbers & made[at]:
                     self._put(node, at)
 
     def _take_in_order(self, at_functions: Sequence[int]) -> None:
         for node in self._left_loops():
-            at = self._next_function(_first_number(node), self._with_nests_left(at_functions))
+            at = self._next_function(
+                _first_number(node), self._with_nests_left(at_functions)
+            )
             if at is not None:
                 self._put(node, at)
 
     def _with_nests_left(self, at_functions: Sequence[int]) -> Sequence[int]:
-        """The functions that have loop nests of no node, else those with more nests than nodes, else all. Of
-        code that is cut, there may be any number."""
+        """The functions that have loop nests of no node, else those with more nests
+        than nodes, else all. Of code that is cut, there may be any number."""
         without, more = [], []
         for index in at_functions:
             nests = [_numbers(nest.writes) for nest in self._nests.get(index, ())]
-            nodes = [_numbers(node.members) for node in _computing(self._of_call.get(index, ()))]
+            nodes = [
+                _numbers(node.members)
+                for node in _computing(self._of_call.get(index, ()))
+            ]
             if not nests or nests_without_node(nests, nodes) > 0:
                 without.append(index)
             if len(nests) > len(nodes):
@@ -128,9 +169,12 @@ class _Matching:
         self._left.remove(node)
         self._of_call.setdefault(index, []).append(node)
 
-    def _next_function(self, number: int, at_functions: Sequence[int]) -> int | None:
-        """The function that holds a node which begins with that number: that of the node which comes
-        before it in the scheduler's order, or where that is a call, the function behind the call."""
+    def _next_function(
+        self, number: int, at_functions: Sequence[int]
+    ) -> int | None:
+        """The function that holds a node which begins with that number: that of the
+        node which comes before it in the scheduler's order, or where that is a
+        call, the function behind the call."""
         before = (-1, -1)
         for index, nodes in self._of_call.items():
             for node in nodes:
@@ -140,14 +184,17 @@ class _Matching:
         return next(following, at_functions[-1] if at_functions else None)
 
     def nodes(self) -> tuple[FinalNode, ...]:
-        """All nodes: those of calls in the order of the code, behind them those without a call."""
+        """All nodes: those of calls in the order of the code, behind them those
+        without a call."""
         made: list[FinalNode] = []
         for index, call in enumerate(self._called):
             nodes = self._of_call.get(index, [])
             if len(nodes) == 1:
                 made.append(_with_call(nodes[0], call))
             elif nodes:
-                made += _in_function(_computing(nodes), call, self._nests.get(index, []))
+                made += _in_function(
+                    _computing(nodes), call, self._nests.get(index, [])
+                )
                 made += [node for node in nodes if node.kind is FinalKind.NOTHING]
             else:
                 made.append(call)
@@ -158,8 +205,11 @@ class _Matching:
 _NOT_ALIKE = (0.0, 0)
 
 
-def _likeness(node: FinalNode, call: FinalNode, written: set[int]) -> tuple[float, int]:
-    """How much a call looks like that of a node: share of equal operators, number of equal buffers."""
+def _likeness(
+    node: FinalNode, call: FinalNode, written: set[int]
+) -> tuple[float, int]:
+    """How much a call looks like that of a node: share of equal operators, number
+    of equal buffers."""
     buffers = len(_numbers(node.members) & written)
     if call.call is CallKind.EAGER_SUM:
         return (1.0, buffers) if buffers and len(node.members) == 1 else _NOT_ALIKE
@@ -171,14 +221,17 @@ def _likeness(node: FinalNode, call: FinalNode, written: set[int]) -> tuple[floa
 
 
 def _likeness_of_call(node: FinalNode, buffers: int) -> tuple[float, int]:
-    """Of a library call: a call of the scheduler, or a template for which autotuning chose the library."""
+    """Of a library call: a call of the scheduler, or a template for which
+    autotuning chose the library."""
     if node.kind in (FinalKind.CALL, FinalKind.OTHER):
         return (0.5, buffers)
     may_be_template = node.kind is FinalKind.LOOPS and len(node.members) == 1
     return (0.1, buffers) if may_be_template and buffers else _NOT_ALIKE
 
 
-def _likeness_of_kernel(mine: set[str], its: set[str], buffers: int) -> tuple[float, int]:
+def _likeness_of_kernel(
+    mine: set[str], its: set[str], buffers: int
+) -> tuple[float, int]:
     share = len(mine & its) / len(mine | its) if its else 0.2
     if buffers or (its and share >= _LEAST_ALIKE):
         return (share, buffers)
@@ -206,7 +259,11 @@ def _first_number(node: FinalNode) -> int:
 def _with_call(node: FinalNode, call: FinalNode) -> FinalNode:
     """A node with what its call shows."""
     is_call = call.kind is FinalKind.CALL
-    kind = node.kind if node.kind is not FinalKind.LOOPS or not is_call else FinalKind.CALL
+    kind = (
+        node.kind
+        if node.kind is not FinalKind.LOOPS or not is_call
+        else FinalKind.CALL
+    )
     if call.kind in (FinalKind.TEMPLATE, FinalKind.FOREACH, FinalKind.MIXED_ORDER):
         kind = call.kind
     return replace(
@@ -226,17 +283,26 @@ def _with_call(node: FinalNode, call: FinalNode) -> FinalNode:
 def _in_function(
     nodes: Sequence[FinalNode], call: FinalNode, nests: Sequence[NestTraffic]
 ) -> list[FinalNode]:
-    """The nodes of a function that holds several, in the order of their loop nests, with their traffic."""
+    """The nodes of a function that holds several, in the order of their loop nests,
+    with their traffic."""
     shares = nests_of_nodes(
-        [_numbers(nest.writes) for nest in nests], [_numbers(node.members) for node in nodes]
+        [_numbers(nest.writes) for nest in nests],
+        [_numbers(node.members) for node in nodes],
     )
-    in_order = sorted(range(len(nodes)), key=lambda index: shares[index][:1] or [len(nests)])
+    in_order = sorted(
+        range(len(nodes)), key=lambda index: shares[index][:1] or [len(nests)]
+    )
     held = {access.buffer for access in call.reads}
-    """What was in memory before the function, or was written by a node before in it."""
+    """What was in memory before the function, or was written by a node before in
+    it."""
     made = []
     for index in in_order:
-        known = replace(nodes[index], kernel=call.kernel, lines=nodes[index].lines + call.lines)
-        known, writes = _with_traffic(known, [nests[at] for at in shares[index]], held)
+        known = replace(
+            nodes[index], kernel=call.kernel, lines=nodes[index].lines + call.lines
+        )
+        known, writes = _with_traffic(
+            known, [nests[at] for at in shares[index]], held
+        )
         made.append(known)
         held |= writes
     return made
@@ -245,8 +311,9 @@ def _in_function(
 def _with_traffic(
     node: FinalNode, nests: Sequence[NestTraffic], held: Set[str]
 ) -> tuple[FinalNode, set[str]]:
-    """A node with what its loop nests read and write, unless that is known, and what they write. Of what it
-    writes itself a node reads only what was held before."""
+    """A node with what its loop nests read and write, unless that is known, and
+    what they write. Of what it writes itself a node reads only what was held
+    before."""
     writes = dict.fromkeys(name for nest in nests for name in nest.writes)
     reads = dict.fromkeys(name for nest in nests for name in nest.reads)
     before = [name for name in reads if name not in writes or name in held]

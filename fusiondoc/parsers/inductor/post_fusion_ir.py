@@ -1,6 +1,7 @@
-"""The loop IR after fusion: ``ir_post_fusion.txt`` of a debug folder, the artifact ``ir_post_fusion`` of
-TORCH_LOGS (2.11, 2.13; ``debug_str`` in ``torch/_inductor/scheduler.py``). It names the final nodes, and
-every access of theirs with its index expression.
+"""The loop IR after fusion: ``ir_post_fusion.txt`` of a debug folder, the artifact
+``ir_post_fusion`` of TORCH_LOGS (2.11, 2.13; ``debug_str`` in
+``torch/_inductor/scheduler.py``). It names the final nodes, and every access of
+theirs with its index expression.
 """
 
 from __future__ import annotations
@@ -9,7 +10,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from fusiondoc.fusers.inductor.compilation import Access, Buffer, FinalKind, FinalNode, Line
+from fusiondoc.fusers.inductor.compilation import (
+    Access,
+    Buffer,
+    FinalKind,
+    FinalNode,
+    Line,
+)
 from fusiondoc.fusers.inductor.node_kinds import final_kind
 from fusiondoc.parsers.inductor.fusion_log import members_of
 from fusiondoc.parsers.inductor.python_text import arguments, size_of
@@ -18,11 +25,15 @@ from fusiondoc.parsers.inductor.text_lines import TextLines
 
 _NODE = re.compile(r"(\w{1,4000}): (\w+)\(.*\)\s*$")
 _MEMBER = re.compile(r"\w+\.snodes\[\d+\] =")
-_FIELD = re.compile(r"(\w+)\.(writes|unmet_dependencies|met_dependencies|sizes|group\.device) = ?(.*)")
+_FIELD = re.compile(
+    r"(\w+)\.(writes|unmet_dependencies|met_dependencies|sizes|group\.device) = ?(.*)"
+)
 _DEPENDENCY = re.compile(r"(MemoryDep|StarDep|WeakDep)\(")
 _QUOTED = re.compile(r"'(\w+)'")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
-_LAYOUT = re.compile(r"\s*(\w+?)(?:\.layout|_layout) = \w+\('([\w:]+)', torch\.(\w+)")
+_LAYOUT = re.compile(
+    r"\s*(\w+?)(?:\.layout|_layout) = \w+\('([\w:]+)', torch\.(\w+)"
+)
 
 
 class _Node:
@@ -71,12 +82,17 @@ class _Reader:
 
     def _begin_field(self, owner: str, name: str, rest: str) -> None:
         self._open = None
-        if self.nodes and self.nodes[-1].name == owner and name not in self.nodes[-1].fields:
+        if (
+            self.nodes
+            and self.nodes[-1].name == owner
+            and name not in self.nodes[-1].fields
+        ):
             self._open = self.nodes[-1].fields[name] = [rest.strip()]
 
 
 def final_nodes(text: str, lines: TextLines) -> list[FinalNode]:
-    """The final nodes that the IR shows, in their order, with what each reads and writes.
+    """The final nodes that the IR shows, in their order, with what each reads and
+    writes.
 
     Args:
         lines: where the text stands.
@@ -89,7 +105,9 @@ def final_nodes(text: str, lines: TextLines) -> list[FinalNode]:
 
 def _final_node(node: _Node, types: dict[str, str]) -> FinalNode:
     writes = _accesses(node.text("writes"), types)
-    reads = _accesses(node.text("unmet_dependencies") + node.text("met_dependencies"), types)
+    reads = _accesses(
+        node.text("unmet_dependencies") + node.text("met_dependencies"), types
+    )
     return FinalNode(
         node.name,
         members_of(node.name),
@@ -105,7 +123,8 @@ def _final_node(node: _Node, types: dict[str, str]) -> FinalNode:
 
 
 def _accesses(text: str, types: dict[str, str]) -> tuple[Access, ...]:
-    """The buffers of a list of dependencies, each once; of several accesses the first index is shown."""
+    """The buffers of a list of dependencies, each once; of several accesses the
+    first index is shown."""
     made: dict[str, Access] = {}
     for found in _DEPENDENCY.finditer(text):
         if found.group(1) == "WeakDep":  # an order, no data
@@ -137,12 +156,14 @@ def _access(name: str, parts: list[str], types: dict[str, str]) -> Access:
 def _both(one: Access, other: Access) -> Access:
     """Two accesses of a buffer: they move what both do, at most."""
     known = one.bytes is not None and other.bytes is not None
-    return replace(one, bytes=(one.bytes or 0) + (other.bytes or 0) if known else None)
+    return replace(
+        one, bytes=(one.bytes or 0) + (other.bytes or 0) if known else None
+    )
 
 
 def in_memory(node: FinalNode, buffers: Mapping[str, Buffer]) -> FinalNode:
-    """A node of the IR whose accesses move no more than there is of a buffer. What no buffer of the code has
-    is never in memory: it passes in registers.
+    """A node of the IR whose accesses move no more than there is of a buffer. What
+    no buffer of the code has is never in memory: it passes in registers.
     """
 
     def moved(access: Access) -> Access:
@@ -150,15 +171,26 @@ def in_memory(node: FinalNode, buffers: Mapping[str, Buffer]) -> FinalNode:
         if buffer is None:
             return replace(access, bytes=0)
         both = (access.bytes, buffer.bytes)
-        return replace(access, bytes=min(size for size in both if size is not None)) if any(both) else access
+        return (
+            replace(access, bytes=min(size for size in both if size is not None))
+            if any(both)
+            else access
+        )
 
     if not any(access.index for access in (*node.reads, *node.writes)):
         return node
-    return replace(node, reads=tuple(map(moved, node.reads)), writes=tuple(map(moved, node.writes)))
+    return replace(
+        node,
+        reads=tuple(map(moved, node.reads)),
+        writes=tuple(map(moved, node.writes)),
+    )
 
 
-def with_accesses(decided: list[FinalNode], of_ir: list[FinalNode]) -> list[FinalNode]:
-    """Final nodes of the fusion log with the accesses that the IR shows; without the log those of the IR."""
+def with_accesses(
+    decided: list[FinalNode], of_ir: list[FinalNode]
+) -> list[FinalNode]:
+    """Final nodes of the fusion log with the accesses that the IR shows; without
+    the log those of the IR."""
     if not decided:
         return of_ir
     by_name = {node.name: node for node in of_ir}

@@ -30,8 +30,11 @@ class TorchOutputs:
         """Whether lines of a process may be of torch.compile."""
         return tag in self._open or may_hold_lines(text)
 
-    def take(self, tag: Tag, text: bytes, log: int, number: int) -> Iterator[tuple[int, bytes]]:
-        """As ``TorchOutput.take``, of the process with this tag; counts the lines that are taken."""
+    def take(
+        self, tag: Tag, text: bytes, log: int, number: int
+    ) -> Iterator[tuple[int, bytes]]:
+        """As ``TorchOutput.take``, of the process with this tag; counts the lines
+        that are taken."""
         output = self._open.setdefault(tag, TorchOutput())
         lines, unknown = output.lines, len(output.unknown)
         yield from output.take(text, log, number)
@@ -41,12 +44,16 @@ class TorchOutputs:
             self._counts.unknown(position(log, line), unread)
 
     def take_file(self, path: Path, data: bytes, log: int) -> None:
-        """Take a file that Inductor wrote for a graph. ``log``: its number among the logs."""
+        """Take a file that Inductor wrote for a graph. ``log``: its number among
+        the logs."""
         self._files.take(path, data.decode("utf-8", "replace"), log)
         self._counts.recognised += data.count(b"\n") + (not data.endswith(b"\n"))
 
-    def end_log(self, log: LogInput, last: Tag = None, without_end: bool = False) -> None:
-        """A log ends, its last line with the tag ``last``. The name tells the rank of a trace."""
+    def end_log(
+        self, log: LogInput, last: Tag = None, without_end: bool = False
+    ) -> None:
+        """A log ends, its last line with the tag ``last``. The name tells the rank
+        of a trace."""
         for tag, output in self._open.items():
             output.close(without_end and tag == last)
             rank = log.rank if log.rank is not None else rank_in_name(log.name)

@@ -1,7 +1,9 @@
-"""Provenance of kernels as torch tracks it (``INDUCTOR_PROVENANCE=1``): node mappings 2.0 and stack traces.
+"""Provenance of kernels as torch tracks it (``INDUCTOR_PROVENANCE=1``): node
+mappings 2.0 and stack traces.
 
-It adds to what the generated code says, and never counts alone: it is empty for backward graphs that are
-compiled on their own (2.11, 2.13), lacks mixed-order reductions, and can hold kernels of another graph.
+It adds to what the generated code says, and never counts alone: it is empty for
+backward graphs that are compiled on their own (2.11, 2.13), lacks mixed-order
+reductions, and can hold kernels of another graph.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ class Provenance:
     """What torch tracked of a graph's kernels."""
 
     nodes: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Handle of a call (``triton_poi_fused_add_0:2``) -> nodes of the graph after the post-grad passes."""
+    """Handle of a call (``triton_poi_fused_add_0:2``) -> nodes of the graph after
+    the post-grad passes."""
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Handle of a call -> ``file:line`` of the program."""
     before: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -1,6 +1,8 @@
-"""Pieces of Python text that torch wrote, taken apart without running it: arguments of a call, sizes.
+"""Pieces of Python text that torch wrote, taken apart without running it: arguments
+of a call, sizes.
 
-All of it may be cut, mangled or hostile. Nothing here raises, and the time grows with the length of the text.
+All of it may be cut, mangled or hostile. Nothing here raises, and the time grows
+with the length of the text.
 """
 
 from __future__ import annotations
@@ -11,18 +13,21 @@ import re
 from fusiondoc.numbers import LARGEST, whole_number
 
 _BOUNDARY = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[()\[\]{},]")
-_PLAIN = re.compile(r"([^()\[\]{},'\"]*(?:[(\[][^()\[\]{}'\"]*[)\]][^()\[\]{},'\"]*)*)([,)\]])")
-"""A part without quotes and with brackets of one level at most, as most are, and what ends it."""
+_PLAIN = re.compile(
+    r"([^()\[\]{},'\"]*(?:[(\[][^()\[\]{}'\"]*[)\]][^()\[\]{},'\"]*)*)([,)\]])"
+)
+"""A part without quotes and with brackets of one level at most, as most are, and
+what ends it."""
 _OPENING = frozenset("([{")
 _CLOSING = frozenset(")]}")
 
 
 def arguments(text: str, start: int) -> tuple[list[str], int]:
-    """The top-level parts between the bracket that stands at ``start`` and its partner, split at commas.
+    """The top-level parts between the bracket that stands at ``start`` and its
+    partner, split at commas.
 
-    Returns:
-        The parts without spaces around them, and the index behind the closing bracket. A text that is cut
-        off gives the parts until its end.
+    Returns: The parts without spaces around them, and the index behind the closing
+        bracket. A text that is cut off gives the parts until its end.
     """
     parts: list[str] = []
     depth, at = 0, start + 1
@@ -70,7 +75,8 @@ class _Expression:
         self._depth = 0
 
     def value(self) -> int | None:
-        """The number, or None where a name has no hint or the text is no expression."""
+        """The number, or None where a name has no hint or the text is no
+        expression."""
         result = self._sum()
         return result if self._at == len(self._tokens) else None
 
@@ -126,8 +132,13 @@ def _bounded(number: int) -> int | None:
 
 
 def sizes_of(text: str) -> tuple[str, ...]:
-    """The parts of ``(64, s77)``. A program has few shapes, and its code names each of them many times."""
-    return _short_sizes(text) if len(text) <= _MOST_TEXT else tuple(arguments(text, 0)[0])
+    """The parts of ``(64, s77)``. A program has few shapes, and its code names each
+    of them many times."""
+    return (
+        _short_sizes(text)
+        if len(text) <= _MOST_TEXT
+        else tuple(arguments(text, 0)[0])
+    )
 
 
 @functools.lru_cache(maxsize=4_096)
@@ -136,7 +147,8 @@ def _short_sizes(text: str) -> tuple[str, ...]:
 
 
 def size_of(text: str, hints: dict[str, int]) -> int | None:
-    """The number that an expression of sizes is: ``64``, ``s77*128``, ``(s0 + 1)//2``.
+    """The number that an expression of sizes is: ``64``, ``s77*128``, ``(s0 +
+    1)//2``.
 
     Args:
         hints: sizes of symbols (``s77`` -> 24).

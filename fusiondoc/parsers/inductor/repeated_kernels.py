@@ -15,49 +15,68 @@ from fusiondoc.operators import VIEWS
 
 
 class RepeatedKernels:
-    """Finds the nodes of calls of the same kernel, call by call in the order of the code.
+    """Finds the nodes of calls of the same kernel, call by call in the order of the
+    code.
 
-    Args:
-        operators: the nodes of the graph, in its order.
-        known: names of the nodes that other calls are known to compute.
-        of_libraries: those of them that library calls compute: comments of kernels name these too.
+    Args: operators: the nodes of the graph, in its order. known: names of the nodes
+        that other calls are known to compute. of_libraries: those of them that
+        library calls compute: comments of kernels name these too.
     """
 
     def __init__(
-        self, operators: Sequence[GraphOperator], known: AbstractSet[str], of_libraries: AbstractSet[str]
+        self,
+        operators: Sequence[GraphOperator],
+        known: AbstractSet[str],
+        of_libraries: AbstractSet[str],
     ) -> None:
-        self._by_name = {one.name: one for one in operators if one.op == "call_function"}
+        self._by_name = {
+            one.name: one for one in operators if one.op == "call_function"
+        }
         self._of_libraries = of_libraries
         self._order = {name: at for at, name in enumerate(self._by_name)}
         self._free: dict[tuple[str, str, int], dict[str, None]] = {}
-        """``_alike`` -> nodes that nothing is known to compute, in the order of the graph."""
+        """``_alike`` -> nodes that nothing is known to compute, in the order of the
+        graph."""
         for name in self._by_name:
             if name not in known:
                 self._free.setdefault(self._alike(name), {})[name] = None
 
-    def nodes_of(self, first: Sequence[str], tracked: Sequence[str]) -> tuple[str, ...]:
+    def nodes_of(
+        self, first: Sequence[str], tracked: Sequence[str]
+    ) -> tuple[str, ...]:
         """The nodes of a later call.
 
         Args:
             first: the nodes of the first call.
             tracked: those that provenance names, which may be of another graph.
         """
-        names = [name for name in first if name in self._by_name and name not in self._of_libraries]
+        names = [
+            name
+            for name in first
+            if name in self._by_name and name not in self._of_libraries
+        ]
         found = self._like(names, tracked) or self._next(names)
         for name in found:
             self._free.get(self._alike(name), {}).pop(name, None)
         return found
 
-    def _like(self, first: Sequence[str], tracked: Sequence[str]) -> tuple[str, ...]:
+    def _like(
+        self, first: Sequence[str], tracked: Sequence[str]
+    ) -> tuple[str, ...]:
         """The tracked nodes, if they are as many of each operator."""
-        known = [name for name in tracked if name in self._by_name and name not in self._of_libraries]
+        known = [
+            name
+            for name in tracked
+            if name in self._by_name and name not in self._of_libraries
+        ]
         return tuple(known) if self._targets(known) == self._targets(first) else ()
 
     def _targets(self, names: Sequence[str]) -> Counter[str]:
         return Counter(self._by_name[name].target for name in names)
 
     def _next(self, first: Sequence[str]) -> tuple[str, ...]:
-        """The next nodes that nothing is known to compute, with the same operators, sizes and connections."""
+        """The next nodes that nothing is known to compute, with the same operators,
+        sizes and connections."""
         twins: dict[str, str] = {}
         first = [name for name in first if not _is_view(self._by_name[name])]
         nodes = frozenset(first)
@@ -73,10 +92,15 @@ class RepeatedKernels:
         return tuple(twins[name] for name in first)
 
     def _twins(
-        self, result: str, other: str, nodes: AbstractSet[str], known: Mapping[str, str]
+        self,
+        result: str,
+        other: str,
+        nodes: AbstractSet[str],
+        known: Mapping[str, str],
     ) -> dict[str, str]:
-        """The twin of each of the nodes that a result is computed from, if another result is computed in the
-        same way; else none. Of the nodes between, several kernels may compute the same."""
+        """The twin of each of the nodes that a result is computed from, if another
+        result is computed in the same way; else none. Of the nodes between, several
+        kernels may compute the same."""
         taken, found = set(known.values()), dict[str, str]()
         waiting = [(result, other)]
         while waiting:
@@ -84,7 +108,11 @@ class RepeatedKernels:
             expected = found.get(mine, known.get(mine))
             if mine not in nodes or expected == its:
                 continue
-            if expected is not None or its in taken or not self._are_alike(mine, its):
+            if (
+                expected is not None
+                or its in taken
+                or not self._are_alike(mine, its)
+            ):
                 return {}
             found[mine] = its
             taken.add(its)
@@ -98,7 +126,11 @@ class RepeatedKernels:
     def _seen(self, name: str) -> str:
         """What a view is a view of; any other node is itself."""
         met = set()  # names can go round in a damaged log
-        while name not in met and name in self._by_name and _is_view(self._by_name[name]):
+        while (
+            name not in met
+            and name in self._by_name
+            and _is_view(self._by_name[name])
+        ):
             met.add(name)
             name = next(iter(self._by_name[name].inputs), name)
         return name

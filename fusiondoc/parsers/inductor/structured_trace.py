@@ -1,6 +1,6 @@
-"""Records of TORCH_TRACE (``trace_structured`` in ``torch/_logging/_internal.py``): a line with a JSON
-object, its payload in lines that begin with a tab. Most of them are events for a profile, which are skipped
-unread.
+"""Records of TORCH_TRACE (``trace_structured`` in ``torch/_logging/_internal.py``):
+a line with a JSON object, its payload in lines that begin with a tab. Most of them
+are events for a profile, which are skipped unread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ HEAD = re.compile(
     rb"(?:\[rank\d{1,6}\]:)?[VDIWEC]\d{4} [\d:.]{8,16} +\d{1,10} (\S{1,400}?):\d{1,7}\] (\{\"(\w{1,80})\".*)",
     re.DOTALL,
 )
-"""``V1121 19:25:46.831000 469 torch/_inductor/graph.py:2575] {"inductor_output_code": ...``"""
+"""``V1121 19:25:46.831000 469 torch/_inductor/graph.py:2575]
+{"inductor_output_code": ...``"""
 
 UNREAD = frozenset(
     (
@@ -77,7 +78,9 @@ class StructuredTrace:
         self.unread: Counter[str] = Counter()
         """Records of kinds that are not known."""
 
-    def take(self, kind: bytes, head: bytes, payload: list[bytes], line: Line) -> None:
+    def take(
+        self, kind: bytes, head: bytes, payload: list[bytes], line: Line
+    ) -> None:
         """Take a record.
 
         Args:
@@ -87,7 +90,9 @@ class StructuredTrace:
             line: of its head.
         """
         record = object_of(head)
-        self._parts.cut_records += not record or ("has_payload" in record and not payload)
+        self._parts.cut_records += not record or (
+            "has_payload" in record and not payload
+        )
         name = kind.decode("ascii", "replace")
         compile_id = compile_id_of(record)
         if name == "artifact":
@@ -98,7 +103,9 @@ class StructuredTrace:
         if not self._of_graph(name, compile_id, text, below):
             self._of_dynamo(name, compile_id, record, text, line)
 
-    def _of_graph(self, name: str, compile_id: str | None, text: str, lines: TextLines) -> bool:
+    def _of_graph(
+        self, name: str, compile_id: str | None, text: str, lines: TextLines
+    ) -> bool:
         """Take a record of a compiled graph; False for any other."""
         parts = self._parts
         if name == "inductor_post_grad_graph":
@@ -118,7 +125,12 @@ class StructuredTrace:
         return True
 
     def _of_dynamo(
-        self, name: str, compile_id: str | None, record: dict[str, Any], text: str, line: Line
+        self,
+        name: str,
+        compile_id: str | None,
+        record: dict[str, Any],
+        text: str,
+        line: Line,
     ) -> None:
         parts = self._parts
         if name == "dynamo_graph_break_reason":
@@ -160,10 +172,14 @@ class StructuredTrace:
             source = f"{named}:{frame.get('line')}" if named is not None else None
         guards, line = waiting
         self._parts.recompiles.append(
-            Recompile(function, source, guards, compile_id, self._parts.rank, line=line)
+            Recompile(
+                function, source, guards, compile_id, self._parts.rank, line=line
+            )
         )
 
-    def _metrics(self, name: str, compile_id: str | None, record: dict[str, Any], line: Line) -> None:
+    def _metrics(
+        self, name: str, compile_id: str | None, record: dict[str, Any], line: Line
+    ) -> None:
         """Take the seconds of a compilation, and its error."""
         metrics = record.get(name)
         if not isinstance(metrics, dict):
@@ -178,22 +194,30 @@ class StructuredTrace:
             if isinstance(value, (int, float)) and 0 <= value < 1e9:
                 parts.seconds[stage] = value / (1e6 if key.endswith("_us") else 1.0)
 
-    def _failed(self, compile_id: str | None, metrics: dict[str, Any], line: Line) -> bool:
-        """Take the error of a compilation; False where it has none, or ended at a graph break."""
+    def _failed(
+        self, compile_id: str | None, metrics: dict[str, Any], line: Line
+    ) -> bool:
+        """Take the error of a compilation; False where it has none, or ended at a
+        graph break."""
         error = metrics.get("fail_reason") or metrics.get("fail_type")
         if not isinstance(error, str):
             return False
         if not any(one.compile_id == compile_id for one in self._parts.breaks):
             file, first = metrics.get("co_filename"), metrics.get("co_firstlineno")
             known = isinstance(file, str) and isinstance(first, int)
-            self._parts.failed_compilation(compile_id, error, f"{file}:{first}" if known else None, line)
+            self._parts.failed_compilation(
+                compile_id, error, f"{file}:{first}" if known else None, line
+            )
         return True
 
     def close(self) -> None:
-        """The trace ends: reasons whose frame did not begin stand for themselves."""
+        """The trace ends: reasons whose frame did not begin stand for
+        themselves."""
         for compile_id, (guards, line) in self._reasons.items():
             self._parts.recompiles.append(
-                Recompile(None, None, guards, compile_id, self._parts.rank, line=line)
+                Recompile(
+                    None, None, guards, compile_id, self._parts.rank, line=line
+                )
             )
         self._reasons.clear()
 

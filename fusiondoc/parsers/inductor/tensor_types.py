@@ -1,4 +1,5 @@
-"""Types of tensors as the generated code and graphs write them, and the bytes of their elements."""
+"""Types of tensors as the generated code and graphs write them, and the bytes of
+their elements."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ SHORT_NAMES = {
     "float8_e5m2fnuz": "f8e5m2fnuz",
     "float8_e8m0fnu": "f8e8m0fnu",
 }
-"""``torch.float32`` -> ``f32``, as ``torch/utils/_dtype_abbrs.py`` (2.13) has them."""
+"""``torch.float32`` -> ``f32``, as ``torch/utils/_dtype_abbrs.py`` (2.13) has
+them."""
 
 _BITS = re.compile(r"(?:bf|[fiucb])(\d{1,3})")
 
@@ -45,7 +47,8 @@ def element_size(short: str) -> int | None:
 
 
 def short_name(dtype: str) -> str:
-    """``torch.float32`` as graphs write it: ``f32``. Names without a short form are kept."""
+    """``torch.float32`` as graphs write it: ``f32``. Names without a short form are
+    kept."""
     name = dtype.removeprefix("torch.")
     return SHORT_NAMES.get(name, name)
 
@@ -55,18 +58,21 @@ def type_of(dtype: str, sizes: str) -> str:
     return f"{short_name(dtype)}[{', '.join(sizes_of(sizes))}]"
 
 
-def bytes_of(short: str, sizes: Sequence[str], strides: Sequence[str], hints: dict[str, int]) -> int | None:
-    """Bytes of the elements of a tensor, each once: a dimension with stride 0 is one element.
+def bytes_of(
+    short: str, sizes: Sequence[str], strides: Sequence[str], hints: dict[str, int]
+) -> int | None:
+    """Bytes of the elements of a tensor, each once: a dimension with stride 0 is
+    one element.
 
-    Args:
-        short: the element type: ``f32``.
-        sizes, strides: expressions; no strides means that all are different elements.
-        hints: sizes of symbols.
+    Args: short: the element type: ``f32``. sizes, strides: expressions; no strides
+        means that all are different elements. hints: sizes of symbols.
     """
     total = element_size(short)
     if total is None:
         return None
-    steps: list[str | None] = [*strides] if len(strides) == len(sizes) else [None] * len(sizes)
+    steps: list[str | None] = (
+        [*strides] if len(strides) == len(sizes) else [None] * len(sizes)
+    )
     for size, stride in zip(sizes, steps):
         if stride == "0":
             continue
@@ -88,5 +94,7 @@ def bytes_of_type(text: str, hints: dict[str, int]) -> int | None:
     if found is None:
         return None
     sizes = [part.strip() for part in found.group(2).split(",") if part.strip()]
-    strides = [part.strip() for part in (found.group(3) or "").split(",") if part.strip()]
+    strides = [
+        part.strip() for part in (found.group(3) or "").split(",") if part.strip()
+    ]
     return bytes_of(found.group(1), sizes, strides, hints)

@@ -1,5 +1,5 @@
-"""Where the lines of a text stand in a log: lines of other processes, and rows that a tool broke, may stand
-between them."""
+"""Where the lines of a text stand in a log: lines of other processes, and rows that
+a tool broke, may stand between them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class TextLines(NamedTuple):
     first: int
     """The line of the first, from 1."""
     gaps: tuple[tuple[int, int], ...] = ()
-    """(line of the text from 0, lines of others between it and the first), where more of these come."""
+    """(line of the text from 0, lines of others between it and the first), where
+    more of these come."""
 
     @classmethod
     def numbered(cls, log: int, numbers: Sequence[int]) -> TextLines:

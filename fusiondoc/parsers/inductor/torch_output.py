@@ -1,5 +1,6 @@
-"""Lines of torch.compile among the lines of a log: those of TORCH_LOGS, and records of TORCH_TRACE. Each is
-taken out and read; the rest of the log is left to others."""
+"""Lines of torch.compile among the lines of a log: those of TORCH_LOGS, and records
+of TORCH_TRACE. Each is taken out and read; the rest of the log is left to
+others."""
 
 from __future__ import annotations
 
@@ -11,7 +12,11 @@ from fusiondoc.fusers.inductor.break_texts import suppressed_failure
 from fusiondoc.fusers.inductor.compilation import Line
 from fusiondoc.parsers.inductor import FAILED, LIMIT, may_hold_lines
 from fusiondoc.parsers.inductor.cut_ends import ends_cut
-from fusiondoc.parsers.inductor.graph_breaks import graph_break, limit_reached, recompile
+from fusiondoc.parsers.inductor.graph_breaks import (
+    graph_break,
+    limit_reached,
+    recompile,
+)
 from fusiondoc.parsers.inductor.graph_parts import PartsOfProcess
 from fusiondoc.parsers.inductor.log_lines import LogLine, log_line
 from fusiondoc.parsers.inductor.structured_trace import (
@@ -31,7 +36,8 @@ _BEGINNINGS = {
     "ir_post_fusion": ("AFTER FUSION",),
     "inductor_metrics": ("Graph Metrics:",),
 }
-"""How a message of an artifact begins, of those whose messages have several lines and are read."""
+"""How a message of an artifact begins, of those whose messages have several lines
+and are read."""
 
 _OF_WARNINGS = b"torch/_dynamo/convert_frame.py"
 """The file whose warnings are read: they are of no artifact."""
@@ -42,16 +48,20 @@ _WARNINGS = ("limit", "failed")
 """Kinds of messages that are of no artifact."""
 _GOES_ON = "goes on"
 _MOST_MESSAGE = 64 << 20
-_EVENT = re.compile(rb"[VDIWEC]\d{4} [\d:.]{8,16} +\d{1,10} [^\s:]{1,400}:\d{1,7}\] \{\"chromium_event\"")
+_EVENT = re.compile(
+    rb"[VDIWEC]\d{4} [\d:.]{8,16} +\d{1,10} [^\s:]{1,400}:\d{1,7}\] \{\"chromium_event\""
+)
 """The head of a record of an event for a profile."""
 _NOT_EVENT = re.compile(rb"\n(?!\t)(?!%s)" % _EVENT.pattern)
-"""The end of the last of such records, with its payload: most of a trace is skipped by this search."""
+"""The end of the last of such records, with its payload: most of a trace is skipped
+by this search."""
 _NOT_PAYLOAD = re.compile(rb"\n(?!\t)")
 """The end of the last line of a payload."""
 
 
 def _kind_of_warning(line: LogLine) -> str:
-    """Which warning a line of no artifact begins; "goes on" where it may be a later line of one."""
+    """Which warning a line of no artifact begins; "goes on" where it may be a later
+    line of one."""
     if _OF_WARNINGS not in line.file:
         return ""
     if LIMIT in line.text:
@@ -81,7 +91,8 @@ class _Message(NamedTuple):
         self.numbers.append(position[1])
 
     def is_warning_of(self, line: LogLine) -> bool:
-        """Whether it is of no artifact, and of the same compilation and moment as a line."""
+        """Whether it is of no artifact, and of the same compilation and moment as a
+        line."""
         same = (self.compile_id, self.time) == (line.compile_id, line.time)
         return same and self.artifact in _WARNINGS
 
@@ -106,7 +117,8 @@ class TorchOutput:
         self.unknown: list[tuple[int, bytes]] = []
         """Those of them in a form that is not known: number and text."""
         self._messages: dict[bytes, _Message] = {}
-        """By process: workers that compile kernels write between the lines of a message."""
+        """By process: workers that compile kernels write between the lines of a
+        message."""
         self._record: _Record | None = None
         self._in_unread = False
         """The payload of a record that is skipped."""
@@ -114,19 +126,23 @@ class TorchOutput:
         self._last = b""
         """The last piece of the text."""
 
-    def take(self, text: bytes, log: int, number: int) -> Iterator[tuple[int, bytes]]:
+    def take(
+        self, text: bytes, log: int, number: int
+    ) -> Iterator[tuple[int, bytes]]:
         """Take lines of a log out.
 
         Args:
             text: whole lines, each with its end.
             log, number: the log, and the line of the first of them.
 
-        Yields:
-            What is left, in pieces of consecutive lines: the line of its first, and the piece.
+        Yields: What is left, in pieces of consecutive lines: the line of its first,
+            and the piece.
         """
         self._last = text
         is_open = self._record is not None or self._in_unread
-        is_open = is_open or (bool(self._messages) and _OF_WARNINGS in text[:_MOST_PREFIX])
+        is_open = is_open or (
+            bool(self._messages) and _OF_WARNINGS in text[:_MOST_PREFIX]
+        )
         if not is_open and not may_hold_lines(text):
             self._end_messages()
             yield number, text
@@ -137,7 +153,11 @@ class TorchOutput:
             end = self._whole_payload(text, at) or self._skipped(text, at)
             if end > at:
                 skipped = text.count(b"\n", at, end)
-                self.lines, current, at = self.lines + skipped, current + skipped, end
+                self.lines, current, at = (
+                    self.lines + skipped,
+                    current + skipped,
+                    end,
+                )
                 continue
             end = text.index(b"\n", at)
             line, at = text[at:end], end + 1
@@ -153,8 +173,11 @@ class TorchOutput:
             yield current - len(left), b"\n".join((*left, b""))
 
     def _whole_payload(self, text: bytes, at: int) -> int:
-        """Take the lines of a payload from ``at`` on at once; their end, or 0 where there are none."""
-        if not text.startswith(b"\t", at) or (self._record is None and not self._in_unread):
+        """Take the lines of a payload from ``at`` on at once; their end, or 0 where
+        there are none."""
+        if not text.startswith(b"\t", at) or (
+            self._record is None and not self._in_unread
+        ):
             return 0
         found = _NOT_PAYLOAD.search(text, at)
         end = found.start() + 1 if found is not None else len(text)
@@ -218,7 +241,11 @@ class TorchOutput:
         text = found.text.decode("utf-8", "replace")
         kind = _kind_of_warning(found)
         message = self._messages.get(found.process)
-        if message is not None and kind == _GOES_ON and message.is_warning_of(found):
+        if (
+            message is not None
+            and kind == _GOES_ON
+            and message.is_warning_of(found)
+        ):
             message.add(text, position)
             return True
         self._end_message(found.process)
@@ -246,12 +273,20 @@ class TorchOutput:
         else:
             self._end_message(found.process)
 
-    def _message_line(self, artifact: str, text: str, found: LogLine, position: Line) -> None:
+    def _message_line(
+        self, artifact: str, text: str, found: LogLine, position: Line
+    ) -> None:
         message = self._messages.get(found.process)
-        same = message is not None and message[:3] == (artifact, found.compile_id, found.time)
+        same = message is not None and message[:3] == (
+            artifact,
+            found.compile_id,
+            found.time,
+        )
         if not same or text.startswith(_BEGINNINGS[artifact]):
             self._end_message(found.process)
-            message = _Message(artifact, found.compile_id, found.time, position, [], [])
+            message = _Message(
+                artifact, found.compile_id, found.time, position, [], []
+            )
             self._messages[found.process] = message
             self._held = 0
         assert message is not None
@@ -295,7 +330,9 @@ class TorchOutput:
         if artifact == "failed":
             failed = suppressed_failure(text)
             if failed is not None:
-                parts.failed_compilation(compile_id, failed[1], failed[0], message.line)
+                parts.failed_compilation(
+                    compile_id, failed[1], failed[0], message.line
+                )
             return failed is not None
         read = limit_reached if artifact == "limit" else recompile
         again = read(text, compile_id, parts.rank, message.line)
@@ -303,7 +340,8 @@ class TorchOutput:
         return again is not None
 
     def close(self, without_end: bool = False) -> None:
-        """The text ends, maybe ``without_end`` of its last line: what is open is read as far as it came."""
+        """The text ends, maybe ``without_end`` of its last line: what is open is
+        read as far as it came."""
         self._end_record()
         self._end_messages()
         if not self.parts.cut:  # else what lost its end is counted

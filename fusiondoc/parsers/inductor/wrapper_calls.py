@@ -1,5 +1,6 @@
-"""The lines of ``call()`` in a generated module: allocations, aliases, calls of kernels and of libraries
-(``torch/_inductor/codegen/wrapper.py``; the same forms in 2.6, 2.11 and 2.13)."""
+"""The lines of ``call()`` in a generated module: allocations, aliases, calls of
+kernels and of libraries (``torch/_inductor/codegen/wrapper.py``; the same forms in
+2.6, 2.11 and 2.13)."""
 
 from __future__ import annotations
 
@@ -11,15 +12,21 @@ from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.inductor.python_text import arguments, sizes_of
 from fusiondoc.parsers.inductor.tensor_types import bytes_of, short_name, type_of
 
-_ALLOCATION = re.compile(r"(\w+) = (?:empty_strided\w*|rand_strided|alloc_from_pool)\(")
-_ALIAS = re.compile(r"(\w+) = (?:reinterpret_tensor\((\w+), |(\w+)(?:;|\s*(?:#|$)))")
+_ALLOCATION = re.compile(
+    r"(\w+) = (?:empty_strided\w*|rand_strided|alloc_from_pool)\("
+)
+_ALIAS = re.compile(
+    r"(\w+) = (?:reinterpret_tensor\((\w+), |(\w+)(?:;|\s*(?:#|$)))"
+)
 _ELEMENT = re.compile(r"(\w+) = (\w+)\[(\d{1,4})\]\s*(?:#.*)?$")
 _CALL = re.compile(r"(?:(\w+) = )?([A-Za-z_][\w.]*)\(")
 _SYMBOL = re.compile(r"(s\d+|u\d+|ks\d+) = (\w+)$")
 _NUMBER = re.compile(r"(\w+) = (\d{1,19})$")
 _EAGER_SUM = re.compile(r"(\w+) = (workspace_\d+)\[.*\.sum\(dim=0\)")
 _HANDLE = re.compile(r"# \[Provenance debug handles\] (.+)$")
-_SOURCE_NODES = re.compile(r"# Topologically Sorted Source Nodes: \[(.*?)\], Original ATen: \[.*?\]")
+_SOURCE_NODES = re.compile(
+    r"# Topologically Sorted Source Nodes: \[(.*?)\], Original ATen: \[.*?\]"
+)
 _NAME = re.compile(r"(?<![\w.'\"])([A-Za-z_]\w*)(?!\s*=[^=]|[\w.(])")
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 _OUT = re.compile(r"\bout=(\w+)")
@@ -50,9 +57,11 @@ class Step:
     target: str
     """Name of a kernel, ``extern_kernels.mm``, ``aten.sort.stable``."""
     reads: tuple[str, ...]
-    """Names of buffers among its arguments, in order, also those that a kernel writes."""
+    """Names of buffers among its arguments, in order, also those that a kernel
+    writes."""
     writes: tuple[str, ...]
-    """Of a library call; which of its arguments a kernel writes, its definition tells."""
+    """Of a library call; which of its arguments a kernel writes, its definition
+    tells."""
     line: int
     handle: str | None = None
     """``mm:3``: of the provenance."""
@@ -81,7 +90,12 @@ class Wrapper:
 class WrapperReader:
     """Reads the lines of ``call()`` in their order."""
 
-    def __init__(self, kernels: frozenset[str], hints: dict[str, int], given: dict[str, Buffer]) -> None:
+    def __init__(
+        self,
+        kernels: frozenset[str],
+        hints: dict[str, int],
+        given: dict[str, Buffer],
+    ) -> None:
         self.wrapper = Wrapper(buffers=dict(given))
         self._kernels = kernels
         self._hints = hints
@@ -90,13 +104,16 @@ class WrapperReader:
         self._mixed_order = False
 
     def take(self, text: str, line: int) -> None:
-        """Take a line, without its line end. ``line``: its number in the module, from 0."""
+        """Take a line, without its line end. ``line``: its number in the module,
+        from 0."""
         text = text.strip()
         if text.startswith("#"):
             self._take_comment(text)
         elif text.endswith("= args"):
             names = [name.strip() for name in text[: -len("= args")].split(",")]
-            self.wrapper.inputs = tuple(dict.fromkeys((*self.wrapper.inputs, *filter(None, names))))
+            self.wrapper.inputs = tuple(
+                dict.fromkeys((*self.wrapper.inputs, *filter(None, names)))
+            )
         elif text.startswith("return "):
             self.wrapper.outputs = self._names(text[len("return ") :])
         elif text and not self._declares(text):
@@ -115,7 +132,9 @@ class WrapperReader:
 
     def _declares(self, text: str) -> bool:
         """Take a line that gives a name to memory or to a size."""
-        return self._allocates(text) or self._aliases(text) or self._names_a_size(text)
+        return (
+            self._allocates(text) or self._aliases(text) or self._names_a_size(text)
+        )
 
     def _allocates(self, text: str) -> bool:
         found = _ALLOCATION.match(text)
@@ -177,7 +196,9 @@ class WrapperReader:
         if summed is not None:
             result, workspace = summed.groups()
             self.wrapper.buffers.setdefault(result, Buffer(result, None, None))
-            self._step(Step("sum", (workspace,), (result,), line), keep_comment=True)
+            self._step(
+                Step("sum", (workspace,), (result,), line), keep_comment=True
+            )
             return
         found = _CALL.match(text)
         if found is None or found.group(2).startswith(_NOTHING):
@@ -189,13 +210,25 @@ class WrapperReader:
         parts, _ = arguments(text, found.end() - 1)
         target = target.removesuffix(".run")
         if target in self._kernels or target.startswith(("triton_", "cpp_fused_")):
-            self._step(Step(target, self._of_each(parts), (), line, arguments=tuple(parts)))
+            self._step(
+                Step(target, self._of_each(parts), (), line, arguments=tuple(parts))
+            )
         else:
             self._library_call(result, target, parts, line)
 
-    def _library_call(self, result: str | None, target: str, parts: list[str], line: int) -> None:
+    def _library_call(
+        self, result: str | None, target: str, parts: list[str], line: int
+    ) -> None:
         is_method = target.partition(".")[0] in self.wrapper.buffers
-        known = target.startswith(("extern_kernels.", "torch.ops.", "aten.", "inductor_ops.", "_quantized."))
+        known = target.startswith(
+            (
+                "extern_kernels.",
+                "torch.ops.",
+                "aten.",
+                "inductor_ops.",
+                "_quantized.",
+            )
+        )
         if not (known or is_method or "." not in target):
             return
         joined = ", ".join(parts)
@@ -208,7 +241,15 @@ class WrapperReader:
             target = "Tensor." + target.partition(".")[2]
             writes.append(own)
         reads = tuple(name for name in self._names(joined) if name not in out)
-        self._step(Step(target_of_call(target), reads, tuple(writes), line, arguments=tuple(parts)))
+        self._step(
+            Step(
+                target_of_call(target),
+                reads,
+                tuple(writes),
+                line,
+                arguments=tuple(parts),
+            )
+        )
 
     def _step(self, step: Step, keep_comment: bool = False) -> None:
         step.sources = self._source_nodes
@@ -218,8 +259,11 @@ class WrapperReader:
         self._handle, self._mixed_order = None, False
 
     def _asserted(self, text: str) -> None:
-        """The size of a result that a call made: ``assert_size_stride(buf2, (2, 8), (8, 1))``."""
-        before = self.wrapper.buffers.get(text[text.index("(") + 1 :].partition(",")[0].strip())
+        """The size of a result that a call made: ``assert_size_stride(buf2, (2, 8),
+        (8, 1))``."""
+        before = self.wrapper.buffers.get(
+            text[text.index("(") + 1 :].partition(",")[0].strip()
+        )
         if before is None or before.bytes is not None:
             return
         parts, _ = arguments(text, text.index("("))
@@ -228,7 +272,9 @@ class WrapperReader:
         short = (before.type or "").partition("[")[0]
         sizes, strides = sizes_of(parts[1]), sizes_of(parts[2])
         size = bytes_of(short, sizes, strides, self._hints) if short else None
-        self.wrapper.buffers[parts[0]] = Buffer(parts[0], f"{short or '?'}[{', '.join(sizes)}]", size)
+        self.wrapper.buffers[parts[0]] = Buffer(
+            parts[0], f"{short or '?'}[{', '.join(sizes)}]", size
+        )
 
     def _names(self, text: str) -> tuple[str, ...]:
         """Names of buffers in a text, each once."""
@@ -236,7 +282,8 @@ class WrapperReader:
         return tuple(name for name in names if name in self.wrapper.buffers)
 
     def _of_each(self, parts: list[str]) -> tuple[str, ...]:
-        """The buffer of each argument of a kernel; "" for an argument that is none."""
+        """The buffer of each argument of a kernel; "" for an argument that is
+        none."""
         return tuple(next(iter(self._names(part)), "") for part in parts)
 
 
@@ -250,18 +297,23 @@ def target_of_call(target: str) -> str:
 
 
 def buffer_of(name: str, parts: list[str], hints: dict[str, int]) -> Buffer:
-    """A buffer of the arguments that allocate it: sizes, strides, then its element type among the others."""
+    """A buffer of the arguments that allocate it: sizes, strides, then its element
+    type among the others."""
     dtype = next((part for part in reversed(parts) if "torch." in part), None)
     if len(parts) < 3 or dtype is None:
         return Buffer(name, None, None)
     dtype = dtype.rpartition("=")[2].strip()
     sizes, strides = sizes_of(parts[0]), sizes_of(parts[1])
-    return Buffer(name, type_of(dtype, parts[0]), bytes_of(short_name(dtype), sizes, strides, hints))
+    return Buffer(
+        name,
+        type_of(dtype, parts[0]),
+        bytes_of(short_name(dtype), sizes, strides, hints),
+    )
 
 
 def given_value(text: str, hints: dict[str, int]) -> Buffer | None:
-    """The input that a line of ``get_args`` makes: ``arg0_1 = rand_strided((64,), (1,), ...)``. A number goes
-    into ``hints``."""
+    """The input that a line of ``get_args`` makes: ``arg0_1 = rand_strided((64,),
+    (1,), ...)``. A number goes into ``hints``."""
     text = text.strip()
     number = _NUMBER.match(text)
     if number is not None:

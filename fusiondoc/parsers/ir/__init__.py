@@ -1,8 +1,8 @@
-"""What a printed graph says: values, nodes, blocks, graphs, and the dump that holds a graph with its
-sections.
+"""What a printed graph says: values, nodes, blocks, graphs, and the dump that holds
+a graph with its sections.
 
-A log holds far more nodes than are looked at: a node keeps the texts of its line, and splits them on
-demand.
+A log holds far more nodes than are looked at: a node keeps the texts of its line,
+and splits them on demand.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from itertools import chain
 from sys import intern
 
 RawNode = tuple[str | None, ...]
-"""Indentation, outputs, callee, attributes or None, inputs, tail or None, and for a Python function its
-scalars."""
+"""Indentation, outputs, callee, attributes or None, inputs, tail or None, and for a
+Python function its scalars."""
 
 
 def end_of_string(text: str, start: int) -> int:
-    """The quote that ends the string whose first character is at ``start``; -1 if none does."""
+    """The quote that ends the string whose first character is at ``start``; -1 if
+    none does."""
     at = start
     while True:
         quote = text.find('"', at)
@@ -31,8 +32,8 @@ def end_of_string(text: str, start: int) -> int:
         at = quote + 1
 
 
-# Strings are printed with C escapes (c10::printQuotedString), so a quote inside one has a backslash before
-# it.
+# Strings are printed with C escapes (c10::printQuotedString), so a quote inside one
+# has a backslash before it.
 _ATTRIBUTE_TOKEN = re.compile(r'"|[\[({]|[\])}]|, (?=[A-Za-z_]\w*=)')
 
 
@@ -41,7 +42,8 @@ def _one_line(text: str) -> str:
 
 
 def split_values(text: str) -> list[tuple[str, ...]]:
-    """``%x.1 : Tensor, %2 : (int, int)`` as pairs of name and type; the type is '' where none was printed.
+    """``%x.1 : Tensor, %2 : (int, int)`` as pairs of name and type; the type is ''
+    where none was printed.
 
     No type holds a ``%``, so the ``, %`` between two values is never inside one.
     """
@@ -64,7 +66,8 @@ def split_names(text: str) -> tuple[str, ...]:
 
 
 def split_attributes(text: str) -> dict[str, str]:
-    """``value="a, b", types=[int, (int, int)]`` as a dictionary of the printed values, in print order."""
+    """``value="a, b", types=[int, (int, int)]`` as a dictionary of the printed
+    values, in print order."""
     if ", " not in text:
         name, equals, value = text.partition("=")
         return {name.strip(): value} if equals else {}
@@ -95,7 +98,8 @@ def split_attributes(text: str) -> dict[str, str]:
 
 @lru_cache(maxsize=2048)
 def split_tail(text: str | None) -> tuple[str | None, str | None]:
-    """Scope and source of what follows the inputs: ``, scope: __module.l # file.py:134:0``."""
+    """Scope and source of what follows the inputs: ``, scope: __module.l #
+    file.py:134:0``."""
     text = text.rstrip() if text else ""
     if text.startswith(", scope: "):
         scope, hash_mark, source = text[9:].partition(" # ")
@@ -107,7 +111,8 @@ _NO_ATTRIBUTES: Mapping[str, str] = {}
 
 
 class Value:
-    """A value where it is defined. ``name`` is without the ``%``; ``type`` as printed, '' where none was."""
+    """A value where it is defined. ``name`` is without the ``%``; ``type`` as
+    printed, '' where none was."""
 
     __slots__ = ("name", "type")
 
@@ -119,25 +124,31 @@ class Value:
         return f"Value({self.name!r}, {self.type!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Value) and (self.name, self.type) == (other.name, other.type)
+        return isinstance(other, Value) and (self.name, self.type) == (
+            other.name,
+            other.type,
+        )
 
     def __hash__(self) -> int:
         return hash((self.name, self.type))
 
 
 def parse_values(text: str) -> tuple[Value, ...]:
-    """The values defined by ``%x.1 : Tensor, %2 : int``; equal types are one string, for a graph has few."""
+    """The values defined by ``%x.1 : Tensor, %2 : int``; equal types are one
+    string, for a graph has few."""
     return tuple([Value(name, intern(type)) for name, type in split_values(text)])
 
 
 class Node:
     """A node.
 
-    ``kind``: as printed (``aten::add``, ``^Name`` for a Python function), without the number that ties it to
-    its section; ``ref``: the name of that section (``prim::CudaFusionGroup_0``), None for a node without one.
-    ``source``: ``file:line:column`` as printed after ``#``; ``scope``: the module scope that tracing adds.
-    ``scalars``: the plain arguments of a Python function as printed; None for other nodes.
-    ``blocks``: the nested blocks. ``line``: how many lines of the dump come before the one it begins on.
+    ``kind``: as printed (``aten::add``, ``^Name`` for a Python function), without
+    the number that ties it to its section; ``ref``: the name of that section
+    (``prim::CudaFusionGroup_0``), None for a node without one. ``source``:
+    ``file:line:column`` as printed after ``#``; ``scope``: the module scope that
+    tracing adds. ``scalars``: the plain arguments of a Python function as printed;
+    None for other nodes. ``blocks``: the nested blocks. ``line``: how many lines of
+    the dump come before the one it begins on.
 
     A graph can have a hundred thousand: what was taken apart is not kept as text.
     """
@@ -212,7 +223,8 @@ class Node:
 
 
 class Block:
-    """A nested block: ``block0(%i : int):`` down to its ``-> (...)``. ``index`` is the printed number."""
+    """A nested block: ``block0(%i : int):`` down to its ``-> (...)``. ``index`` is
+    the printed number."""
 
     __slots__ = ("_outputs", "_params", "index", "nodes")
 
@@ -237,7 +249,8 @@ class Block:
 
 
 class Graph:
-    """A graph: the one of the dump or that of a section. ``complete``: no part of it is missing or mangled.
+    """A graph: the one of the dump or that of a section. ``complete``: no part of
+    it is missing or mangled.
 
     ``line``: how many lines of the dump come before the one with ``graph(``.
     """
@@ -265,8 +278,8 @@ class Graph:
         return split_names(self._outputs)
 
     def walk(self) -> Iterator[Node]:
-        """All its nodes, those of nested blocks included, depth first, in print order; sections are not
-        entered."""
+        """All its nodes, those of nested blocks included, depth first, in print
+        order; sections are not entered."""
         for node in self.nodes:
             yield from node.walk()
 
@@ -274,8 +287,8 @@ class Graph:
 class Section:
     """``with prim::CudaFusionGroup_0 = graph(...)``: the body of a node.
 
-    ``node`` refers to it and stands in the graph ``parent``; both are None when that part of the dump is
-    missing.
+    ``node`` refers to it and stands in the graph ``parent``; both are None when
+    that part of the dump is missing.
     """
 
     __slots__ = ("graph", "kind", "name", "node", "parent")
@@ -294,8 +307,9 @@ class Section:
 class Dump:
     """One printed graph with the sections after it.
 
-    ``complete``: nothing of it is missing or mangled. ``problems``: what was wrong, in words. ``foreign``:
-    the lines that are no part of it, by their number counted from 0.
+    ``complete``: nothing of it is missing or mangled. ``problems``: what was wrong,
+    in words. ``foreign``: the lines that are no part of it, by their number counted
+    from 0.
     """
 
     __slots__ = ("_bodies", "complete", "foreign", "graph", "problems", "sections")
@@ -313,14 +327,20 @@ class Dump:
         self.complete = complete
         self.problems = problems
         self.foreign = foreign
-        # Names repeat between sections, so a body is found by its node, which the dump keeps alive.
-        self._bodies = {id(section.node): section.graph for section in sections if section.node is not None}
+        # Names repeat between sections, so a body is found by its node, which the
+        # dump keeps alive.
+        self._bodies = {
+            id(section.node): section.graph
+            for section in sections
+            if section.node is not None
+        }
 
     def __repr__(self) -> str:
         return f"<Dump {self.graph!r} and {len(self.sections)} sections>"
 
     def resolve(self, node: Node) -> Graph | None:
-        """The body of ``node``, a node of this dump; None if it has none or the dump lacks it."""
+        """The body of ``node``, a node of this dump; None if it has none or the
+        dump lacks it."""
         return self._bodies.get(id(node))
 
     def graphs(self) -> Iterator[Graph]:

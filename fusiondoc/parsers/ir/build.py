@@ -1,12 +1,14 @@
-"""Lines -> blocks, graphs and sections: everything about structure that is not a node's own line.
+"""Lines -> blocks, graphs and sections: everything about structure that is not a
+node's own line.
 
-Structure is known by the words of the print (``block0(``, ``->``, ``return``, ``with``); indentation is only
-used when the two disagree, that is when lines are missing. A print whose leading spaces were lost still
-parses.
+Structure is known by the words of the print (``block0(``, ``->``, ``return``,
+``with``); indentation is only used when the two disagree, that is when lines are
+missing. A print whose leading spaces were lost still parses.
 
-``Graph::print`` (torch/csrc/jit/ir/ir.cpp) numbers the nodes of a graph that hold a subgraph from 0 and
-prints the subgraphs after the graph, each followed by its own. So names repeat, and a section belongs to
-the most recent graph that names it and whose section of that name was not printed yet.
+``Graph::print`` (torch/csrc/jit/ir/ir.cpp) numbers the nodes of a graph that hold a
+subgraph from 0 and prints the subgraphs after the graph, each followed by its own.
+So names repeat, and a section belongs to the most recent graph that names it and
+whose section of that name was not printed yet.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ SUBGRAPH_KINDS = frozenset((*group_nodes(), *inner_graphs())) | frozenset(
         "awaitable",
     )
 )
-"""Kinds that always print their subgraph as a section: with the section lost, the number is still no part of
-the kind. Other kinds (backends define their own) are recognised by the section that names them."""
+"""Kinds that always print their subgraph as a section: with the section lost, the
+number is still no part of the kind. Other kinds (backends define their own) are
+recognised by the section that names them."""
 
 
 class Sections:
@@ -42,7 +45,8 @@ class Sections:
         self.complete = True
         self._problems = problems
         self._sections: list[Section] = []
-        # The graphs whose sections may still come, the outermost first: their numbered nodes by name.
+        # The graphs whose sections may still come, the outermost first: their
+        # numbered nodes by name.
         self._open: list[tuple[Graph, dict[str, Node]]] = []
 
     def add(self, graph: Graph, name: str | None, line: int) -> None:
@@ -75,7 +79,8 @@ class Sections:
         self._problems.add(line, f"no node refers to the section {section.name}")
 
     def _missing(self, opened: tuple[Graph, dict[str, Node]]) -> None:
-        """No section will come any more for what is left of this graph's numbered nodes."""
+        """No section will come any more for what is left of this graph's numbered
+        nodes."""
         for name, node in opened[1].items():
             kind = name.rpartition("_")[0]
             if kind in SUBGRAPH_KINDS:
@@ -100,7 +105,8 @@ QUOTED = 80
 
 
 class Problems:
-    """Problems in the order they were met, and the numbers of the lines that are no IR."""
+    """Problems in the order they were met, and the numbers of the lines that are no
+    IR."""
 
     def __init__(self) -> None:
         self.foreign: list[int] = []
@@ -131,20 +137,22 @@ STRUCTURE = re.compile(
     r"( *)(?:block(\d{1,9})\((.*)\):|-> \(((?:%[^()]*)?)\)|return \(((?:%[^()]*)?)\))\s*$"
     r"|\s*with ([^\s=]+) = graph\((.*)"
 )
-"""Groups: indentation, number and parameters of a block, outputs of a block, outputs of a graph, name of a
-section and what follows its ``graph(``."""
+"""Groups: indentation, number and parameters of a block, outputs of a block,
+outputs of a graph, name of a section and what follows its ``graph(``."""
 
 _PARAMETER = re.compile(r"\s*(%[^\s,]+(?: : .*?)?)(,|\):)\s*$")
 _LAST_PARAMETERS = re.compile(r"((?:%.*)?)\):\s*$")
 DEEPEST = 250
-"""Blocks in blocks beyond this are not distinguished from the one around them: walks over nodes recurse."""
+"""Blocks in blocks beyond this are not distinguished from the one around them:
+walks over nodes recurse."""
 BLOCK_STEP = 4
-"""Spaces by which the nodes of a block are indented more than the node that owns it (``Node::print``)."""
+"""Spaces by which the nodes of a block are indented more than the node that owns it
+(``Node::print``)."""
 
 
 class Builder:
-    """Puts the parts of one dump together. ``nodes`` is where the next node goes, ``indent`` what it should
-    have before it (None: :meth:`place` must look)."""
+    """Puts the parts of one dump together. ``nodes`` is where the next node goes,
+    ``indent`` what it should have before it (None: :meth:`place` must look)."""
 
     def __init__(self) -> None:
         self.problems = Problems()
@@ -163,8 +171,8 @@ class Builder:
     # -- graphs --------------------------------------------------------------------------------------------
 
     def open_graph(self, line: int, rest: str, name: str | None = None) -> None:
-        """``graph(`` was read; ``rest`` is what follows it on the line, ``name`` that of a ``with``
-        section."""
+        """``graph(`` was read; ``rest`` is what follows it on the line, ``name``
+        that of a ``with`` section."""
         if self.graph is not None:
             self._lost(line, "the end of the graph before this line is missing")
             self._close_graph()
@@ -188,7 +196,8 @@ class Builder:
             self._lost(line, "the parameters of the graph are mangled")
 
     def parameter(self, text: str) -> bool:
-        """Take a line of the parameter list, if it is one and the list is not over."""
+        """Take a line of the parameter list, if it is one and the list is not
+        over."""
         match = _PARAMETER.match(text) if self._in_params else None
         if match is None or self.graph is None:
             return False
@@ -202,8 +211,8 @@ class Builder:
         self._lost(line, "the beginning of the graph is missing")
 
     def second_graph(self, line: int) -> None:
-        """Another graph begins, which is not of this dump: whatever is open was cut off, the rest is set
-        aside."""
+        """Another graph begins, which is not of this dump: whatever is open was cut
+        off, the rest is set aside."""
         if self.graph is not None:
             self._lost(line, "the end of the graph before this line is missing")
             self._close_graph()
@@ -223,7 +232,8 @@ class Builder:
     # -- lines of structure --------------------------------------------------------------------------------
 
     def structure(self, match: re.Match[str], line: int) -> bool:
-        """Take a line that :data:`STRUCTURE` matches; False if it does not belong here."""
+        """Take a line that :data:`STRUCTURE` matches; False if it does not belong
+        here."""
         indent, number, params, block_outputs, outputs, name, rest = match.groups()
         if self._over:
             return False
@@ -291,8 +301,8 @@ class Builder:
     # -- nodes ---------------------------------------------------------------------------------------------
 
     def place(self, raw: RawNode, line: int) -> bool:
-        """Make ``nodes`` the list for a node that has not the indentation expected; False if it is no part
-        of this dump, which is over."""
+        """Make ``nodes`` the list for a node that has not the indentation expected;
+        False if it is no part of this dump, which is over."""
         # Before the space that represents no outputs.
         width = max(len(raw[0] or "") - (0 if raw[1] else 1), 0)
         if self.graph is None:
@@ -325,18 +335,26 @@ class Builder:
     # -- indentation ---------------------------------------------------------------------------------------
 
     def _depth(self, indent: int) -> int | None:
-        """How many blocks deep a node with that indentation stands; None if indentation does not tell."""
-        if self._flat or self._base is None or (indent - self._base) % BLOCK_STEP or indent < self._base:
+        """How many blocks deep a node with that indentation stands; None if
+        indentation does not tell."""
+        if (
+            self._flat
+            or self._base is None
+            or (indent - self._base) % BLOCK_STEP
+            or indent < self._base
+        ):
             return None
         return (indent - self._base) // BLOCK_STEP
 
     def _unwind(self, indent: int, line: int) -> None:
         """Close the blocks whose ends are missing, as the indentation tells."""
         if indent <= 0 and self._stack and not self._flat and not self._base:
-            # Nothing inside a block can have no indentation: the print has lost its leading spaces.
+            # Nothing inside a block can have no indentation: the print has lost its
+            # leading spaces.
             self._flat = True
         if self._base is not None and 0 <= indent < self._base and not self._stack:
-            # The dump began inside a block; what stands less deep shows where the graph's own nodes stand.
+            # The dump began inside a block; what stands less deep shows where the
+            # graph's own nodes stand.
             self._base = indent
         depth = self._depth(indent)
         if depth is None or depth >= len(self._stack):
@@ -368,5 +386,9 @@ class Builder:
         sections = self.sections.finish()
         complete = self._first.complete and self.sections.complete
         return Dump(
-            self._first, sections, complete, tuple(self.problems.texts()), tuple(self.problems.foreign)
+            self._first,
+            sections,
+            complete,
+            tuple(self.problems.texts()),
+            tuple(self.problems.foreign),
         )

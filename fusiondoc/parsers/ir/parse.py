@@ -1,13 +1,17 @@
-"""Printed TorchScript IR -> graphs and nodes. Any bytes are taken; what is damaged is counted, never raised.
+"""Printed TorchScript IR -> graphs and nodes. Any bytes are taken; what is damaged
+is counted, never raised.
 
-One node line -> its raw fields. One regex settles nearly every line, a scanner the rest.
+One node line -> its raw fields. One regex settles nearly every line, a scanner the
+rest.
 
 The print is that of ``Node::print`` (torch/csrc/jit/ir/ir.cpp)::
 
-    indent outs " = " callee "[" attributes "]" "(" inputs ")" [", scope: " scope] [" # " file:line:column]
+    indent outs " = " callee "[" attributes "]" "(" inputs ")" [", scope: " scope]
+    [" # " file:line:column]
 
-where ``outs`` may be empty and ``callee`` is ``ns::op``, ``ns::op_0`` for a node whose subgraph follows as a
-``with`` section, or ``^Name[attributes](scalars)`` for a Python function.
+where ``outs`` may be empty and ``callee`` is ``ns::op``, ``ns::op_0`` for a node
+whose subgraph follows as a ``with`` section, or ``^Name[attributes](scalars)`` for
+a Python function.
 """
 
 from __future__ import annotations
@@ -19,8 +23,8 @@ from fusiondoc.parsers.ir import Dump, Node, RawNode, end_of_string
 from fusiondoc.parsers.ir.build import STRUCTURE, Builder
 
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
-# Three levels of brackets are enough for all but lists of lists of lists; unrolled loops, so that a line
-# that does not match is given up in linear time.
+# Three levels of brackets are enough for all but lists of lists of lists; unrolled
+# loops, so that a line that does not match is given up in linear time.
 _FLAT = rf'[^"\[\]]*(?:{_STRING}[^"\[\]]*)*'
 _NESTED = rf'[^"\[\]]*(?:(?:{_STRING}|\[{_FLAT}\])[^"\[\]]*)*'
 _ATTRIBUTES = rf'[^"\[\]]*(?:(?:{_STRING}|\[{_NESTED}\])[^"\[\]]*)*'
@@ -35,8 +39,9 @@ NODE = re.compile(rf"{_OUTPUTS}({_CALLEE})(?:\[({_ATTRIBUTES})\])?{_TAIL}$")
 _HEAD = re.compile(rf"{_OUTPUTS}({_CALLEE})(?=[\[(])")
 _INPUTS = re.compile(rf"{_TAIL}\s*\Z")
 _PYTHON_HEAD = re.compile(rf"{_OUTPUTS}\^(?=[^\s\[(])")
-# The scalars of a Python function are printed with str(), unquoted: only the last `)(%...)` of the line can
-# be recognised as the inputs (torch/csrc/jit/python/python_ir.cpp, ConcretePythonOp::writeScalars).
+# The scalars of a Python function are printed with str(), unquoted: only the last
+# `)(%...)` of the line can be recognised as the inputs
+# (torch/csrc/jit/python/python_ir.cpp, ConcretePythonOp::writeScalars).
 _PYTHON = re.compile(
     rf"{_OUTPUTS}(\^[^\s\[(]+)(?:\[({_ATTRIBUTES})\])?\((.*)\){_TAIL}\s*\Z",
     re.DOTALL,
@@ -45,8 +50,9 @@ _BRACKET = re.compile(r'["\[\]]')
 _CALLED = re.compile(rf"({_CALLEE})(?=[\[(])")
 
 LONG = 4_000
-"""Characters from which on a line is scanned: the regex engine keeps 100 bytes and more for each step of a
-repeated group, which is 200 MB for a string of a megabyte."""
+"""Characters from which on a line is scanned: the regex engine keeps 100 bytes and
+more for each step of a repeated group, which is 200 MB for a string of a
+megabyte."""
 
 
 def _head(text: str) -> tuple[tuple[str | None, ...], int] | None:
@@ -68,7 +74,8 @@ def starts_node(text: str) -> bool:
 
 
 def scan_node(text: str) -> RawNode | None:
-    """The raw fields of a node that :data:`NODE` could not settle; None if it is none or not whole."""
+    """The raw fields of a node that :data:`NODE` could not settle; None if it is
+    none or not whole."""
     head = _head(text)
     if head is None:
         python = _PYTHON.match(text) if "^" in text else None
@@ -111,7 +118,8 @@ def _closing(text: str, position: int) -> int | None:
 _GRAPH = re.compile(r"(?:^|(?<=\W))graph\((?=\s*%|\)|\s*$)")
 _PARAMETER_LINE = re.compile(r"\s*%[^\s,=]+(?: : .*)?(?:,|\):)\s*$")
 _NODE_LINES = 64
-"""Over how many lines one node may be printed: tensors with rows, or what a Python function was given."""
+"""Over how many lines one node may be printed: tensors with rows, or what a Python
+function was given."""
 
 
 _BLOCK = 1 << 17
@@ -119,8 +127,8 @@ _BLOCK = 1 << 17
 
 
 class _Texts:
-    """The lines of a dump as text, a block at a time and each only while it is looked at: a graph of 100,000
-    nodes has 15 MB of them.
+    """The lines of a dump as text, a block at a time and each only while it is
+    looked at: a graph of 100,000 nodes has 15 MB of them.
 
     Args:
         data: the lines.
@@ -164,7 +172,8 @@ class _Texts:
         block, self._at = data[at:end], end + 1
         if self._cut and not block.isascii():
             block = b"\n".join([line[self._cut :] for line in block.split(b"\n")])
-        # A byte that is not UTF-8 becomes \xNN: distinct, printable, and it never closes a string.
+        # A byte that is not UTF-8 becomes \xNN: distinct, printable, and it never
+        # closes a string.
         lines = block.decode("utf-8", "backslashreplace").split("\n")
         if self._cut and block.isascii():
             lines = [line[self._cut :] for line in lines]
@@ -175,7 +184,8 @@ class _Texts:
 
 
 def _long_node(texts: _Texts, start: int) -> tuple[RawNode | None, int]:
-    """The node that begins on a line the node regex could not settle, and the line after it."""
+    """The node that begins on a line the node regex could not settle, and the line
+    after it."""
     text = texts[start]
     raw = scan_node(text.rstrip())
     end = start + 1
@@ -196,14 +206,16 @@ def _long_node(texts: _Texts, start: int) -> tuple[RawNode | None, int]:
 def parse_dump(lines: Sequence[bytes]) -> Dump:
     """One printed graph with its sections.
 
-    ``lines`` have lost their log prefix; header text may come before ``graph(``, on its line or on lines of
-    its own. Lines that are no IR are set aside, a beginning or an end that is missing is reported.
+    ``lines`` have lost their log prefix; header text may come before ``graph(``, on
+    its line or on lines of its own. Lines that are no IR are set aside, a beginning
+    or an end that is missing is reported.
     """
     return parse_text(b"\n".join(lines))
 
 
 def parse_text(data: bytes, cut: int = 0) -> Dump:
-    """The same, of its lines as one text; ``cut``: how much of each is the prefix of the log."""
+    """The same, of its lines as one text; ``cut``: how much of each is the prefix
+    of the log."""
     texts = _Texts(data, cut)
     builder = Builder()
     _structural_pass(texts, _begin(texts, builder), builder)
@@ -211,7 +223,8 @@ def parse_text(data: bytes, cut: int = 0) -> Dump:
 
 
 def parse_node_lines(lines: Sequence[bytes]) -> Node | None:
-    """A node printed by itself, with the lines of its blocks; None if the first line does not begin one."""
+    """A node printed by itself, with the lines of its blocks; None if the first
+    line does not begin one."""
     texts = _Texts(b"\n".join(lines), 0)
     if not len(texts) or not starts_node(texts[0]):
         return None
@@ -223,8 +236,8 @@ def parse_node_lines(lines: Sequence[bytes]) -> Node | None:
 
 
 def parse_node(text: bytes) -> Node | None:
-    """A node printed by itself, as in the rejections of partition.cpp; None if ``text`` does not begin with
-    one."""
+    """A node printed by itself, as in the rejections of partition.cpp; None if
+    ``text`` does not begin with one."""
     return parse_node_lines(text.split(b"\n"))
 
 
@@ -232,7 +245,9 @@ def _begin(texts: _Texts, builder: Builder) -> int:
     """Open the graph; which line to go on with."""
     for line in range(len(texts)):
         text = texts[line]
-        if (len(text) < LONG and NODE.match(text) is not None) or STRUCTURE.match(text) is not None:
+        if (len(text) < LONG and NODE.match(text) is not None) or STRUCTURE.match(
+            text
+        ) is not None:
             return line
         opening = _GRAPH.search(text)
         if opening is not None:
@@ -274,9 +289,11 @@ def _structural_pass(texts: _Texts, start: int, builder: Builder) -> None:
                 builder.sections.candidate(node)
 
 
-def _other_line(texts: _Texts, line: int, builder: Builder) -> tuple[RawNode | None, int]:
-    """A line that the node regex did not settle: the node on it, if it is one after all, and how far it
-    reaches."""
+def _other_line(
+    texts: _Texts, line: int, builder: Builder
+) -> tuple[RawNode | None, int]:
+    """A line that the node regex did not settle: the node on it, if it is one after
+    all, and how far it reaches."""
     text = texts[line]
     match = STRUCTURE.match(text)
     if match is not None:

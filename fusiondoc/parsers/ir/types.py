@@ -1,8 +1,9 @@
-"""Types as TorchScript prints them (``operator<<`` of ``c10::Type``, aten/src/ATen/core/type.cpp).
+"""Types as TorchScript prints them (``operator<<`` of ``c10::Type``,
+aten/src/ATen/core/type.cpp).
 
-A tensor type is a scalar type with, each of them optional, sizes, strides, ``requires_grad`` and device:
-``Float(2, *, strides=[32, 1], requires_grad=0, device=cuda:0)``. Everything is cached: a log repeats few
-types.
+A tensor type is a scalar type with, each of them optional, sizes, strides,
+``requires_grad`` and device: ``Float(2, *, strides=[32, 1], requires_grad=0,
+device=cuda:0)``. Everything is cached: a log repeats few types.
 """
 
 from __future__ import annotations
@@ -24,26 +25,45 @@ ITEMSIZES: dict[str, int] = {
     **dict.fromkeys(("Long", "UInt64", "Double", "ComplexFloat"), 8),
     "ComplexDouble": 16,
     **dict.fromkeys(
-        ("Float8_e5m2", "Float8_e4m3fn", "Float8_e5m2fnuz", "Float8_e4m3fnuz", "Float8_e8m0fnu"), 1
+        (
+            "Float8_e5m2",
+            "Float8_e4m3fn",
+            "Float8_e5m2fnuz",
+            "Float8_e4m3fnuz",
+            "Float8_e8m0fnu",
+        ),
+        1,
     ),
     # Less than a byte each; torch stores and counts them by the byte.
-    **dict.fromkeys(("QUInt4x2", "QUInt2x4", "Bits1x8", "Bits2x4", "Bits4x2", "Float4_e2m1fn_x2"), 1),
+    **dict.fromkeys(
+        (
+            "QUInt4x2",
+            "QUInt2x4",
+            "Bits1x8",
+            "Bits2x4",
+            "Bits4x2",
+            "Float4_e2m1fn_x2",
+        ),
+        1,
+    ),
     **{f"{sign}{bits}": 1 for sign in ("Int", "UInt") for bits in range(1, 8)},
 }
 """Bytes of one element by printed scalar type (c10/core/ScalarType.h)."""
 
 _ELEMENT = re.compile(r"([A-Z]\w*)(?:\((.*)\))?(\[Undefined\])?\Z", re.DOTALL)
 _SIZE_AND_STRIDE = re.compile(r"\d{1,18}:\d{1,18}$")
-"""``Float(3:20, 20:1)``, as torch 1.6 and 1.7 print sizes and strides (pytorch/pytorch#37728)."""
+"""``Float(3:20, 20:1)``, as torch 1.6 and 1.7 print sizes and strides
+(pytorch/pytorch#37728)."""
 _STRIDES = re.compile(r"(?:, |\A)strides=\[([^\[\]]*)\]")
 
 
 class TensorType:
     """A tensor type. ``None`` stands for what the print does not tell.
 
-    ``dtype``: the scalar type as printed (``Float``), ``None`` for a bare ``Tensor``. ``sizes`` and
-    ``strides`` count elements; a dimension that is not a number is ``None`` in ``sizes`` and keeps its text
-    (``*``, ``SS(-2)``) in ``symbols``. ``optional``: printed with a ``?`` after it.
+    ``dtype``: the scalar type as printed (``Float``), ``None`` for a bare
+    ``Tensor``. ``sizes`` and ``strides`` count elements; a dimension that is not a
+    number is ``None`` in ``sizes`` and keeps its text (``*``, ``SS(-2)``) in
+    ``symbols``. ``optional``: printed with a ``?`` after it.
     """
 
     __slots__ = (
@@ -113,7 +133,11 @@ class _Sizes:
             self.sizes.append(whole_number(argument))
             self.symbols.append(argument)
             return True
-        numbers = all_whole(argument.split(":")) if _SIZE_AND_STRIDE.match(argument) else None
+        numbers = (
+            all_whole(argument.split(":"))
+            if _SIZE_AND_STRIDE.match(argument)
+            else None
+        )
         if numbers is None:
             return False
         size, stride = numbers
@@ -124,7 +148,8 @@ class _Sizes:
 
 
 def _arguments(tensor: TensorType, text: str) -> bool:
-    """Fill in the arguments between the parentheses; False if a tensor type is not printed so."""
+    """Fill in the arguments between the parentheses; False if a tensor type is not
+    printed so."""
     match = _STRIDES.search(text)
     if match is not None:
         tensor.strides = all_whole(match[1].split(", ")) if match[1] else ()
@@ -146,8 +171,9 @@ def _arguments(tensor: TensorType, text: str) -> bool:
         if len(shape.strides) != len(shape.sizes):
             return False
         tensor.strides = tuple(shape.strides)
-    # `Tensor(requires_grad=0)` and `FloatTensor(device=cpu)` have no sizes; `Float(device=cpu)` has none to
-    # print, for it has no dimension. At lower type verbosity that is `Float()`.
+    # `Tensor(requires_grad=0)` and `FloatTensor(device=cpu)` have no sizes;
+    # `Float(device=cpu)` has none to print, for it has no dimension. At lower type
+    # verbosity that is `Float()`.
     if tensor.dtype is not None or shape.sizes or bare:
         tensor.sizes, tensor.symbols = tuple(shape.sizes), tuple(shape.symbols)
     return True
@@ -155,8 +181,8 @@ def _arguments(tensor: TensorType, text: str) -> bool:
 
 @lru_cache(maxsize=16384)
 def parse_type(text: str) -> TensorType | OtherType:
-    """The type printed as ``text``; anything that is no single tensor is an :class:`OtherType`. Never
-    raises."""
+    """The type printed as ``text``; anything that is no single tensor is an
+    :class:`OtherType`. Never raises."""
     return _tensor(text) or OtherType(text)
 
 
@@ -175,8 +201,8 @@ def _tensor(text: str) -> TensorType | None:
     known = not scalar or scalar in ITEMSIZES
     tensor.dtype = scalar or None
     if arguments is None:
-        # Even at low type verbosity a scalar type alone is `FloatTensor`: sizes are unknown, or in
-        # parentheses.
+        # Even at low type verbosity a scalar type alone is `FloatTensor`: sizes are
+        # unknown, or in parentheses.
         return tensor if unsized and known else None
     has_marks = "device=" in arguments or "requires_grad=" in arguments
     if not (known or has_marks) or not _arguments(tensor, arguments):
@@ -187,15 +213,18 @@ def _tensor(text: str) -> TensorType | None:
 
 
 def is_tensor(text: str) -> bool:
-    """Whether the type is one tensor: ``Tensor``, ``Tensor?``, ``Float(2, 3)``, ..."""
+    """Whether the type is one tensor: ``Tensor``, ``Tensor?``, ``Float(2, 3)``,
+    ..."""
     return isinstance(parse_type(text), TensorType)
 
 
 @lru_cache(maxsize=16384)
 def holds_tensor(text: str) -> bool:
-    """Whether the type is a tensor or a list of tensors (``Tensor[]``, ``Tensor?[]``, ``Tensor[]?``, ...).
+    """Whether the type is a tensor or a list of tensors (``Tensor[]``,
+    ``Tensor?[]``, ``Tensor[]?``, ...).
 
-    Tuples and dictionaries count as none: nodes that give those only pack the tensors of other nodes.
+    Tuples and dictionaries count as none: nodes that give those only pack the
+    tensors of other nodes.
     """
     end = len(text)
     while end:
@@ -209,15 +238,17 @@ def holds_tensor(text: str) -> bool:
 
 
 _MOST_BYTES = 1 << 48
-"""Of a tensor: 281 TB, which no device holds. Sums over all the tensors of a log have 64 bits then."""
+"""Of a tensor: 281 TB, which no device holds. Sums over all the tensors of a log
+have 64 bits then."""
 
 
 @lru_cache(maxsize=16384)
 def bytes_once(text: str) -> int | None:
-    """Bytes of the tensor with each element counted once: an expanded dimension (stride 0) has one element.
+    """Bytes of the tensor with each element counted once: an expanded dimension
+    (stride 0) has one element.
 
-    ``None`` for anything that is not a tensor, where a size or the scalar type is not known, and for more
-    than any device holds.
+    ``None`` for anything that is not a tensor, where a size or the scalar type is
+    not known, and for more than any device holds.
     """
     tensor = parse_type(text)
     if not isinstance(tensor, TensorType) or tensor.sizes is None:
@@ -235,7 +266,8 @@ def bytes_once(text: str) -> int | None:
 
 
 def in_order(tensor: TensorType) -> bool:
-    """Whether the tensor is contiguous: its strides follow from its sizes, and both are known."""
+    """Whether the tensor is contiguous: its strides follow from its sizes, and both
+    are known."""
     if tensor.sizes is None or tensor.strides is None:
         return False
     step = 1

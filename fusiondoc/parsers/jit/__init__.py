@@ -1,21 +1,28 @@
 """Messages of torch's JIT log: passes, plans, rejections.
 
-Here are the kinds of nodes: what fuses, what guards, what computes nothing of the program.
+Here are the kinds of nodes: what fuses, what guards, what computes nothing of the
+program.
 
-Tensors that are numbers for the host: traces compute sizes with them, and no fuser takes that alone.
+Tensors that are numbers for the host: traces compute sizes with them, and no fuser
+takes that alone.
 
-``NumToTensor`` of a size begins such arithmetic, ``aten::Int`` ends it; in a training plan torch makes
-differentiable graphs of it too, whose executors take integers without dimensions on the CPU.
+``NumToTensor`` of a size begins such arithmetic, ``aten::Int`` ends it; in a
+training plan torch makes differentiable graphs of it too, whose executors take
+integers without dimensions on the CPU.
 
-Reductions over constant dimensions of which a plan computes only the size of the result.
+Reductions over constant dimensions of which a plan computes only the size of the
+result.
 
-A fusion pass may take an output of a group away where only its size is read, as the gradient formulas of
-sums and differences do, and compute the size with ``prim::ReductionSizes`` (removeOutputsUsedOnlyInSize and
-buildShapeExpressions of torch/csrc/jit/codegen/cuda/graph_fuser.cpp, 1.12 to 2.1; of sum, mean, var and std).
-With ``keepdim`` that node sets an element of the list of sizes by the dimension as it is written
-(torch/csrc/jit/runtime/register_prim_ops.cpp), so a negative one ends the run: ``vector::_M_range_check``.
-Of a tensor that the group computes itself, the node stands before the group whose result it reads (the plan
-of the log ``size-before-group`` in fixtures/logs): ``Graph::copy() encountered a use of a value``.
+A fusion pass may take an output of a group away where only its size is read, as the
+gradient formulas of sums and differences do, and compute the size with
+``prim::ReductionSizes`` (removeOutputsUsedOnlyInSize and buildShapeExpressions of
+torch/csrc/jit/codegen/cuda/graph_fuser.cpp, 1.12 to 2.1; of sum, mean, var and
+std). With ``keepdim`` that node sets an element of the list of sizes by the
+dimension as it is written (torch/csrc/jit/runtime/register_prim_ops.cpp), so a
+negative one ends the run: ``vector::_M_range_check``. Of a tensor that the group
+computes itself, the node stands before the group whose result it reads (the plan of
+the log ``size-before-group`` in fixtures/logs): ``Graph::copy() encountered a use
+of a value``.
 """
 
 from __future__ import annotations
@@ -41,17 +48,34 @@ AUTOGRAD = "prim::Autograd"
 FUSION_KINDS = group_nodes()
 
 GUARDS = frozenset(
-    ("prim::RequiresGradCheck", "prim::BailOut", "prim::BailoutTemplate", "prim::Guard")
+    (
+        "prim::RequiresGradCheck",
+        "prim::BailOut",
+        "prim::BailoutTemplate",
+        "prim::Guard",
+    )
 ).union(*(fuser.log.guards for fuser in FUSERS.values()))
-"""Nodes that a fuser or the executor adds to check types; they compute nothing of the program."""
+"""Nodes that a fuser or the executor adds to check types; they compute nothing of
+the program."""
 
 NOT_OPERATORS = ("prim::profile", "prim::Tuple", "prim::List")
 NOT_OPERATOR_KINDS = frozenset(
-    ("prim::Constant", "prim::Param", "prim::FallbackGraph", "prim::DifferentiableGraph")
+    (
+        "prim::Constant",
+        "prim::Param",
+        "prim::FallbackGraph",
+        "prim::DifferentiableGraph",
+    )
 )
 
 OUT_OF_CONTAINERS = frozenset(
-    ("aten::__getitem__", "aten::get", "aten::pop", "aten::setdefault", "aten::values")
+    (
+        "aten::__getitem__",
+        "aten::get",
+        "aten::pop",
+        "aten::setdefault",
+        "aten::values",
+    )
 )
 """What takes tensors out of a list or a dictionary."""
 HANDED_ON = (OUT_OF_CONTAINERS - {"aten::values"}) | {
@@ -61,9 +85,11 @@ HANDED_ON = (OUT_OF_CONTAINERS - {"aten::values"}) | {
     "aten::append",
     "aten::list",
 }
-"""Refinements of a type and the handling of lists: a tensor comes out of them as it went in."""
+"""Refinements of a type and the handling of lists: a tensor comes out of them as it
+went in."""
 _GIVE_CONTAINERS = OF_LISTS_TOO | {"aten::copy", "aten::values"}
-"""Operators of which some overloads give a list: those for lists, and those for dictionaries."""
+"""Operators of which some overloads give a list: those for lists, and those for
+dictionaries."""
 OF_HOST = frozenset(("prim::GetAttr", "prim::Uninitialized", "prim::NumToTensor"))
 """They make tensors, and compute nothing that a kernel could."""
 
@@ -73,7 +99,11 @@ NO_WORK = HANDED_ON | OF_HOST
 def is_operator(node: Node) -> bool:
     """Whether it computes tensors that a fuser could compute."""
     kind = node.kind
-    if kind in NOT_OPERATOR_KINDS or kind in GUARDS or kind.startswith(NOT_OPERATORS):
+    if (
+        kind in NOT_OPERATOR_KINDS
+        or kind in GUARDS
+        or kind.startswith(NOT_OPERATORS)
+    ):
         return False
     if kind in OF_HOST or hands_on(kind, node.outputs):
         return False
@@ -81,37 +111,58 @@ def is_operator(node: Node) -> bool:
 
 
 def hands_on(kind: str, outputs: Sequence[Value]) -> bool:
-    """Whether a node gives the tensors that it was given, or lists of them, and computes none."""
+    """Whether a node gives the tensors that it was given, or lists of them, and
+    computes none."""
     if kind in HANDED_ON:
         return True
-    return kind in _GIVE_CONTAINERS and len(outputs) == 1 and outputs[0].type.rstrip("?").endswith("[]")
+    return (
+        kind in _GIVE_CONTAINERS
+        and len(outputs) == 1
+        and outputs[0].type.rstrip("?").endswith("[]")
+    )
 
 
 def is_guarded(node: Node) -> bool:
-    """Whether it is the prim::If behind a guard: its second block is the fallback for other types."""
-    return node.kind == "prim::If" and len(node.blocks) == 2 and _is_fallback(node.blocks[1].nodes)
+    """Whether it is the prim::If behind a guard: its second block is the fallback
+    for other types."""
+    return (
+        node.kind == "prim::If"
+        and len(node.blocks) == 2
+        and _is_fallback(node.blocks[1].nodes)
+    )
 
 
 def _is_fallback(nodes: Iterable[Node]) -> bool:
-    """The else-branch of a guard: a FallbackGraph, or after the executor's last step a call of
-    ``fallback_function`` (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp). Of an output of which
-    only the dtype is read, the pass leaves the dtype (removeOutputUsedOnlyInDtype of graph_fuser.cpp)."""
+    """The else-branch of a guard: a FallbackGraph, or after the executor's last
+    step a call of ``fallback_function``
+    (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp). Of an output of
+    which only the dtype is read, the pass leaves the dtype
+    (removeOutputUsedOnlyInDtype of graph_fuser.cpp)."""
     found = False
     for node in nodes:
         if node.kind == "prim::FallbackGraph" or (
-            node.kind == "prim::Constant" and node.attributes.get("name") == '"fallback_function"'
+            node.kind == "prim::Constant"
+            and node.attributes.get("name") == '"fallback_function"'
         ):
             found = True
-        elif node.kind not in ("prim::Constant", "prim::CallFunction", "prim::TupleUnpack", "prim::dtype"):
+        elif node.kind not in (
+            "prim::Constant",
+            "prim::CallFunction",
+            "prim::TupleUnpack",
+            "prim::dtype",
+        ):
             return False
     return found
 
 
 def of_autodiff(node: Node) -> bool:
-    """Whether it is a node of autodiff, not the check that specialize_autogradzero.cpp adds."""
+    """Whether it is a node of autodiff, not the check that
+    specialize_autogradzero.cpp adds."""
     if node.kind == "prim::AutogradAllZero":
         return bool(node.inputs)
-    return node.kind.startswith(AUTOGRAD) and node.kind != "prim::AutogradAllNonZero"
+    return (
+        node.kind.startswith(AUTOGRAD) and node.kind != "prim::AutogradAllNonZero"
+    )
 
 
 _ONE_NUMBER = re.compile(r"\w+\((requires_grad=[01], )?device=cpu\)\Z")
@@ -144,15 +195,18 @@ class HostNumbers:
         """A node that is no operator."""
         constant = node.kind == "prim::Constant"
         if node.kind == "prim::NumToTensor" or (
-            constant and any(map(_is_one_number, [value.type for value in node.outputs]))
+            constant
+            and any(map(_is_one_number, [value.type for value in node.outputs]))
         ):
             self._names.update(value.name for value in node.outputs)
         elif constant and (node.attribute("value") or "").startswith("{"):
-            # A tensor of one number, of which the executor's plan does not tell where it is.
+            # A tensor of one number, of which the executor's plan does not tell
+            # where it is.
             self._constants.update(value.name for value in node.outputs)
 
     def handed_on(self, node: Node) -> None:
-        """A guard or profile node: each output is the input of the same position."""
+        """A guard or profile node: each output is the input of the same
+        position."""
         for name, value in zip(node.inputs, node.outputs):
             self.alias(value.name, name)
 
@@ -162,11 +216,15 @@ class HostNumbers:
             self._names.add(name)
 
     def computes(self, node: Node) -> bool:
-        """Whether a node computes with such numbers alone: then its results are some, too."""
+        """Whether a node computes with such numbers alone: then its results are
+        some, too."""
         if not self._names:
             return False
         tensors = {name for name in node.inputs if is_tensor(self._type_of(name))}
-        if not self._names.intersection(tensors) or not tensors <= self._names | self._constants:
+        if (
+            not self._names.intersection(tensors)
+            or not tensors <= self._names | self._constants
+        ):
             return False
         self._names.update(value.name for value in node.outputs)
         return True
@@ -191,7 +249,8 @@ def constant_dims(dims: str | None) -> tuple[int, ...]:
 
 
 def only_sized(body: Graph) -> Iterator[SizedOnly]:
-    """The reductions over constant dimensions whose results the group does not return."""
+    """The reductions over constant dimensions whose results the group does not
+    return."""
     constants = {
         node.outputs[0].name: node.attributes.get("value")
         for node in body.nodes

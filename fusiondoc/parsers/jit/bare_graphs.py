@@ -1,13 +1,13 @@
-"""Graphs without their header: pasted ones without the prefix of the JIT log, and plans that a cut log
-begins in.
+"""Graphs without their header: pasted ones without the prefix of the JIT log, and
+plans that a cut log begins in.
 
-``print(fn.graph_for(x))`` writes the former. The text may follow other text on its line, be indented
-as a whole, or have lost its indentation. A paste often holds no more than the body of a group (``with
-prim::CudaFusionGroup_0 = graph(``). Of a plan whose header was cut off, the groups that are printed whole
-count.
+``print(fn.graph_for(x))`` writes the former. The text may follow other text on its
+line, be indented as a whole, or have lost its indentation. A paste often holds no
+more than the body of a group (``with prim::CudaFusionGroup_0 = graph(``). Of a plan
+whose header was cut off, the groups that are printed whole count.
 
-Plans and graphs of groups that were printed before, so that each is parsed once: a log prints many of them
-again, equal but for value names.
+Plans and graphs of groups that were printed before, so that each is parsed once: a
+log prints many of them again, equal but for value names.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ BARE_FOREIGN = 40
 """Foreign lines in a row after which it counts as cut off."""
 
 Sink = Callable[[Print, int, bool], bool]
-"""Told a graph, where it begins, and whether it is only the rest of one; says whether it was understood."""
+"""Told a graph, where it begins, and whether it is only the rest of one; says
+whether it was understood."""
 
 
 class BareGraphs:
@@ -56,12 +57,14 @@ class BareGraphs:
         self._run: Run | None = None
         self._lead = b""
         self._quoted = False
-        """Other text stands before it on its line, as where a summary quotes the begin of an error."""
+        """Other text stands before it on its line, as where a summary quotes the
+        begin of an error."""
         self._rest = False
         self._done = False
         self._foreign = 0
         self._torn = False
-        """Lines stand in it that are none of a graph, as where a page breaks long ones."""
+        """Lines stand in it that are none of a graph, as where a page breaks long
+        ones."""
 
     @property
     def open(self) -> bool:
@@ -85,11 +88,16 @@ class BareGraphs:
         return True
 
     def goes_on(self, line: bytes, pos: int) -> bool:
-        """Whether the line belongs to the graph that has begun. Other lines may come in between."""
+        """Whether the line belongs to the graph that has begun. Other lines may
+        come in between."""
         run = self._run
         if run is None:
             return False
-        text = line[len(self._lead) :] if line.startswith(self._lead) else line.lstrip(b" \t")
+        text = (
+            line[len(self._lead) :]
+            if line.startswith(self._lead)
+            else line.lstrip(b" \t")
+        )
         section = text.startswith(b"with ")
         if self._done and text == b"}":
             self._counts.recognised += 1
@@ -125,14 +133,19 @@ class BareGraphs:
             text = b"\n".join(_without_braces(lines_of(text)))
         lines = lines_of(text)
         text = text if _is_printed(lines) else b"\n".join(_indented(lines))
-        whole = self._sink(Print(text, 0, run.stretches(0, run.length)), run.position(0), self._rest)
+        whole = self._sink(
+            Print(text, 0, run.stretches(0, run.length)),
+            run.position(0),
+            self._rest,
+        )
         if not self._done or (self._torn and not whole):
             self._counts.truncated += 1
 
 
 def _without_braces(lines: list[bytes]) -> Iterator[bytes]:
-    """The lines of a graph as torch prints them today: in 2018 bodies stood in braces, and no commas
-    between parameters that stood on lines of their own (the graphs of pytorch/pytorch#10466)."""
+    """The lines of a graph as torch prints them today: in 2018 bodies stood in
+    braces, and no commas between parameters that stood on lines of their own (the
+    graphs of pytorch/pytorch#10466)."""
     head = False
     for line in lines:
         head = head or line.startswith((b"graph(", b"with "))
@@ -155,7 +168,8 @@ def _is_printed(lines: list[bytes]) -> bool:
 
 
 def _indented(lines: list[bytes]) -> list[bytes]:
-    """The lines as torch indents them, which the blocks tell (``Node::print``, torch/csrc/jit/ir/ir.cpp)."""
+    """The lines as torch indents them, which the blocks tell (``Node::print``,
+    torch/csrc/jit/ir/ir.cpp)."""
     made: list[bytes] = []
     depth = 0
     for line in lines:
@@ -183,42 +197,57 @@ def head_of(line: bytes) -> tuple[int, bool] | None:
     if section is not None:
         return section.start(), True
     # ``%1 : Tensor = prim::X[Subgraph=graph(``, a word that ends so
-    return (at, False) if not at or line[at - 1 : at] in (b" ", b"\t", b":", b">", b"=") else None
+    return (
+        (at, False)
+        if not at or line[at - 1 : at] in (b" ", b"\t", b":", b">", b"=")
+        else None
+    )
 
 
-_HEADERS = frozenset((b"Optimized Graph:", *(header.encode() for header in plan_headers())))
+_HEADERS = frozenset(
+    (b"Optimized Graph:", *(header.encode() for header in plan_headers()))
+)
 _MOST = 20
 """A log that was cut has one; damaged ones may have any number."""
 
 
 class HeadlessPlans:
-    """Graphs without a header, looked at when all is read: what they are shows in the rest of the log."""
+    """Graphs without a header, looked at when all is read: what they are shows in
+    the rest of the log."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[bytes, str, Run]] = []
 
     def add(self, prefix: bytes, file: str, run: Run) -> None:
         """``file``: of torch, that printed it."""
-        if len(self._runs) < _MOST and any(line.startswith(b"with ", run.cut) for line in lines_of(run.text)):
+        if len(self._runs) < _MOST and any(
+            line.startswith(b"with ", run.cut) for line in lines_of(run.text)
+        ):
             self._runs.append((prefix, file, run))
 
-    def plans(self, headers: Mapping[bytes, bytes], others: Sequence[PlanUse]) -> list[PlanUse]:
+    def plans(
+        self, headers: Mapping[bytes, bytes], others: Sequence[PlanUse]
+    ) -> list[PlanUse]:
         """Those that are plans.
 
-        Args:
-            headers: of each prefix. A statement of torch's source prints one kind of graph.
-            others: the plans that have a header.
+        Args: headers: of each prefix. A statement of torch's source prints one kind
+            of graph. others: the plans that have a header.
         """
         planned = any(use.level <= PlanLevel.EXECUTOR for use in others)
         made = []
         for prefix, file, run in self._runs:
             header = headers.get(prefix)
-            # Of the graphs of graph_fuser.cpp only plans hold groups; of others, see whether a plan is there.
-            if header not in _HEADERS and (header is not None or (planned and file != "graph_fuser")):
+            # Of the graphs of graph_fuser.cpp only plans hold groups; of others,
+            # see whether a plan is there.
+            if header not in _HEADERS and (
+                header is not None or (planned and file != "graph_fuser")
+            ):
                 continue
             parts = PlanParts.of(*summarise_rest(parse_text(run.text, run.cut)))
             if parts.traits.groups:
-                made.append(_use(run, PlanUse(parts, PlanLevel.EXECUTOR, headless=True)))
+                made.append(
+                    _use(run, PlanUse(parts, PlanLevel.EXECUTOR, headless=True))
+                )
         return made
 
 
@@ -232,7 +261,8 @@ def _use(run: Run, use: PlanUse) -> PlanUse:
 
 
 _Key = tuple[bytes, PlanLevel, bool, Around | None]
-"""Digest of a print, who printed it, whether its executor gave up, and what is known of the layers around."""
+"""Digest of a print, who printed it, whether its executor gave up, and what is
+known of the layers around."""
 
 
 class KnownPlans:
@@ -242,26 +272,28 @@ class KnownPlans:
         self._facts = facts
         self._regions = regions
         self.began_with: Print | None = None
-        """The graph that the fusion pass which is being read began with: it tells more types."""
+        """The graph that the fusion pass which is being read began with: it tells
+        more types."""
         self._plans: dict[_Key, PlanUse] = {}
         """By their text without value names."""
         self._printed: dict[_Key, tuple[PlanUse, bool]] = {}
-        """By their very text, which is quicker to hash; and whether the values are named as in the plan."""
+        """By their very text, which is quicker to hash; and whether the values are
+        named as in the plan."""
         self._first_prints: set[_Key] = set()
         self._groups: dict[bytes, PlanGroup] = {}
         self._printed_groups: dict[bytes, PlanGroup] = {}
         """The same by their very text."""
         self._sources = LostSources()
         self._left: tuple[bytes, Print] | None = None
-        """What the last pass left, and the graph that it began with: an executor prints it once more, without
-        types."""
+        """What the last pass left, and the graph that it began with: an executor
+        prints it once more, without types."""
         self._forms = PrintedForms()
 
     def plan(
         self, graph: Print, level: PlanLevel, simple: bool, rest: bool = False
     ) -> tuple[PlanUse, bool] | None:
-        """The plan that these lines print, parsed only if no equal one was seen; and whether its values have
-        the names of the first print."""
+        """The plan that these lines print, parsed only if no equal one was seen;
+        and whether its values have the names of the first print."""
         if not graph.text:
             return None
         executor = level in (PlanLevel.FUSION_PASS, PlanLevel.EXECUTOR)
@@ -278,7 +310,11 @@ class KnownPlans:
             if level is PlanLevel.FUSION_PASS and self.began_with is not None:
                 began = self.began_with
                 self._left = (graph.printed(), began)
-            elif level is PlanLevel.EXECUTOR and self._left is not None and self._left[0] == graph.printed():
+            elif (
+                level is PlanLevel.EXECUTOR
+                and self._left is not None
+                and self._left[0] == graph.printed()
+            ):
                 began = self._left[1]
             printed = PlanPrint(graph, began, of_pass, executor, rest)
             parts = read_plan(printed, self._forms, self._regions, self._sources)
@@ -307,5 +343,6 @@ class KnownPlans:
         return group
 
     def _nameless(self, graph: Print) -> bytes:
-        """Equal graphs of one message have equal ones, whatever the names of their values."""
+        """Equal graphs of one message have equal ones, whatever the names of their
+        values."""
         return graph.prefix + self._forms.nameless(graph.printed())

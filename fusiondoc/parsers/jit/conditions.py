@@ -1,4 +1,5 @@
-"""The condition of a branch or loop, traced back through the nodes that compute it."""
+"""The condition of a branch or loop, traced back through the nodes that compute
+it."""
 
 from __future__ import annotations
 
@@ -52,16 +53,21 @@ def condition_of(node: Node, makers: Makers) -> Condition:
 
 
 def _of_loop(node: Node, makers: Makers) -> Condition:
-    """Which of the two loops that torch makes of one it is: that of the steps it has unrolled, or the rest
-    (unroll in torch/csrc/jit/passes/loop_unrolling.cpp). A counted loop has more than 32 nodes
-    (kMaxBodySize of that file, 1.12 to 2.13)."""
+    """Which of the two loops that torch makes of one it is: that of the steps it
+    has unrolled, or the rest (unroll in torch/csrc/jit/passes/loop_unrolling.cpp).
+    A counted loop has more than 32 nodes (kMaxBodySize of that file, 1.12 to
+    2.13)."""
     trips = makers.get(node.inputs[0]) if node.inputs else None
     steps = _steps_of_rounds(trips)
     if steps is not None:
         return Condition("unrolled_loop", steps=_constant(steps, makers))
     if trips is not None and trips.kind == "aten::sub" and len(trips.inputs) == 2:
         done = makers.get(trips.inputs[1])
-        rounds = makers.get(done.inputs[0]) if done is not None and done.kind == "aten::mul" else None
+        rounds = (
+            makers.get(done.inputs[0])
+            if done is not None and done.kind == "aten::mul"
+            else None
+        )
         steps = _steps_of_rounds(rounds)
         if steps is not None:
             return Condition("remainder_of_loop", steps=_constant(steps, makers))
@@ -69,14 +75,16 @@ def _of_loop(node: Node, makers: Makers) -> Condition:
 
 
 def _steps_of_rounds(node: Node | None) -> str | None:
-    """Name of the steps in a round, where the node counts the rounds of an unrolled loop."""
+    """Name of the steps in a round, where the node counts the rounds of an unrolled
+    loop."""
     if node is None or node.kind != _ROUNDS or len(node.inputs) != 2:
         return None
     return node.inputs[1]
 
 
 def _goes_on_always(loop: Node, makers: Makers) -> bool:
-    """Whether the number of rounds alone ends a loop: it goes on before the first and after each."""
+    """Whether the number of rounds alone ends a loop: it goes on before the first
+    and after each."""
     if len(loop.inputs) < 2 or not loop.blocks or not loop.blocks[0].outputs:
         return False
     tests = (loop.inputs[1], loop.blocks[0].outputs[0])
@@ -95,8 +103,8 @@ _HARDEST = (
     Condition("argument"),
     Condition("test_for_none"),
 )
-"""Of a condition of several parts, what is hardest to make a constant: with another part alone the branch
-stays."""
+"""Of a condition of several parts, what is hardest to make a constant: with another
+part alone the branch stays."""
 
 
 def _cause(name: str, makers: Makers, depth: int) -> Condition:
@@ -115,7 +123,8 @@ def _cause(name: str, makers: Makers, depth: int) -> Condition:
 
 
 def _causes(name: str, makers: Makers, depth: int) -> Iterator[Condition]:
-    """What a value is made of, as far as it decides; of ``a or b`` both, whose second is in a branch."""
+    """What a value is made of, as far as it decides; of ``a or b`` both, whose
+    second is in a branch."""
     node = makers.get(name)
     if node is None:
         yield Condition("argument")

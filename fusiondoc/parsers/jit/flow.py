@@ -1,8 +1,10 @@
-"""How tensors flow through a plan: the neighbours of each operator, and the block of control flow it is in.
+"""How tensors flow through a plan: the neighbours of each operator, and the block
+of control flow it is in.
 
-A small graph of its own, kept with the plan: nodes are fusion groups, differentiable graphs, control flow
-and tensor operators; an edge says that a tensor goes from one to the other. Guards, profile nodes, tuples
-and lists are seen through."""
+A small graph of its own, kept with the plan: nodes are fusion groups,
+differentiable graphs, control flow and tensor operators; an edge says that a tensor
+goes from one to the other. Guards, profile nodes, tuples and lists are seen
+through."""
 
 from __future__ import annotations
 
@@ -26,17 +28,28 @@ REGION = "region"
 """A prim::DifferentiableGraph."""
 CONTROL = "control"
 OPERATOR = "operator"
-_MAKES_OF_A_SIZE = frozenset(f"aten::{name}" for name in ("empty", "zeros", "ones", "full", "rand", "randn"))
+_MAKES_OF_A_SIZE = frozenset(
+    f"aten::{name}" for name in ("empty", "zeros", "ones", "full", "rand", "randn")
+)
 
 _APPEND = "aten::append"
 _LONGEST_LIST = 10
-"""Sizes and axes have no more elements; of longer lists of tensors the first are looked at."""
+"""Sizes and axes have no more elements; of longer lists of tensors the first are
+looked at."""
 
 PYTHON = "^"
 """Begins the kinds of calls of Python functions: ``^log_stats``."""
 
 SIDE_EFFECTS = frozenset(
-    ["prim::Print", "prim::SetAttr", "aten::warn", "aten::manual_seed", "prim::Enter", "prim::Exit", PYTHON]
+    [
+        "prim::Print",
+        "prim::SetAttr",
+        "aten::warn",
+        "aten::manual_seed",
+        "prim::Enter",
+        "prim::Exit",
+        PYTHON,
+    ]
 )
 """Nodes past which none is moved (hasSideEffects of torch/csrc/jit/ir/ir.cpp)."""
 
@@ -46,13 +59,15 @@ class Operand(NamedTuple):
 
     type: str
     maker: str
-    """Kind of the node that makes it; empty for an input of the graph or a block."""
+    """Kind of the node that makes it; empty for an input of the graph or a
+    block."""
     value: str | None
     """Of a constant, as printed: ``1``, ``[0, 1]``, ``"none"``, ``None``."""
     parts: tuple[str | None, ...] = ()
     """Of a prim::ListConstruct: its elements, as far as they are constants."""
     by: int | None = None
-    """The index in the flow of the one node that makes it; None for several and for none."""
+    """The index in the flow of the one node that makes it; None for several and for
+    none."""
     result: int | None = None
     """Which of the results of that node it is, where that is known."""
 
@@ -62,7 +77,8 @@ Result: TypeAlias = tuple[int, int]
 
 
 class Stop(NamedTuple):
-    """One of SIDE_EFFECTS. What stands in a block around its own is moved past that block."""
+    """One of SIDE_EFFECTS. What stands in a block around its own is moved past that
+    block."""
 
     before: int
     """How many nodes of the flow stand before it."""
@@ -73,7 +89,8 @@ class Stop(NamedTuple):
 
 
 Indexes = Collection[int]
-"""Indexes in the flow, each once. A plan can have 100,000 nodes: a tuple while there are few."""
+"""Indexes in the flow, each once. A plan can have 100,000 nodes: a tuple while
+there are few."""
 
 _FEW = 8
 
@@ -89,8 +106,8 @@ def _with(indexes: Indexes, index: int) -> Indexes:
 
 
 class FlowNode:
-    """``kind`` is one of the constants above. ``block`` are the control nodes it stands in, outermost
-    first."""
+    """``kind`` is one of the constants above. ``block`` are the control nodes it
+    stands in, outermost first."""
 
     __slots__ = (
         "after",
@@ -115,7 +132,9 @@ class FlowNode:
         "takes",
     )
 
-    def __init__(self, kind: str, node: Node, block: tuple[int, ...], index: int) -> None:
+    def __init__(
+        self, kind: str, node: Node, block: tuple[int, ...], index: int
+    ) -> None:
         self.kind = kind
         self.op = node.kind
         self.source = node.source
@@ -130,17 +149,21 @@ class FlowNode:
         self.condition: Condition | None = None
         """Of a branch or loop."""
         self.decides: Indexes = ()
-        """Control flow whose condition reads its result, or a size or type of it."""
+        """Control flow whose condition reads its result, or a size or type of
+        it."""
         self.sizes: Indexes = ()
         """Operators that make a tensor of the size of its result."""
         self.numbers: Indexes = ()
-        """Nodes that take a number which is computed of its result or of its sizes."""
+        """Nodes that take a number which is computed of its result or of its
+        sizes."""
         self.requires_grad = False
         self.operands: tuple[Operand, ...] = ()
         self.takes: tuple[Result, ...] = ()
-        """The results of other nodes that it takes, as far as it is known which of several they are."""
+        """The results of other nodes that it takes, as far as it is known which of
+        several they are."""
         self.ran: bool | None = None
-        """Whether it ran before the plan was made; None where the log does not show it."""
+        """Whether it ran before the plan was made; None where the log does not show
+        it."""
         self.stored = False
         """Its result is put into an attribute."""
         self.arguments = 0
@@ -151,7 +174,8 @@ class FlowNode:
 
 @lru_cache(maxsize=4096)
 def _any_requires_grad(types: tuple[str, ...]) -> bool:
-    """True if any type has ``requires_grad=1``. A plan has few different tuples of types."""
+    """True if any type has ``requires_grad=1``. A plan has few different tuples of
+    types."""
     return any("requires_grad=1" in text for text in types)
 
 
@@ -186,15 +210,21 @@ class Flow:
         self.stops: list[Stop] = []
         """Each of SIDE_EFFECTS, in order."""
         self.property_reads: Mapping[int, Sequence[PropertyRead]] = {}
-        """Operator -> the nodes that read the dtype, device or layout of its result."""
+        """Operator -> the nodes that read the dtype, device or layout of its
+        result."""
         self.waits: list[tuple[int, int]] = []
-        """Nodes of which the second needs the first, though no tensor goes to it on an edge: it reads the
-        dtype, device or layout of the result, a number that is computed of it or of its sizes, or a list to
-        which it was appended."""
+        """Nodes of which the second needs the first, though no tensor goes to it on
+        an edge: it reads the dtype, device or layout of the result, a number that
+        is computed of it or of its sizes, or a list to which it was appended."""
         self.bodies: Mapping[int, AbstractSet[tuple[str, str | None]]] = {}
-        """Group -> its operators (kind and source), where a property of some operator is read."""
-        self.shortened: tuple[frozenset[int], frozenset[int]] = frozenset(), frozenset()
-        """Nodes of which ``before``, and of which ``after``, has the first neighbours alone."""
+        """Group -> its operators (kind and source), where a property of some
+        operator is read."""
+        self.shortened: tuple[frozenset[int], frozenset[int]] = (
+            frozenset(),
+            frozenset(),
+        )
+        """Nodes of which ``before``, and of which ``after``, has the first
+        neighbours alone."""
         self._types = dict(types)
         self._made: dict[str, tuple[int, ...]] = {}
         self._hubs = Hubs()
@@ -203,25 +233,39 @@ class Flow:
         self._listed: dict[str, dict[int, None]] = {}
         """List -> the nodes whose results were appended to it."""
         self._whole: dict[int, Indexes] = {}
-        """Node -> the nodes that take its result not in a list, where ``after`` has not all of them."""
+        """Node -> the nodes that take its result not in a list, where ``after`` has
+        not all of them."""
         self._maker: dict[str, Node] = {}
         self._alike: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def close(self) -> None:
         """The plan is walked: drop the state of the walk, and with it the graph."""
-        del self._types, self._made, self._maker, self._alike, self._listed, self._results
+        del (
+            self._types,
+            self._made,
+            self._maker,
+            self._alike,
+            self._listed,
+            self._results,
+        )
         for node in self.nodes:
-            self.waits += ((node.index, taker) for taker in node.numbers if taker not in node.after)
+            self.waits += (
+                (node.index, taker)
+                for taker in node.numbers
+                if taker not in node.after
+            )
         self._settle_neighbours()
 
     @property
     def looked_at_in_part(self) -> int:
-        """How many nodes have more neighbours than the rules for reasons look at."""
+        """How many nodes have more neighbours than the rules for reasons look
+        at."""
         before, after = self.shortened
         return len(before | after)
 
     def read_by(self, node: int, group: int) -> PropertyRead | None:
-        """The dtype, device or layout of an operator's result that a group reads."""
+        """The dtype, device or layout of an operator's result that a group
+        reads."""
         body = self.bodies.get(group, frozenset())
         for read in self.property_reads.get(node, ()):
             if (read.op, read.source) in body:
@@ -229,7 +273,8 @@ class Flow:
         return None
 
     def takers(self, maker: int, most: int) -> Collection[int]:
-        """All nodes below ``most`` that take the result of a node; ``after`` has the first of very many."""
+        """All nodes below ``most`` that take the result of a node; ``after`` has
+        the first of very many."""
         every = self._whole.get(maker, self.nodes[maker].after)
         direct = [taker for taker in every if taker < most]
         ends = self._hubs.ends(maker, True) if maker in self._whole else []
@@ -240,21 +285,32 @@ class Flow:
         return found
 
     def _settle_neighbours(self) -> None:
-        """Each node has its neighbours, also those through lists, up to the most of this plan."""
+        """Each node has its neighbours, also those through lists, up to the most of
+        this plan."""
         nodes, hubs = self.nodes, self._hubs
-        degrees = [len(node.before) for node in nodes] + [len(node.after) for node in nodes]
+        degrees = [len(node.before) for node in nodes] + [
+            len(node.after) for node in nodes
+        ]
         if hubs:
             for index in range(len(nodes)):
                 for forward in (False, True):
-                    more = sum(len(hub.takers if forward else hub) for hub in hubs.of(index, forward))
+                    more = sum(
+                        len(hub.takers if forward else hub)
+                        for hub in hubs.of(index, forward)
+                    )
                     degrees[index + forward * len(nodes)] += more
         most = most_neighbours(degrees, len(nodes))
-        short_before = [node.index for node in nodes if self._settle_before(node, most)]
-        short_after = [node.index for node in nodes if self._settle_after(node, most)]
+        short_before = [
+            node.index for node in nodes if self._settle_before(node, most)
+        ]
+        short_after = [
+            node.index for node in nodes if self._settle_after(node, most)
+        ]
         self.shortened = frozenset(short_before), frozenset(short_after)
 
     def _settle_before(self, node: FlowNode, most: int) -> bool:
-        """Give the node its neighbours before it. Returns whether some are left out."""
+        """Give the node its neighbours before it. Returns whether some are left
+        out."""
         if not self._hubs.of(node.index, False) and len(node.before) <= most:
             return False
         found = self._hubs.within(node.index, False, node.before, most)
@@ -262,7 +318,8 @@ class Flow:
         return len(found) > most
 
     def _settle_after(self, node: FlowNode, most: int) -> bool:
-        """Give the node its neighbours behind it. Returns whether some are left out."""
+        """Give the node its neighbours behind it. Returns whether some are left
+        out."""
         if not self._hubs.of(node.index, True) and len(node.after) <= most:
             return False
         self._whole[node.index] = node.after
@@ -274,7 +331,8 @@ class Flow:
         return self._types.get(name, "")
 
     def define(self, name: str, text: str) -> None:
-        """A value of the graph. A bare ``Tensor`` says less than what was profiled for it."""
+        """A value of the graph. A bare ``Tensor`` says less than what was profiled
+        for it."""
         if text not in ("", "Tensor", "Tensor?") or name not in self._types:
             self._types[name] = text
 
@@ -285,13 +343,17 @@ class Flow:
             the index that it has from now on.
         """
         index = len(self.nodes)
-        tensors = [name for name in node.inputs if holds_tensor(self._types.get(name, ""))]
+        tensors = [
+            name for name in node.inputs if holds_tensor(self._types.get(name, ""))
+        ]
         new = FlowNode(kind, node, block, index)
         new.inputs = self._types_of(tensors)
         new.outputs = self._types_of([value.name for value in node.outputs])
         new.arguments = len(node.inputs) + len(node.outputs)
         new.operands = tuple(map(self._operand, node.inputs))
-        new.requires_grad = _any_requires_grad(new.inputs) or _any_requires_grad(new.outputs)
+        new.requires_grad = _any_requires_grad(new.inputs) or _any_requires_grad(
+            new.outputs
+        )
         self.gradients = self.gradients or new.requires_grad
         self.regions = self.regions or kind == REGION
         self.nodes.append(new)
@@ -299,7 +361,11 @@ class Flow:
             self._link(name, index)
         self._wait_for_lists(new, tensors)
         self._note_numbers(new, node, tensors)
-        new.takes = tuple(dict.fromkeys(self._results[name] for name in tensors if name in self._results))
+        new.takes = tuple(
+            dict.fromkeys(
+                self._results[name] for name in tensors if name in self._results
+            )
+        )
         for place, value in enumerate(node.outputs):
             if holds_tensor(value.type):
                 self._made[value.name] = (index,)
@@ -307,21 +373,34 @@ class Flow:
         return index
 
     def _wait_for_lists(self, new: FlowNode, names: Iterable[str]) -> None:
-        """What was appended to the lists among these values runs before the node that takes them."""
-        makers = {maker: None for name in names for maker in self._listed.get(name, ())}
-        self.waits += ((maker, new.index) for maker in makers if maker not in new.before)
+        """What was appended to the lists among these values runs before the node
+        that takes them."""
+        makers = {
+            maker: None for name in names for maker in self._listed.get(name, ())
+        }
+        self.waits += (
+            (maker, new.index) for maker in makers if maker not in new.before
+        )
 
-    def _note_numbers(self, new: FlowNode, node: Node, tensors: Sequence[str]) -> None:
+    def _note_numbers(
+        self, new: FlowNode, node: Node, tensors: Sequence[str]
+    ) -> None:
         """Note it at the nodes whose sizes or results, as numbers, it takes."""
         if node.kind in _MAKES_OF_A_SIZE:
             for maker in self._behind_numbers(node.inputs):
                 self.nodes[maker].sizes = _with(self.nodes[maker].sizes, new.index)
         if new.kind not in (OPERATOR, GROUP) or len(tensors) == len(node.inputs):
             return
-        numbers = [name for name in node.inputs if name not in tensors and not self._is_constant(name)]
+        numbers = [
+            name
+            for name in node.inputs
+            if name not in tensors and not self._is_constant(name)
+        ]
         if numbers:
             for maker in self._behind_numbers(numbers):
-                self.nodes[maker].numbers = _with(self.nodes[maker].numbers, new.index)
+                self.nodes[maker].numbers = _with(
+                    self.nodes[maker].numbers, new.index
+                )
 
     def _types_of(self, names: Iterable[str]) -> tuple[str, ...]:
         """One tuple for equal ones: a plan has few."""
@@ -353,7 +432,11 @@ class Flow:
     def _is_constant(self, name: str) -> bool:
         """Whether it is a constant that no node of the flow makes."""
         node = self._maker.get(name)
-        return node is not None and node.kind == "prim::Constant" and name not in self._made
+        return (
+            node is not None
+            and node.kind == "prim::Constant"
+            and name not in self._made
+        )
 
     def store(self, node: Node) -> None:
         """A prim::SetAttr: what comes out of the attribute again is on no edge."""
@@ -361,7 +444,8 @@ class Flow:
             self.nodes[maker].stored = True
 
     def pass_through(self, node: Node) -> None:
-        """A node that hands tensors on: each output comes from the input at its position, or from all."""
+        """A node that hands tensors on: each output comes from the input at its
+        position, or from all."""
         if node.kind == _APPEND and len(node.inputs) > 1:
             self._append(*node.inputs[:2])
         for position, value in enumerate(node.outputs):
@@ -387,7 +471,9 @@ class Flow:
         for other in names:
             if other in self._listed:
                 self._listed.setdefault(name, self._listed[other])
-        self._made[name] = made[0] if len(made) == 1 else self._hubs.joined(made, _FEW)
+        self._made[name] = (
+            made[0] if len(made) == 1 else self._hubs.joined(made, _FEW)
+        )
         for other in names:
             known = self.type_of(other)
             if known and self.type_of(name) in ("", "Tensor"):
@@ -400,19 +486,21 @@ class Flow:
             self._link(name, control)
 
     def remember(self, node: Node) -> None:
-        """Every node, also of numbers: conditions are traced back through them; and the types of its
-        values."""
+        """Every node, also of numbers: conditions are traced back through them; and
+        the types of its values."""
         for value in node.outputs:
             self._maker[value.name] = node
             self.define(value.name, value.type)
 
     def note_condition(self, control: int, node: Node) -> None:
-        """Note which nodes the condition of a prim::If or prim::Loop reads, also through numbers."""
+        """Note which nodes the condition of a prim::If or prim::Loop reads, also
+        through numbers."""
         for index in self._behind_numbers(node.inputs[:1]):
             self.nodes[index].decides = _with(self.nodes[index].decides, control)
 
     def _behind_numbers(self, values: Iterable[str]) -> set[int]:
-        """The nodes whose results these values are computed from, also through numbers."""
+        """The nodes whose results these values are computed from, also through
+        numbers."""
         names = list(values)
         seen: set[str] = set()
         found: set[int] = set()
@@ -435,5 +523,7 @@ class Flow:
         for maker in makers:
             if maker != index:
                 taker, made = nodes[index], nodes[maker]
-                taker.before = _with(taker.before, maker) if taker.before else (maker,)
+                taker.before = (
+                    _with(taker.before, maker) if taker.before else (maker,)
+                )
                 made.after = _with(made.after, index) if made.after else (index,)

@@ -1,10 +1,12 @@
-"""Plans of gradients: an executor makes one for each set of gradients that are defined, and the checks in a
-plan show which of them it is.
+"""Plans of gradients: an executor makes one for each set of gradients that are
+defined, and the checks in a plan show which of them it is.
 
-The graph of a gradient is made for the gradients that are defined when it is profiled, and for sizes that
-need no sum; ``specialize_autogradzero.cpp`` of torch/csrc/jit/passes puts the checks of both in front
-(``prim::AutogradAllNonZero``, ``prim::AutogradAllZero``, ``aten::__is__``) and leaves an unchanged copy for
-all other cases. It becomes a fallback function: with an executor, and a plan, of its own (1.12 to 2.13).
+The graph of a gradient is made for the gradients that are defined when it is
+profiled, and for sizes that need no sum; ``specialize_autogradzero.cpp`` of
+torch/csrc/jit/passes puts the checks of both in front
+(``prim::AutogradAllNonZero``, ``prim::AutogradAllZero``, ``aten::__is__``) and
+leaves an unchanged copy for all other cases. It becomes a fallback function: with
+an executor, and a plan, of its own (1.12 to 2.13).
 """
 
 from __future__ import annotations
@@ -19,7 +21,12 @@ from fusiondoc.parsers.ir.types import kind_of
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir import Dump, Graph, Node
 
-_CHECKS = ("prim::AutogradAllNonZero", "prim::AutogradAllZero", "aten::__is__", "aten::__isnot__")
+_CHECKS = (
+    "prim::AutogradAllNonZero",
+    "prim::AutogradAllZero",
+    "aten::__is__",
+    "aten::__isnot__",
+)
 
 Checks = frozenset[tuple[str, tuple[int, ...]]]
 """Each check, and the positions of the inputs of the graph that it reads."""
@@ -33,10 +40,12 @@ class GradientPlan:
     """The kinds of its inputs: ``Tensor``, ``int[]?``."""
     checks: Checks
     copy: tuple[tuple[str, str | None], ...] | None
-    """The operators of the unchanged copy; None where the print has only its name."""
+    """The operators of the unchanged copy; None where the print has only its
+    name."""
 
     def is_of(self, other: GradientPlan) -> bool:
-        """Whether both can be plans of one gradient, for different gradients that are defined."""
+        """Whether both can be plans of one gradient, for different gradients that
+        are defined."""
         if self.inputs != other.inputs or self.checks == other.checks:
             return False
         if self.copy is None or other.copy is None:
@@ -47,7 +56,8 @@ class GradientPlan:
 
 
 def gradient_plan(dump: Dump) -> GradientPlan | None:
-    """The checks and the copy in a plan of a gradient; None for the plan of another graph."""
+    """The checks and the copy in a plan of a gradient; None for the plan of another
+    graph."""
     graph = dump.graph
     if not any(node.kind.startswith("prim::AutogradAll") for node in graph.nodes):
         return None
@@ -65,7 +75,11 @@ def _copy(dump: Dump, graph: Graph) -> tuple[tuple[str, str | None], ...] | None
     for node in graph.nodes:
         if node.kind == "prim::If" and len(node.blocks) == 2:
             for inner in node.blocks[1].nodes:
-                body = dump.resolve(inner) if inner.kind == "prim::FallbackGraph" else None
+                body = (
+                    dump.resolve(inner)
+                    if inner.kind == "prim::FallbackGraph"
+                    else None
+                )
                 if body is not None and _has_autodiff(body):
                     return tuple(_operators(body.walk()))
     return None

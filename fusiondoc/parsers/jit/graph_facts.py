@@ -1,8 +1,8 @@
-"""What messages of the JIT log do to the facts of one stream: plans, groups and their caches, and what fusers
-refuse.
+"""What messages of the JIT log do to the facts of one stream: plans, groups and
+their caches, and what fusers refuse.
 
-Graphs that matter (plans, group graphs) are parsed when first seen; equal prints, also equal but for value
-names, are looked up.
+Graphs that matter (plans, group graphs) are parsed when first seen; equal prints,
+also equal but for value names, are looked up.
 """
 
 from __future__ import annotations
@@ -13,12 +13,26 @@ from typing import NamedTuple
 from fusiondoc.fusers import facts_of
 from fusiondoc.model.reasons import Stated
 from fusiondoc.parsers.events import NncLinesAgain, PrintedGraph
-from fusiondoc.parsers.facts import Facts, FallbackSeen, PlanLevel, PlanUse, positions
+from fusiondoc.parsers.facts import (
+    Facts,
+    FallbackSeen,
+    PlanLevel,
+    PlanUse,
+    positions,
+)
 from fusiondoc.parsers.fuser_work import CacheInstance, Work
 from fusiondoc.parsers.jit.bare_graphs import KnownPlans
-from fusiondoc.parsers.jit.message_headers import POINTER_MADE, POINTER_RUNS, GraphKind
+from fusiondoc.parsers.jit.message_headers import (
+    POINTER_MADE,
+    POINTER_RUNS,
+    GraphKind,
+)
 from fusiondoc.parsers.jit.message_runs import Print
-from fusiondoc.parsers.jit.nnc_failed_conditions import CONSIDERING, TOO_SMALL, FailedConditions
+from fusiondoc.parsers.jit.nnc_failed_conditions import (
+    CONSIDERING,
+    TOO_SMALL,
+    FailedConditions,
+)
 from fusiondoc.parsers.jit.regions import LiveLayers, Regions, profiled_gradient
 from fusiondoc.parsers.jit.statements import (
     Block,
@@ -95,7 +109,8 @@ class GraphFacts:
         self._conditions.goes_on(again.behind)
 
     def nnc_lines(self, pos: int, texts: Sequence[bytes]) -> None:
-        """Lines on the conditions that a pass states, and on groups that it undoes."""
+        """Lines on the conditions that a pass states, and on groups that it
+        undoes."""
         block: list[tuple[int, NodeStatement]] = []
         looked_at = 0
         for i, text in enumerate(texts):
@@ -112,19 +127,33 @@ class GraphFacts:
 
     def _looked_at(self, nodes: int) -> None:
         if nodes:
-            self._facts.headers[LOOKS_AT] = self._facts.headers.get(LOOKS_AT, 0) + nodes
+            self._facts.headers[LOOKS_AT] = (
+                self._facts.headers.get(LOOKS_AT, 0) + nodes
+            )
 
     def _too_small(self, node: bytes, pos: int) -> None:
-        """A group of fewer than two nodes is undone; its node is found by the value it makes."""
+        """A group of fewer than two nodes is undone; its node is found by the value
+        it makes."""
         if self._created is None:
             return
         known = self._known.plan(self._created, PlanLevel.UNFINISHED, False)
-        value = node.split(b" ", 1)[0].lstrip(b"%").rstrip(b",").decode("utf-8", "replace")
+        value = (
+            node.split(b" ", 1)[0]
+            .lstrip(b"%")
+            .rstrip(b",")
+            .decode("utf-8", "replace")
+        )
         for group in known[0].plan().groups if known is not None else ():
             if value in group.values:
                 for kind, source in group.body:
                     node_text = NodeText(kind, source, value, True)
-                    state(self._pending.statements, node_text, "FD220", Stated("undone"), pos)
+                    state(
+                        self._pending.statements,
+                        node_text,
+                        "FD220",
+                        Stated("undone"),
+                        pos,
+                    )
 
     # -- GraphCaches ----------------------------------------------------------------------------------------
 
@@ -154,7 +183,8 @@ class GraphFacts:
         self._kernels.runs(cache)
 
     def _cache_begins(self, pos: int) -> None:
-        """A fuser makes a GraphCache. A process that dies now has not printed the end of its graph."""
+        """A fuser makes a GraphCache. A process that dies now has not printed the
+        end of its graph."""
         self._begun = CacheInstance(self._pointer, None, pos, begun=True)
         self._facts.work.last = Work("compile", self._begun, pos)
 
@@ -179,7 +209,11 @@ class GraphFacts:
         self._left, self._goes_on = None, None
         self._pass_has_no_plan()
         follows = facts_of(event.fuser).log.follows
-        if left is not None and left.fuser == follows and left.graph.printed() == graph.printed():
+        if (
+            left is not None
+            and left.fuser == follows
+            and left.graph.printed() == graph.printed()
+        ):
             self._goes_on = left
 
     def _pass_has_no_plan(self) -> None:
@@ -188,16 +222,21 @@ class GraphFacts:
             self._pending = OfPass()
 
     def _pass_leaves(self, pos: int, at: int, event: PrintedGraph) -> None:
-        """A plan of an executor, unless the pass of another fuser goes on with it."""
+        """A plan of an executor, unless the pass of another fuser goes on with
+        it."""
         before = self._goes_on
         if before is not None and facts_of(event.fuser).log.follows is not None:
             before.use.lines.remove(before.line)
             before.use.stretches.pop(before.line, None)
             self._goes_on = None
         use = self._plan(at, event.graph, PlanLevel.FUSION_PASS)
-        self._left = None if use is None else _PlanLeft(event.fuser, use, at, event.graph)
+        self._left = (
+            None if use is None else _PlanLeft(event.fuser, use, at, event.graph)
+        )
 
-    def _plan(self, at: int, graph: Print, level: PlanLevel, simple: bool = False) -> PlanUse | None:
+    def _plan(
+        self, at: int, graph: Print, level: PlanLevel, simple: bool = False
+    ) -> PlanUse | None:
         known = self._known.plan(graph, level, simple)
         if known is None:
             return None
@@ -218,7 +257,8 @@ class GraphFacts:
         return use
 
     def bare(self, graph: Print, at: int, rest: bool) -> bool:
-        """A graph without prefix; ``rest``: only sections of one. Whether all of it was understood."""
+        """A graph without prefix; ``rest``: only sections of one. Whether all of it
+        was understood."""
         known = self._known.plan(graph, PlanLevel.PRINT, False, rest)
         if known is not None:
             known[0].lines.append(at)
@@ -227,7 +267,10 @@ class GraphFacts:
         return rest or known is None or known[0].traits.complete
 
     def _cache_made(self, pos: int, at: int, event: PrintedGraph) -> None:
-        cache, self._begun = self._begun or CacheInstance(self._pointer, None, pos, begun=True), None
+        cache, self._begun = (
+            self._begun or CacheInstance(self._pointer, None, pos, begun=True),
+            None,
+        )
         cache.created = pos
         group = self._known.group(event.graph)
         if event.graph.text and event.graph.whole:
@@ -250,12 +293,16 @@ class GraphFacts:
         cache = self._facts.caches[-1] if self._facts.caches else None
         self._facts.work.fell_back(pos)
         self._facts.fallbacks.append(
-            FallbackSeen("compile", True, lines, cache, self._known.group(event.graph))
+            FallbackSeen(
+                "compile", True, lines, cache, self._known.group(event.graph)
+            )
         )
 
     def _profiled(self, pos: int, at: int, event: PrintedGraph) -> None:
         graph = event.graph
-        digest = graph.known_digest  # to make it costs more than to read the first lines
+        digest = (
+            graph.known_digest
+        )  # to make it costs more than to read the first lines
         kinds = self._gradients.get(digest, ()) if digest is not None else ()
         if kinds == ():
             kinds = profiled_gradient(graph)
@@ -264,7 +311,9 @@ class GraphFacts:
                     self._gradients.clear()
                 self._gradients[digest] = kinds
         if kinds is not None:
-            self._facts.gradients_profiled.setdefault(kinds, positions()).append(pos)
+            self._facts.gradients_profiled.setdefault(kinds, positions()).append(
+                pos
+            )
         if self._facts.iterations:
             self._facts.profiled.add(len(self._facts.iterations) - 1)
 

@@ -1,8 +1,10 @@
-"""The body of a printed fusion group: its operators, its types and its key in the fuser's kernel cache.
+"""The body of a printed fusion group: its operators, its types and its key in the
+fuser's kernel cache.
 
-The key is the graph without value names and sources, but with the scopes that tracing adds, as
-``Node::print`` writes it without source locations. So equal groups of other source lines have it too, and
-those of other traced layers do not (torch/csrc/jit/codegen/cuda/manager.cpp, registerOrGetCacheId).
+The key is the graph without value names and sources, but with the scopes that
+tracing adds, as ``Node::print`` writes it without source locations. So equal groups
+of other source lines have it too, and those of other traced layers do not
+(torch/csrc/jit/codegen/cuda/manager.cpp, registerOrGetCacheId).
 """
 
 from __future__ import annotations
@@ -40,7 +42,12 @@ class GroupNode(NamedTuple):
 
 
 def group_of(
-    kind: str, name: str, body: Graph, at: GroupNode, layers: Layers, canonical: Canonical
+    kind: str,
+    name: str,
+    body: Graph,
+    at: GroupNode,
+    layers: Layers,
+    canonical: Canonical,
 ) -> PlanGroup:
     """The group of a printed body.
 
@@ -50,7 +57,10 @@ def group_of(
     every = list(body.walk())
     nodes = [node for node in every if node.kind != "prim::Constant"]
     rename = _Symbols()
-    types = {value.name: value.type for value in chain(body.params, *(node.outputs for node in every))}
+    types = {
+        value.name: value.type
+        for value in chain(body.params, *(node.outputs for node in every))
+    }
     return PlanGroup(
         kind,
         name,
@@ -69,25 +79,33 @@ def group_of(
 
 
 def _wiring(body: Graph, nodes: Sequence[Node]) -> Wiring:
-    """How tensors flow between these nodes of a body. Constants are none of them."""
+    """How tensors flow between these nodes of a body. Constants are none of
+    them."""
     made = {value.name: -1 - place for place, value in enumerate(body.params)}
     takes = []
     for index, node in enumerate(nodes):
         takes.append(tuple([made[name] for name in node.inputs if name in made]))
         made.update((value.name, index) for value in node.outputs)
     makes = tuple([made[name] for name in body.outputs if name in made])
-    return Wiring(tuple(takes), makes) if len(makes) == len(body.outputs) else Wiring()
+    return (
+        Wiring(tuple(takes), makes) if len(makes) == len(body.outputs) else Wiring()
+    )
 
 
 def _cache_key(body: Graph, nodes: Sequence[Node]) -> list[str]:
-    """The words of the key: types, kinds, attributes and scopes; values by their number."""
+    """The words of the key: types, kinds, attributes and scopes; values by their
+    number."""
     numbers = {value.name: number for number, value in enumerate(body.params)}
     words = [value.type for value in body.params]
     for node in nodes:
         words.append(node.kind)
         words += _numbers_of(node.inputs, numbers)
         if node.attributes:
-            words += ["[", *chain.from_iterable(sorted(node.attributes.items())), "]"]
+            words += [
+                "[",
+                *chain.from_iterable(sorted(node.attributes.items())),
+                "]",
+            ]
         if node.scope:
             words += ("scope", node.scope)
         for value in node.outputs:
@@ -103,7 +121,8 @@ def _numbers_of(names: Iterable[str], numbers: dict[str, int]) -> list[str]:
 
 
 class _Symbols:
-    """Numbers the symbolic sizes of a group anew, in the order in which they appear: from ``SS(-2)`` on."""
+    """Numbers the symbolic sizes of a group anew, in the order in which they
+    appear: from ``SS(-2)`` on."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
@@ -112,4 +131,6 @@ class _Symbols:
         return _SYMBOL.sub(self._renamed, text) if "SS(" in text else text
 
     def _renamed(self, found: re.Match[str]) -> str:
-        return self._names.setdefault(found.group(1), f"SS(-{len(self._names) + 2})")
+        return self._names.setdefault(
+            found.group(1), f"SS(-{len(self._names) + 2})"
+        )

@@ -1,8 +1,8 @@
-"""Lists, tuples and results of control flow, and the values that they hold. Values are numbers here, and a
-list has a larger number than the values that it holds.
+"""Lists, tuples and results of control flow, and the values that they hold. Values
+are numbers here, and a list has a larger number than the values that it holds.
 
-Lists hold lists: of branches in a row each holds the result of the one before. So each list is entered once,
-not by each node that reads it.
+Lists hold lists: of branches in a row each holds the result of the one before. So
+each list is entered once, not by each node that reads it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Known = TypeVar("Known")
 
 
 class Together(Generic[Known]):
-    """Joins the facts of values and of all values that the lists among them hold. The fact of a value must
-    not change once a list that holds it was read.
+    """Joins the facts of values and of all values that the lists among them hold.
+    The fact of a value must not change once a list that holds it was read.
 
     Args:
         fact: of a value by itself; None for none.
@@ -29,7 +29,10 @@ class Together(Generic[Known]):
     """
 
     def __init__(
-        self, parts: Parts, fact: Callable[[int], Known | None], join: Callable[[Known, Known], Known]
+        self,
+        parts: Parts,
+        fact: Callable[[int], Known | None],
+        join: Callable[[Known, Known], Known],
     ) -> None:
         self._parts = parts
         self._fact = fact
@@ -46,7 +49,11 @@ class Together(Generic[Known]):
         left = [number]
         while left:
             one = left[-1]
-            inner = [n for n in self._parts[one] if n in self._parts and n not in self._known]
+            inner = [
+                n
+                for n in self._parts[one]
+                if n in self._parts and n not in self._known
+            ]
             if inner and one not in self._known:
                 left += inner
             else:
@@ -55,14 +62,17 @@ class Together(Generic[Known]):
     def _joined(self, numbers: Iterable[int]) -> Known | None:
         found: Known | None = None
         for number in numbers:
-            more = self._known[number] if number in self._parts else self._fact(number)
+            more = (
+                self._known[number] if number in self._parts else self._fact(number)
+            )
             if more is not None:
                 found = more if found is None else self._join(found, more)
         return found
 
 
 class HandedDown:
-    """Layers of values; those of a list are also of all values that it holds, once ``down_to`` reached it.
+    """Layers of values; those of a list are also of all values that it holds, once
+    ``down_to`` reached it.
 
     Args:
         of: the layers, which this adds to.
@@ -85,7 +95,8 @@ class HandedDown:
                 _add(self._lists, number, layers)
 
     def down_to(self, number: int) -> None:
-        """Give the layers of lists with larger numbers to the values that they hold."""
+        """Give the layers of lists with larger numbers to the values that they
+        hold."""
         while self._order and -self._order[0] > number:
             one = -heappop(self._order)
             self.add(self._parts[one], self._lists.pop(one))

@@ -1,8 +1,9 @@
-"""Edges of a plan in which very many meet: a list of n tensors that n operators read has n * n of them.
+"""Edges of a plan in which very many meet: a list of n tensors that n operators
+read has n * n of them.
 
-An edge through such a list is not made while the plan is walked. Then each node gets its neighbours, as far
-as the rules for reasons may look at all of them in a time that grows with the plan; who draws the edges asks
-for the others.
+An edge through such a list is not made while the plan is walked. Then each node
+gets its neighbours, as far as the rules for reasons may look at all of them in a
+time that grows with the plan; who draws the edges asks for the others.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 MOST_STEPS = 200_000
-"""Neighbours of neighbours that are looked at, all of a plan together; the recordings have 1,200 at most."""
+"""Neighbours of neighbours that are looked at, all of a plan together; the
+recordings have 1,200 at most."""
 
 STEPS_OF_NODE = 64
 """The same for each node of a large plan."""
@@ -26,7 +28,8 @@ SEEN_IN_LIST = 100
 
 
 class Hub(tuple[int, ...]):
-    """A list of many tensors: the nodes that make them, each once; and those that take them."""
+    """A list of many tensors: the nodes that make them, each once; and those that
+    take them."""
 
     takers: list[int]
     ordered: tuple[list[int], list[int]] | None = None
@@ -54,8 +57,8 @@ class Hubs:
         return bool(self._into)
 
     def joined(self, made: Sequence[Sequence[int]], few: int) -> tuple[int, ...]:
-        """The nodes that make the tensors of a list, each once; of lists in lists beyond the most a few of
-        each."""
+        """The nodes that make the tensors of a list, each once; of lists in lists
+        beyond the most a few of each."""
         if self._in_lists > MOST_IN_LISTS:
             made = [one[:few] for one in made]
         makers = dict.fromkeys(place for one in made for place in one)
@@ -80,11 +83,15 @@ class Hubs:
         return (self._into if forward else self._out_of).get(place, [])
 
     def ends(self, place: int, forward: bool) -> list[Sequence[int]]:
-        """What the lists on one side of a node connect it with, of each list in order."""
+        """What the lists on one side of a node connect it with, of each list in
+        order."""
         return [hub.sides()[forward] for hub in self.of(place, forward)]
 
-    def within(self, place: int, forward: bool, direct: Iterable[int], most: int) -> tuple[int, ...]:
-        """The first neighbours of a node on one side, in order; one more than ``most`` if it has more."""
+    def within(
+        self, place: int, forward: bool, direct: Iterable[int], most: int
+    ) -> tuple[int, ...]:
+        """The first neighbours of a node on one side, in order; one more than
+        ``most`` if it has more."""
         found = set(sorted(direct)[: most + 1])
         for end in self.ends(place, forward):
             found.update(end[: most + 2])
@@ -98,8 +105,8 @@ def most_steps(nodes: int) -> int:
 
 
 def most_neighbours(degrees: Sequence[int], nodes: int) -> int:
-    """How many neighbours of a node on one side the rules may look at, so that neighbours of neighbours are
-    no more than the plan may cost.
+    """How many neighbours of a node on one side the rules may look at, so that
+    neighbours of neighbours are no more than the plan may cost.
 
     Args:
         degrees: how many each node has, once for each side.
@@ -108,7 +115,10 @@ def most_neighbours(degrees: Sequence[int], nodes: int) -> int:
     most = max(degrees, default=0)
     while most > FEWEST:
         near = sum([min(one, most) for one in degrees])
-        if near * most <= allowed or sum([one * min(one, most) for one in degrees]) <= allowed:
+        if (
+            near * most <= allowed
+            or sum([one * min(one, most) for one in degrees]) <= allowed
+        ):
             break
         most //= 2
     return max(most, FEWEST)

@@ -1,5 +1,5 @@
-"""The statements of the passes that left a plan, as bytes while only one pass did: of a log in which all is
-different they are a third of the memory.
+"""The statements of the passes that left a plan, as bytes while only one pass did:
+of a log in which all is different they are a third of the memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class KeptStatements:
     def opened(self) -> Statements:
         """For the statements of a further pass; they are not packed any more."""
         if self._open is None:
-            self._open = Statements() if self._packed is None else _unpacked(self._packed)
+            self._open = (
+                Statements() if self._packed is None else _unpacked(self._packed)
+            )
             self._packed, self._hashes = None, array("q")
         return self._open
 
@@ -42,7 +44,9 @@ class KeptStatements:
         if not statements or statements.further:
             return
         self._hashes = array("q", map(hash, statements))
-        rows = [(key, [_row(one) for one in about]) for key, about in statements.items()]
+        rows = [
+            (key, [_row(one) for one in about]) for key, about in statements.items()
+        ]
         self._packed = zlib.compress(pickle.dumps(rows, pickle.HIGHEST_PROTOCOL), 1)
         self._open = None
 
@@ -54,7 +58,11 @@ class KeptStatements:
 
     def hashes(self) -> Iterable[int]:
         """Hashes of the nodes that they are about."""
-        return self._hashes if self._packed is not None else map(hash, self._open or ())
+        return (
+            self._hashes
+            if self._packed is not None
+            else map(hash, self._open or ())
+        )
 
     def settle(self) -> None:
         """See ``Statements.settle``; those of one pass are settled."""
@@ -77,7 +85,8 @@ def _row(statement: Statement) -> _Row:
 
 
 def _unpacked(packed: bytes) -> Statements:
-    """The statements of bytes that ``pack`` has made: they never leave the process."""
+    """The statements of bytes that ``pack`` has made: they never leave the
+    process."""
     statements = Statements()
     rows: list[tuple[Op, list[_Row]]] = pickle.loads(zlib.decompress(packed))
     for key, about in rows:

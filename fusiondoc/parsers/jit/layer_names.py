@@ -1,7 +1,7 @@
 """Names of layers: paths of modules, such as ``encoder.layer.0``.
 
-Traces write a scope behind each node (``torch/nn/modules/module.py``, ``_slow_forward``; printed by
-``Node::print`` of torch/csrc/jit/ir/ir.cpp).
+Traces write a scope behind each node (``torch/nn/modules/module.py``,
+``_slow_forward``; printed by ``Node::print`` of torch/csrc/jit/ir/ir.cpp).
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ _DIGITS = re.compile(r"\d+")
 def layer_of_scope(scope: str | None) -> str | None:
     """``encoder.layer.0`` of the text behind ``scope:``; None for the model itself.
 
-    The forms: ``__module.encoder/__module.encoder.layer.0``, whole paths below one another (since torch 1.5);
-    ``BertModel/BertLayer[layer]/Linear[q]``, names in the module above (until 1.4); and
-    ``Model::/Linear::encoder.q``, whole paths (torch.onnx since 1.13, ``torch/onnx/utils.py``).
+    The forms: ``__module.encoder/__module.encoder.layer.0``, whole paths below one
+    another (since torch 1.5); ``BertModel/BertLayer[layer]/Linear[q]``, names in
+    the module above (until 1.4); and ``Model::/Linear::encoder.q``, whole paths
+    (torch.onnx since 1.13, ``torch/onnx/utils.py``).
     """
     if not scope:
         return None
@@ -38,11 +39,14 @@ def layer_of_scope(scope: str | None) -> str | None:
 
 
 def common_layer(layers: Iterable[str | None]) -> str | None:
-    """The layer of a group of operators with these layers; None where none is known.
+    """The layer of a group of operators with these layers; None where none is
+    known.
 
-    It is their nearest common parent: of ``output.dropout``, ``output`` and ``output.LayerNorm`` it is
-    ``output``. Where that is the whole model, or a list of layers (two of ``encoder.layer.0.output`` and one
-    of ``encoder.layer.1.attention``), it is that of the part with the most of them, the first of equal ones.
+    It is their nearest common parent: of ``output.dropout``, ``output`` and
+    ``output.LayerNorm`` it is ``output``. Where that is the whole model, or a list
+    of layers (two of ``encoder.layer.0.output`` and one of
+    ``encoder.layer.1.attention``), it is that of the part with the most of them,
+    the first of equal ones.
     """
     paths = [tuple(layer.split(".")) for layer in layers if layer]
     while paths:
@@ -72,7 +76,8 @@ def _shared(paths: Sequence[tuple[str, ...]]) -> int:
 
 
 def _are_layers(paths: Sequence[tuple[str, ...]], depth: int) -> bool:
-    """Whether the modules at this depth differ in a number only, and hold further modules."""
+    """Whether the modules at this depth differ in a number only, and hold further
+    modules."""
     names = {_DIGITS.sub("#", path[depth]) for path in paths}
     if len(names) > 1 or "#" not in names.pop():
         return False

@@ -1,8 +1,9 @@
 """The layer of each node of a dump: the path of the module that it belongs to.
 
-Traces write a scope behind each node (``layer_names.py``). Nodes that a pass made (the formulas of autodiff,
-merged views) have none: their layer follows from the parameters that they read and from their neighbours, or
-it stays unknown. Of a live run the probe records the modules of each operator of the inlined graph, in order.
+Traces write a scope behind each node (``layer_names.py``). Nodes that a pass made
+(the formulas of autodiff, merged views) have none: their layer follows from the
+parameters that they read and from their neighbours, or it stays unknown. Of a live
+run the probe records the modules of each operator of the inlined graph, in order.
 """
 
 from __future__ import annotations
@@ -14,8 +15,16 @@ from typing import TYPE_CHECKING
 from fusiondoc.model import dataclass
 from fusiondoc.parsers.ir.types import holds_tensor
 from fusiondoc.parsers.jit.held_values import HandedDown, Together, united
-from fusiondoc.parsers.jit.layer_names import common_layer, layer_of_scope, parent_layer
-from fusiondoc.parsers.jit.numbered_nodes import NumberedNode, NumberedNodes, NumberedRegion
+from fusiondoc.parsers.jit.layer_names import (
+    common_layer,
+    layer_of_scope,
+    parent_layer,
+)
+from fusiondoc.parsers.jit.numbered_nodes import (
+    NumberedNode,
+    NumberedNodes,
+    NumberedRegion,
+)
 from fusiondoc.parsers.jit.regions import Around, Kept, LiveLayers, Regions
 
 if TYPE_CHECKING:
@@ -35,15 +44,18 @@ class Layers:
     def of_group(self, nodes: Iterable[Node]) -> str | None:
         """The layer of these nodes together."""
         ids = [id(node) for node in nodes]
-        sure = common_layer(self.of.get(number) for number in ids if number not in self.between)
+        sure = common_layer(
+            self.of.get(number) for number in ids if number not in self.between
+        )
         return sure or common_layer(self.of.get(number) for number in ids)
 
 
 def layers_of(dump: Dump, regions: Regions) -> Layers:
     """The layer of every node for which it is known.
 
-    A node with a position in a file but no scope, in a graph with scopes, is of the model itself. Without any
-    scope (scripted models), a node that reads parameters of one module is taken to be of it.
+    A node with a position in a file but no scope, in a graph with scopes, is of the
+    model itself. Without any scope (scripted models), a node that reads parameters
+    of one module is taken to be of it.
 
     Args:
         regions: of the plans before this one; those of this one are added.
@@ -60,8 +72,8 @@ _NONE: frozenset[str] = frozenset()
 
 
 class _Inference:
-    """Finds the layers of nodes, in three walks: their own, then those behind each value, then those of nodes
-    between known ones."""
+    """Finds the layers of nodes, in three walks: their own, then those behind each
+    value, then those of nodes between known ones."""
 
     def __init__(self, numbered: NumberedNodes, regions: Regions) -> None:
         self.layers: dict[int, str] = {}
@@ -72,23 +84,29 @@ class _Inference:
         self._held = numbered.held
         self._owner = numbered.owner
         self._before: dict[int, frozenset[str]] = {}
-        """Value -> the layers of the node that makes it, or if that has none of those before it."""
+        """Value -> the layers of the node that makes it, or if that has none of
+        those before it."""
         self._after: dict[int, frozenset[str]] = {}
-        """Value -> the layers of the nodes that take it, or of those behind them."""
+        """Value -> the layers of the nodes that take it, or of those behind
+        them."""
         self._captured: dict[int, _Shared] = {}
-        """Value that a gradient takes from the forward pass -> the layers that made or took it; twice, for
-        ``_both``."""
+        """Value that a gradient takes from the forward pass -> the layers that made
+        or took it; twice, for ``_both``."""
         live = regions.live
         around = regions.around(tuple(numbered.inputs))
         if around is not None:
             live = (dict(around.live),)
             numbered.own_inputs(around)
-            self._add_around(around, list(numbered.inputs.values()), numbered.outputs)
+            self._add_around(
+                around, list(numbered.inputs.values()), numbered.outputs
+            )
         self._live = _live_layers(self._nodes, live)
         """By the id of a node of a live run: its key, and its layer."""
         self._several_models = len(regions.live) > 1
-        """The paths of live layers begin with the name of a model, which no scope has."""
-        # No methods of this object: they would hold it and the graph, and no cycle is collected meanwhile.
+        """The paths of live layers begin with the name of a model, which no scope
+        has."""
+        # No methods of this object: they would hold it and the graph, and no cycle
+        # is collected meanwhile.
         self._before_all = Together(self._held, self._before.get, united)
         self._captured_all = Together(self._held, self._captured.get, _both)
         self._walk_forward()
@@ -97,7 +115,9 @@ class _Inference:
             if id(node.node) not in self.layers:
                 self._infer_from_neighbours(node)
 
-    def _add_around(self, around: Around, inputs: Sequence[int], outputs: Sequence[int | None]) -> None:
+    def _add_around(
+        self, around: Around, inputs: Sequence[int], outputs: Sequence[int | None]
+    ) -> None:
         """Note the known layers around the graph of this executor."""
         for number, captured in zip(inputs, around.captured):
             if captured:
@@ -109,9 +129,12 @@ class _Inference:
                 self._after[output] = frozenset(after)
 
     def _walk_forward(self) -> None:
-        """Find the nodes whose layer is known by itself, and the layers before each value."""
+        """Find the nodes whose layer is known by itself, and the layers before each
+        value."""
         owner = self._owner
-        owners = Together(self._held, lambda number: _single(owner.get(number)), _more_than_one)
+        owners = Together(
+            self._held, lambda number: _single(owner.get(number)), _more_than_one
+        )
         for node in self._nodes:
             layer = self._own_layer(node, owners)
             here = _NONE
@@ -124,8 +147,11 @@ class _Inference:
                 for number in node.outputs:
                     self._before[number] = here
 
-    def _own_layer(self, numbered: NumberedNode, owners: Together[frozenset[str]]) -> str | None:
-        """By the live run, by its scope, or by the one module whose parameters it reads."""
+    def _own_layer(
+        self, numbered: NumberedNode, owners: Together[frozenset[str]]
+    ) -> str | None:
+        """By the live run, by its scope, or by the one module whose parameters it
+        reads."""
         scope = numbered.node.scope
         live = self._live.get(id(numbered.node))
         if live is not None and (scope is None or self._several_models):
@@ -135,7 +161,11 @@ class _Inference:
         if self._scopes and not numbered.by_pass:
             return None
         modules = owners.of(numbered.inputs)
-        return next(iter(modules)) if modules is not None and len(modules) == 1 else None
+        return (
+            next(iter(modules))
+            if modules is not None and len(modules) == 1
+            else None
+        )
 
     def _walk_backward(self) -> None:
         """Find the layers behind each value."""
@@ -154,10 +184,14 @@ class _Inference:
         after.down_to(0)
 
     def _infer_from_neighbours(self, node: NumberedNode) -> None:
-        """A node of a pass is of the common parent of the layers before and after it; a node of a gradient is
-        of the layer that all its values of the forward pass have in common."""
+        """A node of a pass is of the common parent of the layers before and after
+        it; a node of a gradient is of the layer that all its values of the forward
+        pass have in common."""
         if node.by_pass:
-            before, behind = self._before_all.of(node.inputs), _united(self._after, node.outputs)
+            before, behind = (
+                self._before_all.of(node.inputs),
+                _united(self._after, node.outputs),
+            )
             parent = parent_layer(before | behind) if before and behind else None
             if parent is not None:
                 self.layers[id(node.node)] = parent
@@ -179,8 +213,14 @@ class _Inference:
                 live.setdefault(key, []).append(layer)
         return Around(
             tuple(self._owner.get(number) for number in region.inputs),
-            tuple(tuple(sorted(self._before.get(number, _NONE))) for number in region.inputs),
-            tuple(tuple(sorted(self._after.get(number, _NONE))) for number in region.outputs),
+            tuple(
+                tuple(sorted(self._before.get(number, _NONE)))
+                for number in region.inputs
+            ),
+            tuple(
+                tuple(sorted(self._after.get(number, _NONE)))
+                for number in region.outputs
+            ),
             tuple((key, tuple(layers)) for key, layers in live.items()),
         )
 
@@ -194,7 +234,8 @@ class _Inference:
                 held.add((*node.inputs, *node.outputs), frozenset((layer,)))
         held.down_to(0)
         return tuple(
-            Kept(name, text, tuple(sorted(layers.get(number, ())))) for name, text, number in region.returned
+            Kept(name, text, tuple(sorted(layers.get(number, ()))))
+            for name, text, number in region.returned
         )
 
 
@@ -204,9 +245,12 @@ _ByLive = dict[int, tuple[str, str]]
 """Id of a node -> its key in the layers of the live run, and its layer."""
 
 
-def _live_layers(nodes: Sequence[NumberedNode], live: Sequence[LiveLayers]) -> _ByLive:
-    """The layers by the live run: nodes at one source position stand in the plan as in the inlined graph, if
-    all of them are there. Of several models it is the model that explains most nodes, if only one does."""
+def _live_layers(
+    nodes: Sequence[NumberedNode], live: Sequence[LiveLayers]
+) -> _ByLive:
+    """The layers by the live run: nodes at one source position stand in the plan as
+    in the inlined graph, if all of them are there. Of several models it is the
+    model that explains most nodes, if only one does."""
     found = [_layers_of_model(nodes, layers) for layers in live]
     most = max(map(len, found), default=0)
     best = [layers for layers in found if len(layers) == most]
@@ -227,14 +271,18 @@ def _layers_of_model(numbered: Sequence[NumberedNode], live: LiveLayers) -> _ByL
         if len(set(layers)) == 1:
             layers = layers[:1] * len(same_key)
         if len(layers) == len(same_key):
-            found.update((id(node), (key, layer)) for node, layer in zip(same_key, layers))
+            found.update(
+                (id(node), (key, layer)) for node, layer in zip(same_key, layers)
+            )
     return found
 
 
 def _live_key(node: Node, live: LiveLayers) -> str | None:
-    """The key of a tensor operator in the layers of a live run: its source position, if one operator is
-    there, else with the operator."""
-    if node.source is None or not any(holds_tensor(value.type) for value in node.outputs):
+    """The key of a tensor operator in the layers of a live run: its source
+    position, if one operator is there, else with the operator."""
+    if node.source is None or not any(
+        holds_tensor(value.type) for value in node.outputs
+    ):
         return None
     position = f"|{node.source}"
     for key in (position, f"{node.kind}{position}"):
@@ -250,7 +298,9 @@ def _single(layer: str | None) -> frozenset[str] | None:
     return frozenset((layer,)) if layer is not None else None
 
 
-def _united(layers: Mapping[int, frozenset[str]], numbers: Iterable[int]) -> frozenset[str]:
+def _united(
+    layers: Mapping[int, frozenset[str]], numbers: Iterable[int]
+) -> frozenset[str]:
     """The layers of all these values; nearly always none, or those of one value."""
     found = _NONE
     for number in numbers:

@@ -1,8 +1,9 @@
 """The sources of operators that plans print without one.
 
-A fusion pass may make copies of views while it partitions a graph. What it puts back in their place
-(``revertAliasCopyOps`` of graph_fuser.cpp, 2.0 and 2.1) has no source, a new name, and the inputs of the node
-that stood there before; the graph that its pass began with has that node.
+A fusion pass may make copies of views while it partitions a graph. What it puts
+back in their place (``revertAliasCopyOps`` of graph_fuser.cpp, 2.0 and 2.1) has no
+source, a new name, and the inputs of the node that stood there before; the graph
+that its pass began with has that node.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from fusiondoc.parsers.ir import Dump, Node
 from fusiondoc.parsers.jit.profiled_graphs import PROFILE, PROFILE_OF_VALUE
 
 _MOST_PASSES = 50
-"""Passes that are remembered: the executor prints its plan behind those of its fallback functions."""
+"""Passes that are remembered: the executor prints its plan behind those of its
+fallback functions."""
 
 _Key = tuple[str, str, tuple[str, ...]]
 """First output, kind and inputs of a node."""
@@ -28,7 +30,9 @@ class LostSources:
     """Those that passes of one stream found."""
 
     def __init__(self) -> None:
-        self._of_passes: deque[tuple[tuple[str, ...], FoundSources]] = deque(maxlen=_MOST_PASSES)
+        self._of_passes: deque[tuple[tuple[str, ...], FoundSources]] = deque(
+            maxlen=_MOST_PASSES
+        )
         """The sources that each pass found, with the inputs of its graph."""
 
     def note(self, inputs: tuple[str, ...], found: FoundSources) -> None:
@@ -36,18 +40,24 @@ class LostSources:
 
     def known(self, inputs: tuple[str, ...]) -> FoundSources:
         """Those of the last pass over a graph with these inputs."""
-        return next((sources for of, sources in self._of_passes if of == inputs), _NOTHING)
+        return next(
+            (sources for of, sources in self._of_passes if of == inputs), _NOTHING
+        )
 
 
-def give_sources(dump: Dump, began: Dump | None, known: FoundSources) -> FoundSources | None:
-    """Give the operators of a plan their sources: those that were found in the graph which its pass began
-    with, or None if no operator lost one.
+def give_sources(
+    dump: Dump, began: Dump | None, known: FoundSources
+) -> FoundSources | None:
+    """Give the operators of a plan their sources: those that were found in the
+    graph which its pass began with, or None if no operator lost one.
 
     Args:
         began: that graph; None where an executor prints the plan.
         known: where an executor prints it.
     """
-    lost = [node for node in dump.graph.walk() if node.source is None and _is_lost(node)]
+    lost = [
+        node for node in dump.graph.walk() if node.source is None and _is_lost(node)
+    ]
     if not lost:
         return None
     found = _found(lost, began) if began is not None else known
@@ -73,12 +83,19 @@ def _found(lost: Sequence[Node], began: Dump) -> dict[_Key, str]:
             profiled.update((value.name, inputs[0]) for value in node.outputs)
         elif node.source is not None and node.outputs:
             key = node.kind, inputs
-            before[key] = node if key not in before else None  # of two equal ones it is not known which
+            before[key] = (
+                node if key not in before else None
+            )  # of two equal ones it is not known which
     old_names: dict[str, str] = {}
     found: dict[_Key, str] = {}
     for node in lost:
-        old = before.get((node.kind, tuple([old_names.get(name, name) for name in node.inputs])))
+        old = before.get(
+            (node.kind, tuple([old_names.get(name, name) for name in node.inputs]))
+        )
         if old is not None and old.source is not None:
             found[_key(node)] = old.source
-            old_names.update((new.name, value.name) for new, value in zip(node.outputs, old.outputs))
+            old_names.update(
+                (new.name, value.name)
+                for new, value in zip(node.outputs, old.outputs)
+            )
     return found

@@ -48,7 +48,8 @@ _OF_FUSER: tuple[tuple[GraphKind, Callable[[FuserLog], str | None]], ...] = (
 
 
 def _headers() -> Iterator[tuple[bytes, GraphKind, str]]:
-    """Headers of the graphs that fusers print, each with its kind and the name of the fuser."""
+    """Headers of the graphs that fusers print, each with its kind and the name of
+    the fuser."""
     for fuser in FUSERS.values():
         for kind, header_in in _OF_FUSER:
             header = header_in(fuser.log)
@@ -56,7 +57,9 @@ def _headers() -> Iterator[tuple[bytes, GraphKind, str]]:
                 yield header.encode(), kind, fuser.name
 
 
-FUSER_OF_HEADER: dict[bytes, str] = {header: fuser for header, _, fuser in _headers()}
+FUSER_OF_HEADER: dict[bytes, str] = {
+    header: fuser for header, _, fuser in _headers()
+}
 
 KIND_OF_HEADER: dict[bytes, GraphKind] = {
     **{header: kind for header, kind, _ in _headers()},
@@ -66,8 +69,14 @@ KIND_OF_HEADER: dict[bytes, GraphKind] = {
     b"Profiled Graph:": GraphKind.PROFILED,
 }
 
-CACHE_HEADERS = tuple(header for header, kind in KIND_OF_HEADER.items() if kind is GraphKind.CACHE)
-FALLBACK_HEADERS = tuple(header for header, kind in KIND_OF_HEADER.items() if kind is GraphKind.FALLS_BACK)
+CACHE_HEADERS = tuple(
+    header for header, kind in KIND_OF_HEADER.items() if kind is GraphKind.CACHE
+)
+FALLBACK_HEADERS = tuple(
+    header
+    for header, kind in KIND_OF_HEADER.items()
+    if kind is GraphKind.FALLS_BACK
+)
 
 BEGINS_WORK = (GraphKind.CACHE, GraphKind.FALLS_BACK, GraphKind.COMPILES)
 """Of a fuser on a group, which may be under way when the process dies."""

@@ -1,9 +1,11 @@
-"""Runs of JIT log lines, cut out of a chunk of the log whole: no line of most messages is ever split off.
+"""Runs of JIT log lines, cut out of a chunk of the log whole: no line of most
+messages is ever split off.
 
-Nearly all of a large log are prints of graphs, and nearly all of those were printed before or are of no
-interest. All lines of one message have one prefix, so where a run of them ends is found by one search, their
-number by one count, and whether the graph is known by one digest of its text. Lines are made of a text only
-where something must be read from them.
+Nearly all of a large log are prints of graphs, and nearly all of those were printed
+before or are of no interest. All lines of one message have one prefix, so where a
+run of them ends is found by one search, their number by one count, and whether the
+graph is known by one digest of its text. Lines are made of a text only where
+something must be read from them.
 """
 
 from __future__ import annotations
@@ -32,13 +34,18 @@ FRAME = re.compile(rb"={4,7} [Cc]odegen output for kernel: (\S+) ={4,7}\n")
 """The line before the source of a kernel, whose name it has."""
 
 _BEHIND_A_LINE = re.compile(
-    rb"\n(?=\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.(?:cpp|h|cu|cc):\d{3,}\]|%s)" % FRAME.pattern
+    rb"\n(?=\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.(?:cpp|h|cu|cc):\d{3,}\]|%s)"
+    % FRAME.pattern
 )
-_LINE_MESSAGES = tuple(fuser.log.line_messages for fuser in FUSERS.values() if fuser.log.line_messages)
-"""Taken together, these messages are a tenth of the runs that they are one by one."""
+_LINE_MESSAGES = tuple(
+    fuser.log.line_messages for fuser in FUSERS.values() if fuser.log.line_messages
+)
+"""Taken together, these messages are a tenth of the runs that they are one by
+one."""
 
 _SHORT = 6
-"""Lines of a run that are looked at one by one, before its prefix is worth a pattern of its own."""
+"""Lines of a run that are looked at one by one, before its prefix is worth a
+pattern of its own."""
 _MOST_PATTERNS = 500
 
 _HEAD = 256
@@ -54,7 +61,8 @@ Where = list[tuple[int, int]]
 
 
 def may_hold_a_mark(line: bytes) -> bool:
-    """One of these is in each of the marks that can be glued to output: quicker to look for."""
+    """One of these is in each of the marks that can be glued to output: quicker to
+    look for."""
     return (
         b"[D" in line
         or b" run in " in line
@@ -66,7 +74,8 @@ def may_hold_a_mark(line: bytes) -> bool:
 
 
 def run_end(lines: list[bytes], start: int, end: int, prefix: bytes) -> int:
-    """Behind the line at ``start`` and those after it that begin with ``prefix``."""
+    """Behind the line at ``start`` and those after it that begin with
+    ``prefix``."""
     start += 1
     while start < end and lines[start].startswith(prefix):
         start += 1
@@ -74,7 +83,8 @@ def run_end(lines: list[bytes], start: int, end: int, prefix: bytes) -> int:
 
 
 class Seen:
-    """A run that stood in the log before, byte for byte, and what was found in it: it is found once."""
+    """A run that stood in the log before, byte for byte, and what was found in it:
+    it is found once."""
 
     __slots__ = ("digest", "graphs", "length", "rejections", "size")
 
@@ -85,7 +95,8 @@ class Seen:
         """In lines."""
         self.digest = digest
         self.graphs: tuple[tuple[int, int, int, int, bytes], ...] | None = None
-        """Its messages: line and graph's line, start and end of the graph's text, digest of that."""
+        """Its messages: line and graph's line, start and end of the graph's text,
+        digest of that."""
         self.rejections: Sequence[tuple[int, Any]] | None = None
         """Of partition.cpp, with their lines."""
 
@@ -119,7 +130,8 @@ class Lines(NamedTuple):
 
 
 def lines_of(text: bytes) -> list[bytes]:
-    """The lines of a text of the log; line ends of any other kind are characters of a line."""
+    """The lines of a text of the log; line ends of any other kind are characters of
+    a line."""
     return text.split(b"\n")
 
 
@@ -129,19 +141,20 @@ def first_line(text: bytes) -> bytes:
 
 
 class RunEnds:
-    """Finds where runs of lines end. ``text`` is always one of whole lines, with the last line end."""
+    """Finds where runs of lines end. ``text`` is always one of whole lines, with
+    the last line end."""
 
     def __init__(self) -> None:
         self._seen: dict[bytes, list[Seen]] = {}
-        """By how they begin. The first run that begins so is not kept: few come again in a log in which
-        all are different."""
+        """By how they begin. The first run that begins so is not kept: few come
+        again in a log in which all are different."""
         self._search: dict[bytes, Callable[[bytes, int], Match[bytes] | None]] = {}
         """What finds the line end that no line with the prefix follows."""
 
     @staticmethod
     def without_prefix(text: bytes, at: int) -> int:
-        """Behind the line at ``at`` and those after it on which neither a message of the JIT log begins nor
-        the source of a kernel."""
+        """Behind the line at ``at`` and those after it on which neither a message
+        of the JIT log begins nor the source of a kernel."""
         found = _BEHIND_A_LINE.search(text, at)
         return found.end() if found is not None else len(text)
 
@@ -159,7 +172,9 @@ class RunEnds:
         start, end = at, self.of_prefix(text, at, prefix)
         own = text[at : end - 1]
         length = text.count(b"\n", at, end)
-        if len(own) < _LEAST_SEEN or end == len(text):  # it may go on in the next chunk
+        if len(own) < _LEAST_SEEN or end == len(
+            text
+        ):  # it may go on in the next chunk
             return Lines(own, length, None, start)
         if alike is None:
             if len(self._seen) >= _MOST_HEADS:
@@ -171,15 +186,19 @@ class RunEnds:
 
     @staticmethod
     def line_messages(text: bytes, at: int) -> Lines | None:
-        """The line at ``at`` and those after it, if they are several messages of a pass of one line each."""
+        """The line at ``at`` and those after it, if they are several messages of a
+        pass of one line each."""
         for form in _LINE_MESSAGES:
             found = form.match(text, at)
             if found is not None:
-                return Lines(found.group()[:-1], text.count(b"\n", at, found.end()), None, at)
+                return Lines(
+                    found.group()[:-1], text.count(b"\n", at, found.end()), None, at
+                )
         return None
 
     def of_prefix(self, text: bytes, at: int, prefix: bytes) -> int:
-        """Behind the line at ``at`` and those after it that begin with ``prefix``."""
+        """Behind the line at ``at`` and those after it that begin with
+        ``prefix``."""
         for _ in range(_SHORT):
             at = text.find(b"\n", at) + 1
             if not text.startswith(prefix, at):
@@ -188,14 +207,17 @@ class RunEnds:
         if search is None:
             if len(self._search) >= _MOST_PATTERNS:
                 self._search.clear()
-            search = self._search[prefix] = re.compile(rb"\n(?!%s)" % re.escape(prefix)).search
+            search = self._search[prefix] = re.compile(
+                rb"\n(?!%s)" % re.escape(prefix)
+            ).search
         found = search(text, at)
         assert found is not None  # nothing follows the last line end
         return found.end()
 
 
 class Print:
-    """The lines of one printed graph, as one text; what is printed on each starts at ``cut``."""
+    """The lines of one printed graph, as one text; what is printed on each starts
+    at ``cut``."""
 
     __slots__ = ("_printed", "at", "cut", "known_digest", "stretches", "text")
 
@@ -212,13 +234,15 @@ class Print:
         """Where it begins in the chunk; -1 if it is not a piece of one."""
         self.cut = cut
         self.stretches = stretches
-        """Where its lines stand if others stand between them (``PlanUse.stretches``)."""
+        """Where its lines stand if others stand between them
+        (``PlanUse.stretches``)."""
         self.known_digest = digest
         """Nothing until it is needed."""
         self._printed: bytes | None = None
 
     def texts(self) -> list[bytes]:
-        """The lines without what stands before their text; none of an empty print."""
+        """The lines without what stands before their text; none of an empty
+        print."""
         cut = self.cut
         lines = lines_of(self.text) if self.text else []
         return [line[cut:] for line in lines] if cut else lines
@@ -280,7 +304,9 @@ class Run:
 
     __slots__ = ("_parts", "_seen", "at", "cut", "headless", "length", "where")
 
-    def __init__(self, lines: Lines, cut: int, pos: int, headless: bool = False) -> None:
+    def __init__(
+        self, lines: Lines, cut: int, pos: int, headless: bool = False
+    ) -> None:
         self._parts = [lines.text]
         self._seen = lines.seen
         self.at = lines.at
@@ -314,8 +340,11 @@ class Run:
         return self.where[0][1]
 
     def stretches(self, start: int, end: int) -> array[int] | None:
-        """Where the lines from ``start`` to ``end`` stand, as PlanUse has it; None if all are consecutive."""
-        inside = [(offset, pos) for offset, pos in self.where if start < offset < end]
+        """Where the lines from ``start`` to ``end`` stand, as PlanUse has it; None
+        if all are consecutive."""
+        inside = [
+            (offset, pos) for offset, pos in self.where if start < offset < end
+        ]
         if not inside:
             return None
         made = positions()
@@ -338,21 +367,29 @@ class Run:
         start = text.find(b"\n") + 1
         if not start:
             return Print(b"", self.cut)
-        return Print(text[start:], self.cut, at=self.at + start if self.at >= 0 else -1)
+        return Print(
+            text[start:], self.cut, at=self.at + start if self.at >= 0 else -1
+        )
 
     @property
     def complete(self) -> bool:
-        """Whether the last graph of the run is printed to its end (a ``with`` section may still follow)."""
+        """Whether the last graph of the run is printed to its end (a ``with``
+        section may still follow)."""
         last = self._parts[-1]
         last = last[last.rfind(b"\n") + 1 + self.cut :]
-        return last.startswith((b"  return (", b"</GRAPH_EXPORT>")) or not last.startswith(CONTINUES)
+        return last.startswith(
+            (b"  return (", b"</GRAPH_EXPORT>")
+        ) or not last.startswith(CONTINUES)
 
     def graphs(self) -> Iterator[tuple[int, int, Print]]:
-        """For each message of the run, which all have one header: where it and its graph begin, the graph."""
+        """For each message of the run, which all have one header: where it and its
+        graph begin, the graph."""
         text, cut, seen = self.text, self.cut, self._seen
         several = len(self.where) > 1
         made = seen.graphs if seen is not None else None
-        chunk = self.at if self.at >= 0 else -len(text) - 1  # negative for all of it
+        chunk = (
+            self.at if self.at >= 0 else -len(text) - 1
+        )  # negative for all of it
         if made is not None:
             for line, graph_line, start, end, digest in made:
                 yield (
@@ -363,7 +400,9 @@ class Run:
             return
         found: list[tuple[int, int, int, int, bytes]] = []
         messages = list(self._messages())
-        for number, (line, graph_line, start, end, behind) in enumerate(messages, 1):
+        for number, (line, graph_line, start, end, behind) in enumerate(
+            messages, 1
+        ):
             part = text[start:end]
             if number == len(messages):  # a graph may have 15 MB: not twice
                 text, self._parts = b"", [b""]
@@ -377,7 +416,8 @@ class Run:
             seen.graphs = tuple(found)
 
     def _messages(self) -> Iterator[tuple[int, int, int, int, int]]:
-        """Of each message its line, that of its graph, start and end of the graph's text, the line behind."""
+        """Of each message its line, that of its graph, start and end of the graph's
+        text, the line behind."""
         text, cut = self.text, self.cut
         head = first_line(text)
         line = start = 0
@@ -388,14 +428,22 @@ class Run:
                 blank = text.find(b"\n", graph, end)
                 if (blank if blank >= 0 else end) - graph > cut:
                     break
-                graph, graph_line = (blank + 1 if blank >= 0 else end), graph_line + 1
-            behind = self.length if end == len(text) else line + text.count(b"\n", start, end) + 1
+                graph, graph_line = (
+                    (blank + 1 if blank >= 0 else end),
+                    graph_line + 1,
+                )
+            behind = (
+                self.length
+                if end == len(text)
+                else line + text.count(b"\n", start, end) + 1
+            )
             yield line, graph_line, graph, end, behind
             start, line = end + 1, behind
 
 
 def _next_line(text: bytes, line: bytes, start: int) -> int:
-    """The line end before the next line like that one behind ``start``; the end of the text without any."""
+    """The line end before the next line like that one behind ``start``; the end of
+    the text without any."""
     mark = b"\n" + line
     at = text.find(mark, start)
     while at >= 0:

@@ -1,8 +1,10 @@
-"""Messages of torch's JIT log: ``[LEVEL file.cpp:line] text``, every line of a message with the same prefix;
-and which release of torch printed them, by the lines of its source that they name.
+"""Messages of torch's JIT log: ``[LEVEL file.cpp:line] text``, every line of a
+message with the same prefix; and which release of torch printed them, by the lines
+of its source that they name.
 
-A message has no end mark: a run of lines with one prefix is taken as a whole and split where its header text
-stands again. What they do to the facts is in ``graph_facts.py``. Grammar: torch/csrc/jit/jit_log.cpp.
+A message has no end mark: a run of lines with one prefix is taken as a whole and
+split where its header text stands again. What they do to the facts is in
+``graph_facts.py``. Grammar: torch/csrc/jit/jit_log.cpp.
 """
 
 from __future__ import annotations
@@ -54,21 +56,30 @@ _SOURCE_POSITION = re.compile(rb"([\w+-]+)\.cpp:(\d{3,6})\]")
 
 
 def _release_of(prefixes: Iterable[bytes]) -> str | None:
-    """The release whose fuser printed messages with these prefixes (``[DUMP graph_fuser.cpp:2419]``); "2.0"
-    for 2.0 and 2.1. None where they name no line that tells it, or several releases."""
+    """The release whose fuser printed messages with these prefixes (``[DUMP
+    graph_fuser.cpp:2419]``); "2.0" for 2.0 and 2.1. None where they name no line
+    that tells it, or several releases."""
     positions = (_SOURCE_POSITION.search(prefix) for prefix in prefixes)
     releases = {
-        _RELEASES.get((found.group(1).decode("ascii", "replace"), whole_number(found.group(2)) or 0))
+        _RELEASES.get(
+            (
+                found.group(1).decode("ascii", "replace"),
+                whole_number(found.group(2)) or 0,
+            )
+        )
         for found in positions
         if found is not None
     } - {None}
     return releases.pop() if len(releases) == 1 else None
 
 
-_INDENTED = tuple(start for fuser in FUSERS.values() for start in fuser.log.indented)
+_INDENTED = tuple(
+    start for fuser in FUSERS.values() for start in fuser.log.indented
+)
 
 _AFTER_WORK = (*PLAN_FILES, "partition")
-"""Files of torch whose messages stand before or after the work on a group, never inside it."""
+"""Files of torch whose messages stand before or after the work on a group, never
+inside it."""
 
 
 _LONGEST_HEADER = 80
@@ -77,7 +88,9 @@ _LONGEST_HEADER = 80
 class JitMessages:
     """Takes runs of JIT log lines in order; what they say happens as events."""
 
-    def __init__(self, gathering: Gathering, counts: LineCounts, tape: Tape) -> None:
+    def __init__(
+        self, gathering: Gathering, counts: LineCounts, tape: Tape
+    ) -> None:
         self._gathering = gathering
         self._facts = gathering.facts
         self._tape = tape
@@ -89,19 +102,26 @@ class JitMessages:
         """The prefix of the last message whose start is not in the log."""
         self._files: dict[bytes, str] = {}
         self._headless = HeadlessPlans()
-        refusals = [fuser.log.refusals for fuser in FUSERS.values() if fuser.log.refusals is not None]
+        refusals = [
+            fuser.log.refusals
+            for fuser in FUSERS.values()
+            if fuser.log.refusals is not None
+        ]
         self._rejections = {one.file: Rejections(one) for one in refusals}
         """By the file of torch that prints them."""
 
     # -- runs -----------------------------------------------------------------------------------------------
 
     def take(self, prefix: bytes, lines: Lines, pos: int) -> None:
-        """Lines that start with ``prefix`` (up to its ``]``), consecutive in the log from ``pos`` on."""
+        """Lines that start with ``prefix`` (up to its ``]``), consecutive in the
+        log from ``pos`` on."""
         cut = len(prefix) + 1
         first = lines.first[cut:]
         if self._file(prefix) in _AFTER_WORK:
             self._tape.happens(pos, WorkOver())
-        if not first.startswith(CONTINUES) and not (not first and self._may_go_on(prefix)):
+        if not first.startswith(CONTINUES) and not (
+            not first and self._may_go_on(prefix)
+        ):
             if not self._single(prefix, first, lines, cut, pos):
                 self._begins(prefix, first, Run(lines, cut, pos), pos)
         elif prefix in self._open:
@@ -111,7 +131,9 @@ class JitMessages:
             own, rest = lines.cut_at(_going_on(lines.split(), cut))
             self._take_kernel(self._file(prefix), own, cut, pos)
             self._take_rest(prefix, own, rest, pos)
-        elif first.startswith(b"graph(") and (self._facts.levels or self._file(prefix) not in PLAN_FILES):
+        elif first.startswith(b"graph(") and (
+            self._facts.levels or self._file(prefix) not in PLAN_FILES
+        ):
             # A message that is nothing but a graph.
             self.settle()
             self._opens(prefix, Run(lines, cut, pos))
@@ -142,34 +164,47 @@ class JitMessages:
         self._extend(prefix, lines, pos)
         self._held = prefix if run.complete else None
 
-    def _starts_before(self, prefix: bytes, first: bytes, lines: Lines, cut: int, pos: int) -> None:
-        """The start of this message is not in the log, unless it is an indented one of a fuser."""
+    def _starts_before(
+        self, prefix: bytes, first: bytes, lines: Lines, cut: int, pos: int
+    ) -> None:
+        """The start of this message is not in the log, unless it is an indented one
+        of a fuser."""
         if not first.startswith(_INDENTED) and self._file(prefix) in PLAN_FILES:
             self.settle()
             self._take_headless(prefix, lines, cut, pos)
             return
         own, rest = lines.cut_at(_going_on(lines.split(), cut))
-        self._counts.truncated += not first.startswith(_INDENTED) and prefix != self._without_start
+        self._counts.truncated += (
+            not first.startswith(_INDENTED) and prefix != self._without_start
+        )
         self._without_start = prefix
         self._take_rest(prefix, own, rest, pos)
 
     def _may_go_on(self, prefix: bytes) -> bool:
-        """Whether an empty line may be of the message before it: one is open, or a kernel is printed,
-        of which the text that was read ended there."""
-        return prefix in self._open or (prefix == self._last_single and self._file(prefix) in EVENT_OF_FILE)
+        """Whether an empty line may be of the message before it: one is open, or a
+        kernel is printed, of which the text that was read ended there."""
+        return prefix in self._open or (
+            prefix == self._last_single and self._file(prefix) in EVENT_OF_FILE
+        )
 
     def take_several(self, prefix: bytes, lines: Lines, pos: int) -> None:
-        """Messages of a pass of one line each, as ``RunEnds`` finds them; ``prefix`` is that of the first."""
+        """Messages of a pass of one line each, as ``RunEnds`` finds them;
+        ``prefix`` is that of the first."""
         self._tape.happens(pos, WorkOver())
         self.settle()
         last = lines.text.rfind(b"\n") + 1
         self._last_single = lines.text[last : lines.text.index(b"]", last) + 1]
         self._logged(self._file(prefix), pos)
-        self._tape.happens(pos, NncLines([line[line.index(b"]") + 2 :] for line in lines.split()]))
+        self._tape.happens(
+            pos, NncLines([line[line.index(b"]") + 2 :] for line in lines.split()])
+        )
         self._counts.recognised += lines.length
 
-    def _take_headless(self, prefix: bytes, lines: Lines, cut: int, pos: int) -> None:
-        """Lines of a graph whose header is not in the log; the message after it may follow among them."""
+    def _take_headless(
+        self, prefix: bytes, lines: Lines, cut: int, pos: int
+    ) -> None:
+        """Lines of a graph whose header is not in the log; the message after it may
+        follow among them."""
         own, rest = lines.cut_at(_going_on(lines.split(), cut))
         if prefix not in self._open:
             self._open[prefix] = Run(own, cut, pos, headless=True)
@@ -186,18 +221,21 @@ class JitMessages:
         run.extend(lines, pos)
 
     def _take_rest(self, prefix: bytes, own: Lines, rest: Lines, pos: int) -> None:
-        """``own`` lines are read of a message whose end shows only in the ``rest``, which follows them."""
+        """``own`` lines are read of a message whose end shows only in the ``rest``,
+        which follows them."""
         self._counts.recognised += own.length
         if rest.length:
             self.take(prefix, rest, pos + own.length)
 
     def settle(self) -> None:
-        """Note the last message now if it is complete: something that may depend on it follows."""
+        """Note the last message now if it is complete: something that may depend on
+        it follows."""
         if self._held is not None:
             self._finish(self._held)
 
     def at_rest(self) -> bool:
-        """Note the last message, as a new one begins; whether nothing is open then but what broke off."""
+        """Note the last message, as a new one begins; whether nothing is open then
+        but what broke off."""
         if self._held is not None:
             if self._open[self._held].begins(FALLBACK_HEADERS):
                 return False  # when the work is over depends on whether the new one is known already
@@ -206,12 +244,14 @@ class JitMessages:
 
     @property
     def last_ones(self) -> tuple[bytes | None, bytes | None, tuple[bytes, ...]]:
-        """The prefixes of the last message of one line, of the last one whose start is not in the log, and of
-        those that are open."""
+        """The prefixes of the last message of one line, of the last one whose start
+        is not in the log, and of those that are open."""
         return self._last_single, self._without_start, tuple(self._open)
 
     @last_ones.setter
-    def last_ones(self, prefixes: tuple[bytes | None, bytes | None, tuple[bytes, ...]]) -> None:
+    def last_ones(
+        self, prefixes: tuple[bytes | None, bytes | None, tuple[bytes, ...]]
+    ) -> None:
         self._last_single, self._without_start, _ = prefixes
 
     def close(self) -> None:
@@ -221,7 +261,9 @@ class JitMessages:
         for reader in self._rejections.values():
             reader.clear()
         self._gathering.graphs.close()
-        self._facts.plans += self._headless.plans(self._gathering.last_headers, self._facts.plans)
+        self._facts.plans += self._headless.plans(
+            self._gathering.last_headers, self._facts.plans
+        )
         self._facts.release = _release_of(self._files)
 
     def _finish(self, prefix: bytes) -> None:
@@ -248,7 +290,9 @@ class JitMessages:
         kind = KIND_OF_HEADER.get(header)
         fuser = FUSER_OF_HEADER.get(header)
         if kind is GraphKind.PASS_BEGINS:
-            self._tape.happens(pos, PrintedGraph(kind, 0, run.behind_header(), fuser))
+            self._tape.happens(
+                pos, PrintedGraph(kind, 0, run.behind_header(), fuser)
+            )
         if kind is None or kind is GraphKind.PASS_BEGINS:
             self._tape.happens(pos, Headers(last, counted))
             return
@@ -260,23 +304,35 @@ class JitMessages:
         name = self._files.get(prefix)
         if name is None:
             found = PREFIX.match(prefix)
-            name = self._files[prefix] = found.group(1).decode("ascii") if found else ""
+            name = self._files[prefix] = (
+                found.group(1).decode("ascii") if found else ""
+            )
         return name
 
     # -- messages of one line -------------------------------------------------------------------------------
 
-    def _single(self, prefix: bytes, first: bytes, lines: Lines, cut: int, pos: int) -> bool:
+    def _single(
+        self, prefix: bytes, first: bytes, lines: Lines, cut: int, pos: int
+    ) -> bool:
         """Take a run of one-line messages; False if the run holds a graph."""
         name = self._file(prefix)
         if name in self._rejections and not prefix.startswith(b"[DUMP "):
             self.settle()
-            self._tape.happens(pos, Refused(self._rejections[name].found(lines, cut)))
+            self._tape.happens(
+                pos, Refused(self._rejections[name].found(lines, cut))
+            )
             event: CacheLines | NncLines | None = None
-        elif name == "kernel_cache" and first.startswith((POINTER_MADE, POINTER_RUNS)):
+        elif name == "kernel_cache" and first.startswith(
+            (POINTER_MADE, POINTER_RUNS)
+        ):
             event = CacheLines(_texts(lines, cut))
         elif name == FILE_OF_CONDITIONS and first.startswith(SINGLE):
             event = NncLines(_texts(lines, cut))
-        elif b"graph(" in first or prefix.startswith(b"[DUMP ") or first in (b"", b"<GRAPH_EXPORT>"):
+        elif (
+            b"graph(" in first
+            or prefix.startswith(b"[DUMP ")
+            or first in (b"", b"<GRAPH_EXPORT>")
+        ):
             return False
         else:
             event = None

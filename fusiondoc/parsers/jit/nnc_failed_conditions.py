@@ -1,4 +1,5 @@
-"""The conditions that NNC states to fail, line by line: of which node, and what it was to be joined with."""
+"""The conditions that NNC states to fail, line by line: of which node, and what it
+was to be joined with."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ FAILED = b"Failed cond "
 CONSIDERING = b"Considering node:"
 MERGING = b"Trying to merge: "
 INTO = b"Current fusion group: "
-"""What MERGING tries to put it into: a group, or the operator that is to begin one."""
+"""What MERGING tries to put it into: a group, or the operator that is to begin
+one."""
 
 TOO_SMALL = b"Fusion group is too small, unmerging: "
 SINGLE = (FAILED, CONSIDERING, MERGING, INTO, TOO_SMALL, *REMARKS)
@@ -23,13 +25,15 @@ FILE = "tensorexpr_fuser"
 """The file of torch that prints them."""
 
 _UNKNOWN = b"?"
-"""In place of what nodes are tried to go into, where that stands before the lines that are looked at."""
+"""In place of what nodes are tried to go into, where that stands before the lines
+that are looked at."""
 
 _NEVER_STARTS = ("prim::Constant", "prim::Param", "prim::TensorExprGroup")
 
 
 NncState = tuple[bytes | None, bytes | None, Stated | None]
-"""The node that is looked at, what it is tried to go into, the remark before the next condition."""
+"""The node that is looked at, what it is tried to go into, the remark before the
+next condition."""
 
 
 @lru_cache(maxsize=500)
@@ -72,7 +76,11 @@ class FailedConditions:
         return ()
 
     def _failed(
-        self, condition: bytes, looked_at: bytes | None, into: bytes | None, remark: Stated | None
+        self,
+        condition: bytes,
+        looked_at: bytes | None,
+        into: bytes | None,
+        remark: Stated | None,
     ) -> Sequence[NodeStatement]:
         known = _of_condition(condition)
         if known is None or looked_at is None:
@@ -81,21 +89,27 @@ class FailedConditions:
         if node is None or node.kind in _NEVER_STARTS:
             return ()
         code, detail = known
-        refused = NodeStatement(node, code, remark if remark is not None and code == "FD215" else detail)
+        refused = NodeStatement(
+            node, code, remark if remark is not None and code == "FD215" else detail
+        )
         if code == "FD216" and into is not None:
             # The operator that was to begin a group has the same reason.
             begins = self._read(into)
             if begins is not None and begins.kind not in _NEVER_STARTS:
-                return refused, NodeStatement(begins, code, Stated("order_of_group", node.kind))
+                return refused, NodeStatement(
+                    begins, code, Stated("order_of_group", node.kind)
+                )
         return (refused,)
 
     def known_again(self, payloads: Iterable[tuple[int, bytes]]) -> Block | None:
-        """The statements of lines, with the numbers of these, if the lines before do not matter; ``state``
-        is then that after them."""
+        """The statements of lines, with the numbers of these, if the lines before
+        do not matter; ``state`` is then that after them."""
         found: list[tuple[int, NodeStatement]] = []
         self.state = None, _UNKNOWN, None
         for number, payload in payloads:
-            if self.state[0] is None and not payload.startswith((CONSIDERING, MERGING)):
+            if self.state[0] is None and not payload.startswith(
+                (CONSIDERING, MERGING)
+            ):
                 return None
             into = self.state[1]
             statements = self.take(payload)

@@ -1,7 +1,9 @@
-"""The nodes of a dump with their values numbered: names repeat between a graph and the bodies of its groups.
+"""The nodes of a dump with their values numbered: names repeat between a graph and
+the bodies of its groups.
 
-Guards, profile nodes and the nodes of groups are seen through: their outputs have the numbers of the values
-that they hand on. A list, tuple or result of control flow has a larger number than the values that it holds.
+Guards, profile nodes and the nodes of groups are seen through: their outputs have
+the numbers of the values that they hand on. A list, tuple or result of control flow
+has a larger number than the values that it holds.
 """
 
 from __future__ import annotations
@@ -50,8 +52,8 @@ class NumberedRegion(NamedTuple):
     inside: slice
     """Its nodes among those read."""
     returned: list[tuple[str, str, int]]
-    """Name, type and number of each value that its graph returns: its outputs, and the values that its
-    gradient needs."""
+    """Name, type and number of each value that its graph returns: its outputs, and
+    the values that its gradient needs."""
 
 
 class NumberedNodes:
@@ -125,14 +127,20 @@ class NumberedNodes:
                 self.held[self._define(environment, value.name)] = inputs
         else:
             self.scopes = self.scopes or node.scope is not None
-            outputs = [self._define(environment, value.name) for value in node.outputs]
+            outputs = [
+                self._define(environment, value.name) for value in node.outputs
+            ]
             self.nodes.append(NumberedNode(node, inputs, outputs))
 
-    def _body(self, node: Node, body: Graph, inputs: list[int], environment: Environment) -> None:
+    def _body(
+        self, node: Node, body: Graph, inputs: list[int], environment: Environment
+    ) -> None:
         """The graph of a group or a differentiable graph."""
         params = body.params
         inner = {
-            value.name: environment[name] for value, name in zip(params, node.inputs) if name in environment
+            value.name: environment[name]
+            for value, name in zip(params, node.inputs)
+            if name in environment
         }
         first = len(self.nodes)
         self._read(body.nodes, inner)
@@ -143,12 +151,18 @@ class NumberedNodes:
             return
         outputs = [environment.get(value.name, 0) for value in node.outputs]
         types = _types_in(body)
-        returned = [(name, types.get(name, ""), inner.get(name, 0)) for name in body.outputs]
+        returned = [
+            (name, types.get(name, ""), inner.get(name, 0)) for name in body.outputs
+        ]
         names = tuple(value.name for value in params)
         inside = slice(first, len(self.nodes))
-        self.regions.append(NumberedRegion(names, inputs, outputs, inside, returned))
+        self.regions.append(
+            NumberedRegion(names, inputs, outputs, inside, returned)
+        )
 
-    def _attribute(self, node: Node, inputs: list[int], environment: Environment) -> None:
+    def _attribute(
+        self, node: Node, inputs: list[int], environment: Environment
+    ) -> None:
         owner = self._module.get(inputs[0]) if inputs else None
         for value in node.outputs:
             number = self._define(environment, value.name)
@@ -176,7 +190,9 @@ class NumberedNodes:
                 self.held[self._define(environment, value.name)] = numbers
 
 
-def _numbers_at(position: int, outputs: Sequence[Sequence[str]], environment: Environment) -> list[int]:
+def _numbers_at(
+    position: int, outputs: Sequence[Sequence[str]], environment: Environment
+) -> list[int]:
     """The numbers of the values that blocks return at one position."""
     names = [returned[position] for returned in outputs if position < len(returned)]
     return [environment[name] for name in names if name in environment]

@@ -1,8 +1,10 @@
-"""What was read of one printed graph as a pattern, which the texts of other graphs of its form fill.
+"""What was read of one printed graph as a pattern, which the texts of other graphs
+of its form fill.
 
-A graph is read with a mark in each text that may differ (``%x.1`` is read as ``%x.1.0zq00007zq``). What was
-read is kept as a pickle that has those texts by number. To fill it takes a twentieth of the time of reading a
-graph. The pickles are made here of our own objects and never leave the process.
+A graph is read with a mark in each text that may differ (``%x.1`` is read as
+``%x.1.0zq00007zq``). What was read is kept as a pickle that has those texts by
+number. To fill it takes a twentieth of the time of reading a graph. The pickles are
+made here of our own objects and never leave the process.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ Part = TypeVar("Part", covariant=True)
 
 
 class Kept(Generic[Part]):
-    """A part of what was read of a printed graph, as the pattern of its form and its own texts."""
+    """A part of what was read of a printed graph, as the pattern of its form and
+    its own texts."""
 
     __slots__ = ("_pattern", "_texts")
 
@@ -74,7 +77,8 @@ class Whole(Kept[Part]):
 
 
 def holds_mark(text: bytes) -> bool:
-    """Whether a text of a graph may be taken for a mark: no pattern is made of it."""
+    """Whether a text of a graph may be taken for a mark: no pattern is made of
+    it."""
     return any(mark in text for mark in _MARKS)
 
 
@@ -92,25 +96,28 @@ def marked(token: bytes, number: int) -> bytes:
 
 
 def texts_of(tokens: bytes) -> list[str]:
-    """Tokens, each on a line, as they stand in what is read: a name without its sign, a source position
-    without the mark before it."""
+    """Tokens, each on a line, as they stand in what is read: a name without its
+    sign, a source position without the mark before it."""
     text = "\n" + tokens.decode("ascii")
     texts = text.replace("\n%", "\n").replace("\n# ", "\n")[1:].split("\n")
     return list(map(str.rstrip, texts))
 
 
 Composed = tuple["str | int", ...]
-"""The parts of a text that holds texts of the graph: these as their number or slot."""
+"""The parts of a text that holds texts of the graph: these as their number or
+slot."""
 
 
 class _Slots:
-    """The texts of a graph that its patterns need, in the order in which they are filled in."""
+    """The texts of a graph that its patterns need, in the order in which they are
+    filled in."""
 
     def __init__(self, marked_texts: Sequence[str]) -> None:
         self.numbers = {text: number for number, text in enumerate(marked_texts)}
         self._texts = marked_texts
         self._slots: dict[int | Composed, int] = {}
-        """Number of a text, or the canonical graph of whose digest this is the slot."""
+        """Number of a text, or the canonical graph of whose digest this is the
+        slot."""
 
     def of(self, used: int | Composed) -> int:
         return self._slots.setdefault(used, len(self._slots))
@@ -136,13 +143,15 @@ class _Slots:
 
 
 def _composed(parts: Composed, texts: Sequence[str]) -> str:
-    return "".join([part if isinstance(part, str) else texts[part] for part in parts])
+    return "".join(
+        [part if isinstance(part, str) else texts[part] for part in parts]
+    )
 
 
 class _Writer(pickle.Pickler):
-    """Pickles what was read of a marked text: each string, and each tuple or set of constants, as its index
-    in the table that fills the pattern. Texts of the graph come first there; constants and composed texts are
-    counted from its end."""
+    """Pickles what was read of a marked text: each string, and each tuple or set of
+    constants, as its index in the table that fills the pattern. Texts of the graph
+    come first there; constants and composed texts are counted from its end."""
 
     def __init__(self, out: io.BytesIO, slots: _Slots) -> None:
         super().__init__(out, pickle.HIGHEST_PROTOCOL)
@@ -150,11 +159,13 @@ class _Writer(pickle.Pickler):
         self.others: list[object] = []
         """Constants, and None for a composed text or a digest."""
         self.composed: dict[int, Composed] = {}
-        """Index in ``others`` -> the parts of a text that holds tokens: a token as its slot."""
+        """Index in ``others`` -> the parts of a text that holds tokens: a token as
+        its slot."""
         self.digests: dict[int, int] = {}
         """Index in ``others`` -> the slot of a digest."""
         self._known: dict[object, int] = {}
-        """By the text, or by type and representation of a tuple or set: 1 and True are equal."""
+        """By the text, or by type and representation of a tuple or set: 1 and True
+        are equal."""
 
     def persistent_id(self, value: object) -> int | None:
         if isinstance(value, str):
@@ -171,8 +182,8 @@ class _Writer(pickle.Pickler):
         return None
 
     def reducer_override(self, value: Any) -> Any:
-        """Named tuples are made by ``tuple`` itself: their own ``__new__`` is Python, and takes longer than
-        all else of them."""
+        """Named tuples are made by ``tuple`` itself: their own ``__new__`` is
+        Python, and takes longer than all else of them."""
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return tuple.__new__, (type(value), tuple(value))
         return NotImplemented
@@ -185,12 +196,16 @@ class _Writer(pickle.Pickler):
             return self._other(text)
         parts = self._texts.parts(text)
         index = self._other(None)
-        own = [part if isinstance(part, str) else self._texts.of(part) for part in parts]
+        own = [
+            part if isinstance(part, str) else self._texts.of(part)
+            for part in parts
+        ]
         self.composed[len(self.others) - 1] = tuple(own)
         return index
 
     def _index_of_digest(self, digest: CanonicalText) -> int:
-        """The digest stands among the texts of each graph: to make it takes long."""
+        """The digest stands among the texts of each graph: to make it takes
+        long."""
         slot = self._texts.of(self._texts.parts(digest.text))
         index = self._other(None)
         self.digests[len(self.others) - 1] = slot
@@ -202,13 +217,16 @@ class _Writer(pickle.Pickler):
 
 
 def _is_constant(value: object) -> bool:
-    """Whether it is the same object of all graphs of a form: it cannot be changed, and holds no token."""
+    """Whether it is the same object of all graphs of a form: it cannot be changed,
+    and holds no token."""
     if isinstance(value, str):
         return _MARK.search(value) is None
     if type(value) is frozenset:
         return all(map(_is_constant, value))
     if isinstance(value, tuple):
-        return (type(value) is tuple or hasattr(value, "_fields")) and all(map(_is_constant, value))
+        return (type(value) is tuple or hasattr(value, "_fields")) and all(
+            map(_is_constant, value)
+        )
     return value is None or isinstance(value, (int, float))
 
 
@@ -241,13 +259,15 @@ class Patterns(NamedTuple):
 
     parts: Sequence[Pattern]
     used: Sequence[int | Composed]
-    """The numbers of the texts of a graph that its parts hold, and the canonical graphs of whose digests they
-    hold."""
+    """The numbers of the texts of a graph that its parts hold, and the canonical
+    graphs of whose digests they hold."""
 
     def kept(self, texts: Sequence[str]) -> list[Kept[Any]]:
         """The parts of what the graph with these texts says."""
         own = [
-            texts[used] if isinstance(used, int) else canonical_digest(_composed(used, texts)).hex()
+            texts[used]
+            if isinstance(used, int)
+            else canonical_digest(_composed(used, texts)).hex()
             for used in self.used
         ]
         together = "\n".join(own)
@@ -259,8 +279,11 @@ class Patterns(NamedTuple):
         return sum(len(pattern.data) for pattern in self.parts)
 
 
-def patterns_of(parts: Sequence[object], marked_texts: Sequence[str]) -> Patterns | None:
-    """The patterns of what was read of a marked graph; None where it cannot be kept so."""
+def patterns_of(
+    parts: Sequence[object], marked_texts: Sequence[str]
+) -> Patterns | None:
+    """The patterns of what was read of a marked graph; None where it cannot be kept
+    so."""
     slots = _Slots(marked_texts)
     try:
         patterns = [_pattern_of(part, slots) for part in parts]

@@ -1,7 +1,9 @@
-"""A printed execution plan as it is kept: its fusion groups, the tensor operators outside them, their flow.
+"""A printed execution plan as it is kept: its fusion groups, the tensor operators
+outside them, their flow.
 
-``plan_walk.py`` makes it of a parsed dump (:mod:`fusiondoc.parsers.ir`), which can then be dropped. How
-tensors flow through it stands apart from it: that takes most of the memory, and few steps need it.
+``plan_walk.py`` makes it of a parsed dump (:mod:`fusiondoc.parsers.ir`), which can
+then be dropped. How tensors flow through it stands apart from it: that takes most
+of the memory, and few steps need it.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ from fusiondoc.parsers.jit.gradient_plans import GradientPlan
 from fusiondoc.parsers.jit.patterns import Kept, Whole
 
 Op = tuple[str, "str | None"]
-"""(kind, source): what identifies an operator across dumps, in which value names change."""
+"""(kind, source): what identifies an operator across dumps, in which value names
+change."""
 
 HashedOps = frozenset[int]
-"""Hashes of operators, by which plans are compared: a log can have a hundred thousand operators."""
+"""Hashes of operators, by which plans are compared: a log can have a hundred
+thousand operators."""
 
 
 def hashed(ops: Iterable[Op]) -> HashedOps:
@@ -36,16 +40,19 @@ class PlanGroup(NamedTuple):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     line: int
-    """Offset of the group's ``with`` section in the dump (of the node if the section is missing)."""
+    """Offset of the group's ``with`` section in the dump (of the node if the
+    section is missing)."""
     values: tuple[str, ...]
     """Names of the node's outputs."""
     canonical: bytes
-    """Digest of the group's key in the cache of kernels (``group_bodies.py``): groups of equal digests share
-    their kernels."""
+    """Digest of the group's key in the cache of kernels (``group_bodies.py``):
+    groups of equal digests share their kernels."""
     layer: str | None = None
-    """The module that it belongs to: see :func:`fusiondoc.parsers.jit.layer_names.common_layer`."""
+    """The module that it belongs to: see
+    :func:`fusiondoc.parsers.jit.layer_names.common_layer`."""
     conditional: bool = False
-    """It stands in a branch or loop of the program, so it need not run once in every run of the plan."""
+    """It stands in a branch or loop of the program, so it need not run once in
+    every run of the plan."""
     node: int = -1
     """Its index in the flow of its graph; -1 for a graph printed alone."""
     sized: tuple[SizedOnly, ...] = ()
@@ -69,15 +76,16 @@ class LooseNode(NamedTuple):
 
 @dataclass
 class DiffGraph:
-    """The body of a prim::DifferentiableGraph as the outer plan prints it: its own executor fuses it
-    later."""
+    """The body of a prim::DifferentiableGraph as the outer plan prints it: its own
+    executor fuses it later."""
 
     ops: frozenset[Op]
     node: int
-    """Its index in the flow of the plan; of a graph in another, that of the outermost. -1 where the node of
-    the outermost is missing."""
+    """Its index in the flow of the plan; of a graph in another, that of the
+    outermost. -1 where the node of the outermost is missing."""
     nested: bool
-    """It stands in another differentiable graph, or in a graph whose node is missing."""
+    """It stands in another differentiable graph, or in a graph whose node is
+    missing."""
     groups: list[PlanGroup] = field(default_factory=list)
     loose: list[LooseNode] = field(default_factory=list)
 
@@ -91,12 +99,18 @@ class Flows(NamedTuple):
 
     @property
     def looked_at_in_part(self) -> int:
-        """How many nodes have more neighbours than the rules for reasons look at."""
-        return sum(flow.looked_at_in_part for flow in (self.outer, *self.inner) if flow is not None)
+        """How many nodes have more neighbours than the rules for reasons look
+        at."""
+        return sum(
+            flow.looked_at_in_part
+            for flow in (self.outer, *self.inner)
+            if flow is not None
+        )
 
 
 class Traits(NamedTuple):
-    """The facts about a plan that hold for all plans of its form (``printed_forms.py``)."""
+    """The facts about a plan that hold for all plans of its form
+    (``printed_forms.py``)."""
 
     backward: bool
     of_region: bool
@@ -129,19 +143,24 @@ class Plan:
     loose: list[LooseNode] = field(default_factory=list)
     diff_graphs: list[DiffGraph] = field(default_factory=list)
     backward: bool = False
-    """The graph holds nodes that only gradient executors have (prim::AutogradAdd, ...)."""
+    """The graph holds nodes that only gradient executors have (prim::AutogradAdd,
+    ...)."""
     of_region: bool = False
-    """Only the executor of a differentiable graph, forward or backward, has such a graph: it returns several
-    values or none, where a function or method always returns one, or it holds nodes of autodiff."""
+    """Only the executor of a differentiable graph, forward or backward, has such a
+    graph: it returns several values or none, where a function or method always
+    returns one, or it holds nodes of autodiff."""
     numbers: set[Op] = field(default_factory=set)
-    """Nodes that compute with numbers of the host alone, so they are no operators (``HostNumbers``)."""
+    """Nodes that compute with numbers of the host alone, so they are no operators
+    (``HostNumbers``)."""
     users: bool = False
-    """The graph holds a node of a source file (autodiff formulas have the source ``<string>``)."""
+    """The graph holds a node of a source file (autodiff formulas have the source
+    ``<string>``)."""
     traced: bool = False
     """The graph has scopes, which only tracing writes."""
     complete: bool = True
     may_be_fallback: bool = False
-    """It has the form of a fallback function; the group that its guard protects decides whether it is."""
+    """It has the form of a fallback function; the group that its guard protects
+    decides whether it is."""
     gradient: GradientPlan | None = None
     """Set for a gradient's plan with checks of what is defined."""
 
@@ -149,7 +168,10 @@ class Plan:
         """Its groups, then those that stand in its differentiable graphs."""
         if not self.diff_graphs:
             return self.groups
-        return [*self.groups, *(group for inner in self.diff_graphs for group in inner.groups)]
+        return [
+            *self.groups,
+            *(group for inner in self.diff_graphs for group in inner.groups),
+        ]
 
     def ops(self) -> frozenset[Op]:
         """Every operator of the plan, in groups or not."""
@@ -159,9 +181,20 @@ class Plan:
         return frozenset(found)
 
     def content(self) -> int:
-        """The same of two plans if their groups and operators are equal, types included."""
-        groups = tuple((group.body, group.inputs, group.node) for group in self.groups)
-        return hash((groups, tuple((node.op, node.source, node.types, node.node) for node in self.loose)))
+        """The same of two plans if their groups and operators are equal, types
+        included."""
+        groups = tuple(
+            (group.body, group.inputs, group.node) for group in self.groups
+        )
+        return hash(
+            (
+                groups,
+                tuple(
+                    (node.op, node.source, node.types, node.node)
+                    for node in self.loose
+                ),
+            )
+        )
 
     def traits(self, flows: Flows) -> Traits:
         return Traits(
@@ -179,12 +212,15 @@ class Plan:
             flows.looked_at_in_part,
             len(flows.outer.nodes) if flows.outer is not None else 0,
             flows.outer is not None and flows.outer.gradients,
-            tuple(sorted({kind for kind, _ in self.ops() if kind.endswith("_copy")})),
+            tuple(
+                sorted({kind for kind, _ in self.ops() if kind.endswith("_copy")})
+            ),
         )
 
 
 class PlanParts(NamedTuple):
-    """A plan as it is kept: its graph is made of its form and texts when it is needed."""
+    """A plan as it is kept: its graph is made of its form and texts when it is
+    needed."""
 
     traits: Traits
     plan: Kept[Plan]

@@ -1,7 +1,9 @@
-"""Printed plans and graphs of groups, read once for each form that they have (``printed_forms.py``).
+"""Printed plans and graphs of groups, read once for each form that they have
+(``printed_forms.py``).
 
-A plan is read together with the graph that its pass began with, which has more types. Its facts about later
-graphs (the layers around its differentiable graphs, the sources that its pass lost) are noted each time.
+A plan is read together with the graph that its pass began with, which has more
+types. Its facts about later graphs (the layers around its differentiable graphs,
+the sources that its pass lost) are noted each time.
 """
 
 from __future__ import annotations
@@ -11,11 +13,19 @@ from functools import partial
 from typing import NamedTuple
 
 from fusiondoc.parsers.ir.parse import parse_text
-from fusiondoc.parsers.jit.lost_sources import FoundSources, LostSources, give_sources
+from fusiondoc.parsers.jit.lost_sources import (
+    FoundSources,
+    LostSources,
+    give_sources,
+)
 from fusiondoc.parsers.jit.message_runs import Print
 from fusiondoc.parsers.jit.patterns import Canonical, canonical_digest
 from fusiondoc.parsers.jit.plan import Flows, Plan, PlanGroup, PlanParts, Traits
-from fusiondoc.parsers.jit.plan_walk import summarise, summarise_group, summarise_rest
+from fusiondoc.parsers.jit.plan_walk import (
+    summarise,
+    summarise_group,
+    summarise_rest,
+)
 from fusiondoc.parsers.jit.printed_forms import PrintedForms, whole
 from fusiondoc.parsers.jit.profiled_graphs import profiled_in
 from fusiondoc.parsers.jit.regions import Around, Kept, Regions
@@ -30,19 +40,22 @@ class PlanPrint(NamedTuple):
     of_pass: bool
     """A fusion pass prints it."""
     executor: bool
-    """It is that of an executor: the layers around its differentiable graphs are known to later plans."""
+    """It is that of an executor: the layers around its differentiable graphs are
+    known to later plans."""
     rest: bool
     """Its beginning is missing."""
 
 
 class _Earlier(NamedTuple):
-    """Facts from earlier plans that the print of an executor's plan is read with."""
+    """Facts from earlier plans that the print of an executor's plan is read
+    with."""
 
     regions: Regions
     around: Around | None
     """The layers around its graph."""
     sources: FoundSources
-    """Sources of operators that lost their own, where an earlier pass found them."""
+    """Sources of operators that lost their own, where an earlier pass found
+    them."""
 
 
 class _AtOnce(NamedTuple):
@@ -77,7 +90,11 @@ class _OfOnePlan(Regions):
         self._pattern = pattern
 
     def around(self, names: tuple[str, ...]) -> Around | None:
-        return self._earlier.around if self._pattern else self._earlier.regions.around(names)
+        return (
+            self._earlier.around
+            if self._pattern
+            else self._earlier.regions.around(names)
+        )
 
     def learn(self, names: tuple[str, ...], around: Around) -> None:
         self.learnt.append((names, around))
@@ -86,22 +103,35 @@ class _OfOnePlan(Regions):
         self.returned.append(returned)
 
 
-def read_plan(printed: PlanPrint, forms: PrintedForms, regions: Regions, sources: LostSources) -> PlanParts:
-    """The plan of a print; its facts about later plans go into ``regions`` and ``sources``."""
-    texts = [graph.printed() for graph in (printed.graph, printed.began) if graph is not None]
+def read_plan(
+    printed: PlanPrint, forms: PrintedForms, regions: Regions, sources: LostSources
+) -> PlanParts:
+    """The plan of a print; its facts about later plans go into ``regions`` and
+    ``sources``."""
+    texts = [
+        graph.printed()
+        for graph in (printed.graph, printed.began)
+        if graph is not None
+    ]
     about = printed.of_pass, printed.executor, printed.rest
     if not printed.executor:
         earlier = _Earlier(Regions(), None, {})
-        at_once, plan, flows = forms.read(texts, (*about, None), partial(_read, printed, earlier))
+        at_once, plan, flows = forms.read(
+            texts, (*about, None), partial(_read, printed, earlier)
+        )
         return PlanParts(at_once.get().traits, plan, flows)
     inputs = regions.inputs_of(printed.graph)
     finds_sources = _finds_sources(printed)
     around = regions.around(inputs)
-    earlier = _Earlier(regions, around, {} if finds_sources else sources.known(inputs))
+    earlier = _Earlier(
+        regions, around, {} if finds_sources else sources.known(inputs)
+    )
     if regions.live or earlier.sources:  # they name source positions and values
         at_once, plan, flows = whole(partial(_read, printed, earlier), texts)
     else:
-        at_once, plan, flows = forms.read(texts, (*about, around), partial(_read, printed, earlier))
+        at_once, plan, flows = forms.read(
+            texts, (*about, around), partial(_read, printed, earlier)
+        )
     read: _AtOnce = at_once.get()
     for names, surroundings in read.learnt:
         regions.learn(names, surroundings)
@@ -113,24 +143,37 @@ def read_plan(printed: PlanPrint, forms: PrintedForms, regions: Regions, sources
 
 
 def _finds_sources(printed: PlanPrint) -> bool:
-    """Whether the sources that the pass lost can be found, in the graph that it began with."""
+    """Whether the sources that the pass lost can be found, in the graph that it
+    began with."""
     return printed.of_pass and printed.began is not None
 
 
-def _read(printed: PlanPrint, earlier: _Earlier, texts: Sequence[bytes], canonical: Canonical) -> _Read:
-    """Read the texts of a plan and, where it is in the log, of the graph that its pass began with."""
+def _read(
+    printed: PlanPrint,
+    earlier: _Earlier,
+    texts: Sequence[bytes],
+    canonical: Canonical,
+) -> _Read:
+    """Read the texts of a plan and, where it is in the log, of the graph that its
+    pass began with."""
     dump, *began = map(parse_text, texts)
     before = began[0] if began else None
     found = None
     if printed.executor:
-        found = give_sources(dump, before if _finds_sources(printed) else None, earlier.sources)
+        found = give_sources(
+            dump, before if _finds_sources(printed) else None, earlier.sources
+        )
     if printed.rest:
         plan, flows = summarise_rest(dump, canonical)
         return _AtOnce(plan.traits(flows), [], [], found), plan, flows
     added = _OfOnePlan(earlier, pattern=canonical is not canonical_digest)
     profiled = profiled_in(before) if before is not None else None
     plan, flows = summarise(dump, profiled, added, canonical)
-    return _AtOnce(plan.traits(flows), added.learnt, added.returned, found), plan, flows
+    return (
+        _AtOnce(plan.traits(flows), added.learnt, added.returned, found),
+        plan,
+        flows,
+    )
 
 
 def read_group(graph: Print, forms: PrintedForms) -> PlanGroup:

@@ -1,7 +1,8 @@
-"""A parsed dump of an execution plan to its :class:`~fusiondoc.parsers.jit.plan.Plan`.
+"""A parsed dump of an execution plan to its
+:class:`~fusiondoc.parsers.jit.plan.Plan`.
 
-Source of the rules: torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp (1.12 to 2.13), and the pass of
-each fuser.
+Source of the rules: torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp (1.12
+to 2.13), and the pass of each fuser.
 """
 
 from __future__ import annotations
@@ -24,7 +25,16 @@ from fusiondoc.parsers.jit import (
     of_autodiff,
     only_sized,
 )
-from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, PYTHON, REGION, SIDE_EFFECTS, Flow, Stop
+from fusiondoc.parsers.jit.flow import (
+    CONTROL,
+    GROUP,
+    OPERATOR,
+    PYTHON,
+    REGION,
+    SIDE_EFFECTS,
+    Flow,
+    Stop,
+)
 from fusiondoc.parsers.jit.gradient_plans import gradient_plan
 from fusiondoc.parsers.jit.group_bodies import GroupNode, group_of
 from fusiondoc.parsers.jit.layers import Layers, layers_of
@@ -37,7 +47,8 @@ if TYPE_CHECKING:
     from fusiondoc.parsers.ir import Block, Dump, Graph, Node
 
 _DEEPEST = 60
-"""Differentiable graphs in one another beyond this are not entered: the walk recurses. torch makes two."""
+"""Differentiable graphs in one another beyond this are not entered: the walk
+recurses. torch makes two."""
 _TUPLE = "prim::TupleConstruct"
 
 
@@ -54,37 +65,61 @@ def summarise(
     regions: Regions | None = None,
     canonical: Canonical = canonical_digest,
 ) -> Summary:
-    """The plan of a dump, and its flows. Bodies of FallbackGraph and fallback_function count for nothing.
+    """The plan of a dump, and its flows. Bodies of FallbackGraph and
+    fallback_function count for nothing.
 
-    Args:
-        profiled: known from the graph that the same pass began with.
-        regions: the differentiable graphs of the plans before it; its own are added.
-        canonical: makes the digests of its groups (``PlanGroup.canonical``).
+    Args: profiled: known from the graph that the same pass began with. regions: the
+        differentiable graphs of the plans before it; its own are added. canonical:
+        makes the digests of its groups (``PlanGroup.canonical``).
     """
-    plan = Plan(complete=dump.complete, may_be_fallback=_may_be_fallback(dump), gradient=gradient_plan(dump))
+    plan = Plan(
+        complete=dump.complete,
+        may_be_fallback=_may_be_fallback(dump),
+        gradient=gradient_plan(dump),
+    )
     layers = layers_of(dump, regions if regions is not None else Regions())
     walked = _Walked(dump, plan, layers, canonical, [])
     outer = _Walk(walked, plan.groups, plan.loose, profiled).graph(dump.graph)
     plan.traced = layers.scopes
-    plan.of_region = plan.backward or (dump.graph.complete and len(dump.graph.outputs) != 1)
+    plan.of_region = plan.backward or (
+        dump.graph.complete and len(dump.graph.outputs) != 1
+    )
     if not dump.complete:
         _add_ownerless(walked)
     return Summary(plan, Flows(outer, tuple(walked.inner)))
 
 
 def summarise_rest(dump: Dump, canonical: Canonical = canonical_digest) -> Summary:
-    """The rest of a plan's dump whose beginning is missing: its groups that are printed whole.
+    """The rest of a plan's dump whose beginning is missing: its groups that are
+    printed whole.
 
-    The owner of the first nodes is not known: they may be in a group or a FallbackGraph."""
+    The owner of the first nodes is not known: they may be in a group or a
+    FallbackGraph."""
     known = summarise(dump, canonical=canonical).plan
     groups = [group._replace(node=-1) for group in known.every_group()]
-    plan = Plan(groups, backward=known.backward, of_region=known.of_region, users=known.users, complete=False)
+    plan = Plan(
+        groups,
+        backward=known.backward,
+        of_region=known.of_region,
+        users=known.users,
+        complete=False,
+    )
     return Summary(plan, Flows())
 
 
-def summarise_group(dump: Dump, canonical: Canonical = canonical_digest) -> PlanGroup:
-    """A dump that is the body of a group itself (kernel_cache's ``GraphCache created for graph``)."""
-    return group_of("CudaFusionGroup", "", dump.graph, GroupNode(line=0), Layers({}, frozenset()), canonical)
+def summarise_group(
+    dump: Dump, canonical: Canonical = canonical_digest
+) -> PlanGroup:
+    """A dump that is the body of a group itself (kernel_cache's ``GraphCache
+    created for graph``)."""
+    return group_of(
+        "CudaFusionGroup",
+        "",
+        dump.graph,
+        GroupNode(line=0),
+        Layers({}, frozenset()),
+        canonical,
+    )
 
 
 class _Walked(NamedTuple):
@@ -99,7 +134,8 @@ class _Walked(NamedTuple):
 
 
 def _add_ownerless(walked: _Walked) -> None:
-    """Add groups whose section is whole though the line of their node is missing or mangled."""
+    """Add groups whose section is whole though the line of their node is missing or
+    mangled."""
     plan = walked.plan
     for section in walked.dump.sections:
         if section.node is not None or not section.graph.complete:
@@ -109,7 +145,14 @@ def _add_ownerless(walked: _Walked) -> None:
             kind = FUSION_KINDS[section.kind]
             _add_group(
                 plan.groups,
-                group_of(kind, section.name, section.graph, at, walked.layers, walked.canonical),
+                group_of(
+                    kind,
+                    section.name,
+                    section.graph,
+                    at,
+                    walked.layers,
+                    walked.canonical,
+                ),
                 plan,
             )
         elif section.kind == "prim::DifferentiableGraph":
@@ -131,11 +174,14 @@ def _from_file(source: str | None) -> bool:
 
 
 def _may_be_fallback(dump: Dump) -> bool:
-    """Whether it can be the plan of a ``fallback_function``: ``createFallbackPathFunction``
-    (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp) makes it return one tuple. A gradient executor
-    does so too, but has nodes of autodiff: in its plan, or in the copy of its graph that
-    torch/csrc/jit/passes/specialize_autogradzero.cpp keeps for gradients that are zero. That pass gives the
-    fallback function of a group with ``aten::_grad_sum_to_size`` such a copy as well.
+    """Whether it can be the plan of a ``fallback_function``:
+    ``createFallbackPathFunction``
+    (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp) makes it return one
+    tuple. A gradient executor does so too, but has nodes of autodiff: in its plan,
+    or in the copy of its graph that
+    torch/csrc/jit/passes/specialize_autogradzero.cpp keeps for gradients that are
+    zero. That pass gives the fallback function of a group with
+    ``aten::_grad_sum_to_size`` such a copy as well.
     """
     maker = _maker_of_the_result(dump.graph)
     if maker is None:
@@ -154,12 +200,17 @@ def _may_be_fallback(dump: Dump) -> bool:
 
 
 def _maker_of_the_result(graph: Graph) -> Node | None:
-    """The prim::If or prim::TupleConstruct that alone makes the only output of a graph."""
+    """The prim::If or prim::TupleConstruct that alone makes the only output of a
+    graph."""
     if len(graph.outputs) != 1:
         return None
     name = graph.outputs[0]
-    # A graph can have 100,000 nodes: all are looked at only where a node of the two kinds returns it.
-    if not any(node.kind in ("prim::If", _TUPLE) and _makes(node, name) for node in graph.nodes):
+    # A graph can have 100,000 nodes: all are looked at only where a node of the two
+    # kinds returns it.
+    if not any(
+        node.kind in ("prim::If", _TUPLE) and _makes(node, name)
+        for node in graph.nodes
+    ):
         return None
     makers = [node for node in graph.nodes if _makes(node, name)]
     return makers[0] if len(makers) == 1 else None
@@ -173,7 +224,8 @@ def _makes(node: Node, name: str) -> bool:
 
 
 class _Walk:
-    """Walks a graph and the blocks in it: its groups and operators outside groups go into the two lists.
+    """Walks a graph and the blocks in it: its groups and operators outside groups
+    go into the two lists.
 
     Args:
         above: graphs and blocks around this graph.
@@ -201,7 +253,8 @@ class _Walk:
         self._flow = Flow(self._profiled.types)
         self._numbers = HostNumbers(self._flow.type_of)
         self._sized: set[tuple[int, ...]] = set()
-        """Dimensions that nodes of the fusion pass compute sizes with; they stand before the group."""
+        """Dimensions that nodes of the fusion pass compute sizes with; they stand
+        before the group."""
 
     def graph(self, graph: Graph) -> Flow:
         for value in graph.params:
@@ -214,19 +267,28 @@ class _Walk:
         return self._flow
 
     def _note_property_reads(self) -> None:
-        """Note the nodes that read the dtype, device or layout of what others make."""
+        """Note the nodes that read the dtype, device or layout of what others
+        make."""
         reads = self._profiled.property_reads
         if reads:
-            self._flow.waits += self._property_pairs(chain.from_iterable(reads.values()))
+            self._flow.waits += self._property_pairs(
+                chain.from_iterable(reads.values())
+            )
         self._flow.property_reads = {
-            loose.node: reads[loose.value] for loose in self._loose if loose.value in reads
+            loose.node: reads[loose.value]
+            for loose in self._loose
+            if loose.value in reads
         }
         if self._flow.property_reads:
-            self._flow.bodies = {group.node: frozenset(group.body) for group in self._groups}
+            self._flow.bodies = {
+                group.node: frozenset(group.body) for group in self._groups
+            }
 
-    def _property_pairs(self, reads: Iterable[PropertyRead]) -> Sequence[tuple[int, int]]:
-        """The nodes of the plan between which a property is read, by kind and source: a group may hold the
-        reader, or what makes the tensor."""
+    def _property_pairs(
+        self, reads: Iterable[PropertyRead]
+    ) -> Sequence[tuple[int, int]]:
+        """The nodes of the plan between which a property is read, by kind and
+        source: a group may hold the reader, or what makes the tensor."""
         nodes: dict[tuple[str, str | None], set[int]] = {}
         for loose in self._loose:
             nodes.setdefault((loose.op, loose.source), set()).add(loose.node)
@@ -243,7 +305,9 @@ class _Walk:
         }
         return sorted(pairs)
 
-    def _nodes(self, nodes: Iterable[Node], block: tuple[int, ...], ran: bool | None) -> None:
+    def _nodes(
+        self, nodes: Iterable[Node], block: tuple[int, ...], ran: bool | None
+    ) -> None:
         flow = self._flow
         first = len(flow.nodes)
         for node in nodes:
@@ -260,10 +324,15 @@ class _Walk:
                 self._other(node, block)
         self._settle_ran(first, block, ran)
 
-    def _settle_ran(self, first: int, block: tuple[int, ...], ran: bool | None) -> None:
-        """A block runs as a whole: what is known of some of its nodes holds for those that a pass added."""
+    def _settle_ran(
+        self, first: int, block: tuple[int, ...], ran: bool | None
+    ) -> None:
+        """A block runs as a whole: what is known of some of its nodes holds for
+        those that a pass added."""
         inside = self._flow.nodes[first:]
-        known = {node.ran for node in inside if node.ran or len(node.block) == len(block)} - {None}
+        known = {
+            node.ran for node in inside if node.ran or len(node.block) == len(block)
+        } - {None}
         for node in inside:
             if node.ran is None and node.block == block:
                 node.ran = True in known if known else ran
@@ -271,14 +340,22 @@ class _Walk:
     def _group(self, node: Node, block: tuple[int, ...]) -> None:
         body = self._dump.resolve(node)
         index = self._flow.add(GROUP, node, block)
-        self._flow.nodes[index].ran = True  # without profiled types there is no group
+        self._flow.nodes[
+            index
+        ].ran = True  # without profiled types there is no group
         if body is None:
             return
         values = tuple(value.name for value in node.outputs)
-        sized = tuple(one for one in only_sized(body) if one.dims in self._sized) if self._sized else ()
+        sized = (
+            tuple(one for one in only_sized(body) if one.dims in self._sized)
+            if self._sized
+            else ()
+        )
         at = GroupNode(body.line, values, bool(block), index, sized)
         kind, name = FUSION_KINDS[node.kind], node.ref or node.kind
-        group = group_of(kind, name, body, at, self._walked.layers, self._walked.canonical)
+        group = group_of(
+            kind, name, body, at, self._walked.layers, self._walked.canonical
+        )
         _add_group(self._groups, group, self._plan)
 
     def _differentiable(self, node: Node, block: tuple[int, ...]) -> None:
@@ -286,8 +363,9 @@ class _Walk:
             return
         body = self._dump.resolve(node)
         index = self._flow.add(REGION, node, block)
-        # A differentiable graph whose inputs were not profiled is dissolved again (guardDifferentiableGraph
-        # of torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp).
+        # A differentiable graph whose inputs were not profiled is dissolved again
+        # (guardDifferentiableGraph of
+        # torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp).
         self._flow.nodes[index].ran = True
         depth = self._above + len(block) + 1
         if body is None or depth > _DEEPEST:
@@ -295,7 +373,9 @@ class _Walk:
         ops = frozenset((inner.kind, inner.source) for inner in body.walk())
         outermost = index if self._region is None else self._region
         inside = DiffGraph(ops, outermost, self._region is not None)
-        flow = _Walk(self._walked, inside.groups, inside.loose, None, depth, outermost).graph(body)
+        flow = _Walk(
+            self._walked, inside.groups, inside.loose, None, depth, outermost
+        ).graph(body)
         self._plan.diff_graphs.append(inside)
         self._walked.inner.append(flow)
 
@@ -321,7 +401,8 @@ class _Walk:
             self._numbers.made(node)
 
     def _guarded(self, node: Node, block: tuple[int, ...]) -> None:
-        """A guard's prim::If computes nothing: its first block stands in its stead."""
+        """A guard's prim::If computes nothing: its first block stands in its
+        stead."""
         taken = node.blocks[0]
         self._nodes(taken.nodes, block, None)
         for value, inner in zip(node.outputs, taken.outputs):
@@ -331,7 +412,9 @@ class _Walk:
     def _note_side_effect(self, node: Node, block: tuple[int, ...]) -> None:
         kind = PYTHON if node.kind.startswith(PYTHON) else node.kind
         if kind in SIDE_EFFECTS:
-            self._flow.stops.append(Stop(len(self._flow.nodes), kind, node.source, block))
+            self._flow.stops.append(
+                Stop(len(self._flow.nodes), kind, node.source, block)
+            )
         if kind == "prim::SetAttr":
             self._flow.store(node)
 
@@ -339,7 +422,11 @@ class _Walk:
     def _passes_through(node: Node) -> bool:
         """Whether it gives the tensors that it takes, also in a list or tuple."""
         kind = node.kind
-        return kind in GUARDS or kind.startswith(NOT_OPERATORS) or hands_on(kind, node.outputs)
+        return (
+            kind in GUARDS
+            or kind.startswith(NOT_OPERATORS)
+            or hands_on(kind, node.outputs)
+        )
 
     def _operator(self, node: Node, block: tuple[int, ...]) -> None:
         if self._numbers.computes(node):
@@ -377,7 +464,9 @@ class _Walk:
         types = known if types == known else types  # equal tuples are kept once
         layer = self._walked.layers.of.get(id(node))
         name = _first_output(node)
-        self._loose.append(LooseNode(node.kind, node.source, name, node.line, types, index, layer))
+        self._loose.append(
+            LooseNode(node.kind, node.source, name, node.line, types, index, layer)
+        )
 
 
 def _first_output(node: Node) -> str:

@@ -1,13 +1,15 @@
-"""Graphs that differ in the names of values, source positions and sizes of tensors alone are read once.
+"""Graphs that differ in the names of values, source positions and sizes of tensors
+alone are read once.
 
-A program that meets other shapes, or that runs the same layers from other lines, prints the same graphs with
-other numbers. What such a graph says is the same but for these texts. So it is read once as a pattern
-(``patterns.py``), and of each further graph of that form only its own texts are kept.
+A program that meets other shapes, or that runs the same layers from other lines,
+prints the same graphs with other numbers. What such a graph says is the same but
+for these texts. So it is read once as a pattern (``patterns.py``), and of each
+further graph of that form only its own texts are kept.
 
-Nothing that is read of a graph may depend on these numbers but by equality: two texts are the same text of
-the pattern exactly if they are equal. Names keep their letters, types their scalar type, rank,
-``requires_grad`` and device, and constants and scopes are no such texts: a graph with other ones has another
-form.
+Nothing that is read of a graph may depend on these numbers but by equality: two
+texts are the same text of the pattern exactly if they are equal. Names keep their
+letters, types their scalar type, rank, ``requires_grad`` and device, and constants
+and scopes are no such texts: a graph with other ones has another form.
 """
 
 from __future__ import annotations
@@ -36,11 +38,12 @@ from fusiondoc.parsers.jit.patterns import (
 _TOKEN = re.compile(
     rb"([%#(](?:[A-Za-z0-9_.](?<=%.)[A-Za-z0-9_.]*| (?<=# ).*|[0-9](?<=[A-Za-z0-9_]\(.)[^()\n]*\)))"
 )
-"""A name, a source position, the part of a type with sizes that stands in brackets. The first byte stands
-before the alternatives, and each of them begins with the byte that tells it apart: so it is found in a third
-of the time."""
+"""A name, a source position, the part of a type with sizes that stands in brackets.
+The first byte stands before the alternatives, and each of them begins with the byte
+that tells it apart: so it is found in a third of the time."""
 _NUMBER = re.compile(rb"[0-9](?<![A-Za-z=0-9][0-9])[0-9]{0,17}(?![0-9)])")
-"""A number that may differ: no part of a scalar type (``Float8_e5m2``), no ``requires_grad=1``, no device."""
+"""A number that may differ: no part of a scalar type (``Float8_e5m2``), no
+``requires_grad=1``, no device."""
 _DIGITS = b"0123456789"
 """All those of names and source positions may differ."""
 _NAME = re.compile(rb"%[\w.]+")
@@ -48,21 +51,24 @@ _OF_NAMES = ord("%")
 _OF_TYPES = ord("(")
 
 _MOST_TEXT = 1 << 20
-"""Bytes of a graph that is kept as a pattern: to cut it up takes ten times as many."""
+"""Bytes of a graph that is kept as a pattern: to cut it up takes ten times as
+many."""
 _MOST_CUTS = 4
-"""Texts that stay cut up: what a pass began with and what it left, and the same of the pass before."""
+"""Texts that stay cut up: what a pass began with and what it left, and the same of
+the pass before."""
 _MOST_SEEN = 50_000
 """Forms that are remembered and have no pattern yet."""
 _MOST_KEPT = 24 << 20
 """Bytes of all patterns."""
 
 Reader = Callable[[Sequence[bytes], Canonical], Sequence[Any]]
-"""Reads printed graphs, in parts that are needed at different times; takes the digests of canonical graphs by
-its second argument."""
+"""Reads printed graphs, in parts that are needed at different times; takes the
+digests of canonical graphs by its second argument."""
 
 
 class _CutText:
-    """A printed graph, cut into what all graphs of its form have in common and what differs."""
+    """A printed graph, cut into what all graphs of its form have in common and what
+    differs."""
 
     def __init__(self, text: bytes) -> None:
         parts = _TOKEN.split(text)
@@ -72,9 +78,14 @@ class _CutText:
         self.common = sha256(b"\0".join(self.rest))
 
     def nameless(self) -> bytes:
-        """The digest of the text without the names of values: equal graphs have equal ones."""
+        """The digest of the text without the names of values: equal graphs have
+        equal ones."""
         digest = self.common.copy()
-        digest.update(b"\0".join([token if token[0] != _OF_NAMES else b"%" for token in self.tokens]))
+        digest.update(
+            b"\0".join(
+                [token if token[0] != _OF_NAMES else b"%" for token in self.tokens]
+            )
+        )
         return digest.digest()
 
 
@@ -117,11 +128,18 @@ class PrintedForms:
         """Of the last texts: an executor prints again what a fusion pass left."""
 
     def nameless(self, text: bytes) -> bytes:
-        """The digest of a printed graph without the names of values: equal graphs have equal ones."""
+        """The digest of a printed graph without the names of values: equal graphs
+        have equal ones."""
         cut = self._cut(text)
-        return cut.nameless() if cut is not None else sha256(_NAME.sub(b"%", text)).digest()
+        return (
+            cut.nameless()
+            if cut is not None
+            else sha256(_NAME.sub(b"%", text)).digest()
+        )
 
-    def read(self, texts: Sequence[bytes], about: object, reader: Reader) -> Sequence[Kept[Any]]:
+    def read(
+        self, texts: Sequence[bytes], about: object, reader: Reader
+    ) -> Sequence[Kept[Any]]:
         """The parts of what ``reader`` reads of the texts.
 
         Args:
@@ -152,7 +170,9 @@ class PrintedForms:
             self._cuts[text] = _CutText(text) if _can_be_cut(text) else None
         return self._cuts[text]
 
-    def _keep(self, cuts: Sequence[_CutText], tokens: _Tokens, reader: Reader) -> None:
+    def _keep(
+        self, cuts: Sequence[_CutText], tokens: _Tokens, reader: Reader
+    ) -> None:
         """Make the patterns of a form."""
         patterns = _patterns(cuts, tokens.different, reader)
         if self._kept > _MOST_KEPT:
@@ -168,13 +188,24 @@ def whole(reader: Reader, texts: Sequence[bytes]) -> Sequence[Kept[Any]]:
 
 
 def _can_be_cut(text: bytes) -> bool:
-    return len(text) <= _MOST_TEXT and text.isascii() and b"\r" not in text and b"\0" not in text
+    return (
+        len(text) <= _MOST_TEXT
+        and text.isascii()
+        and b"\r" not in text
+        and b"\0" not in text
+    )
 
 
-def _patterns(cuts: Sequence[_CutText], different: Collection[bytes], reader: Reader) -> Patterns | None:
-    if len(different) > MOST_TOKENS or any(map(holds_mark, chain(different, *(cut.rest for cut in cuts)))):
+def _patterns(
+    cuts: Sequence[_CutText], different: Collection[bytes], reader: Reader
+) -> Patterns | None:
+    if len(different) > MOST_TOKENS or any(
+        map(holds_mark, chain(different, *(cut.rest for cut in cuts)))
+    ):
         return None
-    with_mark = {token: marked(token, number) for number, token in enumerate(different)}
+    with_mark = {
+        token: marked(token, number) for number, token in enumerate(different)
+    }
     texts = []
     for cut in cuts:
         parts = cut.rest[:1]

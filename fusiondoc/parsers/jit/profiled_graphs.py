@@ -1,9 +1,12 @@
-"""The graph that a fusion pass begins with: the types of values in the profiled runs, and which code ran.
+"""The graph that a fusion pass begins with: the types of values in the profiled
+runs, and which code ran.
 
-The executor puts a prim::profile before the tensors that most nodes read and that blocks return
-(torch/csrc/jit/runtime/profiling_record.cpp, ``instrumentBlock``; 1.12 to 2.13). The graph ``Before Fusion``
-still has these nodes. ``Before TExprFuser`` has their types at the values instead
-(``removeProfileNodesAndSpecializeTypes``) and keeps those nodes that saw nothing, of type ``Tensor``.
+The executor puts a prim::profile before the tensors that most nodes read and that
+blocks return (torch/csrc/jit/runtime/profiling_record.cpp, ``instrumentBlock``;
+1.12 to 2.13). The graph ``Before Fusion`` still has these nodes. ``Before
+TExprFuser`` has their types at the values instead
+(``removeProfileNodesAndSpecializeTypes``) and keeps those nodes that saw nothing,
+of type ``Tensor``.
 """
 
 from __future__ import annotations
@@ -23,14 +26,16 @@ _UNKNOWN = ("Tensor", "Tensor?", "")
 
 
 class PropertyRead(NamedTuple):
-    """An operator that reads the dtype, device or layout of a tensor: ``y.to(x.dtype)``."""
+    """An operator that reads the dtype, device or layout of a tensor:
+    ``y.to(x.dtype)``."""
 
     what: str
     """"dtype", "device" or "layout"."""
     op: str
     source: str | None
     of: tuple[str, str | None] | None = None
-    """Kind and source of the node that makes the tensor; None for an input of the graph or a block."""
+    """Kind and source of the node that makes the tensor; None for an input of the
+    graph or a block."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +45,22 @@ class Profiled:
     types: Mapping[str, str] = field(default_factory=dict)
     """Of the values that have a known one."""
     ran: Mapping[str, bool] = field(default_factory=dict)
-    """Whether the node that makes the value ran. A block runs as a whole, so what is seen of one of its nodes
-    holds for all; values of a block of which nothing is seen are missing."""
+    """Whether the node that makes the value ran. A block runs as a whole, so what
+    is seen of one of its nodes holds for all; values of a block of which nothing is
+    seen are missing."""
     blocks: Mapping[str, Sequence[bool | None]] = field(default_factory=dict)
     """Whether the blocks of the node that makes the value ran."""
-    property_reads: Mapping[str, Sequence[PropertyRead]] = field(default_factory=dict)
+    property_reads: Mapping[str, Sequence[PropertyRead]] = field(
+        default_factory=dict
+    )
     """The operators that read the dtype, device or layout of the value."""
 
 
-_PROPERTIES = {"prim::dtype": "dtype", "prim::device": "device", "prim::layout": "layout"}
+_PROPERTIES = {
+    "prim::dtype": "dtype",
+    "prim::device": "device",
+    "prim::layout": "layout",
+}
 
 
 def profiled_in(dump: Dump) -> Profiled:
@@ -58,8 +70,9 @@ def profiled_in(dump: Dump) -> Profiled:
 
 
 def _property_reads(dump: Dump) -> dict[str, list[PropertyRead]]:
-    """By the name of the tensor. In a plan the property is a constant of the group that takes it, and its
-    origin is lost; while a pass makes groups it is a node between the two."""
+    """By the name of the tensor. In a plan the property is a constant of the group
+    that takes it, and its origin is lost; while a pass makes groups it is a node
+    between the two."""
     properties: dict[str, tuple[str, str]] = {}
     """Name of a property -> which it is, and its tensor."""
     profiled: dict[str, str] = {}
@@ -75,7 +88,10 @@ def _property_reads(dump: Dump) -> dict[str, list[PropertyRead]]:
             if inputs[0] in properties:
                 properties[makes] = properties[inputs[0]]
         elif kind in _PROPERTIES and inputs and makes is not None:
-            properties[makes] = _PROPERTIES[kind], profiled.get(inputs[0], inputs[0])
+            properties[makes] = (
+                _PROPERTIES[kind],
+                profiled.get(inputs[0], inputs[0]),
+            )
         elif properties and not kind.startswith("prim::"):
             for name in inputs:
                 if name in properties:
@@ -89,8 +105,14 @@ def _property_reads(dump: Dump) -> dict[str, list[PropertyRead]]:
 def _types(dump: Dump) -> dict[str, str]:
     types = {v.name: v.type for v in dump.graph.params}
     for node in dump.graph.walk():
-        profiled = node.attributes.get("profiled_type") if node.kind == PROFILE else None
-        if profiled and node.inputs and (profiled not in _UNKNOWN or node.inputs[0] not in types):
+        profiled = (
+            node.attributes.get("profiled_type") if node.kind == PROFILE else None
+        )
+        if (
+            profiled
+            and node.inputs
+            and (profiled not in _UNKNOWN or node.inputs[0] not in types)
+        ):
             types[node.inputs[0]] = profiled
         for value in node.outputs:
             text = profiled or value.type
@@ -128,10 +150,12 @@ class _Runs:
         self.ran: dict[str, bool] = {}
         self.blocks: dict[str, Sequence[bool | None]] = {}
         self._by_nodes = any(
-            node.kind == PROFILE and node.attributes.get("profiled_type") not in (None, *_UNKNOWN)
+            node.kind == PROFILE
+            and node.attributes.get("profiled_type") not in (None, *_UNKNOWN)
             for node in dump.graph.walk()
         )
-        """The profile nodes are in the graph; some passes leave only those that saw nothing."""
+        """The profile nodes are in the graph; some passes leave only those that saw
+        nothing."""
         self._seen: dict[str, bool] = {}
         """Whether the input of a profile node was seen, by the node's output."""
         whole = self._block(dump.graph.nodes, dump.graph.outputs)
@@ -140,9 +164,16 @@ class _Runs:
         _follow_conditions(whole)
         for block in whole.walk():
             if block.ran is not None:
-                self.ran.update((value.name, block.ran) for node in block.nodes for value in node.outputs)
+                self.ran.update(
+                    (value.name, block.ran)
+                    for node in block.nodes
+                    for value in node.outputs
+                )
             for node, inner in block.inner:
-                self.blocks.update((value.name, [one.ran for one in inner]) for value in node.outputs)
+                self.blocks.update(
+                    (value.name, [one.ran for one in inner])
+                    for value in node.outputs
+                )
 
     def _block(self, nodes: Sequence[Node], outputs: Iterable[str]) -> _Block:
         made = _Block(nodes)
@@ -150,7 +181,9 @@ class _Runs:
         for node in nodes:
             shown.update(self._shown_by(node))
             if node.blocks:
-                inner = [self._block(block.nodes, block.outputs) for block in node.blocks]
+                inner = [
+                    self._block(block.nodes, block.outputs) for block in node.blocks
+                ]
                 made.inner.append((node, inner))
                 if any(block.ran for block in inner):
                     shown.add(True)
@@ -164,27 +197,44 @@ class _Runs:
     def _shown_by(self, node: Node) -> Iterable[bool]:
         if node.kind == PROFILE:
             known = node.attributes
-            seen = known.get("profiled_type") not in (None, *_UNKNOWN) or known.get("seen_none", "0") != "0"
+            seen = (
+                known.get("profiled_type") not in (None, *_UNKNOWN)
+                or known.get("seen_none", "0") != "0"
+            )
             for value in node.outputs:
                 self._seen[value.name] = seen
             return () if self._by_nodes else (seen,)
         if node.kind == PROFILE_OF_VALUE:
             return (True,) if node.attributes else ()
         if not self._by_nodes:
-            # A result has no type also where only nodes read it whose inputs are not profiled.
-            return [True for value in node.outputs if is_tensor(value.type) and value.type not in _UNKNOWN]
+            # A result has no type also where only nodes read it whose inputs are
+            # not profiled.
+            return [
+                True
+                for value in node.outputs
+                if is_tensor(value.type) and value.type not in _UNKNOWN
+            ]
         return [self._seen[name] for name in node.inputs if name in self._seen]
 
 
 def _follow_conditions(whole: _Block) -> None:
-    """A condition that was never true (or never false) at one prim::If was not at the others that read it."""
+    """A condition that was never true (or never false) at one prim::If was not at
+    the others that read it."""
     never: set[tuple[str, int]] = set()
     for block in whole.walk():
         for node, inner in block.inner:
             if block.ran and node.kind == "prim::If":
-                never.update((node.inputs[0], i) for i, one in enumerate(inner) if one.ran is False)
+                never.update(
+                    (node.inputs[0], i)
+                    for i, one in enumerate(inner)
+                    if one.ran is False
+                )
     for block in whole.walk():
         for node, inner in block.inner:
             for i, one in enumerate(inner):
-                if node.kind == "prim::If" and one.ran is None and (node.inputs[0], i) in never:
+                if (
+                    node.kind == "prim::If"
+                    and one.ran is None
+                    and (node.inputs[0], i) in never
+                ):
                     one.never_ran()

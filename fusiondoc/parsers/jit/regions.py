@@ -1,5 +1,6 @@
-"""The differentiable graphs of a log's plans, which later graphs belong to: layers around them, and for
-gradients the layers of the values that they take from the forward pass.
+"""The differentiable graphs of a log's plans, which later graphs belong to: layers
+around them, and for gradients the layers of the values that they take from the
+forward pass.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from fusiondoc.parsers.ir.types import kind_of
 from fusiondoc.parsers.jit.message_runs import Print
 
 LiveLayers = Mapping[str, tuple[str, ...]]
-"""``op|source`` -> the module path of each such node of the inlined graph, in order; "" is the model itself
-(fusiondoc/probe/models.py)."""
+"""``op|source`` -> the module path of each such node of the inlined graph, in
+order; "" is the model itself (fusiondoc/probe/models.py)."""
 
 _INPUT = re.compile(rb"%([\w.]+) : ([\w\[\]?(]+)")
 _VALUE = re.compile(rb"%([\w.]+)")
@@ -27,7 +28,8 @@ _MOST_INPUTS = 20_000
 
 @dataclass(frozen=True)
 class Around:
-    """The layers around a differentiable graph of a plan, for each input and output."""
+    """The layers around a differentiable graph of a plan, for each input and
+    output."""
 
     owners: tuple[str | None, ...]
     """The module whose parameter the input is."""
@@ -38,7 +40,8 @@ class Around:
     live: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The live run's layers of the nodes in it."""
     captured: tuple[tuple[str, ...], ...] = ()
-    """Of a gradient's graph, for each input: the layers of the forward pass that made or took the value."""
+    """Of a gradient's graph, for each input: the layers of the forward pass that
+    made or took the value."""
 
 
 _Values = tuple[tuple[str, str], ...]
@@ -46,7 +49,8 @@ _Values = tuple[tuple[str, str], ...]
 
 
 class Kept(NamedTuple):
-    """A value that a differentiable graph returns: to the program, or to its gradient."""
+    """A value that a differentiable graph returns: to the program, or to its
+    gradient."""
 
     name: str
     type: str
@@ -57,35 +61,49 @@ class Kept(NamedTuple):
 class Regions:
     """The differentiable graphs of the plans so far, by the names of their inputs.
 
-    The executor of a differentiable graph prints a plan of its own, later, with the same names of the inputs
-    (torch/csrc/jit/passes/create_autodiff_subgraphs.cpp names those of the subgraph so).
+    The executor of a differentiable graph prints a plan of its own, later, with the
+    same names of the inputs (torch/csrc/jit/passes/create_autodiff_subgraphs.cpp
+    names those of the subgraph so).
     """
 
     def __init__(self, live: Sequence[LiveLayers] = ()) -> None:
         self._known: dict[tuple[str, ...], Around | None] = {}
-        self._inputs: dict[bytes, tuple[list[tuple[str, str]], tuple[str, ...], int]] = {}
-        """Of printed graphs, by their digests: a log prints few of them often. Also how many of them are
-        gradients, 0 for a graph that is no gradient's."""
+        self._inputs: dict[
+            bytes, tuple[list[tuple[str, str]], tuple[str, ...], int]
+        ] = {}
+        """Of printed graphs, by their digests: a log prints few of them often. Also
+        how many of them are gradients, 0 for a graph that is no gradient's."""
         self._room = _MOST_INPUTS
-        self._kept: dict[_Values, list[tuple[int, tuple[tuple[str, ...], ...]]]] = {}
-        """Values that a differentiable graph returns -> the number in the order of the log, and the layers of
-        the values, for each such graph whose gradient made no plan yet. A log has few different ones."""
+        self._kept: dict[
+            _Values, list[tuple[int, tuple[tuple[str, ...], ...]]]
+        ] = {}
+        """Values that a differentiable graph returns -> the number in the order of
+        the log, and the layers of the values, for each such graph whose gradient
+        made no plan yet. A log has few different ones."""
         self._ending: dict[tuple[str, str], dict[_Values, None]] = {}
-        """The keys of ``_kept`` by stem and kind of their last value, those of the latest graphs last."""
+        """The keys of ``_kept`` by stem and kind of their last value, those of the
+        latest graphs last."""
         self._number = 0
         self._gradient: tuple[tuple[str, ...], Around, bool] | None = None
-        """The last graph of a gradient: its inputs, the layers around it, and whether its pass printed it."""
+        """The last graph of a gradient: its inputs, the layers around it, and
+        whether its pass printed it."""
         self.live = tuple(map(_by_position, live))
         """Of each model of the run."""
 
     def learn(self, names: tuple[str, ...], around: Around) -> None:
-        """Note the layers around a graph. Names that two different graphs have are of neither."""
-        self._known[names] = around if self._known.get(names, around) == around else None
+        """Note the layers around a graph. Names that two different graphs have are
+        of neither."""
+        self._known[names] = (
+            around if self._known.get(names, around) == around else None
+        )
 
     def keep(self, returned: tuple[Kept, ...]) -> None:
-        """Note the values that a differentiable graph returns, for the plan of its gradient."""
+        """Note the values that a differentiable graph returns, for the plan of its
+        gradient."""
         values = _values((one.name, one.type) for one in returned)
-        self._kept.setdefault(values, []).append((self._number, tuple(one.layers for one in returned)))
+        self._kept.setdefault(values, []).append(
+            (self._number, tuple(one.layers for one in returned))
+        )
         if values:
             alike = self._ending.setdefault(values[-1], {})
             alike.pop(values, None)
@@ -93,7 +111,8 @@ class Regions:
         self._number += 1
 
     def around(self, names: tuple[str, ...]) -> Around | None:
-        """The layers around the graph with inputs of these names; None where these are not known."""
+        """The layers around the graph with inputs of these names; None where these
+        are not known."""
         if self._gradient is not None and self._gradient[0] == names:
             return self._gradient[1]
         return self._known.get(names)
@@ -118,7 +137,9 @@ class Regions:
         self._gradient = None
         return None
 
-    def _inputs_of(self, graph: Print) -> tuple[list[tuple[str, str]], tuple[str, ...], int]:
+    def _inputs_of(
+        self, graph: Print
+    ) -> tuple[list[tuple[str, str]], tuple[str, ...], int]:
         known = self._inputs.get(graph.digest)
         if known is None:
             inputs = _input_kinds(graph.lines())
@@ -127,15 +148,24 @@ class Regions:
                 self._inputs.clear()
                 self._room = _MOST_INPUTS
             names = tuple(name for name, _ in inputs)
-            known = self._inputs[graph.digest] = inputs, names, _gradients(names, graph.text)
+            known = self._inputs[graph.digest] = (
+                inputs,
+                names,
+                _gradients(names, graph.text),
+            )
         return known
 
     def _around_gradient(
-        self, names: tuple[str, ...], inputs: Sequence[tuple[str, str]], gradients: int, of_pass: bool
+        self,
+        names: tuple[str, ...],
+        inputs: Sequence[tuple[str, str]],
+        gradients: int,
+        of_pass: bool,
     ) -> Around | None:
-        """Gradients run, and make their plans, in the reverse order of the differentiable graphs. The values
-        that one needs are the last ones that its differentiable graph returns, in the same order
-        (``lambdaLiftReverse`` of torch/csrc/jit/runtime/autodiff.cpp, 1.12 to 2.13)."""
+        """Gradients run, and make their plans, in the reverse order of the
+        differentiable graphs. The values that one needs are the last ones that its
+        differentiable graph returns, in the same order (``lambdaLiftReverse`` of
+        torch/csrc/jit/runtime/autodiff.cpp, 1.12 to 2.13)."""
         last = self._gradient
         if last is not None and last[0] == names and last[2] and not of_pass:
             self._gradient = (names, last[1], False)
@@ -150,23 +180,35 @@ class Regions:
         if not self._kept[latest]:
             del self._kept[latest], alike[latest]
         else:
-            self._ending[latest[-1]] = dict.fromkeys(sorted(alike, key=self._number_of))
+            self._ending[latest[-1]] = dict.fromkeys(
+                sorted(alike, key=self._number_of)
+            )
         if not alike:
             del self._ending[latest[-1]]
-        around = Around((), (), (), (), (*((),) * gradients, *layers[-len(captured) :]))
+        around = Around(
+            (), (), (), (), (*((),) * gradients, *layers[-len(captured) :])
+        )
         self._gradient = (names, around, of_pass)
         return around
 
     def _latest_that_ends_so(self, captured: _Values) -> _Values | None:
-        """The values that the latest differentiable graph returns of those whose last ones may be the ones
-        captured."""
+        """The values that the latest differentiable graph returns of those whose
+        last ones may be the ones captured."""
         if not captured:
             return None
         stem, kind = captured[-1]
-        ends = [(stem, kind), ("", kind)] if stem else [end for end in self._ending if end[1] == kind]
+        ends = (
+            [(stem, kind), ("", kind)]
+            if stem
+            else [end for end in self._ending if end[1] == kind]
+        )
         found: list[_Values] = []
         for end in ends:
-            fitting = (one for one in reversed(self._ending.get(end, {})) if _are_last_of(captured, one))
+            fitting = (
+                one
+                for one in reversed(self._ending.get(end, {}))
+                if _are_last_of(captured, one)
+            )
             found += islice(fitting, 1)
         return max(found, key=self._number_of, default=None)
 
@@ -180,7 +222,10 @@ def _input_kinds(lines: Iterable[bytes]) -> list[tuple[str, str]]:
     inputs: list[tuple[str, str]] = []
     for line in lines:
         inputs += [
-            (name.decode("utf-8", "replace"), intern(text.decode("utf-8", "replace")))
+            (
+                name.decode("utf-8", "replace"),
+                intern(text.decode("utf-8", "replace")),
+            )
             for name, text in _INPUT.findall(line)
         ]
         if line.rstrip().endswith(b"):"):
@@ -189,15 +234,21 @@ def _input_kinds(lines: Iterable[bytes]) -> list[tuple[str, str]]:
 
 
 def _gradients(names: tuple[str, ...], text: bytes) -> int:
-    """How many of the inputs of a gradient's graph are gradients: those before the values of the forward
-    pass. All but the first are zero, as a rule, and the graph checks that
-    (torch/csrc/jit/passes/specialize_autogradzero.cpp). 0 for any other graph."""
+    """How many of the inputs of a gradient's graph are gradients: those before the
+    values of the forward pass. All but the first are zero, as a rule, and the graph
+    checks that (torch/csrc/jit/passes/specialize_autogradzero.cpp). 0 for any other
+    graph."""
     if b"prim::AutogradAll" not in text:
         return 0
     zero = {
-        name.decode("utf-8", "replace") for check in _ALL_ZERO.findall(text) for name in _VALUE.findall(check)
+        name.decode("utf-8", "replace")
+        for check in _ALL_ZERO.findall(text)
+        for name in _VALUE.findall(check)
     }
-    return max((position + 1 for position, name in enumerate(names) if name in zero), default=1)
+    return max(
+        (position + 1 for position, name in enumerate(names) if name in zero),
+        default=1,
+    )
 
 
 def _values(names_and_types: Iterable[tuple[str, str]]) -> _Values:
@@ -205,11 +256,13 @@ def _values(names_and_types: Iterable[tuple[str, str]]) -> _Values:
 
 
 def _are_last_of(captured: _Values, returned: _Values) -> bool:
-    """Whether the values that a gradient's graph takes can be the last ones of those returned. A value whose
-    name is only a number can have any name."""
+    """Whether the values that a gradient's graph takes can be the last ones of
+    those returned. A value whose name is only a number can have any name."""
     if not captured or len(captured) > len(returned):
         return False
-    for (mine, kind), (other, other_kind) in zip(captured, returned[-len(captured) :]):
+    for (mine, kind), (other, other_kind) in zip(
+        captured, returned[-len(captured) :]
+    ):
         if kind != other_kind or (mine and other and mine != other):
             return False
     return True
@@ -222,16 +275,24 @@ def _stem(name: str) -> str:
 
 
 def _by_position(live: LiveLayers) -> LiveLayers:
-    """Also without the operator, for source positions with only one operator: passes replace operators and
-    keep their position."""
+    """Also without the operator, for source positions with only one operator:
+    passes replace operators and keep their position."""
     at: dict[str, list[tuple[str, ...]]] = {}
     for key, layers in live.items():
         at.setdefault(key.partition("|")[2], []).append(layers)
-    return {**live, **{f"|{position}": found[0] for position, found in at.items() if len(found) == 1}}
+    return {
+        **live,
+        **{
+            f"|{position}": found[0]
+            for position, found in at.items()
+            if len(found) == 1
+        },
+    }
 
 
 def profiled_gradient(graph: Print) -> tuple[str, ...] | None:
-    """The kinds of the inputs of a graph that is profiled, if it is that of a gradient."""
+    """The kinds of the inputs of a graph that is profiled, if it is that of a
+    gradient."""
     if b"prim::Autograd" not in graph.text:
         return None
     return tuple(kind_of(text) for _, text in _input_kinds(graph.lines()))

@@ -1,4 +1,5 @@
-"""Why a fusion pass refused a node, as it states it in lines of one form (``Refusals`` of its fuser)."""
+"""Why a fusion pass refused a node, as it states it in lines of one form
+(``Refusals`` of its fuser)."""
 
 from __future__ import annotations
 
@@ -25,18 +26,21 @@ _PLAIN_NODE = re.compile(
     rb" *%([^\s:,=%]+) : ([^\s,%=][^%=\n]*) = ([A-Za-z_]\w*::\w*[A-Za-z_])\((?:%[^()\n]*)?\)"
     rb"((?:, scope: | # ).*)?$"
 )
-"""A node as nearly all are printed: one output, no attributes, no number that names a section."""
+"""A node as nearly all are printed: one output, no attributes, no number that names
+a section."""
 
 _MOST_SHAPES = 5_000
 _shapes: dict[tuple[bytes, bytes, bytes | None], tuple[str, str | None, bool]] = {}
-"""What was read of such nodes, by all but their names: type, operator, scope and source."""
+"""What was read of such nodes, by all but their names: type, operator, scope and
+source."""
 
 
 def read_node(text: bytes) -> NodeText | None:
     """The gist of a node print; the full grammar is in :mod:`fusiondoc.parsers.ir`.
 
-    A fusion pass may rewrite aliasing operators to ``prim::*_copy`` while it partitions and reverts them
-    later (graph_fuser.cpp), so the copy is named by the operator of the program.
+    A fusion pass may rewrite aliasing operators to ``prim::*_copy`` while it
+    partitions and reverts them later (graph_fuser.cpp), so the copy is named by the
+    operator of the program.
     """
     text = text.split(b"\n", 1)[0]
     plain = _PLAIN_NODE.match(text)
@@ -53,15 +57,23 @@ def read_node(text: bytes) -> NodeText | None:
         _shapes[shape] = node.kind, node.source, node.tensor
         return node
     kind, source, tensor = known
-    return NodeText(kind, source, plain.group(1).decode("utf-8", "backslashreplace"), tensor)
+    return NodeText(
+        kind, source, plain.group(1).decode("utf-8", "backslashreplace"), tensor
+    )
 
 
 def _read_node(text: bytes) -> NodeText | None:
     line = text.decode("utf-8", "backslashreplace")
-    found = NODE.match(line) if len(line) < LONG and not line.endswith("\r") else None
+    found = (
+        NODE.match(line) if len(line) < LONG and not line.endswith("\r") else None
+    )
     if found is not None and found[3][-1] > "9":
         # All but few: no subgraph, so its line says all.
-        kind, outputs, source = found[3], parse_values(found[2]), split_tail(found[6])[1]
+        kind, outputs, source = (
+            found[3],
+            parse_values(found[2]),
+            split_tail(found[6])[1],
+        )
     else:
         node = parse_node(text)
         if node is None:
@@ -70,12 +82,17 @@ def _read_node(text: bytes) -> NodeText | None:
     copied = _COPY.match(kind)
     if copied:
         kind = "aten::" + copied.group(1)
-    tensor = not hands_on(kind, outputs) and any(holds_tensor(v.type) for v in outputs)
-    return NodeText(intern(kind), source, outputs[0].name if outputs else "", tensor)
+    tensor = not hands_on(kind, outputs) and any(
+        holds_tensor(v.type) for v in outputs
+    )
+    return NodeText(
+        intern(kind), source, outputs[0].name if outputs else "", tensor
+    )
 
 
 _KEPT = 5_000
-"""Distinct lines that are remembered, 600 bytes each: more than the passes of a large model print."""
+"""Distinct lines that are remembered, 600 bytes each: more than the passes of a
+large model print."""
 
 _UNREAD = NodeStatement(NodeText("", None, "", False), "", Stated("other"))
 
@@ -86,7 +103,10 @@ class Rejections:
     def __init__(self, refusals: Refusals) -> None:
         self._refusals = refusals
         self._known: dict[bytes, NodeStatement | None] = {}
-        self._stated = {condition: Stated(condition) for _, condition in refusals.causes.values()}
+        self._stated = {
+            condition: Stated(condition)
+            for _, condition in refusals.causes.values()
+        }
         """One object for all nodes with that condition."""
 
     def clear(self) -> None:
@@ -94,8 +114,8 @@ class Rejections:
         self._known.clear()
 
     def found(self, run: Lines, cut: int) -> Block:
-        """The rejections in a run of lines of the pass, and which line each is on; what is none (blocks
-        of a node) is passed over."""
+        """The rejections in a run of lines of the pass, and which line each is on;
+        what is none (blocks of a node) is passed over."""
         found = run.seen.rejections if run.seen is not None else None
         if found is None:
             found = list(self._known_lines(run, cut))
@@ -103,9 +123,11 @@ class Rejections:
                 run.seen.rejections = found
         return found
 
-    def _known_lines(self, run: Lines, cut: int) -> Iterator[tuple[int, NodeStatement]]:
-        """The rejections, and which line each is on. Most lines are of blocks of nodes: they are not split
-        off."""
+    def _known_lines(
+        self, run: Lines, cut: int
+    ) -> Iterator[tuple[int, NodeStatement]]:
+        """The rejections, and which line each is on. Most lines are of blocks of
+        nodes: they are not split off."""
         known, text, mark = self._known, run.text, self._refusals.mark
         number = start = 0
         at = text.find(mark)
@@ -137,6 +159,8 @@ class Rejections:
         known = self._refusals.causes.get(cause)
         if known is None:
             text = cause.decode("utf-8", "replace")
-            return NodeStatement(node, self._refusals.other, Stated("other", text=text))
+            return NodeStatement(
+                node, self._refusals.other, Stated("other", text=text)
+            )
         code, condition = known
         return NodeStatement(node, code, self._stated[condition])

@@ -1,5 +1,6 @@
-"""The statements of a log about nodes that a fuser refused, by operator and source line, and which of them
-is the reason. Of very many nodes only which they are, without the lines of each statement."""
+"""The statements of a log about nodes that a fuser refused, by operator and source
+line, and which of them is the reason. Of very many nodes only which they are,
+without the lines of each statement."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from fusiondoc.model.reasons import Stated
 from fusiondoc.parsers.jit.plan import Op
 
 MOST_NODES = 20_000
-"""Nodes with statements of their own; a pass over the largest models refuses a few thousand."""
+"""Nodes with statements of their own; a pass over the largest models refuses a few
+thousand."""
 
 MOST_NAMES = 1000
 """Names of one statement; beyond them its nodes are only counted."""
@@ -22,21 +24,35 @@ MOST_AGAIN = 50
 
 MOST_TELLING = (
     *("FD202", "FD203", "FD206", "FD205", "FD204", "FD201", "FD207"),
-    *("FD217", "FD215", "FD212", "FD213", "FD211", "FD214", "FD220", "FD218", "FD219", "FD216"),
+    *(
+        "FD217",
+        "FD215",
+        "FD212",
+        "FD213",
+        "FD211",
+        "FD214",
+        "FD220",
+        "FD218",
+        "FD219",
+        "FD216",
+    ),
 )
-"""If a node has several statements, the first of these is its reason: those that rule the node out before
-those that rule out one merge."""
+"""If a node has several statements, the first of these is its reason: those that
+rule the node out before those that rule out one merge."""
 
 
 _ORDER = {code: nth for nth, code in enumerate(MOST_TELLING)}
 
 
 class NodeText:
-    """Kind, source, first output and whether it makes a tensor, from the one-line print of a node."""
+    """Kind, source, first output and whether it makes a tensor, from the one-line
+    print of a node."""
 
     __slots__ = ("kind", "source", "tensor", "value")
 
-    def __init__(self, kind: str, source: str | None, value: str, tensor: bool) -> None:
+    def __init__(
+        self, kind: str, source: str | None, value: str, tensor: bool
+    ) -> None:
         self.kind = kind
         self.source = source
         self.value = value
@@ -45,7 +61,10 @@ class NodeText:
     @property
     def key(self) -> Op:
         """By which ``Statements`` has it."""
-        return self.kind, self.source if self.source is not None else "%" + self.value
+        return (
+            self.kind,
+            self.source if self.source is not None else "%" + self.value,
+        )
 
     def alike(self, code: str, detail: Stated) -> Alike:
         """What it has in common with other nodes of the same statement."""
@@ -63,20 +82,21 @@ class Statement:
         self.tensor = tensor
         self.lines = array("Q")
         self.values: set[str] | None = None
-        """Names of the first output, which distinguish equal (op, source) nodes of one pass; of the pass that
-        is being read."""
+        """Names of the first output, which distinguish equal (op, source) nodes of
+        one pass; of the pass that is being read."""
         self.nodes = 0
         """Most nodes in one pass, over the passes that are read."""
         self.of_plan: tuple[str, ...] | None = None
-        """Names of the first output in the plan that the pass left, where these are known: they choose
-        between several nodes of one source line."""
+        """Names of the first output in the plan that the pass left, where these are
+        known: they choose between several nodes of one source line."""
 
     @property
     def count(self) -> int:
         return max(self.nodes, len(self.values or ()), 1)
 
     def is_about(self, value: str) -> bool:
-        """Whether it is about the node with this first output; True if that is not known."""
+        """Whether it is about the node with this first output; True if that is not
+        known."""
         return self.of_plan is None or value in self.of_plan
 
     def pass_ends(self) -> None:
@@ -130,7 +150,8 @@ Block = Sequence[tuple[int, NodeStatement]]
 
 
 class BlockAgain:
-    """The statements of lines that a log repeats. A number identifies them: no reader has to hold them."""
+    """The statements of lines that a log repeats. A number identifies them: no
+    reader has to hold them."""
 
     __slots__ = ("lines", "number")
 
@@ -153,8 +174,8 @@ class PassAgain(NamedTuple):
 
 
 class Statements(dict[Op, tuple[Statement, ...]]):
-    """(op, source) -> its statements, each of another reason code. A node without a source has its first
-    output as "source" ("%name")."""
+    """(op, source) -> its statements, each of another reason code. A node without a
+    source has its first output as "source" ("%name")."""
 
     __slots__ = ("_again", "further")
 
@@ -163,12 +184,16 @@ class Statements(dict[Op, tuple[Statement, ...]]):
         self.further: dict[Alike, Further] = {}
         """Those about nodes beyond MOST_NODES."""
         self._again: dict[object, PassAgain | None] = {}
-        """None of those that were in the log once: of most logs in which all is different nothing is held."""
+        """None of those that were in the log once: of most logs in which all is
+        different nothing is held."""
 
-    def passed_again(self, blocks: Sequence[tuple[int, BlockAgain]], plan: int, of_plan: bool) -> bool:
-        """A pass has left a plan at ``plan``, with the statements ``blocks`` and no others. If the log had
-        that before, the pass only adds lines, which ``settle`` adds at once. Else the result is False, and
-        they have to be merged."""
+    def passed_again(
+        self, blocks: Sequence[tuple[int, BlockAgain]], plan: int, of_plan: bool
+    ) -> bool:
+        """A pass has left a plan at ``plan``, with the statements ``blocks`` and no
+        others. If the log had that before, the pass only adds lines, which
+        ``settle`` adds at once. Else the result is False, and they have to be
+        merged."""
         known = of_plan, *((pos - plan, block.number) for pos, block in blocks)
         if known not in self._again:
             if len(self._again) >= MOST_AGAIN:
@@ -199,7 +224,8 @@ class Statements(dict[Op, tuple[Statement, ...]]):
             statement.lines = array("Q", sorted(statement.lines))
 
     def _statement_of(self, one: NodeStatement, of_plan: bool) -> Statement | None:
-        """The statement that has its lines; None if it is of the names of another print (``with_source``)."""
+        """The statement that has its lines; None if it is of the names of another
+        print (``with_source``)."""
         key = one.node.key
         if not of_plan and (key[1] or "").startswith("%"):
             return None
@@ -236,8 +262,11 @@ def with_code(statements: Iterable[Statement], code: str) -> Statement | None:
     return None
 
 
-def state(into: Statements, node: NodeText, code: str, detail: Stated, pos: int) -> Statement:
-    """Note the statement ``code`` about ``node`` at ``pos``; the statement that now holds it."""
+def state(
+    into: Statements, node: NodeText, code: str, detail: Stated, pos: int
+) -> Statement:
+    """Note the statement ``code`` about ``node`` at ``pos``; the statement that now
+    holds it."""
     key = node.key
     known = into.get(key)
     if known is None:
@@ -266,7 +295,9 @@ def state_all(into: Statements, pos: int, block: Block) -> None:
             one.statement.lines.append(pos + offset)
         else:
             one.into = into
-            one.statement = state(into, one.node, one.code, one.detail, pos + offset)
+            one.statement = state(
+                into, one.node, one.code, one.detail, pos + offset
+            )
 
 
 class OfPass:
@@ -281,7 +312,8 @@ class OfPass:
         return bool(self._blocks or self._statements)
 
     def add(self, pos: int, block: BlockAgain) -> None:
-        """Lines that stood in the log before, from ``pos`` on; they are one object each time."""
+        """Lines that stood in the log before, from ``pos`` on; they are one object
+        each time."""
         if block.lines:
             self._blocks.append((pos, block))
 
@@ -294,7 +326,8 @@ class OfPass:
         return self._statements
 
     def belongs_to(self, into: Statements, plan: int, of_plan: bool) -> None:
-        """It is of the pass that left the plan which is printed at ``plan``. ``of_plan`` as for ``merge``."""
+        """It is of the pass that left the plan which is printed at ``plan``.
+        ``of_plan`` as for ``merge``."""
         if not self._statements and into.passed_again(self._blocks, plan, of_plan):
             return
         stated = self.statements
@@ -304,8 +337,8 @@ class OfPass:
 def merge(into: Statements, more: Statements, of_plan: bool = False) -> None:
     """Add the statements of a pass that has ended to those of others.
 
-    Args:
-        of_plan: ``into`` is of the plan that the pass left, and has the same names of values.
+    Args: of_plan: ``into`` is of the plan that the pass left, and has the same
+        names of values.
     """
     for key, statements in more.items():
         known = into.get(key)
@@ -316,16 +349,22 @@ def merge(into: Statements, more: Statements, of_plan: bool = False) -> None:
             if of_plan and len(statement.values or ()) < MOST_NAMES:
                 statement.of_plan = tuple(statement.values or ())
             statement.pass_ends()
-        into[key] = statements if known is None else _with_pass(known, statements, of_plan)
+        into[key] = (
+            statements if known is None else _with_pass(known, statements, of_plan)
+        )
     for alike, further in more.further.items():
         into.beyond(alike).add(further.nodes, further.statement.lines)
 
 
-def _add_further(into: Statements, key: Op, statements: Iterable[Statement]) -> None:
+def _add_further(
+    into: Statements, key: Op, statements: Iterable[Statement]
+) -> None:
     """A node beyond MOST_NODES."""
     sourced = not (key[1] or "").startswith("%")
     for statement in statements:
-        alike = Alike(key[0], statement.code, statement.detail, statement.tensor, sourced)
+        alike = Alike(
+            key[0], statement.code, statement.detail, statement.tensor, sourced
+        )
         into.beyond(alike).add((hash(key),), statement.lines)
 
 
@@ -354,10 +393,17 @@ def _add_pass(mine: Statement, more: Statement, of_plan: bool) -> None:
 
 
 def with_source(statements: Statements) -> Statements:
-    """Those of nodes with a source: the others are known by the names of one print only."""
+    """Those of nodes with a source: the others are known by the names of one print
+    only."""
     kept = Statements()
-    kept.update((key, those) for key, those in statements.items() if not (key[1] or "").startswith("%"))
-    kept.further.update((alike, more) for alike, more in statements.further.items() if alike.sourced)
+    kept.update(
+        (key, those)
+        for key, those in statements.items()
+        if not (key[1] or "").startswith("%")
+    )
+    kept.further.update(
+        (alike, more) for alike, more in statements.further.items() if alike.sourced
+    )
     return kept
 
 

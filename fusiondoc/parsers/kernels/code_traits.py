@@ -1,13 +1,16 @@
 """Vector width, index type and reductions of a kernel, from its CUDA code.
 
-Templates of its runtime, of torch 1.12 to 2.1: ``loadGeneric<float, 4>``, ``loadGlobalToLocal<float, 4>`` and
-``Array<float, 4, 4>`` (tensor_memory.cu, array.cu); ``blockReduce``, ``warpReduceTIDX``, ``blockWelford``,
-``gridReduce``, ``gridWelford`` and ``ParallelReduce`` (block_reduction.cu, warp.cu, welford.cu,
-grid_reduction.cu, fused_reduction.cu); ``blockBroadcast`` (broadcast.cu, grid_broadcast.cu).
+Templates of its runtime, of torch 1.12 to 2.1: ``loadGeneric<float, 4>``,
+``loadGlobalToLocal<float, 4>`` and ``Array<float, 4, 4>`` (tensor_memory.cu,
+array.cu); ``blockReduce``, ``warpReduceTIDX``, ``blockWelford``, ``gridReduce``,
+``gridWelford`` and ``ParallelReduce`` (block_reduction.cu, warp.cu, welford.cu,
+grid_reduction.cu, fused_reduction.cu); ``blockBroadcast`` (broadcast.cu,
+grid_broadcast.cu).
 
-The reduction scheduler takes no fusion in which a reduced value is broadcast (hasPostReductionBCast in
-scheduler/registry.cpp): a kernel with both was made by the persistent one. Code without any sum is of the
-pointwise scheduler, or of that for transposes.
+The reduction scheduler takes no fusion in which a reduced value is broadcast
+(hasPostReductionBCast in scheduler/registry.cpp): a kernel with both was made by
+the persistent one. Code without any sum is of the pointwise scheduler, or of that
+for transposes.
 """
 
 from __future__ import annotations
@@ -17,30 +20,41 @@ from collections.abc import Iterable
 
 from fusiondoc.model.kernel_traits import KernelTraits
 
-_ACCESS = re.compile(r"load(?<!\wload)(?:Generic|LocalToGlobal|GlobalToLocal\w*)<[^<>,]{1,40}, ?(\d{1,3})\b")
-"""Each form begins with letters, to which a search skips; what must not stand before them comes behind."""
+_ACCESS = re.compile(
+    r"load(?<!\wload)(?:Generic|LocalToGlobal|GlobalToLocal\w*)<[^<>,]{1,40}, ?(\d{1,3})\b"
+)
+"""Each form begins with letters, to which a search skips; what must not stand
+before them comes behind."""
 _VECTOR = re.compile(r"Array<(?<!\wArray<)[^<>,]{1,40}, ?(\d{1,3}), ?(\d{1,3})>")
 _DEFINED_INDEX = re.compile(r"typedef (int|int64_t) nvfuser_index_t;")
-_INDEX = re.compile(r"int(?<!\wint)(64_t)? (i\d{1,9});\s{1,200}\2 = [^;\n]{0,400}\b(?:blockIdx|threadIdx)\.")
+_INDEX = re.compile(
+    r"int(?<!\wint)(64_t)? (i\d{1,9});\s{1,200}\2 = [^;\n]{0,400}\b(?:blockIdx|threadIdx)\."
+)
 """A variable that holds a place computed of a thread's."""
 _BLOCK = ("blockReduce<", "warpReduce", "blockWelford<")
 _GRID = ("gridReduce", "gridWelford", "ParallelReduce<")
 _BROADCAST = ("blockBroadcast<", "grid_broadcast::broadcast<", "ParallelReduce<")
 _SUM = re.compile(r"T(?<!\wT)(\d{1,9})\[[^\]\n]{0,400}\]\s{1,200}=\sT\1\[")
 _WELFORD = "elfordCombine"
-"""A thread adds to a value of its own: every reduction begins so, and nothing else does."""
+"""A thread adds to a value of its own: every reduction begins so, and nothing else
+does."""
 _TILE = "extern __shared__ "
 """Kernels without a reduction have shared memory for a tile that they transpose."""
 
 
-def code_traits(code: str | None, other_dumps: Iterable[str] = ()) -> KernelTraits | None:
-    """What the code of a kernel shows; None without code. ``other_dumps``: of the same kernel."""
+def code_traits(
+    code: str | None, other_dumps: Iterable[str] = ()
+) -> KernelTraits | None:
+    """What the code of a kernel shows; None without code. ``other_dumps``: of the
+    same kernel."""
     if code is None:
         return None
     widths = [int(width) for width in _ACCESS.findall(code)]
     widths += [int(aligned) for _, aligned in _VECTOR.findall(code)]
     forms = (("block", _BLOCK), ("grid", _GRID))
-    reductions = tuple(name for name, words in forms if any(word in code for word in words))
+    reductions = tuple(
+        name for name, words in forms if any(word in code for word in words)
+    )
     return KernelTraits(
         vector_width=max(widths, default=1),
         index_type=next(filter(None, map(_index_type, (code, *other_dumps))), None),
@@ -59,8 +73,8 @@ def _index_type(code: str) -> str | None:
 
 
 def scheduler_of_code(traits: KernelTraits | None, code: str | None) -> str | None:
-    """The scheduler that made the code, by its name in the dumps; None where several may have: of a sum that
-    each thread computes alone."""
+    """The scheduler that made the code, by its name in the dumps; None where
+    several may have: of a sum that each thread computes alone."""
     if traits is None or code is None:
         return None
     if traits.reductions:

@@ -1,13 +1,16 @@
 """Which kernel a dump belongs to, by the order of the log.
 
-One compile prints its schedule and lowering first, then (codegen frame, file, ptxas) the kernel's name: so
-what was dumped before a kernel's first name is of that kernel. What is printed when a group's runtime is made
-(segmenter, heuristics) comes before all of its kernels. Where no name follows at all, kernels are numbered as
-in torch: from 1 in order of compilation (executor.cpp, fusion_id_counter_), unless a compile failed.
+One compile prints its schedule and lowering first, then (codegen frame, file,
+ptxas) the kernel's name: so what was dumped before a kernel's first name is of that
+kernel. What is printed when a group's runtime is made (segmenter, heuristics) comes
+before all of its kernels. Where no name follows at all, kernels are numbered as in
+torch: from 1 in order of compilation (executor.cpp, fusion_id_counter_), unless a
+compile failed.
 
 What segmented_fusion, segmenter_logging and scheduler_params say.
 
-Formats: fusion_segmenter.cpp, kernel_cache.cpp and the schedulers' parameter classes of torch 1.11 to 2.1.
+Formats: fusion_segmenter.cpp, kernel_cache.cpp and the schedulers' parameter
+classes of torch 1.11 to 2.1.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ _CONSIDERING = re.compile(r"^\*\*Segmenter\*\* Considering fusion:.*\n", re.M)
 
 @dataclass(frozen=True)
 class Expression:
-    """A line of fusion IR: the tensors it makes and takes, by number, and what computes them."""
+    """A line of fusion IR: the tensors it makes and takes, by number, and what
+    computes them."""
 
     makes: tuple[int, ...]
     takes: tuple[int, ...]
@@ -54,7 +58,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A fusion that the segmenter tried on the schedulers; no expressions: the whole one."""
+    """A fusion that the segmenter tried on the schedulers; no expressions: the
+    whole one."""
 
     expressions: tuple[Expression, ...]
     refused: tuple[tuple[str, str], ...]
@@ -80,7 +85,9 @@ def parts_of(dump: str) -> tuple[Part, ...]:
     _, _, details = dump.partition("group details:")
     starts = list(_GROUP.finditer(details))
     parts = []
-    for found, after in zip(starts, [*(s.start() for s in starts[1:]), len(details)]):
+    for found, after in zip(
+        starts, [*(s.start() for s in starts[1:]), len(details)]
+    ):
         body = details[found.end() : after]
         inputs, _, rest = body.partition("outputs:")
         outputs, _, expressions = rest.partition("\n\n")
@@ -96,8 +103,8 @@ def parts_of(dump: str) -> tuple[Part, ...]:
 
 
 def run_order(parts: Sequence[Part]) -> list[int]:
-    """The order in which segments are compiled and run: always the first one whose inputs are there
-    (kernel_cache.cpp, prepareRuntimeOrder)."""
+    """The order in which segments are compiled and run: always the first one whose
+    inputs are there (kernel_cache.cpp, prepareRuntimeOrder)."""
     missing = {number for part in parts for number in part.outputs}
     order: list[int] = []
     while len(order) < len(parts):
@@ -113,7 +120,8 @@ def run_order(parts: Sequence[Part]) -> list[int]:
 
 @lru_cache(maxsize=256)
 def candidates_of(dump: str) -> tuple[Candidate, ...]:
-    """The fusions that the segmenter tried, in order. The first may be the whole fusion."""
+    """The fusions that the segmenter tried, in order. The first may be the whole
+    fusion."""
     candidates, text = [], dump
     starts = [0, *(found.start() for found in _CONSIDERING.finditer(text))]
     for start, end in zip(starts, [*starts[1:], len(text)]):
@@ -121,7 +129,14 @@ def candidates_of(dump: str) -> tuple[Candidate, ...]:
         fusion, verdicts = part, part
         if part.startswith("**Segmenter**"):
             lines = part.split("\n")
-            cut = next((k for k, line in enumerate(lines) if line.startswith(("Scheduler _", "***"))), 0)
+            cut = next(
+                (
+                    k
+                    for k, line in enumerate(lines)
+                    if line.startswith(("Scheduler _", "***"))
+                ),
+                0,
+            )
             fusion = "\n".join(lines[1:cut]) if cut else "\n".join(lines[1:])
             verdicts = "\n".join(lines[cut:]) if cut else ""
         else:
@@ -152,7 +167,8 @@ def expressions_of(text: str) -> tuple[Expression, ...]:
 
 
 def _blocks(text: str) -> list[str]:
-    """Lines that begin at the margin start an expression; a Welford has three such lines, with commas."""
+    """Lines that begin at the margin start an expression; a Welford has three such
+    lines, with commas."""
     blocks: list[str] = []
     for line in text.split("\n"):
         if not line.strip() or line.startswith(("}", "%", "Inputs", "Outputs")):
@@ -169,12 +185,16 @@ def _numbers(text: str) -> list[int]:
 
 
 _TEXTS = 4
-"""Different texts of one option that are kept of one kernel: arguments differ with every launch."""
+"""Different texts of one option that are kept of one kernel: arguments differ with
+every launch."""
 
 _SEGMENTS = b"Segmented_Fusion"
 
-_SCHEDULING = frozenset(("fusion_ir_presched", "transform_propagator", "inline_propagator"))
-"""They come before all others of a compile; only the first of them is printed once."""
+_SCHEDULING = frozenset(
+    ("fusion_ir_presched", "transform_propagator", "inline_propagator")
+)
+"""They come before all others of a compile; only the first of them is printed
+once."""
 
 _WAITING = 64
 """Compiles that can wait for the name of their kernel."""
@@ -190,8 +210,8 @@ class _Compile:
     """One of the dumps is printed once a compile: so this is one compile."""
 
     def over(self, option: str, kind: DumpKind) -> bool:
-        """Whether this dump is of the next compile: one that was printed already, or of the scheduling when
-        the lowering has begun."""
+        """Whether this dump is of the next compile: one that was printed already,
+        or of the scheduling when the lowering has begun."""
         if option in _SCHEDULING and not self.dumps.keys() <= _SCHEDULING:
             return True
         return option in self.dumps and not kind.again
@@ -211,7 +231,9 @@ class Placer:
 
     # -- dumps ----------------------------------------------------------------------------------------------
 
-    def of_kernel(self, kernel: KernelUse, option: str, lines: list[bytes], pos: int) -> None:
+    def of_kernel(
+        self, kernel: KernelUse, option: str, lines: list[bytes], pos: int
+    ) -> None:
         """A dump that names its kernel."""
         if sum(seen.option == option for seen in kernel.dumps) < _TEXTS:
             self._add(kernel, self._seen(option, text_of(lines), pos))
@@ -263,7 +285,8 @@ class Placer:
     # -- kernels --------------------------------------------------------------------------------------------
 
     def named(self, kernel: KernelUse) -> None:
-        """A kernel is named after its compile, for the first time or (a frame) again."""
+        """A kernel is named after its compile, for the first time or (a frame)
+        again."""
         self._names = True
         if self._waiting:
             for seen in self._waiting.popleft().dumps.values():
@@ -279,15 +302,18 @@ class Placer:
             self._scheduler(runtime)
 
     def _scheduler(self, runtime: Runtime) -> None:
-        """The parameters tell the scheduler if all that were printed are of one, and the log is in order."""
+        """The parameters tell the scheduler if all that were printed are of one,
+        and the log is in order."""
         (only,) = runtime.schedulers if len(runtime.schedulers) == 1 else (None,)
-        certain = only is not None and (runtime.owner is not None or len(runtime.kernels) == 1)
+        certain = only is not None and (
+            runtime.owner is not None or len(runtime.kernels) == 1
+        )
         for kernel in runtime.kernels:
             kernel.scheduler = only if certain else None
 
     def launched(self) -> None:
-        """A known kernel runs: what waits for a name belongs to a compile that came to nothing, and the
-        parameters of heuristics to this run."""
+        """A known kernel runs: what waits for a name belongs to a compile that came
+        to nothing, and the parameters of heuristics to this run."""
         while self._waiting:
             self._give_up(self._waiting.popleft())
         if self._runtime is not None and not self._runtime.kernels:
@@ -317,7 +343,8 @@ class Placer:
             self._facts.kernels.append(kernel)
 
     def _leave(self, runtime: Runtime | None) -> None:
-        """A runtime without named kernels shows how a group was cut, if the group is known."""
+        """A runtime without named kernels shows how a group was cut, if the group
+        is known."""
         if (
             runtime is not None
             and runtime.shows_segments
@@ -342,7 +369,10 @@ class Placer:
                     return
                 same += 1
         if same < _TEXTS or seen.option in ("scheduler_params", "segmented_fusion"):
-            kernel.dumps = (*kernel.dumps, DumpSeen(seen.option, seen.text, seen.lines[0]))
+            kernel.dumps = (
+                *kernel.dumps,
+                DumpSeen(seen.option, seen.text, seen.lines[0]),
+            )
 
 
 def text_of(lines: list[bytes]) -> bytes:
@@ -351,18 +381,27 @@ def text_of(lines: list[bytes]) -> bytes:
 
 
 def _begins(runtime: Runtime, text: bytes) -> bool:
-    """Whether this dump is the first of another runtime: each has these once, in this order."""
+    """Whether this dump is the first of another runtime: each has these once, in
+    this order."""
     if text.startswith(b"***Runtime***: Try to schedule fusion un-"):
-        return bool(runtime.segmenter) or runtime.whole is not None or runtime.segments is not None
+        return (
+            bool(runtime.segmenter)
+            or runtime.whole is not None
+            or runtime.segments is not None
+        )
     if text.startswith(b"Segment the fusion"):
         return runtime.whole is not None or runtime.segments is not None
     return text.startswith(_SEGMENTS) and runtime.segments is not None
 
 
 def _option(kind: DumpKind, text: bytes) -> str:
-    """fusion_ir_presched prints as fusion_ir_math does, before anything is bound to threads; without its
-    transforms a ``%kernel`` is the lowered one."""
-    if kind.option == "fusion_ir_math" and b"blockIdx." not in text and b"threadIdx." not in text:
+    """fusion_ir_presched prints as fusion_ir_math does, before anything is bound to
+    threads; without its transforms a ``%kernel`` is the lowered one."""
+    if (
+        kind.option == "fusion_ir_math"
+        and b"blockIdx." not in text
+        and b"threadIdx." not in text
+    ):
         return "fusion_ir_presched"
     if kind.option == "fusion_ir" and b"TransformPrinter" not in text:
         return "kernel_ir"

@@ -1,13 +1,14 @@
-"""The texts of kernels, their sources and dumps: kept within a budget, equal ones once."""
+"""The texts of kernels, their sources and dumps: kept within a budget, equal ones
+once."""
 
 from __future__ import annotations
 
 from hashlib import blake2b
 
 BUDGET = 12 << 20
-"""Bytes of text that are kept of a run, source and dumps of kernels together: JSON holds them as they
-are. A kernel has about 10 KB, with the runtime of the fuser in front (``cuda_full``) 240 KB. Further ones are
-counted."""
+"""Bytes of text that are kept of a run, source and dumps of kernels together: JSON
+holds them as they are. A kernel has about 10 KB, with the runtime of the fuser in
+front (``cuda_full``) 240 KB. Further ones are counted."""
 
 
 class TextStore:
@@ -20,8 +21,8 @@ class TextStore:
         """Hashes of those that there was no room for."""
 
     def keep(self, text: bytes, digest: bytes | None = None) -> str | None:
-        """The text as it is kept; None if there is no room for it. With the digest of one that was kept, or
-        refused, before, the text is not looked at."""
+        """The text as it is kept; None if there is no room for it. With the digest
+        of one that was kept, or refused, before, the text is not looked at."""
         if digest is None:
             digest = digest_of(text)
         known = self._known.get(digest)

@@ -1,7 +1,8 @@
-"""The lines of dumps, from the first to the last of each, and what they tell of kernels: figures where
-there are any, the text itself in any case.
+"""The lines of dumps, from the first to the last of each, and what they tell of
+kernels: figures where there are any, the text itself in any case.
 
-Formats: executor.cpp, executor_utils.cpp and kernel_cache.cpp of nvFuser (torch 1.11 to 2.1).
+Formats: executor.cpp, executor_utils.cpp and kernel_cache.cpp of nvFuser (torch
+1.11 to 2.1).
 """
 
 from __future__ import annotations
@@ -11,12 +12,24 @@ from collections.abc import Callable, Mapping
 from re import Pattern
 
 from fusiondoc.fusers import dump_kinds
-from fusiondoc.fusers.dump_kind import BUILT, COMPILE, GROUP, SCHEDULE, DumpKind, Section
+from fusiondoc.fusers.dump_kind import (
+    BUILT,
+    COMPILE,
+    GROUP,
+    SCHEDULE,
+    DumpKind,
+    Section,
+)
 from fusiondoc.model import dataclass
 from fusiondoc.numbers import figure, whole_number, whole_numbers
 from fusiondoc.parsers.facts import KernelUse
 from fusiondoc.parsers.kernels.dump_kernel import scheduler_of_parameters
-from fusiondoc.parsers.kernels.launches import LAUNCH, PERF, KernelTracker, launch_of
+from fusiondoc.parsers.kernels.launches import (
+    LAUNCH,
+    PERF,
+    KernelTracker,
+    launch_of,
+)
 
 KINDS = dump_kinds()
 
@@ -30,7 +43,10 @@ def _starts() -> dict[int, tuple[Pattern[bytes], list[DumpKind]]]:
     starts = {}
     for byte, those in kinds.items():
         forms = [b"(" + kind.start + b")" for kind in those]
-        starts[byte] = (re.compile(b"|".join(forms)), those)  # ``re`` keeps equal ones
+        starts[byte] = (
+            re.compile(b"|".join(forms)),
+            those,
+        )  # ``re`` keeps equal ones
     return starts
 
 
@@ -40,7 +56,8 @@ _LINES = 400_000
 """Lines after which a dump without an end is given up."""
 
 Sink = Callable[[int, "list[bytes]", int], None]
-"""Called with a dump: the number of its kind, its lines, the position of the first."""
+"""Called with a dump: the number of its kind, its lines, the position of the
+first."""
 _NUMBERS = {id(kind): number for number, kind in enumerate(KINDS)}
 
 
@@ -87,7 +104,8 @@ class DumpReader:
         return True
 
     def refused(self, line: bytes) -> bool:
-        """True if ``line`` shows that what began was no dump: its only line is the program's."""
+        """True if ``line`` shows that what began was no dump: its only line is the
+        program's."""
         kind = self._kind
         if kind is None or self._confirmed:
             return False
@@ -101,7 +119,8 @@ class DumpReader:
         return True
 
     def take(self, lines: list[bytes], i: int) -> int:
-        """Take the lines of the open dump from ``i`` on; the index of the first that is not of it."""
+        """Take the lines of the open dump from ``i`` on; the index of the first
+        that is not of it."""
         kind, section = self._kind, self._section
         assert kind is not None
         assert section is not None
@@ -129,7 +148,8 @@ class DumpReader:
         return i
 
     def end(self) -> None:
-        """Something else was printed, or the log ends: the dump is as long as it is."""
+        """Something else was printed, or the log ends: the dump is as long as it
+        is."""
         kind, self._kind = self._kind, None
         self._confirmed = True
         if kind is not None:
@@ -137,7 +157,8 @@ class DumpReader:
             self._sink(_NUMBERS[id(kind)], lines, self._pos)
 
     def enter(self) -> None:
-        """A line of a dump that another parser took: an empty line after it belongs to it."""
+        """A line of a dump that another parser took: an empty line after it belongs
+        to it."""
         self.end()
         self.inside = True
 
@@ -150,15 +171,22 @@ class DumpReader:
 
 PTXAS_ENTRY = re.compile(rb"Compiling entry function '(\w+)'")
 PTXAS_REGISTERS = re.compile(rb"Used (\d{1,18}) registers")
-PTXAS_SPILLS = re.compile(rb"(\d{1,18}) bytes spill stores, (\d{1,18}) bytes spill loads")
+PTXAS_SPILLS = re.compile(
+    rb"(\d{1,18}) bytes spill stores, (\d{1,18}) bytes spill loads"
+)
 PRINTING = re.compile(rb"PRINTING: __tmp_(\w+)\.(\w+)$")
-ARGUMENTS = re.compile(rb"Arguments for (?:(?:kernel|fusion) ?(\d{1,9}):|fusion (\d{1,9}) group (\d{1,9}):)")
+ARGUMENTS = re.compile(
+    rb"Arguments for (?:(?:kernel|fusion) ?(\d{1,9}):|fusion (\d{1,9}) group (\d{1,9}):)"
+)
 OCCUPANCY = re.compile(rb"num_sms=.* occupancy=(\d{1,3}(?:\.\d{0,12})?)%")
-_MANGLED = re.compile(rb"_ZN\d+[A-Za-z_]\w{0,200}?(\d{1,18})((?:kernel|nvfuser_)\w*)")
+_MANGLED = re.compile(
+    rb"_ZN\d+[A-Za-z_]\w{0,200}?(\d{1,18})((?:kernel|nvfuser_)\w*)"
+)
 
 
 def demangle(symbol: bytes) -> bytes | None:
-    """``_ZN11CudaCodeGen7kernel1E...`` -> ``kernel1`` (Itanium C++ ABI: a name has its length before it)."""
+    """``_ZN11CudaCodeGen7kernel1E...`` -> ``kernel1`` (Itanium C++ ABI: a name has
+    its length before it)."""
     found = _MANGLED.match(symbol)
     if found is None:
         return None
@@ -192,10 +220,13 @@ class KernelDumps:
             percent = figure(occupancy.group(1)) if occupancy else None
             if percent is not None:
                 self._kernels.last.occupancy = percent / 100
-            self._kernels.placer.of_kernel(self._kernels.last, kind.option, lines, pos)
+            self._kernels.placer.of_kernel(
+                self._kernels.last, kind.option, lines, pos
+            )
 
     def _performance(self, lines: list[bytes], pos: int) -> None:
-        """A block of perf_debug_verbose: its compiler log is that of the last compile, printed each time."""
+        """A block of perf_debug_verbose: its compiler log is that of the last
+        compile, printed each time."""
         if lines[0].startswith(b"="):
             return
         ended = PERF.match(lines[-1])
@@ -204,7 +235,9 @@ class KernelDumps:
         launches = (LAUNCH.search(line) for line in reversed(lines))
         found = next((match for match in launches if match), None)
         launch = launch_of(found.groups()) if found is not None else None
-        kernel = self._kernels.performed(ended.groups(), pos + len(lines) - 1, launch)
+        kernel = self._kernels.performed(
+            ended.groups(), pos + len(lines) - 1, launch
+        )
         read_ptxas(lines, {kernel.name.encode("ascii"): kernel})
         for line in lines:
             if b" Parameters ===" in line:
@@ -226,30 +259,48 @@ class KernelDumps:
             if row.block is not None and row.grid is not None:
                 launch = row.block, row.grid, row.smem or 0
             kernel = self._kernels.profiled(
-                row.kernel, launch, row.ms.encode(), row.gb_per_s.encode(), pos + offset
+                row.kernel,
+                launch,
+                row.ms.encode(),
+                row.gb_per_s.encode(),
+                pos + offset,
             )
             kernel.registers = row.registers
 
     def _report(self, lines: list[bytes], pos: int) -> None:
         """What ptxas says of a compile."""
-        entries = [(offset, name) for offset, name in enumerate(map(_entry, lines)) if name is not None]
-        # A report begins with what the module as a whole has, on the line before the first entry.
+        entries = [
+            (offset, name)
+            for offset, name in enumerate(map(_entry, lines))
+            if name is not None
+        ]
+        # A report begins with what the module as a whole has, on the line before
+        # the first entry.
         ends = [end - (b" bytes gmem" in lines[end - 1]) for end, _ in entries[1:]]
         start = 0
         for (offset, name), end in zip(entries, [*ends, len(lines)]):
-            kernel = self._kernels.built(name.decode("ascii"), b"ptxas", pos + offset)
+            kernel = self._kernels.built(
+                name.decode("ascii"), b"ptxas", pos + offset
+            )
             own = lines[start:end]
-            self._kernels.placer.of_kernel(kernel, "ptxas_verbose", own, pos + start)
+            self._kernels.placer.of_kernel(
+                kernel, "ptxas_verbose", own, pos + start
+            )
             read_ptxas(own, {name: kernel})
             start = end
 
     def _file(self, line: bytes, pos: int) -> None:
-        """``PRINTING: __tmp_kernel1.cu``: cuda_to_file, debug_info, ptx, cubin, sass_to_file wrote a file."""
+        """``PRINTING: __tmp_kernel1.cu``: cuda_to_file, debug_info, ptx, cubin,
+        sass_to_file wrote a file."""
         found = PRINTING.match(line)
         if found:
             ending = found.group(2)
-            kernel = self._kernels.built(found.group(1).decode("ascii"), ending, pos)
-            option = {b"cu": "cuda_to_file", b"sass": "sass_to_file"}.get(ending, ending.decode("ascii"))
+            kernel = self._kernels.built(
+                found.group(1).decode("ascii"), ending, pos
+            )
+            option = {b"cu": "cuda_to_file", b"sass": "sass_to_file"}.get(
+                ending, ending.decode("ascii")
+            )
             self._kernels.placer.of_kernel(kernel, option, [line], pos)
 
     def _arguments(self, option: str, lines: list[bytes], pos: int) -> None:
@@ -257,19 +308,29 @@ class KernelDumps:
         if found is None:
             return
         if found.group(1):
-            kernel = self._kernels.runs_with(f"kernel{whole_number(found.group(1))}")
+            kernel = self._kernels.runs_with(
+                f"kernel{whole_number(found.group(1))}"
+            )
         else:
             tail = (
                 b"_f%d_" % (whole_number(found.group(2)) or 0),
                 b"_g%d" % (whole_number(found.group(3)) or 0),
             )
             name = (
-                self._kernels.last.name.encode("ascii", "replace") if self._kernels.last is not None else b""
+                self._kernels.last.name.encode("ascii", "replace")
+                if self._kernels.last is not None
+                else b""
             )
-            if self._kernels.last is None or tail[0] not in name or not name.endswith(tail[1]):
+            if (
+                self._kernels.last is None
+                or tail[0] not in name
+                or not name.endswith(tail[1])
+            ):
                 return
             kernel = self._kernels.last
-        if option == "kernel_args" and not any(b"(strides" in line or b"dtype" in line for line in lines):
+        if option == "kernel_args" and not any(
+            b"(strides" in line or b"dtype" in line for line in lines
+        ):
             option = "print_args"
         self._kernels.placer.of_kernel(kernel, option, lines, pos)
 

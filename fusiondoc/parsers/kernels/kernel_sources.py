@@ -1,5 +1,6 @@
-"""Sources of kernels that stand in one piece: a kernel is compiled in every process, and each time its source
-is printed. It is looked through once, and its digest is made once.
+"""Sources of kernels that stand in one piece: a kernel is compiled in every
+process, and each time its source is printed. It is looked through once, and its
+digest is made once.
 """
 
 from __future__ import annotations
@@ -10,9 +11,13 @@ from fusiondoc.parsers.jit.message_runs import FRAME
 from fusiondoc.parsers.kernels.kept_texts import digest_of
 from fusiondoc.parsers.kernels.launches import FRAME_END
 
-NEXT_FRAME = (b"======= Codegen output for kernel: ", b"==== codegen output for kernel: ")
+NEXT_FRAME = (
+    b"======= Codegen output for kernel: ",
+    b"==== codegen output for kernel: ",
+)
 ENDS_CODE = (b"[DUMP ", b"[UPDATE ", b"[DEBUG ", *NEXT_FRAME)
-"""What no source holds: it broke off before, or messages stand between its lines."""
+"""What no source holds: it broke off before, or messages stand between its
+lines."""
 
 FRAME_LIMIT = 400_000
 """Lines after which a codegen frame without an end is given up as cut off."""
@@ -37,8 +42,8 @@ class Source:
         """Nothing until it is needed."""
 
     def read(self, place: Place) -> tuple[bytes, bytes]:
-        """The source that stands there, without empty lines around it, and its digest; nothing of one that
-        was read before but its digest."""
+        """The source that stands there, without empty lines around it, and its
+        digest; nothing of one that was read before but its digest."""
         if self.digest is not None:
             return b"", self.digest
         text, start, end = place
@@ -62,11 +67,12 @@ class Sources:
 
     def __init__(self) -> None:
         self._known: dict[int, Source] = {}
-        """By Python's hash of their bytes: SipHash of 64 bits with a key of this process."""
+        """By Python's hash of their bytes: SipHash of 64 bits with a key of this
+        process."""
 
     def whole(self, text: bytes, at: int) -> Found | None:
-        """The source whose first line stands at ``at``, if its end stands in the text too, and nothing else
-        between its lines."""
+        """The source whose first line stands at ``at``, if its end stands in the
+        text too, and nothing else between its lines."""
         first = FRAME.match(text, at)
         end = text.find(_END, first.end() - 1) if first is not None else -1
         if first is None or end < 0:

@@ -1,8 +1,9 @@
 """Generated kernels and their launches: what PYTORCH_NVFUSER_DUMP prints to stdout.
 
-Codegen frames, ``Launch Parameters:``, bandwidth lines, perf_debug_verbose figures and ptxas reports (source:
-torch/csrc/jit/codegen/cuda/executor.cpp of torch 1.11 to 1.13, third_party/nvfuser/csrc/executor.cpp of 2.0).
-A launch line names no kernel: it belongs to the next line that does.
+Codegen frames, ``Launch Parameters:``, bandwidth lines, perf_debug_verbose figures
+and ptxas reports (source: torch/csrc/jit/codegen/cuda/executor.cpp of torch 1.11 to
+1.13, third_party/nvfuser/csrc/executor.cpp of 2.0). A launch line names no kernel:
+it belongs to the next line that does.
 """
 
 from __future__ import annotations
@@ -24,24 +25,30 @@ _OF_LIBRARY = stdout_marks()
 FRAME_START = re.compile(rb"={4,7} [Cc]odegen output for kernel: (\S+) ={4,7}$")
 FRAME_END = b"=" * 38
 OLD_FRAME_ENDS = (b"=" * 36, b"=====*" + b"=" * 31)
-"""Of ``==== codegen output for kernel: kernel1 ====`` as torch 1.6 to 1.8 print it (executor.cpp)."""
+"""Of ``==== codegen output for kernel: kernel1 ====`` as torch 1.6 to 1.8 print it
+(executor.cpp)."""
 
 _DIM = rb"(-?\d{1,18})"
 LAUNCH = re.compile(
     rb"Launch Parameters: BlockDim\.x = %s, BlockDim\.y = %s, BlockDim\.z = %s, "
-    rb"GridDim\.x = %s, GridDim\.y = %s, GridDim\.z = %s, Smem Size = (\d{1,18})" % ((_DIM,) * 6)
+    rb"GridDim\.x = %s, GridDim\.y = %s, GridDim\.z = %s, Smem Size = (\d{1,18})"
+    % ((_DIM,) * 6)
 )
-BANDWIDTH = re.compile(rb"(kernel\d+|nvfuser_\w+) run in (\S+) ms, achieved: (\S+) GB/s")
+BANDWIDTH = re.compile(
+    rb"(kernel\d+|nvfuser_\w+) run in (\S+) ms, achieved: (\S+) GB/s"
+)
 PERF = re.compile(rb"(kernel\d+|nvfuser_\w+) (\d{1,18}) bytes/ (\S+) ms (\S+) GB/s")
 
 _LAUNCHES = (b"L", b"With arguments: L")
 """How lines begin that may have the parameters of a launch."""
 KERNEL_LINES = (b"k", b"n", b"=", *_LAUNCHES)
-"""How lines begin that may be of kernels, and are never the first of a graph without prefix."""
+"""How lines begin that may be of kernels, and are never the first of a graph
+without prefix."""
 
 
 def event_of(line: bytes) -> Event | None:
-    """What a line says that has figures of a kernel, or is of a library of kernels."""
+    """What a line says that has figures of a kernel, or is of a library of
+    kernels."""
     if line.startswith((b"k", b"n")):
         ran = BANDWIDTH.match(line)
         if ran is not None:
@@ -82,9 +89,10 @@ _RECENT = 4
 class KernelTracker:
     """Ties the lines of kernels to the GraphCache that runs them.
 
-    nvFuser prints ``running GraphCache`` and then, until the next such line, what that run compiles and
-    launches (true when stdout and stderr keep their order). Several processes in one log interleave: so a
-    launch goes to the oldest recent run that has this kernel and has not launched it yet.
+    nvFuser prints ``running GraphCache`` and then, until the next such line, what
+    that run compiles and launches (true when stdout and stderr keep their order).
+    Several processes in one log interleave: so a launch goes to the oldest recent
+    run that has this kernel and has not launched it yet.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -98,9 +106,11 @@ class KernelTracker:
         self._of_owner: dict[int, list[KernelUse]] = {}
         self._launch: Launch | None = None
         self.hint: KernelUse | None = None
-        """The kernel whose arguments were printed: the launch line beside them is its."""
+        """The kernel whose arguments were printed: the launch line beside them is
+        its."""
         self._timed: KernelUse | None = None
-        """Its launch has a bandwidth line; the same launch may be printed again by perf_debug_verbose."""
+        """Its launch has a bandwidth line; the same launch may be printed again by
+        perf_debug_verbose."""
         self._nameless = 0
         self._bandwidth_seen = False
         self._report_source: bytes | None = None
@@ -116,9 +126,12 @@ class KernelTracker:
             self._is_over(self._recent.popleft())
         self.placer.runs(cache)
 
-    def compiled(self, name: bytes, code: bytes, pos: int, digest: bytes | None = None) -> None:
-        """A codegen frame: the source of a kernel, and the digest of that if it is known; nothing of a source
-        that was compiled before. The same kernel again is a recompile for a larger block."""
+    def compiled(
+        self, name: bytes, code: bytes, pos: int, digest: bytes | None = None
+    ) -> None:
+        """A codegen frame: the source of a kernel, and the digest of that if it is
+        known; nothing of a source that was compiled before. The same kernel again
+        is a recompile for a larger block."""
         self.flush()
         text = name.decode("ascii", "replace")
         owner = self._recent[-1].cache if self._recent else None
@@ -145,10 +158,11 @@ class KernelTracker:
         self._launch = launch_of(figures)
 
     def flush(self) -> None:
-        """A launch that no named line followed (launch_param without dump_eff_bandwidth): by order.
+        """A launch that no named line followed (launch_param without
+        dump_eff_bandwidth): by order.
 
-        It is of the kernel whose arguments are printed beside it, else of the one compiled just before, else
-        of the next kernel of the group that runs.
+        It is of the kernel whose arguments are printed beside it, else of the one
+        compiled just before, else of the next kernel of the group that runs.
         """
         launch, self._launch = self._launch, None
         if launch is None or self._bandwidth_seen:
@@ -170,15 +184,19 @@ class KernelTracker:
             kernel.block, kernel.grid, kernel.smem = launch
 
     def ran(self, figures: Sequence[bytes], pos: int) -> None:
-        """dump_eff_bandwidth: the time and bandwidth of one launch, as BANDWIDTH finds them."""
+        """dump_eff_bandwidth: the time and bandwidth of one launch, as BANDWIDTH
+        finds them."""
         self._bandwidth_seen = True
         name, ms, gb_per_s = figures
         kernel = self.find(name.decode("ascii"))
         self.timed(kernel, ms, gb_per_s, pos)
         self._timed = kernel
 
-    def performed(self, figures: Sequence[bytes], pos: int, launch: Launch | None = None) -> KernelUse:
-        """perf_debug_verbose: bytes, time and bandwidth of one launch, as PERF finds them."""
+    def performed(
+        self, figures: Sequence[bytes], pos: int, launch: Launch | None = None
+    ) -> KernelUse:
+        """perf_debug_verbose: bytes, time and bandwidth of one launch, as PERF
+        finds them."""
         self._launch = launch or self._launch
         self._bandwidth_seen = True
         name, size, ms, gb_per_s = figures[0].decode("ascii"), *figures[1:]
@@ -192,7 +210,9 @@ class KernelTracker:
         kernel.bytes = whole_number(size)
         return kernel
 
-    def profiled(self, name: str, launch: Launch | None, ms: bytes, gb_per_s: bytes, pos: int) -> KernelUse:
+    def profiled(
+        self, name: str, launch: Launch | None, ms: bytes, gb_per_s: bytes, pos: int
+    ) -> KernelUse:
         """A line of the stand-alone nvFuser's profile: a launch."""
         self._bandwidth_seen = True
         self._launch = None
@@ -201,7 +221,9 @@ class KernelTracker:
         self.timed(kernel, ms, gb_per_s, pos)
         return kernel
 
-    def timed(self, kernel: KernelUse, ms: bytes, gb_per_s: bytes, pos: int) -> None:
+    def timed(
+        self, kernel: KernelUse, ms: bytes, gb_per_s: bytes, pos: int
+    ) -> None:
         """A launch that was timed."""
         kernel.lines.append(pos)
         if self._launch is not None:
@@ -235,7 +257,8 @@ class KernelTracker:
         return kernel
 
     def find(self, name: str, launch: bool = True) -> KernelUse:
-        """The kernel of this name that the group that runs has; a new one if there is none."""
+        """The kernel of this name that the group that runs has; a new one if there
+        is none."""
         known = self._by_name.get(name)
         kernel = self._found(name, known or [], launch)
         if known is None:
@@ -259,7 +282,8 @@ class KernelTracker:
         return own[0]
 
     def _of_run(self, name: str, known: list[KernelUse], run: _Run) -> KernelUse:
-        """The kernel of this name of the last run, where it has launched one already or has none yet."""
+        """The kernel of this name of the last run, where it has launched one
+        already or has none yet."""
         cache = run.cache
         if len(known) == 1 and known[0].owner is None:
             del self._of_graph[name, 0]
@@ -267,13 +291,14 @@ class KernelTracker:
             return known[0]
         own = self._of_graph.get((name, _key(cache)))
         if own:
-            # Launched twice in one run, which no run does: the lines are out of order.
+            # Launched twice in one run, which no run does: the lines are out of
+            # order.
             self._disordered = self._disordered or name in run.names
             return own[0]
         if not known:
             return self._new(name, cache)
-        # A name that a kernel of another group has: a second process, or lines out of order. Whose it is
-        # cannot be known.
+        # A name that a kernel of another group has: a second process, or lines out
+        # of order. Whose it is cannot be known.
         known[-1].disputed = True
         self._facts.disordered = True
         return known[-1]
@@ -299,10 +324,13 @@ class KernelTracker:
             together[key] = together.get(key, 0) + 1
 
     def _is_cut_off(self, run: _Run) -> bool:
-        """Whether the log ends before all kernels are launched that an earlier run launched."""
+        """Whether the log ends before all kernels are launched that an earlier run
+        launched."""
         own = tuple(run.kernels)
         return any(
-            cache is run.cache and len(kernels) > len(own) and kernels[: len(own)] == own
+            cache is run.cache
+            and len(kernels) > len(own)
+            and kernels[: len(own)] == own
             for cache, kernels in self._facts.launched_together
         )
 
@@ -325,11 +353,16 @@ def launch_of(figures: tuple[bytes, ...]) -> Launch:
     """Of what LAUNCH found."""
     numbers = [max(1, number) for number in whole_numbers(figures[:6])]
     smem = whole_number(figures[6]) or 0
-    return (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5]), smem
+    return (
+        (numbers[0], numbers[1], numbers[2]),
+        (numbers[3], numbers[4], numbers[5]),
+        smem,
+    )
 
 
 def _key(cache: CacheInstance | None) -> int:
-    """Equal for two caches of one graph: the same program run twice, one log after the other."""
+    """Equal for two caches of one graph: the same program run twice, one log after
+    the other."""
     if cache is None:
         return 0
     return id(cache) if cache.graph is None else id(cache.graph)

@@ -1,9 +1,11 @@
-"""Kernels of NNC, as torch's JIT log prints them: the loop nests and the CUDA code of a TensorExprGroup.
+"""Kernels of NNC, as torch's JIT log prints them: the loop nests and the CUDA code
+of a TensorExprGroup.
 
-``kernel`` prints the group's graph (DUMP), then its loop nest stage by stage and as it is in the end (DEBUG:
-``Original Stmt:``, ``after inline{`` ..., ``Final Stmt:``); ``cuda_codegen`` the CUDA code (DEBUG). Source:
-torch/csrc/jit/tensorexpr/kernel.cpp and cuda_codegen.cpp. A kernel is printed once, when it is compiled;
-launches and times are never printed.
+``kernel`` prints the group's graph (DUMP), then its loop nest stage by stage and as
+it is in the end (DEBUG: ``Original Stmt:``, ``after inline{`` ..., ``Final
+Stmt:``); ``cuda_codegen`` the CUDA code (DEBUG). Source:
+torch/csrc/jit/tensorexpr/kernel.cpp and cuda_codegen.cpp. A kernel is printed once,
+when it is compiled; launches and times are never printed.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ _EXTENTS = re.compile(rb"gpu_(block|thread)_extents: \((.*)\)$")
 _FUNCTION = re.compile(rb"\bvoid (\w+)\(")
 
 _LONGEST_NAME = 40
-"""Longer names torch cuts, with a hash behind them (generateNameForGraph of subgraph_utils.cpp)."""
+"""Longer names torch cuts, with a hash behind them (generateNameForGraph of
+subgraph_utils.cpp)."""
 
 
 class NncKernels:
@@ -42,8 +45,9 @@ class NncKernels:
         self._stages: list[bytes] = []
 
     def begins(self, pos: int, graph: PlanGroup | None) -> None:
-        """A kernel is compiled from this graph; what follows is of it. NNC compiles equal graphs each on its
-        own; their code differs in names only, so that they are one kernel here."""
+        """A kernel is compiled from this graph; what follows is of it. NNC compiles
+        equal graphs each on its own; their code differs in names only, so that they
+        are one kernel here."""
         self._stages.clear()
         self._title = self._body = None
         self._made = None
@@ -114,7 +118,8 @@ class NncKernels:
     def _cuda_code(self, code: bytes) -> None:
         function = _FUNCTION.search(code)
         if self._made is None:
-            # Without the graph: the name of the function has a number that is new every time.
+            # Without the graph: the name of the function has a number that is new
+            # every time.
             plain = code.replace(function.group(1), b"") if function else code
             self._made = self._kernel(plain, None, self._start)
         if CUDA not in self._made.texts:
@@ -122,7 +127,9 @@ class NncKernels:
             if function is not None:
                 self._made.name = function.group(1).decode("ascii", "replace")
 
-    def _kernel(self, key: bytes, graph: PlanGroup | None, pos: int) -> PrintedKernel:
+    def _kernel(
+        self, key: bytes, graph: PlanGroup | None, pos: int
+    ) -> PrintedKernel:
         kernel = self._known.get(key)
         if kernel is None:
             kernel = self._known[key] = PrintedKernel(_name(graph), graph)
@@ -141,7 +148,8 @@ class NncKernels:
 
 
 def _name(graph: PlanGroup | None) -> str:
-    """The name that torch gives the kernel, which only CUDA code has in print: from the operators."""
+    """The name that torch gives the kernel, which only CUDA code has in print: from
+    the operators."""
     if graph is None:
         return "fused"
     words = [op.split("::")[1] for op, _ in graph.body if op.startswith("aten::")]
@@ -149,7 +157,8 @@ def _name(graph: PlanGroup | None) -> str:
 
 
 def _dimensions(text: bytes) -> tuple[int, int, int] | None:
-    """``1024, 2`` -> (1024, 2, 1); None where a size is not a number (dynamic shapes)."""
+    """``1024, 2`` -> (1024, 2, 1); None where a size is not a number (dynamic
+    shapes)."""
     sizes = []
     for word in text.split(b","):
         found = re.match(rb"\s*(\d+)(?:ll)?\s*\Z", word)

@@ -1,12 +1,15 @@
-"""Partitions of oneDNN Graph: what ONEDNN_VERBOSE prints to stdout when one is compiled and run.
+"""Partitions of oneDNN Graph: what ONEDNN_VERBOSE prints to stdout when one is
+compiled and run.
 
 ``onednn_verbose,v1,graph,exec,cpu,100002,matmul_post_ops,aten::linear;aten::relu,,in0_f32:0:...,fpm:strict,
-matmul_t,dnnl_backend,0.0119629``: engine, partition, kind, operators, formats, tensors, ..., milliseconds
-(src/graph/utils/verbose.cpp of oneDNN 3). ``v1`` is missing before 3.5 and a time stamp may follow it; oneDNN
-Graph on its own (torch 1.12 to 2.0) prints ``onednn_graph_verbose,exec,...`` under ONEDNN_GRAPH_VERBOSE.
-A partition runs its primitives one after the other in the thread that says so, so those printed right before
-it that fit into its time and are of its kinds of operators are its own: they name the implementation
-(``brg_matmul:avx512_core``, ``ref:any``). Their lines have no component before oneDNN 3 (torch 1.12 to 2.0).
+matmul_t,dnnl_backend,0.0119629``: engine, partition, kind, operators, formats,
+tensors, ..., milliseconds (src/graph/utils/verbose.cpp of oneDNN 3). ``v1`` is
+missing before 3.5 and a time stamp may follow it; oneDNN Graph on its own (torch
+1.12 to 2.0) prints ``onednn_graph_verbose,exec,...`` under ONEDNN_GRAPH_VERBOSE. A
+partition runs its primitives one after the other in the thread that says so, so
+those printed right before it that fit into its time and are of its kinds of
+operators are its own: they name the implementation (``brg_matmul:avx512_core``,
+``ref:any``). Their lines have no component before oneDNN 3 (torch 1.12 to 2.0).
 """
 
 from __future__ import annotations
@@ -24,12 +27,18 @@ DUMP = "onednn_verbose"
 _MOST_TEXT = 20
 """Different lines that are kept of one partition."""
 
-_HEAD = re.compile(rb"(?:onednn|dnnl)_verbose,(?:v\d+,)?(?:\d+\.\d+,)?graph,(exec|compile[^,]*),(.*)$")
-_GRAPH_HEAD = re.compile(rb"(?:onednn|dnnl)_graph_verbose,(?:\d+\.\d+,)?(exec|compile[^,]*),(.*)$")
+_HEAD = re.compile(
+    rb"(?:onednn|dnnl)_verbose,(?:v\d+,)?(?:\d+\.\d+,)?graph,(exec|compile[^,]*),(.*)$"
+)
+_GRAPH_HEAD = re.compile(
+    rb"(?:onednn|dnnl)_graph_verbose,(?:\d+\.\d+,)?(exec|compile[^,]*),(.*)$"
+)
 _PRIMITIVE = re.compile(
     rb"(?:onednn|dnnl)_verbose,(?:v\d+,)?(?:\d+\.\d+,)?(?:primitive,)?exec,\w+,(\w+),([^,]*),.*,([\d.e+-]+)$"
 )
-_TENSOR = re.compile(rb"(in|out)\d{1,9}_\w+:\d+:\w+:\w+:(\d{1,18}(?:x\d{1,18})*|)(?::|$)")
+_TENSOR = re.compile(
+    rb"(in|out)\d{1,9}_\w+:\d+:\w+:\w+:(\d{1,18}(?:x\d{1,18})*|)(?::|$)"
+)
 
 
 _MOST_PRIMITIVES = 64
@@ -76,7 +85,9 @@ class Partitions:
         kernel = self._known.get(key)
         if kernel is None:
             kernel = PrintedKernel(
-                intern(read.kind.decode("utf-8", "replace")), operators=read.operators, tensors=read.tensors
+                intern(read.kind.decode("utf-8", "replace")),
+                operators=read.operators,
+                tensors=read.tensors,
             )
             self._known[key] = kernel
             self._facts.printed_kernels.append(kernel)
@@ -86,14 +97,17 @@ class Partitions:
             kernel.launches += 1
             if read.ms is not None:
                 kernel.ms.append(read.ms)
-            kernel.implementation = self._implementation(read) or kernel.implementation
+            kernel.implementation = (
+                self._implementation(read) or kernel.implementation
+            )
             self._ran.clear()
         else:
             kernel.compiles += 1
         self._keep(kernel, line)
 
     def close(self) -> None:
-        """There are no more lines: what only they need goes, for the rows take room."""
+        """There are no more lines: what only they need goes, for the rows take
+        room."""
         self._known.clear()
         self._texts.clear()
 
@@ -109,8 +123,8 @@ class Partitions:
         del self._ran[:-_MOST_PRIMITIVES]
 
     def _implementation(self, read: _Line) -> str | None:
-        """Of the primitives that the partition ran, those that are no copies into another layout; without any
-        the name of the partition's own executor."""
+        """Of the primitives that the partition ran, those that are no copies into
+        another layout; without any the name of the partition's own executor."""
         kinds = _kinds_of(read.operators)
         left = (read.ms or 0.0) * 1.001 + 1e-3
         own: list[_Primitive] = []
@@ -123,7 +137,10 @@ class Partitions:
         if not names:
             return read.implementation
         several = len({one.kind for one in names}) > 1
-        shown = (f"{one.kind} {one.implementation}" if several else one.implementation for one in names)
+        shown = (
+            f"{one.kind} {one.implementation}" if several else one.implementation
+            for one in names
+        )
         return " + ".join(dict.fromkeys(shown))
 
     def _keep(self, kernel: PrintedKernel, line: bytes) -> None:
@@ -146,8 +163,13 @@ def _read(text: bytes) -> _Line | None:
         if found is not None:
             sizes = tuple(whole_numbers(found.group(2).split(b"x")))
             (inputs if found.group(1) == b"in" else outputs).append(sizes)
-    operators = tuple(intern(one.decode("utf-8", "replace")) for one in fields[3].split(b";") if one)
-    # "fpm:strict,conv_fwd_t,dnnl_backend,0.01" since oneDNN 3.5; before, nothing stands between.
+    operators = tuple(
+        intern(one.decode("utf-8", "replace"))
+        for one in fields[3].split(b";")
+        if one
+    )
+    # "fpm:strict,conv_fwd_t,dnnl_backend,0.01" since oneDNN 3.5; before, nothing
+    # stands between.
     name = fields[-3].decode("utf-8", "replace") if len(fields) >= 10 else ""
     return _Line(
         fields[1],
@@ -160,7 +182,8 @@ def _read(text: bytes) -> _Line | None:
 
 
 def _kinds_of(operators: tuple[str, ...]) -> frozenset[str]:
-    """Primitives that may compute these operators, by the names that the program or the graph gives them."""
+    """Primitives that may compute these operators, by the names that the program or
+    the graph gives them."""
     found = set(takes.ELEMENTWISE_PRIMITIVES)
     for name in operators:
         for part, kinds in takes.PRIMITIVES:

@@ -1,1 +1,2 @@
-"""Bytes to lines: files, compression, colours, timestamps and the process that a line is of."""
+"""Bytes to lines: files, compression, colours, timestamps and the process that a
+line is of."""

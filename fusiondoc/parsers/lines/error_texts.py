@@ -1,13 +1,14 @@
-"""The first real error of a failed run, classified, out of what is wrapped around it (``failures.py`` finds
-the tracebacks, and the signal that ended a process).
+"""The first real error of a failed run, classified, out of what is wrapped around
+it (``failures.py`` finds the tracebacks, and the signal that ended a process).
 
-Here are the forms of CUDA's toolchain, of torch's asserts, of Python, and of the TorchScript interpreter,
-which puts its own traceback before the error (interpreter.cpp); those of a fuser's own code are its
-``FuserErrors`` (fusers/fuser_errors.py).
+Here are the forms of CUDA's toolchain, of torch's asserts, of Python, and of the
+TorchScript interpreter, which puts its own traceback before the error
+(interpreter.cpp); those of a fuser's own code are its ``FuserErrors``
+(fusers/fuser_errors.py).
 
-A traceback gives its last line; the lines behind that one belong to it (an assert of torch over several
-lines, the source that NVRTC did not take). An error without a traceback, as people paste it, counts where
-it is one of a fuser.
+A traceback gives its last line; the lines behind that one belong to it (an assert
+of torch over several lines, the source that NVRTC did not take). An error without a
+traceback, as people paste it, counts where it is one of a fuser.
 """
 
 from __future__ import annotations
@@ -52,7 +53,11 @@ _IN_WORDS = {
 def in_words(kind: str) -> str | None:
     """What failed, by the kind of the error; None for a kind that is not known."""
     text = _IN_WORDS.get(kind)
-    return None if text is None else text.format(fuser=titles(lambda fuser: kind in fuser.errors.kinds))
+    return (
+        None
+        if text is None
+        else text.format(fuser=titles(lambda fuser: kind in fuser.errors.kinds))
+    )
 
 
 MOST = 400
@@ -66,21 +71,25 @@ class FuserError:
     kind: str
     text: str
     where: str | None = None
-    """The position in the source of the fuser (``executor_utils.cpp:621``), if the error names one."""
+    """The position in the source of the fuser (``executor_utils.cpp:621``), if the
+    error names one."""
     fuser: str | None = None
-    """The fuser whose own code, kernel or variable failed; None for other kinds of errors."""
+    """The fuser whose own code, kernel or variable failed; None for other kinds of
+    errors."""
 
     def __str__(self) -> str:
         return f"{self.text} ({self.where})" if self.where else self.text
 
     @property
     def cause(self) -> str | None:
-        """The cause that the error states, where what to do depends on it (``FuserErrors.causes``)."""
+        """The cause that the error states, where what to do depends on it
+        (``FuserErrors.causes``)."""
         return cause_of(self.text)
 
 
 def cause_of(text: str) -> str | None:
-    """The cause that the text of an error states, where what to do depends on it (``FuserErrors.causes``)."""
+    """The cause that the text of an error states, where what to do depends on it
+    (``FuserErrors.causes``)."""
     for fuser in FUSERS.values():
         for words, cause in fuser.errors.causes.items():
             if words in text:
@@ -89,15 +98,36 @@ def cause_of(text: str) -> str | None:
 
 
 _TOOLCHAIN_FORMS = (
-    (ARCHITECTURE, re.compile(r"((?:nvrtc: error: )?invalid value for --gpu-architecture.*)")),
-    (ARCHITECTURE, re.compile(r"(ptxas fatal\s*: Value 'sm_\d+\w?' is not defined.*)")),
+    (
+        ARCHITECTURE,
+        re.compile(r"((?:nvrtc: error: )?invalid value for --gpu-architecture.*)"),
+    ),
+    (
+        ARCHITECTURE,
+        re.compile(r"(ptxas fatal\s*: Value 'sm_\d+\w?' is not defined.*)"),
+    ),
     (NO_KERNEL, re.compile(r"((?:CUDA error: )?no kernel image is available.*)")),
-    (BUILTINS, re.compile(r"((?:nvrtc: error: )?failed to open \S*nvrtc-builtins.*)")),
-    (BUILTINS, re.compile(r"(builtins for \S+ not found.*|NVRTC_ERROR_BUILTIN_OPERATION_FAILURE.*)")),
-    (OLD_DRIVER, re.compile(r"(CUDA driver version is insufficient.*|driver on your system is too old.*)")),
+    (
+        BUILTINS,
+        re.compile(r"((?:nvrtc: error: )?failed to open \S*nvrtc-builtins.*)"),
+    ),
+    (
+        BUILTINS,
+        re.compile(
+            r"(builtins for \S+ not found.*|NVRTC_ERROR_BUILTIN_OPERATION_FAILURE.*)"
+        ),
+    ),
+    (
+        OLD_DRIVER,
+        re.compile(
+            r"(CUDA driver version is insufficient.*|driver on your system is too old.*)"
+        ),
+    ),
     (OLD_DRIVER, re.compile(r"(PTX was compiled with an unsupported toolchain.*)")),
 )
-_DRIVER_FORM = re.compile(r"(CUDA driver error: .*|CUDA error: .*|NVRTC[ _]?(?:ERROR|unknown error).*)")
+_DRIVER_FORM = re.compile(
+    r"(CUDA driver error: .*|CUDA error: .*|NVRTC[ _]?(?:ERROR|unknown error).*)"
+)
 
 _Form = tuple[str, "Pattern[str]", "str | None"]
 """Kind, form, and the name of the fuser that alone writes it."""
@@ -116,32 +146,42 @@ _FORMS: tuple[_Form, ...] = (
     *_of_fusers(KERNEL),
     (DRIVER, _DRIVER_FORM, None),
 )
-"""In the order in which they are tried: that NVRTC does not know the GPU is no fault of the fuser."""
+"""In the order in which they are tried: that NVRTC does not know the GPU is no
+fault of the fuser."""
 
 _ASSERT_MARK = "INTERNAL ASSERT FAILED at "
 _ASSERT = re.compile(
     r'"\[?(?P<file>[^"\]]+)(?:\]\([^"]*\))?":(?P<line>\d+)'
     r", please report a bug(?: to PyTorch\.| with repro script to \w+ at \S+\.(?!\S)|\s*$) ?(?P<text>.*)"
 )
-"""After the mark; 1.11 has no space before it, some pages make a link of the file, and quotes end early."""
+"""After the mark; 1.11 has no space before it, some pages make a link of the file,
+and quotes end early."""
 
 _WHOLE_LINE = ("builtins for", "driver on your system", "PTX was compiled")
 """What begins in the middle of its sentence: the error is the whole line."""
 
-_BROKEN = re.compile(r"(\S) {0,9}\n(INTERNAL ASSERT FAILED at )|(?<=report a bug to PyTorch\.) {0,9}\n()()")
+_BROKEN = re.compile(
+    r"(\S) {0,9}\n(INTERNAL ASSERT FAILED at )|(?<=report a bug to PyTorch\.) {0,9}\n()()"
+)
 """Where pages break an assert into lines."""
 INTERPRETER = "The following operation failed in the TorchScript interpreter"
 _SEGMENT = re.compile(r"Error from segmentation group \d+: *")
-_SOURCE = re.compile(r"\s*(?:$|namespace CudaCodeGen|#define |#pragma |#include |typedef |__global__ |//)")
-_PYTHON = re.compile(r"[>\s]*(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception))(?:: ?(.*))?$")
+_SOURCE = re.compile(
+    r"\s*(?:$|namespace CudaCodeGen|#define |#pragma |#include |typedef |__global__ |//)"
+)
+_PYTHON = re.compile(
+    r"[>\s]*(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception))(?:: ?(.*))?$"
+)
 
 
 def read_error(text: str) -> FuserError | None:
-    """The first real error in the message of an exception, a traceback or the end of a log; None if there is
-    none. Later errors follow from the first (csarofeen/pytorch#1319).
+    """The first real error in the message of an exception, a traceback or the end
+    of a log; None if there is none. Later errors follow from the first
+    (csarofeen/pytorch#1319).
 
-    Unwrapped are the interpreter's own traceback, the assert of a parallel compilation around the errors of
-    its threads, and the CUDA source in front of what NVRTC says about it.
+    Unwrapped are the interpreter's own traceback, the assert of a parallel
+    compilation around the errors of its threads, and the CUDA source in front of
+    what NVRTC says about it.
     """
     wrapper: FuserError | None = None
     lines = _BROKEN.sub(r"\1 \2", text).split("\n")
@@ -158,42 +198,51 @@ def read_error(text: str) -> FuserError | None:
     return wrapper if wrapper is not None and wrapper.text else None
 
 
-_SCRIPTED = re.compile(r'^ {2}File "([^"\n]{1,1000})", line (\d{1,9})', re.MULTILINE)
-"""Frames of a scripted function, the innermost last (torch/csrc/jit/frontend/source_range.cpp, 1.12 to
-2.13)."""
+_SCRIPTED = re.compile(
+    r'^ {2}File "([^"\n]{1,1000})", line (\d{1,9})', re.MULTILINE
+)
+"""Frames of a scripted function, the innermost last
+(torch/csrc/jit/frontend/source_range.cpp, 1.12 to 2.13)."""
 _TRACED = re.compile(r"^([^\s(][^(\n]{0,1000})\((\d{1,9})\): ", re.MULTILINE)
-"""Frames of a traced one, as Python's stack was then, the innermost first (torch/csrc/jit/python/
-python_tracer.cpp)."""
+"""Frames of a traced one, as Python's stack was then, the innermost first
+(torch/csrc/jit/python/ python_tracer.cpp)."""
 
 
 _CHANGES_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation"
-"""Of autograd (torch/csrc/autograd/VariableTypeUtils.h); in TorchScript the result of a differentiable graph
-is one while gradients are recorded."""
+"""Of autograd (torch/csrc/autograd/VariableTypeUtils.h); in TorchScript the result
+of a differentiable graph is one while gradients are recorded."""
 _CHANGED_RESULT = re.compile(
     r"which is output \d{1,6} of torch::jit::.{0,60}DifferentiableGraph, is at version"
 )
-"""Of autograd's saved_variable.cpp: what a differentiable graph keeps for its gradient was changed."""
+"""Of autograd's saved_variable.cpp: what a differentiable graph keeps for its
+gradient was changed."""
 
 
 class ChangedResult(NamedTuple):
-    """An error that an operator in place makes which changes the result of a differentiable graph."""
+    """An error that an operator in place makes which changes the result of a
+    differentiable graph."""
 
     lines: Sequence[str]
-    """``file:line`` of the frames of TorchScript at the operator, the innermost first; none where the
-    backward pass found it."""
+    """``file:line`` of the frames of TorchScript at the operator, the innermost
+    first; none where the backward pass found it."""
 
 
 def changed_result(message: str) -> ChangedResult | None:
-    """The error of an operator in place behind a differentiable graph; None of any other."""
-    frames = [f"{file}:{line}" for file, line in reversed(_SCRIPTED.findall(message))]
+    """The error of an operator in place behind a differentiable graph; None of any
+    other."""
+    frames = [
+        f"{file}:{line}" for file, line in reversed(_SCRIPTED.findall(message))
+    ]
     if _CHANGES_LEAF in message and frames:
         return ChangedResult(frames)
-    return ChangedResult(()) if _CHANGED_RESULT.search(message) is not None else None
+    return (
+        ChangedResult(()) if _CHANGED_RESULT.search(message) is not None else None
+    )
 
 
 def failing_line(message: str) -> str | None:
-    """``file:line`` of the operator that raised the error in TorchScript's interpreter; None where the
-    message has no such traceback."""
+    """``file:line`` of the operator that raised the error in TorchScript's
+    interpreter; None where the message has no such traceback."""
     scripted = _SCRIPTED.findall(message)
     if scripted:
         file, line = scripted[-1]
@@ -209,7 +258,8 @@ def of_stand_alone(text: str) -> bool:
 
 
 def is_of_fuser(text: str) -> bool:
-    """Whether the first real error of a message is a fuser's own, or one of the installation under it."""
+    """Whether the first real error of a message is a fuser's own, or one of the
+    installation under it."""
     error = read_error(text)
     return error is not None and error.kind in OF_FUSER
 
@@ -232,7 +282,9 @@ def _error(line: str) -> tuple[FuserError, bool] | None:
         if match is not None:
             text = match.group(1)
             text = line if text.startswith(_WHOLE_LINE) else text
-            return FuserError(kind, text.strip().rstrip("`")[:MOST], fuser=fuser), False
+            return FuserError(
+                kind, text.strip().rstrip("`")[:MOST], fuser=fuser
+            ), False
     line = _SEGMENT.sub("", line)
     python = _PYTHON.match(line)
     message = (python.group(2) or "") if python else line
@@ -264,7 +316,8 @@ def _fuser_of_file(file: str) -> str | None:
 
 
 def _wraps(fuser: Fuser, text: str) -> bool:
-    """Whether an assert of a fuser only says that the errors of its threads, or its source, follow."""
+    """Whether an assert of a fuser only says that the errors of its threads, or its
+    source, follow."""
     errors = fuser.errors
     if errors.wrappers is not None and errors.wrappers.search(text):
         return True
@@ -279,20 +332,24 @@ def _fuser_of_text(message: str) -> str | None:
     return None
 
 
-def _python_error(python: re.Match[str], message: str, line: str) -> tuple[FuserError, bool]:
+def _python_error(
+    python: re.Match[str], message: str, line: str
+) -> tuple[FuserError, bool]:
     """The error of the last line of a traceback, as ``_error`` returns it."""
     fuser = _fuser_of_text(message)
     if fuser is not None:
         return FuserError(CODEGEN, message.strip()[:MOST], fuser=fuser), False
     if _SOURCE.match(message) and "RuntimeError" in line:
         return FuserError(PROGRAM, ""), True
-    return FuserError(PROGRAM, f"{python.group(1)}: {message}".rstrip(": ")[:MOST]), False
+    return FuserError(
+        PROGRAM, f"{python.group(1)}: {message}".rstrip(": ")[:MOST]
+    ), False
 
 
 def _vectorised(text: str) -> str | None:
-    """The assert on strides that are no multiple of the vector's width (executor_utils.cpp,
-    validateAlignedVectorizedTensors), without the domain of the whole tensor in between; None if it is
-    another one."""
+    """The assert on strides that are no multiple of the vector's width
+    (executor_utils.cpp, validateAlignedVectorizedTensors), without the domain of
+    the whole tensor in between; None if it is another one."""
     name, found, rest = text.partition("[")
     _, width, reason = rest.rpartition("] with word size ")
     if not (found and width and name.startswith("Vectorization of ")):
@@ -330,7 +387,11 @@ class InvalidGradient(NamedTuple):
 def invalid_gradient(text: str) -> InvalidGradient | None:
     """The gradient that an error refuses; None for another error."""
     found = _OF_GRADIENT.search(text)
-    return None if found is None else InvalidGradient(_sizes(found.group(1)), _sizes(found.group(2)))
+    return (
+        None
+        if found is None
+        else InvalidGradient(_sizes(found.group(1)), _sizes(found.group(2)))
+    )
 
 
 def _sizes(text: str) -> tuple[int, ...]:
@@ -341,8 +402,9 @@ _LOST_A_RANK = re.compile(
     r"gloo/transport/|ncclRemoteError|remote process exited|Watchdog caught collective operation timeout"
     r"|Connection was likely closed\. Did the remote server shutdown or crash\?"
 )
-"""How the other ranks end when one of them died: of gloo, of NCCL (torch/csrc/distributed/c10d/NCCLUtils.cpp,
-ProcessGroupNCCL.cpp) and of the store (TCPStore.cpp)."""
+"""How the other ranks end when one of them died: of gloo, of NCCL
+(torch/csrc/distributed/c10d/NCCLUtils.cpp, ProcessGroupNCCL.cpp) and of the store
+(TCPStore.cpp)."""
 
 
 def is_lost_rank(text: str) -> bool:

@@ -1,10 +1,11 @@
-"""The failures in the lines of one stream: errors of tracebacks, the signal that ended a process,
-and the summary of torch's launcher.
+"""The failures in the lines of one stream: errors of tracebacks, the signal that
+ended a process, and the summary of torch's launcher.
 
-Several ranks may write one stream. torch itself tags the traceback of an uncaught error with its rank
-(``_distributed_excepthook`` of torch/distributed/distributed_c10d.py, 2.2 to 2.13) and the lines of its C++
-log (c10/util/Logging.cpp), whatever a launcher puts before all lines: so that tag is taken off here, behind
-any other prefix, and each rank has a traceback of its own.
+Several ranks may write one stream. torch itself tags the traceback of an uncaught
+error with its rank (``_distributed_excepthook`` of
+torch/distributed/distributed_c10d.py, 2.2 to 2.13) and the lines of its C++ log
+(c10/util/Logging.cpp), whatever a launcher puts before all lines: so that tag is
+taken off here, behind any other prefix, and each rank has a traceback of its own.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ ERROR = re.compile(
     rb"(?:torch\._\w+\.exc\.\w+|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b)"
     rb"(?::(?: .*)?)?$"
 )
-"""The last line of a Python traceback. Torch's compilers have errors of other names."""
+"""The last line of a Python traceback. Torch's compilers have errors of other
+names."""
 
 _OF_COMPILER = re.compile(rb"torch\._\w+\.exc\.")
 _GOES_ON = re.compile(rb"torch\._\w+\.exc\.\w+: .* raised:$")
-"""An error of torch's compiler around another one, which is the next line (torch/_dynamo/exc.py)."""
+"""An error of torch's compiler around another one, which is the next line
+(torch/_dynamo/exc.py)."""
 
 CRASH = re.compile(
     rb"Segmentation fault|Floating point exception|Illegal instruction|Bus error|Fatal Python error: |"
@@ -41,17 +44,24 @@ CRASH = re.compile(
     rb"[Ss]ignal \d{1,2} ?\(SIG|exitcode +: -\d|exit status -\d|<Signals\.SIG[A-Z]+: |"
     rb"Segfault encountered|\*\*\* SIG[A-Z]+ |Caught signal \d"
 )
-"""Of bash, Python's faulthandler and subprocess, PyCharm, torchrun, mpirun, srun, glog, UCX and libstdc++."""
+"""Of bash, Python's faulthandler and subprocess, PyCharm, torchrun, mpirun, srun,
+glog, UCX and libstdc++."""
 
 _RANK_OF_TORCH = re.compile(rb"\[rank(\d{1,9})\]: ?")
 _RANK_OF_LAUNCHER = re.compile(rb"\bprocess rank (\d{1,9})\b|: task (\d{1,9}): ")
-"""mpirun, which notices that "process rank 1 with PID 4711 on node n7 exited on signal 9", and srun."""
+"""mpirun, which notices that "process rank 1 with PID 4711 on node n7 exited on
+signal 9", and srun."""
 
-_STACK = re.compile(rb"(?:Current thread|Thread) 0x[0-9a-f]+\b.*\(most recent call first\):")
+_STACK = re.compile(
+    rb"(?:Current thread|Thread) 0x[0-9a-f]+\b.*\(most recent call first\):"
+)
 """Python's faulthandler begins a stack with it."""
 
-_LOOSE = re.compile(rb"(?:> ?|E +|\[ERROR\] |.{0,200}? MODEL_LOG - )?RuntimeError:(?: |$)")
-"""An error without its traceback: quoted, of pytest, of a logger, of TorchServe's worker."""
+_LOOSE = re.compile(
+    rb"(?:> ?|E +|\[ERROR\] |.{0,200}? MODEL_LOG - )?RuntimeError:(?: |$)"
+)
+"""An error without its traceback: quoted, of pytest, of a logger, of TorchServe's
+worker."""
 
 _MOST = 100
 """Errors that are kept."""
@@ -59,8 +69,8 @@ _MOST_RANKS = 4096
 """Ranks of one stream with a state of their own."""
 _REST = 6
 _REST_OF_COMPILER = 60
-"""Lines that are kept behind an error: the kernel's name may stand behind helper functions, the user's line
-behind hints."""
+"""Lines that are kept behind an error: the kernel's name may stand behind helper
+functions, the user's line behind hints."""
 _NEAR = 4
 """Lines further on, empty ones included, belong to nothing."""
 _LOOKED_AT = 500
@@ -74,7 +84,11 @@ def shows_a_crash(line: bytes) -> bool:
 def without_rank(line: bytes) -> tuple[int | None, bytes]:
     """The rank with which torch tags a line, and the line without it."""
     found = _RANK_OF_TORCH.match(line)
-    return (None, line) if found is None else (whole_number(found.group(1)), line[found.end() :])
+    return (
+        (None, line)
+        if found is None
+        else (whole_number(found.group(1)), line[found.end() :])
+    )
 
 
 class Failures:
@@ -85,7 +99,9 @@ class Failures:
         self._settle = settle
         """Takes what is read but not noted yet."""
         self._summary = _LauncherSummary(facts, settle)
-        self._of_rank: dict[int | None, _OneProcess] = {None: _OneProcess(facts, settle, None)}
+        self._of_rank: dict[int | None, _OneProcess] = {
+            None: _OneProcess(facts, settle, None)
+        }
 
     @property
     def in_traceback(self) -> bool:
@@ -94,7 +110,9 @@ class Failures:
     @property
     def idle(self) -> bool:
         """No failure is open: its lines are all read."""
-        return not self._summary.open and all(one.idle for one in self._of_rank.values())
+        return not self._summary.open and all(
+            one.idle for one in self._of_rank.values()
+        )
 
     def take(self, line: bytes, pos: int) -> bool:
         """A line; whether it is of a failure."""
@@ -111,8 +129,16 @@ class Failures:
             return True
         if shows_a_crash(line):
             self._settle()
-            named = _RANK_OF_LAUNCHER.search(line, 0, _LOOKED_AT) if rank is None else None
-            of = whole_number(named.group(1) or named.group(2)) if named is not None else rank
+            named = (
+                _RANK_OF_LAUNCHER.search(line, 0, _LOOKED_AT)
+                if rank is None
+                else None
+            )
+            of = (
+                whole_number(named.group(1) or named.group(2))
+                if named is not None
+                else rank
+            )
             self._facts.work.crashed(_text(line), pos, of, _signal_in(line))
             return True
         return self._process(rank).take(line, pos)
@@ -122,7 +148,9 @@ class Failures:
         if known is None:
             if len(self._of_rank) >= _MOST_RANKS:
                 return self._of_rank[None]
-            known = self._of_rank[rank] = _OneProcess(self._facts, self._settle, rank)
+            known = self._of_rank[rank] = _OneProcess(
+                self._facts, self._settle, rank
+            )
         return known
 
     def close(self) -> None:
@@ -133,13 +161,16 @@ class Failures:
 
 
 _OF_TORCHSCRIPT = b"Traceback of TorchScript"
-"""``format_stack_trace`` of torch/csrc/jit/frontend/source_range.cpp, 1.12 to 2.13."""
+"""``format_stack_trace`` of torch/csrc/jit/frontend/source_range.cpp, 1.12 to
+2.13."""
 
 
 class _OneProcess:
     """The errors of one process; ``rank``: torch tags its lines with it."""
 
-    def __init__(self, facts: Facts, settle: Callable[[], None], rank: int | None) -> None:
+    def __init__(
+        self, facts: Facts, settle: Callable[[], None], rank: int | None
+    ) -> None:
         self._facts = facts
         self._settle = settle
         self._rank = rank
@@ -150,7 +181,8 @@ class _OneProcess:
         self._last = 0
         self._loose = False
         self._frames: list[bytes] | None = None
-        """Those of the traceback of TorchScript that was begun last; None outside of one."""
+        """Those of the traceback of TorchScript that was begun last; None outside
+        of one."""
         self._work: Work | None = None
         self._unfused: Work | None = None
 
@@ -166,7 +198,11 @@ class _OneProcess:
             self.in_traceback = True
             self._frames = [] if line.startswith(_OF_TORCHSCRIPT) else None
             return True
-        if self._frames is not None and len(self._frames) < _MOST and self.in_traceback:
+        if (
+            self._frames is not None
+            and len(self._frames) < _MOST
+            and self.in_traceback
+        ):
             self._frames.append(line[:_LOOKED_AT])
         if self.in_traceback and line.startswith(b"  "):
             return True
@@ -174,9 +210,13 @@ class _OneProcess:
             self.in_traceback = False
             self._begin(line, pos, loose=False)
             return True
-        goes_on = len(self._texts) == 1 and _GOES_ON.match(self._texts[0]) is not None
+        goes_on = (
+            len(self._texts) == 1 and _GOES_ON.match(self._texts[0]) is not None
+        )
         if not goes_on and (loose := _LOOSE.match(line)) is not None:
-            self._begin(line[loose.group().rfind(b"RuntimeError") :], pos, loose=True)
+            self._begin(
+                line[loose.group().rfind(b"RuntimeError") :], pos, loose=True
+            )
             return True
         return bool(self._texts) and self._goes_on(line, pos)
 
@@ -197,8 +237,13 @@ class _OneProcess:
 
     def _goes_on(self, line: bytes, pos: int) -> bool:
         first = self._texts[0]
-        compiler = b"nvrtc" in first or b"default_program" in first or _OF_COMPILER.match(first) is not None
-        # A tag names the rank of a line, however many of other ranks stand before it.
+        compiler = (
+            b"nvrtc" in first
+            or b"default_program" in first
+            or _OF_COMPILER.match(first) is not None
+        )
+        # A tag names the rank of a line, however many of other ranks stand before
+        # it.
         far = self._rank is None and pos - self._last > _NEAR
         if far or len(self._texts) > (_REST_OF_COMPILER if compiler else _REST):
             self._end()
@@ -217,30 +262,47 @@ class _OneProcess:
             read = read_error(text)
             if read is None or read.kind == PROGRAM:
                 return
-        introduced = errors[-1] if errors and errors[-1].rank == self._rank else None
-        if introduced is not None and INTERPRETER in introduced.text and self._begun - introduced.line < 200:
+        introduced = (
+            errors[-1] if errors and errors[-1].rank == self._rank else None
+        )
+        if (
+            introduced is not None
+            and INTERPRETER in introduced.text
+            and self._begun - introduced.line < 200
+        ):
             errors.pop()  # it only introduces this one
         if INTERPRETER not in text:
             self._facts.work.over = max(self._facts.work.over, self._begun)
         if len(errors) < _MOST:
             at = self._failing_line()
-            errors.append(ErrorSeen(text, self._begun, self._work, self._unfused, self._rank, at))
+            errors.append(
+                ErrorSeen(
+                    text, self._begun, self._work, self._unfused, self._rank, at
+                )
+            )
 
     def _failing_line(self) -> str | None:
         """Of the operator, where TorchScript's traceback came before the error."""
         frames, self._frames = self._frames, None
-        return failing_line(b"\n".join(frames).decode("utf-8", "replace")) if frames else None
+        return (
+            failing_line(b"\n".join(frames).decode("utf-8", "replace"))
+            if frames
+            else None
+        )
 
 
-_CHILD_FAILED = b"torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"
+_CHILD_FAILED = (
+    b"torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"
+)
 _FIELD = re.compile(rb"  (rank|exitcode) +: (-?\d{1,9})\b")
 _SUMMARY_LINES = 20_000
 """Lines of a summary: seven a process that failed."""
 
 
 class _LauncherSummary:
-    """What torch's launcher prints when a process failed: first those that it ended itself, then the one that
-    failed first (torch/distributed/elastic/multiprocessing/errors/__init__.py, 1.9 to 2.13)::
+    """What torch's launcher prints when a process failed: first those that it ended
+    itself, then the one that failed first
+    (torch/distributed/elastic/multiprocessing/errors/__init__.py, 1.9 to 2.13)::
 
         Failures:
         [1]:
@@ -261,7 +323,8 @@ class _LauncherSummary:
         self._root = False
         self._rank: int | None = None
         self._first: tuple[str, int, int | None, str | None] | None = None
-        """The signal of a process that is not named as the first one: for a summary that is cut off."""
+        """The signal of a process that is not named as the first one: for a summary
+        that is cut off."""
 
     @property
     def open(self) -> bool:
@@ -281,7 +344,9 @@ class _LauncherSummary:
         elif line.startswith(b"=====") and self._root:
             self._left = 0
         elif (found := _FIELD.match(line)) is not None:
-            self._field(line, pos, found.group(1), whole_number(found.group(2)) or 0)
+            self._field(
+                line, pos, found.group(1), whole_number(found.group(2)) or 0
+            )
         elif not _OF_SUMMARY.match(line):
             self._left = 0
             return False
@@ -292,10 +357,17 @@ class _LauncherSummary:
             self._rank = value
         elif not self._root:
             if value < 0 and self._first is None:
-                self._first = _text(b" ".join(line.split())), pos, self._rank, _signal_in(line)
+                self._first = (
+                    _text(b" ".join(line.split())),
+                    pos,
+                    self._rank,
+                    _signal_in(line),
+                )
         elif value < 0:
             self._first = None
-            self._facts.work.crashed(_text(b" ".join(line.split())), pos, self._rank, _signal_in(line))
+            self._facts.work.crashed(
+                _text(b" ".join(line.split())), pos, self._rank, _signal_in(line)
+            )
         else:
             self._first = None
             text = f"rank {self._rank} ended with exit status {value}, by torch's launcher"
@@ -307,7 +379,9 @@ class _LauncherSummary:
             self._facts.work.crashed(*self._first)
 
 
-_OF_SUMMARY = re.compile(rb"=====|-----|\[\d{1,9}\]:$|  \w|Failures:$|\s*$|.* FAILED$|\s*<NO_OTHER_FAILURES>")
+_OF_SUMMARY = re.compile(
+    rb"=====|-----|\[\d{1,9}\]:$|  \w|Failures:$|\s*$|.* FAILED$|\s*<NO_OTHER_FAILURES>"
+)
 
 
 def _text(line: bytes) -> str:
@@ -316,9 +390,24 @@ def _text(line: bytes) -> str:
 
 _NAMED_SIGNAL = re.compile(rb"\bSIG[A-Z]{2,9}\b")
 _SIGNAL_IN_WORDS = (
-    ("SIGSEGV", re.compile(rb"Segmentation fault|Segfault|exit code 139\b|(?:exit status |: )-11\b")),
-    ("SIGABRT", re.compile(rb"^Aborted|terminate called|exit code 134\b|(?:exit status |: )-6\b")),
-    ("SIGKILL", re.compile(rb"\bKilled\b|exit code 137\b|(?:exit status |: )-9\b|signal 9\b")),
+    (
+        "SIGSEGV",
+        re.compile(
+            rb"Segmentation fault|Segfault|exit code 139\b|(?:exit status |: )-11\b"
+        ),
+    ),
+    (
+        "SIGABRT",
+        re.compile(
+            rb"^Aborted|terminate called|exit code 134\b|(?:exit status |: )-6\b"
+        ),
+    ),
+    (
+        "SIGKILL",
+        re.compile(
+            rb"\bKilled\b|exit code 137\b|(?:exit status |: )-9\b|signal 9\b"
+        ),
+    ),
 )
 
 
@@ -327,4 +416,11 @@ def _signal_in(line: bytes) -> str | None:
     named = _NAMED_SIGNAL.search(line, 0, _LOOKED_AT)
     if named is not None:
         return named.group().decode("ascii")
-    return next((name for name, words in _SIGNAL_IN_WORDS if words.search(line, 0, _LOOKED_AT)), None)
+    return next(
+        (
+            name
+            for name, words in _SIGNAL_IN_WORDS
+            if words.search(line, 0, _LOOKED_AT)
+        ),
+        None,
+    )

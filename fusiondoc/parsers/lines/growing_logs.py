@@ -1,8 +1,10 @@
-"""Logs that grow while they are read: a file that a program writes, also truncated or rotated, or a pipe.
+"""Logs that grow while they are read: a file that a program writes, also truncated
+or rotated, or a pipe.
 
-A file that is rotated is read to its end, and the file that replaces it follows as the next log of the same
-run, as ``tail -F`` does. Device and inode show which file has the name now. A file that was truncated, and
-has grown past the offset read last since, has other text before that offset.
+A file that is rotated is read to its end, and the file that replaces it follows as
+the next log of the same run, as ``tail -F`` does. Device and inode show which file
+has the name now. A file that was truncated, and has grown past the offset read last
+since, has other text before that offset.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _ENOUGH_MARKS = 64
 _LOOKS_FOR_FIRST = 10
 """Looks without anything new after which fewer such lines must do."""
 _LAST_LOOKS = 10
-"""Looks at a rotated file without anything new after which it is left: its program may write on a while."""
+"""Looks at a rotated file without anything new after which it is left: its program
+may write on a while."""
 _TAIL = 64
 """Bytes before the offset read last that must still be there."""
 
@@ -44,7 +47,8 @@ class Go(Enum):
 
 
 Pause = Callable[[bool], Go]
-"""Called between two looks, with whether the last one found nothing new: then it waits a little."""
+"""Called between two looks, with whether the last one found nothing new: then it
+waits a little."""
 
 
 class Ending(Enum):
@@ -76,7 +80,8 @@ class GrowingLog:
             self._file = open_given(path)
         except OSError as error:
             raise UsageError(
-                f"cannot read {path}: {error.strerror or error}", "Check its permissions."
+                f"cannot read {path}: {error.strerror or error}",
+                "Check its permissions.",
             ) from None
         opened = os.fstat(self._file.fileno())
         self._identity = (opened.st_dev, opened.st_ino)
@@ -84,11 +89,14 @@ class GrowingLog:
         """Why it cannot be read any further, where that ended the reading."""
 
     def blocks(self) -> Iterator[bytes]:
-        """The bytes as they come; the first ones when they are enough to learn a prefix from."""
+        """The bytes as they come; the first ones when they are enough to learn a
+        prefix from."""
         with self._file as file:
             try:
                 yield from _first_ones_together(self._read(file))
-            except OSError as error:  # a disk or a server is gone: what was read counts
+            except (
+                OSError
+            ) as error:  # a disk or a server is gone: what was read counts
                 self.failure = error.strerror or str(error)
 
     def _read(self, file: IO[bytes]) -> Iterator[bytes]:
@@ -113,7 +121,9 @@ class GrowingLog:
             tail = (tail + data)[-_TAIL:]
             yield data
             go = self._pause(quiet)
-            if go is Go.STOP or (go is Go.FINISH and quiet and not self._replaced()):
+            if go is Go.STOP or (
+                go is Go.FINISH and quiet and not self._replaced()
+            ):
                 return
 
     @staticmethod
@@ -124,7 +134,8 @@ class GrowingLog:
         return file.read(len(tail)) == tail
 
     def _replaced(self) -> bool:
-        """Whether another file has the name now. While none has, this one may go on."""
+        """Whether another file has the name now. While none has, this one may go
+        on."""
         try:
             now = self._path.stat()
         except OSError:
@@ -132,8 +143,9 @@ class GrowingLog:
         return (now.st_dev, now.st_ino) != self._identity
 
     def now(self, earlier: int) -> LogInput:
-        """The file as it can be read again; with the name that it was given when it was rotated, if that is
-        in its folder. ``earlier``: how many came before it under its name."""
+        """The file as it can be read again; with the name that it was given when it
+        was rotated, if that is in its folder. ``earlier``: how many came before it
+        under its name."""
         if self.ended is None:
             return LogInput(str(self._path), self._path)
         if self.ended is Ending.ROTATED:
@@ -147,8 +159,8 @@ class GrowingLog:
 
 
 class GrowingPipe:
-    """What another program writes into a pipe (stdin, or one with a name), until it closes it. A thread of
-    its own waits for it, so that the pauses go on.
+    """What another program writes into a pipe (stdin, or one with a name), until it
+    closes it. A thread of its own waits for it, so that the pauses go on.
 
     Args:
         path: of a pipe with a name; None for stdin.
@@ -164,9 +176,15 @@ class GrowingPipe:
     def blocks(self) -> Iterator[bytes]:
         """The bytes as they come."""
         if self._path is None and sys.stdin is None:
-            raise UsageError("the standard input is closed", "Pipe a log into it, or name a file.")
+            raise UsageError(
+                "the standard input is closed",
+                "Pipe a log into it, or name a file.",
+            )
         if self._path is not None and not os.access(self._path, os.R_OK):
-            raise UsageError(f"cannot read {self._path}: Permission denied", "Check its permissions.")
+            raise UsageError(
+                f"cannot read {self._path}: Permission denied",
+                "Check its permissions.",
+            )
         threading.Thread(target=self._wait, daemon=True).start()
         yield from _first_ones_together(self._read())
 
@@ -175,7 +193,9 @@ class GrowingPipe:
             if self._path is None:
                 self._take(sys.stdin.fileno())
             else:
-                with self._path.open("rb", 0) as file:  # once a program has opened its other end
+                with self._path.open(
+                    "rb", 0
+                ) as file:  # once a program has opened its other end
                     self._take(file.fileno())
         self._blocks.put(None)
 
@@ -204,8 +224,8 @@ class GrowingPipe:
 
 
 def _first_ones_together(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The blocks without the empty ones. The first ones are held back until they hold enough lines of torch,
-    or until nothing comes."""
+    """The blocks without the empty ones. The first ones are held back until they
+    hold enough lines of torch, or until nothing comes."""
     held: list[bytes] = []
     size = marks = looks = 0
     for block in blocks:
@@ -216,7 +236,11 @@ def _first_ones_together(blocks: Iterator[bytes]) -> Iterator[bytes]:
             looks = 0
         else:
             looks += 1
-        if size >= CHUNK_BYTES or marks >= _ENOUGH_MARKS or (marks and looks >= _LOOKS_FOR_FIRST):
+        if (
+            size >= CHUNK_BYTES
+            or marks >= _ENOUGH_MARKS
+            or (marks and looks >= _LOOKS_FOR_FIRST)
+        ):
             break
     if held:
         yield b"".join(held)
@@ -253,16 +277,27 @@ _KINDS = (
 def check_growing(path: Path) -> None:
     """Refuse what cannot be followed.
 
-    Raises:
-        UsageError: a folder, a device, a socket, a compressed file, or a file in a folder that is not there.
+    Raises: UsageError: a folder, a device, a socket, a compressed file, or a file
+        in a folder that is not there.
     """
     mode = path.stat().st_mode if is_there(path) else stat.S_IFREG
     kind = next((words for is_one, words in _KINDS if is_one(mode)), None)
     if kind == "a folder":
-        raise UsageError(f"{path} is a folder", "Name the log in it that grows: fusiondoc parse --follow LOG")
+        raise UsageError(
+            f"{path} is a folder",
+            "Name the log in it that grows: fusiondoc parse --follow LOG",
+        )
     if path.suffix.lower() in COMPRESSED:
-        raise UsageError(f"{path} is compressed, and such a file cannot be followed", "Leave out --follow.")
+        raise UsageError(
+            f"{path} is compressed, and such a file cannot be followed",
+            "Leave out --follow.",
+        )
     if not is_there(path.parent):
-        raise UsageError(f"no such folder: {path.parent}", "Give the path of the log that will be written.")
+        raise UsageError(
+            f"no such folder: {path.parent}",
+            "Give the path of the log that will be written.",
+        )
     if kind is not None:
-        raise UsageError(f"{path} is {kind}", "Give the path of a log, or - for stdin.")
+        raise UsageError(
+            f"{path} is {kind}", "Give the path of a log, or - for stdin."
+        )

@@ -1,4 +1,5 @@
-"""A line that stands in several rows of a log, and the numbers of the lines behind it."""
+"""A line that stands in several rows of a log, and the numbers of the lines behind
+it."""
 
 from __future__ import annotations
 
@@ -9,18 +10,22 @@ from fusiondoc.parsers.lines.outer_prefix import BEGINS
 from fusiondoc.parsers.program_output import SIGNS
 
 _SIGNS_OF_DUMPS = signs()
-_SIGNS = tuple(sign for sign in SIGNS if sign[:1] != b"\n" and sign not in _SIGNS_OF_DUMPS)
+_SIGNS = tuple(
+    sign for sign in SIGNS if sign[:1] != b"\n" and sign not in _SIGNS_OF_DUMPS
+)
 _SIGNS_AT_START = tuple(sign[1:] for sign in SIGNS if sign[:1] == b"\n")
 _OF_GRAPH = re.compile(rb" {2}(?:%[^\s,:)]+ : |block\d|-> \(|return \()")
-"""In a line of a graph, which stands without the prefix of torch's log where a program prints it."""
+"""In a line of a graph, which stands without the prefix of torch's log where a
+program prints it."""
 _BEGIN_OF_SOURCE = b"odegen output for kernel: "
 _END_OF_SOURCE = b"=" * 36
 
 
 class HeldLine:
-    """A line as far as it has come, and the rows that it stood in. An empty line stands for each row behind
-    its first, so the numbers of lines stay: before the next line about fusion or a failure, as none
-    must stand in the source of a kernel or in a dump."""
+    """A line as far as it has come, and the rows that it stood in. An empty line
+    stands for each row behind its first, so the numbers of lines stay: before the
+    next line about fusion or a failure, as none must stand in the source of a
+    kernel or in a dump."""
 
     def __init__(self) -> None:
         self.so_far = b""
@@ -64,9 +69,14 @@ class HeldLine:
         if self._in_source:
             self._in_source = _END_OF_SOURCE not in line
             return BEGINS.search(line) is not None
-        was_in_dump, self._in_dump = self._in_dump, any(sign in line for sign in _SIGNS_OF_DUMPS)
+        was_in_dump, self._in_dump = (
+            self._in_dump,
+            any(sign in line for sign in _SIGNS_OF_DUMPS),
+        )
         if self._in_dump and not was_in_dump:
             return True
         if _OF_GRAPH.search(line) is not None or BEGINS.search(line) is not None:
             return True
-        return any(sign in line for sign in _SIGNS) or line.startswith(_SIGNS_AT_START)
+        return any(sign in line for sign in _SIGNS) or line.startswith(
+            _SIGNS_AT_START
+        )

@@ -14,8 +14,11 @@ _MOST_BEFORE = 300
 """Bytes before an object."""
 
 
-def text_field(lines: Sequence[bytes], is_torch: Callable[[bytes], object]) -> str | None:
-    """The field that holds the lines of the program, or None if the log is not of this kind.
+def text_field(
+    lines: Sequence[bytes], is_torch: Callable[[bytes], object]
+) -> str | None:
+    """The field that holds the lines of the program, or None if the log is not of
+    this kind.
 
     Args:
         lines: a sample.
@@ -28,7 +31,9 @@ def text_field(lines: Sequence[bytes], is_torch: Callable[[bytes], object]) -> s
             continue
         marked += 1
         for name, value in _object(line).items():
-            if isinstance(value, str) and is_torch(value.encode("utf-8", "surrogatepass")):
+            if isinstance(value, str) and is_torch(
+                value.encode("utf-8", "surrogatepass")
+            ):
                 fields[name] = fields.get(name, 0) + 1
     if marked < _LEAST and _is_of_docker(lines):
         return "log"
@@ -40,14 +45,22 @@ def text_field(lines: Sequence[bytes], is_torch: Callable[[bytes], object]) -> s
 
 def _is_of_docker(lines: Sequence[bytes]) -> bool:
     """Whether all lines are objects as Docker's json-file driver writes them."""
-    streams = [found.get("stream") for found in map(_object, lines) if isinstance(found.get("log"), str)]
-    return len(streams) == len(lines) >= _LEAST and set(streams) <= {"stdout", "stderr"}
+    streams = [
+        found.get("stream")
+        for found in map(_object, lines)
+        if isinstance(found.get("log"), str)
+    ]
+    return len(streams) == len(lines) >= _LEAST and set(streams) <= {
+        "stdout",
+        "stderr",
+    }
 
 
 class JsonObjects:
-    """Takes the lines of the program out of objects, and puts pieces of a line together: Docker cuts lines at
-    16 KiB, and only the last piece has the line end (daemon/logger/copier.go of moby); its drivers with more
-    fields mark the pieces (``partial_message``).
+    """Takes the lines of the program out of objects, and puts pieces of a line
+    together: Docker cuts lines at 16 KiB, and only the last piece has the line end
+    (daemon/logger/copier.go of moby); its drivers with more fields mark the pieces
+    (``partial_message``).
 
     Args:
         field: the one that holds the lines.
@@ -62,17 +75,27 @@ class JsonObjects:
         self._held = HeldLine()
 
     @classmethod
-    def learn(cls, lines: Sequence[bytes], is_torch: Callable[[bytes], object]) -> JsonObjects | None:
-        """As they are in a sample; None if it is of no such log. ``is_torch``: whether a line is torch's."""
+    def learn(
+        cls, lines: Sequence[bytes], is_torch: Callable[[bytes], object]
+    ) -> JsonObjects | None:
+        """As they are in a sample; None if it is of no such log. ``is_torch``:
+        whether a line is torch's."""
         field = text_field(lines, is_torch)
         if field is None:
             return None
-        values = [value for value in (_object(line).get(field) for line in lines) if isinstance(value, str)]
-        return cls(field, 2 * sum(value.endswith("\n") for value in values) > len(values))
+        values = [
+            value
+            for value in (_object(line).get(field) for line in lines)
+            if isinstance(value, str)
+        ]
+        return cls(
+            field, 2 * sum(value.endswith("\n") for value in values) > len(values)
+        )
 
     def joined(self, text: bytes) -> bytes:
-        """Whole lines of the log as lines of the program; a piece is held back until the last one comes. A
-        line stays as it is if it is no such object, or if the field has several lines."""
+        """Whole lines of the log as lines of the program; a piece is held back
+        until the last one comes. A line stays as it is if it is no such object, or
+        if the field has several lines."""
         lines: list[bytes] = []
         for line in text[:-1].split(b"\n"):
             lines += self._taken(line)
@@ -95,7 +118,9 @@ class JsonObjects:
         stream = _stream(found)
         pieces = self._pieces.setdefault(stream, [])
         if not pieces:
-            value = line[: line.find(b"{")].decode("utf-8", "surrogateescape") + value
+            value = (
+                line[: line.find(b"{")].decode("utf-8", "surrogateescape") + value
+            )
         pieces.append(value)
         if self._goes_on(found, value):
             return []
@@ -125,7 +150,8 @@ def _with_ends(lines: list[bytes]) -> bytes:
 
 
 def _encoded(line: str) -> bytes:
-    """What stands before an object may be no text, and its text may hold half a character."""
+    """What stands before an object may be no text, and its text may hold half a
+    character."""
     try:
         return line.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -133,7 +159,8 @@ def _encoded(line: str) -> bytes:
 
 
 def _object(line: bytes) -> dict[str, object]:
-    """The object on a line; an empty one if it holds none. A time or a tag may stand before it."""
+    """The object on a line; an empty one if it holds none. A time or a tag may
+    stand before it."""
     at = line.find(b"{", 0, _MOST_BEFORE)
     if at < 0:
         return {}

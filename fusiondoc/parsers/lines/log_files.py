@@ -1,4 +1,5 @@
-"""Where log bytes come from: files, folders, captures, stdin, compressed or not, as chunks of whole lines."""
+"""Where log bytes come from: files, folders, captures, stdin, compressed or not, as
+chunks of whole lines."""
 
 from __future__ import annotations
 
@@ -21,17 +22,20 @@ from fusiondoc.numbers import whole_number
 from fusiondoc.whole_files import open_given, open_regular, refuse_endless
 
 CHUNK_BYTES = 1 << 20
-"""Read size. Large enough that few runs of lines are cut in two, small enough to bound memory."""
+"""Read size. Large enough that few runs of lines are cut in two, small enough to
+bound memory."""
 
 MOST_LINE = 1 << 20
-"""Bytes of a line that are kept; the rest of it is only counted. No line of torch is longer."""
+"""Bytes of a line that are kept; the rest of it is only counted. No line of torch
+is longer."""
 
 MOST_XZ_MEMORY = 256 << 20
 """Bytes that unpacking .xz may take; ``xz -9`` needs 65 MiB."""
 
 LEAST_LIMIT = 4 << 30
 LIMIT_RATIO = 1000
-"""What a compressed log may unpack to: so many bytes, or so many times its own size if that is more."""
+"""What a compressed log may unpack to: so many bytes, or so many times its own size
+if that is more."""
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 
@@ -41,14 +45,17 @@ COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 
 @dataclass(frozen=True)
 class LogInput:
-    """One log to read. ``name`` is what evidence calls it; ``path`` is None for stdin."""
+    """One log to read. ``name`` is what evidence calls it; ``path`` is None for
+    stdin."""
 
     name: str
     path: Path | None
     rank: int | None = None
-    """The process that it is the log of, as its name or the launcher shows (``workflows/__init__.py``)."""
+    """The process that it is the log of, as its name or the launcher shows
+    (``workflows/__init__.py``)."""
     given: bool = False
-    """The user named this very file, which may be a pipe then; all others are regular files."""
+    """The user named this very file, which may be a pipe then; all others are
+    regular files."""
 
     @property
     def is_packed(self) -> bool:
@@ -57,11 +64,11 @@ class LogInput:
 
 
 def find_logs(arguments: Sequence[str]) -> list[LogInput]:
-    """Turn the arguments of a command into logs: a folder gives its log files, ``-`` is stdin.
+    """Turn the arguments of a command into logs: a folder gives its log files,
+    ``-`` is stdin.
 
-    Raises:
-        NotFound: there is no such file or folder; the hint names the files whose names are near.
-        UsageError: it is a device, or a folder without a log.
+    Raises: NotFound: there is no such file or folder; the hint names the files
+        whose names are near. UsageError: it is a device, or a folder without a log.
     """
     found: list[LogInput] = []
     for argument in arguments:
@@ -72,7 +79,9 @@ def find_logs(arguments: Sequence[str]) -> list[LogInput]:
         if path.is_dir():
             found.extend(_logs_in(path))
         elif path.is_char_device() or path.is_block_device():
-            raise UsageError(f"{argument} is a device", "Give the path of a log, or - for stdin.")
+            raise UsageError(
+                f"{argument} is a device", "Give the path of a log, or - for stdin."
+            )
         elif path.exists():
             found.append(LogInput(argument, path, given=True))
         else:
@@ -84,9 +93,20 @@ def _logs_in(folder: Path) -> list[LogInput]:
     if (folder / "request.json").is_file() and (folder / "log").is_file():
         ranks = sorted(folder.glob("ranks/*/log"))
         if ranks:
-            return [LogInput(str(one), one) for one in ranks if whole_number(one.parent.name) is not None]
-        return [LogInput(str(one), one) for one in (folder / "log", *sorted(folder.glob("log.[12]")))]
-    paths = sorted(p for p in folder.rglob("*") if p.is_file() and _is_read(p) and not _leads_away(p))
+            return [
+                LogInput(str(one), one)
+                for one in ranks
+                if whole_number(one.parent.name) is not None
+            ]
+        return [
+            LogInput(str(one), one)
+            for one in (folder / "log", *sorted(folder.glob("log.[12]")))
+        ]
+    paths = sorted(
+        p
+        for p in folder.rglob("*")
+        if p.is_file() and _is_read(p) and not _leads_away(p)
+    )
     if not paths:
         endings = ", ".join(LOG_ENDINGS)
         raise UsageError(
@@ -103,8 +123,8 @@ def _is_read(path: Path) -> bool:
 
 
 def _leads_away(path: Path) -> bool:
-    """Whether a link in a folder of logs leads to a file without a size: one of /proc may be waited on for
-    ever."""
+    """Whether a link in a folder of logs leads to a file without a size: one of
+    /proc may be waited on for ever."""
     return path.is_symlink() and path.stat().st_size == 0
 
 
@@ -127,15 +147,23 @@ def _not_found(argument: str, path: Path) -> NotFound:
     names = [p.name for p in folder.iterdir()]
     near = get_close_matches(path.name, names, n=3, cutoff=0.5)
     if near:
-        hint = "Did you mean " + " or ".join(str(folder / name) for name in near) + "?"
+        hint = (
+            "Did you mean " + " or ".join(str(folder / name) for name in near) + "?"
+        )
         return NotFound(message, hint, explained=True)
-    return NotFound(message, "Give the path of a log, a folder of logs, a capture folder, or - for stdin.")
+    return NotFound(
+        message,
+        "Give the path of a log, a folder of logs, a capture folder, or - for stdin.",
+    )
 
 
 def _open(log: LogInput) -> IO[bytes]:
     if log.path is None:
         if sys.stdin is None:
-            raise UsageError("the standard input is closed", "Pipe a log into it, or name a file.")
+            raise UsageError(
+                "the standard input is closed",
+                "Pipe a log into it, or name a file.",
+            )
         with contextlib.suppress(io.UnsupportedOperation):  # a test's
             refuse_endless(sys.stdin.buffer.fileno(), Path("/dev/stdin"))
         return sys.stdin.buffer
@@ -143,13 +171,17 @@ def _open(log: LogInput) -> IO[bytes]:
     if not name.endswith(COMPRESSED):
         return open_given(log.path) if log.given else open_regular(log.path, 0)
     if log.given and not log.path.is_file():
-        raise OSError(errno.EINVAL, "by its ending it is compressed, and it is no file")
+        raise OSError(
+            errno.EINVAL, "by its ending it is compressed, and it is no file"
+        )
     if name.endswith(".xz"):
         return cast("IO[bytes]", XzFile(log.path))
     if name.endswith(".zst"):
         return _open_zst(log.path)
     file = open_regular(log.path)
-    unpacking = gzip.GzipFile(fileobj=file) if name.endswith(".gz") else bz2.BZ2File(file)
+    unpacking = (
+        gzip.GzipFile(fileobj=file) if name.endswith(".gz") else bz2.BZ2File(file)
+    )
     return cast("IO[bytes]", _Unpacking(cast("IO[bytes]", unpacking), file))
 
 
@@ -193,7 +225,9 @@ class XzFile:
         while True:
             data = b""
             if self._stream.eof:
-                data = self._stream.unused_data.lstrip(b"\0") or self._file.read(1 << 16)
+                data = self._stream.unused_data.lstrip(b"\0") or self._file.read(
+                    1 << 16
+                )
                 if not data:
                     return b""
                 self._stream = lzma.LZMADecompressor(memlimit=MOST_XZ_MEMORY)
@@ -218,16 +252,25 @@ def _open_zst(path: Path) -> IO[bytes]:
     except ImportError:
         raise CannotRun(
             f"reading {path} needs the package zstandard, which is not installed",
-            "pip install 'fusiondoc[zst]', or decompress it first: zstd -d " + str(path),
+            "pip install 'fusiondoc[zst]', or decompress it first: zstd -d "
+            + str(path),
         ) from None
     file = open_regular(path)
-    return cast("IO[bytes]", _Zst(zstandard.open(cast("BinaryIO", file), "rb"), file, zstandard.ZstdError))
+    return cast(
+        "IO[bytes]",
+        _Zst(
+            zstandard.open(cast("BinaryIO", file), "rb"), file, zstandard.ZstdError
+        ),
+    )
 
 
 class _Zst(_Unpacking):
-    """A .zst file that is broken as other files are: the package has an exception of its own."""
+    """A .zst file that is broken as other files are: the package has an exception
+    of its own."""
 
-    def __init__(self, stream: IO[bytes], file: IO[bytes], broken: type[Exception]) -> None:
+    def __init__(
+        self, stream: IO[bytes], file: IO[bytes], broken: type[Exception]
+    ) -> None:
         super().__init__(stream, file)
 
         def read(size: int) -> bytes:
@@ -242,14 +285,17 @@ class _Zst(_Unpacking):
 def read_chunks(
     log: LogInput, cut: Callable[[int, bool], None] | None = None
 ) -> Generator[bytes, None, None]:
-    """The decompressed bytes in chunks that end at a line end (the last one may not); see ``whole_lines``.
+    """The decompressed bytes in chunks that end at a line end (the last one may
+    not); see ``whole_lines``.
 
     A compressed file that is cut off gives what can be had of it.
     """
     try:
         stream = _open(log)
     except OSError as error:
-        raise UsageError(f"cannot read {log.name}: {error.strerror or error}", _what_to_do(error)) from None
+        raise UsageError(
+            f"cannot read {log.name}: {error.strerror or error}", _what_to_do(error)
+        ) from None
     with stream:
         yield from whole_lines(_blocks(stream, log), cut)
 
@@ -265,11 +311,14 @@ def content(log: LogInput) -> Iterator[bytes]:
         yield from _blocks(stream, log)
 
 
-def whole_lines(blocks: Iterable[bytes], cut: Callable[[int, bool], None] | None = None) -> Iterator[bytes]:
+def whole_lines(
+    blocks: Iterable[bytes], cut: Callable[[int, bool], None] | None = None
+) -> Iterator[bytes]:
     """Blocks of a log as chunks that end at a line end (the last one may not).
 
-    ``cut`` gets the bytes that a line has beyond MOST_LINE, and whether they are the first of it. UTF-16
-    logs (a Windows PowerShell redirect) are re-coded to UTF-8; the mark of UTF-8 (GitHub's logs) is left out.
+    ``cut`` gets the bytes that a line has beyond MOST_LINE, and whether they are
+    the first of it. UTF-16 logs (a Windows PowerShell redirect) are re-coded to
+    UTF-8; the mark of UTF-8 (GitHub's logs) is left out.
     """
     rest: list[bytes | memoryview] = []  # of a line that goes on in the next block
     held = 0  # bytes in it
@@ -344,7 +393,8 @@ def _limit(log: LogInput) -> int | None:
 
 
 def utf16_decoder(start: bytes) -> Callable[[bytes], bytes] | None:
-    """What makes UTF-8 of a log, block by block, if it begins as UTF-16 does; else None."""
+    """What makes UTF-8 of a log, block by block, if it begins as UTF-16 does; else
+    None."""
     name = _utf16_name(start)
     if name is None:
         return None
@@ -355,7 +405,8 @@ def utf16_decoder(start: bytes) -> Callable[[bytes], bytes] | None:
 
 
 def _utf16_name(start: bytes) -> str | None:
-    """The codec of text in UTF-16: by its mark, or without one by the zeros in every other byte."""
+    """The codec of text in UTF-16: by its mark, or without one by the zeros in
+    every other byte."""
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
     sample = start[:4096]
@@ -363,6 +414,10 @@ def _utf16_name(start: bytes) -> str | None:
         ("utf-16-le", sample[1::2], sample[::2]),
         ("utf-16-be", sample[::2], sample[1::2]),
     ):
-        if len(zeros) > 16 and zeros.count(0) * 10 > len(zeros) * 9 and letters.count(0) * 10 < len(letters):
+        if (
+            len(zeros) > 16
+            and zeros.count(0) * 10 > len(zeros) * 9
+            and letters.count(0) * 10 < len(letters)
+        ):
             return name
     return None

@@ -1,5 +1,6 @@
-"""What something outside torch put before the lines of a log: a time, the tag of a rank, or both. Learnt from
-lines of torch in a sample, and from tracebacks where there are too few of these."""
+"""What something outside torch put before the lines of a log: a time, the tag of a
+rank, or both. Learnt from lines of torch in a sample, and from tracebacks where
+there are too few of these."""
 
 from __future__ import annotations
 
@@ -11,10 +12,12 @@ from fusiondoc.parsers.lines.failures import without_rank
 from fusiondoc.parsers.lines.torn_lines import MARK
 
 _MOST_PREFIX = 300
-"""Bytes; a marker further right stands behind output of the program, not behind a prefix."""
+"""Bytes; a marker further right stands behind output of the program, not behind a
+prefix."""
 
 _OF_COMPILE = rb"[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [^\s:\]]+:\d+\] "
-"""What torch writes before a line of torch.compile (``TorchLogsFormatter``, torch/_logging/_internal.py)."""
+"""What torch writes before a line of torch.compile (``TorchLogsFormatter``,
+torch/_logging/_internal.py)."""
 
 MARKER = re.compile(
     MARK + rb"|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
@@ -42,14 +45,15 @@ TIMES = re.compile(
     rb"\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d|\d\d:\d\d:\d\d(?:[.,]\d+)?|\d+[.,]\d+|\d{9,}|[+-]\d\d:?\d\d\b"
     rb"|\bstd(?:err|out)\b(?: [FP](?= ))?|(?<=Z )\d\d[EO][ +]"
 )
-"""What does not name the process: when, through which of its streams, and whether the line goes on
-(containers' logs as containerd writes them, GitLab's)."""
+"""What does not name the process: when, through which of its streams, and whether
+the line goes on (containers' logs as containerd writes them, GitLab's)."""
 
 BEGINS = re.compile(
     rb"\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
     rb"|======= Codegen output|" + _OF_COMPILE
 )
-"""What a line of torch begins with, also where it is broken soon after; nothing else does."""
+"""What a line of torch begins with, also where it is broken soon after; nothing
+else does."""
 _LINE_OF_COMPILE = re.compile(_OF_COMPILE)
 _SAMPLED = re.compile(BEGINS.pattern + rb"|" + MARKER.pattern)
 
@@ -61,15 +65,21 @@ SAMPLE = 4000
 """Lines from which an outer prefix is learnt."""
 _NUMBER = re.compile(rb"\d+")
 _LOGGER = rb"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.-]{1,80}:"
-_END_OF_PREFIX = re.compile(rb"%s|[\]|:>Z)] |(?<= )- |[\]:]$|0[EO]?  ?|std(?:err|out)(?: [FP])? " % _LOGGER)
+_END_OF_PREFIX = re.compile(
+    rb"%s|[\]|:>Z)] |(?<= )- |[\]:]$|0[EO]?  ?|std(?:err|out)(?: [FP])? " % _LOGGER
+)
 """How a time or a tag ends."""
 _END_OF_PART = re.compile(
     rb"[\]|](?: +|(?=0))|Z(?: +|(?=0[EO]))|[:>)] +|\x1b\[[\d;]*m|%s|[\]>]:(?! )"
     rb"|(?<=0)(?: +|[EO](?: +|(?=0)))|(?<= )- |(?<= )std(?:err|out) [FP] " % _LOGGER
 )
 """Where what one tool puts before a line may end, and that of the next begin."""
-_TAG = re.compile(rb"\[|%s|0: |\([\w.]{1,80} pid=0(?:, ip=[\w.:-]{1,80})?\) |[^|]{1,100}\| " % _LOGGER)
-"""A prefix without a time: in brackets, of Python's logging, of ``srun -l``, of Ray, of a container."""
+_TAG = re.compile(
+    rb"\[|%s|0: |\([\w.]{1,80} pid=0(?:, ip=[\w.:-]{1,80})?\) |[^|]{1,100}\| "
+    % _LOGGER
+)
+"""A prefix without a time: in brackets, of Python's logging, of ``srun -l``, of
+Ray, of a container."""
 _LEAST_ALIKE = 4
 """Lines that begin alike, if all do."""
 _LEAST_MARKS = 3
@@ -77,8 +87,8 @@ _LEAST_MARKS = 3
 
 
 def sample_of(text: bytes) -> list[bytes] | None:
-    """The first lines among which there are enough of torch to learn from: many ranks write thousands of
-    others before. None if there are not enough."""
+    """The first lines among which there are enough of torch to learn from: many
+    ranks write thousands of others before. None if there are not enough."""
     at = 0
     while any(text.find(one, at) >= 0 for one in _OF_MARKERS):
         lines = text[at:-1].split(b"\n", SAMPLE)[:SAMPLE]
@@ -94,20 +104,27 @@ def sample_of(text: bytes) -> list[bytes] | None:
 
 
 class OuterPrefix:
-    """A prefix that something outside torch put before every line: a time, a rank tag, or both.
+    """A prefix that something outside torch put before every line: a time, a rank
+    tag, or both.
 
-    Learnt from where torch's own markers stand in a sample: the same text (but for digits) before most of
-    them is a prefix. Text before only a few is output of the program without a line end.
+    Learnt from where torch's own markers stand in a sample: the same text (but for
+    digits) before most of them is a prefix. Text before only a few is output of the
+    program without a line end.
     """
 
-    def __init__(self, patterns: Sequence[bytes], shapes: Sequence[bytes] = ()) -> None:
+    def __init__(
+        self, patterns: Sequence[bytes], shapes: Sequence[bytes] = ()
+    ) -> None:
         self.patterns = tuple(patterns)
         self.shapes = tuple(shapes)
         """Their texts, each number as 0."""
-        self._match = re.compile(b"|".join(b"(?:" + p + b")" for p in patterns)).match
+        self._match = re.compile(
+            b"|".join(b"(?:" + p + b")" for p in patterns)
+        ).match
 
     def split(self, line: bytes) -> tuple[bytes | None, bytes]:
-        """(prefix, line without it); (None, line) for a line that has no such prefix."""
+        """(prefix, line without it); (None, line) for a line that has no such
+        prefix."""
         found = self._match(line)
         if found is None:
             return None, line
@@ -121,8 +138,11 @@ class OuterPrefix:
                 yield found.group()
 
     @staticmethod
-    def learn(lines: Sequence[bytes], marker: re.Pattern[bytes] = MARKER) -> OuterPrefix | None:
-        """The prefix of a sample of lines, or None when markers stand at the line start."""
+    def learn(
+        lines: Sequence[bytes], marker: re.Pattern[bytes] = MARKER
+    ) -> OuterPrefix | None:
+        """The prefix of a sample of lines, or None when markers stand at the line
+        start."""
         shapes: dict[bytes, int] = {}
         marked = 0
         for line in lines:
@@ -133,19 +153,37 @@ class OuterPrefix:
             if 0 < found.start() <= _MOST_PREFIX:
                 shape = _DIGITS.sub(b"0", line[: found.start()])
                 shapes[shape] = shapes.get(shape, 0) + 1
-        often = [shape for shape, count in shapes.items() if count >= 3 and not shape.isspace()]
-        outer = [shape for shape in often if not any(_ends_in_payload(shape, one) for one in often)]
+        often = [
+            shape
+            for shape, count in shapes.items()
+            if count >= 3 and not shape.isspace()
+        ]
+        outer = [
+            shape
+            for shape in often
+            if not any(_ends_in_payload(shape, one) for one in often)
+        ]
         if not marked or sum(shapes[shape] for shape in often) * 2 < marked:
             return None
-        return OuterPrefix.of_shapes({both for one in outer for both in _of_both_streams(one)})
+        return OuterPrefix.of_shapes(
+            {both for one in outer for both in _of_both_streams(one)}
+        )
 
     @staticmethod
     def of_every_line(lines: Sequence[bytes]) -> OuterPrefix | None:
-        """What all lines of a log begin with that has too few of torch to learn from: a time or a tag."""
+        """What all lines of a log begin with that has too few of torch to learn
+        from: a time or a tag."""
         if len(lines) < _LEAST_ALIKE or any(map(_SAMPLED.match, lines)):
             return None
-        shapes = [_of_stdout(_NUMBER.sub(b"0", line[:_MOST_PREFIX])) for line in lines]
-        ends = [found.end() for found in _END_OF_PREFIX.finditer(_common_start(min(shapes), max(shapes)))]
+        shapes = [
+            _of_stdout(_NUMBER.sub(b"0", line[:_MOST_PREFIX])) for line in lines
+        ]
+        ends = [
+            found.end()
+            for found in _END_OF_PREFIX.finditer(
+                _common_start(min(shapes), max(shapes))
+            )
+        ]
         if not ends:
             return None
         shape = shapes[0][: ends[-1]]
@@ -156,30 +194,43 @@ class OuterPrefix:
 
     @staticmethod
     def of_indented(lines: Sequence[bytes]) -> OuterPrefix | None:
-        """The blanks before all lines of a log of torch.compile that was copied into a block of a text. Other
-        lines of torch are known behind blanks."""
+        """The blanks before all lines of a log of torch.compile that was copied
+        into a block of a text. Other lines of torch are known behind blanks."""
         starts = [line for line in lines if line and not line.isspace()]
         first = starts[0] if starts else b""
         indent = first[: len(first) - len(first.lstrip(b" \t"))]
         is_common = bool(indent) and all(line.startswith(indent) for line in starts)
-        if not is_common or not any(_LINE_OF_COMPILE.match(line, len(indent)) for line in starts):
+        if not is_common or not any(
+            _LINE_OF_COMPILE.match(line, len(indent)) for line in starts
+        ):
             return None
         return OuterPrefix([re.escape(indent)], [indent])
 
     @staticmethod
-    def of_shapes(shapes: Iterable[bytes], ends_in_blank: bool = False) -> OuterPrefix:
-        """Of texts in which each number is a 0. ``ends_in_blank``: one may stand behind each."""
+    def of_shapes(
+        shapes: Iterable[bytes], ends_in_blank: bool = False
+    ) -> OuterPrefix:
+        """Of texts in which each number is a 0. ``ends_in_blank``: one may stand
+        behind each."""
         longest = sorted(shapes, key=len, reverse=True)
         longest = longest[:_MOST_SHAPES]
         end = b" ?" if ends_in_blank else b""
         return OuterPrefix(
-            [re.escape(shape).replace(b"0", rb" {0,20}\d{1,20}(?!\d)") + end for shape in longest], longest
+            [
+                re.escape(shape).replace(b"0", rb" {0,20}\d{1,20}(?!\d)") + end
+                for shape in longest
+            ],
+            longest,
         )
 
     def cuts(self) -> Iterator[tuple[OuterPrefix | None, OuterPrefix | None]]:
-        """The prefix in two, as tools may stand around each other: what is before each row, and what the
-        lines begin with behind it; the longest first part first."""
-        ends = [[0, *(found.end() for found in _END_OF_PART.finditer(one))] for one in self.shapes]
+        """The prefix in two, as tools may stand around each other: what is before
+        each row, and what the lines begin with behind it; the longest first part
+        first."""
+        ends = [
+            [0, *(found.end() for found in _END_OF_PART.finditer(one))]
+            for one in self.shapes
+        ]
         for number in range(max(map(len, ends), default=1) - 1, -1, -1):
             pairs = [
                 (shape[: own[number]], shape[own[number] :])
@@ -207,7 +258,8 @@ class OuterPrefix:
 
 
 def _ends_in_payload(shape: bytes, outer: bytes) -> bool:
-    """Whether a text before a marker is a prefix and the tab and blanks of a payload (TORCH_TRACE)."""
+    """Whether a text before a marker is a prefix and the tab and blanks of a
+    payload (TORCH_TRACE)."""
     return shape.startswith(outer + b"\t") and shape[len(outer) :].isspace()
 
 
@@ -233,13 +285,15 @@ def _common_start(first: bytes, other: bytes) -> bytes:
     return first[: len(other)]
 
 
-def with_those_of_tracebacks(outer: OuterPrefix | None, text: bytes) -> OuterPrefix | None:
-    """A prefix, with what stands before tracebacks of a text beside it: a process that fails at once writes
-    nothing else that shows its prefix. The first frame of a traceback must have the same one. None if there
-    is none at all.
+def with_those_of_tracebacks(
+    outer: OuterPrefix | None, text: bytes
+) -> OuterPrefix | None:
+    """A prefix, with what stands before tracebacks of a text beside it: a process
+    that fails at once writes nothing else that shows its prefix. The first frame of
+    a traceback must have the same one. None if there is none at all.
 
-    The tag with which torch begins the lines of a traceback is no part of it: torch writes it before no
-    others.
+    The tag with which torch begins the lines of a traceback is no part of it: torch
+    writes it before no others.
     """
     shapes: set[bytes] = set()
     at = text.find(_TRACEBACK)
@@ -248,7 +302,12 @@ def with_those_of_tracebacks(outer: OuterPrefix | None, text: bytes) -> OuterPre
         prefix = _without_torch(text[max(line, at - _MOST_PREFIX - 1) : at])
         own = outer.split(prefix)[0] if outer is not None else None
         known = own is not None and (own == prefix or _ends_in_payload(prefix, own))
-        if len(prefix) <= _MOST_PREFIX and _WORD.search(prefix) and not known and _goes_on(text, at, prefix):
+        if (
+            len(prefix) <= _MOST_PREFIX
+            and _WORD.search(prefix)
+            and not known
+            and _goes_on(text, at, prefix)
+        ):
             shapes.add(_DIGITS.sub(b"0", prefix))
         at = text.find(_TRACEBACK, at + 1)
     if not shapes:
@@ -262,26 +321,35 @@ _MOST_SHAPES = 16
 _TRACEBACK = b"Traceback (most recent call last):"
 _FRAME = re.compile(rb'  File "[^"\n]{1,500}", line \d')
 _FRAME_WITHIN = 4000
-"""Bytes behind the first line of a traceback in which its first frame stands: other ranks write between."""
+"""Bytes behind the first line of a traceback in which its first frame stands: other
+ranks write between."""
 _WORD = re.compile(rb"\w")
 
 
 def _goes_on(text: bytes, at: int, prefix: bytes) -> bool:
-    """Whether a frame of a traceback stands behind ``at`` with the same prefix, but for times."""
+    """Whether a frame of a traceback stands behind ``at`` with the same prefix, but
+    for times."""
     without_times = TIMES.sub(b"", prefix)
     for frame in _FRAME.finditer(text, at, at + _FRAME_WITHIN):
         line = text.rfind(b"\n", 0, frame.start()) + 1
-        if TIMES.sub(b"", _without_torch(text[line : frame.start()])) == without_times:
+        if (
+            TIMES.sub(b"", _without_torch(text[line : frame.start()]))
+            == without_times
+        ):
             return True
     return False
 
 
-_OF_LOGGER = re.compile(rb"[VDIWEC]\d{4} [\d:.]{8,16} +\d{1,10} [^\s:\]]{1,400}:\d{1,7}\] (?:\[[^\]]*\] )?$")
-"""What torch's own logger puts before each line (``TorchLogsFormatter`` in torch/_logging/_internal.py)."""
+_OF_LOGGER = re.compile(
+    rb"[VDIWEC]\d{4} [\d:.]{8,16} +\d{1,10} [^\s:\]]{1,400}:\d{1,7}\] (?:\[[^\]]*\] )?$"
+)
+"""What torch's own logger puts before each line (``TorchLogsFormatter`` in
+torch/_logging/_internal.py)."""
 
 
 def _without_torch(prefix: bytes) -> bytes:
-    """A prefix without what torch itself puts before the lines of a traceback: a tag, or that of its log."""
+    """A prefix without what torch itself puts before the lines of a traceback: a
+    tag, or that of its log."""
     logged = _OF_LOGGER.search(prefix)
     if logged is not None:
         return prefix[: logged.start()]

@@ -40,15 +40,16 @@ _KNOWN = tuple(
         rb"(?<![^\s:|>\])])\[(\d{1,9})\]:",
     )
 )
-"""``[rank0]:``, ``[default0]:`` (torchrun), ``[1,0]<stderr>:`` (mpirun; from Open MPI 5
-``[prterun-node7-4242@1,0]<stderr>:``), ``0: `` (srun -l)."""
+"""``[rank0]:``, ``[default0]:`` (torchrun), ``[1,0]<stderr>:`` (mpirun; from Open
+MPI 5 ``[prterun-node7-4242@1,0]<stderr>:``), ``0: `` (srun -l)."""
 
 _OPEN_MPI = re.compile(rb"\[[^\[\]\s]*,(\d{1,9})\]<std(?:err|out)>")
 
 _NUMBER = re.compile(rb"\d+")
 
 _MOST_TAGS = 512
-"""More different texts are no tags but something that counts: line numbers, times of an unknown form."""
+"""More different texts are no tags but something that counts: line numbers, times
+of an unknown form."""
 
 _LEAST_LINES = 6
 """So many ranks do not write a line each, in order."""
@@ -66,13 +67,14 @@ def rank_of(prefix: bytes) -> int | None:
 
 
 class RankTags:
-    """The processes of one log. ``sample``: prefixes from its start, one a line; ``machine``: see
-    ``Machines.begin``."""
+    """The processes of one log. ``sample``: prefixes from its start, one a line;
+    ``machine``: see ``Machines.begin``."""
 
     def __init__(self, sample: Iterable[bytes], machine: int = 0) -> None:
         self.first: bytes | None = None
-        """The first unknown tag. Its lines have the tag None, so that a log with a prefix that tags nothing
-        is one process, and goes together with another log of that process that has no prefix."""
+        """The first unknown tag. Its lines have the tag None, so that a log with a
+        prefix that tags nothing is one process, and goes together with another log
+        of that process that has no prefix."""
         self.current: Tag = None
         """Of the last line; a line without a prefix goes on with it."""
         self._tags: dict[bytes, Tag] = {}
@@ -83,14 +85,21 @@ class RankTags:
         for prefix in sample:
             text = TIMES.sub(b"", prefix)
             seen[text] = seen.get(text, 0) + 1
-        machines = {_machine(found.group(1)) for found in map(LOCAL.match, set(sample)) if found}
+        machines = {
+            _machine(found.group(1))
+            for found in map(LOCAL.match, set(sample))
+            if found
+        }
         self._machine = machine
         self._machines = 1 < len(machines) <= _MOST_TAGS
         """Several, each with ranks of its own that are counted from 0."""
-        self._by_text = len(seen) <= min(_MOST_TAGS, max(1, sum(seen.values()) // 3))
+        self._by_text = len(seen) <= min(
+            _MOST_TAGS, max(1, sum(seen.values()) // 3)
+        )
 
     def tag(self, prefix: bytes) -> Tag:
-        """What the lines of one process have in common; None where nothing shows it."""
+        """What the lines of one process have in common; None where nothing shows
+        it."""
         if prefix in self._tags:
             return self._tags[prefix]
         rank = rank_of(prefix) if not self._numbered else None
@@ -112,7 +121,9 @@ class RankTags:
         text = TIMES.sub(b"", prefix)
         if self.first is None:
             self.first = text
-        if text == self.first or (text not in self._known and len(self._known) >= _MOST_TAGS):
+        if text == self.first or (
+            text not in self._known and len(self._known) >= _MOST_TAGS
+        ):
             return None
         self._known.add(text)
         return text
@@ -127,7 +138,8 @@ _NAME = re.compile(rb"[\w.-]+")
 
 
 def _line_numbers(prefixes: list[bytes]) -> bool:
-    """Whether the numbers in a known form (``12: ``) only count the lines, as ``grep -n`` and editors do."""
+    """Whether the numbers in a known form (``12: ``) only count the lines, as
+    ``grep -n`` and editors do."""
     numbers = [rank_of(prefix) for prefix in prefixes]
     counted = [number for number in numbers if number is not None]
     rising = all(a < b for a, b in itertools.pairwise(counted))
@@ -135,24 +147,39 @@ def _line_numbers(prefixes: list[bytes]) -> bool:
 
 
 def ranks(tags: Iterable[Tag], first: bytes | None) -> dict[Tag, int | None]:
-    """A rank for each tag: the one it names; else the number in which the tags differ; else their order.
-    ``first``: the text behind the tag None. A log with one tag that names no rank has no ranks."""
-    found: dict[Tag, int | None] = {tag: rank_of(tag) if tag is not None else None for tag in tags}
+    """A rank for each tag: the one it names; else the number in which the tags
+    differ; else their order. ``first``: the text behind the tag None. A log with
+    one tag that names no rank has no ranks."""
+    found: dict[Tag, int | None] = {
+        tag: rank_of(tag) if tag is not None else None for tag in tags
+    }
     found.update(
-        counted_on(found, 1 + max((rank for rank in found.values() if rank is not None), default=-1))
+        counted_on(
+            found,
+            1
+            + max(
+                (rank for rank in found.values() if rank is not None), default=-1
+            ),
+        )
     )
-    unknown = {tag: (tag if tag is not None else first) for tag, rank in found.items() if rank is None}
+    unknown = {
+        tag: (tag if tag is not None else first)
+        for tag, rank in found.items()
+        if rank is None
+    }
     texts = [text for text in unknown.values() if text is not None]
     if len(texts) < 2:
         return found
     numbers = _numbers(texts) or {text: index for index, text in enumerate(texts)}
-    found.update({tag: numbers[text] for tag, text in unknown.items() if text is not None})
+    found.update(
+        {tag: numbers[text] for tag, text in unknown.items() if text is not None}
+    )
     return found
 
 
 def source_of_ranks(tags: Iterable[Tag], first: bytes | None) -> str | None:
-    """How ``ranks`` knows them: "prefixes" that hold a number, or the "order" of those that hold none; None
-    for one process."""
+    """How ``ranks`` knows them: "prefixes" that hold a number, or the "order" of
+    those that hold none; None for one process."""
     found = ranks(tags, first)
     if len({rank for rank in found.values() if rank is not None}) < 2:
         return None
@@ -167,7 +194,8 @@ def source_of_ranks(tags: Iterable[Tag], first: bytes | None) -> str | None:
 
 
 def _numbers(tags: list[bytes]) -> dict[bytes, int] | None:
-    """The last number of the tags that differs from tag to tag; None if none differs for all of them."""
+    """The last number of the tags that differs from tag to tag; None if none
+    differs for all of them."""
     rows = [whole_numbers(n[-18:] for n in _NUMBER.findall(tag)) for tag in tags]
     if len({_NUMBER.sub(b"0", tag) for tag in tags}) > 1:
         return None
@@ -175,7 +203,9 @@ def _numbers(tags: list[bytes]) -> dict[bytes, int] | None:
         if len(set(column)) == len(tags):
             return dict(zip(tags, column))
     if all(b" local " in tag for tag in tags):  # counted on from machine to machine
-        return {tag: index for index, (_, tag) in enumerate(sorted(zip(rows, tags)))}
+        return {
+            tag: index for index, (_, tag) in enumerate(sorted(zip(rows, tags)))
+        }
     return None
 
 
@@ -190,11 +220,9 @@ class Stretch(NamedTuple):
 class TaggedLog:
     """A log that is read once.
 
-    Args:
-        read: gets the bytes of each chunk.
-        cut: as for ``read_chunks``.
-        blocks: the bytes of the log, where they do not come from ``log.path`` (a file that grows).
-        machines: those of the logs that were read before, and of this one.
+    Args: read: gets the bytes of each chunk. cut: as for ``read_chunks``. blocks:
+        the bytes of the log, where they do not come from ``log.path`` (a file that
+        grows). machines: those of the logs that were read before, and of this one.
     """
 
     def __init__(
@@ -224,7 +252,8 @@ class TaggedLog:
         return self._tags.first
 
     def leave(self, rest: bytes) -> None:
-        """These lines at the end of the last stretch come once more, with the next one; see ``may_leave``."""
+        """These lines at the end of the last stretch come once more, with the next
+        one; see ``may_leave``."""
         self._rest = rest
 
     def stretches(self) -> Iterator[Stretch]:
@@ -238,8 +267,13 @@ class TaggedLog:
                 continue
             if not tagged:
                 tagged = True
-                machine = self._machines.begin(text) if self._machines is not None else 0
-                self._tags = RankTags(prefix.prefixes(around.sample or text.split(b"\n", SAMPLE)), machine)
+                machine = (
+                    self._machines.begin(text) if self._machines is not None else 0
+                )
+                self._tags = RankTags(
+                    prefix.prefixes(around.sample or text.split(b"\n", SAMPLE)),
+                    machine,
+                )
                 yield from self._left()
             yield from self._of_processes(prefix, text[:-1].split(b"\n"))
         yield from self._left()
@@ -267,19 +301,25 @@ class TaggedLog:
             yield text
 
     def _left(self) -> Iterator[Stretch]:
-        """The lines that were left: nothing follows that they could be read with."""
+        """The lines that were left: nothing follows that they could be read
+        with."""
         rest, self._rest, self.may_leave = self._rest, b"", None
         if rest:
             yield Stretch(None, rest)
 
     def _behind_rest(self, text: bytes) -> bytes:
-        """The lines that were left, and these behind them, which may be left as well."""
-        if self._blocks is not None:  # a file that grows: what it holds is read at once
+        """The lines that were left, and these behind them, which may be left as
+        well."""
+        if (
+            self._blocks is not None
+        ):  # a file that grows: what it holds is read at once
             return text
         rest, self._rest, self.may_leave = self._rest, b"", len(self._rest)
         return rest + text
 
-    def _of_processes(self, outer: OuterPrefix, lines: list[bytes]) -> Iterator[Stretch]:
+    def _of_processes(
+        self, outer: OuterPrefix, lines: list[bytes]
+    ) -> Iterator[Stretch]:
         tags = self._tags
         stretch: list[bytes] = []
         for line in lines:
@@ -295,8 +335,9 @@ class TaggedLog:
 
 
 class _Around:
-    """What stands around each line: the rows of a terminal, the field of an object in JSON, and an outer
-    prefix. All are learnt from the first lines that show them."""
+    """What stands around each line: the rows of a terminal, the field of an object
+    in JSON, and an outer prefix. All are learnt from the first lines that show
+    them."""
 
     def __init__(self) -> None:
         self.prefix: OuterPrefix | None = None
@@ -308,7 +349,8 @@ class _Around:
         self._learnt = False
         self._first = True
         self._left_to_compare = SAMPLE
-        """Lines that are still looked at for a prefix of all lines, where torch has written none yet."""
+        """Lines that are still looked at for a prefix of all lines, where torch has
+        written none yet."""
 
     def whole_lines(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Lines as the program wrote them; the outer prefix is still before them.
@@ -349,11 +391,15 @@ class _Around:
         if self.prefix is not None or not self._learnt:
             self.prefix = with_those_of_tracebacks(self.prefix, text)
         if self.prefix is None and not self._learnt and self._left_to_compare:
-            first = text.rstrip(b"\n").split(b"\n", self._left_to_compare)[: self._left_to_compare]
+            first = text.rstrip(b"\n").split(b"\n", self._left_to_compare)[
+                : self._left_to_compare
+            ]
             self._left_to_compare -= len(first)
             rows_are_lines = is_first and self._objects is None
             self.prefix = (
-                self._rows_of_objects.before_rows if rows_are_lines else OuterPrefix.of_every_line(first)
+                self._rows_of_objects.before_rows
+                if rows_are_lines
+                else OuterPrefix.of_every_line(first)
             )
         return text
 
@@ -376,22 +422,36 @@ class _Around:
             lines = self._rows.of(lines)
         self.sample = lines
         learnt = OuterPrefix.learn(lines) or OuterPrefix.learn(lines, BEGINS)
-        learnt = learnt or OuterPrefix.of_indented(lines) or OuterPrefix.of_every_line(lines)
+        learnt = (
+            learnt
+            or OuterPrefix.of_indented(lines)
+            or OuterPrefix.of_every_line(lines)
+        )
         self.prefix = _either(self.prefix, learnt)
 
     @staticmethod
     def _out_of_objects(objects: JsonObjects, lines: list[bytes]) -> list[bytes]:
         """The lines of a sample."""
-        text = objects.joined(b"".join(line + b"\n" for line in lines)) + objects.rest()
+        text = (
+            objects.joined(b"".join(line + b"\n" for line in lines))
+            + objects.rest()
+        )
         return [line for line in clean(text).split(b"\n") if line]
 
 
-def _either(known: OuterPrefix | None, learnt: OuterPrefix | None) -> OuterPrefix | None:
-    return known.beside(learnt) if known is not None and learnt is not None else known or learnt
+def _either(
+    known: OuterPrefix | None, learnt: OuterPrefix | None
+) -> OuterPrefix | None:
+    return (
+        known.beside(learnt)
+        if known is not None and learnt is not None
+        else known or learnt
+    )
 
 
 def tagged_lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
-    """(number from 1, tag of the process, line) of every line: for what needs their text after the parse."""
+    """(number from 1, tag of the process, line) of every line: for what needs their
+    text after the parse."""
     number = 1
     for tag, text in TaggedLog(log).stretches():
         for line in text[:-1].split(b"\n"):
@@ -400,8 +460,9 @@ def tagged_lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
 
 
 def _rows_with_colours(chunk: bytes, is_first: bool) -> Layers | None:
-    """How a log is broken by a tool for which colours count for the width of a row, or that cuts lines
-    anywhere, also within a colour; None where its first lines do not show it yet.
+    """How a log is broken by a tool for which colours count for the width of a row,
+    or that cuts lines anywhere, also within a colour; None where its first lines do
+    not show it yet.
 
     Args:
         is_first: no piece with colours came before. It may show it without a line of torch; to look for that
@@ -414,7 +475,11 @@ def _rows_with_colours(chunk: bytes, is_first: bool) -> Layers | None:
     rows = Layers.learn(lines)
     if rows.of_pieces is not None:
         return rows.of_pieces
-    seen = Layers.learn(clean(b"".join(line + b"\n" for line in lines)).split(b"\n")) if rows else rows
+    seen = (
+        Layers.learn(clean(b"".join(line + b"\n" for line in lines)).split(b"\n"))
+        if rows
+        else rows
+    )
     if rows.going_on > seen.going_on:
         return rows
     return Layers() if sample is not None else None
@@ -425,7 +490,8 @@ _ONE_BYTE = re.compile(rb"(?<![\x80-\xff])\x9b[0-?]*[ -/]*[@-~]")
 
 
 def clean(chunk: bytes) -> bytes:
-    """Remove colours, CRLF and overwritten progress text. Lines without any cost nothing but the search."""
+    """Remove colours, CRLF and overwritten progress text. Lines without any cost
+    nothing but the search."""
     if b"\x9b" in chunk:
         chunk = _ONE_BYTE.sub(b"", chunk)
     if b"\x1b" in chunk:
@@ -449,6 +515,6 @@ def _without_overwritten(chunk: bytes) -> Iterator[bytes]:
 
 
 def _overwritten(line: bytes) -> bytes:
-    """What a terminal shows of a line with carriage returns (tqdm and others): the text after the last one.
-    One at the very end overwrites nothing."""
+    """What a terminal shows of a line with carriage returns (tqdm and others): the
+    text after the last one. One at the very end overwrites nothing."""
     return line[line.rfind(b"\r", 0, max(0, len(line) - 1)) + 1 :]

@@ -1,4 +1,5 @@
-"""Warnings of torch: a Python and a C++ form; the warning of fallbacks of every generation, and others."""
+"""Warnings of torch: a Python and a C++ form; the warning of fallbacks of every
+generation, and others."""
 
 from __future__ import annotations
 
@@ -6,16 +7,26 @@ import re
 
 from fusiondoc.fusers import FUSERS
 
-_FALLBACKS = tuple(fuser.log.fallbacks for fuser in FUSERS.values() if fuser.log.fallbacks is not None)
+_FALLBACKS = tuple(
+    fuser.log.fallbacks
+    for fuser in FUSERS.values()
+    if fuser.log.fallbacks is not None
+)
 
 FALLBACK = re.compile(b"|".join(fallbacks.form.pattern for fallbacks in _FALLBACKS))
-"""The first group that matched is the function that failed, where the version names it."""
-_STAGES = {function: stage for fallbacks in _FALLBACKS for function, stage in fallbacks.stages.items()}
+"""The first group that matched is the function that failed, where the version names
+it."""
+_STAGES = {
+    function: stage
+    for fallbacks in _FALLBACKS
+    for function, stage in fallbacks.stages.items()
+}
 
 _CATEGORY = re.compile(rb":\d{1,9}: (?:\w+\.)*\w*Warning: $")
 _CPP_SOURCE = re.compile(rb"[\w.+-]+:\d{1,9}$")
 _HEAD = 500
-"""Bytes that are looked at before a mark: a path with its line, a category. Keeps long lines linear."""
+"""Bytes that are looked at before a mark: a path with its line, a category. Keeps
+long lines linear."""
 
 CONTINUES = re.compile(
     rb"To debug try disable codegen fallback path|To report the issue, try enable logging"
@@ -31,12 +42,27 @@ _OF_TORCH = (
     rb"|`torch\.jit\.\w+` is (?:not supported|deprecated)|torch\.jit\.\w+ is deprecated"
 )
 KNOWN = re.compile(
-    b"|".join([_OF_TORCH, *(re.escape(text) for fuser in FUSERS.values() for text in fuser.log.warnings)])
+    b"|".join(
+        [
+            _OF_TORCH,
+            *(
+                re.escape(text)
+                for fuser in FUSERS.values()
+                for text in fuser.log.warnings
+            ),
+        ]
+    )
 )
 """Warnings about fusion; a program's own are its output."""
 
-_GONE = tuple(fuser.log.gone for fuser in FUSERS.values() if fuser.log.gone is not None)
-_OPTIONS_SET = tuple(fuser.log.options_set for fuser in FUSERS.values() if fuser.log.options_set is not None)
+_GONE = tuple(
+    fuser.log.gone for fuser in FUSERS.values() if fuser.log.gone is not None
+)
+_OPTIONS_SET = tuple(
+    fuser.log.options_set
+    for fuser in FUSERS.values()
+    if fuser.log.options_set is not None
+)
 _LONGEST = 2000
 """Bytes of a line in which a printed variable is looked for."""
 
@@ -52,7 +78,8 @@ def are_options_set(line: bytes) -> bool:
 
 
 def is_python_warning(line: bytes) -> bool:
-    """Whether the line has ``file.py:31: UserWarning: `` in it, as the module warnings prints it."""
+    """Whether the line has ``file.py:31: UserWarning: `` in it, as the module
+    warnings prints it."""
     at = line.find(b"Warning: ")
     while at >= 0:
         end = at + len(b"Warning: ")
@@ -64,11 +91,15 @@ def is_python_warning(line: bytes) -> bool:
 
 
 def is_cpp_warning(line: bytes) -> bool:
-    """Whether the line begins as TORCH_WARN does (c10/util/Logging.cpp): ``[W manager.cpp:335] ``."""
+    """Whether the line begins as TORCH_WARN does (c10/util/Logging.cpp): ``[W
+    manager.cpp:335] ``."""
     if not line.startswith(b"[W"):
         return False
     end = line.find(b"]")
-    return line[end : end + 2] == b"] " and _CPP_SOURCE.search(line, max(2, end - _HEAD), end) is not None
+    return (
+        line[end : end + 2] == b"] "
+        and _CPP_SOURCE.search(line, max(2, end - _HEAD), end) is not None
+    )
 
 
 def stage_of(function: bytes | None) -> str | None:

@@ -1,9 +1,11 @@
 """Lines that a terminal or a tool has broken are put together again.
 
-A row that is as long as the widest is full: the next row goes on with its line, unless it begins as a line
-does. The width is learnt from lines of torch, each of which begins with the file that prints it: what was
-broken off does not. Tools may stand around each other: a prefix stands before each row where it was added
-last, and before each line where the rows were broken behind it. Which of both is learnt with the width.
+A row that is as long as the widest is full: the next row goes on with its line,
+unless it begins as a line does. The width is learnt from lines of torch, each of
+which begins with the file that prints it: what was broken off does not. Tools may
+stand around each other: a prefix stands before each row where it was added last,
+and before each line where the rows were broken behind it. Which of both is learnt
+with the width.
 
 containerd and GitLab mark the pieces of a line.
 """
@@ -28,10 +30,12 @@ _MOST_LAYERS = 3
 """A log may be broken by one tool and then by another."""
 
 _USUAL_WIDTHS = (80, 100, 120, 132, 160, 200, 240)
-"""Of terminals: rows of sources and dumps may be as long as the longest, but seldom have one of these."""
+"""Of terminals: rows of sources and dumps may be as long as the longest, but seldom
+have one of these."""
 
 _MOST_DROPPED = 8
-"""Blanks at the end of a row that a terminal leaves out: no line of torch has more in a row."""
+"""Blanks at the end of a row that a terminal leaves out: no line of torch has more
+in a row."""
 
 _COMPARED = 2000
 """Rows of a sample from which the position of a prefix is learnt."""
@@ -50,11 +54,13 @@ _ENDS_IN_DUMP = (b")", b"]", b";", b"}")
 """A statement of a dump of intermediate code may be as long as a full row, too."""
 _END_OF_BLOCK = re.compile(rb" {2,}\}$")
 _ENDS = re.compile(rb" =======$|Smem Size = \d+$| GB/s$")
-"""How lines of dumps end, which are all as long where there are few kernels: they are no broken rows."""
+"""How lines of dumps end, which are all as long where there are few kernels: they
+are no broken rows."""
 _RULE = re.compile(rb"[-+|=*#~_]$")
 """How rules and tables of a program end, which are often 80 characters wide."""
 _RULE_END = re.compile(rb"([-+=*#~_])\1{3}$")
-"""A rule of the program ends here, unless the next row goes on with the same character."""
+"""A rule of the program ends here, unless the next row goes on with the same
+character."""
 _OPENS = re.compile(rb"(?: {2}%[^\s,:)]+ : |__global__ void )[^#\n]*")
 """A node or a parameter of a graph, or the head of a kernel: full of brackets."""
 _OF_SOURCE = re.compile(rb" # \S[^\n]*$")
@@ -67,12 +73,11 @@ _START = 8
 class WrappedRows:
     """Puts the rows of a log together.
 
-    Args:
-        width: of a full row, without the prefix.
-        prefix: an outer prefix that stands before each row; None where none does.
-        begins: what stands before each line behind it; None where nothing does.
-        inner: other rows were joined before: those that became empty belong to the row before them.
-        dropped: blanks at the end of a row are left out.
+    Args: width: of a full row, without the prefix. prefix: an outer prefix that
+        stands before each row; None where none does. begins: what stands before
+        each line behind it; None where nothing does. inner: other rows were joined
+        before: those that became empty belong to the row before them. dropped:
+        blanks at the end of a row are left out.
     """
 
     def __init__(
@@ -95,7 +100,8 @@ class WrappedRows:
         """Left out at the end of the last row."""
 
     def joined(self, text: bytes) -> bytes:
-        """Whole rows as lines. What may go on is held back until the next text, or ``rest``."""
+        """Whole rows as lines. What may go on is held back until the next text, or
+        ``rest``."""
         lines: list[bytes] = []
         held = self._held
         for row in text[:-1].split(b"\n"):
@@ -113,7 +119,9 @@ class WrappedRows:
                 held.begin(row)
                 self._start = _start(content)
             self._blanks = self._width - len(content)
-            if self._blanks and not (self._dropped and _may_lack(held.so_far, self._blanks)):
+            if self._blanks and not (
+                self._dropped and _may_lack(held.so_far, self._blanks)
+            ):
                 lines += held.released()
         return b"".join(line + b"\n" for line in lines)
 
@@ -123,7 +131,11 @@ class WrappedRows:
 
     def _begins(self, prefix: bytes | None, content: bytes) -> bool:
         """Whether a row behind a full one begins a line of its own."""
-        if prefix is None or not content or begins(self._start, self._line_begins, content):
+        if (
+            prefix is None
+            or not content
+            or begins(self._start, self._line_begins, content)
+        ):
             return True
         rule = _RULE_END.search(self._held.so_far)
         if rule is not None and not content.startswith(rule.group(1)):
@@ -133,13 +145,18 @@ class WrappedRows:
             return False
         if _END_OF_BLOCK.match(content) is not None:
             return not line.endswith(b"{")
-        if _START_IN_DUMP.match(content) is not None and line.endswith(_ENDS_IN_DUMP):
+        if _START_IN_DUMP.match(content) is not None and line.endswith(
+            _ENDS_IN_DUMP
+        ):
             return True
-        return line.endswith(_ENDS_OF_STATEMENTS) and content.startswith(_STARTS_OF_STATEMENTS)
+        return line.endswith(_ENDS_OF_STATEMENTS) and content.startswith(
+            _STARTS_OF_STATEMENTS
+        )
 
 
 def _may_lack(line: bytes, blanks: int) -> bool:
-    """Whether so many blanks may be left out at the end of the row that a line has come to."""
+    """Whether so many blanks may be left out at the end of the row that a line has
+    come to."""
     if BEGINS.search(line) is not None:
         return 0 < blanks <= _MOST_DROPPED
     return blanks == 1 and not line.endswith(_ENDS_OF_STATEMENTS)
@@ -158,8 +175,8 @@ def _start(row: bytes) -> bytes:
 
 
 def begins(start: bytes, line_begins: OuterPrefix | None, row: bytes) -> bool:
-    """Whether a row is the first of a line: it has what stands before each line, begins as the line before
-    did, or is a line of torch."""
+    """Whether a row is the first of a line: it has what stands before each line,
+    begins as the line before did, or is a line of torch."""
     if line_begins is not None and line_begins.split(row)[0] is not None:
         return True
     return _start(row) == start or BEGINS.match(row) is not None
@@ -174,10 +191,12 @@ class _Learnt(NamedTuple):
 def learn_rows(
     lines: Sequence[bytes], whole: OuterPrefix | None = None, inner: bool = False
 ) -> _Learnt | None:
-    """How a sample of a log is broken; None if its lines are whole. ``whole``: all that stands before the
-    lines of torch in it."""
+    """How a sample of a log is broken; None if its lines are whole. ``whole``: all
+    that stands before the lines of torch in it."""
     best: _Learnt | None = None
-    for prefix, line_begins in whole.cuts() if whole is not None else ((None, None),):
+    for prefix, line_begins in (
+        whole.cuts() if whole is not None else ((None, None),)
+    ):
         found = _rows_behind(islice(lines, _COMPARED), prefix, line_begins, inner)
         if found is not None and (best is None or found.going_on > best.going_on):
             best = found
@@ -185,7 +204,10 @@ def learn_rows(
 
 
 def _rows_behind(
-    lines: Iterable[bytes], prefix: OuterPrefix | None, line_begins: OuterPrefix | None, inner: bool
+    lines: Iterable[bytes],
+    prefix: OuterPrefix | None,
+    line_begins: OuterPrefix | None,
+    inner: bool,
 ) -> _Learnt | None:
     """As ``learn_rows``, where a prefix stands before each row."""
     rows: list[bytes] = []
@@ -197,29 +219,39 @@ def _rows_behind(
     if width < _LEAST_WIDTH:
         return None
     full = _full_rows(rows, width)
-    broken = [row for row, following in full if following and not begins(_start(row), line_begins, following)]
+    broken = [
+        row
+        for row, following in full
+        if following and not begins(_start(row), line_begins, following)
+    ]
     going_on = len(broken)
     often = going_on >= _LEAST_ROWS and going_on * 2 >= len(full)
     if not often and not any(map(_is_unfinished, broken)):
         return None
     dropped = not any(row.endswith(b" ") for row in rows)
-    return _Learnt(WrappedRows(width, prefix, line_begins, inner, dropped), going_on)
+    return _Learnt(
+        WrappedRows(width, prefix, line_begins, inner, dropped), going_on
+    )
 
 
 def _is_unfinished(row: bytes) -> bool:
-    """Whether a node or a parameter of a graph, or the head of a kernel, breaks off in the row."""
+    """Whether a node or a parameter of a graph, or the head of a kernel, breaks off
+    in the row."""
     found = _OPENS.search(row)
     if found is None:
         return False
     if found[0].count(b"(") > found[0].count(b")"):
         return True
-    return _OF_SOURCE.match(row, found.end() - 1) is not None and _SOURCE.search(row) is None
+    return (
+        _OF_SOURCE.match(row, found.end() - 1) is not None
+        and _SOURCE.search(row) is None
+    )
 
 
 def _full_rows(rows: Sequence[bytes], width: int) -> list[tuple[bytes, bytes]]:
-    """Each row of torch that is full and may go on, and the one behind it; of a log without any full row of
-    torch, other full rows: one of those that begin and end alike, as a program may print lines of
-    one width."""
+    """Each row of torch that is full and may go on, and the one behind it; of a log
+    without any full row of torch, other full rows: one of those that begin and end
+    alike, as a program may print lines of one width."""
     full = [
         (row, following)
         for row, following in pairwise(rows)
@@ -229,7 +261,8 @@ def _full_rows(rows: Sequence[bytes], width: int) -> list[tuple[bytes, bytes]]:
         others = {
             (_start(row), _DIGITS.sub(b"0", row)[-_START:]): (row, following)
             for row, following in pairwise(rows)
-            if len(row) == width and (_RULE.search(row) is None or _is_unfinished(row))
+            if len(row) == width
+            and (_RULE.search(row) is None or _is_unfinished(row))
         }
         return list(others.values())
     return [pair for pair in full if _ENDS.search(pair[0]) is None]
@@ -239,12 +272,15 @@ _GOES_ON = re.compile(rb" std(out|err) P $")
 """containerd: the row goes on in the next one of its stream."""
 _GOES_ON_FROM = re.compile(rb"Z \d\d[EO]\+$")
 """GitLab: the row goes on with the one before it."""
-_MARKED_PIECE = re.compile(rb"^(.{0,200}(?: std(?:out|err) [FP] |Z \d\d[EO][ +]))(?=(.*))", re.DOTALL)
+_MARKED_PIECE = re.compile(
+    rb"^(.{0,200}(?: std(?:out|err) [FP] |Z \d\d[EO][ +]))(?=(.*))", re.DOTALL
+)
 _PIECE_MARKS = (b" stderr P ", b" stdout P ", b"E+", b"O+")
 
 
 class MarkedPieces:
-    """Puts the pieces of lines together that a container's log or a CI system marks as such."""
+    """Puts the pieces of lines together that a container's log or a CI system marks
+    as such."""
 
     def __init__(self) -> None:
         self._held = HeldLine()
@@ -258,11 +294,19 @@ class MarkedPieces:
         held = self._held
         for row in text[:-1].split(b"\n"):
             found = _MARKED_PIECE.match(row)
-            before, content = (found.group(1), found.group(2)) if found is not None else (b"", row)
+            before, content = (
+                (found.group(1), found.group(2))
+                if found is not None
+                else (b"", row)
+            )
             if held.rows and not row:
                 held.goes_on(b"")
                 continue
-            if held.rows and found is not None and (self._unfinished or _GOES_ON_FROM.search(before)):
+            if (
+                held.rows
+                and found is not None
+                and (self._unfinished or _GOES_ON_FROM.search(before))
+            ):
                 held.goes_on(content)
             else:
                 lines += held.released()
@@ -279,16 +323,22 @@ Layer = WrappedRows | MarkedPieces
 
 
 class Layers:
-    """The rows of a log that one tool has broken, and then another: those of the last are joined first."""
+    """The rows of a log that one tool has broken, and then another: those of the
+    last are joined first."""
 
     def __init__(
-        self, layers: Sequence[Layer] = (), going_on: int = 0, before_rows: OuterPrefix | None = None
+        self,
+        layers: Sequence[Layer] = (),
+        going_on: int = 0,
+        before_rows: OuterPrefix | None = None,
     ) -> None:
         self._layers = layers
         self.going_on = going_on
-        """Full rows of the sample that go on in the next one, where the first of them is of known width."""
+        """Full rows of the sample that go on in the next one, where the first of
+        them is of known width."""
         self.before_rows = before_rows
-        """What stands before all rows of the sample, or the lines of torch in it; known if no layer is."""
+        """What stands before all rows of the sample, or the lines of torch in it;
+        known if no layer is."""
 
     def __bool__(self) -> bool:
         return bool(self._layers)
@@ -306,7 +356,9 @@ class Layers:
             if not any(isinstance(one, MarkedPieces) for one in layers):
                 marked = _marked_share(lines)
             if marked < 1:  # else each row is a piece
-                whole = OuterPrefix.learn(lines, BEGINS) or OuterPrefix.of_every_line(lines)
+                whole = OuterPrefix.learn(
+                    lines, BEGINS
+                ) or OuterPrefix.of_every_line(lines)
                 found = learn_rows(lines, whole, inner=bool(layers))
                 if found is not None:
                     layer = found.rows
@@ -325,7 +377,11 @@ class Layers:
     def of_pieces(self) -> Layers | None:
         """The first layer alone, if it joins marked pieces."""
         first = self._layers[:1]
-        return Layers(first) if any(isinstance(layer, MarkedPieces) for layer in first) else None
+        return (
+            Layers(first)
+            if any(isinstance(layer, MarkedPieces) for layer in first)
+            else None
+        )
 
     def of(self, lines: Sequence[bytes]) -> list[bytes]:
         """Rows of a sample as whole lines."""

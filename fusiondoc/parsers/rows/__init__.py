@@ -1,8 +1,10 @@
-"""Facts of a log to the rows of a report: groups, operators that are not fused, kernels.
+"""Facts of a log to the rows of a report: groups, operators that are not fused,
+kernels.
 
-Here is the evidence of all rows: line numbers of the logs, packed until they are looked at, and those lines
-as text again, for a report that shows what proves it. For the texts the logs are read once more, and only as
-far as they must be; stdin cannot be read again.
+Here is the evidence of all rows: line numbers of the logs, packed until they are
+looked at, and those lines as text again, for a report that shows what proves it.
+For the texts the logs are read once more, and only as far as they must be; stdin
+cannot be read again.
 """
 
 from __future__ import annotations
@@ -23,15 +25,22 @@ from fusiondoc.parsers.lines.tagged_lines import Tag, tagged_lines
 
 
 class PackedEvidence(Sequence[Evidence]):
-    """Lines in reading order, each once. Compares equal to any sequence of the same evidence.
+    """Lines in reading order, each once. Compares equal to any sequence of the same
+    evidence.
 
-    An array that is in order already is kept as it is, and so are many that are put together, not copied: a
-    line may stand there millions of times. What is added to them later is not in it.
+    An array that is in order already is kept as it is, and so are many that are put
+    together, not copied: a line may stand there millions of times. What is added to
+    them later is not in it.
     """
 
     __slots__ = ("_count", "_files", "_lines", "_parts")
 
-    def __init__(self, lines: Sequence[int], files: Sequence[str], more: Sequence[array[int]] = ()) -> None:
+    def __init__(
+        self,
+        lines: Sequence[int],
+        files: Sequence[str],
+        more: Sequence[array[int]] = (),
+    ) -> None:
         own = lines if isinstance(lines, array) else array("Q", lines)
         parts = _Parts((own, *more)) if more else None
         lines = _once_in_order(parts.together() if parts is not None else own)
@@ -124,10 +133,11 @@ _END = "  return ("
 def excerpts(
     logs: Sequence[LogInput], lines: Iterable[Evidence], graphs: Iterable[Evidence]
 ) -> dict[Evidence, str]:
-    """The text of ``lines``, and of the graphs that begin on the lines ``graphs`` (up to their return).
+    """The text of ``lines``, and of the graphs that begin on the lines ``graphs``
+    (up to their return).
 
-    Without colours, ranks and times before each line, and without torch's ``[DUMP file:line]``. A log that
-    cannot be read again gives nothing.
+    Without colours, ranks and times before each line, and without torch's ``[DUMP
+    file:line]``. A log that cannot be read again gives nothing.
     """
     found: dict[Evidence, str] = {}
     singles: dict[str, set[int]] = {}
@@ -148,7 +158,9 @@ def excerpts(
     return found
 
 
-def _read(log: LogInput, singles: set[int], starts: set[int], found: dict[Evidence, str]) -> None:
+def _read(
+    log: LogInput, singles: set[int], starts: set[int], found: dict[Evidence, str]
+) -> None:
     last = max(singles | starts)
     reading: list[_Graph] = []
     for number, tag, line in tagged_lines(log):
@@ -169,7 +181,9 @@ def _read(log: LogInput, singles: set[int], starts: set[int], found: dict[Eviden
 class _Graph:
     """A graph that is being read: lines of its own stream, until it returns."""
 
-    def __init__(self, stream: bytes, first: str, place: Evidence, found: dict[Evidence, str]) -> None:
+    def __init__(
+        self, stream: bytes, first: str, place: Evidence, found: dict[Evidence, str]
+    ) -> None:
         self._stream = stream
         self._lines = [first[:MOST_LINE]]
         self._place = place
@@ -195,7 +209,8 @@ class _Graph:
 
 
 def _bare(tag: Tag, line: bytes) -> tuple[bytes, str]:
-    """What tells the stream of a line (its process, the file of torch that prints), and the line itself."""
+    """What tells the stream of a line (its process, the file of torch that prints),
+    and the line itself."""
     stream = b"" if tag is None else tag + b" "
     found = PREFIX.match(line)
     if found is not None:

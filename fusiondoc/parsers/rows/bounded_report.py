@@ -16,8 +16,9 @@ _Row = TypeVar("_Row", Group, Kernel)
 
 
 def bounded(report: Report, most: int) -> Report:
-    """The report with the first ``most`` groups and kernels of each rank. No other row names a row that is
-    left out; numbers of groups and operators stay as they are."""
+    """The report with the first ``most`` groups and kernels of each rank. No other
+    row names a row that is left out; numbers of groups and operators stay as they
+    are."""
     groups = _first(report.groups, most)
     kernels = _first(report.kernels, most)
     if len(groups) == len(report.groups) and len(kernels) == len(report.kernels):
@@ -25,18 +26,24 @@ def bounded(report: Report, most: int) -> Report:
     known = {group.id for group in groups}
     run = {kernel.id for kernel in kernels}
     beyond = [group for group in report.groups if group.id not in known]
-    programs = tuple(program for program in report.programs if _names_only(program, known))
+    programs = tuple(
+        program for program in report.programs if _names_only(program, known)
+    )
     return replace(
         report,
         groups=tuple(_with_kernels(group, run) for group in groups),
         groups_left_out=len(beyond),
         fusion_groups_left_out=sum(group.count for group in beyond),
-        fused_operators_left_out=sum(group.operators for group in beyond if group.specialisation == 1),
+        fused_operators_left_out=sum(
+            group.operators for group in beyond if group.specialisation == 1
+        ),
         kernels=tuple(_with_groups(kernel, known) for kernel in kernels),
         kernels_left_out=len(report.kernels) - len(kernels),
         fallbacks=tuple(_of_groups(report.fallbacks, known)),
         programs=programs,
-        programs_left_out=report.programs_left_out + len(report.programs) - len(programs),
+        programs_left_out=report.programs_left_out
+        + len(report.programs)
+        - len(programs),
     )
 
 
@@ -66,21 +73,38 @@ def _with_kernels(group: Group, known: AbstractSet[str]) -> Group:
         group,
         kernels=kernels,
         kernels_left_out=group.kernels_left_out + len(group.kernels) - len(kernels),
-        segments=tuple(replace(part, kernels=_among(part.kernels, known)) for part in group.segments),
-        runtimes=tuple(replace(one, kernels=_among(one.kernels, known)) for one in group.runtimes),
-        instances=tuple(replace(node, kernels=_among(node.kernels, known)) for node in group.instances),
+        segments=tuple(
+            replace(part, kernels=_among(part.kernels, known))
+            for part in group.segments
+        ),
+        runtimes=tuple(
+            replace(one, kernels=_among(one.kernels, known))
+            for one in group.runtimes
+        ),
+        instances=tuple(
+            replace(node, kernels=_among(node.kernels, known))
+            for node in group.instances
+        ),
     )
 
 
 def _with_groups(kernel: Kernel, known: AbstractSet[str]) -> Kernel:
     groups = _among(kernel.groups, known)
     left_out = kernel.groups_left_out + len(kernel.groups) - len(groups)
-    of_groups = tuple(one for one in kernel.launches_of_groups if one.group in known)
-    return replace(kernel, groups=groups, groups_left_out=left_out, launches_of_groups=of_groups)
+    of_groups = tuple(
+        one for one in kernel.launches_of_groups if one.group in known
+    )
+    return replace(
+        kernel,
+        groups=groups,
+        groups_left_out=left_out,
+        launches_of_groups=of_groups,
+    )
 
 
 def _of_groups(rows: Iterable[Fallback], known: AbstractSet[str]) -> list[Fallback]:
-    """Those of groups that are left out as one row for a stage, an error and a rank, behind the others."""
+    """Those of groups that are left out as one row for a stage, an error and a
+    rank, behind the others."""
     kept: list[Fallback] = []
     others: dict[tuple[str, str | None, int | None], list[Fallback]] = {}
     for row in rows:
@@ -92,7 +116,9 @@ def _of_groups(rows: Iterable[Fallback], known: AbstractSet[str]) -> list[Fallba
 
 
 def _together(rows: Sequence[Fallback]) -> Fallback:
-    evidence = tuple(islice(chain.from_iterable(row.evidence for row in rows), MOST_EVIDENCE))
+    evidence = tuple(
+        islice(chain.from_iterable(row.evidence for row in rows), MOST_EVIDENCE)
+    )
     return replace(
         rows[0],
         group=None,

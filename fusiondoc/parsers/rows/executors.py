@@ -1,20 +1,24 @@
 """Which printed plans belong to which graph executor of the run.
 
-A graph executor makes its plan once. It prints what the fusion pass left of it (``FuserLog.plan_header``:
-``Before Compilation:``, ``After TExprFuser:``) and, when the passes after that are
-done, ``Optimized Graph:`` (``ProfilingGraphExecutorImpl::getOptimizedPlanFor`` of
-torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, 1.12 to 2.13). So every print of either kind is a
-plan of an executor of its own, however equal the texts are, and a print of the first kind and the next of the
-second that holds the same groups are one executor. A bare print (``print(f.graph_for(x))``) tells no
-executor: printed again it is the same.
+A graph executor makes its plan once. It prints what the fusion pass left of it
+(``FuserLog.plan_header``: ``Before Compilation:``, ``After TExprFuser:``) and, when
+the passes after that are done, ``Optimized Graph:``
+(``ProfilingGraphExecutorImpl::getOptimizedPlanFor`` of
+torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, 1.12 to 2.13). So every
+print of either kind is a plan of an executor of its own, however equal the texts
+are, and a print of the first kind and the next of the second that holds the same
+groups are one executor. A bare print (``print(f.graph_for(x))``) tells no executor:
+printed again it is the same.
 
-An executor with gradients leaves its regions (prim::DifferentiableGraph) to two executors each, forward and
-backward. The else-branch of a guard calls ``fallback_function``, which has an executor too: that of the same
-graph for other types. Its plan has a form of its own (``Plan.may_be_fallback``) and the operators of the
-group that the guard protects: this tells it apart from the executor of an equal layer. A gradient's executor
-has a fallback function of its whole graph too, for other gradients that are defined
-(``jit/gradient_plans.py``), which begins to be profiled while that plan is made; those of other regions of
-the program begin outside of all plans, and each has a first plan of its own.
+An executor with gradients leaves its regions (prim::DifferentiableGraph) to two
+executors each, forward and backward. The else-branch of a guard calls
+``fallback_function``, which has an executor too: that of the same graph for other
+types. Its plan has a form of its own (``Plan.may_be_fallback``) and the operators
+of the group that the guard protects: this tells it apart from the executor of an
+equal layer. A gradient's executor has a fallback function of its whole graph too,
+for other gradients that are defined (``jit/gradient_plans.py``), which begins to be
+profiled while that plan is made; those of other regions of the program begin
+outside of all plans, and each has a first plan of its own.
 """
 
 from __future__ import annotations
@@ -34,7 +38,8 @@ from fusiondoc.parsers.jit.plan import HashedOps, Op, Plan, PlanGroup, hashed
 from fusiondoc.parsers.rows.shared_operators import SharedOperators
 
 _PENDING = 8
-"""Passes whose ``Optimized Graph:`` may still come: processes in one log interleave."""
+"""Passes whose ``Optimized Graph:`` may still come: processes in one log
+interleave."""
 
 _Body = tuple[Op, ...]
 _Bodies = Mapping[_Body, int]
@@ -63,17 +68,21 @@ class Executor:
     """One graph executor, or all bare prints of one plan."""
 
     prints: tuple[PlanPrint, ...]
-    """Those of the fusion pass and of the optimised graph, or one of the two; bare prints in order."""
+    """Those of the fusion pass and of the optimised graph, or one of the two; bare
+    prints in order."""
     bare: bool = False
     fallback: bool = False
     """It is that of a fallback function, or of a region in one."""
     stands_for: tuple[PlanGroup, ...] = ()
-    """The earlier groups that have the operators of this fallback function: it stands in for one of them."""
+    """The earlier groups that have the operators of this fallback function: it
+    stands in for one of them."""
     other_gradients: bool = False
-    """It stands in for a gradient's first plan, where other gradients are defined."""
+    """It stands in for a gradient's first plan, where other gradients are
+    defined."""
     known: bool = False
-    """Its groups were shown before: the legacy executor fuses inside a region, and prints that, before the
-    region has an executor; or the whole log stands several times in the file."""
+    """Its groups were shown before: the legacy executor fuses inside a region, and
+    prints that, before the region has an executor; or the whole log stands several
+    times in the file."""
 
     @property
     def use(self) -> PlanUse:
@@ -93,30 +102,34 @@ def executors_of(
 ) -> Iterator[Executor]:
     """The executors whose plans these are, in the order of their first prints.
 
-    Args:
-        lines: of the log, if there is one.
-        profiled: where gradients began to be profiled, by the kinds of their inputs.
+    Args: lines: of the log, if there is one. profiled: where gradients began to be
+        profiled, by the kinds of their inputs.
     """
     prints = sorted(
-        ((at, number, use) for number, use in enumerate(uses) for at in use.lines), key=lambda one: one[:2]
+        ((at, number, use) for number, use in enumerate(uses) for at in use.lines),
+        key=lambda one: one[:2],
     )
     last = _last_of_first_copy(prints, lines)
     plans = _ComparedPlans()
     paired = _paired(prints, plans)
     del prints  # a log can have a hundred thousand
-    executors = _Fallbacks(_outside(paired, profiled or {}), plans).executors(paired)
+    executors = _Fallbacks(_outside(paired, profiled or {}), plans).executors(
+        paired
+    )
     return (_in_first_copy(executor, last) for executor in executors)
 
 
 def _in_first_copy(executor: Executor, last: int) -> Executor:
-    """The executor, known already if its first print is behind the last that counts."""
+    """The executor, known already if its first print is behind the last that
+    counts."""
     if executor.known or executor.prints[0].at <= last:
         return executor
     return replace(executor, known=True)
 
 
 class _Compared:
-    """The sets by which a plan is compared with others; each is worked out when it is first read."""
+    """The sets by which a plan is compared with others; each is worked out when it
+    is first read."""
 
     def __init__(self, use: PlanUse) -> None:
         self.use = use
@@ -128,7 +141,9 @@ class _Compared:
     @property
     def every_group(self) -> Sequence[PlanGroup]:
         traits = self.use.traits
-        return self._plan.every_group() if traits.groups or traits.diff_graphs else ()
+        return (
+            self._plan.every_group() if traits.groups or traits.diff_graphs else ()
+        )
 
     @cached_property
     def ops(self) -> HashedOps:
@@ -143,7 +158,9 @@ class _Compared:
     @cached_property
     def content(self) -> _Content:
         """All operators, and the groups."""
-        groups = frozenset((group.body, group.inputs) for group in self._plan.every_group())
+        groups = frozenset(
+            (group.body, group.inputs) for group in self._plan.every_group()
+        )
         return self.operators, groups
 
     @cached_property
@@ -164,7 +181,10 @@ class _Compared:
     @cached_property
     def regions(self) -> list[HashedOps]:
         """The operators of each region that stand in no group."""
-        return [hashed((node.op, node.source) for node in diff.loose) for diff in self._plan.diff_graphs]
+        return [
+            hashed((node.op, node.source) for node in diff.loose)
+            for diff in self._plan.diff_graphs
+        ]
 
     @cached_property
     def groups_inside(self) -> list[Counter[_Specialised]]:
@@ -177,7 +197,8 @@ class _Compared:
 
 
 class _ComparedPlans:
-    """Plans are compared print by print: the sets of a plan with many prints are made once."""
+    """Plans are compared print by print: the sets of a plan with many prints are
+    made once."""
 
     def __init__(self) -> None:
         self._known: dict[int, _Compared] = {}
@@ -192,8 +213,8 @@ class _ComparedPlans:
 
 
 def _last_of_first_copy(prints: Sequence[_Print], lines: int | None) -> int:
-    """The position of the last print that counts. A log that was written several times to one file, line for
-    line, shows one process."""
+    """The position of the last print that counts. A log that was written several
+    times to one file, line for line, shows one process."""
     if not prints:
         return 0
     for copies in range(len(prints), 1, -1):
@@ -205,14 +226,17 @@ def _last_of_first_copy(prints: Sequence[_Print], lines: int | None) -> int:
 
 
 def _repeats(prints: Sequence[_Print], size: int, lines: int) -> bool:
-    """Whether each print stands once more ``size`` prints and ``lines`` lines later."""
+    """Whether each print stands once more ``size`` prints and ``lines`` lines
+    later."""
     for (at, number, _), (later_at, later_number, _) in zip(prints, prints[size:]):
         if later_number != number or later_at - at != lines:
             return False
     return True
 
 
-def _paired(prints: Iterable[_Print], plans: _ComparedPlans) -> list[list[PlanPrint]]:
+def _paired(
+    prints: Iterable[_Print], plans: _ComparedPlans
+) -> list[list[PlanPrint]]:
     """The prints of each executor, executors by first print."""
     executors: list[list[PlanPrint]] = []
     bare: dict[int, list[PlanPrint]] = {}
@@ -224,7 +248,9 @@ def _paired(prints: Iterable[_Print], plans: _ComparedPlans) -> list[list[PlanPr
             continue
         left = None
         if use.level == PlanLevel.EXECUTOR and not use.simple and pending:
-            left = _first_that_becomes(plans.of(use), [known for _, known in pending])
+            left = _first_that_becomes(
+                plans.of(use), [known for _, known in pending]
+            )
         if left is not None:
             pending.pop(left)[0].append(one)
             continue
@@ -236,8 +262,11 @@ def _paired(prints: Iterable[_Print], plans: _ComparedPlans) -> list[list[PlanPr
     return executors
 
 
-def _first_that_becomes(optimised: _Compared, pending: Sequence[_Compared]) -> int | None:
-    """The index of the first pass that may have left what this optimised graph came of."""
+def _first_that_becomes(
+    optimised: _Compared, pending: Sequence[_Compared]
+) -> int | None:
+    """The index of the first pass that may have left what this optimised graph came
+    of."""
     for index, left in enumerate(pending):
         if left.bodies == optimised.bodies and _becomes(left, optimised):
             return index
@@ -245,11 +274,15 @@ def _first_that_becomes(optimised: _Compared, pending: Sequence[_Compared]) -> i
 
 
 def _outside(
-    paired: Iterable[list[PlanPrint]], profiled: Mapping[tuple[str, ...], Sequence[int]]
+    paired: Iterable[list[PlanPrint]],
+    profiled: Mapping[tuple[str, ...], Sequence[int]],
 ) -> dict[tuple[str, ...], list[int]]:
-    """Where gradients of the program began to be profiled: not the fallback functions that are made with a
-    plan, after the fusion pass and before the optimised graph is printed."""
-    spans = sorted((prints[0].at, prints[-1].at) for prints in paired if len(prints) > 1)
+    """Where gradients of the program began to be profiled: not the fallback
+    functions that are made with a plan, after the fusion pass and before the
+    optimised graph is printed."""
+    spans = sorted(
+        (prints[0].at, prints[-1].at) for prints in paired if len(prints) > 1
+    )
     starts = [start for start, _ in spans]
     found: dict[tuple[str, ...], list[int]] = {}
     for kinds, begun in profiled.items():
@@ -262,21 +295,30 @@ def _outside(
 
 
 def _becomes(left: _Compared, optimised: _Compared) -> bool:
-    """Whether an optimised graph with the same groups came of the graph that a pass left."""
+    """Whether an optimised graph with the same groups came of the graph that a pass
+    left."""
     mine, other = left.ops, optimised.ops
     return len(mine & other) * 2 >= min(len(mine), len(other))
 
 
 class _Fallbacks:
-    """Finds the executors of fallback functions, and those whose groups were shown before."""
+    """Finds the executors of fallback functions, and those whose groups were shown
+    before."""
 
-    def __init__(self, profiled: Mapping[tuple[str, ...], Sequence[int]], plans: _ComparedPlans) -> None:
+    def __init__(
+        self,
+        profiled: Mapping[tuple[str, ...], Sequence[int]],
+        plans: _ComparedPlans,
+    ) -> None:
         self._compared = plans
         self._profiled = {kinds: sorted(begun) for kinds, begun in profiled.items()}
-        """Where the gradients of the program began to be profiled, by the kinds of their inputs."""
-        self._gradients: dict[tuple[str, ...], dict[Checks, list[tuple[int, GradientPlan, PlanUse]]]] = {}
-        """The first plan of each gradient, and how many there were before it, by the kinds of its inputs and
-        by its checks."""
+        """Where the gradients of the program began to be profiled, by the kinds of
+        their inputs."""
+        self._gradients: dict[
+            tuple[str, ...], dict[Checks, list[tuple[int, GradientPlan, PlanUse]]]
+        ] = {}
+        """The first plan of each gradient, and how many there were before it, by
+        the kinds of its inputs and by its checks."""
         self._groups: dict[HashedOps, dict[_Specialised, PlanGroup]] = {}
         """The groups so far, by their operators; one for each types of inputs."""
         self._bodies: list[tuple[HashedOps, dict[_Specialised, PlanGroup]]] = []
@@ -287,16 +329,19 @@ class _Fallbacks:
         self._plans: set[_Content] = set()
         """The contents of the plans that stand for no other."""
         self._to_plans: list[PlanUse] = []
-        """Plans whose content is not in ``_plans`` yet: few logs have fallback functions."""
+        """Plans whose content is not in ``_plans`` yet: few logs have fallback
+        functions."""
         self._inside: list[Counter[_Specialised]] = []
         """The groups inside each region that has no executor yet."""
         self._regions: list[tuple[HashedOps, tuple[PlanGroup, ...]]] = []
-        """The operators of each region that has no forward executor yet, and the groups that the executor
-        around it stands for."""
+        """The operators of each region that has no forward executor yet, and the
+        groups that the executor around it stands for."""
         self._of_regions: list[tuple[HashedOps, tuple[PlanGroup, ...]]] = []
-        """The operators of each region of the program that has a forward executor, and that one's groups."""
+        """The operators of each region of the program that has a forward executor,
+        and that one's groups."""
         self._regions_with_a_plan = {False: 0, True: 0}
-        """How many regions had a plan so far; True: of those in fallback functions."""
+        """How many regions had a plan so far; True: of those in fallback
+        functions."""
         self._first_gradients = 0
         """How many gradients of other regions had a plan so far."""
         self._gradients_of_fallbacks = 0
@@ -324,7 +369,14 @@ class _Fallbacks:
         elif not traits.backward and not traits.diff_graphs:
             stands_for = self._around(self._compared.of(use))
         fallback = bool(stands_for)
-        return Executor(tuple(prints), False, fallback, stands_for, other_gradients, self._shown(use))
+        return Executor(
+            tuple(prints),
+            False,
+            fallback,
+            stands_for,
+            other_gradients,
+            self._shown(use),
+        )
 
     def _remember(self, executor: Executor) -> None:
         """Note the groups and regions that later executors may be of."""
@@ -335,18 +387,27 @@ class _Fallbacks:
         if id(use) not in self._with_groups:
             self._with_groups.add(id(use))
             for ops, group in zip(plan.group_operators, plan.every_group):
-                self._groups.setdefault(ops, {}).setdefault((group.body, group.inputs), group)
+                self._groups.setdefault(ops, {}).setdefault(
+                    (group.body, group.inputs), group
+                )
         self._regions += [(ops, executor.stands_for) for ops in plan.regions]
         self._inside += plan.groups_inside
 
-    def _of_gradient(self, use: PlanUse, gradient: GradientPlan, at: int) -> tuple[PlanGroup, ...]:
-        """The groups of the first plan of this gradient; none if this is the first."""
+    def _of_gradient(
+        self, use: PlanUse, gradient: GradientPlan, at: int
+    ) -> tuple[PlanGroup, ...]:
+        """The groups of the first plan of this gradient; none if this is the
+        first."""
         begun = bisect_left(self._profiled.get(gradient.inputs, ()), at)
         known = self._gradients.setdefault(gradient.inputs, {})
         count = sum(map(len, known.values()))
         if begun <= count:
-            others = (of for checks, of in known.items() if checks != gradient.checks)
-            for _, first, its_use in sorted(chain.from_iterable(others), key=itemgetter(0)):
+            others = (
+                of for checks, of in known.items() if checks != gradient.checks
+            )
+            for _, first, its_use in sorted(
+                chain.from_iterable(others), key=itemgetter(0)
+            ):
                 if first.is_of(gradient):
                     return tuple(its_use.plan().every_group())
         if self._is_of_a_fallback():
@@ -357,40 +418,57 @@ class _Fallbacks:
         return ()
 
     def _is_of_a_fallback(self) -> bool:
-        """Whether the next first plan of a gradient is that of a region in a fallback function.
+        """Whether the next first plan of a gradient is that of a region in a
+        fallback function.
 
-        Each region with a plan has one gradient at most, and those in fallback functions come last: they run
-        only when the guard of a plan has failed. Where the program's plan has no region, as after a run
-        without gradients, those of its fallback functions are all that there are.
+        Each region with a plan has one gradient at most, and those in fallback
+        functions come last: they run only when the guard of a plan has failed.
+        Where the program's plan has no region, as after a run without gradients,
+        those of its fallback functions are all that there are.
         """
-        regions, of_fallbacks = self._regions_with_a_plan[False], self._regions_with_a_plan[True]
-        return 0 < regions <= self._first_gradients and self._gradients_of_fallbacks < of_fallbacks
+        regions, of_fallbacks = (
+            self._regions_with_a_plan[False],
+            self._regions_with_a_plan[True],
+        )
+        return (
+            0 < regions <= self._first_gradients
+            and self._gradients_of_fallbacks < of_fallbacks
+        )
 
     def _protected(self, use: PlanUse) -> tuple[PlanGroup, ...]:
-        """The groups with the operators of a plan. A pass replaces some (a view by a copy), so most must
-        agree. A plan with more in it, as one before, is that of an equal layer or of another process."""
+        """The groups with the operators of a plan. A pass replaces some (a view by
+        a copy), so most must agree. A plan with more in it, as one before, is that
+        of an equal layer or of another process."""
         plan = self._compared.of(use)
         ops = plan.operators
         exact = self._groups.get(ops)
         if exact is not None:
             return tuple(exact.values())
-        self._plans.update(self._compared.of(known).content for known in self._to_plans)
+        self._plans.update(
+            self._compared.of(known).content for known in self._to_plans
+        )
         self._to_plans.clear()
         if plan.content in self._plans:
             return ()
         return self._most_alike(ops) or self._in_the_region(plan)
 
     def _in_the_region(self, plan: _Compared) -> tuple[PlanGroup, ...]:
-        """The groups of a region of the program whose operators are those of the one region of this plan: it
-        is the fallback function of that region, for values that need other gradients."""
+        """The groups of a region of the program whose operators are those of the
+        one region of this plan: it is the fallback function of that region, for
+        values that need other gradients."""
         if len(plan.regions) != 1:
             return ()
         mine = plan.operators
-        alike = (groups for ops, groups in self._of_regions if len(ops & mine) * 2 > len(ops | mine))
+        alike = (
+            groups
+            for ops, groups in self._of_regions
+            if len(ops & mine) * 2 > len(ops | mine)
+        )
         return next(alike, ())
 
     def _most_alike(self, ops: HashedOps) -> tuple[PlanGroup, ...]:
-        """The groups that share most operators with these, if these are more than half of all."""
+        """The groups that share most operators with these, if these are more than
+        half of all."""
         for body, groups in islice(self._groups.items(), len(self._bodies), None):
             self._shared.add(body)
             self._bodies.append((body, groups))
@@ -403,8 +481,8 @@ class _Fallbacks:
         return tuple(best[1].values())
 
     def _around(self, plan: _Compared) -> tuple[PlanGroup, ...]:
-        """The groups that the executor of the region with the operators of this plan stands for; its own
-        passes rewrite some."""
+        """The groups that the executor of the region with the operators of this
+        plan stands for; its own passes rewrite some."""
         ops = plan.ops
         alike = [
             number
@@ -413,7 +491,8 @@ class _Fallbacks:
         ]
         if not alike:
             return ()
-        # A region whose guard fails makes no plan of its own: the region in its fallback function makes one.
+        # A region whose guard fails makes no plan of its own: the region in its
+        # fallback function makes one.
         of_fallbacks = [number for number in alike if self._regions[number][1]]
         region, stands_for = self._regions.pop((of_fallbacks or alike)[0])
         self._regions_with_a_plan[bool(stands_for)] += 1

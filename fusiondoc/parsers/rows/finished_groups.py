@@ -1,4 +1,5 @@
-"""Groups of a run as the report has them: with their runs, kernels, segments and bytes."""
+"""Groups of a run as the report has them: with their runs, kernels, segments and
+bytes."""
 
 from __future__ import annotations
 
@@ -16,18 +17,21 @@ from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable, Member, Runs
 from fusiondoc.parsers.rows.guard_misses import guard_misses
 
 MOST_VALUES = 1_000
-"""Inputs, and outputs, of a node that a report lists: a large differentiable graph has some hundred."""
+"""Inputs, and outputs, of a node that a report lists: a large differentiable graph
+has some hundred."""
 
 
 MOST_INSTANCES = 20_000
-"""Nodes of plans that a group lists: a model of many equal blocks has some hundred."""
+"""Nodes of plans that a group lists: a model of many equal blocks has some
+hundred."""
 
 MOST_OPERATORS = 10_000
 """Operators that a group lists: the largest have some hundred."""
 
 
 class RunOfGroups(NamedTuple):
-    """The facts in the rest of the log about the groups of one stream, by id or instance."""
+    """The facts in the rest of the log about the groups of one stream, by id or
+    instance."""
 
     runs: Runs
     kernels: Sequence[Kernel]
@@ -40,7 +44,9 @@ class RunOfGroups(NamedTuple):
     fell_back: AbstractSet[str]
 
 
-def group_rows(table: GroupTable, run: RunOfGroups, files: list[str], sources: SourceMap) -> list[Group]:
+def group_rows(
+    table: GroupTable, run: RunOfGroups, files: list[str], sources: SourceMap
+) -> list[Group]:
     """The rows as the report has them."""
     kernels: dict[str, list[str]] = {}
     for kernel in run.kernels:
@@ -50,20 +56,28 @@ def group_rows(table: GroupTable, run: RunOfGroups, files: list[str], sources: S
     rows = []
     for row in table.rows:
         misses = tuple(_misses(row, before))
-        rows.append(_finished(row, table, run, kernels.get(row.id, ()), misses, (files, sources)))
+        rows.append(
+            _finished(
+                row, table, run, kernels.get(row.id, ()), misses, (files, sources)
+            )
+        )
     return rows
 
 
 def _misses(row: GroupRow, before: dict[str, GroupRow]) -> Iterator[GuardMiss]:
-    """How its inputs differ from those of the first specialisation and of the one before it. ``before``: the
-    last specialisation of each first one."""
+    """How its inputs differ from those of the first specialisation and of the one
+    before it. ``before``: the last specialisation of each first one."""
     if row.first is None:
         return
     last = before.get(row.first.id, row.first)
     before[row.first.id] = row
     for earlier in dict.fromkeys((row.first.id, last.id)):
         other = row.first if earlier == row.first.id else last
-        yield from guard_misses(earlier, other.group.inputs[:MOST_VALUES], row.group.inputs[:MOST_VALUES])
+        yield from guard_misses(
+            earlier,
+            other.group.inputs[:MOST_VALUES],
+            row.group.inputs[:MOST_VALUES],
+        )
 
 
 def _finished(
@@ -85,7 +99,8 @@ def _finished(
         specialisation=row.specialisation,
         respecialises=row.first.id if row.first is not None else None,
         nodes=tuple(
-            OpNode(op, source, user_source(op, source, sources)) for op, source in group.body[:MOST_OPERATORS]
+            OpNode(op, source, user_source(op, source, sources))
+            for op, source in group.body[:MOST_OPERATORS]
         ),
         inputs=group.inputs[:MOST_VALUES],
         outputs=group.outputs[:MOST_VALUES],
@@ -103,7 +118,11 @@ def _finished(
         runtimes=run.runtimes.get(row.id, ()),
         guard_misses=misses,
         instances=tuple(
-            Instance(one.group.layer or layer, tuple(run.run_by.get(one, ())), run.runs.of_member.get(one))
+            Instance(
+                one.group.layer or layer,
+                tuple(run.run_by.get(one, ())),
+                run.runs.of_member.get(one),
+            )
             for one in row.members[:MOST_INSTANCES]
         ),
         nodes_left_out=max(0, len(group.body) - MOST_OPERATORS),
@@ -118,13 +137,17 @@ def beyond_the_most(*values: Sequence[str]) -> int:
 
 
 def _only_layer(first: GroupRow | None) -> str | None:
-    """The layer of a group that is specialised again, where all its instances are in one."""
-    layers = {one.group.layer for one in first.members} if first is not None else set()
+    """The layer of a group that is specialised again, where all its instances are
+    in one."""
+    layers = (
+        {one.group.layer for one in first.members} if first is not None else set()
+    )
     return layers.pop() if len(layers) == 1 else None
 
 
 def _bytes(types: Iterable[str]) -> int | None:
-    """Bytes of the tensors among these types; None if a size or a type is not known."""
+    """Bytes of the tensors among these types; None if a size or a type is not
+    known."""
     total = 0
     for text in types:
         if not text or (holds_tensor(text) and not is_tensor(text)):

@@ -1,8 +1,9 @@
 """Fusion groups of a run: a row stands for all fusion nodes that are equal.
 
-Two nodes are of one row when kind, phase, the ordered (op, source) of the body and the input types agree;
-each is an instance of it. The executors show which prints are of the same node. The plan of a fallback
-function holds a new specialisation of the group that it stands in for, with rows of its own.
+Two nodes are of one row when kind, phase, the ordered (op, source) of the body and
+the input types agree; each is an instance of it. The executors show which prints
+are of the same node. The plan of a fallback function holds a new specialisation of
+the group that it stands in for, with rows of its own.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ _Key = tuple[str, "str | None", Body, tuple[str, ...], int]
 """(kind, phase, body, input types, which row it is another specialisation of)."""
 
 
-_FORWARD_FORMULAS = frozenset(op for op, gradient in GRADIENTS.items() if gradient.only_forward)
-"""Operators that torch's formulas (``<string>``) hold for the forward, and none of its backward ones does:
-torch/csrc/jit/runtime/symbolic_script.cpp, 1.12 to 2.13."""
+_FORWARD_FORMULAS = frozenset(
+    op for op, gradient in GRADIENTS.items() if gradient.only_forward
+)
+"""Operators that torch's formulas (``<string>``) hold for the forward, and none of
+its backward ones does: torch/csrc/jit/runtime/symbolic_script.cpp, 1.12 to 2.13."""
 
 
 class PhasedPlan(NamedTuple):
@@ -44,13 +47,15 @@ Share = int | Fraction
 
 
 class Copies(NamedTuple):
-    """How many executors of a log have a plan, less those of further processes in that log."""
+    """How many executors of a log have a plan, less those of further processes in
+    that log."""
 
     file: int
     """Index of the log."""
     plans: Share
     fallbacks: Share
-    """Those of fallback functions: the same operators once more, for other types."""
+    """Those of fallback functions: the same operators once more, for other
+    types."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +81,11 @@ class GroupRow:
     members: list[Member] = field(default_factory=list)
 
 
-def groups_of(facts: Facts, plans: Iterable[PlanUse], first: int, lines: int | None = None) -> GroupTable:
-    """The groups of the plans of one stream, which count, in order; their ids begin with G``first``.
-    ``lines``: of the log, if it is the only one."""
+def groups_of(
+    facts: Facts, plans: Iterable[PlanUse], first: int, lines: int | None = None
+) -> GroupTable:
+    """The groups of the plans of one stream, which count, in order; their ids begin
+    with G``first``. ``lines``: of the log, if it is the only one."""
     table = GroupTable(facts, first)
     plans = list(plans)
     for executor in executors_of(plans, lines, facts.gradients_profiled):
@@ -96,25 +103,31 @@ class GroupTable:
         self.plans: list[PhasedPlan] = []
         self._executors: list[Executor] = []
         self.copies: dict[int, list[Copies]] = {}
-        """By the id of a use, for each executor: of the use with most types of an executor's prints."""
+        """By the id of a use, for each executor: of the use with most types of an
+        executor's prints."""
         self._first = first
         self._phases: dict[int, str | None] = {}
         self._rows: dict[_Key, GroupRow] = {}
         self._of_body: dict[Body, list[GroupRow]] = {}
         self._of_graph: dict[bytes, list[GroupRow]] = {}
         self._in_graph: set[tuple[bytes, str]] = set()
-        """The same, as pairs with the id of the row: ten thousand rows can have one graph."""
+        """The same, as pairs with the id of the row: ten thousand rows can have one
+        graph."""
         self._graphs_of: dict[int, set[bytes]] = {}
         """Digests of the graphs of a use."""
         self._of_use: dict[int, list[GroupRow]] = {}
         self._of_plain: dict[int, list[GroupRow]] = {}
-        """Rows of the groups of a use, where they are the same for each executor that has the plan, ..."""
+        """Rows of the groups of a use, where they are the same for each executor
+        that has the plan, ..."""
         self._of_print: dict[tuple[int, int], list[GroupRow]] = {}
         """... and of a use that is another print of such a plan."""
         self._diff_graphs = SharedOperators()
 
-    def _phase_of(self, use: PlanUse, stands_for: Sequence[PlanGroup]) -> str | None:
-        """Gradient executors have prim::Autograd* nodes; a plan that re-specialises a group has its phase."""
+    def _phase_of(
+        self, use: PlanUse, stands_for: Sequence[PlanGroup]
+    ) -> str | None:
+        """Gradient executors have prim::Autograd* nodes; a plan that re-specialises
+        a group has its phase."""
         traits = use.traits
         if traits.backward:
             return "backward"
@@ -133,8 +146,8 @@ class GroupTable:
         return _phase_by(plan.ops())
 
     def _phase_of_code(self, plan: Plan) -> str | None:
-        """The phase that the log states of the code of a plan: a source has its name before line and
-        column."""
+        """The phase that the log states of the code of a plan: a source has its
+        name before line and column."""
         if not self.facts.phases:
             return None
         for _, text in plan.ops():
@@ -144,25 +157,32 @@ class GroupTable:
         return None
 
     def _is_region_of_outer(self, use: PlanUse) -> bool:
-        """Whether it is of the executor of a differentiable graph that an outer plan printed."""
+        """Whether it is of the executor of a differentiable graph that an outer
+        plan printed."""
         ops = use.ops()
         return self._diff_graphs.most_shared(ops) * 2 > len(ops)
 
     def add(self, executor: Executor) -> None:
-        """Add an executor. Its phase can depend on the groups of those before it."""
+        """Add an executor. Its phase can depend on the groups of those before
+        it."""
         for printed in executor.prints:
             if id(printed.use) not in self._phases:
-                self._phases[id(printed.use)] = self._phase_of(printed.use, executor.stands_for)
+                self._phases[id(printed.use)] = self._phase_of(
+                    printed.use, executor.stands_for
+                )
         self._executors.append(executor)
         rows = self._rows_for(executor)
         self._add_members(executor, rows)
         for printed in executor.prints:
             groups = printed.use.plan().every_group()
-            for group, row in zip(groups, self._rows_in(printed.use, executor.use, rows)):
+            for group, row in zip(
+                groups, self._rows_in(printed.use, executor.use, rows)
+            ):
                 row.lines.append(printed.position(group.line))
 
     def _add_members(self, executor: Executor, rows: Sequence[GroupRow]) -> None:
-        """Add the groups of an executor as instances of its rows, unless they are instances already."""
+        """Add the groups of an executor as instances of its rows, unless they are
+        instances already."""
         use = executor.use
         seen: Counter[int] = Counter()
         for group, row in zip(use.plan().every_group(), rows):
@@ -170,7 +190,8 @@ class GroupTable:
             if executor.bare:
                 seen[id(row)] += 1
                 shown = shown or seen[id(row)] <= len(row.members)
-            # A fallback function for the same types is no other specialisation: the same node once more.
+            # A fallback function for the same types is no other specialisation: the
+            # same node once more.
             again = executor.fallback and row.first is None
             if not shown and not again:
                 row.members.append(Member(group, executor.file))
@@ -189,26 +210,40 @@ class GroupTable:
         groups = use.plan().every_group()
         self._graphs_of[id(use)] = {group.canonical for group in groups}
         # Only these read it, as in ``_specialises``.
-        compared = [group.body for group in groups if executor.bare or group.kind == "FusionGroup"]
+        compared = [
+            group.body
+            for group in groups
+            if executor.bare or group.kind == "FusionGroup"
+        ]
         before = {body: tuple(self._of_body.get(body, ())) for body in compared}
         rows = [
-            self._row(group, phase, executor, before.get(group.body, ()) if before else ())
+            self._row(
+                group, phase, executor, before.get(group.body, ()) if before else ()
+            )
             for group in groups
         ]
         if not executor.fallback and not before:
             self._of_plain[id(use)] = rows
         return rows
 
-    def _rows_in(self, use: PlanUse, first: PlanUse, rows: list[GroupRow]) -> list[GroupRow]:
-        """The rows of the groups of a print; ``rows`` are those of the executor's first print."""
+    def _rows_in(
+        self, use: PlanUse, first: PlanUse, rows: list[GroupRow]
+    ) -> list[GroupRow]:
+        """The rows of the groups of a print; ``rows`` are those of the executor's
+        first print."""
         known = self._of_print.get((id(use), id(first)))
         if known is not None:
             return known
         groups = use.plan().every_group()
-        mine = rows if use is first else _matching(groups, first.plan().every_group(), rows)
+        mine = (
+            rows
+            if use is first
+            else _matching(groups, first.plan().every_group(), rows)
+        )
         self._of_use.setdefault(id(use), mine)
         for group, row in zip(groups, mine):
-            # Equal by the contract, yet the graphs may differ (in what they return): each has its GraphCache.
+            # Equal by the contract, yet the graphs may differ (in what they
+            # return): each has its GraphCache.
             if (group.canonical, row.id) not in self._in_graph:
                 self._in_graph.add((group.canonical, row.id))
                 self._of_graph.setdefault(group.canonical, []).append(row)
@@ -217,10 +252,17 @@ class GroupTable:
         return mine
 
     def _row(
-        self, group: PlanGroup, phase: str | None, executor: Executor, before: Sequence[GroupRow]
+        self,
+        group: PlanGroup,
+        phase: str | None,
+        executor: Executor,
+        before: Sequence[GroupRow],
     ) -> GroupRow:
         first = self._specialises(group, phase, executor, before)
-        if first is not None and (first.group.body, first.group.inputs) == (group.body, group.inputs):
+        if first is not None and (first.group.body, first.group.inputs) == (
+            group.body,
+            group.inputs,
+        ):
             return first
         key = (group.kind, phase, group.body, group.inputs, id(first))
         row = self._rows.get(key)
@@ -229,33 +271,56 @@ class GroupTable:
             if first is not None:
                 row.first = first
                 row.other_gradients = executor.other_gradients
-                row.specialisation = 2 + sum(one.first is first for one in self.rows)
+                row.specialisation = 2 + sum(
+                    one.first is first for one in self.rows
+                )
             self._rows[key] = row
             self._of_body.setdefault(group.body, []).append(row)
             self.rows.append(row)
         return row
 
     def _specialises(
-        self, group: PlanGroup, phase: str | None, executor: Executor, before: Sequence[GroupRow]
+        self,
+        group: PlanGroup,
+        phase: str | None,
+        executor: Executor,
+        before: Sequence[GroupRow],
     ) -> GroupRow | None:
-        """The first row of the group that this group is for other types; None for a group of its own."""
+        """The first row of the group that this group is for other types; None for a
+        group of its own."""
         if executor.fallback:
             rows = self._rows_stood_for(group, executor)
         elif executor.bare or group.kind == "FusionGroup":
-            # Bare prints show no executor, and the executor of the legacy fuser makes a plan for each types.
-            rows = [row for row in before if row.phase == phase and row.first is None]
+            # Bare prints show no executor, and the executor of the legacy fuser
+            # makes a plan for each types.
+            rows = [
+                row for row in before if row.phase == phase and row.first is None
+            ]
             if any(row.group.inputs == group.inputs for row in rows):
                 return None
         else:
             return None
-        return max(rows, key=lambda row: _alike(row.group.inputs, group.inputs), default=None)
+        return max(
+            rows,
+            key=lambda row: _alike(row.group.inputs, group.inputs),
+            default=None,
+        )
 
-    def _rows_stood_for(self, group: PlanGroup, executor: Executor) -> Sequence[GroupRow]:
+    def _rows_stood_for(
+        self, group: PlanGroup, executor: Executor
+    ) -> Sequence[GroupRow]:
         """The first rows that a group of a fallback function may stand in for."""
         others = [other.body for other in executor.stands_for]
         # Of a region with several groups it stands for the one that it is.
-        bodies = dict.fromkeys([group.body] if group.body in others else [group.body, *others])
-        rows = [row for body in bodies for row in self._of_body.get(body, ()) if row.first is None]
+        bodies = dict.fromkeys(
+            [group.body] if group.body in others else [group.body, *others]
+        )
+        rows = [
+            row
+            for body in bodies
+            for row in self._of_body.get(body, ())
+            if row.first is None
+        ]
         return rows if executor.other_gradients else _guarded_by_others(group, rows)
 
     def rows_of(self, plan: PhasedPlan) -> Iterator[tuple[PlanGroup, GroupRow]]:
@@ -267,7 +332,8 @@ class GroupTable:
         return self._of_use.get(id(use), ())
 
     def of_graph(self, graph: PlanGroup | None) -> list[GroupRow]:
-        """Rows of which ``graph`` is the body: equal groups share one GraphCache."""
+        """Rows of which ``graph`` is the body: equal groups share one
+        GraphCache."""
         if graph is None:
             return []
         return self._of_graph.get(graph.canonical, [])
@@ -276,11 +342,14 @@ class GroupTable:
         return self.of_graph(cache.graph) if cache is not None else []
 
     def settle(self, plans: Iterable[PlanUse]) -> None:
-        """All executors are added: nodes that several logs or processes show are counted once.
+        """All executors are added: nodes that several logs or processes show are
+        counted once.
 
-        Logs are parts of one run, so a plan in two of them is the plan of two processes, or of two runs of
-        one program. So are two GraphCaches for one graph in a log: a process makes one that runs
-        (torch/csrc/jit/codegen/cuda/manager.cpp; where its compilation fails it is made again).
+        Logs are parts of one run, so a plan in two of them is the plan of two
+        processes, or of two runs of one program. So are two GraphCaches for one
+        graph in a log: a process makes one that runs
+        (torch/csrc/jit/codegen/cuda/manager.cpp; where its compilation fails it is
+        made again).
         """
         caches: Counter[tuple[bytes, int]] = Counter()
         for cache in self.facts.caches:
@@ -315,8 +384,11 @@ class GroupTable:
             processes = processes_of.get((id(use), file))
             if processes is None:
                 keys = self._graphs_of[id(use)]
-                # A plan without groups is as often there as the processes that share all others.
-                shares = [caches.get((key, file), 1) for key in keys] or [fewest.get(file, 1)]
+                # A plan without groups is as often there as the processes that
+                # share all others.
+                shares = [caches.get((key, file), 1) for key in keys] or [
+                    fewest.get(file, 1)
+                ]
                 processes = processes_of[id(use), file] = max(shares)
             share: Share = Fraction(1, processes) if processes > 1 else 1
             again = executor.fallback or use.simple
@@ -325,8 +397,9 @@ class GroupTable:
             self.copies.setdefault(id(use), []).append(one)
 
     def runs(self) -> Runs:
-        """How often the groups ran, where the log shows it. Equal groups share a count: each instance has its
-        part, unless one stands in a branch and may run less often than the others."""
+        """How often the groups ran, where the log shows it. Equal groups share a
+        count: each instance has its part, unless one stands in a branch and may run
+        less often than the others."""
         of_row: dict[str, int | None] = {}
         of_member: dict[Member, int] = {}
         totals = self._runs_of_graphs()
@@ -342,11 +415,17 @@ class GroupTable:
                 else:
                     runs = each * number if each is not None else None
                 known = of_row.get(owner, 0)
-                of_row[owner] = None if known is None or runs is None else known + runs
-        return Runs({row: number for row, number in of_row.items() if number is not None}, of_member)
+                of_row[owner] = (
+                    None if known is None or runs is None else known + runs
+                )
+        return Runs(
+            {row: number for row, number in of_row.items() if number is not None},
+            of_member,
+        )
 
     def _runs_of_graphs(self) -> Mapping[bytes, int]:
-        """How often the GraphCaches of each graph ran; none where the log does not show it."""
+        """How often the GraphCaches of each graph ran; none where the log does not
+        show it."""
         totals: Counter[bytes] = Counter()
         if "kernel_cache" in self.facts.levels:
             for cache in self.facts.caches:
@@ -354,23 +433,32 @@ class GroupTable:
                     totals[cache.graph.canonical] += cache.runs
         return totals
 
-    def _sharing(self, totals: Mapping[bytes, int]) -> Mapping[bytes, list[tuple[GroupRow, Member]]]:
+    def _sharing(
+        self, totals: Mapping[bytes, int]
+    ) -> Mapping[bytes, list[tuple[GroupRow, Member]]]:
         """The instances of each graph that has a total."""
         sharing: dict[bytes, list[tuple[GroupRow, Member]]] = {}
         for row in self.rows:
             for member in row.members:
                 if member.group.canonical in totals:
-                    sharing.setdefault(member.group.canonical, []).append((row, member))
+                    sharing.setdefault(member.group.canonical, []).append(
+                        (row, member)
+                    )
         return sharing
 
 
 def _runs_of_each(total: int, members: Sequence[Member]) -> int | None:
-    """How often each of the instances ran that share a total; None where they may differ."""
-    uneven = len(members) > 1 and any(member.group.conditional for member in members)
+    """How often each of the instances ran that share a total; None where they may
+    differ."""
+    uneven = len(members) > 1 and any(
+        member.group.conditional for member in members
+    )
     return None if uneven or total % len(members) else total // len(members)
 
 
-def _of_one_process(members: Iterable[Member], caches: Mapping[tuple[bytes, int], int]) -> list[list[Member]]:
+def _of_one_process(
+    members: Iterable[Member], caches: Mapping[tuple[bytes, int], int]
+) -> list[list[Member]]:
     """The instances that a single process shows, for each log.
 
     Args:
@@ -378,7 +466,9 @@ def _of_one_process(members: Iterable[Member], caches: Mapping[tuple[bytes, int]
     """
     files: dict[int, dict[bytes, list[Member]]] = {}
     for member in members:
-        files.setdefault(member.file, {}).setdefault(member.group.canonical, []).append(member)
+        files.setdefault(member.file, {}).setdefault(
+            member.group.canonical, []
+        ).append(member)
     shown = []
     for file, of_graph in files.items():
         kept: list[Member] = []
@@ -390,14 +480,20 @@ def _of_one_process(members: Iterable[Member], caches: Mapping[tuple[bytes, int]
 
 
 def _phase_by(ops: Iterable[Op]) -> str | None:
-    """The phase of a plan without a line of the user's, by operators that only one phase has.
+    """The phase of a plan without a line of the user's, by operators that only one
+    phase has.
 
-    A graph of AOTAutograd may hold forward operators in its backward, computed once more."""
+    A graph of AOTAutograd may hold forward operators in its backward, computed once
+    more."""
     phase = None
     for op, source in ops:
         if op.endswith("_backward"):
             return "backward"
-        if source is not None and source.startswith("<string>") and op in _FORWARD_FORMULAS:
+        if (
+            source is not None
+            and source.startswith("<string>")
+            and op in _FORWARD_FORMULAS
+        ):
             phase = "forward"
     return phase
 
@@ -410,19 +506,27 @@ class Runs(NamedTuple):
 
 
 def _matching(
-    groups: Sequence[PlanGroup], others: Sequence[PlanGroup], rows: Sequence[GroupRow]
+    groups: Sequence[PlanGroup],
+    others: Sequence[PlanGroup],
+    rows: Sequence[GroupRow],
 ) -> list[GroupRow]:
-    """The rows of the groups of a print, which are those of another print of the plan in some order."""
+    """The rows of the groups of a print, which are those of another print of the
+    plan in some order."""
     left: dict[Body, list[GroupRow]] = {}
     for other, row in zip(others, rows):
         left.setdefault(other.body, []).append(row)
     return [left[group.body].pop(0) for group in groups]
 
 
-def _guarded_by_others(group: PlanGroup, rows: Sequence[GroupRow]) -> Sequence[GroupRow]:
-    """The rows that the group of a fallback function can stand in for: those of its layer, if any has it; of
-    these the ones for other types, since a group with these very types would have passed its guard."""
-    same_layer = [row for row in rows if group.layer and _has_layer(row, group.layer)]
+def _guarded_by_others(
+    group: PlanGroup, rows: Sequence[GroupRow]
+) -> Sequence[GroupRow]:
+    """The rows that the group of a fallback function can stand in for: those of its
+    layer, if any has it; of these the ones for other types, since a group with
+    these very types would have passed its guard."""
+    same_layer = [
+        row for row in rows if group.layer and _has_layer(row, group.layer)
+    ]
     rows = same_layer or rows
     return [row for row in rows if row.group.inputs != group.inputs] or rows
 

@@ -1,4 +1,5 @@
-"""How the inputs of a specialisation differ from those that the guards before it take."""
+"""How the inputs of a specialisation differ from those that the guards before it
+take."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ from fusiondoc.model.group_runs import GuardMiss
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 
-def guard_misses(group: str, expected: Sequence[str], seen: Sequence[str]) -> Iterator[GuardMiss]:
+def guard_misses(
+    group: str, expected: Sequence[str], seen: Sequence[str]
+) -> Iterator[GuardMiss]:
     """Why the guard of a group refused other inputs.
 
     Args:
@@ -33,7 +36,13 @@ def _of_input(group: str, place: int, one: str, other: str) -> Iterator[GuardMis
     if shapes[0] != shapes[1]:
         yield GuardMiss(group, place, "shape", *shapes)
     elif a.strides != b.strides:
-        yield GuardMiss(group, place, "strides", str(list(a.strides or ())), str(list(b.strides or ())))
+        yield GuardMiss(
+            group,
+            place,
+            "strides",
+            str(list(a.strides or ())),
+            str(list(b.strides or ())),
+        )
     for what in ("dtype", "device", "requires_grad"):
         before, after = getattr(a, what), getattr(b, what)
         if before != after:
@@ -43,4 +52,8 @@ def _of_input(group: str, place: int, one: str, other: str) -> Iterator[GuardMis
 def _shape(tensor: TensorType) -> str:
     if tensor.sizes is None:
         return "unknown"
-    return "(" + ", ".join("any" if size is None else str(size) for size in tensor.sizes) + ")"
+    return (
+        "("
+        + ", ".join("any" if size is None else str(size) for size in tensor.sizes)
+        + ")"
+    )

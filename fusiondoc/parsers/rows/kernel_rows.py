@@ -17,7 +17,13 @@ from fusiondoc.parsers.jit.plan import PlanGroup
 from fusiondoc.parsers.kernels.code_traits import code_traits, scheduler_of_code
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable, Member
-from fusiondoc.parsers.rows.segment_rows import Cut, Scheduled, cuts_of, scheduled, segments_of
+from fusiondoc.parsers.rows.segment_rows import (
+    Cut,
+    Scheduled,
+    cuts_of,
+    scheduled,
+    segments_of,
+)
 
 
 def spread(values: Sequence[float]) -> Spread | None:
@@ -28,7 +34,8 @@ def spread(values: Sequence[float]) -> Spread | None:
 
 
 class KernelRows(NamedTuple):
-    """The kernels of one stream, and the segments of its groups (by the id of the group)."""
+    """The kernels of one stream, and the segments of its groups (by the id of the
+    group)."""
 
     kernels: list[Kernel]
     segments: dict[str, tuple[Segment, ...]]
@@ -41,8 +48,9 @@ class KernelRows(NamedTuple):
 
 
 MOST_PAIRS = 20_000
-"""Pairs of a kernel and a group of one graph that are listed: 140 equal groups with 140 kernels. Of more, all
-kernels go with the first groups, and all groups with the first kernels."""
+"""Pairs of a kernel and a group of one graph that are listed: 140 equal groups with
+140 kernels. Of more, all kernels go with the first groups, and all groups with the
+first kernels."""
 
 
 @dataclass
@@ -80,9 +88,12 @@ class _Tied(NamedTuple):
 
 
 class _Ties:
-    """Kernels to groups: any kernel of a graph can be of any group with that graph."""
+    """Kernels to groups: any kernel of a graph can be of any group with that
+    graph."""
 
-    def __init__(self, graphs: Iterable[PlanGroup | None], groups: GroupTable) -> None:
+    def __init__(
+        self, graphs: Iterable[PlanGroup | None], groups: GroupTable
+    ) -> None:
         self._graphs: dict[bytes, _Graph] = {}
         for graph in graphs:
             if graph is None:
@@ -90,7 +101,9 @@ class _Ties:
             known = self._graphs.get(graph.canonical)
             if known is None:
                 rows = groups.of_graph(graph)
-                known = self._graphs[graph.canonical] = _Graph(rows, _instances(rows, graph))
+                known = self._graphs[graph.canonical] = _Graph(
+                    rows, _instances(rows, graph)
+                )
             known.kernels += 1
 
     def of(self, graph: PlanGroup | None) -> _Tied:
@@ -102,7 +115,9 @@ class _Ties:
         if known.pairs <= MOST_PAIRS or known.seen <= known.first_kernels:
             return _Tied(known.rows, known.members)
         most = known.first_groups
-        return _Tied(known.rows[:most], known.members[:most], max(0, len(known.rows) - most))
+        return _Tied(
+            known.rows[:most], known.members[:most], max(0, len(known.rows) - most)
+        )
 
     def left_out(self) -> dict[str, int]:
         """Id of a group -> kernels of its graph that do not list it."""
@@ -114,10 +129,14 @@ class _Ties:
         }
 
 
-def kernels_of(facts: Facts, groups: GroupTable, first: int, files: list[str]) -> KernelRows:
-    """The kernels that one stream shows, those with launches in order of compilation, then others in the
-    order in which they were first printed; their ids begin with K``first``."""
-    # Of a log that is not in true order, the order between stdout and stderr says nothing.
+def kernels_of(
+    facts: Facts, groups: GroupTable, first: int, files: list[str]
+) -> KernelRows:
+    """The kernels that one stream shows, those with launches in order of
+    compilation, then others in the order in which they were first printed; their
+    ids begin with K``first``."""
+    # Of a log that is not in true order, the order between stdout and stderr says
+    # nothing.
     runtimes = () if facts.disordered else facts.runtimes
     cuts = [(runtime, cuts_of(runtime)) for runtime in runtimes]
     ids = {use: f"K{number}" for number, use in enumerate(facts.kernels, first)}
@@ -135,13 +154,20 @@ def kernels_of(facts: Facts, groups: GroupTable, first: int, files: list[str]) -
         for member in members:
             run_by.setdefault(member, []).append(f"K{number}")
     kernels += _printed_kernels(facts, groups, owners, first + len(kernels), files)
-    return KernelRows(kernels, _segments(cuts, groups, ids, files), run_by, ties.left_out(), ids)
+    return KernelRows(
+        kernels, _segments(cuts, groups, ids, files), run_by, ties.left_out(), ids
+    )
 
 
 def _instances(rows: Sequence[GroupRow], graph: PlanGroup | None) -> list[Member]:
-    """The nodes of these rows whose body is this graph; all where only a fallback function has it."""
+    """The nodes of these rows whose body is this graph; all where only a fallback
+    function has it."""
     members = [member for row in rows for member in row.members]
-    own = [member for member in members if graph is not None and member.group.canonical == graph.canonical]
+    own = [
+        member
+        for member in members
+        if graph is not None and member.group.canonical == graph.canonical
+    ]
     return own or members
 
 
@@ -155,7 +181,10 @@ def _compiled_kernels(
     kernels = []
     for use, own in zip(facts.kernels, tied):
         scheduler, dumps = by_use.get(use) or _scheduling(use, facts.disordered)
-        traits = code_traits(use.kept_code, (seen.text for seen in dumps if seen.option == "cuda_full"))
+        traits = code_traits(
+            use.kept_code,
+            (seen.text for seen in dumps if seen.option == "cuda_full"),
+        )
         kernels.append(
             Kernel(
                 id=ids[use],
@@ -176,7 +205,8 @@ def _compiled_kernels(
                 evidence=PackedEvidence(use.lines, files),
                 rank=facts.rank,
                 dumps=tuple(
-                    Dump(seen.option, seen.text, PackedEvidence(seen.lines, files)) for seen in dumps
+                    Dump(seen.option, seen.text, PackedEvidence(seen.lines, files))
+                    for seen in dumps
                 ),
                 scheduler=scheduler or scheduler_of_code(traits, use.kept_code),
                 traits=traits,
@@ -203,16 +233,22 @@ def _segments(
     ids: Mapping[KernelUse, str],
     files: list[str],
 ) -> dict[str, tuple[Segment, ...]]:
-    """Id of a group -> its segments. A group that ran with several shapes was cut for each: the last counts,
-    with the kernels of all that were cut in the same way."""
+    """Id of a group -> its segments. A group that ran with several shapes was cut
+    for each: the last counts, with the kernels of all that were cut in the same
+    way."""
     segments: dict[str, tuple[Segment, ...]] = {}
     for runtime, cut in cuts:
         for row in groups.of_cache(runtime.owner) if cut else ():
-            made = segments_of(runtime, cut, [op for op, _ in row.group.body], ids, files)
+            made = segments_of(
+                runtime, cut, [op for op, _ in row.group.body], ids, files
+            )
             before = segments.get(row.id, ())
             if [_shape(s) for s in made] == [_shape(s) for s in before]:
                 made = tuple(
-                    replace(new, kernels=tuple(dict.fromkeys((*old.kernels, *new.kernels))))
+                    replace(
+                        new,
+                        kernels=tuple(dict.fromkeys((*old.kernels, *new.kernels))),
+                    )
                     for old, new in zip(before, made)
                 )
             segments[row.id] = made
@@ -235,15 +271,23 @@ class FallbackRows(NamedTuple):
     groups: frozenset[str]
 
 
-def fallbacks_of(facts: Facts, groups: GroupTable, files: list[str]) -> FallbackRows:
+def fallbacks_of(
+    facts: Facts, groups: GroupTable, files: list[str]
+) -> FallbackRows:
     """One row for (stage, group)."""
     fell_back: set[str] = set()
     rows: dict[tuple[str | None, str | None], list[FallbackSeen]] = {}
     for seen in facts.fallbacks:
         owners = groups.of_graph(seen.graph) or groups.of_cache(seen.owner)
         fell_back.update(row.id for row in owners)
-        rows.setdefault((seen.stage, owners[0].id if owners else None), []).append(seen)
-    error = facts.errors[0].text if any(_of_fuser(one.text) for one in facts.errors) else None
+        rows.setdefault((seen.stage, owners[0].id if owners else None), []).append(
+            seen
+        )
+    error = (
+        facts.errors[0].text
+        if any(_of_fuser(one.text) for one in facts.errors)
+        else None
+    )
     made = [
         Fallback(
             stage=stage if stage is not None else "run",
@@ -251,7 +295,9 @@ def fallbacks_of(facts: Facts, groups: GroupTable, files: list[str]) -> Fallback
             count=len(seen),
             count_exact=all(s.exact for s in seen),
             error=error,
-            evidence=PackedEvidence([line for s in seen for line in s.lines], files),
+            evidence=PackedEvidence(
+                [line for s in seen for line in s.lines], files
+            ),
             rank=facts.rank,
         )
         for (stage, group), seen in rows.items()
@@ -260,15 +306,23 @@ def fallbacks_of(facts: Facts, groups: GroupTable, files: list[str]) -> Fallback
 
 
 def _of_fuser(text: str) -> bool:
-    return any(mark in text for fuser in FUSERS.values() for mark in fuser.errors.marks)
+    return any(
+        mark in text for fuser in FUSERS.values() for mark in fuser.errors.marks
+    )
 
 
 def _printed_kernels(
-    facts: Facts, groups: GroupTable, owners: Sequence[Sequence[Member]], first: int, files: list[str]
+    facts: Facts,
+    groups: GroupTable,
+    owners: Sequence[Sequence[Member]],
+    first: int,
+    files: list[str],
 ) -> list[Kernel]:
     kernels = []
     row_of = {member: row.id for row in groups.rows for member in row.members}
-    for number, (made, members) in enumerate(zip(facts.printed_kernels, owners), first):
+    for number, (made, members) in enumerate(
+        zip(facts.printed_kernels, owners), first
+    ):
         evidence = PackedEvidence(made.lines, files)
         kernels.append(
             Kernel(
@@ -288,22 +342,32 @@ def _printed_kernels(
                 compiles=made.compiles or None,
                 evidence=evidence,
                 rank=facts.rank,
-                dumps=tuple(Dump(option, text, evidence) for option, text in made.texts.items()),
+                dumps=tuple(
+                    Dump(option, text, evidence)
+                    for option, text in made.texts.items()
+                ),
                 implementation=made.implementation,
             )
         )
     return kernels
 
 
-def _owners(facts: Facts, groups: GroupTable, ties: _Ties) -> list[Sequence[Member]]:
-    """The instances that each kernel runs. A log has the graph of a kernel, or operators and sizes of a
-    partition: partitions that agree in them belong to the groups that agree in them one by one, in order, if
-    there are as many and none stands in a branch."""
-    found: list[Sequence[Member]] = [ties.of(kernel.graph).members for kernel in facts.printed_kernels]
+def _owners(
+    facts: Facts, groups: GroupTable, ties: _Ties
+) -> list[Sequence[Member]]:
+    """The instances that each kernel runs. A log has the graph of a kernel, or
+    operators and sizes of a partition: partitions that agree in them belong to the
+    groups that agree in them one by one, in order, if there are as many and none
+    stands in a branch."""
+    found: list[Sequence[Member]] = [
+        ties.of(kernel.graph).members for kernel in facts.printed_kernels
+    ]
     alike: dict[_Shape, list[int]] = {}
     for place, kernel in enumerate(facts.printed_kernels):
         if kernel.operators:
-            alike.setdefault((kernel.operators, kernel.tensors[1]), []).append(place)
+            alike.setdefault((kernel.operators, kernel.tensors[1]), []).append(
+                place
+            )
     if not alike:
         return found
     rows: dict[_Shape, list[Member]] = {}
@@ -324,11 +388,17 @@ _Shape = tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]
 
 
 def _shape_of(row: GroupRow) -> _Shape:
-    return tuple(op for op, _ in row.group.body), tuple(_sizes(text) for text in row.group.outputs)
+    return tuple(op for op, _ in row.group.body), tuple(
+        _sizes(text) for text in row.group.outputs
+    )
 
 
 def _sizes(text: str) -> tuple[int, ...]:
     tensor = parse_type(text)
-    if not isinstance(tensor, TensorType) or tensor.sizes is None or None in tensor.sizes:
+    if (
+        not isinstance(tensor, TensorType)
+        or tensor.sizes is None
+        or None in tensor.sizes
+    ):
         return (-1,)
     return tuple(size for size in tensor.sizes if size is not None)

@@ -1,10 +1,11 @@
 """Which expressions of the fusion IR an operator of a group became.
 
-The nodes of the group's graph are parsed in order (parser.cpp), and each makes its expressions before the
-next does: so the tensors of the IR, by number, are in the order of the nodes. Nothing printed shows where a
-node ends. An operator is known by the expressions that it must become, in order; broadcasts, casts, copies
-and arithmetic on scalars may come anywhere. The expressions are assigned only if each operator and each
-expression can be, and in one way only.
+The nodes of the group's graph are parsed in order (parser.cpp), and each makes its
+expressions before the next does: so the tensors of the IR, by number, are in the
+order of the nodes. Nothing printed shows where a node ends. An operator is known by
+the expressions that it must become, in order; broadcasts, casts, copies and
+arithmetic on scalars may come anywhere. The expressions are assigned only if each
+operator and each expression can be, and in one way only.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from collections.abc import Mapping, Sequence
 from fusiondoc.fusers import FUSERS
 from fusiondoc.parsers.kernels.dump_kernel import Expression
 
-_PASSIVE = frozenset(("broadcast", "cast", "set", "squeeze", "expand", "full", "constant"))
+_PASSIVE = frozenset(
+    ("broadcast", "cast", "set", "squeeze", "expand", "full", "constant")
+)
 """Expressions that come with others: they mark no operator."""
 
 _MOST_TEXT = 2000
@@ -36,24 +39,32 @@ _FORMS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     for fuser in FUSERS.values()
     for op, forms in fuser.operators.expressions.items()
 }
-"""Operator -> the forms in which a kernel shows it, each as the words of its expressions."""
+"""Operator -> the forms in which a kernel shows it, each as the words of its
+expressions."""
 
 _FUNCTIONS = frozenset(op[6:] for op, forms in _FORMS.items() if (op[6:],) in forms)
 """Functions with the name of their operator."""
 
-_NO_EXPRESSION = frozenset(("prim::ListConstruct", "prim::TupleConstruct", "aten::size", "prim::Constant"))
+_NO_EXPRESSION = frozenset(
+    ("prim::ListConstruct", "prim::TupleConstruct", "aten::size", "prim::Constant")
+)
 
 
 _Ways = dict[int, tuple[int, "tuple[int, int] | None"]]
-"""Number of expressions that are assigned so far -> in how many ways (2: several), and the first expression
-and the number of expressions of the last operator."""
+"""Number of expressions that are assigned so far -> in how many ways (2: several),
+and the first expression and the number of expressions of the last operator."""
 
 
 def expressions_of_operators(
     ops: Sequence[str], expressions: Sequence[Expression]
 ) -> list[tuple[int, ...]] | None:
-    """Of each operator, the indexes of its expressions; None where these are not certain."""
-    words = [(index, word) for index, word in enumerate(map(_word, expressions)) if word not in _PASSIVE]
+    """Of each operator, the indexes of its expressions; None where these are not
+    certain."""
+    words = [
+        (index, word)
+        for index, word in enumerate(map(_word, expressions))
+        if word not in _PASSIVE
+    ]
     names = [word for _, word in words]
     if None in names:
         return None
@@ -89,7 +100,11 @@ def _lengths(op: str, names: Sequence[str | None], start: int) -> list[int]:
     if op in _NO_EXPRESSION:
         return [0]
     forms = _FORMS.get(op, ())
-    return [len(form) for form in forms if tuple(names[start : start + len(form)]) == form]
+    return [
+        len(form)
+        for form in forms
+        if tuple(names[start : start + len(form)]) == form
+    ]
 
 
 def _word(expression: Expression) -> str | None:

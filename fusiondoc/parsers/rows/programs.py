@@ -1,4 +1,5 @@
-"""The distinct plans of a run as small graphs for a picture: groups, nodes outside groups, tensor edges."""
+"""The distinct plans of a run as small graphs for a picture: groups, nodes outside
+groups, tensor edges."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from fusiondoc.parsers.rows.row_of_node import OUTER, RowOfNode
 from fusiondoc.parsers.rows.shared_operators import RanPlans
 
 MOST_NODES = 3_000
-"""Nodes of all programs together: a picture of more helps nobody, and memory stays bounded."""
+"""Nodes of all programs together: a picture of more helps nobody, and memory stays
+bounded."""
 
 MOST_EDGES = 20_000
 """Edges of all programs together: one has about as many as nodes."""
@@ -35,7 +37,8 @@ _ON_A_VALUE = Condition("tensor_value")
 
 
 class PlansOfStream(NamedTuple):
-    """The groups of one stream, with their plans, and the row of each operator outside them."""
+    """The groups of one stream, with their plans, and the row of each operator
+    outside them."""
 
     groups: GroupTable
     row_of: RowOfNode
@@ -48,7 +51,8 @@ class PlansOfStream(NamedTuple):
         return self.groups.facts
 
     def row(self, use: PlanUse, part: int, node: int) -> Unfused | None:
-        """The row of an operator outside groups, by its index in a part of a plan; None for other nodes."""
+        """The row of an operator outside groups, by its index in a part of a plan;
+        None for other nodes."""
         index = self.row_of.of(use, part, node)
         return None if index is None else self.rows[index - self.first]
 
@@ -59,7 +63,9 @@ class Programs(NamedTuple):
     """Distinct plans beyond those in ``rows``."""
 
 
-def programs_of(streams: Iterable[PlansOfStream], files: Sequence[str], sources: SourceMap) -> Programs:
+def programs_of(
+    streams: Iterable[PlansOfStream], files: Sequence[str], sources: SourceMap
+) -> Programs:
     """The programs of all streams, in order of appearance."""
     table = _ProgramTable(files, sources)
     for stream in streams:
@@ -75,7 +81,8 @@ class _ProgramTable:
         self._seen: dict[int, int] = {}
         """Hash of a program's content -> its index, or -1 if it was left out."""
         self._shapes: dict[int, int] = {}
-        """Operators and groups of a program without their types -> how many programs have them."""
+        """Operators and groups of a program without their types -> how many
+        programs have them."""
         self._nodes = 0
         self._edges = 0
 
@@ -83,15 +90,23 @@ class _ProgramTable:
         """The plans of one stream."""
         shown = list(_distinct(stream.groups.plans))
         regions = any(use.traits.diff_graphs for use, _ in shown)
-        elsewhere = RanPlans((use.ops(), use.traits.copies) for use, _ in shown if regions)
-        made = [(plan.use, self._index_of(plan, stream, elsewhere)) for plan in shown]
+        elsewhere = RanPlans(
+            (use.ops(), use.traits.copies) for use, _ in shown if regions
+        )
+        made = [
+            (plan.use, self._index_of(plan, stream, elsewhere)) for plan in shown
+        ]
         if regions:
             self._tie_regions(made)
 
     def finished(self) -> Programs:
-        return Programs(tuple(self._programs), sum(index < 0 for index in self._seen.values()))
+        return Programs(
+            tuple(self._programs), sum(index < 0 for index in self._seen.values())
+        )
 
-    def _index_of(self, shown: PhasedPlan, stream: PlansOfStream, elsewhere: RanPlans) -> int:
+    def _index_of(
+        self, shown: PhasedPlan, stream: PlansOfStream, elsewhere: RanPlans
+    ) -> int:
         """The index of the program that this plan is; -1 for none."""
         (use, phase), facts = shown, stream.facts
         nodes_of_flow = use.traits.nodes
@@ -109,13 +124,21 @@ class _ProgramTable:
         if left < min(nodes_of_flow, MOST_NODES):
             self._seen[key] = -1
             return -1
-        drawing = _Drawing(self, shown, stream, elsewhere, left, MOST_EDGES - self._edges)
+        drawing = _Drawing(
+            self, shown, stream, elsewhere, left, MOST_EDGES - self._edges
+        )
         nodes = drawing.nodes
         self._nodes += len(nodes)
         edges = drawing.edges
         self._edges += len(edges)
         plan = use.plan()
-        shape = hash((phase, tuple(g.body for g in plan.groups), tuple((n.op, n.source) for n in plan.loose)))
+        shape = hash(
+            (
+                phase,
+                tuple(g.body for g in plan.groups),
+                tuple((n.op, n.source) for n in plan.loose),
+            )
+        )
         nth = self._shapes[shape] = self._shapes.get(shape, 0) + 1
         self._seen[key] = len(self._programs)
         self._programs.append(
@@ -123,7 +146,9 @@ class _ProgramTable:
                 id=f"P{len(self._programs) + 1}",
                 phase=phase,
                 specialisation=nth,
-                iteration=facts.iterations[use.iteration].index if use.iteration is not None else None,
+                iteration=facts.iterations[use.iteration].index
+                if use.iteration is not None
+                else None,
                 ranks=() if facts.rank is None else (facts.rank,),
                 nodes=tuple(nodes),
                 edges=tuple(edges),
@@ -143,7 +168,9 @@ class _ProgramTable:
             return
         nodes = []
         for node, row in zip(program.nodes, chain(rows, repeat(None))):
-            nodes.append(node if row is None else replace(node, rows=(*node.rows, row)))
+            nodes.append(
+                node if row is None else replace(node, rows=(*node.rows, row))
+            )
         ranks = tuple(sorted((*program.ranks, rank)))
         self._programs[index] = replace(program, ranks=ranks, nodes=tuple(nodes))
 
@@ -155,12 +182,19 @@ class _ProgramTable:
             nodes = list(program.nodes)
             others = [(other, ops) for _, other, ops in drawn if other != index]
             for inner in use.plan().diff_graphs:
-                if inner.nested or inner.node >= len(nodes) or not inner.loose or not others:
+                if (
+                    inner.nested
+                    or inner.node >= len(nodes)
+                    or not inner.loose
+                    or not others
+                ):
                     continue
                 inside = hashed(inner.ops)
                 best, ops = max(others, key=lambda other: len(inside & other[1]))
                 if len(inside & ops) * 2 > len(inner.loose):
-                    nodes[inner.node] = replace(nodes[inner.node], program=self._programs[best].id)
+                    nodes[inner.node] = replace(
+                        nodes[inner.node], program=self._programs[best].id
+                    )
             self._programs[index] = replace(program, nodes=tuple(nodes))
 
     def user_source(self, op: str, source: str | None) -> str | None:
@@ -172,7 +206,8 @@ class _ProgramTable:
 
 
 class _Drawing:
-    """The nodes and edges of one plan, with those of differentiable graphs that have no plan of their own."""
+    """The nodes and edges of one plan, with those of differentiable graphs that
+    have no plan of their own."""
 
     def __init__(
         self,
@@ -200,7 +235,9 @@ class _Drawing:
         self._stream = stream
         plan = shown.use.plan()
         rows = stream.groups.rows_of_use(shown.use)
-        self._ids = {id(group): row.id for group, row in zip(plan.every_group(), rows)}
+        self._ids = {
+            id(group): row.id for group, row in zip(plan.every_group(), rows)
+        }
         for graph in _graphs(plan, shown.use.flows(), elsewhere):
             self._add(graph)
 
@@ -213,12 +250,20 @@ class _Drawing:
         for node in flow.nodes[:shown]:
             inside = start + node.block[-1] if node.block else graph.region
             first = _maker_of_first_operand(node)
-            drawn_first = start + first if first is not None and first < shown else None
+            drawn_first = (
+                start + first if first is not None and first < shown else None
+            )
             row = self._stream.row(self._use, graph.part, node.index)
             drawn = self._drawn(node, row, ids.get(node.index), inside, drawn_first)
-            takes = tuple((start + maker, result) for maker, result in node.takes if maker < shown)
+            takes = tuple(
+                (start + maker, result)
+                for maker, result in node.takes
+                if maker < shown
+            )
             given = tuple(_given(node, start, shown)) if node.kind == GROUP else ()
-            self.nodes.append(replace(drawn, takes=takes[:MOST_VALUES], given=given))
+            self.nodes.append(
+                replace(drawn, takes=takes[:MOST_VALUES], given=given)
+            )
             self._add_edges(flow, node, start, shown)
         for stop in flow.stops:
             if stop.before < shown:
@@ -228,9 +273,15 @@ class _Drawing:
         self.waits += islice(pairs, max(0, self._most_edges - len(self.waits)))
 
     def _drawn(
-        self, node: FlowNode, row: Unfused | None, group: str | None, inside: int | None, first: int | None
+        self,
+        node: FlowNode,
+        row: Unfused | None,
+        group: str | None,
+        inside: int | None,
+        first: int | None,
     ) -> ProgramNode:
-        """The node as the report has it; ``inside`` and ``first`` are indexes in the program."""
+        """The node as the report has it; ``inside`` and ``first`` are indexes in
+        the program."""
         tensors = node.kind in (OPERATOR, REGION)
         inputs = node.inputs if tensors else ()
         outputs = node.outputs if tensors else ()
@@ -246,7 +297,9 @@ class _Drawing:
             reason=row.reason.code if row is not None else None,
             reason_text=row.reason.text if row is not None else None,
             inside=inside,
-            condition=condition_words(node.condition) if node.condition is not None else None,
+            condition=condition_words(node.condition)
+            if node.condition is not None
+            else None,
             program=None,
             evidence=self._owner.evidence(self._use, node.line),
             first=first,
@@ -254,8 +307,11 @@ class _Drawing:
             rows=() if row is None or row.index is None else (row.index,),
         )
 
-    def _add_edges(self, flow: Flow, node: FlowNode, start: int, shown: int) -> None:
-        """Add the edges from a node to those of the first ``shown`` that take its result."""
+    def _add_edges(
+        self, flow: Flow, node: FlowNode, start: int, shown: int
+    ) -> None:
+        """Add the edges from a node to those of the first ``shown`` that take its
+        result."""
         takers = flow.takers(node.index, shown)
         if node.decides:
             takers = {*takers, *_decided(flow, node, shown)}
@@ -270,8 +326,11 @@ def _maker_of_first_operand(node: FlowNode) -> int | None:
     return node.operands[0].by if node.kind == OPERATOR and node.operands else None
 
 
-def _given(node: FlowNode, start: int, shown: int) -> Iterator[tuple[int, int] | None]:
-    """For each input of a node the node that makes it, and which of its results it is."""
+def _given(
+    node: FlowNode, start: int, shown: int
+) -> Iterator[tuple[int, int] | None]:
+    """For each input of a node the node that makes it, and which of its results it
+    is."""
     for one in node.operands:
         if one.by is None or one.result is None or one.by >= shown:
             yield None
@@ -291,13 +350,16 @@ class _Graph(NamedTuple):
 
 
 def _graphs(plan: Plan, flows: Flows, elsewhere: RanPlans) -> Iterator[_Graph]:
-    """The graph of the plan, and those of differentiable graphs whose executor printed no plan."""
+    """The graph of the plan, and those of differentiable graphs whose executor
+    printed no plan."""
     if flows.outer is None:
         return
     yield _Graph(OUTER, flows.outer, plan.groups, None)
     for part, (inner, flow) in enumerate(zip(plan.diff_graphs, flows.inner)):
         if flow is not None and (inner.groups or not elsewhere.of_executor(inner)):
-            yield _Graph(part, flow, inner.groups, inner.node if inner.node >= 0 else None)
+            yield _Graph(
+                part, flow, inner.groups, inner.node if inner.node >= 0 else None
+            )
 
 
 def _why(row: Unfused) -> tuple[Reason, bool | None]:
@@ -305,7 +367,9 @@ def _why(row: Unfused) -> tuple[Reason, bool | None]:
     return row.reason, row.ran
 
 
-def _rows_of(use: PlanUse, elsewhere: RanPlans, stream: PlansOfStream) -> Iterator[int | None]:
+def _rows_of(
+    use: PlanUse, elsewhere: RanPlans, stream: PlansOfStream
+) -> Iterator[int | None]:
     """The index of the row of each node that is drawn."""
     for graph in _graphs(use.plan(), use.flows(), elsewhere):
         for node in range(len(graph.flow.nodes)):
@@ -313,22 +377,30 @@ def _rows_of(use: PlanUse, elsewhere: RanPlans, stream: PlansOfStream) -> Iterat
 
 
 def _decided(flow: Flow, node: FlowNode, most: int) -> Iterator[int]:
-    """The branches and loops that a value in its result decides on, not only its size or type."""
+    """The branches and loops that a value in its result decides on, not only its
+    size or type."""
     for control in node.decides:
         if control < most and flow.nodes[control].condition == _ON_A_VALUE:
             yield control
 
 
 def _distinct(plans: Sequence[PhasedPlan]) -> Iterator[PhasedPlan]:
-    """Without the executor's prints of plans that a fusion pass printed before: they have fewer types."""
+    """Without the executor's prints of plans that a fusion pass printed before:
+    they have fewer types."""
     if all(use.level == PlanLevel.FUSION_PASS for use, _ in plans):
         yield from plans
         return
-    of_passes = {use.ops() for use, _ in plans if use.level == PlanLevel.FUSION_PASS}
+    of_passes = {
+        use.ops() for use, _ in plans if use.level == PlanLevel.FUSION_PASS
+    }
     few = of_passes if len(of_passes) <= _FEW else ()
     for plan in plans:
         use = plan.use
-        if use.level == PlanLevel.FUSION_PASS or use.traits.diff_graphs or use.simple:
+        if (
+            use.level == PlanLevel.FUSION_PASS
+            or use.traits.diff_graphs
+            or use.simple
+        ):
             yield plan
             continue
         ops = use.ops()

@@ -1,4 +1,5 @@
-"""The row of each operator in the plans of a stream, by the index of its node in the plan."""
+"""The row of each operator in the plans of a stream, by the index of its node in
+the plan."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from collections.abc import Callable
 from fusiondoc.parsers.facts import PlanUse
 
 OUTER = -1
-"""The part of a plan that is its own graph; its differentiable graphs are numbered from 0."""
+"""The part of a plan that is its own graph; its differentiable graphs are numbered
+from 0."""
 
 NO_ROW = -(1 << 40)
 """Of a node that has no row, as a group."""
@@ -19,10 +21,12 @@ class RowOfNode:
 
     def __init__(self) -> None:
         self._rows: dict[tuple[int, int], array[int]] = {}
-        """Id of the use of a plan, and its part -> the row of each node of the flow, by its index."""
+        """Id of the use of a plan, and its part -> the row of each node of the
+        flow, by its index."""
 
     def add_part(self, use: PlanUse, part: int, rows: array[int]) -> None:
-        """The rows of the nodes in one part of a plan; NO_ROW for nodes that have none."""
+        """The rows of the nodes in one part of a plan; NO_ROW for nodes that have
+        none."""
         self._rows[id(use), part] = rows
 
     def of(self, use: PlanUse, part: int, node: int) -> int | None:

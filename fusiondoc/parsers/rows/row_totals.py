@@ -23,7 +23,9 @@ class RowTotals:
         self._bytes: Counter[CountedRow] = Counter()
         self._layers: Counter[tuple[CountedRow, str]] = Counter()
 
-    def add(self, node: LooseNode, flow_node: FlowNode | None, row: CountedRow) -> None:
+    def add(
+        self, node: LooseNode, flow_node: FlowNode | None, row: CountedRow
+    ) -> None:
         self.row_of[node.node] = row
         self._counts[row] += 1
         if flow_node is not None:
@@ -31,7 +33,9 @@ class RowTotals:
         if node.layer is not None:
             self._layers[row, node.layer] += 1
 
-    def enter(self, copies: Sequence[Copies], kept: Mapping[CountedRow, int]) -> None:
+    def enter(
+        self, copies: Sequence[Copies], kept: Mapping[CountedRow, int]
+    ) -> None:
         """Add the sums to the rows, once for each executor that has the plan."""
         for (row, layer), count in self._layers.items():
             row.add_layer(layer, count, copies)
@@ -41,5 +45,6 @@ class RowTotals:
 
 @lru_cache(maxsize=1024)
 def _bytes_of(outputs: tuple[str, ...]) -> int:
-    """Bytes of what a node makes; 0 where the sizes are not known. A plan has few different types."""
+    """Bytes of what a node makes; 0 where the sizes are not known. A plan has few
+    different types."""
     return sum([bytes_once(text) or 0 for text in outputs])

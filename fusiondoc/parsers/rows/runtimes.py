@@ -1,4 +1,5 @@
-"""Which kernels the runs of a group launched together, and whose the launches of a shared kernel are."""
+"""Which kernels the runs of a group launched together, and whose the launches of a
+shared kernel are."""
 
 from __future__ import annotations
 
@@ -15,13 +16,18 @@ from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable
 MOST_RUNTIMES = 1_000
 """Of a group: one for each of many shapes."""
 MOST_OF_GRAPH = 4_000
-"""Runtimes of one graph in all groups that have it: where there are many of both, some groups list none."""
+"""Runtimes of one graph in all groups that have it: where there are many of both,
+some groups list none."""
 
 
 def runtimes_of(
-    facts: Facts, groups: GroupTable, ids: Mapping[KernelUse, str], runs: Mapping[str, int]
+    facts: Facts,
+    groups: GroupTable,
+    ids: Mapping[KernelUse, str],
+    runs: Mapping[str, int],
 ) -> dict[str, tuple[GroupRuntime, ...]]:
-    """Id of a group -> its runtimes, the first one first; none of a log that is not in true order.
+    """Id of a group -> its runtimes, the first one first; none of a log that is not
+    in true order.
 
     Args:
         ids: of the kernels.
@@ -43,7 +49,9 @@ def runtimes_of(
         sharing = groups.of_graph(graphs[canonical])
         for row in sharing[: max(1, MOST_OF_GRAPH // len(together))]:
             only = runs.get(row.id) if len(together) == 1 else None
-            nodes = _instances(row, canonical)[: max(1, MOST_INSTANCES // len(together))]
+            nodes = _instances(row, canonical)[
+                : max(1, MOST_INSTANCES // len(together))
+            ]
             found[row.id] = found.get(row.id, ()) + tuple(
                 GroupRuntime(kernels, number if len(sharing) == 1 else only, nodes)
                 for kernels, number in together.items()
@@ -52,24 +60,35 @@ def runtimes_of(
 
 
 def _instances(row: GroupRow, canonical: bytes) -> tuple[int, ...]:
-    """The places of the nodes of a row that have this graph; all where only a fallback function has it."""
-    own = tuple(place for place, one in enumerate(row.members) if one.group.canonical == canonical)
+    """The places of the nodes of a row that have this graph; all where only a
+    fallback function has it."""
+    own = tuple(
+        place
+        for place, one in enumerate(row.members)
+        if one.group.canonical == canonical
+    )
     return own or tuple(range(len(row.members)))
 
 
-def with_launches_of_groups(kernels: Iterable[Kernel], groups: Sequence[Group]) -> list[Kernel]:
+def with_launches_of_groups(
+    kernels: Iterable[Kernel], groups: Sequence[Group]
+) -> list[Kernel]:
     """The kernels, those that groups share with the launches of each."""
     known = {group.id: group for group in groups}
     found = []
     for kernel in kernels:
         launches = _launches(kernel, known)
-        found.append(replace(kernel, launches_of_groups=launches) if launches else kernel)
+        found.append(
+            replace(kernel, launches_of_groups=launches) if launches else kernel
+        )
     return found
 
 
-def _launches(kernel: Kernel, groups: Mapping[str, Group]) -> tuple[LaunchesOfGroup, ...]:
-    """Each run of a group launches all kernels of its only runtime; nothing where the runs of the groups are
-    not known, or do not add up to the launches."""
+def _launches(
+    kernel: Kernel, groups: Mapping[str, Group]
+) -> tuple[LaunchesOfGroup, ...]:
+    """Each run of a group launches all kernels of its only runtime; nothing where
+    the runs of the groups are not known, or do not add up to the launches."""
     if len(kernel.groups) < 2 or kernel.groups_left_out:
         return ()
     made = []
@@ -77,5 +96,11 @@ def _launches(kernel: Kernel, groups: Mapping[str, Group]) -> tuple[LaunchesOfGr
         runtimes = groups[name].runtimes if name in groups else ()
         if len(runtimes) != 1 or runtimes[0].runs is None:
             return ()
-        made.append(LaunchesOfGroup(name, runtimes[0].runs * runtimes[0].kernels.count(kernel.id)))
-    return tuple(made) if sum(one.launches for one in made) == kernel.launches else ()
+        made.append(
+            LaunchesOfGroup(
+                name, runtimes[0].runs * runtimes[0].kernels.count(kernel.id)
+            )
+        )
+    return (
+        tuple(made) if sum(one.launches for one in made) == kernel.launches else ()
+    )

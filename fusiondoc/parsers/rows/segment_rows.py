@@ -1,9 +1,9 @@
-"""The segments of a group: who schedules each, who refused it, which kernel it is, which operators it
-holds.
+"""The segments of a group: who schedules each, who refused it, which kernel it is,
+which operators it holds.
 
-A kernel takes the tensors that its segment takes and makes, under the same numbers: where the source of the
-kernels is known, that shows which is which. Else the order of compilation does (``run_order``), if there are
-as many kernels as segments.
+A kernel takes the tensors that its segment takes and makes, under the same numbers:
+where the source of the kernels is known, that shows which is which. Else the order
+of compilation does (``run_order``), if there are as many kernels as segments.
 """
 
 from __future__ import annotations
@@ -62,33 +62,44 @@ def cuts_of(runtime: Runtime) -> list[Cut]:
 
 
 def scheduled(cuts: Iterable[Cut]) -> dict[KernelUse, Scheduled]:
-    """The scheduler and dumps of the kernels of cuts. All parameters of a runtime were given to all its
-    kernels: here each keeps those of its own scheduler."""
+    """The scheduler and dumps of the kernels of cuts. All parameters of a runtime
+    were given to all its kernels: here each keeps those of its own scheduler."""
     found: dict[KernelUse, Scheduled] = {}
     for cut in cuts:
         for kernel in cut.kernels:
             dumps = found[kernel].dumps if kernel in found else kernel.dumps
-            found[kernel] = Scheduled(cut.scheduler, _own_dumps(dumps, cut.scheduler))
+            found[kernel] = Scheduled(
+                cut.scheduler, _own_dumps(dumps, cut.scheduler)
+            )
     return found
 
 
 _PARAMETERS = "scheduler_params"
 
 
-def _own_dumps(dumps: tuple[DumpSeen, ...], scheduler: str | None) -> tuple[DumpSeen, ...]:
-    """The dumps without the parameters of other schedulers; all where no parameters are of this scheduler."""
+def _own_dumps(
+    dumps: tuple[DumpSeen, ...], scheduler: str | None
+) -> tuple[DumpSeen, ...]:
+    """The dumps without the parameters of other schedulers; all where no parameters
+    are of this scheduler."""
     own = [
         seen
         for seen in dumps
-        if seen.option != _PARAMETERS or scheduler_of_parameters(seen.text.encode()) == scheduler
+        if seen.option != _PARAMETERS
+        or scheduler_of_parameters(seen.text.encode()) == scheduler
     ]
     return tuple(own) if any(seen.option == _PARAMETERS for seen in own) else dumps
 
 
 def segments_of(
-    runtime: Runtime, cuts: Sequence[Cut], ops: Sequence[str], ids: Mapping[KernelUse, str], files: list[str]
+    runtime: Runtime,
+    cuts: Sequence[Cut],
+    ops: Sequence[str],
+    ids: Mapping[KernelUse, str],
+    files: list[str],
 ) -> tuple[Segment, ...]:
-    """The segments as the report has them. ``ops``: of the group; ``ids``: of kernels."""
+    """The segments as the report has them. ``ops``: of the group; ``ids``: of
+    kernels."""
     held = _operators(runtime, cuts, ops)
     evidence = PackedEvidence(sorted(set(runtime.lines)), files)
     return tuple(
@@ -104,13 +115,17 @@ def segments_of(
     )
 
 
-def _of_parts(parts: Sequence[Part], candidates: list[Candidate], kernels: list[KernelUse]) -> list[Cut]:
+def _of_parts(
+    parts: Sequence[Part], candidates: list[Candidate], kernels: list[KernelUse]
+) -> list[Cut]:
     cuts = []
     for part, found in zip(parts, _kernels_of(parts, kernels)):
         refused: tuple[tuple[str, str], ...] = ()
         for fusion in candidates:
             whole = len(parts) == 1 and not fusion.expressions
-            same = whole or _made_by_each(fusion.expressions) == _made_by_each(part.expressions)
+            same = whole or _made_by_each(fusion.expressions) == _made_by_each(
+                part.expressions
+            )
             if fusion.accepted == part.scheduler and same:
                 refused = fusion.refused
         cuts.append(Cut(part.scheduler, refused, part.expressions, found))
@@ -121,14 +136,19 @@ def _made_by_each(expressions: Iterable[Expression]) -> set[tuple[int, ...]]:
     return {expression.makes for expression in expressions}
 
 
-def _kernels_of(parts: Sequence[Part], kernels: list[KernelUse]) -> list[list[KernelUse]]:
-    """The kernel of each part: by the order in which they run, where no tensors contradict it, else by the
-    tensors; none where several or no kernels fit."""
+def _kernels_of(
+    parts: Sequence[Part], kernels: list[KernelUse]
+) -> list[list[KernelUse]]:
+    """The kernel of each part: by the order in which they run, where no tensors
+    contradict it, else by the tensors; none where several or no kernels fit."""
     tensors = {kernel: _tensors(kernel) for kernel in kernels}
     order = run_order(parts)
     if len(order) == len(kernels):
         of_part = dict(zip(order, kernels))
-        if all(_fits(parts[index], tensors[kernel]) is not False for index, kernel in of_part.items()):
+        if all(
+            _fits(parts[index], tensors[kernel]) is not False
+            for index, kernel in of_part.items()
+        ):
             return [[of_part[index]] for index in range(len(parts))]
     matched = []
     for part in parts:
@@ -138,30 +158,45 @@ def _kernels_of(parts: Sequence[Part], kernels: list[KernelUse]) -> list[list[Ke
 
 
 def _fits(part: Part, tensors: set[int] | None) -> bool | None:
-    """Whether a kernel with these tensors can be that of a part; None where its tensors are not known.
-    Outputs can have got another number when the kernel was scheduled (a copy is cached)."""
+    """Whether a kernel with these tensors can be that of a part; None where its
+    tensors are not known. Outputs can have got another number when the kernel was
+    scheduled (a copy is cached)."""
     return None if tensors is None else part.inputs <= tensors
 
 
-def _of_candidates(candidates: list[Candidate], kernels: list[KernelUse]) -> list[Cut]:
-    """Without segmented_fusion: the whole fusion if it was accepted, else the accepted fusions that take and
-    make just the tensors of the kernels."""
+def _of_candidates(
+    candidates: list[Candidate], kernels: list[KernelUse]
+) -> list[Cut]:
+    """Without segmented_fusion: the whole fusion if it was accepted, else the
+    accepted fusions that take and make just the tensors of the kernels."""
     if not candidates:
         return []
     first = candidates[0]
     if not first.expressions and first.accepted:
-        return [Cut(first.accepted, first.refused, (), kernels if len(kernels) == 1 else [])]
+        return [
+            Cut(
+                first.accepted,
+                first.refused,
+                (),
+                kernels if len(kernels) == 1 else [],
+            )
+        ]
     cuts = []
     for kernel in kernels:
         fusion = _accepted_fusion(candidates, kernel)
         if fusion is None or not fusion.expressions:
             return []
-        cuts.append(Cut(fusion.accepted, fusion.refused, fusion.expressions, [kernel]))
+        cuts.append(
+            Cut(fusion.accepted, fusion.refused, fusion.expressions, [kernel])
+        )
     return cuts if _make_all_once(cuts, candidates) else []
 
 
-def _accepted_fusion(candidates: Iterable[Candidate], kernel: KernelUse) -> Candidate | None:
-    """The last accepted fusion with the tensors of a kernel; None without one, or without its source."""
+def _accepted_fusion(
+    candidates: Iterable[Candidate], kernel: KernelUse
+) -> Candidate | None:
+    """The last accepted fusion with the tensors of a kernel; None without one, or
+    without its source."""
     tensors = _tensors(kernel)
     if tensors is None:
         return None
@@ -172,7 +207,11 @@ def _accepted_fusion(candidates: Iterable[Candidate], kernel: KernelUse) -> Cand
     for fusion in candidates:
         makes = _makes(fusion.expressions)
         outside = _takes(fusion.expressions) - makes
-        if fusion.accepted and outside <= tensors and tensors & known <= outside | makes:
+        if (
+            fusion.accepted
+            and outside <= tensors
+            and tensors & known <= outside | makes
+        ):
             found = fusion
     return found
 
@@ -199,16 +238,23 @@ def _takes(expressions: Iterable[Expression]) -> set[int]:
 
 
 def _tensors(kernel: KernelUse) -> set[int] | None:
-    """Numbers of the tensors among the parameters of a kernel; None without its source."""
+    """Numbers of the tensors among the parameters of a kernel; None without its
+    source."""
     if kernel.kept_code is None:
         return None
     code = kernel.kept_code
     begin = code.find("__global__ void ")
     head = _HEAD.match(code, begin) if begin >= 0 else None
-    return set(whole_numbers(_NAME.findall(head.group(1)))) if head is not None else None
+    return (
+        set(whole_numbers(_NAME.findall(head.group(1))))
+        if head is not None
+        else None
+    )
 
 
-def _operators(runtime: Runtime, cuts: Sequence[Cut], ops: Sequence[str]) -> list[tuple[str, ...]]:
+def _operators(
+    runtime: Runtime, cuts: Sequence[Cut], ops: Sequence[str]
+) -> list[tuple[str, ...]]:
     """The operators of each cut; none where that is not certain."""
     if len(cuts) == 1:
         return [tuple(ops)]
@@ -223,6 +269,9 @@ def _operators(runtime: Runtime, cuts: Sequence[Cut], ops: Sequence[str]) -> lis
     held: list[tuple[str, ...]] = []
     for cut in cuts:
         makes = _makes(cut.expressions)
-        inside = [bool(makes & _makes(whole[index] for index in indexes)) for indexes in found]
+        inside = [
+            bool(makes & _makes(whole[index] for index in indexes))
+            for indexes in found
+        ]
         held.append(tuple(op for op, here in zip(ops, inside) if here))
     return held

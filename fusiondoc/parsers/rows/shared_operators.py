@@ -1,5 +1,6 @@
-"""Which sets of operators share most with another one: plans, groups and differentiable graphs are recognised
-by their operators, since passes rewrite a few of them."""
+"""Which sets of operators share most with another one: plans, groups and
+differentiable graphs are recognised by their operators, since passes rewrite a few
+of them."""
 
 from __future__ import annotations
 
@@ -65,21 +66,31 @@ class RanPlans:
     def of_executor(self, inner: DiffGraph) -> bool:
         """Whether some plan is that of the executor of this DifferentiableGraph.
 
-        Its own passes rewrite some operators (dropout, layer_norm; views in groups become ``prim::*_copy``),
-        so most of the tensor operators must agree.
+        Its own passes rewrite some operators (dropout, layer_norm; views in groups
+        become ``prim::*_copy``), so most of the tensor operators must agree.
         """
         mine = {(node.op, node.source) for node in inner.loose}
         held = sorted((self._with(op) for op in mine), key=_size)
-        # A plan with more than half of them has one of any half: thousands of plans have those of formulas.
-        candidates = set(chain.from_iterable(chain.from_iterable(held[: (len(held) + 1) // 2])))
+        # A plan with more than half of them has one of any half: thousands of plans
+        # have those of formulas.
+        candidates = set(
+            chain.from_iterable(chain.from_iterable(held[: (len(held) + 1) // 2]))
+        )
         shared: Counter[int] = Counter()
         for plans, copies in held:
-            shared.update(candidates.intersection(plans).union(candidates.intersection(copies)))
+            shared.update(
+                candidates.intersection(plans).union(
+                    candidates.intersection(copies)
+                )
+            )
         return not mine or max(shared.values(), default=0) * 2 > len(mine)
 
     def _with(self, op: Op) -> tuple[Collection[int], Collection[int]]:
-        """The plans that hold an operator, and those that may have a copy in its place."""
-        return self._plans.of(hash(op)), self._copies.get(f"prim::{op[0][len('aten::') :]}_copy", ())
+        """The plans that hold an operator, and those that may have a copy in its
+        place."""
+        return self._plans.of(hash(op)), self._copies.get(
+            f"prim::{op[0][len('aten::') :]}_copy", ()
+        )
 
 
 def _size(held: tuple[Collection[int], Collection[int]]) -> int:

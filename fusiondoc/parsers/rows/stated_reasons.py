@@ -1,4 +1,5 @@
-"""Which statements of the log are about an operator outside groups, and the reasons that they state."""
+"""Which statements of the log are about an operator outside groups, and the reasons
+that they state."""
 
 from __future__ import annotations
 
@@ -34,66 +35,87 @@ class StatedReasons:
         for _, statements in self._planned:
             self._with.add(statements.hashes())
         self._of_several = self._open_those_of_several()
-        """Hash of an operator that several plans have statements about -> these, with their phase."""
+        """Hash of an operator that several plans have statements about -> these,
+        with their phase."""
         self._best: dict[tuple[int, str | None], Sequence[Statement]] = {}
-        """The best of them, by operator and phase: a formula stands in as many nodes as plans."""
+        """The best of them, by operator and phase: a formula stands in as many
+        nodes as plans."""
         self._reasons: dict[tuple[str, Stated], Reason] = {}
         """Those that statements give, by code and detail."""
         self._alike: dict[Reason, Reason] = {}
         """Equal reasons -> the first of them: there are few."""
         self._latest: Reason | None = None
 
-    def about(self, use: PlanUse, phase: str | None, node: LooseNode, own_pass: bool) -> Sequence[Statement]:
-        """The most telling statement of the log about a node, in all its forms; first those of its own pass.
+    def about(
+        self, use: PlanUse, phase: str | None, node: LooseNode, own_pass: bool
+    ) -> Sequence[Statement]:
+        """The most telling statement of the log about a node, in all its forms;
+        first those of its own pass.
 
-        Args:
-            own_pass: the statements of its own pass are in the log: no others are about it.
+        Args: own_pass: the statements of its own pass are in the log: no others are
+            about it.
         """
         if node.source is None:
-            # Without a source the value's name must do, which holds only inside one pass.
+            # Without a source the value's name must do, which holds only inside one
+            # pass.
             return best_of(use.stated.get().of((node.op, "%" + node.value)))
         key = (node.op, node.source)
         own = use.stated.get().of(key)
         if own_pass:
-            return best_of([statement for statement in own if statement.is_about(node.value)])
+            return best_of(
+                [statement for statement in own if statement.is_about(node.value)]
+            )
         if own:
             return best_of(own)
         best = self._best.get((hash(key), phase))
         if best is None:
             planned = self._of_plans(key)
-            same_phase = [statement for its_phase, statement in planned if its_phase == phase]
+            same_phase = [
+                statement for its_phase, statement in planned if its_phase == phase
+            ]
             best = best_of(same_phase) or best_of(self._anywhere(key))
             if hash(key) in self._of_several:
                 self._best[hash(key), phase] = best
         return best
 
     def of_kind(self, node: LooseNode) -> Sequence[Statement]:
-        """Statements about the kind of node on that line: they hold for all of them."""
+        """Statements about the kind of node on that line: they hold for all of
+        them."""
         about = self._anywhere((node.op, node.source))
-        return best_of([statement for statement in about if statement.code in _OF_A_KIND])
+        return best_of(
+            [statement for statement in about if statement.code in _OF_A_KIND]
+        )
 
     def _open_those_of_several(self) -> dict[int, list[_OfPhase]]:
-        """Formulas of gradients and lines of libraries stand in thousands of plans: their statements are made
-        once, and not for each node that they may be about."""
+        """Formulas of gradients and lines of libraries stand in thousands of plans:
+        their statements are made once, and not for each node that they may be
+        about."""
         found: dict[int, list[_OfPhase]] = {}
         for phase, statements in self._planned:
-            shared = {op for op in statements.hashes() if len(self._with.of(op)) > 1}
+            shared = {
+                op for op in statements.hashes() if len(self._with.of(op)) > 1
+            }
             if not shared:
                 continue
             for key, about in statements.get().items():
                 if hash(key) in shared:
-                    found.setdefault(hash(key), []).extend((phase, one) for one in about)
+                    found.setdefault(hash(key), []).extend(
+                        (phase, one) for one in about
+                    )
         return found
 
     def _of_plans(self, key: Op) -> Sequence[_OfPhase]:
-        """The statements about an operator in the passes whose plan is in the log."""
+        """The statements about an operator in the passes whose plan is in the
+        log."""
         several = self._of_several.get(hash(key))
         if several is not None:
             return several
         found: list[_OfPhase] = []
         for number in self._with.of(hash(key)):
             phase, statements = self._planned[number]
-            found += [(phase, statement) for statement in statements.get().get(key, ())]
+            found += [
+                (phase, statement) for statement in statements.get().get(key, ())
+            ]
         return found
 
     def _anywhere(self, key: Op) -> list[Statement]:
@@ -105,7 +127,9 @@ class StatedReasons:
         key = statement.code, statement.detail
         known = self._reasons.get(key)
         if known is None:
-            known = self._reasons[key] = self.one_of_equal(Reason.of(*key, stated=True))
+            known = self._reasons[key] = self.one_of_equal(
+                Reason.of(*key, stated=True)
+            )
         return known
 
     def one_of_equal(self, reason: Reason) -> Reason:

@@ -1,4 +1,5 @@
-"""Rows of operators outside groups while they are counted: sums over the executors that have a plan."""
+"""Rows of operators outside groups while they are counted: sums over the executors
+that have a plan."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.group_rows import Copies, Share
 
 MOST_ROWS = 20_000
-"""Rows of a report: the largest models have a few thousand. Further rows of one operator with one code of a
-reason are one row without a source."""
+"""Rows of a report: the largest models have a few thousand. Further rows of one
+operator with one code of a reason are one row without a source."""
 MOST_OF_A_RANK = 5_000
 """Those of each of many ranks."""
 
@@ -31,20 +32,27 @@ def by_log(copies: Iterable[Copies]) -> list[Copies]:
     found: dict[int, Copies] = {}
     for one, times in Counter(copies).items():
         before = found.get(one.file, Copies(one.file, 0, 0))
-        plans, fallbacks = before.plans + times * one.plans, before.fallbacks + times * one.fallbacks
+        plans, fallbacks = (
+            before.plans + times * one.plans,
+            before.fallbacks + times * one.fallbacks,
+        )
         found[one.file] = Copies(one.file, plans, fallbacks)
     return list(found.values())
 
 
 class Tally:
-    """A number that is summed over executors. Logs that show the same plans are not summed. A report can hold
-    half a million: an attribute that few have takes no room."""
+    """A number that is summed over executors. Logs that show the same plans are not
+    summed. A report can hold half a million: an attribute that few have takes no
+    room."""
 
     __slots__ = ("_logs", "most", "rest")
 
     def __init__(self) -> None:
-        self._logs: tuple[int, Share, Share] | dict[int, tuple[Share, Share]] | None = None
-        """Of each log (of the only one) the number in its plans, and in those of fallback functions."""
+        self._logs: (
+            tuple[int, Share, Share] | dict[int, tuple[Share, Share]] | None
+        ) = None
+        """Of each log (of the only one) the number in its plans, and in those of
+        fallback functions."""
         self.most = 0
         """In one print, where prints tell no executor."""
         self.rest = 0
@@ -78,7 +86,9 @@ class Tally:
         if logs is None:
             return self.most + self.rest
         each = (logs[1:],) if isinstance(logs, tuple) else tuple(logs.values())
-        counted = max(plans for plans, _ in each) or max(fallbacks for _, fallbacks in each)
+        counted = max(plans for plans, _ in each) or max(
+            fallbacks for _, fallbacks in each
+        )
         return max(ceil(counted), self.most) + self.rest
 
 
@@ -86,14 +96,27 @@ class CountedRow:
     """A row of operators outside groups, while it is counted."""
 
     __slots__ = (
-        *("count", "kept", "layers", "lines", "moved", "number", "ran", "reason", "statements"),
+        *(
+            "count",
+            "kept",
+            "layers",
+            "lines",
+            "moved",
+            "number",
+            "ran",
+            "reason",
+            "statements",
+        ),
         "_latest",
     )
 
-    def __init__(self, reason: Reason, number: int, ran: bool | None = None) -> None:
+    def __init__(
+        self, reason: Reason, number: int, ran: bool | None = None
+    ) -> None:
         self.reason = reason
         self.number = number
-        """From 0 for rows with a source of their own; -1, -2, ... for those that stand for several."""
+        """From 0 for rows with a source of their own; -1, -2, ... for those that
+        stand for several."""
         self.ran = ran
         self.count = Tally()
         self.moved: Tally | None = None
@@ -106,7 +129,8 @@ class CountedRow:
         self._latest: Sequence[Statement] = ()
 
     def add_statements(self, statements: Sequence[Statement]) -> None:
-        """Make their lines evidence, once; nodes that share statements come after one another."""
+        """Make their lines evidence, once; nodes that share statements come after
+        one another."""
         if statements is not self._latest:
             self._latest = statements
             for statement in statements:
@@ -120,9 +144,15 @@ class CountedRow:
             self.statements[id(statement.lines)] = statement.lines
 
     def evidence(self, files: Sequence[str]) -> PackedEvidence:
-        return PackedEvidence(self.lines, files, tuple(self.statements.values()) if self.statements else ())
+        return PackedEvidence(
+            self.lines,
+            files,
+            tuple(self.statements.values()) if self.statements else (),
+        )
 
-    def add(self, count: int, moved: int, kept: int, copies: Sequence[Copies]) -> None:
+    def add(
+        self, count: int, moved: int, kept: int, copies: Sequence[Copies]
+    ) -> None:
         """Add the numbers of one plan."""
         self.count.add(count, copies)
         if moved:
@@ -139,18 +169,21 @@ class CountedRow:
 
 
 Key = tuple[str, "str | None", "str | None", Reason, "bool | None"]
-"""Identity of a row: operator, source, phase, reason, and whether it ran. Not the code of the reason alone:
-nodes of one line (of torch/nn/functional.py, say) stand in many layers of the model, each with neighbours of
-its own."""
+"""Identity of a row: operator, source, phase, reason, and whether it ran. Not the
+code of the reason alone: nodes of one line (of torch/nn/functional.py, say) stand
+in many layers of the model, each with neighbours of its own."""
 
 
 class BoundedRows:
-    """The rows of one stream by their identity, at most ``most`` with a source position."""
+    """The rows of one stream by their identity, at most ``most`` with a source
+    position."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._rows: dict[Key, CountedRow] = {}
-        self._together: dict[tuple[str, str | None, str, bool, bool | None], CountedRow] = {}
+        self._together: dict[
+            tuple[str, str | None, str, bool, bool | None], CountedRow
+        ] = {}
         self._beyond: set[int] = set()
         """Hashes of the identities of rows that are no rows of their own."""
         self._more = 0
@@ -167,14 +200,19 @@ class BoundedRows:
         return self._alike(key)
 
     def _alike(self, key: Key) -> CountedRow:
-        """The row of all further operators of this name with the same code of a reason."""
+        """The row of all further operators of this name with the same code of a
+        reason."""
         op, _, phase, reason, ran = key
         alike = (op, phase, reason.code, reason.stated, ran)
         row = self._together.get(alike)
         if row is None:
-            row = self._together[alike] = CountedRow(reason, -1 - len(self._together), ran)
+            row = self._together[alike] = CountedRow(
+                reason, -1 - len(self._together), ran
+            )
         elif row.reason != reason:
-            row.reason = Reason(reason.code, CODES[reason.code].title, reason.stated)
+            row.reason = Reason(
+                reason.code, CODES[reason.code].title, reason.stated
+            )
         return row
 
     def more(self, key: Key, rows: int) -> CountedRow:
@@ -188,11 +226,13 @@ class BoundedRows:
         return len(self._beyond) + self._more
 
     def index_of(self, number: int) -> int:
-        """Index in the finished list of the row with this number; rows that stand for several come last."""
+        """Index in the finished list of the row with this number; rows that stand
+        for several come last."""
         return number if number >= 0 else len(self._rows) - 1 - number
 
     def taken(self) -> Iterator[tuple[str, str | None, str | None, CountedRow]]:
-        """Operator, source, phase and row. Each is dropped here: there can be very many."""
+        """Operator, source, phase and row. Each is dropped here: there can be very
+        many."""
         for key in list(self._rows):
             yield key[0], key[1], key[2], self._rows.pop(key)
         for (op, phase, *_), row in self._together.items():

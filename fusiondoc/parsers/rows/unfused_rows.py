@@ -1,4 +1,5 @@
-"""Tensor operators outside every group, each with the reason that the log states."""
+"""Tensor operators outside every group, each with the reason that the log
+states."""
 
 from __future__ import annotations
 
@@ -16,7 +17,14 @@ from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
 from fusiondoc.parsers.jit import NO_WORK
 from fusiondoc.parsers.jit.flow import Flow, FlowNode
 from fusiondoc.parsers.jit.plan import LooseNode, Op
-from fusiondoc.parsers.jit.statements import Alike, Further, Statement, Statements, best_of, telling
+from fusiondoc.parsers.jit.statements import (
+    Alike,
+    Further,
+    Statement,
+    Statements,
+    best_of,
+    telling,
+)
 from fusiondoc.parsers.rows.group_rows import Copies, PhasedPlan
 from fusiondoc.parsers.rows.row_of_node import NO_ROW, OUTER, RowOfNode
 from fusiondoc.parsers.rows.row_totals import RowTotals
@@ -31,19 +39,21 @@ NO_RULE = "FD233"
 NEVER_RAN = "FD232"
 
 LEGACY_PLAN = "After compileSpec optimizations:"
-"""What the legacy executor prints (torch/csrc/jit/runtime/graph_executor.cpp): it fuses inside differentiable
-graphs before they have executors, which change nothing in them any more."""
+"""What the legacy executor prints (torch/csrc/jit/runtime/graph_executor.cpp): it
+fuses inside differentiable graphs before they have executors, which change nothing
+in them any more."""
 
 
 class Outside(NamedTuple):
-    """An operator outside every group, with the facts that its reason follows from."""
+    """An operator outside every group, with the facts that its reason follows
+    from."""
 
     node: LooseNode
     flow: Flow
     fuser: str | None
     refused: Mapping[int, Reason]
-    """Index of a node that the fuser does not take, whatever its neighbours are -> the reason that the log
-    states."""
+    """Index of a node that the fuser does not take, whatever its neighbours are ->
+    the reason that the log states."""
     unseen: bool
     """No fusion pass looked at this graph."""
     gradients: bool
@@ -51,27 +61,32 @@ class Outside(NamedTuple):
     release: str | None = None
     """The release of torch by the log's own lines."""
     region_end: FlowNode | None = None
-    """In the plan of a differentiable graph's executor: the node that takes its only result in the plan
-    around it, where this operator makes that result and one operator alone takes it."""
+    """In the plan of a differentiable graph's executor: the node that takes its
+    only result in the plan around it, where this operator makes that result and one
+    operator alone takes it."""
 
 
 class WorkOut(Protocol):
     """Works out reasons that no log states."""
 
     def __call__(self, outside: Outside) -> Reason | None:
-        """A reason that the log does not state, from the nodes around an operator."""
+        """A reason that the log does not state, from the nodes around an
+        operator."""
 
     def refine(self, outside: Outside, stated: Reason) -> Reason:
-        """The true cause behind a stated reason that names several, or the wrong one."""
+        """The true cause behind a stated reason that names several, or the wrong
+        one."""
 
     def kept_out(
         self, flow: Flow, fuser: str | None, reasons: Mapping[int, str]
     ) -> Mapping[int, AbstractSet[int]]:
-        """The nodes that each node keeps out of groups. ``reasons``: codes by node index."""
+        """The nodes that each node keeps out of groups. ``reasons``: codes by node
+        index."""
 
 
 class UnfusedRows(NamedTuple):
-    """The unfused operators of one stream as the report has them, and the row of each node."""
+    """The unfused operators of one stream as the report has them, and the row of
+    each node."""
 
     rows: list[Unfused]
     row_of: RowOfNode
@@ -125,7 +140,8 @@ class _Part(NamedTuple):
     nodes: Sequence[LooseNode]
     flow: Flow | None
     given: Reason | None
-    """The reason of operators for which the log states none, where it follows from the plan itself."""
+    """The reason of operators for which the log states none, where it follows from
+    the plan itself."""
 
     def flow_node(self, node: LooseNode) -> FlowNode | None:
         return self.flow.nodes[node.node] if self.flow is not None else None
@@ -135,8 +151,11 @@ class _Part(NamedTuple):
         return self.use.level == PlanLevel.FUSION_PASS
 
 
-def _add_lines(row: CountedRow, use: PlanUse, node: LooseNode, statements: Sequence[Statement]) -> None:
-    """The lines of the log that show the reason: the statements', else the operator's own."""
+def _add_lines(
+    row: CountedRow, use: PlanUse, node: LooseNode, statements: Sequence[Statement]
+) -> None:
+    """The lines of the log that show the reason: the statements', else the
+    operator's own."""
     row.add_statements(statements)
     if not any(statement.lines for statement in statements):
         row.lines.extend(use.places(node.line))
@@ -162,19 +181,22 @@ class _UnfusedTable:
         self._stated = stated
         self._placed: set[Op] = set()
         self._numbers: set[Op] = set()
-        """Nodes that compute with numbers of the host, by the plan of a pass: the executor's print of the
-        same plan can lack the types that show it."""
-        self._settled: dict[tuple[str, str | None, str | None], list[CountedRow]] = {}
-        """Rows of the nodes of one line in the first plan that a fusion pass left, in their order. The
-        executor's print of the same plan knows fewer types and adds no reason."""
+        """Nodes that compute with numbers of the host, by the plan of a pass: the
+        executor's print of the same plan can lack the types that show it."""
+        self._settled: dict[
+            tuple[str, str | None, str | None], list[CountedRow]
+        ] = {}
+        """Rows of the nodes of one line in the first plan that a fusion pass left,
+        in their order. The executor's print of the same plan knows fewer types and
+        adds no reason."""
         self._unseen: dict[int, bool] = {}
-        """Id of the use of a plan that no fusion pass looked at -> whether gradients were recorded for
-        certain."""
+        """Id of the use of a plan that no fusion pass looked at -> whether
+        gradients were recorded for certain."""
         self.row_of = RowOfNode()
         """By ``CountedRow.number`` until all is counted."""
         self._region_ends: dict[tuple[str, str | None, str], FlowNode | None] = {}
-        """Operator, source and value of the result of a differentiable graph -> the only node that takes
-        it."""
+        """Operator, source and value of the result of a differentiable graph -> the
+        only node that takes it."""
 
     def add_plans(self, uses: Sequence[PhasedPlan]) -> None:
         """Every plan that counts, with its phase."""
@@ -184,7 +206,9 @@ class _UnfusedTable:
         self._mark_unseen(uses)
         self._note_region_ends(uses)
         regions = any(use.traits.diff_graphs for use, _ in uses)
-        elsewhere = RanPlans((use.ops(), use.traits.copies) for use, _ in uses if regions)
+        elsewhere = RanPlans(
+            (use.ops(), use.traits.copies) for use, _ in uses if regions
+        )
         for use, phase in sorted(uses, key=lambda item: item[0].level):
             self._add_plan(use, phase, elsewhere)
         self._add_unplanned(self._facts.unplanned)
@@ -193,8 +217,11 @@ class _UnfusedTable:
                 # Statements about nodes that the cut took hold all the same.
                 self._add_unplanned(use.stated.get())
 
-    def _add_plan(self, use: PlanUse, phase: str | None, elsewhere: RanPlans) -> None:
-        """Count the operators of a plan, and of its differentiable graphs that have no plan of their own."""
+    def _add_plan(
+        self, use: PlanUse, phase: str | None, elsewhere: RanPlans
+    ) -> None:
+        """Count the operators of a plan, and of its differentiable graphs that have
+        no plan of their own."""
         plan, flows = use.plan(), use.flows()
         for group in plan.groups:
             self._placed.update(group.body)
@@ -203,12 +230,16 @@ class _UnfusedTable:
         not_yet = _NO_PLAN_YET if LEGACY_PLAN not in self._facts.headers else None
         for number, (inner, flow) in enumerate(zip(plan.diff_graphs, flows.inner)):
             if not elsewhere.of_executor(inner):
-                self._add_part(_Part(use, phase, number, inner.loose, flow, not_yet))
+                self._add_part(
+                    _Part(use, phase, number, inner.loose, flow, not_yet)
+                )
 
     def _mark_unseen(self, uses: Sequence[PhasedPlan]) -> None:
-        """Plans that no fusion pass looked at: with gradients and without a differentiable graph the executor
-        leaves them as they are (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp). Where other graphs
-        had a pass, that is the only reason; in a log without any, every fuser may be off."""
+        """Plans that no fusion pass looked at: with gradients and without a
+        differentiable graph the executor leaves them as they are
+        (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp). Where other
+        graphs had a pass, that is the only reason; in a log without any, every
+        fuser may be off."""
         if all(use.level != PlanLevel.EXECUTOR for use, _ in uses):
             return
         trained = any(mark.phase == "backward" for mark in self._facts.iterations)
@@ -218,39 +249,62 @@ class _UnfusedTable:
                 passed.update(use.ops())
         for use, _ in uses:
             traits = use.traits
-            if use.level != PlanLevel.EXECUTOR or traits.diff_graphs or traits.groups:
+            if (
+                use.level != PlanLevel.EXECUTOR
+                or traits.diff_graphs
+                or traits.groups
+            ):
                 continue
             if not passed.isdisjoint(use.ops()):
                 continue
             if traits.nodes:
-                self._unseen[id(use)] = trained or traits.profiled_gradients or bool(passed)
+                self._unseen[id(use)] = (
+                    trained or traits.profiled_gradients or bool(passed)
+                )
 
     def _note_region_ends(self, uses: Sequence[PhasedPlan]) -> None:
-        """The node behind each differentiable graph: the plan of its own executor does not show it."""
+        """The node behind each differentiable graph: the plan of its own executor
+        does not show it."""
         for use, _ in uses:
             if not use.traits.diff_graphs:
                 continue
             flows = use.flows()
             for inner, flow in zip(use.plan().diff_graphs, flows.inner):
-                if flows.outer is None or flow is None or inner.nested or not inner.loose:
+                if (
+                    flows.outer is None
+                    or flow is None
+                    or inner.nested
+                    or not inner.loose
+                ):
                     continue
                 last = inner.loose[-1]
                 end = _only_taker(flows.outer, inner.node)
                 key = (last.op, last.source, last.value)
                 known = self._region_ends.setdefault(key, end)
-                if known is None or end is None or (known.op, known.source) != (end.op, end.source):
+                if (
+                    known is None
+                    or end is None
+                    or (known.op, known.source) != (end.op, end.source)
+                ):
                     self._region_ends[key] = None
 
     def _add_part(self, part: _Part) -> None:
-        """Count the operators of a part of a plan, each in the row of its reason."""
+        """Count the operators of a part of a plan, each in the row of its
+        reason."""
         use = part.use
         copies = self._copies.get(id(use), ())
         # The optimised graph of an executor whose fusion pass is in the log.
         printed_again = use.level == PlanLevel.EXECUTOR and not copies
         counted = part.nodes
-        rows = array("q", [NO_ROW]) * (len(part.flow.nodes) if part.flow is not None else 0)
+        rows = array("q", [NO_ROW]) * (
+            len(part.flow.nodes) if part.flow is not None else 0
+        )
         if printed_again:
-            counted = [node for node in counted if (node.op, node.source) not in self._numbers]
+            counted = [
+                node
+                for node in counted
+                if (node.op, node.source) not in self._numbers
+            ]
         self._placed.update((node.op, node.source) for node in counted)
         left = self._not_settled(part, counted, rows) if printed_again else counted
         if left:
@@ -266,11 +320,20 @@ class _UnfusedTable:
         copies: Sequence[Copies],
         rows: array[int],
     ) -> None:
-        """Count the nodes of ``counted`` that are ``left``, and note the number of each node's row."""
+        """Count the nodes of ``counted`` that are ``left``, and note the number of
+        each node's row."""
         # Statements of its own pass about the nodes of one line name each of them.
-        own_pass = part.number == OUTER and part.of_fusion_pass and bool(part.use.stated)
-        statements = [self._stated.about(part.use, part.phase, node, own_pass) for node in counted]
-        reasons = [self._stated.reason(stated[0]) if stated else None for stated in statements]
+        own_pass = (
+            part.number == OUTER and part.of_fusion_pass and bool(part.use.stated)
+        )
+        statements = [
+            self._stated.about(part.use, part.phase, node, own_pass)
+            for node in counted
+        ]
+        reasons = [
+            self._stated.reason(stated[0]) if stated else None
+            for stated in statements
+        ]
         refused = self._refused(counted, reasons)
         stated_of = dict(zip(map(id, counted), zip(reasons, statements)))
         totals = RowTotals()
@@ -284,15 +347,19 @@ class _UnfusedTable:
                 rows[node.node] = row.number
             totals.add(node, flow_node, row)
             if part.of_fusion_pass:
-                settled.setdefault((node.op, node.source, part.phase), []).append(row)
+                settled.setdefault((node.op, node.source, part.phase), []).append(
+                    row
+                )
             _add_lines(row, part.use, node, stated)
         totals.enter(copies, self._kept(part.flow, totals.row_of))
         for line, rows_of_line in settled.items():
             self._settled.setdefault(line, rows_of_line)
 
-    def _not_settled(self, part: _Part, nodes: Sequence[LooseNode], rows: array[int]) -> Sequence[LooseNode]:
-        """The nodes that have no row by the pass's print of the plan. The rows of the others get their
-        lines, too."""
+    def _not_settled(
+        self, part: _Part, nodes: Sequence[LooseNode], rows: array[int]
+    ) -> Sequence[LooseNode]:
+        """The nodes that have no row by the pass's print of the plan. The rows of
+        the others get their lines, too."""
         nth_of_line: Counter[tuple[str, str | None]] = Counter()
         left = []
         for node in nodes:
@@ -308,8 +375,11 @@ class _UnfusedTable:
 
     # -- reasons that the log states -------------------------------------------------------------------------
 
-    def _refused(self, nodes: Sequence[LooseNode], reasons: Sequence[Reason | None]) -> dict[int, Reason]:
-        """Node index in the flow -> why the fuser does not take the node, whatever stands next to it."""
+    def _refused(
+        self, nodes: Sequence[LooseNode], reasons: Sequence[Reason | None]
+    ) -> dict[int, Reason]:
+        """Node index in the flow -> why the fuser does not take the node, whatever
+        stands next to it."""
         refused = {}
         for node, stated in zip(nodes, reasons):
             if stated is not None and stated.code not in ABOUT_A_MERGE:
@@ -326,7 +396,8 @@ class _UnfusedTable:
         stated: Reason | None,
         statements: Sequence[Statement],
     ) -> tuple[Reason, Sequence[Statement]]:
-        """The reason of a node, which the log may state, and the statements that show it."""
+        """The reason of a node, which the log may state, and the statements that
+        show it."""
         flow_node = part.flow_node(node)
         if flow_node is not None and flow_node.ran is False:
             return _NEVER_RAN, statements
@@ -334,14 +405,22 @@ class _UnfusedTable:
             return stated or part.given or _UNKNOWN, statements
         outside = self._outside(part, refused, node, part.flow)
         if stated is not None:
-            return self._stated.one_of_equal(self._work_out.refine(outside, stated)), statements
+            return self._stated.one_of_equal(
+                self._work_out.refine(outside, stated)
+            ), statements
         reason = part.given or self._work_out(outside) or _UNKNOWN
         if reason.code == NO_RULE:
             statements = self._stated.of_kind(node)
             reason = self._stated.reason(statements[0]) if statements else reason
         return self._stated.one_of_equal(reason), statements
 
-    def _outside(self, part: _Part, refused: Mapping[int, Reason], node: LooseNode, flow: Flow) -> Outside:
+    def _outside(
+        self,
+        part: _Part,
+        refused: Mapping[int, Reason],
+        node: LooseNode,
+        flow: Flow,
+    ) -> Outside:
         unseen = self._unseen.get(id(part.use)) if part.number == OUTER else None
         region_end = None
         if part.use.traits.of_region:
@@ -360,13 +439,17 @@ class _UnfusedTable:
     # -- rows ------------------------------------------------------------------------------------------------
 
     def _settled_as(
-        self, node: LooseNode, phase: str | None, nth_of_line: Counter[tuple[str, str | None]]
+        self,
+        node: LooseNode,
+        phase: str | None,
+        nth_of_line: Counter[tuple[str, str | None]],
     ) -> CountedRow | None:
-        """The row that a node has by the pass's print of the plan, which an executor prints once more. Nodes
-        of one line are distinguished by their order.
+        """The row that a node has by the pass's print of the plan, which an
+        executor prints once more. Nodes of one line are distinguished by their
+        order.
 
-        Args:
-            nth_of_line: how many nodes of each line came before in this plan; counted on here.
+        Args: nth_of_line: how many nodes of each line came before in this plan;
+            counted on here.
         """
         known = self._settled.get((node.op, node.source, phase))
         if known is None:
@@ -375,38 +458,54 @@ class _UnfusedTable:
         nth_of_line[node.op, node.source] += 1
         return known[nth] if nth < len(known) else known[0]
 
-    def _kept(self, flow: Flow | None, rows: Mapping[int, CountedRow]) -> dict[CountedRow, int]:
-        """How many operators the nodes of each row keep out of groups, each counted once a row."""
+    def _kept(
+        self, flow: Flow | None, rows: Mapping[int, CountedRow]
+    ) -> dict[CountedRow, int]:
+        """How many operators the nodes of each row keep out of groups, each counted
+        once a row."""
         kept: dict[CountedRow, set[int]] = {}
         if flow is not None and self._work_out is not None:
             codes = {index: row.reason.code for index, row in rows.items()}
-            for barrier, indexes in self._work_out.kept_out(flow, self._fuser, codes).items():
+            for barrier, indexes in self._work_out.kept_out(
+                flow, self._fuser, codes
+            ).items():
                 kept.setdefault(rows[barrier], set()).update(indexes)
         return {row: len(indexes) for row, indexes in kept.items()}
 
     def _add_unplanned(self, statements: Statements) -> None:
-        """Count operators that were refused in a pass whose plan is not in the log, or not whole."""
+        """Count operators that were refused in a pass whose plan is not in the log,
+        or not whole."""
         for (op, source), about in statements.items():
-            position = None if source is not None and source.startswith("%") else source
+            position = (
+                None if source is not None and source.startswith("%") else source
+            )
             if (op, position) in self._placed or op in NO_WORK:
                 continue
             best = best_of(about)
             if not best or not best[0].tensor or op.startswith("prim::profile"):
                 continue
             statement = best[0]
-            row = self.rows.of((op, position, None, self._stated.reason(statement), None))
+            row = self.rows.of(
+                (op, position, None, self._stated.reason(statement), None)
+            )
             row.count.rest += statement.count
             row.add_statement(statement)
 
         if statements.further:
             known = {hash(op) for op in (*self._placed, *statements)}
-            for alike, more in sorted(statements.further.items(), key=lambda item: telling(item[0].code)):
+            for alike, more in sorted(
+                statements.further.items(), key=lambda item: telling(item[0].code)
+            ):
                 self._add_further(alike, more, known)
 
     def _add_further(self, alike: Alike, more: Further, known: set[int]) -> None:
-        """Count nodes beyond those that have a statement each, without those that are in rows already (by
-        hash)."""
-        if not alike.tensor or alike.op in NO_WORK or alike.op.startswith("prim::profile"):
+        """Count nodes beyond those that have a statement each, without those that
+        are in rows already (by hash)."""
+        if (
+            not alike.tensor
+            or alike.op in NO_WORK
+            or alike.op.startswith("prim::profile")
+        ):
             return
         if not alike.sourced and (alike.op, None) in self._placed:
             return
@@ -420,8 +519,11 @@ class _UnfusedTable:
         row.count.rest += new
         row.add_statement(more.statement)
 
-    def finished(self, files: list[str], sources: SourceMap, first: int) -> list[Unfused]:
-        """The rows as the report has them. The table is empty then: there can be very many."""
+    def finished(
+        self, files: list[str], sources: SourceMap, first: int
+    ) -> list[Unfused]:
+        """The rows as the report has them. The table is empty then: there can be
+        very many."""
         self._settled.clear()
         made: list[Unfused] = []
         for op, source, phase, row in self.rows.taken():
@@ -438,10 +540,14 @@ class _UnfusedTable:
                     reason=row.reason,
                     evidence=row.evidence(files),
                     rank=self._facts.rank,
-                    bytes_moved=row.moved.total or None if row.moved is not None else None,
+                    bytes_moved=row.moved.total or None
+                    if row.moved is not None
+                    else None,
                     layers=tuple(layers),
                     layer_counts=tuple(tally.total for tally in layers.values()),
-                    keeps_out=row.kept.total or None if row.kept is not None else None,
+                    keeps_out=row.kept.total or None
+                    if row.kept is not None
+                    else None,
                     called_from=lines if len(lines) > 1 else (),
                     index=first + len(made),
                 )
@@ -450,7 +556,8 @@ class _UnfusedTable:
 
 
 def _only_taker(flow: Flow, index: int) -> FlowNode | None:
-    """The only node in the same block that takes the only result of a node; None for several and for none."""
+    """The only node in the same block that takes the only result of a node; None
+    for several and for none."""
     node = flow.nodes[index]
     if len(node.outputs) != 1 or len(node.after) != 1:
         return None

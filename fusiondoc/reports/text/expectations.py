@@ -1,4 +1,5 @@
-"""The text of ``check``: a line for each expectation, the broken ones with what was found instead."""
+"""The text of ``check``: a line for each expectation, the broken ones with what was
+found instead."""
 
 from __future__ import annotations
 
@@ -39,11 +40,14 @@ def expectation_text(
 ) -> str:
     """The outcome of every expectation, in at most ``width`` columns.
 
-    ``blocks`` and ``links`` are for the usual report, which has bars and codes; here nothing is drawn.
+    ``blocks`` and ``links`` are for the usual report, which has bars and codes;
+    here nothing is drawn.
     """
     report = with_near_paths(visible_in(report))
     broken = any(not one.holds for one in report.expectations)
-    last: list[RenderableType] = [Text(_verdict(report), style="red" if broken else "green")]
+    last: list[RenderableType] = [
+        Text(_verdict(report), style="red" if broken else "green")
+    ]
     compared = numbers_in_a_line(report)
     if compared is not None:
         last.append(Text(f"Numbers: {compared}"))
@@ -53,14 +57,21 @@ def expectation_text(
     if report.suppressed:
         lines.append(Text(f"suppressed findings: {len(report.suppressed)}"))
     if report.target.capture:
-        lines.append(Unbroken(f"the whole report: fusiondoc parse {report.target.capture}"))
+        lines.append(
+            Unbroken(f"the whole report: fusiondoc parse {report.target.capture}")
+        )
     return drawn(Lines(*lines), width, colour)
 
 
 def _outcomes(report: Report) -> Iterator[RenderableType]:
-    """A line for each expectation, below its section; those that only a backward pass can hold are one."""
+    """A line for each expectation, below its section; those that only a backward
+    pass can hold are one."""
     section = ""
-    folded = [row for row in report.expectations if row.why == NO_BACKWARD and not row.holds]
+    folded = [
+        row
+        for row in report.expectations
+        if row.why == NO_BACKWARD and not row.holds
+    ]
     for row in report.expectations:
         if row in folded[1:]:
             continue
@@ -69,52 +80,74 @@ def _outcomes(report: Report) -> Iterator[RenderableType]:
             if section:
                 yield Text(section, style="bold")
         table = names_and_texts(len("BROKEN"))
-        word = Text("holds", style="green") if row.holds else Text("BROKEN", style="red")
-        table.add_row(word, _sentence(row) if row not in folded else _no_backward(folded, report))
+        word = (
+            Text("holds", style="green")
+            if row.holds
+            else Text("BROKEN", style="red")
+        )
+        table.add_row(
+            word,
+            _sentence(row) if row not in folded else _no_backward(folded, report),
+        )
         yield Padding(table, (0, 0, 0, 1))
         if row in folded:
             yield Unbroken(f"         $ {_command(report, row.file)}", "cyan")
 
 
 def doubts(report: Report) -> list[str]:
-    """What is wrong with the run or its log as a whole, so that expectations may hold or be broken for it."""
+    """What is wrong with the run or its log as a whole, so that expectations may
+    hold or be broken for it."""
     shown = {one.code for one in report.expectations}
     sentences = (
-        f"{finding.severity} {finding.code}: {with_near_places(finding.message)}" + _what_to_change(finding)
+        f"{finding.severity} {finding.code}: {with_near_places(finding.message)}"
+        + _what_to_change(finding)
         for finding in report.findings
-        if finding.severity != "note" and finding.code[:3] in ("FD0", "FD1", "FD9") and not finding.ops
+        if finding.severity != "note"
+        and finding.code[:3] in ("FD0", "FD1", "FD9")
+        and not finding.ops
         if finding.code not in shown
     )
     return list(dict.fromkeys(sentences))
 
 
 def _what_to_change(finding: Finding) -> str:
-    """Of a cause that has a line of the program: the line, and what to do with it."""
+    """Of a cause that has a line of the program: the line, and what to do with
+    it."""
     if finding.source is None or finding.advice is None:
         return ""
     return f" ({near(finding.source)}). {finding.advice}"
 
 
 def broken_expectations(report: Report) -> list[str]:
-    """The sentences of the expectations that are broken, and how many that is; the notes on those that hold.
-    Nothing if all hold as the file has them."""
+    """The sentences of the expectations that are broken, and how many that is; the
+    notes on those that hold. Nothing if all hold as the file has them."""
     report = with_near_paths(visible_in(report))
     broken = [one for one in report.expectations if not one.holds]
-    notes = [f"note: {one.note}" for one in report.expectations if one.holds and one.note]
+    notes = [
+        f"note: {one.note}" for one in report.expectations if one.holds and one.note
+    ]
     if not broken:
         return list(dict.fromkeys(notes))
-    return [*(f"BROKEN {_sentence(one)}" for one in broken), *dict.fromkeys(notes), _verdict(report)]
+    return [
+        *(f"BROKEN {_sentence(one)}" for one in broken),
+        *dict.fromkeys(notes),
+        _verdict(report),
+    ]
 
 
 def _verdict(report: Report) -> str:
     broken = sum(not one.holds for one in report.expectations)
     total = len(report.expectations)
-    return f"{total - broken} of {total} expectations hold" + (f", {broken} broken" if broken else "")
+    return f"{total - broken} of {total} expectations hold" + (
+        f", {broken} broken" if broken else ""
+    )
 
 
 def _sentence(one: Expectation) -> str:
     if one.holds:
-        return f"{one.expected}; found {one.found}" + (f" (note: {one.note})" if one.note else "")
+        return f"{one.expected}; found {one.found}" + (
+            f" (note: {one.note})" if one.note else ""
+        )
     place = f"{one.file}:{one.line}: " if one.line is not None else ""
     if one.code is not None and one.source is not None:  # not in the file
         place = f"{near(one.source)}: "
@@ -126,7 +159,9 @@ def _no_backward(these: Sequence[Expectation], report: Report) -> str:
     first = these[0]
     lines = ", ".join(str(one.line) for one in these if one.line is not None)
     place = f"{first.file}:{lines}: " if lines else ""
-    what = "expects a backward pass" if len(these) == 1 else "expect a backward pass"
+    what = (
+        "expects a backward pass" if len(these) == 1 else "expect a backward pass"
+    )
     return f"{place}{what}, and this run had none:"
 
 

@@ -1,4 +1,5 @@
-"""The terminal report: its first screen answers "did it fuse, what not, why, how fast"; then all sections."""
+"""The terminal report: its first screen answers "did it fuse, what not, why, how
+fast"; then all sections."""
 
 from __future__ import annotations
 
@@ -26,7 +27,11 @@ from fusiondoc.views.report_groups import groups
 from fusiondoc.views.report_heading import MOST_REASONS, heading, summary
 from fusiondoc.views.report_kernels import kernels
 from fusiondoc.views.report_outside import unfused
-from fusiondoc.views.report_plan import MOST_STEPS, further_steps, plan_on_a_terminal
+from fusiondoc.views.report_plan import (
+    MOST_STEPS,
+    further_steps,
+    plan_on_a_terminal,
+)
 from fusiondoc.views.report_ranks import ranks, ranks_merged
 from fusiondoc.views.report_record import log
 from fusiondoc.views.report_te import te_plans
@@ -45,21 +50,26 @@ def render(
     detail: Detail = Detail.USUAL,
     links: bool = False,
 ) -> str:
-    """The report as text of at most ``width`` columns, commands to copy aside, with ANSI colours if
-    ``colour``.
+    """The report as text of at most ``width`` columns, commands to copy aside, with
+    ANSI colours if ``colour``.
 
-    Args:
-        blocks: the terminal can show block characters; else the report's own drawings are plain ASCII.
-        detail: how much of it.
-        links: codes of findings lead to their pages (OSC 8), for a terminal that knows these.
+    Args: blocks: the terminal can show block characters; else the report's own
+        drawings are plain ASCII. detail: how much of it. links: codes of findings
+        lead to their pages (OSC 8), for a terminal that knows these.
     """
     report = with_near_paths(visible_in(report))
     if detail is Detail.VERDICT:
         return drawn(Unbroken(_verdict(report)), width, colour)
-    length = _WHOLE if detail is Detail.ALL else _longest_that_fits(report, width, detail)
+    length = (
+        _WHOLE
+        if detail is Detail.ALL
+        else _longest_that_fits(report, width, detail)
+    )
     parts = _screen(report, width, detail, length)
     if detail is not Detail.SUMMARY:
-        context = Context(ranks_merged(report), Formats.TERMINAL, detail is Detail.ALL)
+        context = Context(
+            ranks_merged(report), Formats.TERMINAL, detail is Detail.ALL
+        )
         last = Styled(last_word(report), style="bold")
         parts += [*sections((further_steps(report, length.whole_steps),), width)]
         parts += [*sections(tuple(_sections(context)), width), "", last]
@@ -69,22 +79,23 @@ def render(
 
 
 def _verdict(report: Report) -> str:
-    """The verdict, what to do first, and whether results are the same: one line, however long."""
+    """The verdict, what to do first, and whether results are the same: one line,
+    however long."""
     compared = numbers_in_a_line(report)
-    return last_word(report) + (f". Numbers: {compared}" if compared is not None else "")
+    return last_word(report) + (
+        f". Numbers: {compared}" if compared is not None else ""
+    )
 
 
 @dataclass(frozen=True)
 class _Length:
     """How much the first screen shows.
 
-    Args:
-        switch_lines: the lines that switch the fuser on in the program itself.
-        reasons: why operators were not fused.
-        whole_steps: steps with their lines and conditions.
-        steps: steps that are named.
-        minor: variables, suppressed findings, iterations.
-        whole_problem: the whole message of the worst finding, which stands below too.
+    Args: switch_lines: the lines that switch the fuser on in the program itself.
+        reasons: why operators were not fused. whole_steps: steps with their lines
+        and conditions. steps: steps that are named. minor: variables, suppressed
+        findings, iterations. whole_problem: the whole message of the worst finding,
+        which stands below too.
     """
 
     switch_lines: bool = True
@@ -106,23 +117,43 @@ _LENGTHS = (
     _Length(switch_lines=False, reasons=1, whole_steps=1),
     _Length(switch_lines=False, reasons=1, whole_steps=1, minor=False),
     _Length(switch_lines=False, reasons=1, whole_steps=1, steps=1, minor=False),
-    _Length(switch_lines=False, reasons=1, whole_steps=1, steps=1, minor=False, whole_problem=False),
+    _Length(
+        switch_lines=False,
+        reasons=1,
+        whole_steps=1,
+        steps=1,
+        minor=False,
+        whole_problem=False,
+    ),
 )
-"""From the longest to the shortest: the first step with its lines and the largest reason are always there."""
+"""From the longest to the shortest: the first step with its lines and the largest
+reason are always there."""
 
 
 def _longest_that_fits(report: Report, width: int, detail: Detail) -> _Length:
     for length in _LENGTHS:
         parts = _screen(report, width, detail, length)
-        if drawn(Lines(*parts), width, colour=False).rstrip("\n").count("\n") < _SCREEN:
+        if (
+            drawn(Lines(*parts), width, colour=False).rstrip("\n").count("\n")
+            < _SCREEN
+        ):
             return length
     return _LENGTHS[-1]
 
 
-def _screen(report: Report, width: int, detail: Detail, length: _Length) -> list[RenderableType]:
+def _screen(
+    report: Report, width: int, detail: Detail, length: _Length
+) -> list[RenderableType]:
     """What ran, what to do, why and how fast."""
     parts: list[RenderableType] = [
-        head(heading(report, detail is Detail.ALL, length.switch_lines, length.whole_problem))
+        head(
+            heading(
+                report,
+                detail is Detail.ALL,
+                length.switch_lines,
+                length.whole_problem,
+            )
+        )
     ]
     others = "without --summary" if detail is Detail.SUMMARY else "below"
     plan = plan_on_a_terminal(report, length.whole_steps, length.steps, others)

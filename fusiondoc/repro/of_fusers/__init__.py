@@ -1,4 +1,5 @@
-"""Parts of a run of torch.compile as scripts: which part, what it is made of, and its text."""
+"""Parts of a run of torch.compile as scripts: which part, what it is made of, and
+its text."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""A part of a graph of torch.compile, cut out: some nodes of Inductor's scheduler as the operators that they
-compute, with what these read as inputs and what others read of them as outputs.
+"""A part of a graph of torch.compile, cut out: some nodes of Inductor's scheduler
+as the operators that they compute, with what these read as inputs and what others
+read of them as outputs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from fusiondoc.parsers.inductor.python_text import size_of
 from fusiondoc.parsers.inductor.tensor_types import SHORT_NAMES, element_size
 from fusiondoc.repro import UNKNOWN_SIZE
 
-_TENSOR = re.compile(r"(\w{1,20})\[([^\[\]]*)\](?:\[([^\[\]]*)\])?([a-z]{1,20}(?::\d{1,4})?)?\Z")
+_TENSOR = re.compile(
+    r"(\w{1,20})\[([^\[\]]*)\](?:\[([^\[\]]*)\])?([a-z]{1,20}(?::\d{1,4})?)?\Z"
+)
 _SYMBOL = re.compile(r"\b[a-z]+\d+\b")
 _SIZE = re.compile(r"Sym\((.*)\)\Z")
 _IN_PLACE = re.compile(r"\w_(?:\.\w+)?\Z")
@@ -32,7 +35,8 @@ _LONG_NAMES = {short: name for name, short in SHORT_NAMES.items()}
 
 @dataclass(frozen=True)
 class PartInput:
-    """A value that the part is given: a tensor, or a size, whose ``dtype`` is None."""
+    """A value that the part is given: a tensor, or a size, whose ``dtype`` is
+    None."""
 
     name: str
     type: str
@@ -75,8 +79,12 @@ class _Cut:
     def __init__(self, found: FinalGraph, nodes: Sequence[Node]) -> None:
         self._found = found
         self._nodes = nodes
-        self._by_name = {operator.name: operator for operator in found.graph.operators}
-        self._computed = {operator.name for node in nodes for operator in node.operators}
+        self._by_name = {
+            operator.name: operator for operator in found.graph.operators
+        }
+        self._computed = {
+            operator.name for node in nodes for operator in node.operators
+        }
         if not self._by_name:
             raise NotKnown("the graph after the post-grad passes")
         if not self._computed or not self._computed <= self._by_name.keys():
@@ -92,7 +100,9 @@ class _Cut:
         kept, inputs = self._reached()
         hints = _hints(self._found.graph.buffers)
         types = (self._by_name[name].type or "" for name in inputs)
-        symbols = dict.fromkeys(symbol for text in types for symbol in _SYMBOL.findall(_sizes_in(text)))
+        symbols = dict.fromkeys(
+            symbol for text in types for symbol in _SYMBOL.findall(_sizes_in(text))
+        )
         sizes = {symbol: hints.get(symbol, UNKNOWN_SIZE) for symbol in symbols}
         ordered = self._found.graph.operators
         return CompiledPart(
@@ -104,10 +114,12 @@ class _Cut:
         )
 
     def _reached(self) -> tuple[set[str], set[str]]:
-        """Names of the operators of the part, with views of what goes in and from one to the other; and of
-        its inputs."""
+        """Names of the operators of the part, with views of what goes in and from
+        one to the other; and of its inputs."""
         kept, inputs = set(self._computed), set()
-        waiting = [name for one in self._computed for name in self._by_name[one].inputs]
+        waiting = [
+            name for one in self._computed for name in self._by_name[one].inputs
+        ]
         while waiting:
             name = waiting.pop()
             operator = self._by_name.get(name)
@@ -123,35 +135,50 @@ class _Cut:
     def _takes_apart(self, operator: GraphOperator) -> bool:
         """Whether it takes one of several results of an operator."""
         of = self._by_name.get(operator.inputs[0]) if operator.inputs else None
-        is_one = operator.op == "call_function" and operator_name(operator.target) == GETITEM
+        is_one = (
+            operator.op == "call_function"
+            and operator_name(operator.target) == GETITEM
+        )
         return is_one and of is not None and of.type is None
 
     def _is_view(self, operator: GraphOperator) -> bool:
-        """Whether its result is memory of others: a view, or a concatenation of what the part computes."""
+        """Whether its result is memory of others: a view, or a concatenation of
+        what the part computes."""
         op = operator_name(operator.target)
         if operator.op != "call_function" or self._takes_apart(operator):
             return False
-        return moves_nothing(op) or (op == CAT and not self._computed.isdisjoint(operator.inputs))
+        return moves_nothing(op) or (
+            op == CAT and not self._computed.isdisjoint(operator.inputs)
+        )
 
     def _outputs(self, kept: AbstractSet[str]) -> list[str]:
-        """What is read outside; if nothing is known to be, what the part itself does not read."""
+        """What is read outside; if nothing is known to be, what the part itself
+        does not read."""
         values = [
             one
             for one in self._found.graph.operators
-            if one.name in self._computed and one.type is not None and not self._is_view(one)
+            if one.name in self._computed
+            and one.type is not None
+            and not self._is_view(one)
         ]
         values = [one for one in values if not self._changes_input(one)]
         read = [one.name for one in values if self._is_output(one)]
-        return read or [one.name for one in values if kept.isdisjoint(self._readers.get(one.name, ()))]
+        return read or [
+            one.name
+            for one in values
+            if kept.isdisjoint(self._readers.get(one.name, ()))
+        ]
 
     def _changes_input(self, operator: GraphOperator) -> bool:
-        """Whether its result is an input of the graph: ``aten.copy_.default(primals_1, add)``."""
+        """Whether its result is an input of the graph:
+        ``aten.copy_.default(primals_1, add)``."""
         first = self._by_name.get(operator.inputs[0]) if operator.inputs else None
         in_place = _IN_PLACE.search(operator.target) is not None
         return in_place and first is not None and first.op == "placeholder"
 
     def _is_output(self, operator: GraphOperator) -> bool:
-        """Whether it is returned, or read for a node that does not compute it itself."""
+        """Whether it is returned, or read for a node that does not compute it
+        itself."""
         whose = operator.inputs[0] if self._takes_apart(operator) else operator.name
         waiting, seen = [operator.name], set()
         while waiting:
@@ -160,10 +187,15 @@ class _Cut:
                     waiting.append(reader)
                 seen.add(reader)
         returned = any(self._by_name[reader].op == "output" for reader in seen)
-        return not seen or returned or any(self._reads(node, whose, seen) for node in self._found.nodes)
+        return (
+            not seen
+            or returned
+            or any(self._reads(node, whose, seen) for node in self._found.nodes)
+        )
 
     def _reads(self, node: Node, value: str, readers: AbstractSet[str]) -> bool:
-        """Whether it is a node outside that computes a reader of the value, and not the value."""
+        """Whether it is a node outside that computes a reader of the value, and not
+        the value."""
         if node in self._nodes or node.role is Role.PASSES_ON:
             return False
         names = {operator.name for operator in node.operators}
@@ -175,7 +207,11 @@ def _hints(buffers: Sequence[Buffer]) -> dict[str, int]:
     hints: dict[str, int] = {}
     for buffer in buffers:
         found = _TENSOR.match(buffer.type or "")
-        sizes = [size.strip() for size in found[2].split(",")] if found is not None else []
+        sizes = (
+            [size.strip() for size in found[2].split(",")]
+            if found is not None
+            else []
+        )
         symbols = [size for size in sizes if _SYMBOL.fullmatch(size)]
         item = element_size(found[1]) if found is not None else None
         numbers = [whole_number(size) or 0 for size in sizes if size not in symbols]
@@ -197,7 +233,9 @@ def _input(operator: GraphOperator, hints: dict[str, int]) -> PartInput:
     number = _SIZE.match(text)
     if number is not None:
         value = size_of(number[1], hints)
-        return PartInput(operator.name, text, value=UNKNOWN_SIZE if value is None else value)
+        return PartInput(
+            operator.name, text, value=UNKNOWN_SIZE if value is None else value
+        )
     found = _TENSOR.match(text)
     dtype = _LONG_NAMES.get(found[1]) if found is not None else None
     if found is None or dtype is None:
@@ -207,11 +245,16 @@ def _input(operator: GraphOperator, hints: dict[str, int]) -> PartInput:
     if sizes is None:
         raise NotKnown(f"the sizes of {operator.name}")
     if strides is None or len(strides) != len(sizes):
-        strides = tuple(prod(max(1, size) for size in sizes[at + 1 :]) for at in range(len(sizes)))
+        strides = tuple(
+            prod(max(1, size) for size in sizes[at + 1 :])
+            for at in range(len(sizes))
+        )
     return PartInput(operator.name, text, dtype, sizes, strides, found[4] or "cpu")
 
 
 def _numbers(text: str, hints: dict[str, int]) -> tuple[int, ...] | None:
     numbers = [size_of(part, hints) for part in text.split(",") if part.strip()]
-    known = tuple(number for number in numbers if number is not None and number >= 0)
+    known = tuple(
+        number for number in numbers if number is not None and number >= 0
+    )
     return known if len(known) == len(numbers) else None

@@ -1,4 +1,5 @@
-"""Which part of a run of torch.compile becomes a script: a boundary, a kernel or a group."""
+"""Which part of a run of torch.compile becomes a script: a boundary, a kernel or a
+group."""
 
 from __future__ import annotations
 
@@ -58,31 +59,49 @@ class CompiledParts:
         shown: the log or capture, as the user named it.
     """
 
-    def __init__(self, report: Report, compilation: Compilation, shown: str) -> None:
+    def __init__(
+        self, report: Report, compilation: Compilation, shown: str
+    ) -> None:
         self._shown = shown
         without = replace(
-            report, groups=(), unfused=(), kernels=(), programs=(), boundaries=(), compiled=None
+            report,
+            groups=(),
+            unfused=(),
+            kernels=(),
+            programs=(),
+            boundaries=(),
+            compiled=None,
         )
         self._rows = CompiledRows(without, compilation, ())
         self._compiled = self._rows.report(None)
 
     def listed(self) -> Iterator[PartLine]:
         """Boundaries, most bytes first, groups and kernels."""
-        for number, boundary in enumerate(self._compiled.boundaries[:MOST_LISTED], 1):
-            moved = f", {boundary.bytes:,} bytes" if boundary.bytes is not None else ""
+        for number, boundary in enumerate(
+            self._compiled.boundaries[:MOST_LISTED], 1
+        ):
+            moved = (
+                f", {boundary.bytes:,} bytes" if boundary.bytes is not None else ""
+            )
             yield PartLine(f"--boundary {number}", _ends(boundary) + moved)
         for group in self._compiled.groups[:MOST_LISTED]:
             names = [op.rpartition("::")[2] for op in group.ops]
-            shown = ", ".join(names[:_SHOWN_OPS]) + (", ..." if len(names) > _SHOWN_OPS else "")
-            yield PartLine(f"--group {group.id}", f"{count(len(names), 'operator')}: {shown}")
+            shown = ", ".join(names[:_SHOWN_OPS]) + (
+                ", ..." if len(names) > _SHOWN_OPS else ""
+            )
+            yield PartLine(
+                f"--group {group.id}", f"{count(len(names), 'operator')}: {shown}"
+            )
         for kernel in self._compiled.kernels[:MOST_LISTED]:
             yield PartLine(f"--kernel {kernel.id}", one_line(kernel.name))
 
-    def write(self, wanted: Wanted, output: Path | None, force: bool) -> Iterator[str]:
+    def write(
+        self, wanted: Wanted, output: Path | None, force: bool
+    ) -> Iterator[str]:
         """Write the script of a part. Yields lines for the user.
 
-        Raises:
-            UsageError: there is no such part, or the log does not show what a script needs.
+        Raises: UsageError: there is no such part, or the log does not show what a
+            script needs.
         """
         chosen = self._chosen(wanted)
         path = output if output is not None else Path(f"repro_{chosen.name}.py")
@@ -112,22 +131,36 @@ class CompiledParts:
     def _of_boundary(self, number: int) -> _Chosen:
         there = self._compiled.boundaries
         if not 1 <= number <= len(there):
-            raise self._none(f"there is no boundary {number}: there are {len(there)}")
+            raise self._none(
+                f"there is no boundary {number}: there are {len(there)}"
+            )
         boundary = there[number - 1]
         for graph in self._rows.graphs:
             nodes = GraphBoundaries(graph.found, graph.end).nodes_at(boundary)
             if nodes:
                 cause = boundary.cause
-                why = f": {cause.code} {one_line(cause.text)}" if cause is not None else ""
+                why = (
+                    f": {cause.code} {one_line(cause.text)}"
+                    if cause is not None
+                    else ""
+                )
                 title = f"The boundary {_ends(boundary)} of {self._shown}{why}."
                 return _Chosen(graph, nodes, title, f"boundary_{number}")
         raise self._none(f"the nodes of boundary {number} are not found again")
 
     def _of_kernel(self, name: str) -> _Chosen:
-        known = [kernel for kernel in self._compiled.kernels if name in (kernel.id, kernel.name)]
+        known = [
+            kernel
+            for kernel in self._compiled.kernels
+            if name in (kernel.id, kernel.name)
+        ]
         for graph in self._rows.graphs:
             for kernel in known:
-                nodes = [node for node in graph.found.nodes if node.final.kernel == kernel.name]
+                nodes = [
+                    node
+                    for node in graph.found.nodes
+                    if node.final.kernel == kernel.name
+                ]
                 if nodes and graph.kernels.get(kernel.name) == kernel.id:
                     title = f"Kernel {kernel.id} ({one_line(kernel.name)}) of {self._shown}."
                     return _Chosen(graph, nodes, title, kernel.id)
@@ -137,15 +170,25 @@ class CompiledParts:
         for graph in self._rows.graphs:
             for index, id_ in graph.groups.items():
                 if id_.lower() == name.lower():
-                    return _Chosen(graph, [graph.found.nodes[index]], f"Group {id_} of {self._shown}.", id_)
+                    return _Chosen(
+                        graph,
+                        [graph.found.nodes[index]],
+                        f"Group {id_} of {self._shown}.",
+                        id_,
+                    )
         raise self._none(f"there is no group '{one_line(name)}'")
 
     def _none(self, what: str) -> UsageError:
-        return UsageError(f"{what} in {self._shown}", f"fusiondoc repro {self._shown} lists what there is.")
+        return UsageError(
+            f"{what} in {self._shown}",
+            f"fusiondoc repro {self._shown} lists what there is.",
+        )
 
 
 def _ends(boundary: Boundary) -> str:
-    return one_line(f"{_end(boundary.producer)} -> {_end(boundary.consumer)}, {boundary.kind}")
+    return one_line(
+        f"{_end(boundary.producer)} -> {_end(boundary.consumer)}, {boundary.kind}"
+    )
 
 
 def _end(end: BoundaryEnd) -> str:

@@ -1,5 +1,6 @@
-"""The script of a part of a compiled graph. Anybody can have written a log: only operators of torch's own
-namespaces get into it, with arguments that are numbers, lists, words of a table and values of the part.
+"""The script of a part of a compiled graph. Anybody can have written a log: only
+operators of torch's own namespaces get into it, with arguments that are numbers,
+lists, words of a table and values of the part.
 """
 
 from __future__ import annotations
@@ -20,11 +21,24 @@ from fusiondoc.repro.of_fusers.compiled_cut import CompiledPart, PartInput
 from fusiondoc.repro.permitted import one_line
 from fusiondoc.version import __version__
 
-_TARGET = re.compile(r"(?:aten|prims|mkldnn)\._?[a-z][a-z0-9_]{0,80}\.[A-Za-z][A-Za-z0-9_]{0,80}")
-"""Operators of torch itself. Those that read or write a file are given its name, which no table has."""
+_TARGET = re.compile(
+    r"(?:aten|prims|mkldnn)\._?[a-z][a-z0-9_]{0,80}\.[A-Za-z][A-Za-z0-9_]{0,80}"
+)
+"""Operators of torch itself. Those that read or write a file are given its name,
+which no table has."""
 _VALUE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 _TAKEN = frozenset(
-    ("torch", "device", "inf", "nan", "made", "model", "inputs", *dir(builtins), *keyword.kwlist)
+    (
+        "torch",
+        "device",
+        "inf",
+        "nan",
+        "made",
+        "model",
+        "inputs",
+        *dir(builtins),
+        *keyword.kwlist,
+    )
 )
 """Names that stand for something else in a script."""
 _OF_TORCH = re.compile(
@@ -83,7 +97,8 @@ def script_of(part: CompiledPart, title: str, shown: str) -> str:
         shown=_in_docstring(shown),
         names=", ".join(one.name for one in part.inputs),
         statements="\n".join(_statement(one, names) for one in part.operators),
-        outputs=", ".join(part.outputs) + ("," if len(part.outputs) == 1 else "") or "()",
+        outputs=", ".join(part.outputs) + ("," if len(part.outputs) == 1 else "")
+        or "()",
         inputs="\n".join(f"    {_made(one)}," for one in part.inputs),
         dynamic=", dynamic=True" if part.dynamic else "",
     )
@@ -108,11 +123,15 @@ def _statement(operator: GraphOperator, names: AbstractSet[str]) -> str:
         )
     call = _call(given)
     for wrong in _wrong(call, names):
-        raise _refused(f"'{one_line(wrong)[:80]}' of {one_line(operator.name)} is no literal of a known form")
+        raise _refused(
+            f"'{one_line(wrong)[:80]}' of {one_line(operator.name)} is no literal of a known form"
+        )
     if operator.target == GETITEM and len(call.args) == 2 and not call.keywords:
         return f"    {operator.name} = {ast.unparse(call.args[0])}[{ast.unparse(call.args[1])}]"
     if _TARGET.fullmatch(operator.target) is None:
-        raise _refused(f"it holds {one_line(operator.target)[:80]}, which is no operator of torch itself")
+        raise _refused(
+            f"it holds {one_line(operator.target)[:80]}, which is no operator of torch itself"
+        )
     source = f"  # {one_line(operator.source)}" if operator.source else ""
     shown = ast.unparse(call).removeprefix("f")
     return f"    {operator.name} = torch.ops.{operator.target}{shown}{source}"
@@ -128,7 +147,11 @@ def _call(given: str) -> ast.Call:
         parsed = ast.parse(f"f({given})", mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return _NO_CALL
-    return parsed if isinstance(parsed, ast.Call) and isinstance(parsed.func, ast.Name) else _NO_CALL
+    return (
+        parsed
+        if isinstance(parsed, ast.Call) and isinstance(parsed.func, ast.Name)
+        else _NO_CALL
+    )
 
 
 def _wrong(call: ast.Call, names: AbstractSet[str]) -> Iterator[str]:
@@ -136,7 +159,11 @@ def _wrong(call: ast.Call, names: AbstractSet[str]) -> Iterator[str]:
     for node in (*call.args, *(named.value for named in call.keywords)):
         if not _is_permitted(node, names):
             yield ast.unparse(node)
-    yield from (str(named.arg) for named in call.keywords if not (named.arg or "").isidentifier())
+    yield from (
+        str(named.arg)
+        for named in call.keywords
+        if not (named.arg or "").isidentifier()
+    )
 
 
 def _is_permitted(node: ast.expr, names: AbstractSet[str]) -> bool:
@@ -153,13 +180,19 @@ def _is_permitted(node: ast.expr, names: AbstractSet[str]) -> bool:
         return _is_device(node)
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value in ARGUMENT_WORDS
-    return (isinstance(node, ast.Constant) and node.value is None) or _is_number(node)
+    return (isinstance(node, ast.Constant) and node.value is None) or _is_number(
+        node
+    )
 
 
 def _is_number(node: ast.expr) -> bool:
     if isinstance(node, ast.Name):
         return node.id in ("inf", "nan")
-    if not isinstance(node, ast.Constant) or type(node.value) not in (bool, int, float):
+    if not isinstance(node, ast.Constant) or type(node.value) not in (
+        bool,
+        int,
+        float,
+    ):
         return False
     return type(node.value) is not int or abs(node.value) <= LARGEST
 
@@ -168,10 +201,17 @@ def _is_device(node: ast.Call) -> bool:
     """Whether it is ``device(type='cuda', index=0)``."""
     if not isinstance(node.func, ast.Name) or node.func.id != "device" or node.args:
         return False
-    values = {one.arg: one.value.value for one in node.keywords if isinstance(one.value, ast.Constant)}
+    values = {
+        one.arg: one.value.value
+        for one in node.keywords
+        if isinstance(one.value, ast.Constant)
+    }
     index = values.pop("index", 0)
     return (
-        type(index) is int and 0 <= index < 1024 and values.keys() == {"type"} and values["type"] in _DEVICES
+        type(index) is int
+        and 0 <= index < 1024
+        and values.keys() == {"type"}
+        and values["type"] in _DEVICES
     )
 
 
