@@ -1,4 +1,4 @@
-"""Forty small programs, each with the one line that the plan shows and ``fix`` writes for its operator."""
+"""Small programs, each with the one line that the plan shows and ``fix`` writes for its operator."""
 
 from __future__ import annotations
 
@@ -118,4 +118,11 @@ BY_RECIPE = (
     OneLine("softplus", "return F.softplus(x)",
             "return torch.clamp(x, min=0) + torch.log1p(torch.exp(-torch.abs(x)))"),
     OneLine("addcmul", "return torch.addcmul(x, y, z)", "return x + 1 * y * z"),
+    OneLine("maximum", "return torch.maximum(x.maximum(y), torch.maximum(y, z.maximum(x)))",
+            "return torch.max(torch.max(x, y), torch.max(y, torch.max(z, x)))"),
+    OneLine("rsub", "return 2.0 - (1.0 - x)", "return -((-(x - 1.0)) - 2.0)"),
+    OneLine("square", "return torch.square(x + y.square())", "h = x + (y * y)\nreturn h * h"),
+    OneLine("silu", "return F.silu(F.silu(x * y) + F.silu(z + 1))",
+            "h = x * y\nhidden = z + 1\ninner = (h * torch.sigmoid(h)) + (hidden * torch.sigmoid(hidden))\n"
+            "return inner * torch.sigmoid(inner)"),
 )  # fmt: skip

@@ -4,6 +4,7 @@ and NNC runs the program again."""
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import pytest
@@ -252,3 +253,50 @@ def test_what_several_differentiable_graphs_take_is_not_promised_to_one() -> Non
     plan = fusiondoc.diagnose(str(path), fuser="nnc", runs=3, backward=True).plan
     change = next(one for one in plan if "mask * logits_mask" in one.change)
     assert (change.operators, change.groups) == (0, None)
+
+
+CALLS_IN_CALLS = """\
+import torch
+
+
+def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+{}
+    return h.relu() * 0.5
+
+
+inputs = (torch.randn(4, 8), torch.randn(4, 8))
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "written"),
+    [
+        (
+            "    h = torch.minimum(torch.minimum(x, y * 2.0), torch.minimum(y, torch.minimum(x, y)))",
+            "    h = torch.min(torch.min(x, y * 2.0), torch.min(y, torch.min(x, y)))",
+        ),
+        (
+            "    h = torch.square(x + torch.square(y * torch.square(x - 1.0)))",
+            "    hidden = x - 1.0\n    inner = y * (hidden * hidden)\n"
+            "    h3 = x + (inner * inner)\n    h = h3 * h3",
+        ),
+    ],
+)
+def test_calls_inside_calls_are_all_written_and_all_come(
+    line: str, written: str, tmp_path: Path
+) -> None:
+    torch = pytest.importorskip("torch")
+    paths = tmp_path / "nested.py", tmp_path / "nested_changed.py"
+    text = CALLS_IN_CALLS.format(line)
+    report = diagnosed(text, paths[0])
+    (change,) = report.plan
+    assert [edit.after for edit in change.edits] == [written]
+    assert change.operators > line.count("torch.")
+    assert brought(text, change, report, paths[1]) == (
+        change.operators,
+        change.groups,
+    )
+    one, other = (runpy.run_path(str(path)) for path in paths)
+    torch.testing.assert_close(
+        one["model"](*one["inputs"]), other["model"](*one["inputs"])
+    )

@@ -820,14 +820,16 @@ def test_a_dtype_of_another_tensor_and_a_tensor_of_a_number() -> None:
     ):
         assert (
             list(
-                type_as.write(
+                type_as.REWRITE.write(
                     Line(parsed(HEAD + line), HEAD.count("\n") + 1, "aten::to")
                 )
             )
             == []
         )
     text = HEAD + "y = x * torch.tensor(0.5, device=x.device)\n"
-    (found,) = literal_numbers.write(Line(parsed(text), HEAD.count("\n") + 1))
+    (found,) = literal_numbers.REWRITE.write(
+        Line(parsed(text), HEAD.count("\n") + 1)
+    )
     assert changed_text(text, found.edits) == HEAD + "y = x * 0.5\n"
     for line in (
         "torch.tensor([0.5])",
@@ -836,7 +838,7 @@ def test_a_dtype_of_another_tensor_and_a_tensor_of_a_number() -> None:
     ):
         assert (
             list(
-                literal_numbers.write(
+                literal_numbers.REWRITE.write(
                     Line(parsed(HEAD + line), HEAD.count("\n") + 1)
                 )
             )
@@ -957,7 +959,7 @@ def test_an_attribute_is_what_it_holds() -> None:
 def named_dimensions(line: str, op: str, types: list[str]) -> list[str]:
     text = HEAD + line + "\n"
     at = site(text, f"aten::{op}", text.count("\n"))
-    found = reductions.name_dimensions(
+    found = reductions.NAME_DIMENSIONS.write(
         MadeProgram(report=in_plans(types)).line_of(at)
     )
     return [changed_text(text, one.edits)[len(HEAD) :].strip() for one in found]
@@ -1135,7 +1137,7 @@ def test_the_values_of_an_extreme_alone(line: str, after: str | None) -> None:
     program = MadeProgram(torch="2.1.2")
     program.fuser = "nvfuser"
     found = []
-    for one in reductions.leave_indices_out(program.line_of(at)):
+    for one in reductions.LEAVE_INDICES_OUT.write(program.line_of(at)):
         found.append(changed_text(text, one.edits))
     assert found == ([] if after is None else [HEAD + after + "\n"])
     assert reductions.takes_values_alone(program.line_of(at))
@@ -1163,7 +1165,7 @@ def test_the_values_of_an_extreme_alone(line: str, after: str | None) -> None:
 def test_a_masked_fill_chooses(line: str, after: str | None) -> None:
     text = HEAD + line + "\n"
     at = site(text, "aten::masked_fill", text.count("\n"))
-    found = masked_fill.write(Line(at.file, at.line))
+    found = masked_fill.REWRITE.write(Line(at.file, at.line))
     texts = [changed_text(text, one.edits) for one in found]
     assert texts == ([] if after is None else [HEAD + after + "\n"])
 
@@ -1195,7 +1197,9 @@ def test_in_training_and_under_nvfuser_a_masked_fill_takes_a_tensor(
 ) -> None:
     head = HEAD + "def f(x, m, n, low):\n    "
     at = site(head + line + "\n", "aten::masked_fill", head.count("\n") + 1)
-    found = masked_fill.write(Line(at.file, at.line, shown=Shown(gradients=True)))
+    found = masked_fill.REWRITE.write(
+        Line(at.file, at.line, shown=Shown(gradients=True))
+    )
     texts = [changed_text(at.file.source.text, one.edits) for one in found]
     assert texts == ([] if after is None else [head + after + "\n"])
 

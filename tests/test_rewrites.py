@@ -74,7 +74,7 @@ def test_a_rewrite_does_what_its_example_shows(
     rewrite: Rewrite, example: Example
 ) -> None:
     text = text_of(example, example.before)
-    found = list(rewrite.of(line_of(example, text)))
+    found = list(rewrite.write(line_of(example, text)))
     if example.after is None:
         assert found == []
         return

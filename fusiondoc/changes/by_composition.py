@@ -6,8 +6,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
+from fusiondoc.changes.all_calls import in_all_calls
 from fusiondoc.changes.assigned_names import assigned_to
 from fusiondoc.changes.by_recipe import rewritten_call
 from fusiondoc.changes.out_of_place import module_class
@@ -18,7 +19,7 @@ from fusiondoc.changes.pattern import (
     parse_expression,
 )
 from fusiondoc.changes.recipes import Recipe
-from fusiondoc.changes.rewrite import Rewritten, in_all_calls
+from fusiondoc.changes.rewrite import Line, Rewritten
 from fusiondoc.changes.source_file import ParsedFile, dotted
 from fusiondoc.fusers.composition import Composition
 from fusiondoc.model import dataclass
@@ -34,19 +35,11 @@ def by_composition(
     """The calls of a line written by each of the compositions that fits one of
     them."""
     for one in compositions:
-        made = [
-            rewritten
-            for node in file.on_line(line)
-            for rewritten in _written(file, node, one)
-        ]
-        yield from in_all_calls(
-            replace(each, note=one.note, sure=False) for each in made
-        )
+        yield from in_all_calls(partial(_written, one), Line(file, line))
 
 
-def _written(
-    file: ParsedFile, node: ast.AST, one: Composition
-) -> Iterator[Rewritten]:
+def _written(one: Composition, line: Line, node: ast.AST) -> Iterator[Rewritten]:
+    file = line.file
     if not isinstance(node, ast.Call):
         return
     given = _given_to_function(file, node, one) or _given_to_module(file, node, one)
@@ -65,7 +58,8 @@ def _written(
             for name, found in bound.items()
             if literal_value(found.text) is None
         )
-        yield rewritten_call(file, node, recipe, bound, tensors)
+        made = rewritten_call(file, node, recipe, bound, tensors)
+        yield replace(made, note=one.note, sure=False)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,9 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
+from fusiondoc.changes.all_calls import in_all_calls
 from fusiondoc.changes.assigned_names import assigned_to
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import defined, spelled
@@ -25,6 +27,7 @@ from fusiondoc.changes.pattern import (
     Bound,
     Operand,
     Pattern,
+    is_atom,
     operand,
     parse_expression,
 )
@@ -35,7 +38,6 @@ from fusiondoc.changes.rewrite import (
     Rewrite,
     Rewritten,
     Shown,
-    in_all_calls,
 )
 from fusiondoc.changes.source_file import ParsedFile, dotted
 from fusiondoc.fusers import with_dimensions_only
@@ -43,7 +45,6 @@ from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.operators import defaults_of, is_in_place, plain_name
 
 _MODULES = {"torch": "torch", "F": "torch.nn.functional"}
-_ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List)
 
 
 def write(line: Line) -> Iterator[Rewritten]:
@@ -64,13 +65,6 @@ def by_recipe(line: Line, recipe: Recipe) -> Rewritten | None:
         if not line.shown.rank or recipe.replaces <= with_dimensions_only():
             return None
         recipe = replace(recipe, after=recipe.over_all(line.shown.rank))
-    calls = list(
-        _called(line.file, line.number, recipe, is_in_place(line.shown.op))
-    )
-    if not calls and line.shown.layer is not None:
-        calls = list(
-            _called_as_module(line.file, line.number, recipe, line.shown.layer)
-        )
     of = recipe.of.split()[0]
     difference = (
         None
@@ -81,32 +75,28 @@ def by_recipe(line: Line, recipe: Recipe) -> Rewritten | None:
         "; ".join(filter(None, [difference, recipe.at_kinks, recipe.half])) or None
     )
     conditional = not may_be_tried(recipe)
-    written = (
-        replace(made, note=note, conditional=conditional)
-        for made in in_all_calls(calls)
-    )
-    return next(written, None)
+    for called in (_called, _called_as_module):
+        for made in in_all_calls(partial(called, recipe), line):
+            return replace(made, note=note, conditional=conditional)
+    return None
 
 
-def _called(
-    file: ParsedFile, line: int, recipe: Recipe, in_place: bool
-) -> Iterator[Rewritten]:
-    """Expressions of a line that the recipe's ``before`` matches, written as its
-    ``after``.
-
-    Args: in_place: the operator changes its first argument, as a method such as
-        ``x.addcdiv_(y, z)`` may.
-    """
+def _called(recipe: Recipe, line: Line, node: ast.AST) -> Iterator[Rewritten]:
+    """An expression that the recipe's ``before`` matches, written as its
+    ``after``; also the method of an operator that changes its first argument, such
+    as ``x.addcdiv_(y, z)``."""
+    file = line.file
     names = frozenset(word.partition("=")[0] for word in recipe.inputs.split())
-    pattern = Pattern(recipe.before, names, recipe.after, in_place)
-    for node in file.on_line(line):
-        bound = pattern.match(file, node)
-        if bound is None or not isinstance(node, ast.expr):
-            continue
-        if isinstance(node, ast.Call) and is_method_in_place(node):
-            yield from _method_in_place(file, node, recipe, bound, names)
-        elif not isinstance(file.parent(node), ast.Expr):
-            yield rewritten_call(file, node, recipe, bound, names)
+    pattern = Pattern(
+        recipe.before, names, recipe.after, is_in_place(line.shown.op)
+    )
+    bound = pattern.match(file, node)
+    if bound is None or not isinstance(node, ast.expr):
+        return
+    if isinstance(node, ast.Call) and is_method_in_place(node):
+        yield from _method_in_place(file, node, recipe, bound, names)
+    elif not isinstance(file.parent(node), ast.Expr):
+        yield rewritten_call(file, node, recipe, bound, names)
 
 
 def _method_in_place(
@@ -133,12 +123,20 @@ def _method_in_place(
 
 
 def _called_as_module(
-    file: ParsedFile, line: int, recipe: Recipe, attribute: str
+    recipe: Recipe, line: Line, node: ast.AST
 ) -> Iterator[Rewritten]:
     """The same of ``self.act(x)``, if a line of the file gives that attribute a
     module of torch.nn, made without arguments, that calls the operator."""
+    file, attribute = line.file, f"self.{line.shown.layer}"
+    if (
+        line.shown.layer is None
+        or not isinstance(node, ast.Call)
+        or dotted(node.func) != attribute
+        or node.keywords
+    ):
+        return
     kind = recipe.module.rpartition(".")[2] if recipe.module is not None else None
-    made = assigned_to(file, f"self.{attribute}")
+    made = assigned_to(file, attribute)
     if kind is None or not any(_makes(file, value, kind) for value in made):
         return
     pattern = parse_expression(recipe.before)
@@ -147,21 +145,13 @@ def _called_as_module(
         if isinstance(pattern, ast.Call) and len(pattern.args) == 1
         else None
     )
-    for node in file.on_line(line):
-        called = node.func if isinstance(node, ast.Call) else None
-        if (
-            not isinstance(node, ast.Call)
-            or dotted(called) != f"self.{attribute}"
-            or node.keywords
-        ):
-            continue
-        if (
-            isinstance(tensor, ast.Name)
-            and len(node.args) == 1
-            and not isinstance(node.args[0], ast.Starred)
-        ):
-            bound = {tensor.id: operand(file, node.args[0])}
-            yield rewritten_call(file, node, recipe, bound, frozenset([tensor.id]))
+    if (
+        isinstance(tensor, ast.Name)
+        and len(node.args) == 1
+        and not isinstance(node.args[0], ast.Starred)
+    ):
+        bound = {tensor.id: operand(file, node.args[0])}
+        yield rewritten_call(file, node, recipe, bound, frozenset([tensor.id]))
 
 
 def _makes(file: ParsedFile, value: ast.expr, kind: str) -> bool:
@@ -244,9 +234,7 @@ def _replaced(
     edits: Sequence[Edit],
     more: str = "",
 ) -> Rewritten:
-    whole = _stands_alone(file, node) or isinstance(
-        parse_expression(f"({text})"), _ATOMS
-    )
+    whole = _stands_alone(file, node) or is_atom(text)
     edit = file.replaced(node, text if whole else f"({text})")
     return Rewritten.expression(file.text(node), f"{text}{more}", (*edits, edit))
 
@@ -292,7 +280,7 @@ def _with_line_before(
     )
 
 
-_FRESH = ("h", "hidden", "inner")
+_FRESH = ("h", "hidden", "inner", *(f"h{number}" for number in range(3, 1000)))
 
 
 def _fresh_name(file: ParsedFile, statement: ast.stmt, node: ast.expr) -> str:
@@ -301,8 +289,11 @@ def _fresh_name(file: ParsedFile, statement: ast.stmt, node: ast.expr) -> str:
     start = file.span(node)[0]
     calls = (call for call in ast.walk(statement) if isinstance(call, ast.Call))
     beside = [call for call in calls if file.span(call)[1] <= start]
-    wanted = _FRESH[len(beside) :] or (f"h{len(beside)}",)
-    return file.free_name(*wanted)
+    written = " ".join(edit.text for edit in file.edits)
+    given = set(re.findall(r"\w+", written))
+    return file.free_name(
+        *(name for name in _FRESH[len(beside) :] if name not in given)
+    )
 
 
 _NOT_ALWAYS = (
@@ -434,6 +425,14 @@ class Net(torch.nn.Module):
 
 _CALLED = _of("aten::hardswish", layer="act")
 
+_FUNCTION = """\
+import torch.nn.functional as F
+{0}
+
+def f(x, y):
+    return {1}
+"""
+
 REWRITE = Rewrite(
     ChangeKind.RECIPE,
     write,
@@ -457,8 +456,34 @@ REWRITE = Rewrite(
         ),
         Example(
             "return x.square().square()",
-            "h = x.square()\nreturn h * h",
+            "h = x * x\nreturn h * h",
             _of("aten::square"),
+        ),
+        Example(
+            "return torch.minimum(torch.minimum(x, y), torch.minimum(y + 1, z))",
+            "return torch.min(torch.min(x, y), torch.min(y + 1, z))",
+            _of("aten::minimum"),
+        ),
+        Example(
+            "return 1 - (2 - (3 - x))",
+            "return -((-((-(x - 3)) - 2)) - 1)",
+            _of("aten::rsub"),
+        ),
+        Example(
+            "return torch.square(x + torch.square(y + torch.square(z + 1)))",
+            "h = z + 1\nhidden = y + (h * h)\ninner = x + (hidden * hidden)\n"
+            "return inner * inner",
+            _of("aten::square"),
+        ),
+        Example(
+            _FUNCTION.format("", "F.silu(F.silu(x + 1) * F.silu(y)) if y else x"),
+            _FUNCTION.format(
+                "\n\ndef fusible_silu(x):\n    return x * torch.sigmoid(x)\n",
+                "fusible_silu(fusible_silu(x + 1) * (y * torch.sigmoid(y))) if y else x",
+            ),
+            _of("aten::silu"),
+            line=5,
+            whole=True,
         ),
         Example("return torch.square(*x)", None, _of("aten::square")),
         Example(

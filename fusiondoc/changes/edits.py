@@ -68,6 +68,17 @@ def read_text(path: Path) -> SourceText:
         ) from None
 
 
+def is_within(edit: Edit, start: int, end: int) -> bool:
+    """Whether it changes characters of ``start`` to ``end`` alone; what is inserted
+    at either end of them is none."""
+    inserts = edit.start == edit.end
+    return (
+        start < edit.start < end
+        if inserts
+        else start <= edit.start and edit.end <= end
+    )
+
+
 def overlapping(edits: Iterable[Edit]) -> bool:
     """Whether two of them change the same characters in different ways."""
     path, end = Path(), -1

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
+from fusiondoc.changes.all_calls import in_all_calls
 from fusiondoc.changes.inserted_lines import defined, spelled
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.source_file import ParsedFile
@@ -18,22 +20,18 @@ _LAST = -1
 """The dimension where none is given (torch/nn/functional.py, 1.12 to 2.13)."""
 
 
-def write(line: Line) -> Iterator[Rewritten]:
-    """Each call of the line that names another dimension than the last."""
+def write(line: Line, node: ast.AST) -> Iterator[Rewritten]:
+    """A call that names another dimension than the last."""
     file = line.file
-    for node in file.on_line(line.number):
-        if (
-            not isinstance(node, ast.Call)
-            or file.meaning(node.func) != "torch.nn.functional.glu"
-        ):
-            continue
-        dimension = _dimension(node)
-        if (
-            dimension is None
-            or dimension == _LAST
-            or isinstance(node.args[0], ast.Starred)
-        ):
-            continue
+    if (
+        not isinstance(node, ast.Call)
+        or file.meaning(node.func) != "torch.nn.functional.glu"
+    ):
+        return
+    dimension = _dimension(node)
+    if dimension is None or dimension == _LAST:
+        return
+    if not isinstance(node.args[0], ast.Starred):
         yield _rewritten(file, node, dimension)
 
 
@@ -61,7 +59,7 @@ def _rewritten(file: ParsedFile, node: ast.Call, dimension: int) -> Rewritten:
         f"    a, b = x.chunk(2, {dimension})",
         f"    return a * {torch}.sigmoid(b)",
     ]
-    call = f"{name}({file.text(node.args[0])})"
+    call = f"{name}({file.written(node.args[0])})"
     edits = (*imports, *defined(file, lines, rank=-6), file.replaced(node, call))
     return Rewritten.expression(
         file.text(node),
@@ -81,15 +79,23 @@ def fusible_glu_1(x):
 
 REWRITE = Rewrite(
     ChangeKind.RECIPE,
-    write,
+    partial(in_all_calls, write),
     fits=lambda line: line.shown.op == "aten::glu",
-    each_call=True,
     examples=(
         Example(
             "import torch.nn.functional as F\n\n\ndef f(x):\n    return F.glu(x + 1, dim=1)\n",
             "import torch.nn.functional as F\n\n\n"
             + _WRITTEN
             + "def f(x):\n    return fusible_glu_1(x + 1)\n",
+            _GLU,
+            line=5,
+            whole=True,
+        ),
+        Example(
+            "import torch.nn.functional as F\n\n\ndef f(x):\n    return F.glu(F.glu(x, 1) + 1, dim=1)\n",
+            "import torch.nn.functional as F\n\n\n"
+            + _WRITTEN
+            + "def f(x):\n    return fusible_glu_1(fusible_glu_1(x) + 1)\n",
             _GLU,
             line=5,
             whole=True,

@@ -73,7 +73,7 @@ def changes_at(
 def _of_unit(unit: Rewrite, line: Line) -> list[Change]:
     if not unit.fits(line):
         return []
-    return [_change(unit.kind, line, found) for found in unit.of(line)]
+    return [_change(unit.kind, line, found) for found in unit.write(line)]
 
 
 def _change(kind: ChangeKind, line: Line, found: Rewritten) -> Change:

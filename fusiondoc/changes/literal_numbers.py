@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
+from fusiondoc.changes.all_calls import in_all_calls
 from fusiondoc.changes.rewrite import (
     Example,
     Line,
@@ -19,15 +21,14 @@ from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
 
 
-def write(line: Line) -> Iterator[Rewritten]:
-    """One for each such tensor on the line."""
+def write(line: Line, node: ast.AST) -> Iterator[Rewritten]:
+    """Such a tensor."""
     file = line.file
-    for node in file.on_line(line.number):
-        value = _number_of(file, node)
-        if value is not None:
-            text = file.text(value)
-            title = on_one_line(f"{text} instead of {file.text(node)}")
-            yield Rewritten(title, (file.replaced(node, text),))
+    value = _number_of(file, node)
+    if value is not None:
+        text = file.text(value)
+        title = on_one_line(f"{text} instead of {file.text(node)}")
+        yield Rewritten(title, (file.replaced(node, text),))
 
 
 def _number_of(file: ParsedFile, node: ast.AST) -> ast.expr | None:
@@ -48,9 +49,8 @@ def _number_of(file: ParsedFile, node: ast.AST) -> ast.expr | None:
 
 REWRITE = Rewrite(
     ChangeKind.NUMBER,
-    write,
+    partial(in_all_calls, write),
     fits=lambda line: line.shown.op in ("aten::tensor", "aten::scalar_tensor"),
-    each_call=True,
     examples=(
         Example(
             "h = x * torch.tensor(0.5, device=x.device)",

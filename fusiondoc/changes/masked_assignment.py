@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
+from fusiondoc.changes.all_calls import in_all_calls
 from fusiondoc.changes.assigned_names import assigned_once, outlives_call
 from fusiondoc.changes.chosen_numbers import (
     is_given_number,
@@ -45,15 +47,14 @@ class _Assignment(NamedTuple):
     sign: str | None
 
 
-def write(line: Line) -> Iterator[Rewritten]:
-    """Each assignment of the line by a mask."""
-    for node in line.file.on_line(line.number):
-        found = _assignment(node)
-        if found is None or outlives_call(line.file, node, found.name.id):
-            continue
-        made = _rewritten(line, node, found)
-        if made is not None:
-            yield made
+def write(line: Line, node: ast.AST) -> Iterator[Rewritten]:
+    """An assignment by a mask."""
+    found = _assignment(node)
+    if found is None or outlives_call(line.file, node, found.name.id):
+        return
+    made = _rewritten(line, node, found)
+    if made is not None:
+        yield made
 
 
 def _assignment(node: ast.AST) -> _Assignment | None:
@@ -244,9 +245,8 @@ _GRADIENTS = Shown("aten::index_put_", gradients=True)
 
 REWRITE = Rewrite(
     ChangeKind.OUT_OF_PLACE,
-    write,
+    partial(in_all_calls, write),
     fits=lambda line: line.shown.op in ("aten::index_put_", "aten::index"),
-    each_call=True,
     examples=(
         Example("x[x < 0] = 0.0", "x = torch.where(x < 0, 0.0, x)", _PUT),
         Example("x[~(x > 0)] *= 2", "x = torch.where(~(x > 0), x * 2, x)", _PUT),

@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
+from fusiondoc.changes.all_calls import in_all_calls
 from fusiondoc.changes.chosen_numbers import (
     is_number,
     needs_tensor,
@@ -24,18 +26,17 @@ from fusiondoc.model.change_plan import ChangeKind
 _ARGUMENTS = ("input", "mask", "value")
 
 
-def write(line: Line) -> Iterator[Rewritten]:
-    """The calls of a line, written so.
+def write(line: Line, node: ast.AST) -> Iterator[Rewritten]:
+    """A call, written so.
 
     Whether a value that is no number is a tensor does not show.
     """
     as_tensor = needs_tensor(line.shown)
-    for node in line.file.on_line(line.number):
-        given = _arguments(line.file, node) if isinstance(node, ast.Call) else None
-        if isinstance(node, ast.Call) and given is not None:
-            made = _rewritten(line.file, node, given, as_tensor)
-            if made is not None:
-                yield replace(made, sure=not as_tensor or is_number(given["value"]))
+    given = _arguments(line.file, node) if isinstance(node, ast.Call) else None
+    if isinstance(node, ast.Call) and given is not None:
+        made = _rewritten(line.file, node, given, as_tensor)
+        if made is not None:
+            yield replace(made, sure=not as_tensor or is_number(given["value"]))
 
 
 def _rewritten(
@@ -48,7 +49,7 @@ def _rewritten(
     """
     torch, imports = spelled(file, "torch")
     mask, value, tensor = (
-        file.whole(given[name]) for name in ("mask", "value", "input")
+        file.whole_written(given[name]) for name in ("mask", "value", "input")
     )
     if as_tensor and is_number(given["value"]):
         made = number_as_tensor(file, torch, value, given["mask"])
@@ -59,7 +60,7 @@ def _rewritten(
     if assigned is None:
         return None
     if tensor.startswith("(") and isinstance(given["input"], ast.BinOp):
-        tensor = file.text(given["input"])
+        tensor = file.written(given["input"])
     text = f"{assigned}{torch}.where({mask}, {value}, {tensor})"
     return Rewritten.expression(
         file.text(node), text, (*imports, file.replaced(node, text))
@@ -89,11 +90,10 @@ _IN_PLACE = Shown("aten::masked_fill_")
 
 REWRITE = Rewrite(
     ChangeKind.RECIPE,
-    write,
+    partial(in_all_calls, write),
     fits=lambda line: (
         line.shown.plain_op == "aten::masked_fill" and not line.shown.is_taken
     ),
-    each_call=True,
     examples=(
         Example(
             "h = x.masked_fill(y == 0, -1e9) * 2",
@@ -102,6 +102,10 @@ REWRITE = Rewrite(
         Example(
             "h = x.masked_fill(y, 0) + z.masked_fill(y, 1)",
             "h = torch.where(y, 0, x) + torch.where(y, 1, z)",
+        ),
+        Example(
+            "h = (x.masked_fill(y, 0) + 1).masked_fill(z, 1)",
+            "h = torch.where(z, 1, torch.where(y, 0, x) + 1)",
         ),
         Example("h = torch.masked_fill(x, y, 0)", "h = torch.where(y, 0, x)"),
         Example(

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
+from fusiondoc.changes.all_calls import in_all_calls
 from fusiondoc.changes.by_recipe import can_lead, rewritten_call
 from fusiondoc.changes.out_of_place import module_class
 from fusiondoc.changes.pattern import operand
@@ -20,10 +22,16 @@ from fusiondoc.changes.source_file import ParsedFile, dotted
 from fusiondoc.model.change_plan import ChangeKind
 
 
-def write(line: Line) -> Iterator[Rewritten]:
-    """The call of the module on the line, where its tensor has a name or can get
-    one in a line before."""
+def write(line: Line, node: ast.AST) -> Iterator[Rewritten]:
+    """A call of the module, where its tensor has a name or can get one in a line
+    before."""
     file, attribute = line.file, line.shown.layer
+    if (
+        not isinstance(node, ast.Call)
+        or dotted(node.func) != f"self.{attribute}"
+        or node.keywords
+    ):
+        return
     weights = _weights(file, attribute) if attribute is not None else None
     weight = _weight(f"self.{attribute}.weight", weights == "one", line.shown.rank)
     if weights is None or weight is None:
@@ -35,19 +43,10 @@ def write(line: Line) -> Iterator[Rewritten]:
         "",
         "gt mul where",
     )
-    for node in file.on_line(line.number):
-        if (
-            not isinstance(node, ast.Call)
-            or dotted(node.func) != f"self.{attribute}"
-            or node.keywords
-        ):
-            continue
-        if len(node.args) == 1 and not isinstance(node.args[0], ast.Starred):
-            tensor = operand(file, node.args[0])
-            if tensor.is_plain or can_lead(file, node):
-                yield rewritten_call(
-                    file, node, recipe, {"x": tensor}, frozenset("x")
-                )
+    if len(node.args) == 1 and not isinstance(node.args[0], ast.Starred):
+        tensor = operand(file, node.args[0])
+        if tensor.is_plain or can_lead(file, node):
+            yield rewritten_call(file, node, recipe, {"x": tensor}, frozenset("x"))
 
 
 def _weights(file: ParsedFile, attribute: str) -> str | None:
@@ -99,9 +98,8 @@ def _of_rank(rank: int | None) -> Shown:
 
 REWRITE = Rewrite(
     ChangeKind.RECIPE,
-    write,
+    partial(in_all_calls, write),
     fits=lambda line: line.shown.op in ("aten::prelu", "aten::_prelu_kernel"),
-    each_call=True,
     examples=(
         Example(
             _MODULE.format("", _CALLED),
@@ -127,6 +125,18 @@ REWRITE = Rewrite(
             _MODULE.format(
                 "", "torch.where(h > 0, h, self.act.weight * h)"
             ).replace("        return", "        h = x + 1\n        return"),
+            _of_rank(4),
+            line=6,
+            whole=True,
+        ),
+        Example(
+            _MODULE.format("", "self.act(self.act(x) + 1)"),
+            _MODULE.format(
+                "", "torch.where(h > 0, h, self.act.weight * h)"
+            ).replace(
+                "        return",
+                "        h = torch.where(x > 0, x, self.act.weight * x) + 1\n        return",
+            ),
             _of_rank(4),
             line=6,
             whole=True,

@@ -44,14 +44,30 @@ _Argument = tuple[str | None, ast.expr]
 
 
 def operand(file: ParsedFile, node: ast.expr) -> Operand:
-    text = file.text(node)
-    is_atom = isinstance(node, _ATOMS) and "\n" not in text and "\r" not in text
+    text = _bare(node, file.written(node))
+    on_one_line = "\n" not in text and "\r" not in text
     is_plain = re.fullmatch(r"[A-Za-z_][\w.]*|[\d.]+(?:e-?\d+)?", text) is not None
-    return Operand(text, is_atom, is_plain)
+    return Operand(text, on_one_line and is_atom(text), is_plain)
+
+
+def _bare(node: ast.expr, text: str) -> str:
+    """Without the parentheses around all of it that what it was did not need."""
+    if not text.startswith("(") or isinstance(node, (ast.Tuple, ast.GeneratorExp)):
+        return text
+    try:
+        parse_expression(text[1:-1])
+    except SyntaxError:
+        return text  # "(x) + (y)"
+    return text[1:-1]
 
 
 def parse_expression(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
+
+
+def is_atom(text: str) -> bool:
+    """Whether an expression needs no parentheses wherever it stands."""
+    return isinstance(parse_expression(f"({text})"), _ATOMS)
 
 
 class Pattern:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
+from fusiondoc.changes.all_calls import in_all_calls
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.rewrite import (
     Example,
@@ -23,24 +25,26 @@ from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.operators import WITH_FORMULA, plain_name
 
 
-def name_dimensions(line: Line) -> Iterator[Rewritten]:
+def name_dimensions(line: Line, node: ast.AST) -> Iterator[Rewritten]:
     """``x.mean()`` -> ``x.mean([0, 1])``: the overload without dimensions has no
     rule."""
     if not line.shown.rank:
         return
     note = f"true for tensors of {line.shown.rank} dimensions, as in this run"
-    for node, edit in dimensions_named(
-        line.file, line.number, plain_name(line.shown.op), line.shown.rank
-    ):
+    edit = dimensions_named(
+        line.file, node, plain_name(line.shown.op), line.shown.rank
+    )
+    if edit is not None:
         title = f"{line.file.text(node)} over the dimensions {list(range(line.shown.rank))}"
         yield Rewritten(title, (edit,), note=note)
 
 
-def leave_indices_out(line: Line) -> Iterator[Rewritten]:
+def leave_indices_out(line: Line, node: ast.AST) -> Iterator[Rewritten]:
     """``x.max(1)[0]`` -> ``x.amax(1)``: the values alone."""
     name = plain_name(line.shown.op)
     note = "where several elements are equal, their gradient is shared among them"
-    for node, edits in without_indices(line.file, line.number, name):
+    edits = without_indices(line.file, node, name)
+    if edits:
         title = on_one_line(
             f"{line.file.text(node)} as a{name}, which finds no indices"
         )
@@ -48,26 +52,23 @@ def leave_indices_out(line: Line) -> Iterator[Rewritten]:
 
 
 def dimensions_named(
-    file: ParsedFile, line: int, name: str, rank: int
-) -> Iterator[tuple[ast.Call, Edit]]:
-    """Calls of a reduction over everything, with all dimensions of a tensor of that
-    rank as its argument."""
+    file: ParsedFile, node: ast.AST, name: str, rank: int
+) -> Edit | None:
+    """All dimensions of a tensor of that rank as the argument of a call of a
+    reduction over everything."""
     dims = str(list(range(rank)))
-    for node in file.on_line(line):
-        if not isinstance(node, ast.Call) or not isinstance(
-            node.func, ast.Attribute
-        ):
-            continue
-        meaning = file.meaning(node.func)
-        if node.func.attr != name or meaning not in (None, f"torch.{name}"):
-            continue
-        options = node.args[1:] if meaning is not None else node.args
-        keywords = {given.arg for given in node.keywords}
-        if options or keywords & {"dim", "axis", "correction", "input", None}:
-            continue
-        spread = name in ("std", "var") and "unbiased" not in keywords
-        text = f"{dims}, unbiased=True" if spread else dims
-        yield node, _given_first(file, node, text, is_method=meaning is None)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    meaning = file.meaning(node.func)
+    if node.func.attr != name or meaning not in (None, f"torch.{name}"):
+        return None
+    options = node.args[1:] if meaning is not None else node.args
+    keywords = {given.arg for given in node.keywords}
+    if options or keywords & {"dim", "axis", "correction", "input", None}:
+        return None
+    spread = name in ("std", "var") and "unbiased" not in keywords
+    text = f"{dims}, unbiased=True" if spread else dims
+    return _given_first(file, node, text, is_method=meaning is None)
 
 
 def _given_first(
@@ -82,40 +83,29 @@ def _given_first(
     return file.inserted(file.span(node)[1] - 1, text)
 
 
-def without_indices(
-    file: ParsedFile, line: int, name: str
-) -> Iterator[tuple[ast.expr, tuple[Edit, ...]]]:
+def without_indices(file: ParsedFile, node: ast.AST, name: str) -> tuple[Edit, ...]:
     """``x.max(1)[0]`` and ``torch.max(x, 1).values`` -> ``x.amax(1)``.
 
     Args:
         name: "max" or "min".
     """
-    for node in file.on_line(line):
-        call = (
-            node.value if isinstance(node, (ast.Subscript, ast.Attribute)) else None
-        )
-        if not isinstance(call, ast.Call) or not isinstance(
-            call.func, ast.Attribute
-        ):
-            continue
-        assert isinstance(node, (ast.Subscript, ast.Attribute))
-        end = file.outer_span(call)[1]
-        picks = file.source.text[end : file.span(node)[1]].strip()
-        meaning = file.meaning(call.func)
-        if (
-            call.func.attr != name
-            or meaning not in (None, f"torch.{name}")
-            or picks not in ("[0]", ".values")
-        ):
-            continue
-        if len(call.args) + len(call.keywords) - (meaning is not None) not in (
-            1,
-            2,
-        ):
-            continue
-        last = file.span(call.func)[1]
-        renamed = Edit(file.source.path, last - len(name), last, f"a{name}")
-        yield node, (renamed, file.removed(end, file.span(node)[1]))
+    call = node.value if isinstance(node, (ast.Subscript, ast.Attribute)) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return ()
+    end = file.outer_span(call)[1]
+    picks = file.source.text[end : file.span(node)[1]].strip()
+    meaning = file.meaning(call.func)
+    given = len(call.args) + len(call.keywords) - (meaning is not None)
+    if (
+        call.func.attr != name
+        or meaning not in (None, f"torch.{name}")
+        or picks not in ("[0]", ".values")
+        or given not in (1, 2)
+    ):
+        return ()
+    last = file.span(call.func)[1]
+    renamed = Edit(file.source.path, last - len(name), last, f"a{name}")
+    return renamed, file.removed(end, file.span(node)[1])
 
 
 def takes_values_alone(line: Line) -> bool:
@@ -131,9 +121,8 @@ def takes_values_alone(line: Line) -> bool:
 
 NAME_DIMENSIONS = Rewrite(
     ChangeKind.DIMENSIONS,
-    name_dimensions,
+    partial(in_all_calls, name_dimensions),
     fits=lambda line: line.shown.plain_op in with_dimensions_only(),
-    each_call=True,
     examples=(
         Example("h = x.mean()", "h = x.mean([0, 1])", Shown("aten::mean", rank=2)),
         Example(
@@ -151,6 +140,11 @@ NAME_DIMENSIONS = Rewrite(
             "h = x.mean([0]) + y.mean([0])",
             Shown("aten::mean", rank=1),
         ),
+        Example(
+            "h = torch.sum(x * x.sum())",
+            "h = torch.sum(x * x.sum([0]), [0])",
+            Shown("aten::sum", rank=1),
+        ),
         Example("h = x.mean(1)", None, Shown("aten::mean", rank=2)),
         Example("h = mine.mean(x, 1)", None, Shown("aten::mean", rank=2)),
         Example("h = x.mean()", None, Shown("aten::mean")),
@@ -159,9 +153,8 @@ NAME_DIMENSIONS = Rewrite(
 
 LEAVE_INDICES_OUT = Rewrite(
     ChangeKind.DIMENSIONS,
-    leave_indices_out,
+    partial(in_all_calls, leave_indices_out),
     fits=takes_values_alone,
-    each_call=True,
     examples=(
         Example("h = x.max(1)[0]", "h = x.amax(1)", Shown("aten::max")),
         Example(
@@ -172,6 +165,11 @@ LEAVE_INDICES_OUT = Rewrite(
         Example(
             "h = x.max(1)[0] * y.max(0)[0]",
             "h = x.amax(1) * y.amax(0)",
+            Shown("aten::max"),
+        ),
+        Example(
+            "h = torch.max(x.max(2)[0] + 1, 1).values",
+            "h = torch.amax(x.amax(2) + 1, 1)",
             Shown("aten::max"),
         ),
         Example("h = x.max(1)[1]", None, Shown("aten::max")),

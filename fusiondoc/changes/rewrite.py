@@ -8,8 +8,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.recipes import Recipe
@@ -117,37 +116,6 @@ class Rewritten:
         return cls(on_one_line(f"{before} -> {after}"), tuple(edits), before, after)
 
 
-def in_all_calls(made: Iterable[Rewritten]) -> Iterator[Rewritten]:
-    """The rewrites of several calls of a line as one, those that are sure and the
-    others: a report has these calls in one row, and a promise counts all of them.
-    Of a call inside another one, the outer is written."""
-    found: dict[bool, list[Rewritten]] = {}
-    for one in made:
-        alike = found.setdefault(one.sure, [])
-        if not any(
-            _overlap(edit, other)
-            for edit in one.edits
-            for kept in alike
-            for other in kept.edits
-        ):
-            alike.append(one)
-    for alike in found.values():
-        title = "; ".join(dict.fromkeys(one.title for one in alike))
-        edits = dict.fromkeys(edit for one in alike for edit in one.edits)
-        yield replace(alike[0], title=title, edits=tuple(edits))
-
-
-def _overlap(one: Edit, other: Edit) -> bool:
-    """Whether both replace a character; the same edit, such as an import that both
-    need, is one."""
-    return (
-        one != other
-        and one.path == other.path
-        and one.start < other.end
-        and other.start < one.end
-    )
-
-
 def on_one_line(text: str) -> str:
     """A text with single spaces between its words."""
     return " ".join(text.split())
@@ -185,11 +153,3 @@ class Rewrite:
     fits: Callable[[Line], bool] = _always
     """Whether it may help with the operator of a line, by its kind and the
     reason."""
-    each_call: bool = False
-    """``write`` gives one for each call of the line; all of them are made
-    together."""
-
-    def of(self, line: Line) -> Iterable[Rewritten]:
-        """What it makes of a line that it fits."""
-        made = self.write(line)
-        return in_all_calls(made) if self.each_call else made

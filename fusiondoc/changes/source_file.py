@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import bisect
+import copy
 import keyword
 import re
 import tokenize
@@ -19,7 +20,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from fusiondoc.changes.edits import Edit, SourceText
+from fusiondoc.changes.edits import Edit, SourceText, changed_text, is_within
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -66,6 +67,7 @@ class ParsedFile:
 
     def __init__(self, source: SourceText) -> None:
         self.source = source
+        self.edits: Sequence[Edit] = ()
         try:
             with (
                 warnings.catch_warnings()
@@ -273,6 +275,34 @@ class ParsedFile:
 
     # -- edits -----------------------------------------------------------------------------------------------
 
+    def with_edits(self, edits: Sequence[Edit]) -> ParsedFile:
+        """The same file, of which parts become others already."""
+        found = copy.copy(self)
+        found.edits = edits
+        return found
+
+    def written(self, node: ast.AST) -> str:
+        """The text of a part as it becomes."""
+        return self._written(*self.span(node))
+
+    def whole_written(self, node: ast.expr) -> str:
+        """The same with the parentheses around it."""
+        return self._written(*self.outer_span(node))
+
+    def _written(self, start: int, end: int) -> str:
+        own = [
+            Edit(
+                edit.path,
+                edit.start - start,
+                edit.end - start,
+                edit.text,
+                edit.rank,
+            )
+            for edit in self.edits
+            if is_within(edit, start, end)
+        ]
+        return changed_text(self.source.text[start:end], own)
+
     def replaced(self, node: ast.AST, text: str) -> Edit:
         start, end = self.span(node)
         return Edit(self.source.path, start, end, text)
@@ -380,6 +410,11 @@ class ParsedFile:
         ones first, from left to right. What stands in an f-string is left out: it
         has no characters of its own."""
         return self._by_line.get(line, [])
+
+    def inner_first(self, line: int) -> Sequence[ast.AST]:
+        """The same nodes, each behind those that stand in it."""
+        nodes = reversed(self.on_line(line))
+        return sorted(nodes, key=lambda node: self.span(node)[1])
 
     @cached_property
     def _by_line(self) -> dict[int, list[ast.AST]]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
+from fusiondoc.changes.all_calls import in_all_calls
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.rewrite import (
     Example,
@@ -22,25 +24,22 @@ from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
 
 
-def write(line: Line) -> Iterator[Rewritten]:
-    """One for each call of ``to`` or ``type`` that takes the dtype of a tensor."""
+def write(line: Line, node: ast.AST) -> Iterator[Rewritten]:
+    """A call of ``to`` or ``type`` that takes the dtype of a tensor."""
     file = line.file
-    for node in file.on_line(line.number):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in _CALLS
-        ):
-            like = _like(file, node, len(line.shown.types))
-            if like is not None:
-                edit = Edit(
-                    file.source.path, *_method_call(file, node), f"type_as({like})"
-                )
-                title = on_one_line(f"{file.text(node)} as type_as({like})")
-                is_dtype = ".dtype" in file.text(node)[len(file.text(node.func)) :]
-                yield Rewritten(
-                    title, (edit,), sure=is_dtype or len(line.shown.types) > 1
-                )
+    if (
+        not isinstance(node, ast.Call)
+        or not isinstance(node.func, ast.Attribute)
+        or node.func.attr not in _CALLS
+    ):
+        return
+    like = _like(file, node, len(line.shown.types))
+    if like is None:
+        return
+    edit = Edit(file.source.path, *_method_call(file, node), f"type_as({like})")
+    title = on_one_line(f"{file.text(node)} as type_as({like})")
+    is_dtype = ".dtype" in file.text(node)[len(file.text(node.func)) :]
+    yield Rewritten(title, (edit,), sure=is_dtype or len(line.shown.types) > 1)
 
 
 _CALLS = ("to", "type")
@@ -68,7 +67,7 @@ def _like(file: ParsedFile, node: ast.Call, tensors: int) -> str | None:
         and "dtype" not in given
         and tensors != 1
     )
-    return file.text(value) if is_tensor else None
+    return file.written(value) if is_tensor else None
 
 
 def _owner_of(file: ParsedFile, value: ast.expr, name: str) -> str | None:
@@ -79,7 +78,7 @@ def _owner_of(file: ParsedFile, value: ast.expr, name: str) -> str | None:
         and file.meaning(value) is None
     )
     return (
-        file.text(value.value)
+        file.written(value.value)
         if is_of_one and isinstance(value, ast.Attribute)
         else None
     )
@@ -95,9 +94,8 @@ _FLOAT = "Float(4, strides=[1])"
 
 REWRITE = Rewrite(
     ChangeKind.DTYPE,
-    write,
+    partial(in_all_calls, write),
     fits=lambda line: line.shown.op == "aten::to",
-    each_call=True,
     examples=(
         Example(
             "h = x.to(y.dtype) * z.to(y.dtype)",
@@ -129,6 +127,11 @@ REWRITE = Rewrite(
         Example(
             "h = x.to(y)", None, Shown("aten::to", types=(_FLOAT,))
         ),  # y is a dtype
+        Example(
+            "h = x.to(y.to(z.dtype).dtype)",
+            "h = x.type_as(y.type_as(z))",
+            Shown("aten::to"),
+        ),
         Example("h = x.to(torch.half)", None, Shown("aten::to")),
         Example("h = x.to(y.device)", None, Shown("aten::to")),
         Example("h = x.to(y.dtype, True)", None, Shown("aten::to")),
