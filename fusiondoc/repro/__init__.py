@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from enum import Enum
 
 from fusiondoc.model import dataclass
 from fusiondoc.numbers import all_whole
 from fusiondoc.operators import RANDOM
+from fusiondoc.operators.sample_arguments import SAMPLE_ARGUMENTS, Fit
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 DEFINED = "prim::AutogradAllNonZero"
@@ -180,61 +180,10 @@ UNKNOWN_SIZE = 8
 """The value that stands for a size that the log does not hold."""
 
 
-class Fit(Enum):
-    """The shape or type that a made-up argument must fit, where it has no value of
-    its own."""
-
-    POSITIVE = "negative numbers or zero would make the result NaN or infinite; a variance, too"
-    SIZES = "the sizes of the result"
-    LAST_SIZE = "the last size of the result"
-
-
-POSITIVE, SIZES, LAST_SIZE = Fit.POSITIVE, Fit.SIZES, Fit.LAST_SIZE
-
-_ARGUMENTS: Mapping[str, Mapping[int, object]] = {
-    "aten::batch_norm": {4: POSITIVE, 5: True, 6: 0.1, 7: 1e-05},
-    "aten::_batch_norm_impl_index": {4: POSITIVE, 5: True, 6: 0.1, 7: 1e-05},
-    "aten::_batch_norm_impl_index_backward": {0: 0, 6: POSITIVE},
-    "aten::cat": {1: 0},
-    "aten::add": {2: 1},
-    "aten::div": {1: POSITIVE},
-    "aten::dropout": {1: 0.5, 2: True},
-    "aten::gelu": {1: "none"},
-    "aten::gelu_backward": {2: "none"},
-    "aten::_grad_sum_to_size": {1: SIZES},
-    "aten::native_dropout": {1: 0.5, 2: True},
-    "aten::native_dropout_backward": {2: 2.0},
-    "aten::native_layer_norm": {1: LAST_SIZE, 4: 1e-05},
-    "aten::native_layer_norm_backward": {4: POSITIVE},
-    "aten::layer_norm": {1: LAST_SIZE, 4: 1e-05},
-    "aten::lgamma": {0: POSITIVE},
-    "aten::log": {0: POSITIVE},
-    "aten::log10": {0: POSITIVE},
-    "aten::log1p": {0: POSITIVE},
-    "aten::log2": {0: POSITIVE},
-    "aten::log_softmax": {1: -1},
-    "aten::_log_softmax_backward_data": {2: -1, 3: 6},
-    "aten::to": {1: 6},
-    "aten::pow": {0: POSITIVE},
-    "aten::reshape": {1: SIZES},
-    "aten::rsqrt": {0: POSITIVE},
-    "aten::rsub": {2: 1},
-    "aten::softmax": {1: -1},
-    "aten::_softmax_backward_data": {2: -1, 3: 6},
-    "aten::sqrt": {0: POSITIVE},
-    "aten::sub": {2: 1},
-    "aten::sum_to_size": {1: SIZES},
-    "aten::view": {1: SIZES},
-    "aten::expand": {1: SIZES},
-}
-"""Operator -> index of an argument -> a sensible value, or the thing that it must
-fit; 6 is torch.float32 (c10/core/ScalarType.h)."""
-
-
 def _wanted(step: Step, index: int) -> object:
     """The value that an argument of a step should have; None where nothing is known
     of it."""
-    return _ARGUMENTS.get(step.kind, {}).get(index)
+    return SAMPLE_ARGUMENTS.get(step.kind, {}).get(index)
 
 
 _PLAIN: dict[str, object] = {
@@ -327,7 +276,7 @@ def fill(dtype: str, name: str, steps: Sequence[Step]) -> str:
     if dtype.startswith(("int", "uint")):
         return "integers"
     positive = any(
-        _wanted(step, index) is POSITIVE for step, index in uses(steps, name)
+        _wanted(step, index) is Fit.POSITIVE for step, index in uses(steps, name)
     )
     return "positive" if positive else "normal"
 
@@ -364,9 +313,9 @@ def _fitting(step: Step, index: int, types: Mapping[str, str]) -> object:
     if not isinstance(wanted, Fit):
         return wanted
     sizes = _sizes_of(types.get(step.outputs[0][0], "")) if step.outputs else None
-    if wanted is SIZES:
+    if wanted is Fit.SIZES:
         return sizes
-    return sizes[-1:] if wanted is LAST_SIZE and sizes else None
+    return sizes[-1:] if wanted is Fit.LAST_SIZE and sizes else None
 
 
 def _sizes_of(text: str) -> list[int] | None:
