@@ -64,5 +64,6 @@ class FuserLimits:
     nothing: its pass is known to the end (``createFusionGroups`` of
     torch/csrc/jit/passes/tensorexpr_fuser.cpp, 1.12 to 2.13)."""
     stops_at_side_effects: bool = False
-    """Whether its pass moves no operator past a print or a warning, so that groups
-    end there."""
+    """Whether its pass moves no operator past a print, a warning or the end of a
+    ``with`` block, so that groups end there (``AliasDb::tryMove`` of
+    torch/csrc/jit/ir/alias_analysis.cpp)."""

@@ -309,7 +309,7 @@ class Program:
     edges_left_out: int = 0
     """Edges between its nodes beyond those in ``edges``."""
     waits: tuple[tuple[int, int], ...] = field(default=(), metadata={"json": False})
-    """The second node needs the first, though no tensor goes to it on an edge: it
+    """The second node needs the first, whether or not a tensor goes to it as well: it
     reads the dtype, device or layout of what the first makes (``y.to(x.dtype)``), a
     number that is computed of it or of its sizes, or a list to which it was
     appended."""

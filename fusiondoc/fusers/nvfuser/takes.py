@@ -367,6 +367,7 @@ OPERATORS = TakenOperators(
 
 LIMITS = FuserLimits(
     joins_readers=True,  # horizontal fusion, ``scanNode`` of graph_fuser.cpp
+    stops_at_side_effects=True,
     since=(1, 12),  # the oldest whose nvFuser is looked after here
     until=(2, 1),
     in_builds=span("1.10-2.1"),

@@ -213,8 +213,8 @@ class Flow:
         """Operator -> the nodes that read the dtype, device or layout of its
         result."""
         self.waits: list[tuple[int, int]] = []
-        """Nodes of which the second needs the first, though no tensor goes to it on
-        an edge: it reads the dtype, device or layout of the result, a number that
+        """Nodes of which the second needs the first, whether or not a tensor goes to
+        it as well: it reads the dtype, device or layout of the result, a number that
         is computed of it or of its sizes, or a list to which it was appended."""
         self.bodies: Mapping[int, AbstractSet[tuple[str, str | None]]] = {}
         """Group -> its operators (kind and source), where a property of some
@@ -249,11 +249,7 @@ class Flow:
             self._results,
         )
         for node in self.nodes:
-            self.waits += (
-                (node.index, taker)
-                for taker in node.numbers
-                if taker not in node.after
-            )
+            self.waits += ((node.index, taker) for taker in node.numbers)
         self._settle_neighbours()
 
     @property
