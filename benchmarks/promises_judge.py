@@ -244,13 +244,13 @@ def count(lines: list[str]) -> dict[str, Any]:
     plan, and below it a section for each graph in it
     (profiling_graph_executor_impl.cpp, 2.13). Those of differentiable graphs are
     plans of their own. Where the guard of a group fails, its operators get a plan
-    of their own for other types: that is no group more. With differentiable graphs
-    it may be that of another layer: there are as many as graphs with these
-    operators in the outer plan, or, where torch changed these, with parameters of
-    these names (a fallback, as in the first step of a loop whose state has no
-    gradient yet, can have them in another order). The debug state of the executors
-    has the plans as objects, but not of gradients where one of them never ran (it
-    asserts that).
+    of their own for other types: that is no group more. A plan with the parameters
+    of a differentiable graph may be that of another layer: there are as many as
+    graphs with these operators in the outer plan, or, where torch changed these,
+    with parameters of these names (a fallback, as in the first step of a loop whose
+    state has no gradient yet, can have them in another order). The debug state of
+    the executors has the plans as objects, but not of gradients where one of them
+    never ran (it asserts that).
     """
     found: dict[str, Any] = {
         "groups": 0,
@@ -275,13 +275,13 @@ def count(lines: list[str]) -> dict[str, Any]:
         nodes = [(one.name, node) for one in own for node in one.nodes]
         operators = operators_of([node for _, node in nodes])
         others = bodies.get(operators)
+        parameters = tuple(sorted(sections[0].parameters))
         if (
-            not regions
+            not (regions and of_names[parameters])
             and others is not None
             and types_of([node for _, node in nodes]) not in others
         ):
             continue
-        parameters = tuple(sorted(sections[0].parameters))
         seen[parameters, operators] += 1
         if seen[parameters, operators] > max(
             1, expected[parameters, operators] or of_names[parameters]

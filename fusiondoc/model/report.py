@@ -309,10 +309,10 @@ class Program:
     edges_left_out: int = 0
     """Edges between its nodes beyond those in ``edges``."""
     waits: tuple[tuple[int, int], ...] = field(default=(), metadata={"json": False})
-    """The second node needs the first, whether or not a tensor goes to it as well: it
-    reads the dtype, device or layout of what the first makes (``y.to(x.dtype)``), a
-    number that is computed of it or of its sizes, or a list to which it was
-    appended."""
+    """The second node needs the first, whether or not a tensor goes to it as well:
+    it reads the dtype, device or layout of what the first makes
+    (``y.to(x.dtype)``), a number that is computed of it or of its sizes, or a list
+    to which it was appended."""
     stops: tuple[tuple[int, int | None], ...] = field(
         default=(), metadata={"json": False}
     )

@@ -54,5 +54,5 @@ SAMPLE_ARGUMENTS: Mapping[str, Mapping[int, object]] = {
     "aten::view": {1: _SIZES},
     "aten::expand": {1: _SIZES},
 }
-"""Operator -> index of an argument -> a value that it takes, or the thing that it must
-fit; 6 is torch.float32 (c10/core/ScalarType.h)."""
+"""Operator -> index of an argument -> a value that it takes, or the thing that it
+must fit; 6 is torch.float32 (c10/core/ScalarType.h)."""

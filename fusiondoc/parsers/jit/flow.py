@@ -213,9 +213,10 @@ class Flow:
         """Operator -> the nodes that read the dtype, device or layout of its
         result."""
         self.waits: list[tuple[int, int]] = []
-        """Nodes of which the second needs the first, whether or not a tensor goes to
-        it as well: it reads the dtype, device or layout of the result, a number that
-        is computed of it or of its sizes, or a list to which it was appended."""
+        """Nodes of which the second needs the first, whether or not a tensor goes
+        to it as well: it reads the dtype, device or layout of the result, a number
+        that is computed of it or of its sizes, or a list to which it was
+        appended."""
         self.bodies: Mapping[int, AbstractSet[tuple[str, str | None]]] = {}
         """Group -> its operators (kind and source), where a property of some
         operator is read."""
