@@ -1,7 +1,7 @@
-"""The use cases under the commands: load, run, run again, time, try; no click.
-Here: what an argument of a command names.
+"""The use cases under the commands: load, run, run again, time, try; no click. This
+file resolves an argument of a command.
 
-That is a target to run, a log, a capture, a saved report, or stdin.
+It names a target to run, a log, a capture, a saved report, or stdin.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def source_of(argument: str) -> Source:
             argument,
             path,
         )
-    if path.exists():  # a pipe: what is read of it is gone
+    if path.exists():  # a pipe: bytes read to identify it would be lost
         return Source(Kind.LOG, argument, path)
     return Source(Kind.CAPTURE, argument, _named(argument))
 
@@ -224,8 +224,8 @@ def _named(argument: str) -> Path:
 
 
 def saved_bytes(name: str, path: Path) -> bytes:
-    """The content of a file that should be a saved report, unpacked; ``name`` is
-    what messages call it.
+    """Return the content of a file that should be a saved report, decompressed;
+    ``name`` is its name in messages.
 
     Raises:
         UsageError: it cannot be read, or is larger than a report can be.
@@ -269,7 +269,7 @@ def saved_bench(argument: str) -> Bench | Suite | None:
                 return None
             data = start + file.read(_MOST_BYTES)
     except OSError:
-        return None  # who reads it as a log says why it cannot be read
+        return None  # the reader of logs reports why it cannot be read
     if len(data) >= _MOST_BYTES:
         raise UsageError(
             f"{argument} is larger than any result of fusiondoc bench",
@@ -325,12 +325,12 @@ _NAMED = re.compile(
 
 
 def with_ranks(logs: Sequence[LogInput]) -> list[LogInput]:
-    """The logs, each with the rank that its name says, if these are at least two;
-    else as they are.
+    """Return the logs, each with the rank in its name, if at least two different
+    ranks are found; else return them unchanged.
 
-    Of a launcher that started the ranks again, the last attempt is kept. Local
-    numbers of several machines' folders are counted on, in the order of the
-    folders.
+    If a launcher started the ranks more than once, only the last attempt is kept.
+    Local ranks in the folders of several machines are numbered on, in the order of
+    the folders.
     """
     by_launcher = [_ATTEMPT.match(_absolute(log)) for log in logs]
     if logs and all(by_launcher):

@@ -1,10 +1,10 @@
-"""Captures as one file, ``.tar.xz`` or ``.zip``: written the same way every time,
-and read with care.
+"""Captures as one file, ``.tar.xz`` or ``.zip``: the same bytes for the same
+content, and checked when read.
 
-An archive may come from anybody. Of a tar only plain files are taken (ustar, as it
-is written here), of a zip only stored and deflated ones; links, devices, ``..``,
-encryption and what unpacks to too much are refused before anything is written, and
-names are held against a list.
+An archive may come from anybody. From a tar only plain files are taken (ustar, as
+written here), from a zip only stored and deflated ones. Links, devices, ``..``,
+encryption and archives that unpack to too much are refused before anything is
+written, and names are checked against a list.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """``fusiondoc bench``: a model in every variant on the same inputs, in one or
 several interpreters.
 
-Each variant is a process of its own in each phase, and none logs anything. All of a
-phase live at the same time and run a round each in turns, in an order that changes
-from turn to turn, so that what slows the machine slows all of them. Then each
-variant gets a second process, and all of these take turns: where the host is the
-limit, processes of one program differ by more than rounds of one process. (All at
-once would need the memory of the GPU twice.)
+Each variant is a process of its own in each phase, and none logs anything. All
+variants of a phase live at the same time and run a round each in turns, in an order
+that changes from turn to turn: a slow moment of the machine then slows all of them.
+Then each variant gets a second process, and all of these take turns: where the host
+is the limit, processes of one program differ by more than rounds of one process.
+(All at once would need the memory of the GPU twice.)
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def run_bench(
 ) -> Bench:
     """Run all variants in all interpreters.
 
-    An interruption (Ctrl-C) ends the rounds; what they measured until then is in
-    the result.
+    An interruption (Ctrl-C) ends the rounds; the result holds the measurements up
+    to then.
 
     Raises:
         UsageError: wrong usage.

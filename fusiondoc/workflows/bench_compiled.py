@@ -1,7 +1,6 @@
-"""What a timed process shows beside its times: groups that fell back, by torch's
-warnings, and what torch.compile made of the model, by the records of its
-compilation. Both are read as those of any run.
-"""
+"""Results of a timed process beside its times: groups that fell back, from torch's
+warnings, and counts of torch.compile, from its compilation records. Both are read
+as in any other run."""
 
 from __future__ import annotations
 
@@ -36,7 +35,8 @@ class CompiledCounts:
 
 @dataclass(frozen=True)
 class SeenBesides:
-    """``failed_hooks``: what a record of the compilation could not show."""
+    """``failed_hooks``: the probe's hooks that raised an error, so that their facts
+    are missing."""
 
     fallbacks: int | None = None
     compiled: CompiledCounts = CompiledCounts()
@@ -44,7 +44,7 @@ class SeenBesides:
 
 
 def seen_besides(log: Path, records: Path) -> SeenBesides:
-    """What a process left in its log and its records; nothing where they cannot be
+    """Read the log and the records of a timed process; empty where they cannot be
     read."""
     with contextlib.suppress(FusiondocError, OSError):
         report, observed = read_logs([LogInput("log", log)])

@@ -89,8 +89,8 @@ def variant_row(
 
 
 def _compiled(runs: Sequence[VariantRun]) -> CompiledCounts:
-    """What torch.compile made in the last phase: with gradients the forward graph
-    is another one."""
+    """Return the counts of torch.compile in the last phase that has some: with
+    gradients the forward graph differs."""
     known = (run.besides.compiled for run in reversed(runs))
     return next(
         (counts for counts in known if counts.groups is not None), CompiledCounts()

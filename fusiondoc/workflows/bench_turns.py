@@ -46,8 +46,8 @@ TRACE = "trace-%d.json.gz"
 
 
 _WARM_UP_SHARE = 0.25
-"""Of the time limit: where the first processes need longer to warm up, nobody who
-did not ask for it waits for that twice."""
+"""Share of the time limit. If the warm-up of the first processes takes longer, no
+variant gets a second process, unless the user set the number of processes."""
 
 
 class BenchProgress(Protocol):
@@ -311,20 +311,20 @@ def run_in_turns(
     only_times: bool = False,
     keeps: bool = False,
 ) -> tuple[list[VariantRun], bool]:
-    """Every variant in the requested number of processes, those of the same number
-    in turns; and whether the user interrupted.
+    """Run every variant in the requested number of processes, the n-th processes of
+    all variants in turns; also return whether the user interrupted.
 
-    Args: starts: a variant each. request: says rounds, processes and the time
-        limit. about: the phase, for the progress. only_times: of the first shape
-        alone, and nothing else is looked at. keeps: where there is one process of
-        each, they live on for more rounds, and the caller ends them.
+    Args: starts: a variant each. request: gives rounds, processes and the time
+        limit. about: the phase, for the progress. only_times: measure the times of
+        the first shape alone, and nothing else. keeps: if each variant has one
+        process, leave these running for more rounds; the caller ends them.
     """
     first = _Turns(starts, request, folder, bar, about, only_times, keeps=keeps)
     interrupted = first.run()
     for number in range(1, first.processes):
         if interrupted:
             break
-        # Who failed once fails again.
+        # A variant that failed once fails again.
         of = [
             (run, start)
             for run, start in zip(first.runs, starts)
@@ -404,7 +404,7 @@ class _Turns:
         return interrupted
 
     def _end(self, run: VariantRun, interrupted: bool) -> None:
-        """End its process, and take what it shows at its end."""
+        """End the process of a run, and read its log, records and final figures."""
         going_on = run.why is None and not interrupted
         if going_on and self._looks:
             run.benched = run.child.end()

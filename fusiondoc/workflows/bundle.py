@@ -66,7 +66,7 @@ class Bundle:
 
 
 def bundle(capture: Capture, output: Path | None, sources: bool = True) -> Bundle:
-    """Pack a capture into ``output``; with None only say what would be in it.
+    """Pack a capture into ``output``; with None only list what it would hold.
 
     Args:
         sources: whether copies of the program's Python files go with it.
@@ -292,10 +292,10 @@ def _stretches(source: IO[bytes], names: Names) -> Iterator[str]:
 
 
 def _whole_part(data: bytes, names: Names) -> int:
-    """How many bytes can be looked at without those behind them: up to the end of a
-    line, within a very long line up to a space; and never within a private key, a
-    secret or a name. 0: there must be more."""
-    # What follows a cut is looked at too, so it must have been read.
+    """Return how many bytes can be masked without the bytes behind them: up to the
+    end of a line, or in a very long line up to a space; never inside a private key,
+    a secret or a name. 0: more bytes are needed."""
+    # Masking looks at the bytes behind a cut, so these must have been read.
     last = max(0, len(data) - _AROUND)
     end = data.rfind(b"\n", 0, last) + 1
     mark = b"\n"

@@ -1,10 +1,10 @@
 """Which runs of a check may have another result than at a commit: ``check
 --changed-since``.
 
-A run is left out only where all that it depends on in the repository is known and
-is as it was: its section and the limits for all models, the files that its program
+A run is left out only if everything it depends on in the repository is known and
+unchanged: its section and the limits for all models, the files that its program
 names (``program_files.py``), the files that an earlier run of it opened, and the
-files that state what is installed.
+files that list the installed packages.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _INSTALLS = re.compile(
     r"((requirements|constraints|environment|conda)[\w.-]*\.(txt|in|ya?ml)|pyproject\.toml|setup\.(py|cfg)|"
     r"[\w.-]+\.lock|Pipfile|\.python-version|(Dockerfile|Containerfile)[\w.-]*|fusiondoc\.ya?ml)\Z"
 )
-"""Files that state what is installed, and the configuration of fusiondoc."""
+"""Files that list installed packages, and the configuration of fusiondoc."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class Standing:
 
 
 class ChangedSections:
-    """What changed since a commit, for the sections of a file.
+    """The changes since a commit, for the sections of a file of expectations.
 
     Args:
-        rev: what git takes for a commit.
-        cache: kept results state which files earlier runs opened; None for none.
+        rev: a commit in any form that git accepts.
+        cache: kept results, which list the files that earlier runs opened; or None.
         today: the day on which exceptions end.
 
     Raises:
@@ -222,8 +222,8 @@ def _content_of(file: Path) -> bytes | None:
 def _parts_of(
     data: bytes | None,
 ) -> tuple[Mapping[PathInFile, str] | None, str | None]:
-    """The sections of a file of expectations by their path, and the limits for all
-    models, as canonical YAML: comments and places do not count."""
+    """Return the sections of a file of expectations by their path, and the limits
+    for all models, as canonical YAML, which leaves out comments and positions."""
     try:
         root = (
             yaml_text.compose(data.decode("utf-8-sig"), "")

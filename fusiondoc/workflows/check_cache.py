@@ -132,8 +132,8 @@ def _own_sources() -> str:
 
 
 def _machine() -> list[Any]:
-    """The processor with what it can do, how many of them this process may use, and
-    the GPUs with their driver."""
+    """Return the processor with its features, the number of cores that this process
+    may use, and the GPUs with their driver."""
     processor = ""
     with contextlib.suppress(OSError):
         lines = (
@@ -186,12 +186,12 @@ def _of_file(path: Path) -> str | None:
     return made.hexdigest()
 
 
-# -- what a program depends on -------------------------------------------------------------------------------
+# -- the files and variables that a program depends on --------------------
 
 
 def why_not_kept(inputs: ProgramInputs | None) -> str | None:
-    """What the program looks at beyond the files, packages and variables that a
-    kept result states; None for nothing."""
+    """Return an input of the program that a kept result cannot record, as it is no
+    file, package or variable; None if there is none."""
     if inputs is None:
         return "its run recorded no files"
     if inputs.beyond:
@@ -345,7 +345,7 @@ class CheckCache:
         state = state_of(inputs, patterns, self._environment, request.target.path)
         text = render(kept.report)
         if plain(read_report(text.encode(), "the report")) != plain(kept.report):
-            return  # nothing that is read differs from what was written
+            return  # reading the report back would lose a part of it
         entry = {
             "schema": SCHEMA,
             "date": kept.date,

@@ -74,12 +74,13 @@ def check_models(
     suppress: Suppress = lambda report: report,
     notify: Notify = silent,
 ) -> CheckedModels:
-    """Run the models of some sections of a file and hold them against these.
+    """Run the models of some sections of a file and compare the results with the
+    sections.
 
     Args: python: the interpreter of sections that name none. workers: how many
-        models run at a time. cache: where results are kept; None keeps none and
-        uses none. since: what changed; runs that are as they were are left out.
-        None leaves out none.
+        models run at a time. cache: where results are kept; None disables the
+        cache. since: the changes since a commit; unaffected runs are skipped. None
+        skips none.
     """
     began, started = time.perf_counter(), now()
     today = date.fromisoformat(started[:10])
@@ -135,7 +136,7 @@ def _left_out(section: Section, standing: Standing) -> CheckedModel:
 
 
 def _key(section: Section) -> str:
-    """What tells sections of a file apart."""
+    """Return a key that is unique for each section of a file."""
     return repr(section.path)
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a file of expectations as far as no run shows it: ``check
+"""Errors in a file of expectations that can be found without a run: ``check
 --file-only``."""
 
 from __future__ import annotations

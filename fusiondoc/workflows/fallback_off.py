@@ -13,8 +13,8 @@ from fusiondoc.numbers import whole_number
 
 
 def fallback_off(torch: str, user: Mapping[str, str]) -> dict[str, str]:
-    """The variables that switch fallbacks off in this torch, with what the user has
-    set in them."""
+    """Return the variables that switch fallbacks off in this version of torch,
+    combined with the values that the user has set in them."""
     variables: dict[str, str] = {}
     for switch in _switches():
         variables.update(_variables(switch, torch, user))

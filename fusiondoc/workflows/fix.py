@@ -68,7 +68,7 @@ class ChangedFile:
 
 @dataclass(frozen=True)
 class Found:
-    """What was found, and the files that it changes."""
+    """The fixes found, and the files that they change."""
 
     fixes: Fixes
     files: tuple[ChangedFile, ...]
@@ -94,18 +94,19 @@ def fix_target(
     notify: Notify = silent,
     progress: ShowProgress = no_progress,
 ) -> Found:
-    """Find what lets more of the target fuse.
+    """Find changes that make more of the target fuse.
 
-    Args: inference: also try what changes the program for inference: eval mode.
-        allow_signature: also try what changes the arguments of a function. timed:
-        leave out what is slower; else speed is not looked at. beside: how many
+    Args: inference: also try changes that suit inference only: eval mode.
+        allow_signature: also try changes of a function's arguments. timed: drop
+        changes that are slower; else speed is not measured. beside: how many
         versions run at a time; None for as many as this machine has cores for.
 
-    The capture of the unchanged program keeps what was found, so that its report
-    knows it.
+    The fixes found are saved in the capture of the unchanged program, for its
+    report.
 
     Raises:
-        UsageError: it has no model, or nothing that changes here compiles it.
+        UsageError: the target has no model, or a fuser for which nothing is changed
+            here.
         FusiondocError: the unchanged program failed.
     """
     if request.script:
@@ -211,7 +212,7 @@ def _no_model(request: RunRequest) -> UsageError:
 
 @dataclass(frozen=True)
 class _ToTry:
-    """Changes to try, and what is only described."""
+    """Changes to try, and descriptions of possible changes that are not tried."""
 
     program: UserProgram
     bundles: tuple[Bundle, ...]

@@ -1,5 +1,5 @@
-"""Changes in the order in which ``fix`` tries them, those of one family together;
-and what is only described."""
+"""Changes in the order in which ``fix`` tries them, grouped by family; and
+descriptions of possible changes that are not tried."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Bundle:
 
     changes: tuple[Change, ...] = ()
     words: str = ""
-    """What they have in common."""
+    """The changes' common description."""
     parts: tuple[Bundle, ...] = ()
     """Those that it was made of, which did not help alone."""
 
@@ -70,7 +70,7 @@ class Bundle:
 
     @property
     def where(self) -> tuple[str, ...]:
-        """``file:line`` of what changes, each once."""
+        """``file:line`` of each changed line, without duplicates."""
         return tuple(
             dict.fromkeys(line for one in self.changes for line in one.where)
         )
@@ -175,9 +175,10 @@ _FAMILIES: Sequence[tuple[str, tuple[ChangeKind, ...], bool]] = (
     ("operators moved to the edge", (ChangeKind.MOVE_VIEW, ChangeKind.MOVE), False),
     ("another fuser", (ChangeKind.FUSER,), False),
 )
-"""What is tried together, in this order: words, kinds, whether it is made where the
-model is made. In place comes first: a function and a module in place leave either's
-operators in the way alone."""
+"""The families of changes that are tried together, in this order: title, kinds, and
+whether the change is made where the model is constructed. In-place updates come
+first: if a function and a module both write in place, a change of only one still
+leaves the other's operator as an obstacle."""
 
 _ALONE = frozenset(
     [
@@ -204,8 +205,8 @@ def _family(one: Change) -> int:
 
 
 def alters_signature(program: UserProgram, one: Change) -> bool:
-    """Whether it changes what a function takes or returns: a call of the function
-    that no run shows may fail then."""
+    """True if a change touches the parameters or returned values of a function: a
+    call of the function that no run executes may fail then."""
     files = {file.source.path: file for file in program.files}
     return any(
         edit.start < end and start < edit.end
@@ -236,7 +237,8 @@ def _distinct(changes: Iterable[Change]) -> list[Change]:
 
 
 def _compatible(changes: Sequence[Change]) -> Iterator[Change]:
-    """Without those that change what one before them changes otherwise."""
+    """Yield the changes, without those whose edits overlap those of an earlier
+    one."""
     kept: list[Edit] = []
     for one in changes:
         if not overlapping([*kept, *one.edits]):
@@ -245,8 +247,8 @@ def _compatible(changes: Sequence[Change]) -> Iterator[Change]:
 
 
 def described(program: UserProgram) -> list[str]:
-    """What could be changed and is not, a line each: what works in place in files
-    of packages, files that cannot be read."""
+    """Describe possible changes that are not made, a line each: in-place operations
+    in files of installed packages, and files that cannot be read."""
     unread = [
         f"{path.name} could not be read: {why}"
         for path, why in program.unread.items()

@@ -1,9 +1,9 @@
-"""The search of ``fix``: changes tried one after the other on top of those that
-were kept, then those that did not help alone once more, several at once; and what
-turns out slower taken back.
+"""The search of ``fix``: changes are tried one after the other on top of those
+already kept; then those that did not help alone are tried again, several at once;
+then slower changes are taken back.
 
-A changed program is run: what fuses in it, whether it computes the same, and how
-fast it is.
+Each changed program is run to see which operators fuse in it, whether its results
+are the same, and how fast it is.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Search:
         self.tried: list[TriedFix] = []
         self.untried = 0
         self._progress = ""
-        """Which of the changes is tried, as notes say it: `` 2 of 5``."""
+        """The number of the change being tried, for notes: `` 2 of 5``."""
         self.together_tries = 0
         """Runs of the second round."""
         self._ahead = TimedAhead(
@@ -131,7 +131,7 @@ class Search:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """What is kept and no edit says."""
+        """The kept changes that are no edits: options of the command."""
         fuser = self._steps[-1].changes.setting.fuser
         return (f"--fuser {fuser}",) if fuser is not None else ()
 
@@ -141,9 +141,10 @@ class Search:
         return self._steps[-1].version
 
     def time(self) -> Ratio | None:
-        """Time the program after each change that was kept, all in turns; if the
-        last is slower than the unchanged program, twice, only the changes up to the
-        fastest stay. Returns the speed of what stays."""
+        """Time the program after each kept change, all in turns. If the last
+        version is slower than the unchanged program in two measurements, keep only
+        the changes up to the fastest version. Return the speed of the kept
+        version."""
         if len(self._steps) == 1 or not self._timed:
             return None
         if _can_time([step.version[0] for step in self._steps]):
@@ -172,7 +173,7 @@ class Search:
         return speeds[best]
 
     def _begin_timing(self) -> None:
-        """Let the processes that time what is kept so far warm up."""
+        """Start the processes that time the kept versions, so that they warm up."""
         if _can_time([step.version[0] for step in self._steps]):
             for step in self._steps:
                 self._ahead.begin(step.version[1], step.version[0].timeable)
@@ -206,8 +207,8 @@ class Search:
         self._ahead.close()
 
     def _try_whole(self, bundle: Bundle) -> list[tuple[Bundle, int]]:
-        """All of a bundle at once; if that does not work, what is in it one by one.
-        With their rows."""
+        """Try all changes of a bundle at once; if that does not work, one by one.
+        Return each bundle with its row."""
         index = self._try(bundle)
         if index is None:
             return []
@@ -280,8 +281,8 @@ class Search:
         )
 
     def _again(self, bundle: Bundle) -> Outcome | None:
-        """Try it; what does not help leaves no row. None if there is nothing to
-        try, or nothing changed."""
+        """Try a bundle; delete its row unless it helps. None if there is nothing to
+        try, or it changed nothing."""
         if self.together_tries >= MOST_TOGETHER or self._left <= 0:
             return None
         row = self._try(bundle)
@@ -294,7 +295,8 @@ class Search:
         return None if outcome is Outcome.NO_GAIN and nothing else outcome
 
     def _without_each(self, parts: Sequence[Bundle]) -> None:
-        """Leave out of the last step what it does not need."""
+        """Leave each part out of the last step in turn, and drop the parts that it
+        does not need."""
         left = list(parts)
         for one in parts:
             if (
@@ -321,12 +323,13 @@ class Search:
     # -- one run --------------------------------------------------------------------------------------------
 
     def _try(self, bundle: Bundle, row: int | None = None) -> int | None:
-        """Its row among what was tried, a new one unless ``row`` is one of before;
-        None if it has nothing to do, or may not be tried any more."""
+        """Try a bundle and return its row in ``tried``: a new row, or ``row`` from
+        an earlier try. None if the bundle no longer applies, or no tries are
+        left."""
         if overlapping([*self.edits, *bundle.edits]):
             return None  # something that was kept has changed these lines already
         if bundle.about and not bundle.about & self.now[0].unfused:
-            return None  # what it is about is fused by now
+            return None  # all operators it targets are fused by now
         if self.now[0].launches <= 1 and not self.now[0].fallbacks:
             return None  # one group has everything
         if self._left <= 0:
@@ -410,7 +413,8 @@ def _combines(bundle: Bundle) -> bool:
 def _compatible(
     bundles: Sequence[Bundle], edits: Sequence[Edit]
 ) -> Iterator[Bundle]:
-    """Without those that change what one before them changes otherwise."""
+    """Yield the bundles, without those whose edits overlap those of an earlier
+    one."""
     kept = list(edits)
     for one in bundles:
         if not overlapping([*kept, *one.edits]):

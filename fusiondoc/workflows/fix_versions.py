@@ -1,5 +1,5 @@
-"""Versions of one program, run for ``fix``: what fuses in each, and whether it
-computes the same."""
+"""Versions of one program, run for ``fix``: which operators fuse in each, and
+whether its results are the same."""
 
 from __future__ import annotations
 
@@ -45,11 +45,13 @@ class Versions:
     """Runs versions of one program.
 
     Args:
-        request: of the unchanged program, which ran; ``capture`` is that run's.
-        files: those that edits are of.
-        names: how reports name these files, where it is not by their paths.
-        folder: for changed files and for what the unchanged program computes.
-        beside: runs at a time.
+        request: that of the run of the unchanged program; ``capture`` belongs to
+            it.
+        files: the files that edits change.
+        names: the names of these files in reports, where they differ from their
+            paths.
+        folder: for changed files and for the results of the unchanged program.
+        beside: number of concurrent runs.
     """
 
     def __init__(
@@ -278,11 +280,11 @@ class Rounding:
     """How far roundings alone move the results of the unchanged program.
 
     A fused kernel rounds other intermediate results, and a net that is trained with
-    batch norm over few values amplifies that: results may be as far apart as
-    ``TIMES`` what one rounding of every input does. Where a rounding turns a ReLU
-    over, the gradients of the layers before it move by far more; which ReLU it is,
-    is chance, so each gradient may also be as far off as the one that moved
-    farthest.
+    batch norm over few values amplifies that: results may differ by ``TIMES`` the
+    effect of rounding every input once. If a rounding changes the sign of a ReLU's
+    input, the gradients of the layers before it change by far more; which ReLU this
+    hits is chance, so each gradient may also be off by as much as the gradient that
+    changed most.
     """
 
     TIMES = 10
@@ -355,8 +357,8 @@ def _with_results(
     same_results: Sequence[Verification],
     rounding: Rounding,
 ) -> Version:
-    """The version with what it computes: against eager, and against the unchanged
-    program."""
+    """Return the version with its differences in results, from eager and from the
+    unchanged program."""
     wrong: list[str] = []
     allowed: list[float] = []
     for row in (*same_results, *report.verification):

@@ -1,8 +1,8 @@
 """A log that is read while it grows: its groups, fallbacks and passes are shown as
 they appear (a line for each, and on a terminal a status below), and at its end the
-full report is made of what was read, without reading it again.
+full report is made without reading the log again.
 
-``parse --follow`` follows the log of any program, ``diagnose --live`` the one of
+``parse --follow`` follows the log of any program, ``diagnose --live`` the log of
 its own run. Groups have no ids until the log is complete.
 """
 
@@ -62,7 +62,7 @@ _SHARE = 10
 
 
 class View(Protocol):
-    """Shows what a log shows so far."""
+    """Displays the state of a log that is still being read."""
 
     def waits(self, path: Path) -> None:
         """The file does not exist yet."""
@@ -81,10 +81,10 @@ class Follower:
 
     Args:
         path: None for stdin.
-        view: is shown what there is.
-        idle: seconds without anything new that end it; None to wait for ever.
+        view: displays the state of the log.
+        idle: stop after so many seconds without new content; None to wait for ever.
         peak: memory bandwidth in GB/s that the user gave.
-        stop: called about ten times a second; its answer is how to go on.
+        stop: called about ten times a second; returns how to go on.
     """
 
     def __init__(
@@ -215,10 +215,10 @@ def follow(
     peak: float | None = None,
     source_roots: Sequence[Path] = (),
 ) -> Report:
-    """The report of a log that is followed until an interruption (Ctrl-C, SIGTERM),
-    until it has been quiet for ``idle`` seconds, or until the pipe is closed
-    (``path`` None: stdin). After the first interruption what is there is read to
-    its end, after the second one not.
+    """Follow a log and return its report. It is followed until an interruption
+    (Ctrl-C, SIGTERM), until it has been quiet for ``idle`` seconds, or until the
+    pipe is closed (``path`` None: stdin). After the first interruption the existing
+    content is still read to its end; a second one stops at once.
 
     Raises:
         UsageError: it cannot be read.
@@ -240,11 +240,10 @@ def follow(
 def live_progress(
     view: Callable[[str], AbstractContextManager[View]], others: ShowProgress
 ) -> ShowProgress:
-    """Shows the first run by following its log, and the further ones as ``others``
-    does.
+    """Show the first run by following its log, and further runs as ``others`` does.
 
     Args:
-        view: makes what shows a run of that label, for as long as the block lasts.
+        view: opens the view of a run from its label; closed when the run ends.
     """
     first = [True]
 

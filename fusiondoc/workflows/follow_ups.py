@@ -92,10 +92,11 @@ def _with_speeds(
     ran: list[tuple[RunRequest, str | None]],
     notify: Callable[[str], None],
 ) -> tuple[list[Try], bool]:
-    """The rows with their speed against the first, and whether the user let that
-    come to its end.
+    """Return the rows with their speed relative to the first, and whether the
+    timing ran to its end without an interruption of the user.
 
-    What changed nothing is timed too: that it is no faster is worth knowing.
+    Settings that changed nothing are timed too: that they are no faster is worth
+    knowing.
     """
     if sum(fuser is not None for _, fuser in ran) < 2 or ran[0][1] is None:
         return rows, True
@@ -311,7 +312,7 @@ def _time_script(
         for way in ways if not turn else reversed(ways):
             done = _run_way(way, capture, f"timing-{number}", progress)
             if isinstance(done, str) and way.name == EAGER and not turn:
-                # Such as a program that freezes or saves what it scripted.
+                # Eager fails for, say, a program that freezes or saves its script.
                 way = ways[1] = _Way(
                     EAGER,
                     "TorchScript without a fuser",

@@ -54,16 +54,16 @@ def bisected(
     notify: Callable[[str], None],
     folder: Path | None = None,
 ) -> FoundCommit:
-    """Find the commit of the newest loss that is not back; without one, of the
-    newest broken expectation.
+    """Find the commit that caused the newest loss that still stands; without a
+    loss, the newest broken expectation.
 
     Args:
         arguments: of ``fusiondoc check``: a target and ``--expect FILE``.
         notify: called with a line for each commit that was checked.
         folder: where check runs, in the repository; the current one by default.
 
-    Raises: UsageError: there is neither, its commits are not known, or check does
-        not tell them apart. CannotRun: git fails.
+    Raises: UsageError: there is neither, its commits are not known, or check has
+        the same result at both. CannotRun: git fails.
     """
     folder = folder or Path.cwd()
     good, bad = _ends(history, folder)

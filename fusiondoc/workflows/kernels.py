@@ -87,9 +87,9 @@ def of_arguments(
     notify: Notify,
     progress: ShowProgress,
 ) -> Looked:
-    """The report of logs, a capture or a saved report; of the newest capture
-    without any. ``code``: the user's leave to run what a capture of somebody else
-    asks for."""
+    """Return the report of logs, a capture or a saved report; without arguments, of
+    the newest capture. ``code``: the user's permission to run the program named in
+    a capture that somebody else made."""
     sources = sources_of(arguments)
     if len(sources) == 1 and sources[0].kind is Kind.CAPTURE:
         return of_capture(
@@ -107,8 +107,8 @@ def of_arguments(
 
 
 def check_known(name: str) -> None:
-    """UsageError unless some torch has a dump of that name: a log does not say
-    which torch it is of."""
+    """Raise a UsageError unless some version of torch has a dump of that name. All
+    versions count, as a log does not state its torch."""
     known = [
         *catalogue.dump_options(),
         *(dump.name for dump in catalogue.fuser_dumps()),

@@ -72,14 +72,14 @@ process."""
 
 
 class LiveRun:
-    """What the fusers of this process say inside a ``with`` block; see
+    """Capture of the fusers' messages in this process inside a ``with`` block; see
     :func:`fusiondoc.capture`.
 
     Attributes:
         path: the folder of the capture; ``fusiondoc parse PATH`` reports it again, in any process.
-        ended: whether the block was left.
-        log: the file with what was written to descriptors 1 and 2 inside the block, in true order; of a
-            long one a part.
+        ended: True once the block was left.
+        log: a file with everything written to descriptors 1 and 2 inside the block,
+            in true order; a part of it if it is long.
     """
 
     path: Path

@@ -90,8 +90,8 @@ def report_from(
     peak: float | None = None,
     source_roots: Sequence[Path] = (),
 ) -> Report:
-    """The report of what the arguments name: logs, captures (a folder, or a name),
-    a saved report, "-" for stdin; of the newest capture without any.
+    """Return the report of the arguments: logs, captures (a folder, or a name), a
+    saved report, "-" for stdin; without arguments, of the newest capture.
 
     Args:
         peak: memory bandwidth in GB/s that the user gave.
@@ -101,12 +101,12 @@ def report_from(
 
 
 def failure_of_run(arguments: Sequence[str]) -> FusiondocError | None:
-    """The error of the run whose capture the arguments name; None if it went well,
-    or they name logs.
+    """Return the error of the run whose capture the arguments name; None if it went
+    well, or if they name logs.
 
     Raises:
-        UsageError: they name captures of several runs: logs are parts of one run, so that what one run lost
-            would be found in another.
+        UsageError: they name captures of several runs: logs count as parts of one
+            run, so a group lost in one run would be found in another.
     """
     sources = sources_of(arguments)
     captures = [
@@ -133,8 +133,8 @@ def failure_of_run(arguments: Sequence[str]) -> FusiondocError | None:
 
 
 def with_facts(arguments: Sequence[str]) -> tuple[Report, Observed]:
-    """The same as ``report_from``, with what the logs show beside it. Of a saved
-    report the capture that it was made of is read, or else its logs.
+    """As ``report_from``, and also return the facts observed in the logs. For a
+    saved report, read the capture it was made from, or else its logs.
 
     Raises:
         UsageError: neither is there.
@@ -213,8 +213,8 @@ def report_of_log_sources(
     peak: float | None = None,
     source_roots: Sequence[Path] = (),
 ) -> tuple[Report, Observed]:
-    """The report of logs of one run that belong to no capture, and what they show
-    beside it."""
+    """Return the report of logs of one run that belong to no capture, and the facts
+    observed in the logs."""
     logs, first = logs_of(sources), sources[0]
     report, observed = read_logs(logs, work_out=Reasons())
     given = (
@@ -388,7 +388,7 @@ def report_of(
     source_roots: Sequence[Path] = (),
     others: Sequence[Capture] = (),
 ) -> Report:
-    """The report of a capture: what its log says, with what the probe recorded.
+    """Return the report of a capture: from its log and from the probe's records.
 
     Args:
         peak: memory bandwidth in GB/s that the user gave.
@@ -471,7 +471,8 @@ def _ranks(
 
 
 def _context(capture: Capture, observed: Observed) -> Context:
-    """What the rules of the diagnosis know of a run beside its report."""
+    """Return the facts of a run, beside its report, that the rules of the diagnosis
+    use."""
     run_records, ending = capture.records, capture.ending
     return Context(
         observed,

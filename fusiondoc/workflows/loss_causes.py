@@ -1,8 +1,9 @@
-"""The cause of a loss: the explanation (share_explanations.py) that says best which
-runs of a model lack a group.
+"""The cause of a loss: the explanation (share_explanations.py) that best separates
+the runs of a model without a group from those with it.
 
-It is a loss if what lacks the group came later than what has it. That a group is in
-the runs of one GPU alone, whenever they ran, explains runs too, and is none.
+It is a loss if the runs without the group are later than the runs with it. That
+only the runs on one GPU have a group, whenever they ran, can also explain the
+difference, and is no loss.
 """
 
 from __future__ import annotations

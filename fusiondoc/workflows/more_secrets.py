@@ -1,9 +1,9 @@
 """Secrets that the rules of detect-secrets know (``pip install
 'fusiondoc[secrets]'``) beside our own.
 
-Of its detectors those that know a service by the form of its tokens: what looks for
-random text, for words such as "password" and for addresses finds too much in a log
-of torch; fusiondoc's own rules do the second.
+Only its detectors of one service's token format are used. Those for random text,
+for words such as "password" and for addresses match too much in a log of torch;
+fusiondoc's own rules look for such words.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def _detectors() -> tuple[Any, ...]:
 
 
 def kinds() -> tuple[str, ...]:
-    """What its rules look for; none where it is not installed."""
+    """Return the kinds of secrets that its rules look for; none if it is not
+    installed."""
     return (
         tuple(str(detector.secret_type) for detector in _detectors())
         if is_installed()
@@ -85,8 +86,8 @@ def kinds() -> tuple[str, ...]:
 
 
 def finder() -> MoreSecrets | None:
-    """What masks the secrets that its rules find; None where it is not
-    installed."""
+    """Return a function that masks the secrets found by its rules; None if it is
+    not installed."""
     if not is_installed():
         return None
     patterns = [
@@ -112,8 +113,8 @@ def _masked(text: str, patterns: Sequence[re.Pattern[str]]) -> tuple[str, int]:
 _MAY_BE_ONE = re.compile(
     r"(?<![A-Za-z0-9_-])(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{10,}|://[^\s/]*@"
 )
-"""What a secret that these rules know has in it: a digit in a word that is not
-short."""
+"""A part of every secret matched by these rules: a digit in a word of at least 10
+characters, or a password in an address."""
 
 
 def _found(text: str, patterns: Sequence[re.Pattern[str]]) -> set[str]:

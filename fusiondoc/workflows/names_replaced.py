@@ -1,8 +1,8 @@
-"""Names of people and machines out of texts: user, host, home, project, folders,
-addresses; and secrets.
+"""Replace names of people and machines in texts: user, host, home, project,
+folders, addresses; and secrets.
 
-Each name becomes the same other name everywhere, so that what refers to the same
-file still does.
+Each name gets the same replacement everywhere, so that two mentions of one file
+still match.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _IMPLICIT = (Imported(0, "sitecustomize"), Imported(0, "usercustomize"))
 
 @dataclass(frozen=True)
 class ProgramFiles:
-    """What a program may depend on."""
+    """The files that a program may depend on."""
 
     files: frozenset[str]
     unknown: str | None = None
@@ -61,11 +61,12 @@ class FilesOfPrograms:
         imports: Sequence[Imported],
         texts: Iterable[str],
     ) -> ProgramFiles:
-        """The files that a program begins with, and all that these name.
+        """Return the files that a program begins with, and all files that these
+        name.
 
         Args:
             imports: further modules that it imports.
-            texts: what it is called with.
+            texts: the arguments of its command line.
         """
         files: set[str] = set()
         unknown = None
@@ -102,7 +103,8 @@ class FilesOfPrograms:
             yield from self._named(text)
 
     def _why_opaque(self, path: str) -> str | None:
-        """Why what a file depends on cannot be read in it."""
+        """Return why a file's dependencies cannot be read from it; None if they
+        can."""
         if path.endswith(_COMPILED):
             return f"{path} is compiled: what it imports is unknown"
         if path in self._repository.inner:
@@ -221,8 +223,8 @@ class FilesOfPrograms:
         )
 
     def _ignored(self, names: ProgramNames, path: str) -> Iterator[str]:
-        """What a file names and is there, in a folder around it, and is no file
-        that git lists."""
+        """Yield the files that a file names, that exist in a folder around it, and
+        that git does not list."""
         folders = [
             self._repository.root / parent for parent in PurePosixPath(path).parents
         ]

@@ -1,6 +1,6 @@
-"""What the text of a program names: modules that it imports, and texts that may be
-files; and the first line at which it imports or reads something whose name is not
-written there."""
+"""Names in the text of a program: modules that it imports, and texts that may be
+files; and the first line that imports or reads something whose name is not a
+literal there."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OPAQUE_MODULES = frozenset(
         ),
     )
 )
-"""Modules that run or import what no import statement shows: a pickle names the
+"""Modules that run or import code without an import statement: a pickle names the
 modules of its classes."""
 _DYNAMIC = frozenset(
     (
@@ -128,7 +128,7 @@ class Imported(NamedTuple):
 
 @dataclass(frozen=True)
 class ProgramNames:
-    """What the text of a file names."""
+    """The names in the text of a file."""
 
     imports: tuple[Imported, ...] = ()
     texts: tuple[str, ...] = ()
@@ -142,7 +142,7 @@ class ProgramNames:
 
 
 def names_in(text: str | bytes) -> ProgramNames:
-    """What a Python file names."""
+    """Return the names in a Python file."""
     nodes = nodes_in(text)
     if nodes is None:
         return ProgramNames(unknown="1: it cannot be parsed")
@@ -213,7 +213,7 @@ def _names_of_imports(node: ast.AST) -> Iterator[str]:
 
 
 def _opened_as(node: ast.AST) -> Iterator[str]:
-    """``f`` of ``with open(...) as f``: what the call opens is judged there."""
+    """``f`` of ``with open(...) as f``: the file is judged at the call."""
     if isinstance(node, ast.withitem) and isinstance(node.context_expr, ast.Call):
         name = name_of(node.context_expr.func) or ""
         if _READS.match(name) and isinstance(node.optional_vars, ast.Name):
@@ -223,7 +223,8 @@ def _opened_as(node: ast.AST) -> Iterator[str]:
 def _unknown(
     node: ast.AST, by_literal: set[int], called: set[int], written: _Written
 ) -> Iterator[tuple[int, str]]:
-    """What the node does with a name that is not written there, behind its line."""
+    """Yield the line of a node, and how it uses a name that is not a literal in the
+    text."""
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         what = _opaque_import(node)
     elif isinstance(node, (ast.Name, ast.Attribute)):
@@ -294,8 +295,8 @@ class _Written:
         self._opened = opened
 
     def why_unknown(self, call: ast.Call) -> str | None:
-        """What it reads that is not written there; None where all is, or nothing is
-        read."""
+        """Describe a read whose name is not a literal in the call; None if all
+        names are, or the call reads nothing."""
         name = name_of(call.func) or ""
         if not _reads(name):
             return None
@@ -350,8 +351,8 @@ class _Written:
 
 
 def _unpickles(call: ast.Call) -> bool:
-    """``torch.load`` without ``weights_only=True`` imports what the file names;
-    ``torch.hub.load`` a hub."""
+    """True for ``torch.load`` without ``weights_only=True``, which imports modules
+    that the file names, and for ``torch.hub.load``, which imports a hub's code."""
     base = call.func.value if isinstance(call.func, ast.Attribute) else None
     if name_of(base) not in ("torch", "hub"):
         return False

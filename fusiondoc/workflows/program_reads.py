@@ -28,11 +28,11 @@ _OF_ENVIRON = ("get", "setdefault", "pop")
 
 @dataclass(frozen=True)
 class Reads:
-    """What the text of a file reads."""
+    """The variables that a program reads."""
 
     variables: frozenset[str] = frozenset()
     unknown: str | None = None
-    """The first thing that it looks at and that cannot be known, with its line."""
+    """The first read whose name cannot be known from the text, with its line."""
 
 
 def reads_of(text: str | bytes) -> Reads:

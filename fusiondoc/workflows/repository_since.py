@@ -107,10 +107,11 @@ class RepositorySince:
 
 
 def repository_since(folder: Path, rev: str) -> RepositorySince:
-    """The repository around a folder, and a commit of it.
+    """Return the repository around a folder, and a commit of it.
 
     Args:
-        rev: what git takes for a commit: ``HEAD``, ``origin/main``, a tag, digits.
+        rev: a commit in any form that git accepts: ``HEAD``, ``origin/main``, a
+            tag, digits.
 
     Raises:
         UsageError: there is no repository, or no such commit in it.

@@ -4,12 +4,12 @@ follow-up runs add to it.
 ``diagnose``, ``check``, ``kernels`` and the pytest fixture all run their targets
 through this.
 
-Where the time of a step goes: the run under the profiler. What it adds to a
-report: ``speed.py``.
+A run under the profiler shows how the time of a step is spent; ``speed.py`` adds it
+to the report.
 
-The rerun without fallback: torch hides why a group fell back, so its fallback is
-switched off and it raises the error. Whose error it is that a run ended with:
-``fuser_faults.py``.
+torch hides why a group fell back, so a rerun switches fallbacks off and the group
+raises its error. ``fuser_faults.py`` decides whether the fuser or the program
+caused the error of a run.
 """
 
 from __future__ import annotations
@@ -189,9 +189,9 @@ class FollowUps:
 
 @dataclass(frozen=True)
 class Finished:
-    """``failed`` is the error of the program that the first run ended with, None
-    also after an interruption and where the fuser is at fault; ``interrupted``
-    whether the user interrupted any of the runs. The report is of what was captured
+    """``failed`` is the program's error that ended the first run; None also after
+    an interruption and if the fuser is at fault. ``interrupted`` is True if the
+    user interrupted any of the runs. The report covers everything that was captured
     in any case."""
 
     report: Report
@@ -210,12 +210,13 @@ def diagnose_target(
     notify: Notify = silent,
     progress: ShowProgress = no_progress,
 ) -> Finished:
-    """Run the target and its follow-up runs, and report.
+    """Run the target and its follow-up runs, and report them.
 
     Args: store: where the capture goes, such as ``CaptureStore(folder)``. peak:
         memory bandwidth of the device in GB/s, if the user gave one. source_roots:
-        folders beside the project whose Python files the capture may keep. tell: is
-        called with notes and what runs next. progress: shows how far each run is.
+        folders beside the project whose Python files the capture may keep. notify:
+        is called with notes and the name of the next run. progress: shows how far
+        each run is.
 
     Raises:
         UsageError, CannotRun: nothing ran, so there is nothing to report.

@@ -1,5 +1,5 @@
-"""A model of this process, with its inputs, run in a child: what
-``fusiondoc.diagnose`` and the pytest fixture have in common.
+"""A model of this process, with its inputs, run in a child; shared by
+``fusiondoc.diagnose`` and the pytest fixture.
 
 The child gets files: the model, the inputs, and a target that loads both. The model
 is a TorchScript archive: whatever was passed is scripted (or traced) here, which
@@ -8,8 +8,8 @@ closures and classes defined in a test or a notebook need no import by name, and
 archive keeps the line that each operator comes from, training mode, device, and
 which parameters require grad.
 
-Or, where that is allowed and all its code can be imported by name, it is pickled:
-then the child has the Python model too, which eager passes need.
+If that is allowed and all its code can be imported by name, the model is pickled
+instead: then the child has the Python model too, which eager passes need.
 
 This file imports torch, unlike others outside the probe: it runs in the user's
 process, which has imported torch already to make the inputs.
@@ -158,8 +158,8 @@ def _check(fn: Callable[..., Any], inputs: Sequence[Any], label: str) -> None:
 
 def _target_text(torch: Any, pickled: bool) -> str:
     """The program that loads the files."""
-    # From 1.13 on there is weights_only; from 2.6 on its default refuses what is no
-    # tensor or plain value.
+    # weights_only exists from 1.13 on; its default from 2.6 on accepts only tensors
+    # and plain values.
     release = pair_of(re.match(r"(\d+)\.(\d+)", str(torch.__version__))) or (0, 0)
     whole = ", weights_only=False" if release >= (1, 13) else ""
     if not pickled:
@@ -213,8 +213,8 @@ def _pickled(torch: Any, fn: Any, file: Path) -> bool:
                 "ignore"
             )  # that sources cannot be kept beside the pickle (torch below 2)
             torch.save(fn, str(file))
-        # torch.save does not compress, so a reference to what only this process has
-        # shows.
+        # torch.save does not compress, so a reference to __main__, which only this
+        # process has, shows as text.
         with open_regular(file) as written:
             if b"__main__" not in written.read():
                 return True
@@ -226,8 +226,8 @@ def _pickled(torch: Any, fn: Any, file: Path) -> bool:
 
 
 def _importable(module: str) -> bool:
-    """Whether a new process with this ``sys.path`` finds the module;
-    ``sys.modules`` says too much."""
+    """True if a new process with this ``sys.path`` finds the module.
+    ``sys.modules`` also has modules made at run time."""
     return (
         module != "__main__"
         and PathFinder.find_spec(module.partition(".")[0], sys.path) is not None
@@ -351,7 +351,7 @@ class Ready:
         return self._path
 
     def done(self, path: Path) -> None:
-        """Who made the folder says so."""
+        """Do nothing: the code that made the folder reports its path."""
 
 
 def run_model(
@@ -368,12 +368,12 @@ def run_model(
     """Hand ``fn`` and its inputs to a child, and report its run.
 
     Args: inputs: the arguments, a sequence for each shape; at least one. request:
-        how to run; its target only says what messages call the model. folder: an
-        empty folder for the capture. The model is kept in it too, so that it can
-        run again. by_name: see ``write_target``.
+        how to run; only the label of its target is used, as the model's name in
+        messages. folder: an empty folder for the capture. The model is kept in it
+        too, so that it can run again. by_name: see ``write_target``.
 
     Raises:
-        FusiondocError: what ``fusiondoc diagnose`` would end with.
+        FusiondocError: the error that ``fusiondoc diagnose`` would end with.
         KeyboardInterrupt: the user interrupted; the child was stopped.
     """
     label = request.target.text
@@ -392,7 +392,7 @@ def run_model(
         inputs[1:],
         by_name or of_python,
     )
-    # What was traced for an archive is not to be traced again.
+    # A function traced for an archive must not be traced again.
     request = replace(
         request,
         target=TargetSpec(label, "file", path=target.file),
@@ -415,9 +415,10 @@ def run_model(
 
 
 def _of_torch_compile(fn: Any, request: RunRequest) -> tuple[Any, RunRequest]:
-    """What ``torch.compile`` made runs under its fuser, unless another was
-    requested: for a function the one inside, as its wrapper has no name by which a
-    child could import it."""
+    """Return the function or model to run. An object made by ``torch.compile`` runs
+    under the fuser of torch.compile, unless another was requested. For a function,
+    its inner function is returned: the wrapper has no name that a child could
+    import."""
     from fusiondoc.probe.frontends import comes_to_torch_compile
     from fusiondoc.probe.models import not_compiled
 

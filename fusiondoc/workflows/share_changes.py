@@ -1,11 +1,11 @@
-"""Where the share of runs that have something changes: the statistics, which know
-nothing of groups.
+"""Change points of a share: where the share of runs with some property changes.
+This file has only the statistics, without groups.
 
-A stretch of runs is judged by its marginal likelihood: each run has the thing with
-a probability of which only this is known before, that it is near 0 or 1 (a Beta
-distribution): what fuses is not left to chance. So a change is weighed against none
-as evidence, whatever the number of runs is (Kass and Raftery, Bayes Factors, JASA
-90, 1995), and every place at which a change was looked for counts against it.
+A stretch of runs is judged by its marginal likelihood: each run has the property
+with an unknown probability that is likely near 0 or 1 (a Beta prior), as fusion is
+not random. A change is compared with no change by this evidence, for any number of
+runs (Kass and Raftery, Bayes Factors, JASA 90, 1995), and every tested position of
+a change counts against it.
 """
 
 from __future__ import annotations

@@ -51,9 +51,9 @@ def _has_evaluator(group: Group) -> bool:
 
 
 def interpreted(report: Report) -> bool:
-    """Whether groups ran through the evaluator of their fuser, some hundred times
-    slower than any kernel: on the CPU where torch is built without LLVM. Its times
-    say nothing about fusion."""
+    """True if groups ran through their fuser's interpreter, some hundred times
+    slower than any kernel: on the CPU where torch is built without LLVM. Such times
+    show nothing about fusion."""
     return report.environment.get("llvm") == "False" and any(
         _has_evaluator(group) and any("device=cpu" in text for text in group.inputs)
         for group in report.groups
@@ -61,8 +61,8 @@ def interpreted(report: Report) -> bool:
 
 
 def why_not_timed(report: Report, capture: Capture) -> str | None:
-    """Why an eager pass beside a fused one would say nothing; None where it
-    would."""
+    """Return why timing an eager pass beside a fused one would be meaningless; None
+    if it would not."""
     if (
         capture.records.target.how == SCRIPT
         and report.script is not None
@@ -205,14 +205,14 @@ def named_trace(
     units: Sequence[Unit],
     packed: bool,
 ) -> bytes:
-    """The file. A run of a group, and what it launched, are called ``G2: mul, add``
-    there; arguments hold the kernel's own name, the operators, the phase and the
-    modules.
+    """Return the content of the trace file. In it a run of a group, and its
+    launched kernels, are called ``G2: mul, add``; their arguments hold the kernel's
+    own name, the operators, the phase and the modules.
 
     Args:
-        events: of the trace as torch wrote it.
+        events: those of torch's trace.
         groups: the groups that a unit may be, by the index of its event.
-        packed: with gzip, as both programs read it.
+        packed: compress with gzip, which the trace viewers read.
     """
     made = list(events)
     for unit in units:
@@ -324,7 +324,7 @@ def _timed_ms(report: Report) -> float | None:
 
 
 def named_trace_of(capture: Capture, report: Report, packed: bool) -> bytes:
-    """The trace of the profiled run with the groups of the report named.
+    """Return the trace of the profiled run, with the names of the report's groups.
 
     Raises:
         CannotRun: there is no such trace; the message says why.

@@ -91,7 +91,7 @@ def survey(
         )
         if (
             isinstance(used, Dask) and work.lost_workers and notify is not None
-        ):  # others say it themselves
+        ):  # other engines print it themselves
             died = count(work.lost_workers, "worker")
             notify(
                 f"note: {died} died; other workers read their files, or these are listed as not read"

@@ -43,8 +43,8 @@ def digests_of(items: Sequence[Item]) -> dict[str, str]:
 def once(
     items: Sequence[Item], digests: Mapping[str, str]
 ) -> tuple[list[Item], list[Duplicate]]:
-    """Each content once; files whose names say that they are of different models
-    are different runs."""
+    """Return the items with each content once, and the duplicates. Files whose
+    names give different models are different runs."""
     first: dict[tuple[str, str | None], str] = {}
     unique, duplicates = [], []
     for item in sorted(items, key=lambda item: preference(item.name)):

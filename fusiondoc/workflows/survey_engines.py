@@ -105,7 +105,7 @@ class Local:
 
         waiting = deque(chunks)
         busy: dict[Any, WorkerProcess] = {}
-        # What a killed worker has unpacked goes with this folder.
+        # Files that a killed worker has unpacked are removed with this folder.
         with tempfile.TemporaryDirectory(prefix="fusiondoc-") as folder:
             try:
                 while waiting or busy:
@@ -301,8 +301,8 @@ class Ray:
                     f"no Ray cluster at {address or 'auto'}: {' '.join(str(error).split())[:200]}",
                     "Start one with ray start --head, and name it: --address HOST:6379",
                 ) from None
-        # Its threads print what happens to workers to the standard output, where
-        # the answer goes.
+        # Ray's threads report on workers to the standard output, which is for the
+        # answer.
         self._prints = contextlib.redirect_stdout(sys.stderr)
         self._prints.__enter__()
         self.workers = max(1, int(ray.cluster_resources().get("CPU", 1)))

@@ -90,11 +90,11 @@ class RunFacts:
 
 
 def facts_of(item: Item) -> RunFacts:
-    """Read one run.
+    """Read the facts of one run.
 
     Raises:
         UsageError: it is no report, log or capture, or it is damaged.
-        Exception: what a store or a damaged file raises.
+        Exception: an error of a remote store or a damaged file.
     """
     with at_hand(item) as path:  # of a store: fetched once, for its digest too
         found = digest(path, item.capture)

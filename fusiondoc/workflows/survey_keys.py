@@ -1,5 +1,5 @@
-"""What is the same in several runs of a survey (groups, kernels, reasons), and what
-a run tells of it."""
+"""Keys of groups, kernels and reasons, equal in all runs of a survey, and the facts
+of a run for each key."""
 
 from __future__ import annotations
 

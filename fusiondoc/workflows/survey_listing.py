@@ -85,8 +85,9 @@ def listed(addresses: Sequence[str], model_from: str | None = None) -> Listing:
     Args: model_from: a regular expression whose groups are the model, searched in
         the names.
 
-    Raises: UsageError: there is no such place; the expression is none, has no group
-        or is in no name. CannotRun: the package for its kind of address is missing.
+    Raises: UsageError: a path or address does not exist; the expression is invalid,
+        has no group or matches no name. CannotRun: the package for its kind of
+        address is missing.
     """
     pattern = _model_pattern(model_from) if model_from is not None else None
     found: dict[str, Item] = {}

@@ -26,8 +26,8 @@ MOST_COUNTS = 4
 MOST_TRACKS = 2_000
 """Groups of a model that are followed: those that most runs have."""
 MORE = 0.25
-"""Share of runs by which a reason must be more frequent afterwards to be one for
-what is gone."""
+"""Share of runs by which a reason must become more frequent to count as a cause of
+a loss."""
 
 
 def id_of(key: GroupKey) -> str:
@@ -432,8 +432,8 @@ def _is_same(loss: Loss, other: Loss) -> bool:
 
 
 def order(value: str) -> tuple[Any, ...]:
-    """Versions and dates by their numbers; what comes before a release
-    (``2.1.0a0``, ``2.2.0.dev20230901``, ``2.1.0rc2``) before it."""
+    """Return a sort key for versions and dates, by their numbers; pre-releases
+    (``2.1.0a0``, ``2.2.0.dev20230901``, ``2.1.0rc2``) come before their release."""
     public = value.partition("+")[0]
     early = _EARLY.search(public)
     numbers = whole_numbers(

@@ -15,10 +15,11 @@ _COMMITTER = re.compile(rb"^committer .*> (\d{1,11}) [+-]\d{4}$", re.MULTILINE)
 
 
 def day_of(text: str, folder: Path) -> str:
-    """``YYYY-MM-DD`` of a date, or the day (UTC) on which a commit was made.
+    """Return ``YYYY-MM-DD`` for a date, or the day (UTC) on which a commit was
+    made.
 
-    Args: text: a date, or what git takes for a commit: a branch, a tag, ``HEAD~3``,
-        digits. folder: a folder of the repository.
+    Args: text: a date, or a commit in any form that git accepts: a branch, a tag,
+        ``HEAD~3``, digits. folder: a folder of the repository.
 
     Raises:
         UsageError: it is neither.

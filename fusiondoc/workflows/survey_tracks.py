@@ -140,8 +140,8 @@ class Programs:
                     numbers[line] = self._next
                     self._next += 1
             self._numbers.append(numbers)
-            # What is known from a run that ended early alone is no bridge between
-            # the programs around it.
+            # A run that ended early and is only partly known does not link the
+            # programs before and after it.
             if whole is None or len(program.marks) >= WHOLE * len(whole.marks):
                 whole, numbers_of_whole = program, numbers
 
