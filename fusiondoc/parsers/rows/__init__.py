@@ -1,10 +1,10 @@
-"""Facts of a log to the rows of a report: groups, operators that are not fused,
+"""Turns the facts of a log into the rows of a report: groups, unfused operators,
 kernels.
 
-Here is the evidence of all rows: line numbers of the logs, packed until they are
-looked at, and those lines as text again, for a report that shows what proves it.
-For the texts the logs are read once more, and only as far as they must be; stdin
-cannot be read again.
+This module holds the evidence of all rows: line numbers of the logs, which stay
+packed until they are read, and the text of those lines, for a report that shows its
+evidence. To get the texts the logs are read a second time, up to the last line that
+is needed; stdin cannot be read again.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from fusiondoc.parsers.lines.tagged_lines import Tag, tagged_lines
 
 
 class PackedEvidence(Sequence[Evidence]):
-    """Lines in reading order, each once. Compares equal to any sequence of the same
-    evidence.
+    """Lines in reading order, without duplicates. Compares equal to any sequence of
+    the same evidence.
 
-    An array that is in order already is kept as it is, and so are many that are put
-    together, not copied: a line may stand there millions of times. What is added to
-    them later is not in it.
+    An array that is already in order is not copied, nor are the arrays in ``more``:
+    a line may occur there millions of times. Lines that are appended to those
+    arrays later are not included.
     """
 
     __slots__ = ("_count", "_files", "_lines", "_parts")
@@ -47,7 +47,7 @@ class PackedEvidence(Sequence[Evidence]):
         self._files = files
         self._count = len(lines)
         self._lines = lines
-        """All, or of many parts the first."""
+        """All lines; if there are several arrays, the first lines only."""
         self._parts: _Parts | None = None
         if parts is not None and len(lines) > MOST_EVIDENCE:
             self._lines = lines[:MOST_EVIDENCE]
@@ -63,18 +63,18 @@ class PackedEvidence(Sequence[Evidence]):
     def __getitem__(self, index: slice) -> Sequence[Evidence]: ...
 
     def __getitem__(self, index: int | slice) -> Evidence | Sequence[Evidence]:
-        places = range(self._count)[index]
-        if isinstance(places, int):
-            return next(self._evidence((self._with(places)[places],)))
-        lines = self._with(max(places, default=0))
-        return tuple(self._evidence(lines[place] for place in places))
+        indexes = range(self._count)[index]
+        if isinstance(indexes, int):
+            return next(self._evidence((self._with(indexes)[indexes],)))
+        lines = self._with(max(indexes, default=0))
+        return tuple(self._evidence(lines[index] for index in indexes))
 
     def __iter__(self) -> Iterator[Evidence]:
         return self._evidence(islice(self._with(self._count - 1), self._count))
 
-    def _with(self, place: int) -> array[int]:
-        """The lines, as far as that place at least."""
-        if self._parts is None or place < len(self._lines):
+    def _with(self, index: int) -> array[int]:
+        """Return the lines in order, at least up to ``index``."""
+        if self._parts is None or index < len(self._lines):
             return self._lines
         return _once_in_order(self._parts.together())
 
@@ -94,7 +94,8 @@ class PackedEvidence(Sequence[Evidence]):
 
 
 class _Parts:
-    """Arrays of lines as they are now."""
+    """Arrays of lines, each with the length that it had when this object was
+    made."""
 
     __slots__ = ("_parts", "_sizes")
 
@@ -110,7 +111,8 @@ class _Parts:
 
 
 def _once_in_order(lines: array[int]) -> array[int]:
-    """Itself if it is in order."""
+    """Return the lines sorted, without duplicates: the same object if they are that
+    already."""
     if _rises(lines):
         return lines
     ordered = sorted(lines)
@@ -122,10 +124,10 @@ def _rises(lines: Sequence[int]) -> bool:
 
 
 MOST_LINE = 600
-"""Characters of a line that are kept."""
+"""Number of characters of a line that are kept."""
 
 MOST_GRAPH = 300
-"""Lines of a graph that are kept."""
+"""Number of lines of a graph that are kept."""
 
 _END = "  return ("
 
@@ -133,18 +135,18 @@ _END = "  return ("
 def excerpts(
     logs: Sequence[LogInput], lines: Iterable[Evidence], graphs: Iterable[Evidence]
 ) -> dict[Evidence, str]:
-    """The text of ``lines``, and of the graphs that begin on the lines ``graphs``
-    (up to their return).
+    """Return the text of ``lines``, and of the graphs that begin on the lines
+    ``graphs`` (up to their return).
 
-    Without colours, ranks and times before each line, and without torch's ``[DUMP
-    file:line]``. A log that cannot be read again gives nothing.
+    Colours, ranks and times before each line, and torch's ``[DUMP file:line]``, are
+    removed. Lines of a log that cannot be read again are missing from the result.
     """
     found: dict[Evidence, str] = {}
     singles: dict[str, set[int]] = {}
     starts: dict[str, set[int]] = {}
-    for wanted, places in ((singles, lines), (starts, graphs)):
-        for place in places:
-            wanted.setdefault(place.file, set()).add(place.line)
+    for wanted, positions in ((singles, lines), (starts, graphs)):
+        for position in positions:
+            wanted.setdefault(position.file, set()).add(position.line)
     done = set()
     for log in logs:
         of_log = singles.get(log.name, set()), starts.get(log.name, set())
@@ -182,15 +184,15 @@ class _Graph:
     """A graph that is being read: lines of its own stream, until it returns."""
 
     def __init__(
-        self, stream: bytes, first: str, place: Evidence, found: dict[Evidence, str]
+        self, stream: bytes, first: str, start: Evidence, found: dict[Evidence, str]
     ) -> None:
         self._stream = stream
         self._lines = [first[:MOST_LINE]]
-        self._place = place
+        self._start = start
         self._found = found
 
     def take(self, stream: bytes, text: str) -> bool:
-        """A line after the first; True when the graph has ended."""
+        """Add a line after the first; return True when the graph has ended."""
         if stream != self._stream:
             return False
         if not text.startswith(" "):
@@ -205,12 +207,12 @@ class _Graph:
     def end(self) -> None:
         if len(self._lines) > MOST_GRAPH:
             self._lines.append("  ... (cut; the log has the rest)")
-        self._found[self._place] = "\n".join(self._lines)
+        self._found[self._start] = "\n".join(self._lines)
 
 
 def _bare(tag: Tag, line: bytes) -> tuple[bytes, str]:
-    """What tells the stream of a line (its process, the file of torch that prints),
-    and the line itself."""
+    """Return the stream of a line (its process and the file of torch that prints
+    it), and the line without that prefix."""
     stream = b"" if tag is None else tag + b" "
     found = PREFIX.match(line)
     if found is not None:

@@ -1,4 +1,4 @@
-"""A report with no more groups and kernels than it may hold."""
+"""Limits a report to a number of groups and kernels."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _Row = TypeVar("_Row", Group, Kernel)
 
 
 def bounded(report: Report, most: int) -> Report:
-    """The report with the first ``most`` groups and kernels of each rank. No other
-    row names a row that is left out; numbers of groups and operators stay as they
-    are."""
+    """Return the report with the first ``most`` groups and kernels of each rank.
+    References to rows that are left out are removed; numbers of groups and
+    operators stay as they are."""
     groups = _first(report.groups, most)
     kernels = _first(report.kernels, most)
     if len(groups) == len(report.groups) and len(kernels) == len(report.kernels):
@@ -48,7 +48,7 @@ def bounded(report: Report, most: int) -> Report:
 
 
 def _names_only(program: Program, known: AbstractSet[str]) -> bool:
-    """Whether all groups of a program are known."""
+    """True if all groups of a program are in ``known``."""
     return all(node.group is None or node.group in known for node in program.nodes)
 
 
@@ -103,8 +103,8 @@ def _with_groups(kernel: Kernel, known: AbstractSet[str]) -> Kernel:
 
 
 def _of_groups(rows: Iterable[Fallback], known: AbstractSet[str]) -> list[Fallback]:
-    """Those of groups that are left out as one row for a stage, an error and a
-    rank, behind the others."""
+    """Return the fallbacks; those of groups that are left out are merged to one row
+    per stage, error and rank, after the others."""
     kept: list[Fallback] = []
     others: dict[tuple[str, str | None, int | None], list[Fallback]] = {}
     for row in rows:

@@ -1,24 +1,25 @@
-"""Which printed plans belong to which graph executor of the run.
+"""Assigns the printed plans to the graph executors of the run.
 
-A graph executor makes its plan once. It prints what the fusion pass left of it
+A graph executor makes its plan once. It prints the graph that the fusion pass left
 (``FuserLog.plan_header``: ``Before Compilation:``, ``After TExprFuser:``) and, when
-the passes after that are done, ``Optimized Graph:``
+the later passes are done, ``Optimized Graph:``
 (``ProfilingGraphExecutorImpl::getOptimizedPlanFor`` of
-torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, 1.12 to 2.13). So every
-print of either kind is a plan of an executor of its own, however equal the texts
-are, and a print of the first kind and the next of the second that holds the same
-groups are one executor. A bare print (``print(f.graph_for(x))``) tells no executor:
-printed again it is the same.
+torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, 1.12 to 2.13). So each
+print of either kind is the plan of another executor, even if the texts are equal;
+but a print of the first kind and the next print of the second kind with the same
+groups are one executor. A bare print (``print(f.graph_for(x))``) does not identify
+an executor: a second print of the same text is the same plan.
 
 An executor with gradients leaves its regions (prim::DifferentiableGraph) to two
 executors each, forward and backward. The else-branch of a guard calls
-``fallback_function``, which has an executor too: that of the same graph for other
+``fallback_function``, which has an executor too: it runs the same graph for other
 types. Its plan has a form of its own (``Plan.may_be_fallback``) and the operators
-of the group that the guard protects: this tells it apart from the executor of an
-equal layer. A gradient's executor has a fallback function of its whole graph too,
-for other gradients that are defined (``jit/gradient_plans.py``), which begins to be
-profiled while that plan is made; those of other regions of the program begin
-outside of all plans, and each has a first plan of its own.
+of the group that the guard protects, which distinguishes it from the executor of an
+equal layer. A gradient's executor also has a fallback function of its whole graph,
+for calls in which other gradients are defined (``jit/gradient_plans.py``);
+profiling of that function begins while the plan is made. Profiling of the gradients
+of other regions begins outside of all plans, and each of those has a first plan of
+its own.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ from fusiondoc.parsers.jit.plan import HashedOps, Op, Plan, PlanGroup, hashed
 from fusiondoc.parsers.rows.shared_operators import SharedOperators
 
 _PENDING = 8
-"""Passes whose ``Optimized Graph:`` may still come: processes in one log
-interleave."""
+"""Number of fusion passes that still wait for their ``Optimized Graph:``. Processes
+in one log interleave."""
 
 _Body = tuple[Op, ...]
 _Bodies = Mapping[_Body, int]
 _Specialised = tuple[_Body, tuple[str, ...]]
-"""A group for the types of its inputs."""
+"""The body of a group, and the types of its inputs."""
 _Content = tuple[HashedOps, frozenset[_Specialised]]
 _Print = tuple[int, int, PlanUse]
 """(position, number of the plan, plan)."""
@@ -59,7 +60,7 @@ class PlanPrint:
     at: int
 
     def position(self, line: int) -> int:
-        """The position of line ``line`` (from 0) of the plan."""
+        """Return the position of line ``line`` (from 0) of the plan."""
         return self.use.place(self.at, line)
 
 
@@ -68,25 +69,26 @@ class Executor:
     """One graph executor, or all bare prints of one plan."""
 
     prints: tuple[PlanPrint, ...]
-    """Those of the fusion pass and of the optimised graph, or one of the two; bare
-    prints in order."""
+    """The print of the fusion pass and the print of the optimised graph, or one of
+    the two; bare prints in order."""
     bare: bool = False
     fallback: bool = False
-    """It is that of a fallback function, or of a region in one."""
+    """True for the executor of a fallback function, or of a region in one."""
     stands_for: tuple[PlanGroup, ...] = ()
-    """The earlier groups that have the operators of this fallback function: it
-    stands in for one of them."""
+    """The earlier groups that have the operators of this fallback function: it runs
+    instead of one of them."""
     other_gradients: bool = False
-    """It stands in for a gradient's first plan, where other gradients are
-    defined."""
+    """True if it runs instead of a gradient's first plan because other gradients
+    are defined."""
     known: bool = False
-    """Its groups were shown before: the legacy executor fuses inside a region, and
-    prints that, before the region has an executor; or the whole log stands several
-    times in the file."""
+    """True if its groups were printed before: the legacy executor fuses inside a
+    region, and prints that, before the region has an executor; or the file holds
+    the whole log several times."""
 
     @property
     def use(self) -> PlanUse:
-        """The plan by the print with most types: that of the fusion pass."""
+        """The plan in the print with most types, which is the print of the fusion
+        pass."""
         return self.prints[0].use
 
     @property
@@ -100,10 +102,10 @@ def executors_of(
     lines: int | None = None,
     profiled: Mapping[tuple[str, ...], Sequence[int]] | None = None,
 ) -> Iterator[Executor]:
-    """The executors whose plans these are, in the order of their first prints.
+    """Yield the executors of these plans, in the order of their first prints.
 
-    Args: lines: of the log, if there is one. profiled: where gradients began to be
-        profiled, by the kinds of their inputs.
+    Args: lines: number of lines of the log, if there is one log. profiled: the
+    positions where profiling of gradients began, by the kinds of their inputs.
     """
     prints = sorted(
         ((at, number, use) for number, use in enumerate(uses) for at in use.lines),
@@ -120,16 +122,16 @@ def executors_of(
 
 
 def _in_first_copy(executor: Executor, last: int) -> Executor:
-    """The executor, known already if its first print is behind the last that
-    counts."""
+    """Return the executor; with ``known`` set if its first print is after
+    ``last``."""
     if executor.known or executor.prints[0].at <= last:
         return executor
     return replace(executor, known=True)
 
 
 class _Compared:
-    """The sets by which a plan is compared with others; each is worked out when it
-    is first read."""
+    """The sets by which a plan is compared with others. Each is computed on first
+    use."""
 
     def __init__(self, use: PlanUse) -> None:
         self.use = use
@@ -147,17 +149,17 @@ class _Compared:
 
     @cached_property
     def ops(self) -> HashedOps:
-        """Every operator outside regions."""
+        """The operators outside regions."""
         return self.use.ops()
 
     @cached_property
     def operators(self) -> HashedOps:
-        """Every operator, in regions too."""
+        """The operators, also those in regions."""
         return self.ops.union(*self.regions)
 
     @cached_property
     def content(self) -> _Content:
-        """All operators, and the groups."""
+        """The operators, and the groups."""
         groups = frozenset(
             (group.body, group.inputs) for group in self._plan.every_group()
         )
@@ -165,22 +167,23 @@ class _Compared:
 
     @cached_property
     def bodies(self) -> _Bodies:
-        """How often it has each group."""
+        """The number of groups with each body."""
         return dict(Counter(one.body for one in self.every_group))
 
     @cached_property
     def group_operators(self) -> list[HashedOps]:
-        """Those of each group."""
+        """The operators of each group."""
         return [hashed(group.body) for group in self.every_group]
 
     @cached_property
     def groups(self) -> Counter[_Specialised]:
-        """How often it has each group for each types, regions aside."""
+        """The number of groups with each body and input types, without groups in
+        regions."""
         return Counter((group.body, group.inputs) for group in self._plan.groups)
 
     @cached_property
     def regions(self) -> list[HashedOps]:
-        """The operators of each region that stand in no group."""
+        """The operators of each region that are in no group."""
         return [
             hashed((node.op, node.source) for node in diff.loose)
             for diff in self._plan.diff_graphs
@@ -188,7 +191,7 @@ class _Compared:
 
     @cached_property
     def groups_inside(self) -> list[Counter[_Specialised]]:
-        """The same as ``groups``, of each region that has some."""
+        """The same as ``groups`` for each region that has groups."""
         return [
             Counter((group.body, group.inputs) for group in diff.groups)
             for diff in self._plan.diff_graphs
@@ -197,8 +200,7 @@ class _Compared:
 
 
 class _ComparedPlans:
-    """Plans are compared print by print: the sets of a plan with many prints are
-    made once."""
+    """Cache of ``_Compared``: the sets of a plan with many prints are made once."""
 
     def __init__(self) -> None:
         self._known: dict[int, _Compared] = {}
@@ -213,8 +215,8 @@ class _ComparedPlans:
 
 
 def _last_of_first_copy(prints: Sequence[_Print], lines: int | None) -> int:
-    """The position of the last print that counts. A log that was written several
-    times to one file, line for line, shows one process."""
+    """Return the position of the last print that counts. If one file holds a log
+    several times, line for line, only the first copy counts: it is one process."""
     if not prints:
         return 0
     for copies in range(len(prints), 1, -1):
@@ -226,8 +228,7 @@ def _last_of_first_copy(prints: Sequence[_Print], lines: int | None) -> int:
 
 
 def _repeats(prints: Sequence[_Print], size: int, lines: int) -> bool:
-    """Whether each print stands once more ``size`` prints and ``lines`` lines
-    later."""
+    """True if each print occurs again ``size`` prints and ``lines`` lines later."""
     for (at, number, _), (later_at, later_number, _) in zip(prints, prints[size:]):
         if later_number != number or later_at - at != lines:
             return False
@@ -237,7 +238,8 @@ def _repeats(prints: Sequence[_Print], size: int, lines: int) -> bool:
 def _paired(
     prints: Iterable[_Print], plans: _ComparedPlans
 ) -> list[list[PlanPrint]]:
-    """The prints of each executor, executors by first print."""
+    """Return the prints of each executor, with the executors in order of their
+    first prints."""
     executors: list[list[PlanPrint]] = []
     bare: dict[int, list[PlanPrint]] = {}
     pending: list[tuple[list[PlanPrint], _Compared]] = []
@@ -265,8 +267,8 @@ def _paired(
 def _first_that_becomes(
     optimised: _Compared, pending: Sequence[_Compared]
 ) -> int | None:
-    """The index of the first pass that may have left what this optimised graph came
-    of."""
+    """Return the index of the first pass whose graph may have become this optimised
+    graph."""
     for index, left in enumerate(pending):
         if left.bodies == optimised.bodies and _becomes(left, optimised):
             return index
@@ -277,9 +279,9 @@ def _outside(
     paired: Iterable[list[PlanPrint]],
     profiled: Mapping[tuple[str, ...], Sequence[int]],
 ) -> dict[tuple[str, ...], list[int]]:
-    """Where gradients of the program began to be profiled: not the fallback
-    functions that are made with a plan, after the fusion pass and before the
-    optimised graph is printed."""
+    """Return the positions where profiling of the program's gradients began.
+    Positions between the prints of one plan (fusion pass and optimised graph) are
+    left out: they belong to fallback functions, which are made with the plan."""
     spans = sorted(
         (prints[0].at, prints[-1].at) for prints in paired if len(prints) > 1
     )
@@ -295,15 +297,15 @@ def _outside(
 
 
 def _becomes(left: _Compared, optimised: _Compared) -> bool:
-    """Whether an optimised graph with the same groups came of the graph that a pass
-    left."""
+    """True if an optimised graph with the same groups may have been made from the
+    graph that a pass left: they share half of the operators of the smaller one."""
     mine, other = left.ops, optimised.ops
     return len(mine & other) * 2 >= min(len(mine), len(other))
 
 
 class _Fallbacks:
-    """Finds the executors of fallback functions, and those whose groups were shown
-    before."""
+    """Finds the executors of fallback functions, and the executors whose groups
+    were printed before."""
 
     def __init__(
         self,
@@ -312,42 +314,43 @@ class _Fallbacks:
     ) -> None:
         self._compared = plans
         self._profiled = {kinds: sorted(begun) for kinds, begun in profiled.items()}
-        """Where the gradients of the program began to be profiled, by the kinds of
-        their inputs."""
+        """The positions where profiling of the program's gradients began, by the
+        kinds of their inputs."""
         self._gradients: dict[
             tuple[str, ...], dict[Checks, list[tuple[int, GradientPlan, PlanUse]]]
         ] = {}
-        """The first plan of each gradient, and how many there were before it, by
-        the kinds of its inputs and by its checks."""
+        """The first plan of each gradient, and the number of such plans before it,
+        by the kinds of its inputs and by its checks."""
         self._groups: dict[HashedOps, dict[_Specialised, PlanGroup]] = {}
-        """The groups so far, by their operators; one for each types of inputs."""
+        """The groups so far, by their operators; one group for each list of input
+        types."""
         self._bodies: list[tuple[HashedOps, dict[_Specialised, PlanGroup]]] = []
-        """The first of them, as far as ``_shared`` has them."""
+        """The entries of ``_groups`` that ``_shared`` holds already."""
         self._shared = SharedOperators()
         self._with_groups: set[int] = set()
-        """The ids of the uses whose groups are among them."""
+        """The ids of the uses whose groups are in ``_groups``."""
         self._plans: set[_Content] = set()
-        """The contents of the plans that stand for no other."""
+        """The contents of the plans that do not stand in for another plan."""
         self._to_plans: list[PlanUse] = []
-        """Plans whose content is not in ``_plans`` yet: few logs have fallback
-        functions."""
+        """Plans whose content is not in ``_plans`` yet. It is added only when
+        needed, since few logs have fallback functions."""
         self._inside: list[Counter[_Specialised]] = []
         """The groups inside each region that has no executor yet."""
         self._regions: list[tuple[HashedOps, tuple[PlanGroup, ...]]] = []
         """The operators of each region that has no forward executor yet, and the
-        groups that the executor around it stands for."""
+        groups that the executor around it stands in for."""
         self._of_regions: list[tuple[HashedOps, tuple[PlanGroup, ...]]] = []
         """The operators of each region of the program that has a forward executor,
-        and that one's groups."""
+        and the groups of that executor."""
         self._regions_with_a_plan = {False: 0, True: 0}
-        """How many regions had a plan so far; True: of those in fallback
-        functions."""
+        """The number of regions with a plan so far, by whether they are in a
+        fallback function."""
         self._first_gradients = 0
-        """How many gradients of other regions had a plan so far."""
+        """The number of gradients of other regions with a plan so far."""
         self._gradients_of_fallbacks = 0
 
     def executors(self, paired: Iterable[list[PlanPrint]]) -> Iterator[Executor]:
-        """The executors whose prints these are, in order."""
+        """Yield the executor of each list of prints, in order."""
         for prints in paired:
             executor = self._executor(prints)
             self._remember(executor)
@@ -379,7 +382,7 @@ class _Fallbacks:
         )
 
     def _remember(self, executor: Executor) -> None:
-        """Note the groups and regions that later executors may be of."""
+        """Record the groups and regions that a later executor may stand in for."""
         use = executor.use
         plan = self._compared.of(use)
         if not executor.fallback:
@@ -396,8 +399,8 @@ class _Fallbacks:
     def _of_gradient(
         self, use: PlanUse, gradient: GradientPlan, at: int
     ) -> tuple[PlanGroup, ...]:
-        """The groups of the first plan of this gradient; none if this is the
-        first."""
+        """Return the groups of the first plan of this gradient; () if this is the
+        first plan."""
         begun = bisect_left(self._profiled.get(gradient.inputs, ()), at)
         known = self._gradients.setdefault(gradient.inputs, {})
         count = sum(map(len, known.values()))
@@ -418,13 +421,13 @@ class _Fallbacks:
         return ()
 
     def _is_of_a_fallback(self) -> bool:
-        """Whether the next first plan of a gradient is that of a region in a
+        """True if the next first plan of a gradient belongs to a region in a
         fallback function.
 
-        Each region with a plan has one gradient at most, and those in fallback
-        functions come last: they run only when the guard of a plan has failed.
-        Where the program's plan has no region, as after a run without gradients,
-        those of its fallback functions are all that there are.
+        Each region with a plan has at most one gradient, and the gradients of
+        regions in fallback functions come last: they run only after the guard of a
+        plan has failed. If the program's plan has no region, as after a run without
+        gradients, all gradients belong to regions of its fallback functions.
         """
         regions, of_fallbacks = (
             self._regions_with_a_plan[False],
@@ -436,9 +439,10 @@ class _Fallbacks:
         )
 
     def _protected(self, use: PlanUse) -> tuple[PlanGroup, ...]:
-        """The groups with the operators of a plan. A pass replaces some (a view by
-        a copy), so most must agree. A plan with more in it, as one before, is that
-        of an equal layer or of another process."""
+        """Return the groups that have the operators of a plan. A pass replaces some
+        operators (a view by a copy), so most must agree, not all. A plan with
+        further operators and the content of an earlier plan belongs to an equal
+        layer or to another process: it gives ()."""
         plan = self._compared.of(use)
         ops = plan.operators
         exact = self._groups.get(ops)
@@ -453,9 +457,9 @@ class _Fallbacks:
         return self._most_alike(ops) or self._in_the_region(plan)
 
     def _in_the_region(self, plan: _Compared) -> tuple[PlanGroup, ...]:
-        """The groups of a region of the program whose operators are those of the
-        one region of this plan: it is the fallback function of that region, for
-        values that need other gradients."""
+        """Return the groups of a region of the program whose operators agree with
+        those of this plan, which has one region: the plan is the fallback function
+        of that region, for values that need other gradients."""
         if len(plan.regions) != 1:
             return ()
         mine = plan.operators
@@ -467,8 +471,8 @@ class _Fallbacks:
         return next(alike, ())
 
     def _most_alike(self, ops: HashedOps) -> tuple[PlanGroup, ...]:
-        """The groups that share most operators with these, if these are more than
-        half of all."""
+        """Return the groups that share most operators with ``ops``: more than half
+        of the union."""
         for body, groups in islice(self._groups.items(), len(self._bodies), None):
             self._shared.add(body)
             self._bodies.append((body, groups))
@@ -481,8 +485,9 @@ class _Fallbacks:
         return tuple(best[1].values())
 
     def _around(self, plan: _Compared) -> tuple[PlanGroup, ...]:
-        """The groups that the executor of the region with the operators of this
-        plan stands for; its own passes rewrite some."""
+        """Return the groups that the executor around a region stands in for, where
+        this plan is that of the region. The region is found by its operators; its
+        own passes rewrite some."""
         ops = plan.ops
         alike = [
             number
@@ -491,8 +496,8 @@ class _Fallbacks:
         ]
         if not alike:
             return ()
-        # A region whose guard fails makes no plan of its own: the region in its
-        # fallback function makes one.
+        # A region whose guard fails makes no plan: the region in its fallback
+        # function makes one.
         of_fallbacks = [number for number in alike if self._regions[number][1]]
         region, stands_for = self._regions.pop((of_fallbacks or alike)[0])
         self._regions_with_a_plan[bool(stands_for)] += 1

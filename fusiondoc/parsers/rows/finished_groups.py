@@ -1,4 +1,4 @@
-"""Groups of a run as the report has them: with their runs, kernels, segments and
+"""Groups as the report has them: with their run counts, kernels, segments and
 bytes."""
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable, Member, Runs
 from fusiondoc.parsers.rows.guard_misses import guard_misses
 
 MOST_VALUES = 1_000
-"""Inputs, and outputs, of a node that a report lists: a large differentiable graph
-has some hundred."""
+"""Number of inputs, and of outputs, of a node that a report lists: a large
+differentiable graph has some hundred."""
 
 
 MOST_INSTANCES = 20_000
-"""Nodes of plans that a group lists: a model of many equal blocks has some
-hundred."""
+"""Number of fusion nodes in plans that a group lists: a model of many equal blocks
+has some hundred."""
 
 MOST_OPERATORS = 10_000
-"""Operators that a group lists: the largest have some hundred."""
+"""Number of operators that a group lists: the largest groups have some hundred."""
 
 
 class RunOfGroups(NamedTuple):
-    """The facts in the rest of the log about the groups of one stream, by id or
-    instance."""
+    """Facts of one stream about its groups from the log after their plans: runs,
+    kernels, segments. Keys are group ids or instances."""
 
     runs: Runs
     kernels: Sequence[Kernel]
@@ -40,14 +40,14 @@ class RunOfGroups(NamedTuple):
     segments: Mapping[str, tuple[Segment, ...]]
     runtimes: Mapping[str, tuple[GroupRuntime, ...]]
     left_out: Mapping[str, int]
-    """Id of a group -> kernels that are not listed."""
+    """Id of a group -> number of kernels that are not listed."""
     fell_back: AbstractSet[str]
 
 
 def group_rows(
     table: GroupTable, run: RunOfGroups, files: list[str], sources: SourceMap
 ) -> list[Group]:
-    """The rows as the report has them."""
+    """Return the groups as the report has them."""
     kernels: dict[str, list[str]] = {}
     for kernel in run.kernels:
         for group in kernel.groups:
@@ -65,8 +65,9 @@ def group_rows(
 
 
 def _misses(row: GroupRow, before: dict[str, GroupRow]) -> Iterator[GuardMiss]:
-    """How its inputs differ from those of the first specialisation and of the one
-    before it. ``before``: the last specialisation of each first one."""
+    """Yield the differences between the inputs of a specialisation and those of the
+    first one and of the one before it. ``before``: id of each first specialisation
+    -> the latest one so far."""
     if row.first is None:
         return
     last = before.get(row.first.id, row.first)
@@ -132,13 +133,13 @@ def _finished(
 
 
 def beyond_the_most(*values: Sequence[str]) -> int:
-    """How many values a report does not list."""
+    """Return the number of values that a report does not list."""
     return sum(max(0, len(these) - MOST_VALUES) for these in values)
 
 
 def _only_layer(first: GroupRow | None) -> str | None:
-    """The layer of a group that is specialised again, where all its instances are
-    in one."""
+    """Return the layer of a group that is specialised again; None if its instances
+    are in several layers."""
     layers = (
         {one.group.layer for one in first.members} if first is not None else set()
     )
@@ -146,8 +147,8 @@ def _only_layer(first: GroupRow | None) -> str | None:
 
 
 def _bytes(types: Iterable[str]) -> int | None:
-    """Bytes of the tensors among these types; None if a size or a type is not
-    known."""
+    """Return the bytes of the tensors among these types; None if a size or a type
+    is not known."""
     total = 0
     for text in types:
         if not text or (holds_tensor(text) and not is_tensor(text)):

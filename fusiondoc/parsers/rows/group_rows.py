@@ -1,9 +1,9 @@
-"""Fusion groups of a run: a row stands for all fusion nodes that are equal.
+"""Fusion groups of a run: all equal fusion nodes are one row.
 
-Two nodes are of one row when kind, phase, the ordered (op, source) of the body and
-the input types agree; each is an instance of it. The executors show which prints
-are of the same node. The plan of a fallback function holds a new specialisation of
-the group that it stands in for, with rows of its own.
+Two nodes share a row if kind, phase, the ordered (op, source) of the body and the
+input types agree; each is an instance of the row. The executors show which prints
+are prints of the same node. The plan of a fallback function holds a new
+specialisation of the group that it stands in for, with rows of its own.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from fusiondoc.parsers.rows.shared_operators import SharedOperators
 
 Body = tuple[Op, ...]
 _Key = tuple[str, "str | None", Body, tuple[str, ...], int]
-"""(kind, phase, body, input types, which row it is another specialisation of)."""
+"""(kind, phase, body, input types, id() of the row that it specialises again)."""
 
 
 _FORWARD_FORMULAS = frozenset(
     op for op, gradient in GRADIENTS.items() if gradient.only_forward
 )
-"""Operators that torch's formulas (``<string>``) hold for the forward, and none of
-its backward ones does: torch/csrc/jit/runtime/symbolic_script.cpp, 1.12 to 2.13."""
+"""Operators that occur in the forward part of torch's formulas (``<string>``) and
+never in their backward part: torch/csrc/jit/runtime/symbolic_script.cpp, 1.12 to
+2.13."""
 
 
 class PhasedPlan(NamedTuple):
-    """A plan that counts, and the phase that it is of."""
+    """A plan that counts, and its phase."""
 
     use: PlanUse
     phase: str | None
@@ -47,14 +48,14 @@ Share = int | Fraction
 
 
 class Copies(NamedTuple):
-    """How many executors of a log have a plan, less those of further processes in
-    that log."""
+    """The number of executors of a log that have a plan. Executors of further
+    processes in that log are not counted."""
 
     file: int
     """Index of the log."""
     plans: Share
     fallbacks: Share
-    """Those of fallback functions: the same operators once more, for other
+    """The number in fallback functions: the same operators once more, for other
     types."""
 
 
@@ -76,7 +77,7 @@ class GroupRow:
     first: GroupRow | None = None
     iteration: int | None = None
     other_gradients: bool = False
-    """It was made again because other gradients were defined."""
+    """True if the group was made again because other gradients were defined."""
     lines: array[int] = field(default_factory=positions)
     members: list[Member] = field(default_factory=list)
 
@@ -84,8 +85,8 @@ class GroupRow:
 def groups_of(
     facts: Facts, plans: Iterable[PlanUse], first: int, lines: int | None = None
 ) -> GroupTable:
-    """The groups of the plans of one stream, which count, in order; their ids begin
-    with G``first``. ``lines``: of the log, if it is the only one."""
+    """Return the groups of the plans of one stream, in order; their ids begin with
+    G``first``. ``lines``: number of lines of the log, if it is the only one."""
     table = GroupTable(facts, first)
     plans = list(plans)
     for executor in executors_of(plans, lines, facts.gradients_profiled):
@@ -95,7 +96,8 @@ def groups_of(
 
 
 class GroupTable:
-    """The rows of one stream, in order of first appearance, and their plans."""
+    """The rows of one stream, in order of first appearance, and the stream's
+    plans."""
 
     def __init__(self, facts: Facts, first: int) -> None:
         self.facts = facts
@@ -103,31 +105,32 @@ class GroupTable:
         self.plans: list[PhasedPlan] = []
         self._executors: list[Executor] = []
         self.copies: dict[int, list[Copies]] = {}
-        """By the id of a use, for each executor: of the use with most types of an
-        executor's prints."""
+        """By the id of a use: one entry for each executor whose print with most
+        types is that use."""
         self._first = first
         self._phases: dict[int, str | None] = {}
         self._rows: dict[_Key, GroupRow] = {}
         self._of_body: dict[Body, list[GroupRow]] = {}
         self._of_graph: dict[bytes, list[GroupRow]] = {}
         self._in_graph: set[tuple[bytes, str]] = set()
-        """The same, as pairs with the id of the row: ten thousand rows can have one
-        graph."""
+        """The pairs in ``_of_graph``, with the id of the row, for fast look-up: ten
+        thousand rows can have one graph."""
         self._graphs_of: dict[int, set[bytes]] = {}
-        """Digests of the graphs of a use."""
+        """Digests of the graphs of a use, by its id."""
         self._of_use: dict[int, list[GroupRow]] = {}
         self._of_plain: dict[int, list[GroupRow]] = {}
-        """Rows of the groups of a use, where they are the same for each executor
-        that has the plan, ..."""
+        """Rows of the groups of a use, if they are the same for every executor with
+        that plan."""
         self._of_print: dict[tuple[int, int], list[GroupRow]] = {}
-        """... and of a use that is another print of such a plan."""
+        """The same for each print of such a plan, by the ids of its use and of the
+        use of the executor's first print."""
         self._diff_graphs = SharedOperators()
 
     def _phase_of(
         self, use: PlanUse, stands_for: Sequence[PlanGroup]
     ) -> str | None:
-        """Gradient executors have prim::Autograd* nodes; a plan that re-specialises
-        a group has its phase."""
+        """Return the phase of a plan. Executors of gradients have prim::Autograd*
+        nodes; a plan that specialises a group again has the phase of that group."""
         traits = use.traits
         if traits.backward:
             return "backward"
@@ -146,8 +149,8 @@ class GroupTable:
         return _phase_by(plan.ops())
 
     def _phase_of_code(self, plan: Plan) -> str | None:
-        """The phase that the log states of the code of a plan: a source has its
-        name before line and column."""
+        """Return the phase that the log states for the code of a plan: a source
+        position begins with the name of the code."""
         if not self.facts.phases:
             return None
         for _, text in plan.ops():
@@ -157,14 +160,14 @@ class GroupTable:
         return None
 
     def _is_region_of_outer(self, use: PlanUse) -> bool:
-        """Whether it is of the executor of a differentiable graph that an outer
-        plan printed."""
+        """True if the plan belongs to the executor of a differentiable graph that
+        an outer plan printed."""
         ops = use.ops()
         return self._diff_graphs.most_shared(ops) * 2 > len(ops)
 
     def add(self, executor: Executor) -> None:
-        """Add an executor. Its phase can depend on the groups of those before
-        it."""
+        """Add an executor. Its phase can depend on the groups of earlier
+        executors."""
         for printed in executor.prints:
             if id(printed.use) not in self._phases:
                 self._phases[id(printed.use)] = self._phase_of(
@@ -181,8 +184,8 @@ class GroupTable:
                 row.lines.append(printed.position(group.line))
 
     def _add_members(self, executor: Executor, rows: Sequence[GroupRow]) -> None:
-        """Add the groups of an executor as instances of its rows, unless they are
-        instances already."""
+        """Add the groups of an executor as instances of its rows, unless they were
+        added before."""
         use = executor.use
         seen: Counter[int] = Counter()
         for group, row in zip(use.plan().every_group(), rows):
@@ -190,8 +193,8 @@ class GroupTable:
             if executor.bare:
                 seen[id(row)] += 1
                 shown = shown or seen[id(row)] <= len(row.members)
-            # A fallback function for the same types is no other specialisation: the
-            # same node once more.
+            # A fallback function for the same types is no other specialisation, but
+            # the same node again.
             again = executor.fallback and row.first is None
             if not shown and not again:
                 row.members.append(Member(group, executor.file))
@@ -199,7 +202,7 @@ class GroupTable:
                 row.iteration = self.facts.iterations[use.iteration].index
 
     def _rows_for(self, executor: Executor) -> list[GroupRow]:
-        """The rows of its groups."""
+        """Return the rows of an executor's groups."""
         use = executor.use
         known = self._of_plain.get(id(use)) if not executor.fallback else None
         if known is not None:
@@ -209,7 +212,7 @@ class GroupTable:
             self._diff_graphs.add(hashed(inner.ops))
         groups = use.plan().every_group()
         self._graphs_of[id(use)] = {group.canonical for group in groups}
-        # Only these read it, as in ``_specialises``.
+        # ``_specialises`` reads ``before`` for these groups only.
         compared = [
             group.body
             for group in groups
@@ -229,8 +232,8 @@ class GroupTable:
     def _rows_in(
         self, use: PlanUse, first: PlanUse, rows: list[GroupRow]
     ) -> list[GroupRow]:
-        """The rows of the groups of a print; ``rows`` are those of the executor's
-        first print."""
+        """Return the rows of the groups of a print; ``rows`` are those of the
+        executor's first print."""
         known = self._of_print.get((id(use), id(first)))
         if known is not None:
             return known
@@ -242,8 +245,8 @@ class GroupTable:
         )
         self._of_use.setdefault(id(use), mine)
         for group, row in zip(groups, mine):
-            # Equal by the contract, yet the graphs may differ (in what they
-            # return): each has its GraphCache.
+            # The groups are equal as rows, but their graphs may differ (in the
+            # values that they return): each graph has its own GraphCache.
             if (group.canonical, row.id) not in self._in_graph:
                 self._in_graph.add((group.canonical, row.id))
                 self._of_graph.setdefault(group.canonical, []).append(row)
@@ -286,13 +289,13 @@ class GroupTable:
         executor: Executor,
         before: Sequence[GroupRow],
     ) -> GroupRow | None:
-        """The first row of the group that this group is for other types; None for a
-        group of its own."""
+        """Return the first row of the group that this group specialises for other
+        types; None for a new group."""
         if executor.fallback:
             rows = self._rows_stood_for(group, executor)
         elif executor.bare or group.kind == "FusionGroup":
-            # Bare prints show no executor, and the executor of the legacy fuser
-            # makes a plan for each types.
+            # Bare prints show no executor, and the legacy fuser's executor makes a
+            # plan for each list of input types.
             rows = [
                 row for row in before if row.phase == phase and row.first is None
             ]
@@ -309,9 +312,11 @@ class GroupTable:
     def _rows_stood_for(
         self, group: PlanGroup, executor: Executor
     ) -> Sequence[GroupRow]:
-        """The first rows that a group of a fallback function may stand in for."""
+        """Return the first rows that a group of a fallback function may stand in
+        for."""
         others = [other.body for other in executor.stands_for]
-        # Of a region with several groups it stands for the one that it is.
+        # In a region with several groups, a group stands in for the one with the
+        # same body.
         bodies = dict.fromkeys(
             [group.body] if group.body in others else [group.body, *others]
         )
@@ -324,15 +329,16 @@ class GroupTable:
         return rows if executor.other_gradients else _guarded_by_others(group, rows)
 
     def rows_of(self, plan: PhasedPlan) -> Iterator[tuple[PlanGroup, GroupRow]]:
-        """The groups of one of ``plans``, each with its row."""
+        """Yield the groups of one of ``plans``, each with its row."""
         return zip(plan.use.plan().every_group(), self.rows_of_use(plan.use))
 
     def rows_of_use(self, use: PlanUse) -> Sequence[GroupRow]:
-        """The row of each group of a plan, in the order of ``Plan.every_group``."""
+        """Return the row of each group of a plan, in the order of
+        ``Plan.every_group``."""
         return self._of_use.get(id(use), ())
 
     def of_graph(self, graph: PlanGroup | None) -> list[GroupRow]:
-        """Rows of which ``graph`` is the body: equal groups share one
+        """Return the rows whose body is ``graph``: equal groups share one
         GraphCache."""
         if graph is None:
             return []
@@ -342,13 +348,13 @@ class GroupTable:
         return self.of_graph(cache.graph) if cache is not None else []
 
     def settle(self, plans: Iterable[PlanUse]) -> None:
-        """All executors are added: nodes that several logs or processes show are
-        counted once.
+        """Finish after all executors were added: nodes that several logs or
+        processes show are counted once.
 
         Logs are parts of one run, so a plan in two of them is the plan of two
-        processes, or of two runs of one program. So are two GraphCaches for one
-        graph in a log: a process makes one that runs
-        (torch/csrc/jit/codegen/cuda/manager.cpp; where its compilation fails it is
+        processes, or of two runs of one program. Two GraphCaches for one graph in a
+        log mean the same: a process makes one that runs
+        (torch/csrc/jit/codegen/cuda/manager.cpp; if its compilation fails it is
         made again).
         """
         caches: Counter[tuple[bytes, int]] = Counter()
@@ -384,8 +390,8 @@ class GroupTable:
             processes = processes_of.get((id(use), file))
             if processes is None:
                 keys = self._graphs_of[id(use)]
-                # A plan without groups is as often there as the processes that
-                # share all others.
+                # A plan without groups is counted by the number of processes that
+                # share all other plans.
                 shares = [caches.get((key, file), 1) for key in keys] or [
                     fewest.get(file, 1)
                 ]
@@ -397,9 +403,9 @@ class GroupTable:
             self.copies.setdefault(id(use), []).append(one)
 
     def runs(self) -> Runs:
-        """How often the groups ran, where the log shows it. Equal groups share a
-        count: each instance has its part, unless one stands in a branch and may run
-        less often than the others."""
+        """Return how often the groups ran, where the log shows it. Equal groups
+        share one count, which is divided evenly over the instances, unless an
+        instance is in a branch and may run less often than the others."""
         of_row: dict[str, int | None] = {}
         of_member: dict[Member, int] = {}
         totals = self._runs_of_graphs()
@@ -424,8 +430,8 @@ class GroupTable:
         )
 
     def _runs_of_graphs(self) -> Mapping[bytes, int]:
-        """How often the GraphCaches of each graph ran; none where the log does not
-        show it."""
+        """Return the number of runs of the GraphCaches of each graph; empty if the
+        log does not show it."""
         totals: Counter[bytes] = Counter()
         if "kernel_cache" in self.facts.levels:
             for cache in self.facts.caches:
@@ -436,7 +442,7 @@ class GroupTable:
     def _sharing(
         self, totals: Mapping[bytes, int]
     ) -> Mapping[bytes, list[tuple[GroupRow, Member]]]:
-        """The instances of each graph that has a total."""
+        """Return the instances of each graph that is in ``totals``."""
         sharing: dict[bytes, list[tuple[GroupRow, Member]]] = {}
         for row in self.rows:
             for member in row.members:
@@ -448,8 +454,8 @@ class GroupTable:
 
 
 def _runs_of_each(total: int, members: Sequence[Member]) -> int | None:
-    """How often each of the instances ran that share a total; None where they may
-    differ."""
+    """Return the number of runs of each instance that shares a total; None if they
+    may differ."""
     uneven = len(members) > 1 and any(
         member.group.conditional for member in members
     )
@@ -459,10 +465,10 @@ def _runs_of_each(total: int, members: Sequence[Member]) -> int | None:
 def _of_one_process(
     members: Iterable[Member], caches: Mapping[tuple[bytes, int], int]
 ) -> list[list[Member]]:
-    """The instances that a single process shows, for each log.
+    """Return, for each log, the instances that a single process shows.
 
     Args:
-        caches: how many GraphCaches of a graph a log has: one for each process.
+        caches: number of GraphCaches of each graph in each log: one per process.
     """
     files: dict[int, dict[bytes, list[Member]]] = {}
     for member in members:
@@ -480,11 +486,11 @@ def _of_one_process(
 
 
 def _phase_by(ops: Iterable[Op]) -> str | None:
-    """The phase of a plan without a line of the user's, by operators that only one
-    phase has.
+    """Return the phase of a plan without source lines of the user, by operators
+    that occur in one phase only.
 
-    A graph of AOTAutograd may hold forward operators in its backward, computed once
-    more."""
+    A graph of AOTAutograd may recompute forward operators in its backward.
+    """
     phase = None
     for op, source in ops:
         if op.endswith("_backward"):
@@ -499,7 +505,7 @@ def _phase_by(ops: Iterable[Op]) -> str | None:
 
 
 class Runs(NamedTuple):
-    """How often groups (by id) and their instances ran."""
+    """The number of runs of groups (by id) and of their instances."""
 
     of_group: Mapping[str, int]
     of_member: Mapping[Member, int]
@@ -510,8 +516,8 @@ def _matching(
     others: Sequence[PlanGroup],
     rows: Sequence[GroupRow],
 ) -> list[GroupRow]:
-    """The rows of the groups of a print, which are those of another print of the
-    plan in some order."""
+    """Return the rows of the groups of a print. They are the rows of the plan's
+    other print in another order."""
     left: dict[Body, list[GroupRow]] = {}
     for other, row in zip(others, rows):
         left.setdefault(other.body, []).append(row)
@@ -521,9 +527,9 @@ def _matching(
 def _guarded_by_others(
     group: PlanGroup, rows: Sequence[GroupRow]
 ) -> Sequence[GroupRow]:
-    """The rows that the group of a fallback function can stand in for: those of its
-    layer, if any has it; of these the ones for other types, since a group with
-    these very types would have passed its guard."""
+    """Return the rows that the group of a fallback function can stand in for: rows
+    of its layer, if there are any; of these the rows for other types, since a group
+    with these types would have passed its guard."""
     same_layer = [
         row for row in rows if group.layer and _has_layer(row, group.layer)
     ]
@@ -536,5 +542,5 @@ def _has_layer(row: GroupRow, layer: str) -> bool:
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many types at the same position agree."""
+    """Return the number of positions at which the types agree."""
     return sum(a == b for a, b in zip(one, other))

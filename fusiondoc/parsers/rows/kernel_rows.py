@@ -42,26 +42,27 @@ class KernelRows(NamedTuple):
     run_by: dict[Member, list[str]]
     """Instance of a group -> ids of the kernels that run it."""
     left_out: dict[str, int]
-    """Id of a group -> kernels of its graph that its row does not list."""
+    """Id of a group -> number of kernels of its graph that its row does not
+    list."""
     ids: dict[KernelUse, str]
-    """Of the kernels with launches."""
+    """The ids of the kernels with launches."""
 
 
 MOST_PAIRS = 20_000
-"""Pairs of a kernel and a group of one graph that are listed: 140 equal groups with
-140 kernels. Of more, all kernels go with the first groups, and all groups with the
-first kernels."""
+"""Number of pairs of a kernel and a group of one graph that are listed: 140 equal
+groups with 140 kernels. Above it, the first groups list all kernels and the first
+kernels list all groups."""
 
 
 @dataclass
 class _Graph:
-    """What goes with the kernels of one graph."""
+    """The rows, instances and kernels of one graph."""
 
     rows: list[GroupRow]
     members: list[Member]
     kernels: int = 0
     seen: int = 0
-    """Of these kernels."""
+    """Number of ``kernels`` that were handed out by ``_Ties.of``."""
 
     @property
     def pairs(self) -> int:
@@ -69,26 +70,26 @@ class _Graph:
 
     @property
     def first_kernels(self) -> int:
-        """How many kernels list all groups."""
+        """The number of kernels that list all groups."""
         return max(1, MOST_PAIRS // max(1, len(self.members), len(self.rows)))
 
     @property
     def first_groups(self) -> int:
-        """How many groups list all kernels."""
+        """The number of groups that list all kernels."""
         return max(1, MOST_PAIRS // max(1, self.kernels))
 
 
 class _Tied(NamedTuple):
-    """The groups that a kernel is of."""
+    """The groups to which a kernel belongs."""
 
     rows: Sequence[GroupRow]
     members: Sequence[Member]
     left_out: int = 0
-    """Rows that are not listed."""
+    """Number of rows that are not listed."""
 
 
 class _Ties:
-    """Kernels to groups: any kernel of a graph can be of any group with that
+    """Maps kernels to groups: a kernel of a graph can belong to any group with that
     graph."""
 
     def __init__(
@@ -107,7 +108,7 @@ class _Ties:
             known.kernels += 1
 
     def of(self, graph: PlanGroup | None) -> _Tied:
-        """For the next kernel of this graph."""
+        """Return the groups of the next kernel of this graph."""
         if graph is None:
             return _Tied((), ())
         known = self._graphs[graph.canonical]
@@ -120,7 +121,7 @@ class _Ties:
         )
 
     def left_out(self) -> dict[str, int]:
-        """Id of a group -> kernels of its graph that do not list it."""
+        """Id of a group -> number of kernels of its graph that do not list it."""
         return {
             row.id: known.kernels - known.first_kernels
             for known in self._graphs.values()
@@ -132,10 +133,10 @@ class _Ties:
 def kernels_of(
     facts: Facts, groups: GroupTable, first: int, files: list[str]
 ) -> KernelRows:
-    """The kernels that one stream shows, those with launches in order of
-    compilation, then others in the order in which they were first printed; their
-    ids begin with K``first``."""
-    # Of a log that is not in true order, the order between stdout and stderr says
+    """Return the kernels of one stream: those with launches in order of
+    compilation, then the others in order of their first print. Their ids begin with
+    K``first``."""
+    # In a log that is not in true order, the order between stdout and stderr means
     # nothing.
     runtimes = () if facts.disordered else facts.runtimes
     cuts = [(runtime, cuts_of(runtime)) for runtime in runtimes]
@@ -160,8 +161,8 @@ def kernels_of(
 
 
 def _instances(rows: Sequence[GroupRow], graph: PlanGroup | None) -> list[Member]:
-    """The nodes of these rows whose body is this graph; all where only a fallback
-    function has it."""
+    """Return the nodes of these rows whose body is this graph; all nodes if only a
+    fallback function has it."""
     members = [member for row in rows for member in row.members]
     own = [
         member
@@ -219,7 +220,7 @@ def _compiled_kernels(
 
 
 def _scheduling(use: KernelUse, disordered: bool) -> Scheduled:
-    """What the lines of the kernel itself tell of its scheduler."""
+    """Return the scheduler and dumps that the kernel's own lines state."""
     if not disordered:
         return Scheduled(use.scheduler, use.dumps)
     stated = any(seen.option == "perf_debug_verbose" for seen in use.dumps)
@@ -233,9 +234,9 @@ def _segments(
     ids: Mapping[KernelUse, str],
     files: list[str],
 ) -> dict[str, tuple[Segment, ...]]:
-    """Id of a group -> its segments. A group that ran with several shapes was cut
-    for each: the last counts, with the kernels of all that were cut in the same
-    way."""
+    """Return the segments of each group, by its id. A group that ran with several
+    shapes was segmented for each: the last segmentation counts, with the kernels of
+    all equal segmentations."""
     segments: dict[str, tuple[Segment, ...]] = {}
     for runtime, cut in cuts:
         for row in groups.of_cache(runtime.owner) if cut else ():
@@ -260,7 +261,8 @@ def _shape(segment: Segment) -> tuple[object, ...]:
 
 
 def _graph_of(use: KernelUse) -> PlanGroup | None:
-    """The graph of the group that a kernel is of; None if that is not known."""
+    """Return the graph of the group to which a kernel belongs; None if that is not
+    known."""
     return None if use.disputed or use.owner is None else use.owner.graph
 
 
@@ -274,7 +276,7 @@ class FallbackRows(NamedTuple):
 def fallbacks_of(
     facts: Facts, groups: GroupTable, files: list[str]
 ) -> FallbackRows:
-    """One row for (stage, group)."""
+    """Return the fallbacks, one row for each (stage, group)."""
     fell_back: set[str] = set()
     rows: dict[tuple[str | None, str | None], list[FallbackSeen]] = {}
     for seen in facts.fallbacks:
@@ -355,18 +357,18 @@ def _printed_kernels(
 def _owners(
     facts: Facts, groups: GroupTable, ties: _Ties
 ) -> list[Sequence[Member]]:
-    """The instances that each kernel runs. A log has the graph of a kernel, or
-    operators and sizes of a partition: partitions that agree in them belong to the
-    groups that agree in them one by one, in order, if there are as many and none
-    stands in a branch."""
+    """Return the instances that each kernel runs. A log has the graph of a kernel,
+    or operators and sizes of a partition: partitions with equal operators and sizes
+    are assigned to the groups with the same ones, in order, if there are as many
+    groups and none is in a branch."""
     found: list[Sequence[Member]] = [
         ties.of(kernel.graph).members for kernel in facts.printed_kernels
     ]
     alike: dict[_Shape, list[int]] = {}
-    for place, kernel in enumerate(facts.printed_kernels):
+    for index, kernel in enumerate(facts.printed_kernels):
         if kernel.operators:
             alike.setdefault((kernel.operators, kernel.tensors[1]), []).append(
-                place
+                index
             )
     if not alike:
         return found
@@ -374,12 +376,12 @@ def _owners(
     for row in groups.rows:
         if FUSER_OF_KIND[row.group.kind].limits.partitions:
             rows.setdefault(_shape_of(row), []).extend(row.members)
-    for shape, places in alike.items():
+    for shape, indexes in alike.items():
         fitting = rows.get(shape, [])
         branches = any(member.group.conditional for member in fitting)
-        if len(fitting) == len(places) and (len(places) == 1 or not branches):
-            for place, member in zip(places, fitting):
-                found[place] = [member]
+        if len(fitting) == len(indexes) and (len(indexes) == 1 or not branches):
+            for index, member in zip(indexes, fitting):
+                found[index] = [member]
     return found
 
 

@@ -1,11 +1,12 @@
-"""Which expressions of the fusion IR an operator of a group became.
+"""Finds the expressions of the fusion IR that each operator of a group became.
 
 The nodes of the group's graph are parsed in order (parser.cpp), and each makes its
 expressions before the next does: so the tensors of the IR, by number, are in the
-order of the nodes. Nothing printed shows where a node ends. An operator is known by
-the expressions that it must become, in order; broadcasts, casts, copies and
-arithmetic on scalars may come anywhere. The expressions are assigned only if each
-operator and each expression can be, and in one way only.
+order of the nodes. The log does not show where the expressions of a node end. An
+operator is recognised by the expressions that it must become, in order; broadcasts,
+casts, copies and arithmetic on scalars may occur anywhere. The expressions are
+assigned only if there is exactly one way to assign all operators and all
+expressions.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from fusiondoc.parsers.kernels.dump_kernel import Expression
 _PASSIVE = frozenset(
     ("broadcast", "cast", "set", "squeeze", "expand", "full", "constant")
 )
-"""Expressions that come with others: they mark no operator."""
+"""Expressions that accompany others: they do not identify an operator."""
 
 _MOST_TEXT = 2000
-"""Characters of an expression that are read."""
+"""Number of characters of an expression that are read."""
 
 _FUNCTION = re.compile(r"\b([A-Za-z_]\w*) ?\(")
 _CAST = re.compile(
@@ -39,11 +40,11 @@ _FORMS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     for fuser in FUSERS.values()
     for op, forms in fuser.operators.expressions.items()
 }
-"""Operator -> the forms in which a kernel shows it, each as the words of its
-expressions."""
+"""Operator -> the forms in which a kernel shows it; each form is a tuple of the
+words of its expressions (see ``_word``)."""
 
 _FUNCTIONS = frozenset(op[6:] for op, forms in _FORMS.items() if (op[6:],) in forms)
-"""Functions with the name of their operator."""
+"""Functions that have the name of their operator."""
 
 _NO_EXPRESSION = frozenset(
     ("prim::ListConstruct", "prim::TupleConstruct", "aten::size", "prim::Constant")
@@ -51,14 +52,14 @@ _NO_EXPRESSION = frozenset(
 
 
 _Ways = dict[int, tuple[int, "tuple[int, int] | None"]]
-"""Number of expressions that are assigned so far -> in how many ways (2: several),
-and the first expression and the number of expressions of the last operator."""
+"""Number of expressions assigned so far -> (number of ways, where 2 means several;
+start and number of expressions of the last operator)."""
 
 
 def expressions_of_operators(
     ops: Sequence[str], expressions: Sequence[Expression]
 ) -> list[tuple[int, ...]] | None:
-    """Of each operator, the indexes of its expressions; None where these are not
+    """Return the indexes of each operator's expressions; None if they are not
     certain."""
     words = [
         (index, word)
@@ -86,7 +87,7 @@ def expressions_of_operators(
 
 
 def _next_ways(op: str, names: Sequence[str | None], ways: _Ways) -> _Ways:
-    """The ways once the next operator has its expressions too."""
+    """Return the ways after the next operator has got its expressions."""
     reached: _Ways = {}
     for start, (count, _) in ways.items():
         for length in _lengths(op, names, start):
@@ -96,7 +97,8 @@ def _next_ways(op: str, names: Sequence[str | None], ways: _Ways) -> _Ways:
 
 
 def _lengths(op: str, names: Sequence[str | None], start: int) -> list[int]:
-    """How many expressions from ``start`` on the operator may be."""
+    """Return the numbers of expressions from ``start`` on that the operator may
+    have become."""
     if op in _NO_EXPRESSION:
         return [0]
     forms = _FORMS.get(op, ())
@@ -108,7 +110,8 @@ def _lengths(op: str, names: Sequence[str | None], start: int) -> list[int]:
 
 
 def _word(expression: Expression) -> str | None:
-    """The operation of an expression in a word; None for a line of unknown form."""
+    """Return the operation of an expression as one word; None for a line of unknown
+    form."""
     text = expression.text[:_MOST_TEXT]
     if text.startswith("Welford"):
         return "Welford"
@@ -133,5 +136,5 @@ def _word_of_function(name: str, text: str) -> str | None:
         return "rand"
     if name in _PASSIVE or name in _FUNCTIONS:
         return name
-    untyped = name[:-1]  # sqrtf
+    untyped = name[:-1]  # as in sqrtf
     return untyped if untyped in _FUNCTIONS else name

@@ -23,14 +23,16 @@ from fusiondoc.parsers.rows.row_of_node import OUTER, RowOfNode
 from fusiondoc.parsers.rows.shared_operators import RanPlans
 
 MOST_NODES = 3_000
-"""Nodes of all programs together: a picture of more helps nobody, and memory stays
-bounded."""
+"""Number of nodes of all programs together: a larger picture is of no use, and
+memory stays bounded."""
 
 MOST_EDGES = 20_000
-"""Edges of all programs together: one has about as many as nodes."""
+"""Number of edges of all programs together: a program has about as many edges as
+nodes."""
 
 _FEW = 200
-"""Plans that are compared with each other; of more only equal ones are found."""
+"""Number of plans up to which each is compared with each; above it only equal plans
+are found."""
 
 
 _ON_A_VALUE = Condition("tensor_value")
@@ -51,8 +53,8 @@ class PlansOfStream(NamedTuple):
         return self.groups.facts
 
     def row(self, use: PlanUse, part: int, node: int) -> Unfused | None:
-        """The row of an operator outside groups, by its index in a part of a plan;
-        None for other nodes."""
+        """Return the row of an operator outside groups, by its index in a part of a
+        plan; None for other nodes."""
         index = self.row_of.of(use, part, node)
         return None if index is None else self.rows[index - self.first]
 
@@ -60,13 +62,13 @@ class PlansOfStream(NamedTuple):
 class Programs(NamedTuple):
     rows: tuple[Program, ...]
     left_out: int
-    """Distinct plans beyond those in ``rows``."""
+    """Number of distinct plans that are not in ``rows``."""
 
 
 def programs_of(
     streams: Iterable[PlansOfStream], files: Sequence[str], sources: SourceMap
 ) -> Programs:
-    """The programs of all streams, in order of appearance."""
+    """Return the programs of all streams, in order of appearance."""
     table = _ProgramTable(files, sources)
     for stream in streams:
         table.add(stream)
@@ -81,13 +83,13 @@ class _ProgramTable:
         self._seen: dict[int, int] = {}
         """Hash of a program's content -> its index, or -1 if it was left out."""
         self._shapes: dict[int, int] = {}
-        """Operators and groups of a program without their types -> how many
-        programs have them."""
+        """Hash of the operators and groups of a program without their types ->
+        number of programs with them."""
         self._nodes = 0
         self._edges = 0
 
     def add(self, stream: PlansOfStream) -> None:
-        """The plans of one stream."""
+        """Add the plans of one stream."""
         shown = list(_distinct(stream.groups.plans))
         regions = any(use.traits.diff_graphs for use, _ in shown)
         elsewhere = RanPlans(
@@ -107,7 +109,7 @@ class _ProgramTable:
     def _index_of(
         self, shown: PhasedPlan, stream: PlansOfStream, elsewhere: RanPlans
     ) -> int:
-        """The index of the program that this plan is; -1 for none."""
+        """Return the index of the program of this plan; -1 for none."""
         (use, phase), facts = shown, stream.facts
         nodes_of_flow = use.traits.nodes
         if not nodes_of_flow:
@@ -162,7 +164,8 @@ class _ProgramTable:
         return len(self._programs) - 1
 
     def _add_rank(self, index: int, rank: int, rows: Iterable[int | None]) -> None:
-        """A further rank has the plan: it and the rows of its nodes are added."""
+        """Record that another rank has the plan: add the rank, and the rows of its
+        nodes."""
         program = self._programs[index]
         if rank in program.ranks:
             return
@@ -175,7 +178,7 @@ class _ProgramTable:
         self._programs[index] = replace(program, ranks=ranks, nodes=tuple(nodes))
 
     def _tie_regions(self, made: Sequence[tuple[PlanUse, int]]) -> None:
-        """A region names the program that its own executor made of it."""
+        """Set, for each region, the program that the region's own executor made."""
         drawn = [(use, index, use.ops()) for use, index in made if index >= 0]
         for use, index, _ in drawn:
             program = self._programs[index]
@@ -201,13 +204,13 @@ class _ProgramTable:
         return user_source(op, source, self._sources)
 
     def evidence(self, use: PlanUse, line: int) -> PackedEvidence:
-        """The position of a line of the plan in its first print."""
+        """Return the position of a line of the plan in its first print."""
         return PackedEvidence([next(iter(use.places(line)))], self._files)
 
 
 class _Drawing:
-    """The nodes and edges of one plan, with those of differentiable graphs that
-    have no plan of their own."""
+    """The nodes and edges of one plan, and of its differentiable graphs that have
+    no plan of their own."""
 
     def __init__(
         self,
@@ -224,9 +227,9 @@ class _Drawing:
         self.waits: list[tuple[int, int]] = []
         self.stops: list[tuple[int, int | None]] = []
         self.edges_left_out = 0
-        """Edges beyond ``most_edges``."""
+        """Number of edges beyond ``most_edges``."""
         self.cut = 0
-        """Nodes beyond ``most``."""
+        """Number of nodes beyond ``most``."""
         self.values_left_out = 0
         self._most = most
         self._most_edges = most_edges
@@ -280,8 +283,8 @@ class _Drawing:
         inside: int | None,
         first: int | None,
     ) -> ProgramNode:
-        """The node as the report has it; ``inside`` and ``first`` are indexes in
-        the program."""
+        """Return the node as the report has it; ``inside`` and ``first`` are
+        indexes in the program."""
         tensors = node.kind in (OPERATOR, REGION)
         inputs = node.inputs if tensors else ()
         outputs = node.outputs if tensors else ()
@@ -310,8 +313,8 @@ class _Drawing:
     def _add_edges(
         self, flow: Flow, node: FlowNode, start: int, shown: int
     ) -> None:
-        """Add the edges from a node to those of the first ``shown`` that take its
-        result."""
+        """Add the edges from a node to those of the first ``shown`` nodes that take
+        its result."""
         takers = flow.takers(node.index, shown)
         if node.decides:
             takers = {*takers, *_decided(flow, node, shown)}
@@ -322,15 +325,16 @@ class _Drawing:
 
 
 def _maker_of_first_operand(node: FlowNode) -> int | None:
-    """The index of the only node that makes an operator's first operand."""
+    """Return the index of the node that makes an operator's first operand; None if
+    there is no such node."""
     return node.operands[0].by if node.kind == OPERATOR and node.operands else None
 
 
 def _given(
     node: FlowNode, start: int, shown: int
 ) -> Iterator[tuple[int, int] | None]:
-    """For each input of a node the node that makes it, and which of its results it
-    is."""
+    """Yield, for each input of a node, the index of the node that makes it and the
+    index of the result; None if unknown."""
     for one in node.operands:
         if one.by is None or one.result is None or one.by >= shown:
             yield None
@@ -346,12 +350,12 @@ class _Graph(NamedTuple):
     flow: Flow
     groups: Sequence[PlanGroup]
     region: int | None
-    """Index of the node in the outer graph that holds it."""
+    """Index of the node in the outer graph that contains this graph."""
 
 
 def _graphs(plan: Plan, flows: Flows, elsewhere: RanPlans) -> Iterator[_Graph]:
-    """The graph of the plan, and those of differentiable graphs whose executor
-    printed no plan."""
+    """Yield the graph of the plan, and the differentiable graphs that hold groups
+    or whose executor printed no plan."""
     if flows.outer is None:
         return
     yield _Graph(OUTER, flows.outer, plan.groups, None)
@@ -363,30 +367,30 @@ def _graphs(plan: Plan, flows: Flows, elsewhere: RanPlans) -> Iterator[_Graph]:
 
 
 def _why(row: Unfused) -> tuple[Reason, bool | None]:
-    """The part of a row's identity that is not its line."""
+    """Return the part of a row's identity other than its line."""
     return row.reason, row.ran
 
 
 def _rows_of(
     use: PlanUse, elsewhere: RanPlans, stream: PlansOfStream
 ) -> Iterator[int | None]:
-    """The index of the row of each node that is drawn."""
+    """Yield the index of the row of each node that is drawn."""
     for graph in _graphs(use.plan(), use.flows(), elsewhere):
         for node in range(len(graph.flow.nodes)):
             yield stream.row_of.of(use, graph.part, node)
 
 
 def _decided(flow: Flow, node: FlowNode, most: int) -> Iterator[int]:
-    """The branches and loops that a value in its result decides on, not only its
-    size or type."""
+    """Yield the branches and loops that depend on a value in the node's result, not
+    only on its size or type."""
     for control in node.decides:
         if control < most and flow.nodes[control].condition == _ON_A_VALUE:
             yield control
 
 
 def _distinct(plans: Sequence[PhasedPlan]) -> Iterator[PhasedPlan]:
-    """Without the executor's prints of plans that a fusion pass printed before:
-    they have fewer types."""
+    """Yield the plans without those prints of an executor whose plan a fusion pass
+    printed before: they have fewer types."""
     if all(use.level == PlanLevel.FUSION_PASS for use, _ in plans):
         yield from plans
         return

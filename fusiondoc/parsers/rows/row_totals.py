@@ -1,4 +1,5 @@
-"""What the operators of one plan add to their rows: counts, bytes, layers."""
+"""Sums of counts, bytes and layers that the operators of one plan add to their
+rows."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from fusiondoc.parsers.rows.tallies import CountedRow
 
 
 class RowTotals:
-    """What the operators of one plan add to their rows."""
+    """Sums over the operators of one plan, by row."""
 
     def __init__(self) -> None:
         self.row_of: dict[int, CountedRow] = {}
@@ -45,6 +46,6 @@ class RowTotals:
 
 @lru_cache(maxsize=1024)
 def _bytes_of(outputs: tuple[str, ...]) -> int:
-    """Bytes of what a node makes; 0 where the sizes are not known. A plan has few
-    different types."""
+    """Return the bytes of a node's outputs; 0 if the sizes are not known. Cached: a
+    plan has few different types."""
     return sum([bytes_once(text) or 0 for text in outputs])

@@ -1,5 +1,5 @@
-"""Which kernels the runs of a group launched together, and whose the launches of a
-shared kernel are."""
+"""The kernels that each run of a group launched together, and the launches of
+shared kernels by group."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from fusiondoc.parsers.rows.finished_groups import MOST_INSTANCES
 from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable
 
 MOST_RUNTIMES = 1_000
-"""Of a group: one for each of many shapes."""
+"""Number of runtimes that a group lists: there is one for each of many shapes."""
 MOST_OF_GRAPH = 4_000
-"""Runtimes of one graph in all groups that have it: where there are many of both,
-some groups list none."""
+"""Number of runtimes of one graph in all groups that have it. If there are many
+groups and many runtimes, some groups list none."""
 
 
 def runtimes_of(
@@ -26,12 +26,12 @@ def runtimes_of(
     ids: Mapping[KernelUse, str],
     runs: Mapping[str, int],
 ) -> dict[str, tuple[GroupRuntime, ...]]:
-    """Id of a group -> its runtimes, the first one first; none of a log that is not
-    in true order.
+    """Return the runtimes of each group, by its id, the first runtime first; {} for
+    a log that is not in true order.
 
     Args:
-        ids: of the kernels.
-        runs: how often each group ran, by its id.
+        ids: ids of the kernels.
+        runs: number of runs of each group, by its id.
     """
     if facts.disordered:
         return {}
@@ -60,11 +60,11 @@ def runtimes_of(
 
 
 def _instances(row: GroupRow, canonical: bytes) -> tuple[int, ...]:
-    """The places of the nodes of a row that have this graph; all where only a
-    fallback function has it."""
+    """Return the indexes of the nodes of a row that have this graph; all indexes if
+    only a fallback function has it."""
     own = tuple(
-        place
-        for place, one in enumerate(row.members)
+        index
+        for index, one in enumerate(row.members)
         if one.group.canonical == canonical
     )
     return own or tuple(range(len(row.members)))
@@ -73,7 +73,8 @@ def _instances(row: GroupRow, canonical: bytes) -> tuple[int, ...]:
 def with_launches_of_groups(
     kernels: Iterable[Kernel], groups: Sequence[Group]
 ) -> list[Kernel]:
-    """The kernels, those that groups share with the launches of each."""
+    """Return the kernels; a kernel that several groups share gets its launches by
+    group."""
     known = {group.id: group for group in groups}
     found = []
     for kernel in kernels:
@@ -87,8 +88,9 @@ def with_launches_of_groups(
 def _launches(
     kernel: Kernel, groups: Mapping[str, Group]
 ) -> tuple[LaunchesOfGroup, ...]:
-    """Each run of a group launches all kernels of its only runtime; nothing where
-    the runs of the groups are not known, or do not add up to the launches."""
+    """Return the launches of a kernel by group: each run of a group launches all
+    kernels of its only runtime. Return () if the runs of the groups are not known,
+    or do not add up to the launches."""
     if len(kernel.groups) < 2 or kernel.groups_left_out:
         return ()
     made = []

@@ -1,9 +1,10 @@
-"""The segments of a group: who schedules each, who refused it, which kernel it is,
-which operators it holds.
+"""The segments of a group: the scheduler of each, the schedulers that refused it,
+its kernel and its operators.
 
-A kernel takes the tensors that its segment takes and makes, under the same numbers:
-where the source of the kernels is known, that shows which is which. Else the order
-of compilation does (``run_order``), if there are as many kernels as segments.
+A kernel reads and writes the tensors that its segment reads and writes, under the
+same numbers: if the source of the kernels is known, that identifies them. Otherwise
+the order of compilation does (``run_order``), if there are as many kernels as
+segments.
 """
 
 from __future__ import annotations
@@ -45,14 +46,15 @@ class Cut:
 
 
 class Scheduled(NamedTuple):
-    """The scheduler of a kernel, and the dumps of it."""
+    """The scheduler of a kernel, and the kernel's dumps."""
 
     scheduler: str | None
     dumps: tuple[DumpSeen, ...]
 
 
 def cuts_of(runtime: Runtime) -> list[Cut]:
-    """How a group was cut, as far as the log shows it."""
+    """Return the segments into which a group was cut, as far as the log shows
+    them."""
     candidates: list[Candidate] = []
     for seen in runtime.segmenter:
         candidates += candidates_of(seen.text)
@@ -62,8 +64,9 @@ def cuts_of(runtime: Runtime) -> list[Cut]:
 
 
 def scheduled(cuts: Iterable[Cut]) -> dict[KernelUse, Scheduled]:
-    """The scheduler and dumps of the kernels of cuts. All parameters of a runtime
-    were given to all its kernels: here each keeps those of its own scheduler."""
+    """Return the scheduler and dumps of each kernel. All scheduler parameters of a
+    runtime were assigned to all its kernels: here each keeps those of its own
+    scheduler."""
     found: dict[KernelUse, Scheduled] = {}
     for cut in cuts:
         for kernel in cut.kernels:
@@ -80,8 +83,8 @@ _PARAMETERS = "scheduler_params"
 def _own_dumps(
     dumps: tuple[DumpSeen, ...], scheduler: str | None
 ) -> tuple[DumpSeen, ...]:
-    """The dumps without the parameters of other schedulers; all where no parameters
-    are of this scheduler."""
+    """Return the dumps without the parameters of other schedulers; all dumps if no
+    parameters belong to this scheduler."""
     own = [
         seen
         for seen in dumps
@@ -98,8 +101,8 @@ def segments_of(
     ids: Mapping[KernelUse, str],
     files: list[str],
 ) -> tuple[Segment, ...]:
-    """The segments as the report has them. ``ops``: of the group; ``ids``: of
-    kernels."""
+    """Return the segments as the report has them. ``ops``: operators of the group;
+    ``ids``: ids of kernels."""
     held = _operators(runtime, cuts, ops)
     evidence = PackedEvidence(sorted(set(runtime.lines)), files)
     return tuple(
@@ -139,8 +142,8 @@ def _made_by_each(expressions: Iterable[Expression]) -> set[tuple[int, ...]]:
 def _kernels_of(
     parts: Sequence[Part], kernels: list[KernelUse]
 ) -> list[list[KernelUse]]:
-    """The kernel of each part: by the order in which they run, where no tensors
-    contradict it, else by the tensors; none where several or no kernels fit."""
+    """Return the kernel of each part: by the order in which they run, if no tensors
+    contradict it, else by the tensors; [] if several or no kernels fit."""
     tensors = {kernel: _tensors(kernel) for kernel in kernels}
     order = run_order(parts)
     if len(order) == len(kernels):
@@ -158,17 +161,18 @@ def _kernels_of(
 
 
 def _fits(part: Part, tensors: set[int] | None) -> bool | None:
-    """Whether a kernel with these tensors can be that of a part; None where its
-    tensors are not known. Outputs can have got another number when the kernel was
-    scheduled (a copy is cached)."""
+    """True if a kernel with these tensors can be the kernel of a part; None if its
+    tensors are not known. Only inputs are compared: scheduling can give an output
+    another number (a copy is cached)."""
     return None if tensors is None else part.inputs <= tensors
 
 
 def _of_candidates(
     candidates: list[Candidate], kernels: list[KernelUse]
 ) -> list[Cut]:
-    """Without segmented_fusion: the whole fusion if it was accepted, else the
-    accepted fusions that take and make just the tensors of the kernels."""
+    """Return the segments without segmented_fusion: the whole fusion if it was
+    accepted, else the accepted fusions that take and make exactly the tensors of
+    the kernels."""
     if not candidates:
         return []
     first = candidates[0]
@@ -195,8 +199,8 @@ def _of_candidates(
 def _accepted_fusion(
     candidates: Iterable[Candidate], kernel: KernelUse
 ) -> Candidate | None:
-    """The last accepted fusion with the tensors of a kernel; None without one, or
-    without its source."""
+    """Return the last accepted fusion that has the tensors of a kernel; None if
+    there is none or the kernel's source is unknown."""
     tensors = _tensors(kernel)
     if tensors is None:
         return None
@@ -217,7 +221,7 @@ def _accepted_fusion(
 
 
 def _make_all_once(cuts: Iterable[Cut], candidates: Iterable[Candidate]) -> bool:
-    """Whether the cuts together make each tensor of all fusions once."""
+    """True if the cuts together make each tensor of all fusions once."""
     made: Counter[int] = Counter()
     for cut in cuts:
         for expression in cut.expressions:
@@ -229,7 +233,7 @@ def _make_all_once(cuts: Iterable[Cut], candidates: Iterable[Candidate]) -> bool
 
 
 def _makes(expressions: Iterable[Expression]) -> set[int]:
-    """Numbers of the tensors that the expressions make."""
+    """Return the numbers of the tensors that the expressions make."""
     return {number for expression in expressions for number in expression.makes}
 
 
@@ -238,8 +242,8 @@ def _takes(expressions: Iterable[Expression]) -> set[int]:
 
 
 def _tensors(kernel: KernelUse) -> set[int] | None:
-    """Numbers of the tensors among the parameters of a kernel; None without its
-    source."""
+    """Return the numbers of the tensors among the parameters of a kernel; None if
+    its source is not known."""
     if kernel.kept_code is None:
         return None
     code = kernel.kept_code
@@ -255,7 +259,7 @@ def _tensors(kernel: KernelUse) -> set[int] | None:
 def _operators(
     runtime: Runtime, cuts: Sequence[Cut], ops: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    """The operators of each cut; none where that is not certain."""
+    """Return the operators of each cut; () for each if they are not certain."""
     if len(cuts) == 1:
         return [tuple(ops)]
     nothing: list[tuple[str, ...]] = [() for _ in cuts]

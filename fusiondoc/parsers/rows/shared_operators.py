@@ -1,6 +1,6 @@
-"""Which sets of operators share most with another one: plans, groups and
-differentiable graphs are recognised by their operators, since passes rewrite a few
-of them."""
+"""Finds sets that share most operators with another set. Plans, groups and
+differentiable graphs are recognised by their operators, and passes rewrite a few of
+them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class SharedOperators:
     def __init__(self) -> None:
         self.count = 0
         self._with: dict[int, int | list[int]] = {}
-        """Operator -> the sets that hold it; most are in one set only."""
+        """Operator -> the sets that contain it; most operators are in one set
+        only."""
 
     def add(self, ops: Iterable[int]) -> None:
         """Add a set."""
@@ -30,27 +31,27 @@ class SharedOperators:
                 self._with[op] = [known, number]
 
     def of(self, op: int) -> Collection[int]:
-        """The sets that hold an operator."""
+        """Return the sets that contain an operator."""
         known = self._with.get(op, ())
         return (known,) if isinstance(known, int) else known
 
     def shared(self, ops: Iterable[int]) -> Counter[int]:
-        """How many of these operators each set has, where it has any."""
+        """Return the number of these operators in each set that has any."""
         found: Counter[int] = Counter()
         for op in ops:
             found.update(self.of(op))
         return found
 
     def most_shared(self, ops: Iterable[int]) -> int:
-        """How many of these operators the set has that has most of them."""
+        """Return the number of these operators in the set that has most of them."""
         return max(self.shared(ops).values(), default=0)
 
 
 class RanPlans:
-    """The operators of plans in the log.
+    """The operators of the plans in the log.
 
     Args:
-        plans: the operators of each plan, and the kinds of the copies that stand in its groups for views
+        plans: the operators of each plan, and the kinds of the copies that replace views in its groups
             (``Traits.copies``).
     """
 
@@ -64,15 +65,18 @@ class RanPlans:
             self._plans.add(ops)
 
     def of_executor(self, inner: DiffGraph) -> bool:
-        """Whether some plan is that of the executor of this DifferentiableGraph.
+        """True if a plan in the log is that of the executor of this
+        DifferentiableGraph.
 
-        Its own passes rewrite some operators (dropout, layer_norm; views in groups
-        become ``prim::*_copy``), so most of the tensor operators must agree.
+        The executor's passes rewrite some operators (dropout, layer_norm; views in
+        groups become ``prim::*_copy``), so only most of the tensor operators must
+        agree.
         """
         mine = {(node.op, node.source) for node in inner.loose}
         held = sorted((self._with(op) for op in mine), key=_size)
-        # A plan with more than half of them has one of any half: thousands of plans
-        # have those of formulas.
+        # A plan with more than half of the operators has one of any half of them.
+        # The half in fewest plans is searched: operators of formulas are in
+        # thousands of plans.
         candidates = set(
             chain.from_iterable(chain.from_iterable(held[: (len(held) + 1) // 2]))
         )
@@ -86,8 +90,8 @@ class RanPlans:
         return not mine or max(shared.values(), default=0) * 2 > len(mine)
 
     def _with(self, op: Op) -> tuple[Collection[int], Collection[int]]:
-        """The plans that hold an operator, and those that may have a copy in its
-        place."""
+        """Return the plans that contain an operator, and the plans that may contain
+        a copy instead of it."""
         return self._plans.of(hash(op)), self._copies.get(
             f"prim::{op[0][len('aten::') :]}_copy", ()
         )

@@ -1,5 +1,5 @@
-"""Which statements of the log are about an operator outside groups, and the reasons
-that they state."""
+"""The statements of the log about an operator outside groups, and the reasons that
+they give."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from fusiondoc.parsers.rows.group_rows import PhasedPlan
 from fusiondoc.parsers.rows.shared_operators import SharedOperators
 
 _OF_A_KIND = ("FD201", "FD211")
-"""Statements that a fuser has no rule for a kind of node, where that is so."""
+"""Codes of statements that a fuser has no rule for a kind of node, where that is
+true."""
 
 _OfPhase = tuple["str | None", Statement]
 """A statement, and the phase of the plan whose pass made it."""
@@ -34,14 +35,14 @@ class StatedReasons:
         self._with = SharedOperators()
         for _, statements in self._planned:
             self._with.add(statements.hashes())
-        self._of_several = self._open_those_of_several()
-        """Hash of an operator that several plans have statements about -> these,
+        self._of_several = self._statements_of_several()
+        """Hash of an operator with statements in several plans -> those statements,
         with their phase."""
         self._best: dict[tuple[int, str | None], Sequence[Statement]] = {}
-        """The best of them, by operator and phase: a formula stands in as many
-        nodes as plans."""
+        """The best statements, by operator and phase. Cached: an operator of a
+        formula is in as many nodes as there are plans."""
         self._reasons: dict[tuple[str, Stated], Reason] = {}
-        """Those that statements give, by code and detail."""
+        """The reasons that statements give, by code and detail."""
         self._alike: dict[Reason, Reason] = {}
         """Equal reasons -> the first of them: there are few."""
         self._latest: Reason | None = None
@@ -49,15 +50,15 @@ class StatedReasons:
     def about(
         self, use: PlanUse, phase: str | None, node: LooseNode, own_pass: bool
     ) -> Sequence[Statement]:
-        """The most telling statement of the log about a node, in all its forms;
-        first those of its own pass.
+        """Return the most specific statement of the log about a node, in all its
+        forms. Statements of the node's own pass come first.
 
-        Args: own_pass: the statements of its own pass are in the log: no others are
-            about it.
+        Args: own_pass: True if the statements of the node's own pass are in the
+        log: no others are about it.
         """
         if node.source is None:
-            # Without a source the value's name must do, which holds only inside one
-            # pass.
+            # Without a source only the value's name identifies the node, which
+            # holds inside one pass only.
             return best_of(use.stated.get().of((node.op, "%" + node.value)))
         key = (node.op, node.source)
         own = use.stated.get().of(key)
@@ -79,17 +80,17 @@ class StatedReasons:
         return best
 
     def of_kind(self, node: LooseNode) -> Sequence[Statement]:
-        """Statements about the kind of node on that line: they hold for all of
-        them."""
+        """Return the statements about this kind of node on its line: they hold for
+        all such nodes."""
         about = self._anywhere((node.op, node.source))
         return best_of(
             [statement for statement in about if statement.code in _OF_A_KIND]
         )
 
-    def _open_those_of_several(self) -> dict[int, list[_OfPhase]]:
-        """Formulas of gradients and lines of libraries stand in thousands of plans:
-        their statements are made once, and not for each node that they may be
-        about."""
+    def _statements_of_several(self) -> dict[int, list[_OfPhase]]:
+        """Return the statements about operators that are in several plans. Formulas
+        of gradients and lines of libraries are in thousands of plans: their
+        statements are parsed once, and not for each node."""
         found: dict[int, list[_OfPhase]] = {}
         for phase, statements in self._planned:
             shared = {
@@ -105,8 +106,8 @@ class StatedReasons:
         return found
 
     def _of_plans(self, key: Op) -> Sequence[_OfPhase]:
-        """The statements about an operator in the passes whose plan is in the
-        log."""
+        """Return the statements about an operator in the passes whose plan is in
+        the log."""
         several = self._of_several.get(hash(key))
         if several is not None:
             return several
@@ -123,7 +124,7 @@ class StatedReasons:
         return [*planned, *self._unplanned.get(key, ())]
 
     def reason(self, statement: Statement) -> Reason:
-        """The reason that a statement gives."""
+        """Return the reason that a statement gives."""
         key = statement.code, statement.detail
         known = self._reasons.get(key)
         if known is None:
@@ -133,7 +134,7 @@ class StatedReasons:
         return known
 
     def one_of_equal(self, reason: Reason) -> Reason:
-        """The first of equal reasons: rows are found by it."""
+        """Return the first of equal reasons: rows are keyed by it."""
         if reason is not self._latest:
             self._latest = self._alike.setdefault(reason, reason)
         return self._latest

@@ -1,5 +1,5 @@
-"""Rows of operators outside groups while they are counted: sums over the executors
-that have a plan."""
+"""Rows of operators outside groups during counting: sums over the executors that
+have a plan."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.group_rows import Copies, Share
 
 MOST_ROWS = 20_000
-"""Rows of a report: the largest models have a few thousand. Further rows of one
-operator with one code of a reason are one row without a source."""
+"""Number of rows of a report: the largest models have a few thousand. Further rows
+with equal operator and reason code are merged to one row without a source."""
 MOST_OF_A_RANK = 5_000
-"""Those of each of many ranks."""
+"""Number of rows of each rank, if there are many ranks."""
 
 
 def most_of_each(streams: int) -> int:
-    """Rows of each stream."""
+    """Return the number of rows of each stream."""
     return max(MOST_ROWS // max(1, streams), min(MOST_ROWS, MOST_OF_A_RANK))
 
 
 def by_log(copies: Iterable[Copies]) -> list[Copies]:
-    """The copies in each log as one."""
+    """Return the copies, summed to one entry for each log."""
     found: dict[int, Copies] = {}
     for one, times in Counter(copies).items():
         before = found.get(one.file, Copies(one.file, 0, 0))
@@ -41,9 +41,9 @@ def by_log(copies: Iterable[Copies]) -> list[Copies]:
 
 
 class Tally:
-    """A number that is summed over executors. Logs that show the same plans are not
-    summed. A report can hold half a million: an attribute that few have takes no
-    room."""
+    """A number that is summed over executors. Of logs that show the same plans the
+    largest sum counts. A report can hold half a million tallies, so rarely used
+    attributes take no memory."""
 
     __slots__ = ("_logs", "most", "rest")
 
@@ -51,15 +51,16 @@ class Tally:
         self._logs: (
             tuple[int, Share, Share] | dict[int, tuple[Share, Share]] | None
         ) = None
-        """Of each log (of the only one) the number in its plans, and in those of
-        fallback functions."""
+        """For each log (as a plain tuple if there is one log only): the sum over
+        its plans, and over its fallback functions."""
         self.most = 0
-        """In one print, where prints tell no executor."""
+        """The largest number in one print, for prints that show no executor."""
         self.rest = 0
-        """Of plans that are not in the log."""
+        """The number in plans that are not in the log."""
 
     def add(self, number: int, copies: Sequence[Copies]) -> None:
-        """Add the number in one plan, times the executors that have the plan."""
+        """Add the number in one plan, multiplied by the number of executors that
+        have the plan."""
         if not number:
             return
         if not copies:
@@ -81,7 +82,8 @@ class Tally:
 
     @property
     def total(self) -> int:
-        """Fallback functions count where no other plan has the operator."""
+        """The number for the report. Fallback functions count only if no other plan
+        has the operator."""
         logs = self._logs
         if logs is None:
             return self.most + self.rest
@@ -115,8 +117,8 @@ class CountedRow:
     ) -> None:
         self.reason = reason
         self.number = number
-        """From 0 for rows with a source of their own; -1, -2, ... for those that
-        stand for several."""
+        """From 0 for rows with their own source; -1, -2, ... for rows that merge
+        several."""
         self.ran = ran
         self.count = Tally()
         self.moved: Tally | None = None
@@ -129,15 +131,15 @@ class CountedRow:
         self._latest: Sequence[Statement] = ()
 
     def add_statements(self, statements: Sequence[Statement]) -> None:
-        """Make their lines evidence, once; nodes that share statements come after
-        one another."""
+        """Add their lines to the evidence, once; nodes that share statements come
+        directly after each other."""
         if statements is not self._latest:
             self._latest = statements
             for statement in statements:
                 self.add_statement(statement)
 
     def add_statement(self, statement: Statement) -> None:
-        """Make its lines evidence, once."""
+        """Add its lines to the evidence, once."""
         if statement.lines:
             if self.statements is None:
                 self.statements = {}
@@ -169,9 +171,9 @@ class CountedRow:
 
 
 Key = tuple[str, "str | None", "str | None", Reason, "bool | None"]
-"""Identity of a row: operator, source, phase, reason, and whether it ran. Not the
-code of the reason alone: nodes of one line (of torch/nn/functional.py, say) stand
-in many layers of the model, each with neighbours of its own."""
+"""Identity of a row: operator, source, phase, reason, and whether it ran. The whole
+reason, not only its code: nodes of one line (in torch/nn/functional.py, say) occur
+in many layers of the model, each with other neighbours."""
 
 
 class BoundedRows:
@@ -185,11 +187,11 @@ class BoundedRows:
             tuple[str, str | None, str, bool, bool | None], CountedRow
         ] = {}
         self._beyond: set[int] = set()
-        """Hashes of the identities of rows that are no rows of their own."""
+        """Hashes of the identities that did not get a row of their own."""
         self._more = 0
 
     def of(self, key: Key) -> CountedRow:
-        """The row that an operator is counted in."""
+        """Return the row in which an operator is counted."""
         row = self._rows.get(key)
         if row is not None:
             return row
@@ -200,8 +202,8 @@ class BoundedRows:
         return self._alike(key)
 
     def _alike(self, key: Key) -> CountedRow:
-        """The row of all further operators of this name with the same code of a
-        reason."""
+        """Return the row for all further operators with this name and reason
+        code."""
         op, _, phase, reason, ran = key
         alike = (op, phase, reason.code, reason.stated, ran)
         row = self._together.get(alike)
@@ -216,23 +218,24 @@ class BoundedRows:
         return row
 
     def more(self, key: Key, rows: int) -> CountedRow:
-        """The row of so many further ones, whose source is not known."""
+        """Return the row for ``rows`` further operators whose source is not
+        known."""
         self._more += rows
         return self._alike(key)
 
     @property
     def left_out(self) -> int:
-        """How many have no row of their own."""
+        """The number of identities without a row of their own."""
         return len(self._beyond) + self._more
 
     def index_of(self, number: int) -> int:
-        """Index in the finished list of the row with this number; rows that stand
-        for several come last."""
+        """Return the index, in the finished list, of the row with this number; rows
+        that merge several come last."""
         return number if number >= 0 else len(self._rows) - 1 - number
 
     def taken(self) -> Iterator[tuple[str, str | None, str | None, CountedRow]]:
-        """Operator, source, phase and row. Each is dropped here: there can be very
-        many."""
+        """Yield operator, source, phase and row. Each row is removed from the
+        table, since there can be very many."""
         for key in list(self._rows):
             yield key[0], key[1], key[2], self._rows.pop(key)
         for (op, phase, *_), row in self._together.items():

@@ -39,49 +39,48 @@ NO_RULE = "FD233"
 NEVER_RAN = "FD232"
 
 LEGACY_PLAN = "After compileSpec optimizations:"
-"""What the legacy executor prints (torch/csrc/jit/runtime/graph_executor.cpp): it
-fuses inside differentiable graphs before they have executors, which change nothing
-in them any more."""
+"""The line that the legacy executor prints
+(torch/csrc/jit/runtime/graph_executor.cpp): it fuses inside differentiable graphs
+before they have executors, which then change nothing in them."""
 
 
 class Outside(NamedTuple):
-    """An operator outside every group, with the facts that its reason follows
-    from."""
+    """An operator outside every group, with the facts that determine its reason."""
 
     node: LooseNode
     flow: Flow
     fuser: str | None
     refused: Mapping[int, Reason]
-    """Index of a node that the fuser does not take, whatever its neighbours are ->
-    the reason that the log states."""
+    """Index of a node that the fuser never takes, with any neighbours -> the reason
+    that the log states."""
     unseen: bool
-    """No fusion pass looked at this graph."""
+    """True if no fusion pass was run on this graph."""
     gradients: bool
-    """Gradients were recorded in the runs of this graph."""
+    """True if gradients were recorded in the runs of this graph."""
     release: str | None = None
-    """The release of torch by the log's own lines."""
+    """The release of torch, from lines of the log."""
     region_end: FlowNode | None = None
-    """In the plan of a differentiable graph's executor: the node that takes its
-    only result in the plan around it, where this operator makes that result and one
-    operator alone takes it."""
+    """In the plan of a differentiable graph's executor: the node in the outer plan
+    that takes the graph's only result. Set if this operator makes that result and
+    no other node takes it."""
 
 
 class WorkOut(Protocol):
-    """Works out reasons that no log states."""
+    """Finds reasons that the log does not state."""
 
     def __call__(self, outside: Outside) -> Reason | None:
-        """A reason that the log does not state, from the nodes around an
+        """Return a reason that the log does not state, from the nodes around an
         operator."""
 
     def refine(self, outside: Outside, stated: Reason) -> Reason:
-        """The true cause behind a stated reason that names several, or the wrong
-        one."""
+        """Return the true cause for a stated reason that names several causes, or
+        the wrong one."""
 
     def kept_out(
         self, flow: Flow, fuser: str | None, reasons: Mapping[int, str]
     ) -> Mapping[int, AbstractSet[int]]:
-        """The nodes that each node keeps out of groups. ``reasons``: codes by node
-        index."""
+        """Return the nodes that each node keeps out of groups. ``reasons``: codes
+        by node index."""
 
 
 class UnfusedRows(NamedTuple):
@@ -91,7 +90,7 @@ class UnfusedRows(NamedTuple):
     rows: list[Unfused]
     row_of: RowOfNode
     left_out: int
-    """Rows beyond the most, which are counted in those without a source."""
+    """Number of rows above the limit; they are counted in rows without a source."""
 
 
 def unfused_of(
@@ -104,13 +103,13 @@ def unfused_of(
     most: int,
     first: int = 0,
 ) -> UnfusedRows:
-    """Tensor operators outside the groups of the plans of one stream.
+    """Return the tensor operators outside the groups of the plans of one stream.
 
     Args:
-        copies: how many executors have each plan (by the id of its use).
-        fuser: at work in this stream, if that is known.
-        names: of the log files, and the user's lines of operators.
-        most: rows with a source position.
+        copies: number of executors with each plan (by the id of its use).
+        fuser: the fuser of this stream, if it is known.
+        names: names of the log files, and the user's lines of operators.
+        most: number of rows with a source position.
         first: index of the first row in the report.
     """
     stated = StatedReasons(plans, facts.unplanned)
@@ -127,7 +126,8 @@ _GIVEN_UP = Reason.of(GAVE_UP, NotOptimised("gave_up"), stated=True)
 _NO_PLAN_YET = Reason.of(NOT_YET, NotOptimised("no_plan_yet"))
 
 ABOUT_A_MERGE = ("FD207", "FD216", "FD218", "FD220")
-"""Statements about joining one group, not about the operator itself."""
+"""Codes of statements about joining one group, which do not concern the operator
+itself."""
 
 
 class _Part(NamedTuple):
@@ -140,8 +140,8 @@ class _Part(NamedTuple):
     nodes: Sequence[LooseNode]
     flow: Flow | None
     given: Reason | None
-    """The reason of operators for which the log states none, where it follows from
-    the plan itself."""
+    """The reason that follows from the plan itself, for operators for which the log
+    states none."""
 
     def flow_node(self, node: LooseNode) -> FlowNode | None:
         return self.flow.nodes[node.node] if self.flow is not None else None
@@ -154,15 +154,15 @@ class _Part(NamedTuple):
 def _add_lines(
     row: CountedRow, use: PlanUse, node: LooseNode, statements: Sequence[Statement]
 ) -> None:
-    """The lines of the log that show the reason: the statements', else the
-    operator's own."""
+    """Add the lines of the log that show the reason: those of the statements, else
+    those of the operator."""
     row.add_statements(statements)
     if not any(statement.lines for statement in statements):
         row.lines.extend(use.places(node.line))
 
 
 class _UnfusedTable:
-    """The rows of one stream while they are counted."""
+    """The rows of one stream during counting."""
 
     def __init__(
         self,
@@ -179,27 +179,28 @@ class _UnfusedTable:
         self._work_out = work_out
         self.rows = rows
         self._stated = stated
-        self._placed: set[Op] = set()
+        self._counted: set[Op] = set()
         self._numbers: set[Op] = set()
-        """Nodes that compute with numbers of the host, by the plan of a pass: the
-        executor's print of the same plan can lack the types that show it."""
+        """Nodes that compute with numbers on the host, from the plan of a fusion
+        pass: the executor's print of the same plan can lack the types that show
+        it."""
         self._settled: dict[
             tuple[str, str | None, str | None], list[CountedRow]
         ] = {}
         """Rows of the nodes of one line in the first plan that a fusion pass left,
-        in their order. The executor's print of the same plan knows fewer types and
-        adds no reason."""
+        in order. The executor's print of the same plan has fewer types and adds no
+        reason."""
         self._unseen: dict[int, bool] = {}
-        """Id of the use of a plan that no fusion pass looked at -> whether
-        gradients were recorded for certain."""
+        """Id of the use of a plan without a fusion pass -> True if gradients were
+        certainly recorded."""
         self.row_of = RowOfNode()
-        """By ``CountedRow.number`` until all is counted."""
+        """Holds ``CountedRow.number`` until all rows are counted."""
         self._region_ends: dict[tuple[str, str | None, str], FlowNode | None] = {}
         """Operator, source and value of the result of a differentiable graph -> the
         only node that takes it."""
 
     def add_plans(self, uses: Sequence[PhasedPlan]) -> None:
-        """Every plan that counts, with its phase."""
+        """Add every plan that counts, with its phase."""
         for use, _ in uses:
             if use.level == PlanLevel.FUSION_PASS and use.traits.numbers:
                 self._numbers |= use.plan().numbers - use.plan().ops()
@@ -214,7 +215,7 @@ class _UnfusedTable:
         self._add_unplanned(self._facts.unplanned)
         for use, _ in uses:
             if not use.traits.complete:
-                # Statements about nodes that the cut took hold all the same.
+                # Statements about nodes in the part that was cut off still count.
                 self._add_unplanned(use.stated.get())
 
     def _add_plan(
@@ -224,7 +225,7 @@ class _UnfusedTable:
         no plan of their own."""
         plan, flows = use.plan(), use.flows()
         for group in plan.groups:
-            self._placed.update(group.body)
+            self._counted.update(group.body)
         given = _GIVEN_UP if use.simple else None
         self._add_part(_Part(use, phase, OUTER, plan.loose, flows.outer, given))
         not_yet = _NO_PLAN_YET if LEGACY_PLAN not in self._facts.headers else None
@@ -235,11 +236,11 @@ class _UnfusedTable:
                 )
 
     def _mark_unseen(self, uses: Sequence[PhasedPlan]) -> None:
-        """Plans that no fusion pass looked at: with gradients and without a
-        differentiable graph the executor leaves them as they are
-        (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp). Where other
-        graphs had a pass, that is the only reason; in a log without any, every
-        fuser may be off."""
+        """Mark the plans without a fusion pass: with gradients and without a
+        differentiable graph the executor leaves the graph as it is
+        (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp). If other graphs
+        had a pass, that is the only possible reason; in a log without any pass, all
+        fusers may be off."""
         if all(use.level != PlanLevel.EXECUTOR for use, _ in uses):
             return
         trained = any(mark.phase == "backward" for mark in self._facts.iterations)
@@ -263,8 +264,8 @@ class _UnfusedTable:
                 )
 
     def _note_region_ends(self, uses: Sequence[PhasedPlan]) -> None:
-        """The node behind each differentiable graph: the plan of its own executor
-        does not show it."""
+        """Record the node that takes the result of each differentiable graph: the
+        plan of the graph's own executor does not show it."""
         for use, _ in uses:
             if not use.traits.diff_graphs:
                 continue
@@ -293,7 +294,7 @@ class _UnfusedTable:
         reason."""
         use = part.use
         copies = self._copies.get(id(use), ())
-        # The optimised graph of an executor whose fusion pass is in the log.
+        # An executor's optimised graph, where its fusion pass is in the log.
         printed_again = use.level == PlanLevel.EXECUTOR and not copies
         counted = part.nodes
         rows = array("q", [NO_ROW]) * (
@@ -305,7 +306,7 @@ class _UnfusedTable:
                 for node in counted
                 if (node.op, node.source) not in self._numbers
             ]
-        self._placed.update((node.op, node.source) for node in counted)
+        self._counted.update((node.op, node.source) for node in counted)
         left = self._not_settled(part, counted, rows) if printed_again else counted
         if left:
             self._add_nodes(part, counted, left, copies, rows)
@@ -320,9 +321,10 @@ class _UnfusedTable:
         copies: Sequence[Copies],
         rows: array[int],
     ) -> None:
-        """Count the nodes of ``counted`` that are ``left``, and note the number of
-        each node's row."""
-        # Statements of its own pass about the nodes of one line name each of them.
+        """Count the nodes of ``counted`` that are ``left``, and store the number of
+        each node's row in ``rows``."""
+        # If a line has several nodes, the statements of the plan's own pass name
+        # each of them.
         own_pass = (
             part.number == OUTER and part.of_fusion_pass and bool(part.use.stated)
         )
@@ -358,8 +360,8 @@ class _UnfusedTable:
     def _not_settled(
         self, part: _Part, nodes: Sequence[LooseNode], rows: array[int]
     ) -> Sequence[LooseNode]:
-        """The nodes that have no row by the pass's print of the plan. The rows of
-        the others get their lines, too."""
+        """Return the nodes that have no row from the print of the fusion pass. The
+        rows of the other nodes get their lines as evidence."""
         nth_of_line: Counter[tuple[str, str | None]] = Counter()
         left = []
         for node in nodes:
@@ -378,8 +380,8 @@ class _UnfusedTable:
     def _refused(
         self, nodes: Sequence[LooseNode], reasons: Sequence[Reason | None]
     ) -> dict[int, Reason]:
-        """Node index in the flow -> why the fuser does not take the node, whatever
-        stands next to it."""
+        """Return the reasons why the fuser never takes a node, with any neighbours,
+        by node index in the flow."""
         refused = {}
         for node, stated in zip(nodes, reasons):
             if stated is not None and stated.code not in ABOUT_A_MERGE:
@@ -396,8 +398,8 @@ class _UnfusedTable:
         stated: Reason | None,
         statements: Sequence[Statement],
     ) -> tuple[Reason, Sequence[Statement]]:
-        """The reason of a node, which the log may state, and the statements that
-        show it."""
+        """Return the reason of a node, which the log may state, and the statements
+        that show it."""
         flow_node = part.flow_node(node)
         if flow_node is not None and flow_node.ran is False:
             return _NEVER_RAN, statements
@@ -444,12 +446,12 @@ class _UnfusedTable:
         phase: str | None,
         nth_of_line: Counter[tuple[str, str | None]],
     ) -> CountedRow | None:
-        """The row that a node has by the pass's print of the plan, which an
-        executor prints once more. Nodes of one line are distinguished by their
-        order.
+        """Return the row that a node has from the print of the fusion pass; the
+        executor prints that plan again. Nodes of one line are distinguished by
+        their order.
 
-        Args: nth_of_line: how many nodes of each line came before in this plan;
-            counted on here.
+        Args: nth_of_line: number of earlier nodes of each line in this plan;
+        updated here.
         """
         known = self._settled.get((node.op, node.source, phase))
         if known is None:
@@ -461,8 +463,8 @@ class _UnfusedTable:
     def _kept(
         self, flow: Flow | None, rows: Mapping[int, CountedRow]
     ) -> dict[CountedRow, int]:
-        """How many operators the nodes of each row keep out of groups, each counted
-        once a row."""
+        """Return the number of operators that the nodes of each row keep out of
+        groups; an operator counts once for each row."""
         kept: dict[CountedRow, set[int]] = {}
         if flow is not None and self._work_out is not None:
             codes = {index: row.reason.code for index, row in rows.items()}
@@ -474,12 +476,12 @@ class _UnfusedTable:
 
     def _add_unplanned(self, statements: Statements) -> None:
         """Count operators that were refused in a pass whose plan is not in the log,
-        or not whole."""
+        or not complete."""
         for (op, source), about in statements.items():
             position = (
                 None if source is not None and source.startswith("%") else source
             )
-            if (op, position) in self._placed or op in NO_WORK:
+            if (op, position) in self._counted or op in NO_WORK:
                 continue
             best = best_of(about)
             if not best or not best[0].tensor or op.startswith("prim::profile"):
@@ -492,22 +494,22 @@ class _UnfusedTable:
             row.add_statement(statement)
 
         if statements.further:
-            known = {hash(op) for op in (*self._placed, *statements)}
+            known = {hash(op) for op in (*self._counted, *statements)}
             for alike, more in sorted(
                 statements.further.items(), key=lambda item: telling(item[0].code)
             ):
                 self._add_further(alike, more, known)
 
     def _add_further(self, alike: Alike, more: Further, known: set[int]) -> None:
-        """Count nodes beyond those that have a statement each, without those that
-        are in rows already (by hash)."""
+        """Count nodes beyond those with an own statement each. Nodes that are in
+        rows already (``known`` has their hashes) are left out."""
         if (
             not alike.tensor
             or alike.op in NO_WORK
             or alike.op.startswith("prim::profile")
         ):
             return
-        if not alike.sourced and (alike.op, None) in self._placed:
+        if not alike.sourced and (alike.op, None) in self._counted:
             return
         more.nodes -= known
         new = len(more.nodes)
@@ -522,8 +524,8 @@ class _UnfusedTable:
     def finished(
         self, files: list[str], sources: SourceMap, first: int
     ) -> list[Unfused]:
-        """The rows as the report has them. The table is empty then: there can be
-        very many."""
+        """Return the rows as the report has them. This empties the table, since
+        there can be very many rows."""
         self._settled.clear()
         made: list[Unfused] = []
         for op, source, phase, row in self.rows.taken():
@@ -556,8 +558,8 @@ class _UnfusedTable:
 
 
 def _only_taker(flow: Flow, index: int) -> FlowNode | None:
-    """The only node in the same block that takes the only result of a node; None
-    for several and for none."""
+    """Return the only node in the same block that takes the only result of a node;
+    None for several and for none."""
     node = flow.nodes[index]
     if len(node.outputs) != 1 or len(node.after) != 1:
         return None
