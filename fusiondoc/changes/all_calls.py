@@ -1,7 +1,6 @@
-"""All calls of a line that a rewrite fits, written together: a report has them in
-one row, and a promise counts all of them. Of a call inside another one, the outer is
-written with what the inner one becomes.
-"""
+"""Rewrite all calls of a line that fit, as one rewrite: a report has them in one
+row, and a promise counts all of them. If a call is nested in another, the outer one
+is written with the rewritten inner one."""
 
 from __future__ import annotations
 
@@ -16,11 +15,11 @@ from fusiondoc.changes.rewrite import Line, Rewritten
 def in_all_calls(
     write: Callable[[Line, ast.AST], Iterable[Rewritten]], line: Line
 ) -> Iterator[Rewritten]:
-    """The rewrites of the calls of a line as one, those that are sure and the
-    others.
+    """Yield the rewrites of all calls of a line as one, first those that are sure,
+    then the others.
 
     Args:
-        write: what a rewrite makes of one node of the line.
+        write: yields the rewrites of one node of the line.
     """
     for sure in (True, False):
         outer: list[Rewritten] = []

@@ -1,5 +1,5 @@
-"""Names of a function: what is assigned to them, and whether others may have their
-tensor."""
+"""Local names of a function: the values assigned to them, and whether another name
+may refer to the same tensor."""
 
 from __future__ import annotations
 

@@ -25,19 +25,20 @@ _NOTE = "both sides are computed, and have to have one size and type; a run take
 
 
 class _Sides(NamedTuple):
-    """What a branch chooses between, and the statement that does it."""
+    """The values that a branch chooses between, and how it uses them."""
 
     taken: ast.expr
     other: ast.expr | None
-    """None: what the name held before."""
+    """None: the value that the name had before."""
     name: str | None
-    """The name that is set; None where a side is returned."""
+    """The name that is assigned; None where the value is returned."""
     last: ast.stmt
     """The statement that ends it."""
 
 
 def without_branches(file: ParsedFile) -> Iterator[tuple[ast.If, Rewritten]]:
-    """Each branch of a file that can be written so, with what is written."""
+    """Yield each branch of a file that can be written as ``torch.where``, with its
+    rewrite."""
     for node in file.nodes:
         if isinstance(node, ast.If) and _is_truth(file, node.test):
             sides = _sides(file, node)
@@ -98,7 +99,7 @@ def _next(file: ParsedFile, node: ast.stmt) -> ast.stmt | None:
 
 
 def _assigned(statement: ast.stmt | None) -> tuple[str, ast.expr] | None:
-    """The name that a statement sets, and to what."""
+    """Return the name that a statement assigns, and the value."""
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
     target = statement.targets[0]

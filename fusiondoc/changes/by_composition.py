@@ -70,7 +70,7 @@ class _Signature:
     name: str
     arguments: Mapping[str, ast.expr | None]
     expression: ast.expr | None = None
-    """What the only argument has to look like."""
+    """Pattern that the only argument has to match."""
 
 
 @lru_cache(maxsize=1000)

@@ -57,8 +57,8 @@ def write(line: Line) -> Iterator[Rewritten]:
 
 
 def by_recipe(line: Line, recipe: Recipe) -> Rewritten | None:
-    """The calls of a line that the recipe replaces; None also for what other
-    rewrites do, and where the recipe is only an example."""
+    """Apply a recipe to all calls of a line that it replaces. None if it does not
+    fit, if another rewrite covers it, or if the recipe is only an example."""
     if recipe.shown or recipe.numbers_too:
         return None
     if ALL_DIMENSIONS in recipe.after:
@@ -390,8 +390,8 @@ _WORD = re.compile(
 
 
 def filled(after: str, bound: Bound) -> str:
-    """The replacement with the program's operands in the place of its names and
-    numbers; keywords stay."""
+    """Return the replacement with the program's operands substituted for the
+    recipe's names and numbers; keywords stay."""
     for number in (number for number in bound if number.startswith("-")):
         after = after.replace(number, bound[number].text)
 

@@ -1,6 +1,6 @@
-"""A change of a program or of its run, so that more fuses.
+"""A change of a program or of its run that makes more operators fuse.
 
-The plan of a report ranks changes by what they gain, ``--try`` runs those that are
+The plan of a report ranks changes by their gain, ``--try`` runs those that are
 settings, and ``fix`` runs the program with the edits of the others.
 """
 
@@ -19,7 +19,7 @@ class Change:
 
     kind: ChangeKind
     title: str
-    """What to do; in the words of the program where its lines are at hand."""
+    """Instruction; it uses the program's own code where that is available."""
     edits: tuple[Edit, ...] = ()
     """Characters of the user's files that a run of the changed program needs."""
     lines: tuple[LineEdit, ...] = ()
@@ -28,7 +28,7 @@ class Change:
     """Of the run, instead of edits or beside them: ``diagnose`` sets switches back
     that a file throws."""
     where: tuple[str, ...] = ()
-    """``file:line`` of what changes."""
+    """``file:line`` of each changed line."""
     rows: tuple[int, ...] = ()
     """Positions in ``report.unfused`` of the operators that it could bring into
     groups."""
@@ -38,7 +38,7 @@ class Change:
     codes: tuple[str, ...] = ()
     """The findings that suggest it."""
     note: str | None = None
-    """What has to hold, or what else is to be known."""
+    """A condition that has to hold, or other things to know."""
     before: str | None = None
     after: str | None = None
     """How the operator is called, and how it would be, in general."""

@@ -42,17 +42,18 @@ _OF_ELEMENTS = frozenset(
     ("zip", "enumerate", "list", "tuple", "reversed", "sorted")
 )
 _MOST_STEPS = 50
-"""Names that are followed to what is assigned to them."""
+"""Limit of the number of names whose assignments are followed."""
 
 
 def changes_argument(
     file: ParsedFile, line: int, through_calls: bool = True, op: str | None = None
 ) -> bool:
-    """Whether a line changes in place what the caller of its function has too.
+    """True if a line changes in place a tensor that the caller of its function
+    holds too.
 
     Args:
-        through_calls: a function of the program may give back what it is given.
-        op: the operator in place, as printed; else any on the line is looked at.
+        through_calls: a function of the program may return its argument.
+        op: the in-place operator, as printed; None for any on the line.
     """
     changes = _changes(file, line, op)
     return any(
@@ -67,11 +68,11 @@ def changes_what_has_another_name(
     through_modules: bool = False,
     op: str | None = None,
 ) -> bool:
-    """Whether another name of its function that is read later, or an attribute, may
-    hold the memory that a line changes in place: ``skip = h`` before ``h += x``.
+    """True if an attribute, or another local name that is read later, may share the
+    memory that a line changes in place: ``skip = h`` before ``h += x``.
 
     Args:
-        through_modules: a module may give back what it is given.
+        through_modules: a module may return its argument.
     """
     for function, tensor in _changes(file, line, op):
         whole = _whole(file, tensor)
@@ -89,9 +90,9 @@ def changes_what_has_another_name(
 def changes_result_under_its_name(
     file: ParsedFile, line: int, op: str | None = None
 ) -> bool:
-    """Whether a line gives the changed tensor a name, so that what reads it as it
-    was has another one: ``h += x`` and ``y = self.act(h)``. Of ``h.add_(x)`` alone,
-    and of ``h[0] = x``, ``h`` is read later."""
+    """True if a line assigns the changed tensor to a name, so that the old value
+    can stay under another name: ``h += x`` and ``y = self.act(h)``. Not for
+    ``h.add_(x)`` alone or ``h[0] = x``, after which ``h`` itself is read."""
     for node in _nodes(file, line, op):
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             return True
@@ -111,9 +112,9 @@ def changes_result_under_its_name(
 def changes_what_a_call_gave(
     file: ParsedFile, line: int, op: str | None = None
 ) -> bool:
-    """Whether a line changes in place what a module or function of the program
-    gives, without a name of its own: ``self.act(h).mul_(y)``. What else has it, its
-    text does not show."""
+    """True if a line changes in place the result of a module or function of the
+    program that has no name: ``self.act(h).mul_(y)``. The text does not show where
+    else that tensor is held."""
     return any(
         _is_of_the_program(_whole(file, tensor))
         for _, tensor in _changes(file, line, op)
@@ -130,8 +131,8 @@ def _is_of_the_program(node: ast.expr) -> bool:
 def changes_result_of(
     file: ParsedFile, line: int, functions: AbstractSet[str], op: str | None = None
 ) -> bool:
-    """Whether a line changes in place what one of these functions or methods gives:
-    ``x.mean(1).mul_(y)``, or ``m *= y`` below ``m = x.mean(1)``."""
+    """True if a line changes in place the result of one of these functions or
+    methods: ``x.mean(1).mul_(y)``, or ``m *= y`` below ``m = x.mean(1)``."""
     for function, tensor in _changes(file, line, op):
         values = (
             _values(file, function, tensor)[0]
@@ -166,9 +167,9 @@ def is_in_a_container(file: ParsedFile, line: int, op: str | None = None) -> boo
 def _changes(
     file: ParsedFile, line: int, op: str | None
 ) -> Iterator[tuple[Function, ast.expr]]:
-    """The tensors that a line changes in place, each with its function: by the
-    operator, if the line shows it; else any module that the line calls may be what
-    works in place."""
+    """Yield the tensors that a line changes in place, each with its function: by
+    the operator ``op``, if the line shows it; else any module that the line calls
+    may be the one that works in place."""
     for node in _nodes(file, line, op):
         flagged = op is not None and _is_called(node, op)
         tensor = _changed(
@@ -214,11 +215,11 @@ def _origins(
     through_calls: bool,
     through_modules: bool = False,
 ) -> Iterator[tuple[ast.Name, bool]]:
-    """The names whose memory the tensor may have, by what is assigned to each; and
-    whether one has been assigned on every way there, so that it is no argument any
-    more."""
+    """Yield the names whose memory the tensor may share, found through their
+    assignments. The flag is True if the name has been assigned on every path to
+    this point, so that it no longer holds an argument."""
     todo: list[ast.expr] = [tensor]
-    for one in todo:  # which grows
+    for one in todo:  # todo grows in the loop
         whole = _whole(file, one, copied=one is not tensor)
         if isinstance(whole, ast.Name) and len(todo) <= _MOST_STEPS:
             values, is_first = _values(file, function, whole)
@@ -230,7 +231,7 @@ def _origins(
 
 
 def _given_to_module(node: ast.expr) -> Sequence[ast.expr]:
-    """What ``self.act(h)`` is given."""
+    """The arguments of ``self.act(h)``; empty for other expressions."""
     name = dotted(node.func) if isinstance(node, ast.Call) else None
     return (
         node.args
@@ -317,8 +318,8 @@ def _is_contained(file: ParsedFile, function: Function, name: ast.Name) -> bool:
 
 
 def _is_held(file: ParsedFile, use: ast.Name) -> bool:
-    """Whether a list, a tuple or a dictionary holds the tensor of a name from here
-    on; not what ``torch.cat`` is given, or a function returns."""
+    """True if a list, a tuple or a dictionary holds the tensor of a name from here
+    on. Lists passed to ``torch.cat`` or returned do not count."""
     above = file.parent(use)
     if isinstance(above, ast.Call):
         return isinstance(above.func, ast.Attribute) and above.func.attr in _KEEPERS
@@ -348,12 +349,12 @@ def _made_between(file: ParsedFile, function: Function, name: ast.Name) -> bool:
 def _changed(
     file: ParsedFile, node: ast.AST, flagged: bool, any_module: bool = False
 ) -> ast.expr | None:
-    """The tensor that a statement or call changes in place; of ``x[0] = y`` it is
-    ``x[0]``.
+    """Return the tensor that a statement or call changes in place; for ``x[0] = y``
+    it is ``x[0]``.
 
-    Args: flagged: a function with an argument ``inplace`` works in place, whatever
-        stands there. any_module: what is called by a name, too, may be a module
-        that works in place.
+    Args: flagged: a function with a parameter ``inplace`` works in place, whatever
+        is passed. any_module: a call by a plain name, too, may be a module that
+        works in place.
     """
     if isinstance(node, ast.Call):
         return _changed_by_call(file, node, flagged, any_module)
@@ -400,9 +401,9 @@ def _is_callers(
 def _passed_on(
     file: ParsedFile, node: ast.expr, through_calls: bool
 ) -> Sequence[ast.expr]:
-    """What a value may be as it is: both sides of ``a if b else c``, the elements
-    of a tuple or list, and what a function of the program, or the class of a named
-    tuple, is given."""
+    """Return the values that an expression may return unchanged: both sides of ``a
+    if b else c``, the elements of a tuple or list, and the arguments of a function
+    of the program or of a named tuple's class."""
     if isinstance(node, ast.IfExp):
         return node.body, node.orelse
     if isinstance(node, (ast.Tuple, ast.List)):
@@ -425,11 +426,11 @@ _OF_SEVERAL = frozenset(
 
 
 def _whole(file: ParsedFile, node: ast.expr, copied: bool = False) -> ast.expr:
-    """What an expression is an element, an attribute or a view of, or what it
-    changes in place.
+    """Return the tensor that an expression is an element, an attribute or a view
+    of, or that it changes in place.
 
-    Args: copied: it is read: ``x[index]`` with a tensor is a new tensor; where it
-        is assigned, it is ``x``.
+    Args: copied: the expression is read, so ``x[index]`` with a tensor as index is
+        a new tensor; as the target of an assignment it is ``x``.
     """
     while True:
         if copied and isinstance(node, ast.Subscript) and _is_by_tensor(file, node):
@@ -460,8 +461,8 @@ def _is_by_tensor(file: ParsedFile, node: ast.Subscript) -> bool:
 
 
 def _is_given_tensor(function: Function, node: ast.expr) -> bool:
-    """Whether it is an argument of the type of a tensor that keeps its name,
-    elements of one, or what a comparison or an operator makes of these."""
+    """True for an argument annotated as a tensor that is never reassigned, elements
+    of one, or a comparison or operator on these."""
     if isinstance(node, ast.Subscript):
         return _is_given_tensor(function, node.value)
     if isinstance(node, ast.Compare):
@@ -485,9 +486,9 @@ def _is_given_tensor(function: Function, node: ast.expr) -> bool:
 def _values(
     file: ParsedFile, function: Function, name: ast.Name
 ) -> tuple[list[ast.expr], bool]:
-    """What a name may stand for where it is read, by the assignments above it; and
-    whether one of these is made on every way there, so that it is no argument any
-    more."""
+    """Return the values that a name may have where it is read, from the assignments
+    above it; and True if one of these is made on every path there, so that the name
+    no longer holds an argument."""
     found: list[ast.expr] = []
     around = {name, *file.parents(name)}
     above = [
@@ -511,8 +512,8 @@ def _bound(file: ParsedFile, function: Function, name: str) -> Iterator[ast.Name
 
 
 def _value_of(file: ParsedFile, target: ast.Name) -> Iterator[ast.expr]:
-    """What is assigned to a name: of ``a, b = x`` and of ``for a in x`` it is
-    ``x``, as an element of it."""
+    """Yield the values assigned to a name: for ``a, b = x`` and ``for a in x`` it
+    is ``x``, as ``a`` is an element of it."""
     above = file.parent(target)
     if isinstance(above, (ast.Tuple, ast.List)):
         place, statement = above.elts.index(target), file.parent(above)

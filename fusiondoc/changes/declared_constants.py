@@ -116,8 +116,8 @@ _SEVERAL = (ast.Tuple, ast.List)
 
 
 def _value_of(statement: ast.AST, name: str) -> ast.AST | None:
-    """What an attribute of ``self`` is set to; None where that is a part of
-    something."""
+    """Return the value assigned to an attribute of ``self``; None if it is an
+    unknown element of a value."""
     value: ast.AST | None = getattr(statement, "value", None)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     if not any(isinstance(one, _SEVERAL) for one in targets):
@@ -228,7 +228,7 @@ REWRITE = Rewrite(
     examples=(
         _example(_INIT, '    __constants__ = ["dim"]\n\n'),
         _example(f"    dim: Final[int]\n{_INIT}"),
-        _example(_INIT.replace("= dim", "= make(dim)")),  # who knows what it is
+        _example(_INIT.replace("= dim", "= make(dim)")),  # type unknown
         _example(f"{_INIT}    def other(self):\n        self.dim = 3\n"),
         _example(f"{_INIT}    def other(self):\n        self.dim += 1\n"),
         _example(f"{_INIT}    def other(self):\n        self.dim, self.n = 3, 4\n"),

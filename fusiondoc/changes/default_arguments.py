@@ -1,7 +1,6 @@
-"""The default of an argument in its place, ``dim: int = -1`` that nobody gives:
-then a fuser knows it when it compiles. The argument goes, so that a call that gives
-it fails, and is not quietly given something else.
-"""
+"""Replace an argument that calls leave at its default, ``dim: int = -1``, by the
+default: then a fuser knows the value when it compiles. The argument is removed, so
+that a call that passes it fails rather than having its value ignored."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ def write(line: Line) -> Iterator[Rewritten]:
 
 
 def _with_default(file: ParsedFile, node: ast.Name) -> Rewritten | None:
-    """The default in the place of a name, wherever the function reads it."""
+    """Replace a name by its default, wherever the function reads it."""
     name, function = node.id, file.function_of(node)
     if (
         function is None
@@ -58,8 +57,8 @@ def _with_default(file: ParsedFile, node: ast.Name) -> Rewritten | None:
 def _default_and_before(
     file: ParsedFile, function: Function, name: str
 ) -> tuple[ast.expr, ast.AST] | None:
-    """The default of an argument, and what stands before the argument: another one,
-    or its default."""
+    """Return the default of an argument, and the node before the argument: the
+    argument before it, or that one's default."""
     given = [*function.args.posonlyargs, *function.args.args]
     for before, argument in itertools.pairwise(given):
         value = default_of(function, argument)
@@ -76,8 +75,7 @@ def _default_and_before(
 
 
 def _in_its_place(file: ParsedFile, use: ast.Name, text: str) -> str:
-    """The default in the place of a name, with parentheses where its sign needs
-    them."""
+    """Return the default as an operand, in parentheses if its sign needs them."""
     alone = isinstance(file.parent(use), (ast.If, ast.List, ast.Tuple, ast.Set))
     if alone or file.call_of_argument(use) or not text.startswith("-"):
         return text

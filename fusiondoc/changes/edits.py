@@ -69,8 +69,8 @@ def read_text(path: Path) -> SourceText:
 
 
 def is_within(edit: Edit, start: int, end: int) -> bool:
-    """Whether it changes characters of ``start`` to ``end`` alone; what is inserted
-    at either end of them is none."""
+    """True if an edit changes only characters from ``start`` to ``end``. An
+    insertion at either end is outside."""
     inserts = edit.start == edit.end
     return (
         start < edit.start < end

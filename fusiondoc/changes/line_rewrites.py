@@ -53,12 +53,13 @@ _FOR_OTHERS = (ChangeKind.CONSTANT, ChangeKind.MOVE, ChangeKind.MOVE_VIEW)
 def changes_at(
     line: Line, units: Sequence[Rewrite] = UNITS, likely: Line | None = None
 ) -> Iterator[Change]:
-    """What the rewrites make of a line with an operator outside groups, in their
-    order.
+    """Yield the changes that the rewrites make of a line with an operator outside
+    groups, in the order of the rewrites.
 
     Args:
-        likely: the same line with what the run shows less surely. What is made of it alone is not sure: a run
-            of the changed program tells.
+        likely: the same line, with facts that the run shows with less certainty. A
+            change that needs these is not sure: only a run of the changed program
+            can confirm it.
     """
     for unit in units:
         known = _of_unit(unit, line)

@@ -100,8 +100,8 @@ def _is_of_integers(shown: str) -> bool:
 
 
 def _is_mask(file: ParsedFile, index: ast.expr) -> bool:
-    """Whether an index is a tensor of truth values: a comparison, or what is made
-    of some."""
+    """True if an index is a boolean tensor: a comparison, or an expression of
+    comparisons."""
     if isinstance(index, ast.Compare):
         return len(index.ops) == 1 and not isinstance(
             index.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn)

@@ -107,7 +107,7 @@ def _expression_around(file: ParsedFile, node: ast.expr) -> ast.expr | None:
 
 
 def _with(file: ParsedFile, node: ast.expr, old: ast.expr, new: ast.expr) -> str:
-    """The expression with another one in the place of one in it."""
+    """Return the text of an expression in which ``old`` is replaced by ``new``."""
     first, last = file.span(node)
     start, end = file.span(old)
     text, tensor = file.source.text, file.text(new)
@@ -195,8 +195,8 @@ def _single_movable(file: ParsedFile, node: ast.expr) -> _Moved | None:
 def _again(
     file: ParsedFile, moved: _Moved, tensor: str, is_atom: bool = True
 ) -> str:
-    """The calls of the operators with another tensor, in the same place of the
-    first."""
+    """Return the text of the operators' calls with another tensor in the position
+    of the first."""
     if moved.of_method and not is_atom:
         tensor = f"({tensor})"
     start, end = file.span(moved.call)
@@ -305,12 +305,12 @@ def _behind_elements(
 
 
 class _Behind(NamedTuple):
-    """What follows the lines of some operators."""
+    """The statements after the lines of the moved operators."""
 
     before: Sequence[ast.stmt]
-    """Lines that leave their result as it is."""
+    """Lines that leave their result unchanged."""
     lines: Sequence[ast.stmt]
-    """Lines that compute each element of it, one of the other."""
+    """Elementwise lines on their result, each on the result of the one before."""
     name: str
     """The result of the last of these."""
     others: Sequence[ast.stmt]
@@ -321,10 +321,10 @@ class _Behind(NamedTuple):
 
 
 def _behind(file: ParsedFile, target: str, rest: Sequence[ast.stmt]) -> _Behind:
-    """What follows in a block.
+    """Split the statements that follow in a block.
 
     Args:
-        target: the name of the operators' result.
+        target: the name of the moved operators' result.
         rest: the statements behind them.
     """
     before = list(_that_leave(file, rest, target))

@@ -1,9 +1,9 @@
-"""A type without ``Optional`` for what is always given, or never: ``if mask is not
-None`` goes then.
+"""Remove ``Optional`` from the type of a value that is always given, or never: ``if
+mask is not None`` is then removed.
 
-A test for None goes where the type is not Optional: that of an argument is its
-annotation, that of an attribute its annotation in the class, else what it holds
-(torch/csrc/jit/frontend/ir_emitter.cpp, ``emitCondExpr``).
+torch removes a test for None where the type is not Optional. The type of an
+argument is its annotation; that of an attribute its annotation in the class, else
+the type of its value (torch/csrc/jit/frontend/ir_emitter.cpp, ``emitCondExpr``).
 """
 
 from __future__ import annotations
@@ -50,15 +50,16 @@ def _tests_for_none(line: Line) -> Iterator[ast.Compare]:
 
 
 def _ran_if_given(line: Line, node: ast.Compare) -> bool:
-    """Whether operators of the branch for what is not None are in groups, or ran;
-    so too where it has no lines of its own, or where it is not known what ran."""
+    """True if operators of the branch for a value that is not None are in groups,
+    or ran. Also True if the branch has no lines of its own, or if the lines that
+    ran are not known."""
     ran, branch = line.shown.lines_that_ran, _branch_if_given(line.file, node)
     return ran is None or branch is None or any(number in ran for number in branch)
 
 
 def _branch_if_given(file: ParsedFile, node: ast.Compare) -> range | None:
-    """The lines of the branch that runs where what is tested is not None; None
-    where it is no branch of its own."""
+    """Return the lines of the branch that runs if the tested value is not None;
+    None if there is no such branch."""
     branch = file.parent(node)
     if not isinstance(branch, ast.If):
         return None

@@ -2,10 +2,10 @@
 ``torch.relu_(x)`` and ``F.relu(x, inplace=True)``.
 
 No fuser takes an operator that changes its input, and a differentiable graph ends
-before it. Only what is certain to be seen elsewhere is refused here: state that
-outlives the call (an attribute, an element, a global name), and a name that is read
-again after ``y = x.add_(1)``, which changes ``x`` too. Other names of the same
-tensor (an argument of the caller, a view) cannot be seen in the text.
+before it. A rewrite is refused only if the update is certainly visible elsewhere:
+state that outlives the call (an attribute, an element, a global name), and a name
+that is read again after ``y = x.add_(1)``, which changes ``x`` too. Other names of
+the same tensor (an argument of the caller, a view) cannot be seen in the text.
 """
 
 from __future__ import annotations
@@ -187,9 +187,9 @@ def _receiver(node: ast.Call) -> ast.expr:
 
 
 def assigned_name(file: ParsedFile, node: ast.Call) -> str | None:
-    """``x = ``, which has to stand before what takes the place of ``x.add_(y)``
-    alone; "" where the statement takes its result. None where the change of ``x``
-    would be missed, or goes on in the same statement."""
+    """Return ``x = ``, to insert before the replacement of a statement
+    ``x.add_(y)``, or "" if the statement uses its result. None if the change of
+    ``x`` would be missed later, or continues in the same statement."""
     if _last_in_place(file, node) is not node or _receiver(node) is not getattr(
         node.func, "value", None
     ):

@@ -37,7 +37,7 @@ class Operand(NamedTuple):
 
 
 Bound = Mapping[str, Operand]
-"""Name or number of the pattern -> the operand in its place."""
+"""Name or number in the pattern -> the operand that it matched."""
 
 _Argument = tuple[str | None, ast.expr]
 """Keyword (None of a positional argument) and value."""
@@ -51,7 +51,8 @@ def operand(file: ParsedFile, node: ast.expr) -> Operand:
 
 
 def _bare(node: ast.expr, text: str) -> str:
-    """Without the parentheses around all of it that what it was did not need."""
+    """Return the text without parentheses around all of it, if the node does not
+    need them."""
     if not text.startswith("(") or isinstance(node, (ast.Tuple, ast.GeneratorExp)):
         return text
     try:
@@ -242,8 +243,8 @@ class _Match:
     def _fits_default(
         self, value: ast.expr, defaults: Sequence[str], behind: int
     ) -> bool:
-        """Whether the default of an argument that is left out fits: it and what is
-        ``behind`` it are the last ones of ``defaults``."""
+        """True if the default of an omitted argument fits: it and the ``behind`` -
+        1 arguments after it are the last of ``defaults``."""
         literal = self._pattern.literal(value)
         if literal is None or behind > len(defaults):
             return False

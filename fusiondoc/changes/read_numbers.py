@@ -1,10 +1,9 @@
-"""The tensor instead of the number that is read from it: ``limit = a.max().item()``
-becomes ``limit = a.max()``, and ``x * float(scale)`` becomes ``x * scale``. The
-value is not waited for.
+"""Use a tensor instead of the number that is read from it: ``limit =
+a.max().item()`` becomes ``limit = a.max()``, and ``x * float(scale)`` becomes ``x *
+scale``. The program then does not wait for the value.
 
-It is sure to do no harm where the tensor has no dimensions, and every use of the
-number computes with a tensor or prints it; else a comparison of two runs has to
-tell.
+It is certainly harmless if the tensor has no dimensions and every use of the number
+computes with a tensor or prints it; else a comparison of two runs has to show it.
 """
 
 from __future__ import annotations
@@ -51,10 +50,10 @@ def numbers_read(file: ParsedFile) -> Iterator[ast.Call]:
 
 
 def tensor_instead(file: ParsedFile, read: ast.Call, gradients: bool) -> Rewritten:
-    """The tensor in the place of such a call.
+    """Replace such a call by its tensor.
 
-    Args: gradients: are recorded: as the number, a tensor that is sure to do no
-        harm takes no part in them.
+    Args: gradients: True if gradients are recorded. As a number takes no part in
+        them, a rewrite that is sure then detaches the tensor.
     """
     uses = _uses(file, read)
     exact = (

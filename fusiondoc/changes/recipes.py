@@ -4,8 +4,8 @@ takes.
 Each is tried in ``tests/test_recipes.py``: outputs and gradients against eager in
 several dtypes, the operators of ``after`` against what its scripted graph holds,
 and a real fuser on the CPU. ``benchmarks/recipes.py`` tries them on a GPU too.
-Which fuser takes what is ``fusiondoc/fusers``. The definitions are those of the
-documentation of torch.nn.functional and of ATen/native (Activation.cpp,
+``fusiondoc/fusers`` has the operators that each fuser takes. The definitions come
+from the documentation of torch.nn.functional and of ATen/native (Activation.cpp,
 ReduceOps.cpp, RNN.cpp, group_norm.cpp; 1.12 to 2.13).
 """
 
@@ -35,8 +35,8 @@ class Recipe:
     after: str
     """Both are TorchScript expressions."""
     inputs: str
-    """What the expressions read, as ``fusiondoc diagnose --input`` names types:
-    ``x=float32[4,8]``."""
+    """The inputs of the expressions, in the notation of ``fusiondoc diagnose
+    --input``: ``x=float32[4,8]``."""
     ops: str
     """The tensor operators of ``after`` that have to fuse, as its graph holds them;
     views are left out."""
@@ -44,9 +44,9 @@ class Recipe:
     """Operators of ``after`` that stay outside the group: at its edge, or with a
     kernel of the library."""
     needs: str | None = None
-    """What has to hold."""
+    """A condition for the recipe."""
     difference: str = ROUNDING
-    """EXACT, ROUNDING (the last digits), or what else differs."""
+    """EXACT, ROUNDING (the last digits), or another difference in words."""
     module: str | None = None
     """The module of torch.nn that calls the operator, which can be replaced from
     outside a package."""
@@ -56,31 +56,31 @@ class Recipe:
     """The fuser has a rule for the operator, and this is how its arguments must
     look."""
     answers: GivenOverload | None = None
-    """The overload that it is an answer to; None: any. Another argument may be what
-    was refused."""
+    """The recipe applies only if the operator was refused for this overload; None:
+    for any. Another argument may have been the reason."""
     follows: bool = False
-    """It moves what follows the operator in front of it: nothing to move at the end
-    of a graph."""
+    """It moves the operators behind this one to before it; useless for an operator
+    at the end of a graph."""
     caution: str | None = None
     shown: str = ""
-    """What to do in words, where the expressions are only an example."""
+    """The instruction in words, where the expressions are only an example."""
     kinks: str = ""
     """Single points at which the gradient is not eager's (measured on torch 2.13):
     ``x = -3 and x = 3``."""
     half: str = ""
-    """What goes wrong in float16 where eager computes in float32 (measured on torch
+    """The error in float16 where eager computes in float32 (measured on torch
     2.13)."""
     edge: bool = False
     """Its result goes to a kernel of a library as a rule, and is in no sum
     (``breaks_in_training``)."""
     same: str = ""
-    """A condition on ``child``, of the type ``module``, under which the recipe is
-    what it computes."""
+    """A condition on ``child``, of the type ``module``, under which the recipe
+    computes the same as the module."""
 
     numbers_too: bool = False
-    """Under a fuser that takes numbers for tensors
-    (``FuserLimits.numbers_for_tensors``) a number does in the place of the tensor
-    that ``needs`` asks for, where no gradients are recorded: torch has no gradient
+    """For a fuser that takes numbers as tensors
+    (``FuserLimits.numbers_for_tensors``): a number may be passed for the tensor
+    that ``needs`` requires, if no gradients are recorded: torch has no gradient
     formula for that overload."""
 
     @property
@@ -112,12 +112,11 @@ class Recipe:
     def helps(
         self, fuser: str, torch_version: str | None, gradients: bool | None
     ) -> bool:
-        """Whether the fuser takes everything that the recipe puts in the operator's
-        place.
+        """True if the fuser takes every operator of the recipe's replacement.
 
         Args:
-            gradients: are recorded: then torch must have a gradient formula for all of it too. None: not
-                known.
+            gradients: True if they are recorded: then torch must have a gradient
+                formula for each of these operators too. None: not known.
         """
         if not all(taken_by(op, fuser, torch_version) for op in self.operators):
             return False
@@ -385,7 +384,7 @@ RECIPES: tuple[Recipe, ...] = (
         needs=_KNOB, module="torch.nn.LayerNorm", helper=_LAYER_NORM,
         half=_SQUARES,
         caution="layer_norm has one fast kernel of its own: keep the change only if it is faster"),
-    # What has a kernel of the library, and what is around it
+    # Operators with a library kernel, and operators around them
     Recipe("cat", "torch.tanh(torch.cat([x, y], 1)) * 2.0",
         "torch.cat([torch.tanh(x) * 2.0, torch.tanh(y) * 2.0], 1)",
         _XY, "tanh mul", left="cat", needs="what follows is element-wise", difference=EXACT, follows=True,
@@ -419,9 +418,9 @@ CHUNKED = frozenset(
     if one.left == "prim::ConstantChunk"
     for op in one.replaces
 )
-"""Operators of which a recipe begins with a chunk of the input. With gradients what
-makes the input is not in the group of what comes behind the chunk (seen on the CPU
-with torch 2.13)."""
+"""Operators whose recipe begins with a chunk of the input. With gradients, the
+operators that make the input are not in one group with those behind the chunk (seen
+on the CPU with torch 2.13)."""
 
 
 _OF_EXTREMES = ("all_elements", "with_indices", "not_two_tensors")
@@ -449,12 +448,12 @@ _OTHER_TYPES: Mapping[str, str | Remedy] = {
     ),
 }
 """``WrongType.takes`` or ``WrongDevice.problem`` of an operator that the fuser
-takes with some types or on some devices -> what to do."""
+takes with some types or on some devices -> instruction."""
 
 
 def for_other_types(detail: Detail | None) -> str | Remedy | None:
-    """What to do about a type or device that only some operators are refused for;
-    None for other reasons."""
+    """Return the instruction for a type or device that the fuser refuses for some
+    operators only; None for other reasons."""
     if isinstance(detail, WrongDevice):
         return _OTHER_TYPES.get(detail.problem)
     if not isinstance(detail, WrongType):
@@ -467,12 +466,12 @@ def for_other_types(detail: Detail | None) -> str | Remedy | None:
 def on_extremes(
     op: str, detail: Detail | None, fuser: str | None, gradients: bool | None
 ) -> Remedy | None:
-    """What to do about a maximum or minimum with indices, or of all elements; None
-    for other operators.
+    """Return the instruction for a maximum or minimum with indices, or of all
+    elements; None for other operators.
 
     Args:
         detail: why it is not fused.
-        gradients: are recorded; None: not known.
+        gradients: True if they are recorded; None: not known.
     """
     if op in ("aten::argmax", "aten::argmin"):
         return _NO_INDICES
@@ -507,9 +506,9 @@ def recipe_answering(
     torch_version: str | None,
     gradients: bool | None,
 ) -> Recipe | None:
-    """The same for an operator that was refused as ``detail`` says; None where it
-    is not known which of its arguments was: recipes for one overload are left out
-    then."""
+    """Return a recipe for an operator that was refused for the reason ``detail``.
+    None if there is none; if the refused argument is not known, recipes for one
+    overload are excluded."""
     given = detail.given if isinstance(detail, Overload) else None
     every = helping(op, fuser, torch_version, gradients)
     return next((one for one in every if one.answers in (None, given)), None)

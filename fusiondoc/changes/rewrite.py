@@ -1,5 +1,5 @@
-"""What a rewrite is: what it matches at a line of a program, what it writes there,
-and examples of both.
+"""Rewrites: the pattern that each matches at a line of a program, the text that it
+writes there, and examples of both.
 
 A module of this package holds one rewrite as ``REWRITE``, or several that are alike
 as ``REWRITES``. Its examples are its tests: ``tests/test_rewrites.py`` runs all of
@@ -24,22 +24,22 @@ Sizes = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Assigned:
-    """What a run shows of an assignment to a part of a tensor, both of one scalar
-    type."""
+    """Sizes in a run at an assignment to a part of a tensor; tensor and value have
+    the same scalar type."""
 
     whole: Sizes
-    """Of the tensor; ``value``: of what its part becomes."""
+    """Sizes of the tensor; ``value``: sizes of the value assigned to its part."""
     value: Sizes
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a run shows of an operator outside groups."""
+    """Facts from a run about an operator outside groups."""
 
     op: str = ""
     """As printed, such as ``aten::add_``."""
     code: str = ""
-    """Of the reason why it is in no group; ``detail``: the reason as data."""
+    """Code of the reason why it is in no group; ``detail``: the reason as data."""
     detail: Detail | None = None
     types: Sequence[str] = ()
     """Of the tensors that it takes; none where no plan has it."""
@@ -91,19 +91,19 @@ class Rewritten:
     """In the words of the program, on one line."""
     edits: tuple[Edit, ...]
     before: str = ""
-    """The expression as it stands, where one is replaced; ``after``: what comes in
-    its place, with the definition of a name that it reads."""
+    """The replaced expression as it is in the program; ``after``: its replacement,
+    with the definition of a name that it reads."""
     after: str = ""
     note: str | None = None
-    """What has to hold, or what else is to be known."""
+    """A condition that has to hold, or other things to know."""
     lines: tuple[int, ...] = ()
     """Lines that change, where these are others than that of the operator."""
     sure: bool = True
-    """The text alone shows that it does no harm and helps; of others only a run of
-    both can tell."""
+    """True if the text alone shows that the change is harmless and helps; otherwise
+    only a comparison of two runs can show it."""
     joins: bool = False
-    """It makes the whole tensor anew where the operator changes a part: what reads
-    the tensor takes that."""
+    """It creates the whole tensor anew where the operator changes a part: later
+    reads of the tensor use the new one."""
     conditional: bool = False
     """Something has to hold that a run of the changed program would not show
     either."""
@@ -147,8 +147,8 @@ class Rewrite:
 
     kind: ChangeKind
     write: Callable[[Line], Iterable[Rewritten]]
-    """What it makes of a line, best first; nothing where it does not fit or would
-    change what others see."""
+    """Yields its rewrites of a line, best first; none if it does not match or would
+    change a value visible elsewhere."""
     examples: Sequence[Example]
     fits: Callable[[Line], bool] = _always
     """Whether it may help with the operator of a line, by its kind and the

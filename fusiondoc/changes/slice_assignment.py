@@ -46,7 +46,7 @@ class _Slice(NamedTuple):
 
     name: ast.Name
     lead: str
-    """What stands before the dimension: ``..., ``, or ``:, `` once for each
+    """The index text before the dimension: ``..., ``, or ``:, `` once for each
     dimension before it."""
     dim: int
     begin: int | None
@@ -98,7 +98,7 @@ def write(line: Line) -> Iterator[Rewritten]:
 
 
 def _target(node: ast.AST) -> ast.expr | None:
-    """What a statement assigns, alone."""
+    """Return the target of a statement that assigns exactly one."""
     if isinstance(node, ast.AugAssign) and type(node.op) in SIGN_OF_NODE:
         return node.target
     return (
@@ -111,8 +111,8 @@ def _target(node: ast.AST) -> ast.expr | None:
 def _value(
     line: Line, node: ast.AST, target: ast.expr, part: _Slice, torch: str
 ) -> str | None:
-    """What comes between the other parts; None where it may have other sizes than
-    the part."""
+    """Return the text of the middle part of the replacement; None if its sizes may
+    differ from those of the assigned part."""
     file = line.file
     if isinstance(node, ast.AugAssign):
         value = file.text(node.value)
@@ -167,7 +167,7 @@ def _slice(target: ast.expr) -> _Slice | None:
 
 
 def _lead(lead: Sequence[ast.expr]) -> tuple[str, int] | None:
-    """What stands before a dimension, as text, and which it is."""
+    """Return the index text before a dimension, and the dimension's number."""
     if (
         len(lead) == 1
         and isinstance(lead[0], ast.Constant)

@@ -161,8 +161,8 @@ class ParsedFile:
 
     @cached_property
     def _tokens(self) -> list[Token]:
-        """Empty where ``tokenize`` refuses what ``ast`` reads: then no parentheses
-        are found."""
+        """The tokens; empty if ``tokenize`` refuses text that ``ast`` accepts: then
+        no parentheses are found."""
         try:
             every = list(self._all_tokens())
         except (tokenize.TokenError, SyntaxError):
@@ -249,8 +249,8 @@ class ParsedFile:
 
     @cached_property
     def indent(self) -> str:
-        """What the file's first indented block is indented with; four spaces
-        without one."""
+        """The indentation of the file's first indented block; four spaces if there
+        is none."""
         for node in walk(self.tree):
             if is_compound(node):
                 first = next(
@@ -264,8 +264,8 @@ class ParsedFile:
         return "    "
 
     def ends_line(self, offset: int) -> str:
-        """The line end that has to come before what is put at the end of a file
-        without one."""
+        """Return the line end needed before text that is inserted at the end of a
+        file that has no final line end."""
         text = self.source.text
         return (
             self.newline
@@ -407,8 +407,8 @@ class ParsedFile:
 
     def on_line(self, line: int) -> Sequence[ast.AST]:
         """The nodes of the simple statements and headers that have this line, outer
-        ones first, from left to right. What stands in an f-string is left out: it
-        has no characters of its own."""
+        ones first, from left to right. Nodes in an f-string are left out: they have
+        no position of their own."""
         return self._by_line.get(line, [])
 
     def inner_first(self, line: int) -> Sequence[ast.AST]:
@@ -441,7 +441,7 @@ class ParsedFile:
 
     @cached_property
     def imported(self) -> dict[str, str]:
-        """Names that imports bind anywhere in the file -> what they stand for: F ->
+        """Names that imports bind anywhere in the file -> their full names: F ->
         torch.nn.functional."""
         found: dict[str, str] = {}
         for node in self.nodes:
@@ -460,8 +460,8 @@ class ParsedFile:
         )
 
     def meaning(self, node: ast.AST) -> str | None:
-        """What a name or attribute of an imported module stands for: ``F.relu`` is
-        ``torch.nn.functional.relu``."""
+        """Return the full name of a name or attribute of an imported module:
+        ``torch.nn.functional.relu`` for ``F.relu``."""
         name = dotted(node)
         if name is None:
             return None
@@ -477,8 +477,8 @@ class ParsedFile:
         )
 
     def reads_after(self, node: ast.AST, name: str) -> bool:
-        """Whether what a name stands for at a statement is read behind it, or in a
-        loop around it."""
+        """True if the value that a name has at a statement is read after it, or in
+        a loop around it."""
         function, statement = self.function_of(node), self.statement_of(node)
         if function is None or statement is None:
             return True
@@ -583,8 +583,8 @@ def default_of(function: Function, argument: ast.arg) -> ast.expr | None:
 
 
 def bound_by_import(node: ast.AST) -> dict[str, str]:
-    """Names that an import statement binds -> what they stand for; of another
-    statement none."""
+    """Names that an import statement binds -> their full names; empty for other
+    statements."""
     if isinstance(node, ast.Import):
         short = {
             alias.name.split(".")[0]: alias.name.split(".")[0]

@@ -105,8 +105,8 @@ def fix_target(
     report.
 
     Raises:
-        UsageError: the target has no model, or a fuser for which nothing is changed
-            here.
+        UsageError: the target has no model, or its frontend is none that this
+            command supports.
         FusiondocError: the unchanged program failed.
     """
     if request.script:

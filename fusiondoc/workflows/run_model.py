@@ -351,7 +351,8 @@ class Ready:
         return self._path
 
     def done(self, path: Path) -> None:
-        """Do nothing: the code that made the folder reports its path."""
+        """Do nothing: the caller made the folder, and handles the end of the run
+        itself."""
 
 
 def run_model(
