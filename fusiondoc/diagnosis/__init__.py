@@ -1,2 +1,1 @@
-"""Report model -> findings; one rule a function, each with its code and its
-page."""
+"""Report model -> findings; each rule is a function, with a code and a page."""

@@ -1,9 +1,9 @@
-"""What to change about an operator that is in no group: worded for the run it was
-seen in.
+"""The advice on an operator that is in no group, in words that fit the run.
 
-The general advice of a code is in ``model/codes.py``; here it is made to fit: a
-recipe, whose line it is, what the run records and where it ran. Advice that
-contradicts the run is worse than none."""
+The general advice of a code is in ``model/codes.py``; here it is made specific: by
+the recipe, by the owner of the line, by the run's recorded settings and its device.
+Advice that contradicts the run is worse than none.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ from fusiondoc.parsers.ir.types import HALVES
 from fusiondoc.parsers.jit.flow import PYTHON
 
 NEEDS_SHAPES = Stated("no_shape_function")
-"""A condition that groups for fixed shapes meet."""
+"""A reason that does not apply to groups made for fixed shapes."""
 
 _SUPPORTED = {"Float", "Double", "Bool", "Int", "Long"} | HALVES
 
@@ -73,17 +73,17 @@ _SUPPORTED = {"Float", "Double", "Bool", "Int", "Long"} | HALVES
 class Advice:
     remedy: Remedy | None
     recipe: Recipe | None = None
-    """What the remedy suggests, if it is sure to help."""
+    """The recipe that the remedy suggests, if it is sure to help."""
     sure: bool = False
-    """It brings the operator, or what it keeps out, into a group."""
+    """True if it brings the operator, or those that it keeps out, into a group."""
 
 
 def advice_on(row: Unfused, run: RunFacts, change: Change | None) -> Advice:
-    """What can be done about it, where it can be done: its change in words; by the
-    reason where there is none.
+    """Return the advice on an operator: its planned change in words, else the
+    advice for its reason.
 
     Args:
-        change: the one that the plan has for it.
+        change: the change that the plan has for this operator, if any.
     """
     code = row.reason.code
     if code in NO_RULE and not needs_knob(row, run) and run.of_aot_gradient(row):
@@ -114,8 +114,8 @@ def advice_on(row: Unfused, run: RunFacts, change: Change | None) -> Advice:
 
 
 def _of_recipe(row: Unfused, run: RunFacts, recipe: Recipe) -> Advice:
-    """To write the operator otherwise; nothing where a function of torch calls it,
-    and no module."""
+    """Return the advice to write the operator by a recipe; "nothing to do" where a
+    function of torch calls it and the recipe replaces no module."""
     if recipe.module is None and in_torch(row.source):
         return Advice(
             nothing(
@@ -152,8 +152,8 @@ def _of_out_of_place(change: Change, row: Unfused, run: RunFacts) -> Remedy:
 
 
 def _as_titled(change: Change, row: Unfused, run: RunFacts) -> Remedy | None:
-    """Its title and its condition; of a line in a package that only its author can
-    change, no."""
+    """Return the change's title and condition as a remedy; None for a line in a
+    package, which only its author can change."""
     if run.owner(row) is Owner.PACKAGE:
         return None
     note = change.note or ""
@@ -163,7 +163,8 @@ def _as_titled(change: Change, row: Unfused, run: RunFacts) -> Remedy | None:
 
 
 def _of_view(change: Change, row: Unfused, run: RunFacts) -> Remedy | None:
-    """Whether to move a view that keeps nothing out is for the plan to find."""
+    """Like ``_as_titled``, for a view that keeps operators out. Whether any other
+    view is worth moving, the plan decides."""
     return (
         _as_titled(change, row, run)
         if row.keeps_out and row.reason.code == "FD226"
@@ -183,21 +184,20 @@ _OF_CHANGES: Mapping[
     ChangeKind.MOVE_VIEW: _of_view,
     ChangeKind.MOVE: _of_view,
 }
-"""Kinds of which the change says all; of the others the reason has more to say, or
-other ways."""
+"""Kinds of changes that are the whole advice. For other kinds the advice for the
+reason adds more, or other ways."""
 
 
 # -- whose operators no change is known for ------------------------------------------------------------------
 
 
 def of_a_library(row: Unfused, run: RunFacts) -> bool:
-    """Whether it runs in a kernel of a library that no program is better
-    without."""
+    """True if it runs in a library's kernel that no known recipe replaces."""
     return row.op in operators.LIBRARY and answering_recipe(row, run) is None
 
 
 def of_torch(row: Unfused, run: RunFacts) -> bool:
-    """Whether it is a line of torch's own gradient formulas."""
+    """True if it is a line of torch's own gradient formulas."""
     return run.owner(row) is Owner.FORMULA and row.reason.code not in (
         "FD103",
         "FD226",
@@ -206,7 +206,8 @@ def of_torch(row: Unfused, run: RunFacts) -> bool:
 
 
 def between_libraries(row: Unfused, run: RunFacts) -> bool:
-    """Whether only kernels of a library keep it from what it could fuse with."""
+    """True if only library kernels stand between it and operators it could fuse
+    with."""
     if row.reason.code != "FD227":
         return False
     barrier = barrier_of(row)
@@ -267,7 +268,7 @@ def _no_rule(row: Unfused, run: RunFacts) -> str | Remedy:
 
 
 def _moved(row: Unfused) -> str:
-    """Where to move an operator that computes nothing."""
+    """Return where to move an operator that computes nothing."""
     behind = (
         "the operators that it separates"
         if row.keeps_out
@@ -277,8 +278,8 @@ def _moved(row: Unfused) -> str:
 
 
 def _other_arguments(row: Unfused, run: RunFacts) -> str | Remedy | None:
-    """What to do about an operator that the fuser takes with other arguments, where
-    the reason names them."""
+    """Return the advice on an operator that the fuser takes with other arguments,
+    if the reason names them; else None."""
     detail = row.reason.detail
     if reads_training_flag(detail):
         return _argument(row, run)
@@ -308,7 +309,7 @@ _OF_ARGUMENTS: Mapping[str, str] = {
     " without dimensions.",
     "not_floating": "Reduce in a floating-point type, and cast the result.",
 }
-"""``Argument.problem`` -> what to do."""
+"""``Argument.problem`` -> advice."""
 
 
 def _in_place(row: Unfused, run: RunFacts) -> str | Remedy:
@@ -348,8 +349,8 @@ def _in_place(row: Unfused, run: RunFacts) -> str | Remedy:
 
 
 def _gains_nothing_out_of_place(row: Unfused, run: RunFacts) -> bool:
-    """Whether the fuser does not take the version that makes a new tensor either,
-    and no other operator waits for it."""
+    """True if the fuser does not take the out-of-place version either, and no other
+    operator is kept out by this one."""
     if run.fuser is None or row.keeps_out or row.op in operators.IN_PLACE_ASSIGNS:
         return False
     return not fusers.taken_by(row.op.rstrip("_"), run.fuser, run.torch)
@@ -377,7 +378,8 @@ def _gradient(row: Unfused, run: RunFacts) -> str | Remedy:
 
 
 def _without_formula(run: RunFacts) -> Remedy:
-    """An operator that has no gradient formula, nor a recipe."""
+    """Return the advice on an operator without a gradient formula and without a
+    recipe."""
     if run.backward:
         return nothing(
             "Nothing in training: no other way to write it with a gradient formula is known."
@@ -389,7 +391,8 @@ def _without_formula(run: RunFacts) -> Remedy:
 
 
 def _alone_in_region(detail: AloneInRegion, run: RunFacts) -> str | Remedy:
-    """By what ends the differentiable graph around it."""
+    """Return the advice on an operator alone in its differentiable graph, by the
+    operators that end this graph."""
     if detail.detour is not None and detail.detour.by == "write":
         return "Change the attribute or argument before or after these operators, if that code is yours."
     ends = [end for end in detail.ends if end.gap.why in CHANGEABLE]
@@ -407,8 +410,8 @@ _WITHOUT_FORMULA = "move operators without a gradient formula out of the block"
 
 
 def _in_training(training: str, run: RunFacts) -> str | Remedy:
-    """What to do where gradients are recorded: first that they are not, unless a
-    backward pass ran."""
+    """Return the advice where gradients are recorded: first to record none, unless
+    a backward pass ran."""
     small = "--knob autodiff_inlining=off keeps small regions."
     if run.backward:
         step = f"{training[0].upper()}{training[1:]}"
@@ -434,7 +437,7 @@ _OF_LOOPS: Mapping[str, str | Remedy] = {
         ),
     ),
 }
-"""``Condition.on`` of a loop -> what to do."""
+"""``Condition.on`` of a loop -> advice."""
 
 
 def _control_flow(row: Unfused, run: RunFacts) -> str | Remedy:
@@ -549,7 +552,7 @@ def _argument(row: Unfused, run: RunFacts) -> str | Remedy:
 
 
 def _view_shared(row: Unfused, run: RunFacts) -> str | Remedy:
-    """A view that is read outside the group as well."""
+    """Return the advice on a view that is also read outside the group."""
     if row.op == "prim::ConstantChunk":
         return (
             "For uses outside the group take x.narrow(1, 0, n) instead of the chunk: then all uses of the"

@@ -1,5 +1,5 @@
-"""What to change about an operator that has nothing to fuse with, or cannot reach
-it: what stands between."""
+"""The advice on an operator that has nothing to fuse with or cannot reach it: it is
+about the operators between them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from fusiondoc.model.report import Unfused
 
 
 def barrier_of(row: Unfused) -> str:
-    """The operator that stands in the way; empty where none does."""
+    """Return the operator that stands in the way; empty if none does."""
     detail = row.reason.detail
     if isinstance(detail, BehindViews):
         return detail.views[0].op
@@ -46,7 +46,7 @@ def barrier_of(row: Unfused) -> str:
 
 
 def on_separated(row: Unfused, run: RunFacts) -> str | Remedy:
-    """FD227: the advice on what stands between."""
+    """Return the advice for FD227: about the operator in between."""
     moved = _reordered(row)
     if moved is not None:
         return moved
@@ -62,7 +62,7 @@ def on_separated(row: Unfused, run: RunFacts) -> str | Remedy:
 
 
 def _instead_of(barrier: str, run: RunFacts) -> str | Remedy:
-    """How an operator that stands between is written otherwise."""
+    """Return how to write the operator in between in another way."""
     recipe = None
     if run.fuser is not None:
         recipe = recipe_answering(
@@ -86,8 +86,7 @@ def _instead_of(barrier: str, run: RunFacts) -> str | Remedy:
 
 
 def _reordered(row: Unfused) -> str | None:
-    """How to move the number, cast or side effect that stands between two
-    operators."""
+    """Return how to move the number, cast or side effect between two operators."""
     detail = row.reason.detail
     if (
         isinstance(detail, Detour)
@@ -113,7 +112,8 @@ _OF_PROPERTIES: Mapping[str, str] = {
         "Take it from another tensor, such as an input of the model.",
     ),
 }
-"""What of a tensor a detour goes through -> what to do."""
+"""The property of a tensor through which a detour goes, or the kind of the detour
+-> advice."""
 
 
 def _waits(row: Unfused) -> Remedy:
@@ -123,7 +123,8 @@ def _waits(row: Unfused) -> Remedy:
 
 
 def on_order(row: Unfused, run: RunFacts) -> str | Remedy:
-    """FD216: what depends on it stands between."""
+    """Return the advice for FD216: an operator that depends on this one is in
+    between."""
     if isinstance(row.reason.detail, Barrier):
         return on_separated(row, run)
     waits = _waits(row) if isinstance(row.reason.detail, Detour) else None
@@ -131,7 +132,7 @@ def on_order(row: Unfused, run: RunFacts) -> str | Remedy:
 
 
 def on_alone(row: Unfused, run: RunFacts) -> str | Remedy:
-    """FD225."""
+    """Return the advice for FD225: the operator has no neighbour to fuse with."""
     detail = row.reason.detail
     if isinstance(detail, EndedInPlace):
         sign = operators.sign_of(barrier_of(row))
@@ -155,13 +156,13 @@ def on_alone(row: Unfused, run: RunFacts) -> str | Remedy:
 
 
 CHANGEABLE = ("in_place", "no_formula", "overload")
-"""What of the end of a differentiable graph another operator in its place would
-change."""
+"""Ends of a differentiable graph (``Gap.why``) that another operator would
+avoid."""
 
 
 def instead_of_in_place(end: RegionEnd, run: RunFacts) -> str | None:
-    """How an operator in place that ends a differentiable graph is written
-    otherwise."""
+    """Return how to write the in-place operator that ends a differentiable graph in
+    another way; None if another reason ends it or no such way is known."""
     op, plain = end.operator.op, end.operator.op[:-1]
     if end.gap.why != "in_place" or plain not in operators.WITH_FORMULA:
         return None

@@ -43,7 +43,7 @@ _MOST_SHOWN = 2_000
 
 
 class Fate(NamedTuple):
-    """The group of a node of TorchScript's, or the code of the reason why it is in
+    """The group of a TorchScript node, or the code of the reason why it is in
     none."""
 
     group: str | None
@@ -63,8 +63,8 @@ def aot_functions(records: AotRecords, report: Report) -> tuple[AotFunction, ...
 
 
 def _fates(report: Report) -> Mapping[tuple[str, int], Fate]:
-    """By file and line, as TorchScript names them. A line that a group has is
-    fused, whatever else came of it."""
+    """Map file and line, as TorchScript names them, to the fate of their operators.
+    A line with any operator in a group counts as fused."""
     found: dict[tuple[str, int], Fate] = {}
     for row in report.unfused:
         source = Source.parse(row.source)
@@ -91,9 +91,10 @@ class _SiteRecords:
         self.partition = own[0] if own else None
         number = self.partition.number if self.partition is not None else 1
         self.number = number
-        """Of the compilation that is shown: the first that was partitioned."""
+        """The number of the compilation that is shown: the first that was
+        partitioned."""
         self.traced: dict[str, TracedGraph] = {}
-        """By phase."""
+        """Phase -> its graph."""
         for graph in records.graphs:
             if (graph.site, graph.number) == (site.site, number):
                 self.traced[graph.phase] = graph
@@ -114,8 +115,8 @@ class _SiteRecords:
                 yield _graph(self.traced[phase], scripted, self.number, fates)
 
     def default_partition(self) -> Partition | None:
-        """The partition that torch would make without a partition function of its
-        own."""
+        """Return the partition that torch's default partition function would make;
+        None if not recorded."""
         joint = self.traced.get("joint")
         if (
             joint is None
@@ -177,8 +178,8 @@ def _graph(
     number: int,
     fates: Mapping[tuple[str, int], Fate],
 ) -> AotGraph:
-    """The graph of a phase, with the groups of every TorchScript that it became:
-    compiled again it is another file."""
+    """Return the graph of a phase, with the groups from all TorchScript files that
+    it was compiled to: each compilation writes a new file."""
     of_node = _fates_of_nodes(scripted, fates)
     nodes = [
         _node(node, of_node.get(node.name, _NO_FATE))
@@ -207,8 +208,8 @@ def _graph(
 def _fates_of_nodes(
     scripted: Sequence[Scripted], fates: Mapping[tuple[str, int], Fate]
 ) -> Mapping[str, Fate]:
-    """Name of a node -> its group in any of the TorchScript files, else the reason
-    in the first of them."""
+    """Map the name of a node to its group in any of the TorchScript files, else to
+    the reason in the first of them."""
     found: dict[str, Fate] = {}
     for record in reversed(scripted):
         for name, line in record.lines.items():
@@ -233,14 +234,15 @@ def _node(node: TracedNode, fate: Fate) -> AotNode:
 
 
 def is_operator(op: str | None) -> bool:
-    """Whether a node computes: no input, and no part of an operator's results."""
+    """True if a node computes: it is no input and no ``getitem`` of an operator's
+    results."""
     return op is not None and op.rpartition("::")[2] != "getitem"
 
 
 def _actual(
     partition: PartitionDone, traced: Mapping[str, TracedGraph]
 ) -> Partition | None:
-    """The partition that the function made."""
+    """Return the partition that the partition function made."""
     forward, backward = traced.get("forward"), traced.get("backward")
     if forward is None or backward is None:
         return None
@@ -286,7 +288,8 @@ def _partition(
 
 
 def _base(node: TracedNode, nodes: Mapping[str, TracedNode]) -> str:
-    """The node whose memory it is."""
+    """Return the name of the node whose memory a view shares; its own name for
+    others."""
     while node.op in VIEWS and node.inputs and node.inputs[0] in nodes:
         node = nodes[node.inputs[0]]
     return node.name
@@ -304,8 +307,8 @@ def _results(graph: TracedGraph) -> tuple[str, ...]:
 
 
 def _changed(traced: Mapping[str, TracedGraph]) -> list[str]:
-    """Inputs that operators of the forward graph change, where AOTAutograd left
-    these in it."""
+    """Return the inputs that operators of the forward graph change in place, where
+    AOTAutograd left these operators in the graph."""
     forward = traced.get("forward")
     if forward is None:
         return []
@@ -325,8 +328,8 @@ def _placeholders(graph: TracedGraph) -> list[TracedNode]:
 
 
 def _fixed_sizes(traced: Mapping[str, TracedGraph]) -> tuple[str, ...]:
-    """Operators that hold a size of an input in their arguments, such as ``view(x,
-    [64, 128])``."""
+    """Return the operators that have a size of an input in their arguments, such as
+    ``view(x, [64, 128])``."""
     sizes: set[int] = set()
     for graph in traced.values():
         for node in _placeholders(graph):
@@ -346,7 +349,7 @@ def _fixed_sizes(traced: Mapping[str, TracedGraph]) -> tuple[str, ...]:
 def script_run(
     records: ScriptRecords, report: Report, reached: bool
 ) -> ScriptRun | None:
-    """The work of the program; None where nothing was recorded.
+    """Return the models and steps of the program; None if nothing was recorded.
 
     Args:
         reached: the log has a plan or a profile.
@@ -367,7 +370,11 @@ def script_run(
 
 
 def _model(model: ScriptedModel, report: Report, only: bool) -> ScriptModel:
-    """A model of the program. ``only``: it has no other, so all rows are of it."""
+    """Return a model of the program.
+
+    Args:
+        only: the program has no other model, so all rows belong to this one.
+    """
     prefix = model.name.replace(".", "_")
 
     def is_in(layer: str | None) -> bool:
@@ -403,6 +410,6 @@ def _model(model: ScriptedModel, report: Report, only: bool) -> ScriptModel:
 
 
 def _of_graph(source: str | None) -> bool:
-    """Whether an operator is of a graph that torch made: code of AOTAutograd or
+    """True if an operator is from a graph that torch made: code of AOTAutograd or
     torch.compile (torch/fx/graph_module.py, ``_EvalCacheLoader``)."""
     return source is not None and source.startswith("<eval_with_key>")

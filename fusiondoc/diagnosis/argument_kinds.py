@@ -1,5 +1,5 @@
-"""The arguments of a node as letters, one a kind: regular expressions over them
-tell overloads apart."""
+"""The arguments of a node as letters, one for each kind, so that regular
+expressions can match overloads."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Casts by the types in the plans: whether a tensor that meets the result has the
-type that the cast gives.
+"""Casts, by the types in the plans: whether the other tensors that an operator
+takes beside a cast's result have the type that the cast produces.
 
-Only then is ``x.to(y) * y`` the same as ``x.type_as(y) * y``: of an RMS norm with a
-bfloat16 input and a float32 weight, ``weight * h.to(x.dtype)`` is not ``weight *
-h.type_as(weight)``, which leaves a rounding out.
+Only then is ``x.to(y) * y`` the same as ``x.type_as(y) * y``: in an RMS norm with a
+bfloat16 input and a float32 weight, ``weight * h.to(x.dtype)`` differs from
+``weight * h.type_as(weight)``, which leaves a rounding out.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from fusiondoc.model.report import ProgramNode, Report
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 _Kind = tuple[str | None, str | None]
-"""Dtype and device; None where the plan does not tell."""
+"""Dtype and device; None where the plan does not show them."""
 _UNKNOWN: _Kind = (None, None)
 
 
 def casts_to_other_types(report: Report) -> frozenset[int]:
-    """Rows (``Unfused.index``) of casts whose result meets tensors of other dtypes
-    or devices alone; not rows of which the plans do not show the types."""
+    """Return the rows (``Unfused.index``) of casts whose result meets only tensors
+    of other dtypes or devices; without rows whose types the plans do not show."""
     inside = {group.id: group.inputs for group in report.groups}
     same: set[int] = set()
     other: set[int] = set()
@@ -43,8 +43,8 @@ def casts_to_other_types(report: Report) -> frozenset[int]:
 
 
 def with_tensors_cast_to(report: Report, found: Sequence[Change]) -> Report:
-    """The report as casts of these changes make it, written as ``x.type_as(y)``:
-    each takes the tensor of which it read the dtype, a number, before."""
+    """Return the report with these casts written as ``x.type_as(y)``: each then
+    takes the tensor itself, where before it took only its dtype, a number."""
     rows = {
         report.unfused[row].index
         for one in found
@@ -74,8 +74,8 @@ def _met(
     kind: _Kind,
     inside: Mapping[str, Sequence[str]],
 ) -> Iterator[_Kind]:
-    """The types of the other tensors that operators and groups take with a node's
-    result."""
+    """Yield the types of the other tensors that operators and groups take together
+    with a node's result."""
     for after in graph.after[place]:
         taker = graph.nodes[after]
         kinds = [

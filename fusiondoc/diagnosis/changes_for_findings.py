@@ -1,5 +1,5 @@
-"""What to do by the findings of a whole run: the steps that come before any change
-of the program, and those that are left where none helps."""
+"""Steps for the findings of a whole run: those that come before any change of the
+program, and those that remain if no change helps."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.source import Source
 
 _OF_RUNS = ("FD101", "FD102", "FD103", "FD104", "FD901")
-"""What kept a run without a group from having any."""
+"""Findings that explain why a run has no group."""
 
 
 _OF_FEW_RUNS = ("FD101", "FD103")
 
 
 def blocking_steps(report: Report, context: Context) -> Iterable[Step]:
-    """Errors, and what kept everything from being fused: the first of each code."""
+    """Yield the steps for errors and for findings that kept everything from being
+    fused: the first of each code."""
     seen: set[str] = set()
     fault = context.fault
     if fault is not None:
@@ -50,8 +51,9 @@ def blocking_steps(report: Report, context: Context) -> Iterable[Step]:
 
 
 def _blocking(report: Report, fault: FuserFault | None) -> Iterable[Finding]:
-    """Without those that something before them answers: no further pass comes after
-    an error, and the ways around a fuser's error are steps of their own."""
+    """Return the blocking findings without those that another step covers: after an
+    error no further passes are suggested, and the ways around a fuser's error are
+    steps of their own."""
     ended = any(
         one.code == "FD905" and one.severity == "error" for one in report.findings
     )
@@ -75,8 +77,8 @@ _ANY_FUSER = Change(
 
 
 def _blocks(finding: Finding, report: Report) -> bool:
-    """Whether it comes before changes of the program: it is about the run, and
-    there is something to do."""
+    """True if the finding comes before changes of the program: it is about the run,
+    and it has a remedy or is an error that ended the run."""
     if finding.keeps_out or (finding.remedy is None and finding.code != "FD905"):
         return False
     early = finding.code in _OF_RUNS and not report.groups
@@ -87,8 +89,8 @@ _MOST_AROUND = 2
 
 
 def _around_the_fuser(fault: FuserFault) -> Iterable[Step]:
-    """The settings that were run after an error of the fused run alone, and that
-    avoid it."""
+    """Yield the settings that avoid an error of the fused run, as found by running
+    them."""
     ends = (
         "the run ends without an error"
         + " and agrees with eager" * fault.held_against_eager
@@ -112,13 +114,13 @@ _BESIDE_CHANGES = (Family.FAILURE, Family.KERNEL)
 _OF_SHAPES = {
     code for code, one in CODES.items() if one.change is ChangeKind.STATIC_SHAPES
 }
-"""Groups and whole plans that are made again for other shapes: one change helps
+"""Groups and whole plans that are compiled again for other shapes: one change helps
 with both."""
 
 
 def later_steps(report: Report, context: Context, changed: bool) -> Iterable[Step]:
-    """Warnings on kernels and shapes; on operators and the run only where nothing
-    can be brought into a group.
+    """Yield the warnings on kernels and shapes; those on operators and the run only
+    if no change brings an operator into a group.
 
     Args:
         changed: the plan has changes that bring operators into groups.
@@ -154,7 +156,7 @@ def _comes_later(finding: Finding, changed: bool) -> bool:
 
 
 def step_of(finding: Finding, report: Report, context: Context) -> Step:
-    """The first step that the remedy of a finding names."""
+    """Return the first step that the remedy of a finding names."""
     words, setting = _step(finding, report, context)
     change = Change(
         CODES[finding.code].change,
@@ -177,8 +179,8 @@ _IN_PLACE = (ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE)
 def with_lines_repaired(
     steps: Iterable[Step], suggested: Iterable[Change], report: Report
 ) -> Iterable[Step]:
-    """The steps, and of an operator in place that ended the program how its line is
-    written out of place.
+    """Yield the steps; for an in-place operator that ended the program, the step
+    shows its line written out of place.
 
     Args:
         suggested: changes of rows of the report, at their lines.
@@ -203,7 +205,8 @@ def with_lines_repaired(
 def _step(
     finding: Finding, report: Report, context: Context
 ) -> tuple[str, Setting]:
-    """What to do first, and with which setting the run shows that it helps."""
+    """Return the first step for a finding, and the setting with which a run shows
+    that the step helps."""
     request = context.request
     if (
         CODES[finding.code].change is ChangeKind.RUNS
@@ -232,8 +235,8 @@ def _short(message: str, most: int = 160) -> str:
 
 
 def faster_products(report: Report, context: Context) -> Iterable[Step]:
-    """TF32, where float32 matrix products take most of a profiled step: no fusion
-    gains as much."""
+    """Suggest TF32 if float32 matrix products take most of a profiled step: no
+    fusion gains as much."""
     share = report.steps.without_tf32 if report.steps is not None else None
     if share is not None:
         yield Step(_TF32, slow_products(share), command=_with_tf32(report, context))
@@ -247,9 +250,9 @@ _TF32 = Change(
 
 
 def _with_tf32(report: Report, context: Context) -> str:
-    """The run timed with the variable that does the same (``check_env`` of
-    aten/src/ATen/Context.h, 1.12 to 2.13; a program that sets it itself wins), held
-    against the run before."""
+    """Return the command that times the run with the environment variable for TF32
+    (``check_env`` of aten/src/ATen/Context.h, 1.12 to 2.13; a program that sets it
+    itself takes precedence) and compares it with the earlier run."""
     if context.request is None or not can_run_again(context):
         return compare_logs(report)
     again = run_again(context.request, Setting(flags=("--time", "--verify")))

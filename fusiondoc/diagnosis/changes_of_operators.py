@@ -1,9 +1,9 @@
-"""Which change could bring an operator into a group: a table, by why it is in none
-and by what it is.
+"""Which change could bring an operator into a group: a table by the reason why it
+is in none and by the operator's name.
 
 The first row of the table that fits and makes a change decides.
-``suggested_changes.py`` finds the lines of the program for it, and ``gains.py``
-what it is worth; the advice on the operator is in ``advice.py``.
+``suggested_changes.py`` finds the lines of the program for it, and ``gains.py`` its
+gain; the advice on the operator is in ``advice.py``.
 """
 
 from __future__ import annotations
@@ -58,25 +58,25 @@ from fusiondoc.operators import (
 )
 
 NO_RULE = ("FD201", "FD211", "FD233")
-"""Reasons that only another way to write the operator takes away, or another
-position of it."""
+"""Reasons that can be resolved only by writing the operator in another way or by
+moving it."""
 
 _REPLACEABLE = frozenset([*NO_RULE, "FD215", "FD219", "FD230", "FD231"])
-"""Reasons that another way to write the operator takes away."""
+"""Reasons that can be resolved by writing the operator in another way."""
 
 Maker = Callable[[Unfused, RunFacts], "Change | None"]
-"""Makes the change for an operator of a run; None where there is none, so that a
-later row decides."""
+"""Makes the change for an operator of a run; returns None if there is none, and
+then a later row decides."""
 
 
 @dataclass(frozen=True)
 class Treatment:
-    """A row of the table: which operators it is for, and the change that it makes
-    for them.
+    """A row of the table: a condition on operators, and the change for those that
+    meet it.
 
-    It fits an operator that has one of ``codes`` as its reason, one of ``ops`` as
-    its kind, a detail of the type ``detail``, and for which ``when`` holds; None
-    stands for any.
+    It fits an operator whose reason is one of ``codes``, whose name is one of
+    ``ops``, whose detail has the type ``detail``, and for which ``when`` holds;
+    None matches any.
     """
 
     change: Maker
@@ -85,7 +85,7 @@ class Treatment:
     ops: Collection[str] | None = None
     detail: type[Detail] | None = None
     decides: bool = False
-    """No later row is tried for an operator that it fits."""
+    """True if no later row is tried for an operator that this row fits."""
 
     def fits(self, row: Unfused, run: RunFacts) -> bool:
         if self.codes is not None and row.reason.code not in self.codes:
@@ -100,8 +100,8 @@ class Treatment:
 
 
 def change_of(row: Unfused, run: RunFacts) -> Change | None:
-    """The change that an operator outside groups suggests, without its row and its
-    lines."""
+    """Return the change that an operator outside groups suggests, without its row
+    and its lines."""
     for treatment in TREATMENTS:
         if not treatment.fits(row, run):
             continue
@@ -115,13 +115,14 @@ def change_of(row: Unfused, run: RunFacts) -> Change | None:
 
 
 def does_nothing_in_inference(row: Unfused, run: RunFacts) -> bool:
-    """Whether it is a dropout of a run for inference, which freezing takes out."""
+    """True if it is a dropout in an inference run, which freezing removes."""
     inference = run.gradients is False and not run.backward and not run.frozen
     return inference and row.op in ("aten::dropout", "aten::dropout_")
 
 
 def other_fusers(op: str, run: RunFacts) -> list[str]:
-    """Fusers that take the operator and can run there, as far as it is known."""
+    """Return the other fusers that take the operator and can run on this run's
+    device and torch, as far as known."""
     takers = fusible_by(op, run.torch) - {run.fuser}
     return [
         name
@@ -131,7 +132,8 @@ def other_fusers(op: str, run: RunFacts) -> list[str]:
 
 
 def _can_take(other: Fuser, op: str, run: RunFacts) -> bool:
-    """Whether a fuser can run there, and takes the operator without more ado."""
+    """True if a fuser can run on this run's device and torch, and takes the
+    operator by default."""
     device = next((name for name in ("cuda", "cpu") if name in run.devices), None)
     if len(other.limits.devices) == 1 and device not in other.limits.devices:
         return False
@@ -140,7 +142,7 @@ def _can_take(other: Fuser, op: str, run: RunFacts) -> bool:
     if not other.limits.in_training and run.gradients is not False:
         return False
     if other.switches.device_knobs and not run.live:
-        return False  # a log does not tell how it was switched
+        return False  # a log does not show whether it was switched on
     return op not in other.operators.seldom
 
 
@@ -151,12 +153,14 @@ def _takes(op: str, run: RunFacts) -> bool:
 
 
 def _is_inference(run: RunFacts) -> bool:
-    """Whether freezing can help: no backward pass ran, and it is not frozen."""
+    """True if freezing can help: no backward pass ran, and the module is not
+    frozen."""
     return not run.backward and not run.frozen
 
 
 def _is_changeable(row: Unfused, run: RunFacts) -> bool:
-    """Whether its line may be the user's, or of a package that can be copied."""
+    """True if its line may be the user's, or belongs to a package that can be
+    copied."""
     return run.owner(row) not in (Owner.TORCH, Owner.FORMULA)
 
 
@@ -282,8 +286,7 @@ def _keep_tensor(row: Unfused, run: RunFacts) -> Change:
 
 
 def _has_other_version(row: Unfused, run: RunFacts) -> bool:
-    """Whether it works in place, and the fuser takes its version that makes a new
-    tensor."""
+    """True if it works in place and the fuser takes its out-of-place version."""
     if not is_in_place(row.op) or row.op in IN_PLACE_ASSIGNS or row.op in FILLS:
         return False
     plain = row.op[:-1]
@@ -311,7 +314,7 @@ def _write_out_of_place(row: Unfused, run: RunFacts) -> Change:
 
 
 def _assigns_what_can_be_joined(row: Unfused, run: RunFacts) -> bool:
-    """By a mask, or to a slice; not by indexes (``scatter_``,
+    """True for an assignment by a mask or to a slice; not by indexes (``scatter_``,
     ``masked_scatter_``)."""
     return "scatter" not in row.op and _is_changeable(row, run)
 
@@ -342,7 +345,7 @@ def _make_attribute_constant(row: Unfused, run: RunFacts) -> Change | None:
 
 
 def _take_branch_out(row: Unfused, run: RunFacts) -> Change | None:
-    """By what the branch depends on."""
+    """Return the change that removes a branch, by what its condition reads."""
     condition = condition_of(row.reason.detail)
     on = condition.on if condition is not None else None
     if on == "tensor_value":
@@ -363,9 +366,11 @@ def _take_branch_out(row: Unfused, run: RunFacts) -> Change | None:
 
 
 def _move(row: Unfused, run: RunFacts) -> Change:
-    """A view or a permutation done elsewhere. Another tensor that meets the result
-    of a permutation would have to be permuted back, so that goes after operators of
-    one tensor alone."""
+    """Suggest to move a view or a permutation.
+
+    A permutation moves after operators of a single tensor only: any other tensor
+    that meets its result would have to be permuted back.
+    """
     name = _name(row)
     title = f"Move the {name} after the operators that follow it"
     kind, note = ChangeKind.MOVE, "if these are element-wise"
@@ -384,8 +389,9 @@ def _move(row: Unfused, run: RunFacts) -> Change:
 
 
 def _to_be_constant(detail: Detail | None) -> str | None:
-    """The arguments that could be written as constants, for a sentence; None where
-    it is another reason, or where their values differ from run to run."""
+    """Return the arguments that could be written as constants, as part of a
+    sentence; None if the reason is another, or if their values vary between
+    runs."""
     if (
         not isinstance(detail, NotConstant)
         or detail.runs is not None
@@ -414,7 +420,7 @@ def _make_dimensions_constant(row: Unfused, run: RunFacts) -> Change | None:
 
 
 def is_replaceable(row: Unfused, run: RunFacts) -> bool:
-    """Whether another way to write the operator can take the reason away."""
+    """True if writing the operator in another way can resolve the reason."""
     return row.reason.code in _REPLACEABLE or (
         row.reason.code == "FD226" and bool(row.keeps_out)
     )
@@ -445,7 +451,7 @@ def _write_by_recipe(row: Unfused, run: RunFacts) -> Change | None:
 
 
 def _conditions(row: Unfused, run: RunFacts, recipe: Recipe) -> Sequence[str]:
-    """What has to hold for a recipe, and what else is to be known of it."""
+    """Return the conditions of a recipe, and further notes on it."""
     needs = recipe.needs or ""
     if row.op == "aten::to" and row.reason.code == "FD231":
         needs = needs.partition("; ")[
@@ -486,10 +492,12 @@ def _keeps_others_out(row: Unfused, run: RunFacts) -> bool:
 
 
 def _do_without_rule(row: Unfused, run: RunFacts) -> Change | None:
-    """No sure recipe is known: another fuser, a recipe that is not always right, or
-    another position for an operator that computes nothing. To move an operator that
-    computes changes results, as ``sigmoid(cumsum(x))`` is no
-    ``cumsum(sigmoid(x))``."""
+    """Suggest a change if no sure recipe is known: another fuser, a recipe that is
+    not always exact, or moving an operator that computes nothing.
+
+    Moving an operator that computes would change results: ``sigmoid(cumsum(x))`` is
+    not ``cumsum(sigmoid(x))``.
+    """
     name = _name(row)
     extremes = on_extremes(row.op, row.reason.detail, run.fuser, run.gradients)
     others = other_fusers(row.op, run) if extremes is None else []
@@ -566,5 +574,5 @@ TREATMENTS: Sequence[Treatment] = (
     Treatment(_do_without_rule, _keeps_others_out, codes=NO_RULE),
     Treatment(_put_on_one_device, codes=("FD221",)),
 )
-"""The order counts: a change of the run that takes an operator as it is comes
-before one that rewrites it."""
+"""The order counts: a change of the run that leaves the operator as it is comes
+before a change that rewrites it."""

@@ -1,6 +1,6 @@
-"""The commands that prove a change, quoted for a POSIX shell: the run as it was
-requested, with the change, or two logs compared; and the lines of Python that keep
-a setting."""
+"""The commands that prove a change, quoted for a POSIX shell: the requested run
+again with the change, or a comparison of two logs; and the Python lines that make a
+setting permanent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from fusiondoc.model.report import Report
 def command_of(
     report: Report, context: Context, setting: Setting = AS_REQUESTED
 ) -> str:
-    """What proves a change: the run again, or two logs compared."""
+    """Return the command that proves a change: the run again, or a comparison of
+    two logs."""
     request = context.request
     if request is not None and can_run_again(context):
         return run_again(request, setting)
@@ -27,8 +28,9 @@ def command_of(
 
 
 def can_run_again(context: Context) -> bool:
-    """Whether it is a run of a target of this user's: not of a log, a notebook, or
-    a capture of another's, whose author would choose what is run."""
+    """True if the run can be repeated: it ran a target of this user, not of a log,
+    a notebook or a capture of somebody else, who would then choose the program to
+    run."""
     request = context.request
     if (
         request is None
@@ -46,14 +48,14 @@ def can_run_again(context: Context) -> bool:
 def run_again(
     request: KeptRequest, setting: Setting = AS_REQUESTED, command: str = "diagnose"
 ) -> str:
-    """``fusiondoc diagnose TARGET`` with the options of the run, and those of
-    ``setting`` instead of them or beside them."""
+    """Return ``fusiondoc diagnose TARGET`` with the options of the run, replaced or
+    extended by those of ``setting``."""
     return shlex.join(["fusiondoc", *request.argv(setting.options, command)])
 
 
 def to_keep(setting: Setting) -> str | None:
-    """The lines of Python that set the knobs of a setting for good; None without
-    any."""
+    """Return the Python lines that set the knobs of a setting permanently; None if
+    it has no knobs."""
     lines = [knob_line(name, value) for name, value in setting.knobs.items()]
     return (
         "\n".join(["# to keep it, before the first call:", *lines])
@@ -63,8 +65,8 @@ def to_keep(setting: Setting) -> str | None:
 
 
 def without_commands_of_others(report: Report, name: str) -> Report:
-    """A saved report, which anybody may have written, with commands that only read
-    it, and without the edits that a reader of SARIF applies to files."""
+    """Return a saved report, which anybody may have written, with commands that
+    only read it and without edits, which a reader of SARIF would apply to files."""
     command = shlex.join(
         [
             "fusiondoc",
@@ -81,9 +83,9 @@ def without_commands_of_others(report: Report, name: str) -> Report:
 
 
 def compare_logs(report: Report) -> str:
-    """``fusiondoc compare OLD NEW`` for a log or a folder of logs: the new one is
-    made as the old was. What is no log, or has nothing in it, is nothing to compare
-    with."""
+    """Return ``fusiondoc compare OLD NEW`` for a log or a folder of logs: the user
+    makes the new log as the old one was made. For a file that is no log, or has
+    nothing in it, return the command to make or parse one."""
     if is_no_log(report):
         program = program_of(report)
         words = ["parse", "new.log"] if program is None else ["diagnose", program]

@@ -1,7 +1,7 @@
-"""Runs every rule over a report, works out how much of what could be fused is
-fused, and leaves out the findings that the user suppressed.
+"""Run every rule over a report, compute its coverage, and set aside the findings
+that the user suppressed.
 
-They are suppressed by the configuration, ``ignore = ["FD201",
+Findings are suppressed by the configuration, ``ignore = ["FD201",
 "FD226:model.py:31"]``, or by a comment in the program, ``# fusiondoc:
 ignore[FD201]`` on the line of a finding.
 """
@@ -59,13 +59,13 @@ from fusiondoc.parsers.observed import Observed
 
 
 def coverage(report: Report, observed: Observed) -> Coverage:
-    """Operators in groups against those plus the unfused ones that ran and that the
-    fuser of this run has a rule for; and against those plus the ones that any fuser
-    has a rule for.
+    """Return the share of operators in groups: among those that this run's fuser
+    has a rule for, and among those that any fuser has a rule for.
 
-    Forward and backward together, over all instances; only the first specialisation
-    of a group counts. Views are not counted: one outside a group costs nothing. An
-    operator of which the log does not tell whether it ran counts as one that did.
+    The total is the fused operators plus the unfused ones that ran, forward and
+    backward together, over all instances; only the first specialisation of a group
+    counts. Views are not counted: one outside a group costs nothing. An operator
+    counts as run if the log does not show whether it ran.
     """
     fused = report.fused_operators
     rows = _rows(report)
@@ -100,8 +100,8 @@ def coverage(report: Report, observed: Observed) -> Coverage:
 
 
 def _rows(report: Report) -> list[Unfused]:
-    """The rows that count: what ran, and not again what a further specialisation
-    gave up."""
+    """Return the unfused rows that count: those that may have run, without those
+    that only a later specialisation of a group gave up."""
     again = {
         (node.op, node.source, group.phase)
         for group in report.groups
@@ -128,7 +128,8 @@ def _fuser(report: Report) -> str | None:
 
 
 def _missing_plans(report: Report, observed: Observed) -> str | None:
-    """Why the log cannot tell every operator of the run; None where it can."""
+    """Return why the log does not show every operator of the run; None if it
+    does."""
     if observed.only_inner_plans:
         return (
             "the log has only plans inside differentiable graphs, not those around them, which"
@@ -149,7 +150,7 @@ OF_RUNS: tuple[Rule, ...] = (
     *fd9_log.OF_LOG,
     *fd4_speed.RULES,
 )
-"""Those of TorchScript before the rules on operators outside groups."""
+"""The rules for TorchScript that come before those on operators outside groups."""
 
 
 WITHOUT_GRAPHS: tuple[Rule, ...] = (
@@ -162,13 +163,14 @@ WITHOUT_GRAPHS: tuple[Rule, ...] = (
     fd9_log.longer_than_its_limit,
     fd9_log.left_running,
 )
-"""For a run without rows of TorchScript: its log has no graphs of it."""
+"""The rules for a run without rows of TorchScript: its log has no TorchScript
+graphs."""
 
 
 def diagnose(report: Report, context: Context) -> Report:
-    """The report with its findings, worst first, its coverage, and what to do now.
-    Rows of TorchScript, of the operation fuser and of torch.compile are judged each
-    by its own rules."""
+    """Return the report with its findings, worst first, its coverage and its plan.
+    Rows of TorchScript, of the operation fuser and of torch.compile are judged by
+    separate rules."""
     report = with_speed_of_light(with_errors(report, context.rerun))
     report = _with_boundaries(report)
     of_rows = (
@@ -192,8 +194,8 @@ def diagnose(report: Report, context: Context) -> Report:
 
 
 def _with_boundaries(report: Report) -> Report:
-    """With those between groups and operators of TorchScript's plans; those of
-    torch.compile are there."""
+    """Add the boundaries between groups and operators of TorchScript's plans; those
+    of torch.compile are already in the report."""
     found = boundaries_of(of_torchscript(report))
     if report.compiled is None:
         return replace(
@@ -221,8 +223,8 @@ def _findings(
 
 
 def _coverage_of_both(report: Report, observed: Observed) -> Coverage:
-    """Of TorchScript, and with it of the operation fuser and of torch.compile where
-    these were at work."""
+    """Return the coverage of TorchScript, plus those of the operation fuser and of
+    torch.compile if they were at work."""
     whole = coverage(of_torchscript(report), observed)
     if report.te is not None:
         whole = _sum(whole, te_coverage(of_te(report)))
@@ -232,7 +234,7 @@ def _coverage_of_both(report: Report, observed: Observed) -> Coverage:
 
 
 def _sum(one: Coverage, other: Coverage) -> Coverage:
-    """The coverage of the rows of both."""
+    """Return the coverage of the rows of both together."""
 
     def share(fused: int, total: int | None) -> tuple[int | None, float | None]:
         return total or None, fused / total if total else None
@@ -264,13 +266,14 @@ def _sum(one: Coverage, other: Coverage) -> Coverage:
 def _badness(
     finding: Finding,
 ) -> tuple[int, bool, bool, float, int, int, bool, int]:
-    """Worst first; what can be changed before what cannot, and the environment
-    last.
+    """Return the sort key: worst first, findings that can be fixed before others,
+    and the environment last.
 
-    Of equally bad ones first what the whole run suffers from, then by the
-    milliseconds that fusing could save, where a profile tells them, then what keeps
-    most operators out of groups, of equals one with a recipe, then what saves most
-    memory traffic when it is fixed."""
+    Among equally bad findings: first those that affect the whole run, then by the
+    milliseconds that fusing could save, if a profile shows them, then by the number
+    of operators kept out of groups, then those with a recipe, then by the memory
+    traffic saved.
+    """
     family = CODES[finding.code].family
     if family in (Family.ENVIRONMENT, Family.RUNS) and finding.severity != "note":
         rank = 0
@@ -293,8 +296,8 @@ _RULE = re.compile(r"(\w+)(?::(.+?)(?::([0-9]{1,9}))?)?\Z")
 
 @dataclass(frozen=True)
 class Ignore:
-    """An entry of ``ignore``: a code, and where it is given a file (the end of its
-    path) and a line."""
+    """An entry of ``ignore``: a code, and optionally the end of a file's path and a
+    line."""
 
     text: str
     code: str
@@ -302,7 +305,7 @@ class Ignore:
     line: int | None = None
 
     def covers(self, finding: Finding) -> bool:
-        """Whether it is on this finding."""
+        """True if this entry covers the finding."""
         if finding.code != self.code:
             return False
         if self.file is None:
@@ -317,8 +320,8 @@ class Ignore:
 
 
 def parse_ignore(text: str) -> Ignore:
-    """``FD226``, ``FD226:model.py`` or ``FD226:model.py:31``; UsageError for an
-    unknown code."""
+    """Parse ``FD226``, ``FD226:model.py`` or ``FD226:model.py:31``; raise
+    UsageError for an unknown code."""
     match = _RULE.match(text.strip())
     code = match.group(1).upper() if match else text
     if match is None or code not in CODES:
@@ -330,8 +333,8 @@ def parse_ignore(text: str) -> Ignore:
 
 
 def suppress(report: Report, ignore: Sequence[Ignore]) -> tuple[Report, list[str]]:
-    """The report with the suppressed findings moved to ``suppressed``, and what is
-    wrong with comments."""
+    """Return the report with the suppressed findings moved to ``suppressed``, and
+    notes on unknown codes in comments."""
     kept, gone, notes = [], [], []
     lines = _LinesOfFiles(report)
     for finding in report.findings:
@@ -367,8 +370,8 @@ def suppress(report: Report, ignore: Sequence[Ignore]) -> tuple[Report, list[str
 
 
 class _LinesOfFiles:
-    """Lines of the program: a log may name any file, so only Python files of the
-    project are read, as they are now, or the copies that the capture kept."""
+    """The lines of the program's files. A log may name any file, so only Python
+    files of the project are read, as they are now, or the copies in the capture."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -376,7 +379,7 @@ class _LinesOfFiles:
         self._files: dict[str, list[str]] = {}
 
     def line(self, place: Source) -> str:
-        """ "" where the file cannot be read or is shorter."""
+        """Return the line; "" if the file cannot be read or is shorter."""
         if place.file not in self._files:
             data = read_source(Path(place.file), (self._root,))
             texts = self._report.texts
@@ -395,8 +398,8 @@ class _LinesOfFiles:
 def _comment_at(
     source: str | None, lines: _LinesOfFiles
 ) -> tuple[list[str] | None, str]:
-    """The codes in the comment on the line of a finding: None without one, empty
-    for all codes; the line."""
+    """Return the codes in the comment on the line of a finding, and where that line
+    is. The codes are None without a comment, and empty if it covers all codes."""
     place = Source.parse(source)
     if place is None:
         return None, ""

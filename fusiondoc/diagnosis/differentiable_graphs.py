@@ -1,19 +1,19 @@
-"""Why torch made no differentiable graph that holds an operator, or took it apart
-again: with gradients only what stands in one is fused.
+"""Why torch made no differentiable graph for an operator, or dissolved it again:
+where gradients are recorded, only operators in such a graph are fused.
 
 Sources, 1.12 to 2.13: torch/csrc/jit/passes/create_autodiff_subgraphs.cpp (regions
 grow over data edges in one block and need two operators,
-autodiffSubgraphNodeThreshold; a region takes in what makes a tensor for it, if that
-can be moved to it: ``AliasDb::moveBeforeTopologicallyValid`` of
-torch/csrc/jit/ir/alias_analysis.cpp; what makes an output that shares memory with
-another one is put out again, ``unfuseAliasedOutputs``),
+autodiffSubgraphNodeThreshold; a region takes in the producer of one of its tensors,
+if the producer can be moved to it: ``AliasDb::moveBeforeTopologicallyValid`` of
+torch/csrc/jit/ir/alias_analysis.cpp; the producer of an output that shares memory
+with another output is moved out again, ``unfuseAliasedOutputs``),
 torch/csrc/jit/runtime/autodiff.cpp (isDifferentiable),
 torch/csrc/jit/passes/inline_autodiff_subgraphs.cpp (a region of fewer than five
 nodes is dissolved) and torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp
-(``guardDifferentiableGraph``: the types that were profiled are set at the values
-that enter a region, and the region is dissolved if one of them has none). So a
-value that enters a dissolved region and is a bare ``Tensor`` in the plan is the
-cause of it. Tried on 2.13 with torch._C._jit_pass_create_autodiff_subgraphs.
+(``guardDifferentiableGraph``: the profiled types are set at the values that enter a
+region, and the region is dissolved if one of them has none). So a value that enters
+a dissolved region and is a bare ``Tensor`` in the plan is the cause. Tried on 2.13
+with torch._C._jit_pass_create_autodiff_subgraphs.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from fusiondoc.parsers.jit.flow import (
 )
 
 _OF_MODULE = ("", "prim::GetAttr")
-"""Who makes tensors of which torch cannot tell whether they share memory:
+"""Makers of tensors of which torch cannot tell whether they share memory:
 arguments, attributes."""
 
 _SAME_MEMORY = WITH_FORMULA & of(Kind.VIEW | Kind.HANDS_ON)
@@ -77,21 +77,21 @@ class _Region:
 
     def __init__(self, nodes: list[FlowNode], flow: Flow) -> None:
         self.nodes = nodes
-        """In order."""
+        """The nodes, by index."""
         indexes = {node.index for node in nodes}
         self.whole = all(
             indexes.isdisjoint(shortened) for shortened in flow.shortened
         )
-        """All neighbours of its nodes were looked at."""
+        """True if all neighbours of its nodes were looked at."""
         operands = {operand for node in nodes for operand in node.operands}
         self.size = len(nodes) + sum(
             operand.value is not None for operand in operands
         )
-        """Its nodes, constants included."""
+        """The number of its nodes, constants included."""
         self._dissolved: DissolvedRegion | None = None
 
     def dissolved(self, flow: Flow, recorded: bool) -> DissolvedRegion:
-        """Why the executor took it apart, if it has enough nodes."""
+        """Return why the executor dissolved it, if it has enough nodes."""
         if self._dissolved is None:
             self._dissolved = _dissolved(flow, self.nodes, recorded)
         if self._dissolved.recorded != recorded:
@@ -100,8 +100,8 @@ class _Region:
 
 
 class _Regions:
-    """All of one flow: operators with formulas that hang together, each in one,
-    worked out once."""
+    """The regions of one flow: connected operators with gradient formulas, each
+    operator in one region. They are computed once."""
 
     def __init__(self, flow: Flow) -> None:
         self._nodes = flow.nodes
@@ -125,8 +125,8 @@ class _Regions:
                 self._of.update((node.index, region) for node in members)
 
     def _connected(self, start: FlowNode) -> list[FlowNode]:
-        """The operators that can be in one region with it, each next to another of
-        them."""
+        """Return the operators that can be in one region with ``start``, each a
+        neighbour of another of them."""
         members = [start]
         seen = {start.index}
         for node in members:
@@ -141,8 +141,8 @@ class _Regions:
         return members
 
     def _pairs(self, node: FlowNode) -> Iterator[tuple[FlowNode, FlowNode]]:
-        """The operator and each one next to it that could be in one region with it,
-        in order."""
+        """Yield the operator with each neighbour that could be in one region with
+        it, each pair in node order."""
         for near in neighbours(self._nodes, node):
             if self._fitting[near.index] and near.block == node.block:
                 first, last = (
@@ -153,16 +153,16 @@ class _Regions:
 
     @property
     def in_part(self) -> bool:
-        """Whether not all ways around operators were followed: fewer may hang
-        together."""
+        """True if not all detours between operators were followed: regions may then
+        be too large."""
         return self._detours.spent
 
     def of(self, node: FlowNode, flow: Flow) -> _Region:
-        """That of an operator with a formula."""
+        """Return the region of an operator that has a gradient formula."""
         return self._of.get(node.index) or _Region([node], flow)
 
     def apart(self, node: FlowNode) -> RegionDetour | None:
-        """Why the operator and one next to it are not in one."""
+        """Return why the operator and a neighbour are not in one region."""
         for first, last in self._pairs(node):
             between = self._between(first, last, node)
             if between is not None:
@@ -172,8 +172,12 @@ class _Regions:
     def _between(
         self, first: FlowNode, last: FlowNode, this: FlowNode
     ) -> RegionDetour | None:
-        """Why the first operator cannot be moved to the last, which takes its
-        result; ``this`` is the one of the two that it is about."""
+        """Return why the first operator cannot be moved to the last, which takes
+        its result.
+
+        Args:
+            this: the one of the two operators that the reason is for.
+        """
         nodes = self._nodes
         ends = (
             None if first is this else first.op,
@@ -205,15 +209,15 @@ _regions_of = once_a_flow(_Regions)
 
 
 def _fits(node: FlowNode) -> bool:
-    """Whether it can be in a differentiable graph."""
+    """True if the node can be in a differentiable graph."""
     return (
         node.kind == OPERATOR and node.op not in MAKERS and no_formula(node) is None
     )
 
 
 def _through_a_list(first: FlowNode, last: FlowNode) -> bool:
-    """Whether the tensor goes from one to the other in a list: lists are in no
-    differentiable graph."""
+    """True if the tensor goes from one node to the other only in a list:
+    differentiable graphs hold no lists."""
     if any(text.startswith("Tensor") and "[]" in text for text in first.outputs):
         return True
     lists = [
@@ -227,7 +231,7 @@ def _through_a_list(first: FlowNode, last: FlowNode) -> bool:
 
 
 def _of_module(node: FlowNode) -> bool:
-    """Whether it reads a tensor that may share memory with every attribute and
+    """True if it reads a tensor that may share memory with every attribute and
     argument."""
     return any(
         (
@@ -244,13 +248,13 @@ def _writes_of_module(node: FlowNode) -> bool:
 
 
 def _steps(node: FlowNode) -> tuple[int, ...]:
-    """Where its tensors, or their sizes, go."""
+    """Return the nodes that take its tensors, or their sizes."""
     return (*node.after, *node.sizes)
 
 
 def _entering(nodes: Sequence[FlowNode]) -> Iterator[tuple[FlowNode, Operand]]:
-    """The tensors that enter a region of these, with the operators that read
-    them."""
+    """Yield the tensors that enter a region of these nodes, with the operators that
+    read them."""
     inside = {node.index for node in nodes}
     for node in nodes:
         for one in node.operands:
@@ -286,8 +290,8 @@ _FEWEST_NODES = 5
 
 
 def no_formula(node: FlowNode) -> FormulaGap | None:
-    """Why torch's autodiff keeps an operator out of differentiable graphs, or
-    None."""
+    """Return why torch's autodiff keeps an operator out of differentiable graphs,
+    or None."""
     if node.kind == CONTROL:
         return FormulaGap("control_flow")
     if node.kind != OPERATOR or node.op == "prim::GetAttr":
@@ -313,9 +317,12 @@ def _has_constant(node: FlowNode, argument: int, value: str) -> bool:
 
 
 def cuts_region(place: Place) -> Reason | None:
-    """FD231: between two differentiable graphs, and the reason why they are two.
-    Before the rule for views: a view that torch keeps out costs nothing itself, and
-    yet keeps what is around it apart."""
+    """FD231: the operator is between two differentiable graphs and is the reason
+    why they are two.
+
+    This rule comes before the one for views: a view that torch keeps out costs
+    nothing itself, but separates the operators around it.
+    """
     flow, node = place.flow, place.node
     if (
         not flow.regions
@@ -333,8 +340,8 @@ def cuts_region(place: Place) -> Reason | None:
 
 
 def gradient(place: Place) -> Reason | None:
-    """FD231: with gradients only what is in a differentiable graph is fused
-    (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp,
+    """FD231: where gradients are recorded, only operators in a differentiable graph
+    are fused (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp,
     runProfilingOptimizations)."""
     flow, node = place.flow, place.node
     if not (flow.regions or place.unseen or node.requires_grad):
@@ -354,20 +361,21 @@ _OF_REGIONS = (OutOfRegion, AloneInRegion, SmallRegion, DissolvedRegion)
 
 
 def gradients_recorded(detail: Detail | None) -> bool:
-    """Whether the reason is one of a run that records gradients for certain."""
+    """True if the reason is one of a run that certainly records gradients."""
     return isinstance(detail, _OF_REGIONS) and detail.recorded
 
 
 def no_pass_looked(detail: Detail | None) -> bool:
-    """Whether all that is known is that no fusion pass looked at the operator's
-    graph."""
+    """True if nothing more is known than that no fusion pass looked at the
+    operator's graph."""
     return isinstance(detail, _OF_REGIONS) and not detail.recorded
 
 
 def _of_region(
     place: Place, regions: _Regions, region: _Region, recorded: bool
 ) -> AloneInRegion | SmallRegion | DissolvedRegion:
-    """Why the differentiable graph is not there that the operator would be in."""
+    """Return why the plan lacks the differentiable graph that the operator would be
+    in."""
     if len(region.nodes) == 1:
         detour = regions.apart(place.node)
         ends = _region_ends(place) if detour is None else ()
@@ -381,8 +389,8 @@ def _of_region(
 
 
 def _region_ends(place: Place) -> tuple[RegionEnd, ...]:
-    """The operators that end the region before and after it: the easiest to change
-    first, each once."""
+    """Return up to two operators that end the region before and after this
+    operator, the easiest to change first."""
     sides: tuple[Side, Side] = ("before", "after")
     ranks: dict[RegionEnd, int] = {}
     for side in sides:

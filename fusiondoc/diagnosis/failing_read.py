@@ -1,4 +1,4 @@
-"""Which fusion groups made what an operator read when it failed, by TorchScript's
+"""Which fusion groups produced the inputs of a failed operator, by TorchScript's
 traceback and the plan."""
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from fusiondoc.model.source import Source
 from fusiondoc.parsers.lines.error_texts import failing_line
 
 _MOST_PASSED = 200
-"""Nodes that are looked at on the way back from the operator that failed."""
+"""Nodes that are visited on the way back from the failed operator."""
 
 
 def groups_read(report: Report, line: str) -> tuple[str, ...]:
-    """The groups whose results the operators of a line read, directly or through
-    operators outside groups: the nearest first, then those that the line is in
-    itself."""
+    """Return the groups whose results the operators of a line read, directly or
+    through operators outside groups: the nearest first, then the groups that hold
+    operators of this line."""
     found: dict[str, None] = {}
     for program in report.programs:
         starts = [
@@ -45,7 +45,8 @@ def _is_at(source: str | None, line: str) -> bool:
 
 
 def _behind(program: Program, starts: Sequence[int]) -> Iterable[str]:
-    """The next groups behind some nodes, the nearest first."""
+    """Yield the nearest groups among the ancestors of some nodes, the nearest
+    first."""
     back: dict[int, list[int]] = {}
     for before, after in program.edges:
         back.setdefault(after, []).append(before)
@@ -63,9 +64,9 @@ def _behind(program: Program, starts: Sequence[int]) -> Iterable[str]:
 
 
 def suspects(report: Report, message: str) -> tuple[Group, ...]:
-    """The groups that can be the cause of an error, the likeliest first: those
-    whose results were read where it failed, then those that ran, the last of the
-    plan first."""
+    """Return the groups that may have caused an error, the likeliest first: those
+    whose results were read where it failed, then the others that ran, the last of
+    the plan first."""
     line = failing_line(message)
     read = groups_read(report, line) if line is not None else ()
     by_id = {group.id: group for group in report.groups}

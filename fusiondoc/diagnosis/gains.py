@@ -1,6 +1,6 @@
-"""What each change gains on the plans of a run (``unlocked.py``), and which changes
-gain most: milliseconds where a profile has the bandwidth, bytes where the types are
-known, operators else."""
+"""The gain of each change on the plans of a run (``unlocked.py``), and the changes
+that gain most: in milliseconds if a profile has the bandwidth, in bytes if the
+types are known, else in operators."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from fusiondoc.model.report import Report
 from fusiondoc.operators import CONTROL_FLOW
 
 MOST = 3
-"""Changes in a plan."""
+"""Changes in a plan, at most."""
 MOST_TRIED = 12
-"""Changes whose gain is worked out; those with most operators."""
+"""Changes whose gain is computed, at most: those with most operators."""
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What changes let fuse."""
+    """The gain of changes."""
 
     operators: int
     bytes: int | None
-    """That need not be written and read again; None where no type is known."""
+    """Bytes that need not be written and read again; None if no type is known."""
     joined: int = 0
-    """Groups of the run that become part of others."""
+    """Groups of the run that become part of other groups."""
 
     @classmethod
     def of(cls, groups: Sequence[WouldBeGroup]) -> Gain:
-        """What these groups gain."""
+        """Return the gain of these groups."""
         sizes = [one.bytes_saved for one in groups if one.bytes_saved is not None]
         joined = sum(one.joined - 1 for one in groups if one.joined > 1)
         return cls(
@@ -43,7 +43,7 @@ class Gain:
         )
 
     def less(self, other: Gain) -> Gain:
-        """What is gained beyond another gain."""
+        """Return this gain minus another one."""
         known = None if self.bytes is None else self.bytes - (other.bytes or 0)
         joined = self.joined - other.joined
         return Gain(self.operators - other.operators, known or None, joined)
@@ -51,20 +51,20 @@ class Gain:
 
 @dataclass(frozen=True)
 class Rated:
-    """A change with what is lost without it."""
+    """A change with the gain that is lost without it."""
 
     change: Change
     gain: Gain
     groups: Sequence[WouldBeGroup]
-    """The groups that it has part in."""
+    """The new groups that need this change."""
     instead: Brought | None = None
-    """What it brings where the groups of the run are taken apart, if that is less
-    than these groups."""
+    """The gain if the groups of the run are taken apart and formed again, where it
+    is smaller than that of ``groups``."""
 
     @property
     def is_known(self) -> bool:
-        """Whether the changed plan shows what it brings; else it is worth a try,
-        and nothing is promised."""
+        """True if the changed plan shows what the change fuses; else it is worth a
+        try, and nothing is promised."""
         one = self.change
         brings = bool(self.groups) or one.removes or bool(one.folded)
         return one.sure and self.groups_are_sure and brings
@@ -79,7 +79,7 @@ class Rated:
 
     @property
     def operators(self) -> int:
-        """How many more are in groups with it."""
+        """The number of operators that it brings into groups."""
         return (
             self.instead.operators
             if self.instead is not None
@@ -87,20 +87,22 @@ class Rated:
         )
 
     def counts_on(self, other: Rated) -> bool:
-        """Whether another change makes some of the same groups."""
+        """True if another change makes some of the same groups."""
         changed = {row for group in self.groups for row in group.changed}
         return other is not self and not changed.isdisjoint(other.change.rows)
 
     @property
     def more_groups(self) -> int | None:
-        """By how many groups the run has more with it; None where it makes none."""
+        """The number of groups that the run has more with it; None if it makes
+        none."""
         if self.instead is not None:
             return self.instead.groups
         return _more_groups(self.groups) if self.groups else None
 
     def milliseconds(self, report: Report) -> float | None:
-        """Of a step: moving the bytes at the measured bandwidth, without it by the
-        profile of the rows; None without a profile."""
+        """Return the milliseconds of a step that it saves: the time to move its
+        bytes at the measured bandwidth, or, without a bandwidth, by the profile of
+        the rows; None without a profile."""
         if report.steps is None:
             return None
         if report.steps.gb_per_s and self.gain.bytes is not None:
@@ -115,7 +117,8 @@ class Rated:
 
 
 PlansFor = Callable[[Sequence[Change]], Plans]
-"""The plans of a run, for what these changes and no others would do to them."""
+"""Returns the plans of a run on which the effect of exactly these changes is
+computed."""
 
 
 def best(
@@ -124,9 +127,11 @@ def best(
     report: Report,
     rated_before: Sequence[Rated] = (),
 ) -> list[Rated]:
-    """The changes that gain most. Changes of the program are done together, and
-    what only several of them make counts for each; a change of the run, and one of
-    how the program is built, stands for itself.
+    """Return the changes that gain most, with their gains.
+
+    Changes of the program are made together, and a gain that needs several of them
+    counts for each; a change of the run, or of how the program is built, is rated
+    alone.
 
     Args:
         rated_before: further changes, whose gain is known.
@@ -148,19 +153,22 @@ def best(
         left = [one for one in together if one in shown]
         if len(left) == len(together):
             return rated[:MOST]
-        together = left  # no promise counts on what is not shown
+        together = left  # no promise may rest on a change that is not shown
 
 
 def _more_groups(groups: Iterable[WouldBeGroup]) -> int:
-    """By how many groups the run has more with these; one that takes in two of the
-    run makes them fewer."""
+    """Return how many groups the run has more with these; a group that joins two
+    groups of the run makes it one fewer."""
     return sum(1 - group.joined for group in groups)
 
 
 def tried(rated: Sequence[Rated], plans_for: PlansFor) -> list[Rated]:
-    """The changes, each tried where the groups of the run are taken apart: a change
-    may part one of them, as a fuser makes one of neighbours that share no tensor,
-    and what the change brings may have to run between these."""
+    """Return the changes, each also tried with the groups of the run taken apart.
+
+    A change may split such a group, as a fuser makes one group of neighbours that
+    share no tensor, and the operators that the change brings may have to run
+    between the two parts.
+    """
     return [
         _tried(one, [other for other in rated if one.counts_on(other)], plans_for)
         for one in rated
@@ -169,7 +177,7 @@ def tried(rated: Sequence[Rated], plans_for: PlansFor) -> list[Rated]:
 
 def _tried(one: Rated, others: Sequence[Rated], plans_for: PlansFor) -> Rated:
     if not one.groups or not one.is_known or not one.change.rows:
-        return one  # a print is in no row, and its plan shows already what goes with it
+        return one  # a print has no row; its plan already shows its groups
     changes = [one.change, *(other.change for other in others)]
     brought = plans_for(changes).brought_by(
         frozenset(row for change in changes for row in change.rows)
@@ -194,7 +202,8 @@ _REBUILT = (
     ChangeKind.SPLIT,
     ChangeKind.MOVE,
 )
-"""More than a line changes, and the user has to see whether it can."""
+"""Kinds that change more than a line; the user has to see whether the change can be
+made."""
 
 
 def _stands_alone(one: Change) -> bool:
@@ -202,9 +211,10 @@ def _stands_alone(one: Change) -> bool:
 
 
 def _order(rated: Rated, report: Report) -> tuple[bool, bool, float, float, float]:
-    """What is known comes first; then milliseconds where profiled, bytes, and
-    operators, of which what depends on a condition counts half. Inference is not
-    what every run is for."""
+    """Return the sort key: known gains first; then milliseconds (if profiled),
+    bytes and operators, each halved for a change that depends on a condition.
+    Turning gradients off comes after other known gains, since not every run is for
+    inference."""
     one, gain = rated.change, rated.gain
     weight = 0.5 if one.conditional else 1.0
     ms = (rated.milliseconds(report) or 0.0) * weight
@@ -220,7 +230,7 @@ def _order(rated: Rated, report: Report) -> tuple[bool, bool, float, float, floa
 
 
 def _rated(found: Sequence[Change], plans: Plans, report: Report) -> list[Rated]:
-    """These changes done together, with what each gains, best first; without those
+    """Return the gains of these changes made together, best first; without those
     that gain nothing."""
     every = frozenset(row for one in found for row in one.rows if one.sure)
     whole = plans.with_changes(every)
@@ -237,8 +247,8 @@ def _rated(found: Sequence[Change], plans: Plans, report: Report) -> list[Rated]
 
 
 def _of_removed(one: Change, report: Report) -> Rated | None:
-    """What a change gains that takes operators out of the program; None of
-    another."""
+    """Return the gain of a change that removes operators from the program; None for
+    another change."""
     if not one.removes:
         return None
     rows = [
@@ -257,9 +267,9 @@ def _on_the_plans(
     plans: Plans,
     report: Report,
 ) -> Rated | None:
-    """What all changes gain less what they gain without this one; None where no
-    group changes. Where an operator of its line stays outside, all that is written
-    for it does."""
+    """Return the gain of all changes minus their gain without this one; None if no
+    group changes. If an operator of its line stays outside groups, the operators
+    that replace it count as outside, too."""
     mine = set(one.rows)
     groups = [group for group in whole if not mine.isdisjoint(group.changed)]
     if not groups:
@@ -277,6 +287,7 @@ def _on_the_plans(
 
 
 def _by_what_is_kept_out(one: Change, report: Report) -> Rated | None:
-    """What its operators keep out of groups, or what folds into convolutions."""
+    """Return the gain counted in the operators that its operators keep out of
+    groups, or in those that are folded into convolutions."""
     kept = one.folded or sum(report.unfused[row].keeps_out or 0 for row in one.rows)
     return Rated(one, Gain(kept, None), []) if kept else None

@@ -1,10 +1,10 @@
-"""Groups of a plan that more than operators outside groups keeps apart: by what the
-program prints between them, by a number that is waited for, by the end of a
+"""Groups of a plan that are separated by more than operators outside groups: by
+prints between them, by a number that must be waited for, by the end of a
 differentiable graph.
 
-A fusion pass may take no operator past a print or a warning (``printed_later.py``),
-and a differentiable graph ends there, which the log does not show as an operator
-outside groups: it is found in the user's lines between the lines of two groups.
+A fusion pass moves no operator past a print or a warning (``printed_later.py``),
+and a differentiable graph ends there. The log does not show a print as an operator
+outside groups: it is found in the user's source between the lines of two groups.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from fusiondoc.model.report import Group, Program, ProgramNode, Report
 from fusiondoc.model.source import Source
 
 Pair = tuple[Program, int, int]
-"""Two groups of a program, by their node indexes: the second takes what the first
-makes."""
+"""Two groups of a program, by their node indexes: the second takes a result of the
+first."""
 
 
 def prints_between_groups(report: Report, run: RunFacts) -> Iterator[Rated]:
-    """One for each function in which something printed keeps groups apart. A trace
-    holds no prints."""
+    """Yield a change for each function in which prints separate groups. A trace has
+    no prints."""
     if (
         not facts_of(run.fuser).limits.stops_at_side_effects
         or run.traced
@@ -57,13 +57,15 @@ def prints_between_groups(report: Report, run: RunFacts) -> Iterator[Rated]:
 
 
 _PairAtLines = tuple[Pair, tuple[int, int]]
-"""A pair, the last line of its first group and the first line of its second one."""
+"""A pair, the last line of its first group and the first line of its second
+group."""
 
 
 def _printed_later(
     text: str, name: str, pairs: Sequence[_PairAtLines]
 ) -> Iterator[Rated]:
-    """The prints of a file between pairs of groups, behind what is computed."""
+    """Yield changes that move the prints of a file between pairs of groups behind
+    the computation."""
     file = parsed_text(text, name)
     for found in (
         prints_between(file, [lines for _, lines in pairs])
@@ -92,16 +94,16 @@ _NUMBER = re.compile(r"\b(?:float|int|bool)\(|\.item\(|\.tolist\(")
 
 
 def _waits_for_number(text: str, lines: tuple[int, int]) -> bool:
-    """Whether a number is made of a tensor there: what takes it waits for it, and
-    numbers are on no edge."""
+    """True if a tensor is converted to a number in these lines: its readers wait
+    for it, and the plan has no edges for numbers."""
     return any(
         _NUMBER.search(line) for line in text.splitlines()[lines[0] - 1 : lines[1]]
     )
 
 
 def with_numbers(report: Report, found: Sequence[Change]) -> Report:
-    """The report with what goes from operator to operator as a number: kept as a
-    tensor, it is waited for as well."""
+    """Return the report with edges for numbers that would be kept as tensors: their
+    readers wait for these as well."""
     kept = [one for one in found if one.kind is ChangeKind.NUMBER]
     if not kept:
         return report
@@ -139,8 +141,8 @@ def _lines_of(node: ProgramNode, groups: Mapping[str, Group]) -> set[str]:
 
 
 def _pairs(report: Report) -> Iterator[Pair]:
-    """Groups of which one takes what the other makes, in the same block, and
-    nothing else stands between."""
+    """Yield pairs of groups in the same block of which one takes a result of the
+    other, with nothing else between them."""
     for program in report.programs:
         if program.specialisation > 1 or program.cut:
             continue
@@ -155,8 +157,8 @@ def _pairs(report: Report) -> Iterator[Pair]:
 def _lines_between(
     pair: Pair, groups: Mapping[str, Group]
 ) -> tuple[str, tuple[int, int]] | None:
-    """The file of both groups, the last line of the first and the first line of the
-    second."""
+    """Return the file of both groups, the last line of the first group and the
+    first line of the second."""
     program, maker, taker = pair
     before = _sources_of(program.nodes[maker], groups)
     after = _sources_of(program.nodes[taker], groups)
@@ -174,7 +176,7 @@ def _lines_between(
 
 
 def _sources_of(node: ProgramNode, groups: Mapping[str, Group]) -> Sequence[Source]:
-    """The user's lines of a group; none where one of them is not known."""
+    """Return the user's lines of a group; none if one of them is not known."""
     group = groups.get(node.group or "")
     found = (
         [Source.parse(one.user_source) for one in group.nodes]
@@ -186,8 +188,8 @@ def _sources_of(node: ProgramNode, groups: Mapping[str, Group]) -> Sequence[Sour
 
 
 def _joined(pairs: Sequence[Pair]) -> Iterator[WouldBeGroup]:
-    """The groups that the pairs become, those of one program that hang together as
-    one."""
+    """Yield the groups that the pairs become: connected pairs of one program become
+    one group."""
     parts: list[tuple[Program, set[int]]] = []
     for program, a, b in pairs:
         mine = {a, b}

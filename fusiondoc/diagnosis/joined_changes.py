@@ -1,6 +1,6 @@
-"""Changes of different operators that are one: those of equal words or lines, and
-those that meet at a line: ``torch.maximum(torch.minimum(x, y), z)`` is written once
-with both operators replaced."""
+"""Merges changes of different operators: those with equal words or lines, and those
+that edit the same line: ``torch.maximum(torch.minimum(x, y), z)`` is rewritten
+once, with both operators replaced."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from fusiondoc.operators import IN_PLACE_ASSIGNS
 def joined(
     changes: Iterable[Change], report: Report, run: RunFacts
 ) -> list[Change]:
-    """The changes of rows, those of equal words or lines, and those that meet at a
-    line, as one."""
+    """Return the changes of rows, with those of equal words or lines merged, as
+    well as those that edit the same line."""
     found = _Found(report, run)
     for one in changes:
         found.add(one)
@@ -32,12 +32,12 @@ def joined(
 
 _Words = tuple[ChangeKind, str, bool, bool, str | None]
 """The kind and title of a change, whether it is sure and has its lines, and the
-file of a package that has to be changed. What has no lines is no part of what has
-them: these would not bring what is promised for both."""
+file of a package that has to be changed. A change without lines is not merged with
+one that has lines: these lines would not bring what is promised for both."""
 
 
 class _Found:
-    """The changes found, those of equal words as one: of the user's own lines, or
+    """The changes found, those of equal words merged: of the user's own lines, or
     of one file of a package."""
 
     def __init__(self, report: Report, run: RunFacts) -> None:
@@ -45,8 +45,8 @@ class _Found:
         self._run = run
         self._by_words: dict[_Words, Change] = {}
         self._of_lines: dict[tuple[Edit, ...], _Words] = {}
-        """The lines that are written out of place -> the first change that does it:
-        several operators may be called in one line."""
+        """Edits that write lines out of place -> the words of the first change with
+        these edits: one line may call several operators."""
 
     def add(self, one: Change) -> None:
         key = (
@@ -76,7 +76,8 @@ class _Found:
         return file_of(next(iter(row.users_lines), None)) or file_of(row.source)
 
     def all(self) -> list[Change]:
-        """Without those that are only worth a try, and sure elsewhere."""
+        """Return the merged changes, without those that are only worth a try and
+        have the title of a sure one."""
         sure = {one.title for one in self._by_words.values() if one.sure}
         return [
             one
@@ -85,7 +86,8 @@ class _Found:
         ]
 
     def _all_out_of_place(self, rows: Sequence[int]) -> str | None:
-        """``Write add_() and floor_() out of place``; None of one operator."""
+        """Return ``Write add_() and floor_() out of place``; None for one
+        operator."""
         ops = dict.fromkeys(self._report.unfused[row].op for row in rows)
         names = list(dict.fromkeys(f"{op.rpartition('::')[2]}()" for op in ops))
         if len(names) < 2:
@@ -106,11 +108,11 @@ def _joined(one: Change, more: Change) -> Change:
 
 
 _REWRITTEN = (ChangeKind.OUT_OF_PLACE, ChangeKind.RECIPE, ChangeKind.DIMENSIONS)
-"""Kinds of changes that replace an expression at its own line."""
+"""Kinds of changes that replace an expression within its line."""
 
 
 _Where = tuple[str, int]
-"""A file, and a line of it."""
+"""A file and a line number."""
 
 
 def _takes_away(edit: Edit) -> bool:
@@ -120,11 +122,11 @@ def _takes_away(edit: Edit) -> bool:
 def _lines_of_one_edit(
     name: str, line: int, edits: Mapping[_Where, Edit], gone: AbstractSet[_Where]
 ) -> range:
-    """The lines that go with a line of a file, where one edit changes several: its
-    first becomes all of them.
+    """Return the lines that one edit changes together with a line: the first of
+    them is replaced by the text for all.
 
     Args:
-        gone: lines that an edit takes away.
+        gone: lines that an edit removes.
     """
     first, last = line, line
     while (name, first) in gone and (name, first - 1) in edits:
@@ -135,8 +137,8 @@ def _lines_of_one_edit(
 
 
 def _with_edits(lines: Sequence[str], edits: Sequence[Edit]) -> list[str]:
-    """The lines of a file, changed; what becomes of several lines stands at the
-    first."""
+    """Return the lines of a file with the edits made; the text that replaces
+    several lines is at the first."""
     result = list(lines)
     for edit in sorted(edits, key=lambda edit: -edit.line):
         result[edit.line - 1 : edit.line] = (
@@ -146,17 +148,17 @@ def _with_edits(lines: Sequence[str], edits: Sequence[Edit]) -> list[str]:
 
 
 class _LinesChangedTogether:
-    """Joins changes that replace parts of the same lines."""
+    """Merges changes that replace parts of the same lines."""
 
     def __init__(self, report: Report, lines: Lines) -> None:
         self._report = report
         self._lines = lines
         self._kinds: dict[int, ChangeKind] = {}
-        """Row -> the kind of change that was found for it, before others joined."""
+        """Row -> the kind of the change found for it, before it was merged."""
 
     def joined(self, found: Sequence[Change]) -> list[Change]:
-        """The changes, with those that meet at a line as one; where the line cannot
-        be written with both, they stay apart."""
+        """Return the changes, with those that edit the same line merged; they stay
+        separate if the line cannot be written with both."""
         self._kinds = {row: one.kind for one in found for row in one.rows}
         result: list[Change] = []
         for one in found:
@@ -199,8 +201,8 @@ class _LinesChangedTogether:
         one: Change,
         other: Change,
     ) -> Mapping[_Where, Edit] | None:
-        """The edits of both changes, with those of the lines where they meet
-        written anew; None where that cannot be."""
+        """Return the edits of both changes, with the lines that both edit written
+        anew; None if that fails."""
         both = (*one.lines, *other.lines)
         gone = {(edit.file, edit.line) for edit in both if _takes_away(edit)}
         seen: set[_Where] = set()
@@ -218,9 +220,9 @@ class _LinesChangedTogether:
     def _written_twice(
         self, name: str, at: range, one: Change, other: Change
     ) -> Sequence[Edit] | None:
-        """Lines with the rewrites of both changes, from the last line to the first,
-        so that those above stay where they are; None where one of them no longer
-        fits, or changes other lines too."""
+        """Return the edits of these lines with the rewrites of both changes, made
+        from the last line to the first so that the lines above keep their numbers;
+        None if one of the changes no longer fits, or changes other lines too."""
         texts = self._report.texts
         text = texts.source(name) if texts is not None else None
         if text is None:
@@ -262,7 +264,7 @@ class _LinesChangedTogether:
         return found.lines if found is not None else None
 
     def _rows_at(self, change: Change, where: tuple[str, int]) -> list[int]:
-        """The rows of a change on a line, each operator once."""
+        """Return the rows of a change on a line, each operator once."""
         by_op: dict[str, int] = {}
         for index in change.rows:
             row = self._report.unfused[index]
@@ -294,9 +296,9 @@ class _LinesChangedTogether:
         )
 
     def _title(self, one: Change, other: Change) -> str:
-        """``Write minimum() and maximum() with operators that fuse``"""
+        """Return ``Write minimum() and maximum() with operators that fuse``."""
         ops = [self._report.unfused[row].op for row in (*one.rows, *other.rows)]
-        if not IN_PLACE_ASSIGNS.isdisjoint(ops):  # no operator that the line names
+        if not IN_PLACE_ASSIGNS.isdisjoint(ops):  # not named on the line
             return f"{one.title}; {other.title}"
         names = list(dict.fromkeys(op.rpartition("::")[2] for op in ops))
         listed = ", ".join(f"{name}()" for name in names[:-1])

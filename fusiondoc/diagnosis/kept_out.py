@@ -1,5 +1,5 @@
 """The operators that an operator keeps out of groups: they would be in a group if
-it could be in one too, or if a branch or loop went."""
+it could be in one too, or if a branch or loop were removed."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from fusiondoc.parsers.jit.flow import GROUP, OPERATOR, Flow, FlowNode
 FOR_ITSELF = frozenset(
     code for code, known in CODES.items() if known.cause is Cause.OPERATOR
 )
-"""Reasons that rule an operator out for itself: it can be a barrier for others."""
+"""Reasons that lie in the operator itself: it can be a barrier for others."""
 
 NEVER_LOOKED_AT = frozenset(
     code for code, known in CODES.items() if known.cause is Cause.SETTING
 )
-"""Reasons that no change of a neighbour would take away."""
+"""Reasons that no change of a neighbour would remove."""
 
 _SIDES: tuple[Side, Side] = ("before", "after")
 
 _MOST_BETWEEN = 64
-"""Nodes of a plan between neighbours, which may lie on another way from one to the
-other; of neighbours farther apart such a way is not looked for."""
+"""The most nodes of a plan between two neighbours for which detours from one to the
+other are looked for."""
 
 
 def kept_out(
     flow: Flow, fuser: str, reasons: Mapping[int, str]
 ) -> dict[int, AbstractSet[int]]:
-    """The operators that each operator keeps out of groups.
+    """Return the operators that each operator keeps out of groups.
 
     Args:
         reasons: codes of the operators outside groups, by node index.
 
     Returns: Index of a barrier -> the indexes of the nodes that it keeps out; only
-        those that keep some out.
+    barriers that keep some out.
     """
     plan = _Plan(graph_of_flow(flow), fuser, reasons)
     kept: dict[int, set[int]] = {}
@@ -59,12 +59,12 @@ def is_lost_outside(
     fuser: str | None,
     counts: AbstractSet[str] = frozenset(),
 ) -> bool:
-    """Whether something is lost where an operator that the fuser takes is in no
-    group, and its reason could go with a change of the nodes around it.
+    """True if it is a loss that an operator that the fuser takes is in no group,
+    and a change of the nodes around it could remove the reason.
 
     Args:
         code: of the reason.
-        counts: operators of which something is lost although they compute nothing.
+        counts: operators that count as a loss although they compute nothing.
     """
     if code in FOR_ITSELF or code in NEVER_LOOKED_AT:
         return False
@@ -76,13 +76,13 @@ def is_lost_outside(
 
 
 def _lacks_formula(op: str, code: str | None) -> bool:
-    """Whether it is outside differentiable graphs for having no gradient
+    """True if it is outside differentiable graphs because it has no gradient
     formula."""
     return code == "FD231" and op not in WITH_FORMULA
 
 
 class _Plan:
-    """A plan whose operators outside groups have reasons."""
+    """A plan, with the reasons of its operators outside groups."""
 
     def __init__(
         self, graph: Graph[FlowNode], fuser: str, reasons: Mapping[int, str]
@@ -93,8 +93,7 @@ class _Plan:
         self._reasons = reasons
 
     def could_fuse(self, index: int) -> bool:
-        """Whether an operator outside groups could be in one, for all that is known
-        of it."""
+        """True if an operator outside groups could be in one, as far as known."""
         node, code = self._nodes[index], self._reasons.get(index)
         if (
             node.kind != OPERATOR
@@ -104,7 +103,7 @@ class _Plan:
         return code is not None and is_lost_outside(node.op, code, self._fuser)
 
     def _joins(self, index: int) -> bool:
-        """Whether it is a group, or an operator that could be in one."""
+        """True if it is a group, or an operator that could be in one."""
         return self._nodes[index].kind == GROUP or self.could_fuse(index)
 
     def _is_barrier(self, index: int) -> bool:
@@ -112,9 +111,10 @@ class _Plan:
         return code in FOR_ITSELF or _lacks_formula(self._nodes[index].op, code)
 
     def barriers_of(self, index: int) -> Iterator[int]:
-        """The nodes that keep an operator out: each neighbour, views left aside,
-        with which it would be in a group if that could be in one; the branch or
-        loop without which it would be in a group with a neighbour."""
+        """Yield the nodes that keep an operator out: each neighbour (looking
+        through views) that it would share a group with if that neighbour could be
+        in one; and each branch or loop without which it would share a group with a
+        neighbour."""
         block = self._nodes[index].block
         barriers: dict[int, Sequence[int]] = {}
         inside: dict[int, Sequence[int]] = {}
@@ -127,8 +127,8 @@ class _Plan:
                 (inside if here else elsewhere)[other] = views
         if not barriers and not elsewhere:
             return
-        # Regions of few operators are given up, also where two stand next to each
-        # other.
+        # Regions of few operators are dissolved, even where two operators are
+        # neighbours.
         if self._reasons[index] != "FD231":
             joins = (
                 self._would_join(index, other, views)
@@ -144,8 +144,8 @@ class _Plan:
     def _branches_of(
         self, index: int, elsewhere: Mapping[int, Sequence[int]]
     ) -> Iterator[int]:
-        """The branches and loops without which an operator would be in a group with
-        a neighbour in another block.
+        """Yield the branches and loops without which an operator would be in a
+        group with a neighbour in another block.
 
         Args:
             elsewhere: these neighbours, with the views on the way to each.
@@ -158,8 +158,9 @@ class _Plan:
                 yield between[0]
 
     def _near(self, index: int) -> Mapping[int, Sequence[int]]:
-        """Its neighbours on both sides, with the views on the way to each, which
-        count as transparent. A differentiable graph ends at some views."""
+        """Return its neighbours on both sides, with the views on the way to each;
+        views count as transparent, except those at which a differentiable graph
+        ends."""
         regions = self._reasons[index] == "FD231"
 
         def ends_region(other: int) -> bool:
@@ -189,11 +190,12 @@ class _Plan:
         views: Sequence[int],
         without: Sequence[int] = (),
     ) -> bool:
-        """Whether two operators would be in one group if they and the views between
+        """True if two operators would be in one group if they and the views between
         them could be in any.
 
-        Args: without: branches and loops that go: what stands in them stands in the
-            block around them.
+        Args:
+            without: branches and loops that are removed: the nodes in them count as
+                nodes of the block around them.
         """
         free = (index, other, *views)
         first, last = min(free), max(free)
@@ -211,8 +213,7 @@ class _Plan:
 
 
 def _blocks_between(node: FlowNode, other: FlowNode) -> Sequence[int]:
-    """The branches and loops that one of two nodes stands in, and the other does
-    not."""
+    """Return the branches and loops that contain one of two nodes, but not both."""
     every = (*node.block, *other.block)
     return [
         block

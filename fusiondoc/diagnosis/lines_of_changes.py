@@ -1,10 +1,10 @@
-"""The user's lines that a change of an operator alters, where the files of the
-program are at hand: those that ``fix`` would write. Of a line that is not the
-user's, where else the change is made.
+"""The user's lines that a change of an operator edits, if the program's files are
+available: the edits that ``fix`` would write. For a line that is not the user's:
+where else the change is made.
 
 Nothing is run or imported, and the changed file is parsed again. The general form
-of a change is never shown as the line: at one that does not look so it would be
-misleading.
+of a change is never shown as if it were the line: for a line that looks different
+it would be misleading.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ ALL_OUT_OF_PLACE = """\
 for module in model.modules():
     if hasattr(module, "inplace"):
         module.inplace = False"""
-"""For modules that a package makes. Set on a scripted module it is a RuntimeError,
-"Can't set constant" (torch 2.13)."""
+"""For modules that a package makes. Set on a scripted module it raises
+RuntimeError, "Can't set constant" (torch 2.13)."""
 
 
 class Lines:
@@ -55,8 +55,8 @@ class Lines:
         self._files = _files(report)
 
     def of(self, one: Change, row: Unfused) -> Change | None:
-        """The change with the lines that it alters; None where no rewrite of these
-        is known."""
+        """Return the change with the lines that it edits; None if no rewrite of
+        these lines is known."""
         if not one.kind.in_source:
             return one
         made = self._at_its_line(one, row)
@@ -71,7 +71,7 @@ class Lines:
         )
 
     def _outside_project(self, one: Change, row: Unfused) -> Change:
-        """With the option that shows the lines, where the file is one of another
+        """Add the option that shows the lines, if the file belongs to another
         project."""
         texts = self._report.texts
         source = Source.parse(next(iter(row.users_lines), None))
@@ -86,8 +86,8 @@ class Lines:
         )
 
     def _at_its_line(self, one: Change, row: Unfused) -> Change | None:
-        """The change at the line of the user's that calls the operator; at each of
-        them, where several do."""
+        """Return the change at the user's line that calls the operator; if several
+        lines do, at each of them."""
         owner = self._run.owner(row)
         sources = [
             source
@@ -124,20 +124,21 @@ class Lines:
         return replace(one, where=(_first_line(one) or source.at_line,))
 
     def _is_of_torch(self, one: Change, row: Unfused) -> bool:
-        """Whether a function of torch calls it, and no module that could be
-        replaced: the line shows another name, ``F.normalize(x)`` for
+        """True if a function of torch calls it, and no module that could be
+        replaced: the user's line shows another name, ``F.normalize(x)`` for
         aten::clamp_min."""
         if one.kind not in _BY_RECIPE or not in_torch(row.source):
             return False
         return all(recipe.module is None for recipe in recipes_of(row, self._run))
 
     def shown(self, row: Unfused) -> Shown:
-        """What the run shows of an operator."""
+        """Return what is known of an operator from the run: names, types and
+        shapes."""
         return self._operators.known(row, self._run)
 
     def _where_modules_are_made(self, one: Change, op: str) -> Change:
-        """Modules of torch.nn are called in torch's files; what is changed is where
-        the user makes them."""
+        """Return the change at the lines where the user makes the modules: the
+        operators of torch.nn modules are called in torch's own files."""
         edits: list[Edit] = []
         for name in self._files:
             text = self._text(name)
@@ -160,8 +161,8 @@ class Lines:
 
 
 def _at_all_lines(made: Sequence[Change]) -> Change:
-    """The change at several lines of the user's; sure where it is at each of them,
-    and not if only some of them are written."""
+    """Return one change for several of the user's lines; it is sure if it is sure
+    at each line, and not if only some of the lines could be written."""
     shown = next((one for one in made if one.lines), made[0])
     return replace(
         shown,
@@ -174,7 +175,7 @@ def _at_all_lines(made: Sequence[Change]) -> Change:
 
 
 def _in_general(one: Change, row: Unfused) -> Change:
-    """A change whose lines are not known, without lines that would look like
+    """Return a change whose lines are not known, without text that would look like
     them."""
     if one.kind is ChangeKind.OUT_OF_PLACE and row.op not in IN_PLACE_ASSIGNS:
         name = row.op.rpartition("::")[2]
@@ -190,7 +191,7 @@ def _in_general(one: Change, row: Unfused) -> Change:
 
 
 def _first_line(one: Change) -> str | None:
-    """``file:line`` of the first line that changes."""
+    """Return ``file:line`` of the first line that changes."""
     return f"{one.lines[0].file}:{one.lines[0].line}" if one.lines else None
 
 
@@ -198,8 +199,8 @@ def _first_line(one: Change) -> str | None:
 
 
 def lines_written(kind: ChangeKind, line: Line, name: str) -> Change | None:
-    """The first rewrite of a kind at a line that is sure to do no harm, with the
-    whole lines that it changes.
+    """Return the first rewrite of a kind at a line that is sure to do no harm, with
+    the whole lines that it changes.
 
     Args:
         name: of the file, in the report.
@@ -221,9 +222,9 @@ def lines_written(kind: ChangeKind, line: Line, name: str) -> Change | None:
 
 
 def lines_of_modules(file: ParsedFile, name: str, op: str) -> tuple[Edit, ...]:
-    """Every line of the file that makes a module which calls the operator in place,
-    or calls the function of torch.nn.functional so, with ``inplace=False``: in a
-    log both are one line of torch."""
+    """Return the edits that add ``inplace=False`` to every line of the file that
+    makes a module which calls the operator in place, or calls the function of
+    torch.nn.functional in place: in a log both show the same line of torch."""
     kinds = CALLED_BY.get(plain_name(op), ())
     edits = [edit for _, kind, edit in modules_in_place(file) if kind in kinds]
     return line_edits(file, name, [*edits, *functions_in_place(file, op)])
@@ -233,15 +234,15 @@ _IN_PLACE = (ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE)
 
 
 _SHOWN_WITH_LINES = (*_IN_PLACE, ChangeKind.MOVE, ChangeKind.MOVE_VIEW)
-"""Nothing is left of these without the lines."""
+"""Kinds that say nothing useful without the lines."""
 _BY_RECIPE = (ChangeKind.RECIPE, ChangeKind.DIMENSIONS)
 
 
 def _written(
     one: Change, row: Unfused, line: Line, name: str, run: RunFacts
 ) -> Change | None:
-    """The change with its lines, and in the words that fit them; None where it
-    cannot be made there."""
+    """Return the change with its lines and words that fit them; None if it cannot
+    be made there."""
     found = first_written(one.kind, line, name)
     if found is None:
         lines = (
@@ -272,21 +273,21 @@ def _written(
 
 
 def first_written(kind: ChangeKind, line: Line, name: str) -> Change | None:
-    """The first rewrite that makes a change of a kind at a line."""
+    """Return the first rewrite of a kind at a line."""
     if kind in _IN_PLACE:
         return lines_written(ChangeKind.OUT_OF_PLACE, line, name)
     found = lines_written(kind, line, name)
     if found is None and line.shown.op == "aten::to":
         return lines_written(
             ChangeKind.DTYPE, line, name
-        )  # the recipe is of a cast in a product
+        )  # this recipe is for a cast in a product
     return found
 
 
 def _without_lines(one: Change, line: Line) -> Change | None:
-    """A change of a line that no rewrite fits. Another way to write the operator is
-    worth a try; of one that lists all dimensions nothing but their number is
-    missing."""
+    """Return the change for a line that no rewrite fits: another way to write the
+    operator is worth a try; one that lists all dimensions lacks only their number,
+    and is kept as it is."""
     if one.kind in _SHOWN_WITH_LINES:
         return None
     shown = line.shown
@@ -302,15 +303,16 @@ def _without_lines(one: Change, line: Line) -> Change | None:
 
 
 def _with_lines_shown(one: Change, file: ParsedFile) -> Change:
-    """A change that moves lines, with all lines from the first to the last that
-    changes."""
+    """Return a change that moves lines, showing all lines from the first to the
+    last that changes."""
     numbers = [edit.line for edit in one.lines]
     before, after = shown_lines(file, one.lines, min(numbers), max(numbers))
     return replace(one, before=before, after=after, conditional=False, note=None)
 
 
 def _named_as_called(one: Change, op: str) -> Change:
-    """Where a method stands on the line instead of a sign, the title names it."""
+    """Name the method in the title if the line calls a method instead of using a
+    sign."""
     sign, name = sign_of(op), op.rpartition("::")[2]
     if sign is None or f"{sign}=" in one.lines[0].before:
         return one
@@ -321,7 +323,7 @@ def _named_as_called(one: Change, op: str) -> Change:
 
 
 def _elsewhere(one: Change, row: Unfused, owner: Owner, run: RunFacts) -> Change:
-    """The line is of a package, or not known."""
+    """Return the change for a line that is in a package, or not known."""
     source = Source.parse(next(iter(row.users_lines), None)) or Source.parse(
         row.source
     )
@@ -347,12 +349,12 @@ def _elsewhere(one: Change, row: Unfused, owner: Owner, run: RunFacts) -> Change
 
 
 def joined_notes(*notes: str | None) -> str:
-    """Notes as one, without those that are empty."""
+    """Join notes, without those that are empty."""
     return "; ".join(note for note in notes if note)
 
 
 def _files(report: Report) -> Sequence[str]:
-    """The files of the user's that the report names, else its target's."""
+    """Return the user's files that the report names, else the target's file."""
     nodes = [node.user_source for group in report.groups for node in group.nodes]
     sources = map(
         Source.parse,

@@ -1,10 +1,9 @@
-"""What to do now: the plan of a report, at most three changes, best first; or why
-there is none.
+"""The plan of a report: at most three changes, best first; or why there is none.
 
-First what keeps the run from being judged at all (an error, too few passes, no
-fuser), then changes of the program and the run by what they gain (``gains.py``).
-What ``fix`` or ``--try`` refuted in this run is left out, and what ``fix`` alone
-found comes first.
+First come the obstacles to judging the run at all (an error, too few passes, no
+fuser), then changes of the program and the run by their gain (``gains.py``).
+Changes that ``fix`` or ``--try`` refuted in this run are left out, and those that
+only ``fix`` found come first.
 """
 
 from __future__ import annotations
@@ -48,15 +47,16 @@ from fusiondoc.model.report import Report
 def with_plan(
     report: Report, context: Context, of_rows: SuggestedChanges | None
 ) -> Report:
-    """The report with what to do now.
+    """Return the report with its plan.
 
-    Args: of_rows: what its operators outside groups suggest; None of a report
-        without rows of TorchScript.
+    Args:
+        of_rows: changes that its operators outside groups suggest; None for a
+            report without rows of TorchScript.
     """
     proofs, refuted = Proofs(report, context.fixes), frozenset[int]()
     blocking = list(blocking_steps(report, context))
     changes = _planned(_of_other_frontends(report, context), report, context)
-    if of_rows is not None:  # of both, if both have something to change
+    if of_rows is not None:  # of both frontends, if both have a change
         rows, run = of_rows.report, of_rows.run
         suggested = of_rows.at_lines()
         blocking = list(with_lines_repaired(blocking, suggested, rows))
@@ -95,7 +95,7 @@ def with_plan(
 
 
 def _of_other_frontends(report: Report, context: Context) -> list[Step]:
-    """Of te.ops and of torch.compile, the best of each."""
+    """Return the best steps for te.ops and for torch.compile."""
     steps = (
         te_changes(of_te(report), context)[:MOST] if report.te is not None else []
     )
@@ -113,16 +113,15 @@ def _planned(
 def _rows_refuted(
     changes: Sequence[Change], report: Report, proofs: Proofs
 ) -> frozenset[int]:
-    """The rows (``Unfused.index``) of which the change was run, and did not
-    help."""
+    """Return the rows (``Unfused.index``) whose change was run and did not help."""
     refuted = [one for one in changes if proofs.refutes(one, report)]
     indices = [report.unfused[row].index for one in refuted for row in one.rows]
     return frozenset(index for index in indices if index is not None)
 
 
 def _without_findings_on(rows: AbstractSet[int], report: Report) -> Report:
-    """The report without findings on these rows alone: their advice was followed,
-    and did not help."""
+    """Return the report without findings that are on these rows only: their advice
+    was followed and did not help."""
     if not rows:
         return report
     left = [
@@ -138,8 +137,8 @@ def _changes(
     context: Context,
     proofs: Proofs,
 ) -> list[PlannedChange]:
-    """The best of the changes that operators outside groups suggest, and what else
-    ``fix`` proved."""
+    """Return the best of the changes that operators outside groups suggest, and the
+    others that ``fix`` proved."""
     found.sort(key=lambda one: -sum(report.unfused[row].count for row in one.rows))
     del found[MOST_TRIED:]
     plans_for = _plans_for(report, run)
@@ -166,8 +165,8 @@ def _changes(
 
 
 def _plans_for(report: Report, run: RunFacts) -> PlansFor:
-    """The plans of the run, for what some changes and no others would do to
-    them."""
+    """Return a function that makes the plans of the run on which the effect of
+    given changes is computed."""
     known: dict[tuple[object, ...], Plans] = {}
 
     def plans_for(found: Sequence[Change]) -> Plans:
@@ -185,8 +184,8 @@ def _plans_for(report: Report, run: RunFacts) -> PlansFor:
 
 
 def _rows_joined(found: Sequence[Change]) -> frozenset[int]:
-    """Rows that change a part of a tensor, and whose change joins the whole
-    anew."""
+    """Return the rows that write to a part of a tensor and whose change joins the
+    whole tensor from new parts."""
     return frozenset(row for one in found if one.joins for row in one.rows)
 
 
@@ -196,12 +195,12 @@ _BETWEEN_REGIONS = (
     ChangeKind.NOT_INPLACE,
     ChangeKind.RECIPE,
 )
-"""What ends a differentiable graph, and no longer does."""
+"""Kinds that replace or move an operator at which a differentiable graph ends."""
 
 
 def _between_regions(found: Sequence[Change], report: Report) -> frozenset[int]:
-    """Rows that end a differentiable graph, or are outside all of them, and no
-    longer are; of a run without these graphs none."""
+    """Return the rows that end a differentiable graph or are outside all of them,
+    and no longer are with these changes; none if the run has no such graphs."""
     between: set[int] = set()
     if not any(
         node.kind == "region"
@@ -220,7 +219,7 @@ def _between_regions(found: Sequence[Change], report: Report) -> frozenset[int]:
 
 
 def _with_others(one: Rated, plan: Sequence[Rated]) -> list[int]:
-    """The numbers in the plan, from 1, of other changes that make the same
+    """Return the numbers in the plan, from 1, of other changes that make the same
     groups."""
     return [number for number, other in enumerate(plan, 1) if one.counts_on(other)]
 
@@ -232,8 +231,9 @@ _FOLDS = "batch_norm goes into the convolutions before it; the frozen run shows 
 
 
 def _folds_groups_of_others(plan: Sequence[Rated]) -> Rated | None:
-    """The change that freezes, if groups of another one have a batch norm: what
-    freezing leaves of these is known only after it, so it comes first."""
+    """Return the change that freezes, if groups of another change have a batch
+    norm: what freezing leaves of these is known only afterwards, so it comes
+    first."""
     freezing = [one for one in plan if one.change.kind is ChangeKind.FREEZE]
     others = [one for one in plan if one.change.kind is not ChangeKind.FREEZE]
     return (
@@ -244,8 +244,8 @@ def _folds_groups_of_others(plan: Sequence[Rated]) -> Rated | None:
 
 
 def _folds(one: Rated, report: Report) -> bool:
-    """Whether it folds batch norms into convolutions: what fuses then is not known
-    before."""
+    """True if it folds batch norms into convolutions: what fuses then is not known
+    yet."""
     if one.change.folded:
         return True
     freezes = one.change.kind is ChangeKind.FREEZE
@@ -253,8 +253,8 @@ def _folds(one: Rated, report: Report) -> bool:
 
 
 def _behind_convolutions(report: Report) -> bool:
-    """Whether a batch norm has its input from a convolution, which freezing makes
-    one of."""
+    """True if a batch norm reads the result of a convolution: freezing folds the
+    two into one."""
     return any(
         "batch_norm" in program.nodes[b].op and "conv" in program.nodes[a].op
         for program in report.programs

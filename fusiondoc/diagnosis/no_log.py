@@ -1,4 +1,4 @@
-"""Whether what was read as a log is one."""
+"""Recognises input that was read as a log and is none."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from fusiondoc.model.report import Report
 
 
 def is_no_log(report: Report) -> bool:
-    """Whether no line of a log, which is no capture, is of torch or tells of an
-    error: a program, a text, or the output of a run that logged nothing. An empty
-    log is one too."""
+    """True if no line of the log, which is no capture, comes from torch or reports
+    an error: it is a program, a text, or the output of a run that logged nothing.
+    An empty log counts as one, too."""
     stats = report.parse
     if (
         stats.recognised
@@ -23,7 +23,7 @@ def is_no_log(report: Report) -> bool:
 
 
 def program_of(report: Report) -> str | None:
-    """The Python file that was read as a log; None where the log has another name,
-    or there are several."""
+    """Return the Python file that was read as a log; None if the log has another
+    name or there are several logs."""
     name = report.target.name or ""
     return name if name.endswith(".py") and ", " not in name else None

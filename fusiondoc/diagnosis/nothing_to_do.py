@@ -1,5 +1,5 @@
 """Why a plan has no change: all is fused, no change is known, or the log does not
-show it; with the numbers, and what takes the time then."""
+show it; with the numbers, and what takes the time instead."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from fusiondoc.operators import LIBRARY
 
 
 class Verdict(Enum):
-    """What a plan without a change comes to; the value is its title."""
+    """The outcome of a plan without a change; the value is its title."""
 
     NOTHING = "Nothing to do"
     NOT_ABOUT_FUSION = "Nothing to do about fusion"
-    """Something else is: it is in the note."""
+    """There is something else to do: it is in the note."""
     NOT_FOUND = "No change is known that helps"
     NOT_TRIED = "Not known without trying"
     """``fix`` can run, and has changes that the plans do not rule out."""
@@ -41,8 +41,8 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class NothingToDo:
-    """The verdict, and why, with the numbers. ``command``: tries what only a run
-    shows."""
+    """The verdict and the reason for it, with the numbers. ``command`` tries what
+    only a run shows."""
 
     verdict: Verdict
     note: str
@@ -55,7 +55,7 @@ _MADE_NO_GROUP = (
 
 
 def nothing_to_do(report: Report, context: Context) -> NothingToDo:
-    """That nothing is to be changed, and why."""
+    """Return the verdict on a report without changes, and the reason for it."""
     if context.result.ended is Ended.INTERRUPTED and not report.groups:
         return NothingToDo(Verdict.NOT_KNOWN, _MADE_NO_GROUP)
     if not report.groups and not report.unfused:
@@ -85,7 +85,8 @@ def nothing_to_do(report: Report, context: Context) -> NothingToDo:
 
 
 def _without_rows(report: Report) -> NothingToDo:
-    """Of a report without a group or an operator outside."""
+    """Return the verdict on a report without a group or an operator outside
+    groups."""
     if report.views_alone:
         return NothingToDo(
             Verdict.NOTHING,
@@ -99,7 +100,7 @@ def _without_rows(report: Report) -> NothingToDo:
 
 
 def _without_a_pass(report: Report) -> str:
-    """Why no fusion pass ran, where nothing is to be done about that."""
+    """Return why no fusion pass ran, if nothing can be done about that; else ""."""
     note = next(
         (
             one
@@ -114,8 +115,8 @@ def _without_a_pass(report: Report) -> str:
 
 
 def _of_compiled(report: Report) -> NothingToDo | None:
-    """Of a run of torch.compile whose log lacks operators, or whose kernels share
-    tensors."""
+    """Return the verdict on a run of torch.compile whose log lacks operators, or
+    whose kernels share tensors; else None."""
     lacking = next(
         (finding for finding in report.findings if finding.code == "FD923"), None
     )
@@ -127,8 +128,8 @@ def _of_compiled(report: Report) -> NothingToDo | None:
 
 
 def _largest_boundary(report: Report) -> str:
-    """What goes through memory between kernels and calls, and the largest part of
-    it."""
+    """Return how many bytes go through memory between kernels and calls, and which
+    boundary is the largest."""
     known = [
         one.bytes * one.count for one in report.boundaries if one.bytes is not None
     ]
@@ -144,7 +145,7 @@ def _largest_boundary(report: Report) -> str:
 
 
 def _may_have_died(report: Report) -> bool:
-    """Whether the log ends where a group runs, and does not show how the process
+    """True if the log ends where a group runs and does not show how the process
     ended."""
     return any(
         one.code == "FD303" and one.severity == "note" for one in report.findings
@@ -152,8 +153,8 @@ def _may_have_died(report: Report) -> bool:
 
 
 def _nothing_is_left(report: Report) -> bool:
-    """Whether all that the fuser can take is fused, and is most; or it can take
-    none, or nothing ran."""
+    """True if all operators that the fuser can take are fused, and these are most;
+    or if it can take none, or nothing ran."""
     if report.coverage.fraction == 1.0 and report.groups:
         return not _most_is_without_a_rule(report)
     if _none_is_taken(report):
@@ -170,8 +171,8 @@ def _none_is_taken(report: Report) -> bool:
 
 
 def _count_outside(report: Report, code: str | None = None) -> int:
-    """Operators outside groups that ran; those with this reason, where one is
-    given."""
+    """Return the number of operators outside groups that ran; with ``code`` only
+    those with this reason."""
     rows = report.rows_that_may_have_run
     return sum(row.count for row in rows if code is None or row.reason.code == code)
 
@@ -197,7 +198,7 @@ _OF_LOG = "what a log does not show, fusiondoc fix FILE.py tries on the program"
 
 
 def _tried_by_fix(fixes: Fixes) -> str:
-    """That ``fix`` found nothing in this run."""
+    """Return a note that ``fix`` found nothing in this run."""
     if not fixes.tried:
         return "fusiondoc fix found nothing to try"
     kept = len(fixes.kept)
@@ -205,12 +206,12 @@ def _tried_by_fix(fixes: Fixes) -> str:
 
 
 def _number(left: int) -> str:
-    """Behind "the other"."""
+    """Return the number of the other operators, as it follows "the other"."""
     return f" {left:,}" if left != 1 else " one"
 
 
 def _fused(report: Report, each: EachRank | None) -> str:
-    """How much is fused, of what the fuser can take."""
+    """Return how many of the operators that the fuser can take are fused."""
     cover = report.coverage
     fuser = takers(
         report.fuser.effective or report.fuser.requested,
@@ -237,8 +238,8 @@ def _fused(report: Report, each: EachRank | None) -> str:
 
 @dataclass(frozen=True)
 class _TimeOutside:
-    """What takes the time beside the groups, and what helps against that; "" where
-    nothing is known."""
+    """What takes the time beside the groups, and what helps against it; "" if not
+    known."""
 
     spent: str = ""
     helps: str = ""
@@ -253,7 +254,7 @@ def _time_outside(report: Report) -> _TimeOutside:
 
 
 _LEAST_SHARE = 0.1
-"""Of a step, below which a kind of work is not named."""
+"""Share of a step below which a kind of work is not named."""
 
 
 def _of_step(steps: Steps) -> _TimeOutside:
@@ -264,7 +265,7 @@ def _of_step(steps: Steps) -> _TimeOutside:
     ]
     if (
         steps.disturbed or not others
-    ):  # its shares are those of a step that nobody else runs
+    ):  # the shares of a disturbed step hold for no other
         return _TimeOutside()
     named = ", ".join(f"{part.what} ({part.share:.0%})" for part in others[:2])
     waits = others[0].what == IDLE and others[0].share >= 0.5
@@ -273,7 +274,7 @@ def _of_step(steps: Steps) -> _TimeOutside:
 
 
 def _rest(report: Report) -> str:
-    """The operators that kernels of libraries compute, those between them, and
+    """Return the operators that library kernels compute, those between them, and
     those without a rule."""
     rows = rows_by_index(report)
     named = {}
@@ -303,8 +304,8 @@ def _rest(report: Report) -> str:
 
 
 def _without_a_rule(report: Report) -> list[Unfused]:
-    """Rows that the fuser has no rule for, whatever their arguments, and that
-    launch kernels of their own; not those of libraries."""
+    """Return the rows that the fuser has no rule for, whatever their arguments, and
+    that launch kernels of their own, without library kernels."""
     fuser, torch = report.fuser.effective, report.environment.get("torch")
     return [
         row
@@ -317,7 +318,7 @@ def _without_a_rule(report: Report) -> list[Unfused]:
 
 
 def _most_is_without_a_rule(report: Report) -> bool:
-    """Whether such operators outnumber the groups: most launches are then
+    """True if operators without a rule outnumber the groups: most launches are then
     theirs."""
     return sum(row.count for row in _without_a_rule(report)) > sum(
         one.count for one in report.first_groups

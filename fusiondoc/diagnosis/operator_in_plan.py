@@ -1,5 +1,5 @@
-"""An operator in its plan, and what it reaches there through views: what the rules
-for reasons look at."""
+"""An operator in its plan, and its neighbours there through views: the input of the
+rules for reasons."""
 
 from __future__ import annotations
 
@@ -27,35 +27,37 @@ NOTHING_TO_GAIN = (
 )
 
 MOST_BEHIND = 1_000
-"""Nodes in each ring around what stands next to an operator."""
+"""Nodes in each ring of nodes around an operator, at most."""
 
 
 class Reach(NamedTuple):
-    """What an operator reaches on one side through views that its fuser takes."""
+    """The nodes that an operator reaches on one side through views that its fuser
+    takes."""
 
     partners: tuple[tuple[FlowNode, tuple[FlowNode, ...]], ...]
-    """What could be fused with it, and the views between them."""
+    """The nodes that could be fused with it, and the views on the way to each."""
     barriers: tuple[FlowNode, ...]
     whole: bool
-    """Nothing beyond the bounds of ``parsers/jit/hubs.py`` and Graph.most_passed
-    was left out."""
+    """True if nothing was left out by the bounds of ``parsers/jit/hubs.py`` and
+    Graph.most_passed."""
 
 
 def _comparable(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether one of two blocks stands in the other."""
+    """True if one of two blocks contains the other, or both are the same."""
     short = min(len(one), len(other))
     return one[:short] == other[:short]
 
 
 @lru_cache(maxsize=4096)
 def _tensors_of(types: tuple[str, ...]) -> tuple[TensorType, ...]:
-    """Those that are single tensors; a plan has few different ones."""
+    """Return the types that are single tensors. Cached: a plan has few different
+    types."""
     parsed = map(parse_type, types)
     return tuple([one for one in parsed if isinstance(one, TensorType)])
 
 
 def neighbours(nodes: Sequence[FlowNode], node: FlowNode) -> list[FlowNode]:
-    """What the tensors of one of these nodes come from and go to, in order."""
+    """Return the nodes that make or take tensors of this node, by index."""
     return [nodes[i] for i in sorted({*node.before, *node.after})]
 
 
@@ -73,7 +75,7 @@ class Place:
         self.node = self.flow.nodes[self.loose.node]
         self.fuser = fuser
         self.torch = torch
-        """The version that ran, if known."""
+        """The torch version that ran, if known."""
         self.unseen = outside.unseen
         self.gradients = outside.gradients
         self.refused = outside.refused
@@ -83,15 +85,15 @@ class Place:
         return _tensors_of(self.node.inputs) + _tensors_of(self.node.outputs)
 
     def takes(self, op: str) -> bool:
-        """Whether the fuser has a rule for an operator, views left aside."""
+        """True if the fuser has a rule for an operator; views do not count."""
         if op in NOTHING_TO_GAIN or takes_seldom(op, self.fuser):
             return False
         return op in self.catalogue
 
     @property
     def catalogue(self) -> frozenset[str]:
-        """What the fuser of this run can take; of any fuser where it is not known
-        which ran."""
+        """The operators that the fuser of this run can take; those of any fuser if
+        it is not known which ran."""
         if self.fuser is None:
             return taken_by_any()
         facts = facts_of(self.fuser)
@@ -107,7 +109,7 @@ class Place:
         return node.kind == GROUP
 
     def reach(self, side: Side) -> Reach:
-        """What stands next to it on one side."""
+        """Return the nodes that it reaches on one side."""
         nodes = self.flow.nodes
         found = graph_of(self.flow).reach(
             [self.node.index], side, self._sees_through
@@ -131,15 +133,16 @@ class Place:
         return self.joinable(node) and _comparable(node.block, self.node.block)
 
     def _sees_through(self, index: int) -> bool:
-        """Whether a node is a view that the fuser takes into a group."""
+        """True if a node is a view that the fuser takes into a group."""
         node = self.flow.nodes[index]
         if self._may_join(node) or node.op not in views_of_any():
             return False
         return index not in self.refused and node.op in self.catalogue_of_views
 
     def behind(self, barrier: FlowNode, side: Side) -> FlowNode | None:
-        """The nearest thing that could be fused, up to three operators away, behind
-        a barrier. Of equally near ones it is that on its far side."""
+        """Return the nearest node behind a barrier, up to three operators away,
+        that could be fused; among equally near nodes the one on the barrier's far
+        side."""
         far = barrier.before if side == "before" else barrier.after
         seen = {self.node.index, barrier.index}
         ring = sorted(self.neighbours(barrier), key=lambda n: n.index not in far)
@@ -156,7 +159,7 @@ class Place:
 
     @property
     def catalogue_of_views(self) -> frozenset[str]:
-        """Views that the fuser takes into a group."""
+        """The views that the fuser takes into a group."""
         if self.fuser is None:
             return views_of_any()
         facts = facts_of(self.fuser)
@@ -171,8 +174,9 @@ class Place:
 
 
 def by_version(place: Place, op: str) -> NewerRule | None:
-    """The rule of a later version than the oldest that has the fuser, where nothing
-    tells which torch ran; None where that is known, or all have the rule."""
+    """Return the rule that only a later version than the fuser's oldest has, if the
+    torch version is not known; None if it is known, or if all versions have the
+    rule."""
     facts = facts_of(place.fuser)
     if (
         place.torch is not None
@@ -189,14 +193,14 @@ def by_version(place: Place, op: str) -> NewerRule | None:
 
 
 def is_of_a_formula(source: str | None) -> bool:
-    """Whether a node stands in a gradient formula of torch
-    (torch/csrc/jit/runtime/symbolic_script.cpp), not in the program."""
+    """True if a node belongs to a gradient formula of torch
+    (torch/csrc/jit/runtime/symbolic_script.cpp), not to the program."""
     return source is not None and source.startswith("<string>")
 
 
 def container_of(node: FlowNode) -> Container | None:
-    """Whether its tensors come out of a dict or list, or go into an attribute of an
-    object."""
+    """Return whether its tensors come out of a dict or list, or go into an
+    attribute of an object; None for neither."""
     if any(
         one.maker in OUT_OF_CONTAINERS and one.by is None for one in node.operands
     ):
@@ -205,7 +209,7 @@ def container_of(node: FlowNode) -> Container | None:
 
 
 Rule = Callable[[Place], "Reason | None"]
-"""Looks at one operator and gives a reason, or nothing."""
+"""Returns the reason of an operator, or None if the rule does not apply."""
 
 
 def at(node: FlowNode) -> OperatorAt:

@@ -1,4 +1,4 @@
-"""The plans of a run as graphs with their rows, as the fuser left them and with
+"""The plans of a run as graphs with their rows: as the fuser left them, and with
 their groups taken apart."""
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from fusiondoc.model.report import Group, Program, ProgramNode
 
 PlanGraph = Graph[ProgramNode]
 REGION = "prim::DifferentiableGraph"
-"""A node with it is a group where what ends the differentiable graph goes, and may
-join others then."""
+"""A node with this operator counts as a group if the operator that ends the
+differentiable graph is removed, and may then join others."""
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,22 @@ class PlanOfRun:
 
     graph: PlanGraph
     rows: Sequence[int | None]
-    """For each node the position of its row in ``report.unfused``; None without
-    one."""
+    """For each node the position of its row in ``report.unfused``; None if it has
+    none."""
     waits: Sequence[tuple[int, int]]
-    """The second node needs the first, and takes no tensor of it on an edge."""
+    """Pairs of nodes: the second needs the first, but takes no tensor of it on an
+    edge."""
     stops: Mapping[int | None, Sequence[int]]
-    """Block -> of each side effect in it that no group reaches across, how many
-    nodes stand before it."""
+    """Block -> for each side effect in it that no group reaches across, the number
+    of nodes before it."""
     whole: PlanGraph
-    """The plan with whole groups: ``graph`` itself, or that of which the groups are
-    taken apart in it."""
+    """The plan with whole groups: ``graph`` itself, or the plan of which ``graph``
+    has the groups taken apart."""
     origin: Sequence[int]
-    """For each node the node of ``whole`` that it is, or is a part of."""
+    """For each node the node of ``whole`` that it is or is part of."""
 
     def stops_between(self, maker: int, taker: int) -> bool:
-        """Whether such a side effect stands between two nodes, in the block of the
+        """True if such a side effect is between two nodes, in the block of the
         second."""
         stops = self.stops.get(self.graph.nodes[taker].inside, ())
         return bisect(stops, maker) < bisect(stops, taker)
@@ -55,9 +56,9 @@ class PlanOfRun:
         return self.graph is not self.whole
 
     def are_kept_apart(self, maker: int, taker: int) -> bool:
-        """Whether they are of two groups of one block that the run did not join,
-        and nothing that a change could take away is between. Those of two blocks
-        were kept apart by the branch between them."""
+        """True if they are from two groups of one block that the run did not join,
+        with nothing between them that a change could remove. Groups of two blocks
+        were separated by the branch between them."""
         one, other = self.origin[maker], self.origin[taker]
         first, last = self.whole.nodes[one], self.whole.nodes[other]
         if (
@@ -69,7 +70,7 @@ class PlanOfRun:
         return self.whole.detour(one, other) is None
 
     def changes(self, changed: Iterable[int]) -> list[int]:
-        """Those of these rows that it has."""
+        """Return those of these rows that this plan has."""
         mine = {row for row in self.rows if row is not None}
         return [row for row in changed if row in mine]
 
@@ -77,9 +78,10 @@ class PlanOfRun:
 def plan_of(
     program: Program, position: Mapping[int | None, int], stops: bool
 ) -> PlanOfRun:
-    """
+    """Make the graph of a plan.
+
     Args:
-        position: of each row in ``report.unfused``.
+        position: index of a row -> its position in ``report.unfused``.
         stops: no group reaches across a side effect.
     """
     graph = graph_of(program)
@@ -94,7 +96,7 @@ def plan_of(
 
 
 def plan_taken_apart(plan: PlanOfRun, groups: Mapping[str, Group]) -> PlanOfRun:
-    """A plan with those of its groups taken apart of which the graphs are known."""
+    """Return a plan with those groups taken apart whose graphs are known."""
     apart = taken_apart(plan.graph, groups)
     stops = (
         (apart.before(number), block if block is None else apart.parts[block][0])
@@ -114,12 +116,12 @@ def plan_taken_apart(plan: PlanOfRun, groups: Mapping[str, Group]) -> PlanOfRun:
 def made_otherwise(
     plan: PlanOfRun, unchanged: Sequence[Sequence[int]]
 ) -> frozenset[int]:
-    """Nodes of the plan with whole groups of which the plan with its groups taken
-    apart gives others, though nothing changed: what the fuser makes of these with a
-    change is not known.
+    """Return the nodes of the plan with whole groups whose groups differ from those
+    that the plan with groups taken apart gives without any change: it is not known
+    what the fuser makes of these with a change.
 
     Args:
-        unchanged: its groups.
+        unchanged: the groups that the plan taken apart gives without a change.
     """
     return frozenset(_made_otherwise(plan, unchanged))
 
@@ -129,9 +131,10 @@ def parted_by_order(
     groups: Sequence[Sequence[int]],
     unmerged: Sequence[Sequence[int]],
 ) -> int:
-    """How many more these are, as parts of a group of the run stand in several of
-    which none waits for another. In which order these groups follow each other, and
-    so which are merged, is not known: a plan has the order after the pass.
+    """Return how many groups more there may be because parts of a group of the run
+    are in several groups of which none waits for another. The order of these
+    groups, and so which are merged, is not known: a plan shows the order after the
+    pass.
 
     Args:
         unmerged: the groups before neighbours are merged.
@@ -149,14 +152,14 @@ def parted_by_order(
 
 
 def _homes(groups: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Node -> its group."""
+    """Map a node to its group."""
     return {
         node: number for number, members in enumerate(groups) for node in members
     }
 
 
 def _parts_of_groups(plan: PlanOfRun) -> Collection[Sequence[int]]:
-    """The nodes of each group of the run."""
+    """Return the nodes of each group of the run."""
     found: dict[int, list[int]] = {}
     for node, origin in enumerate(plan.origin):
         if plan.whole.nodes[origin].kind == "group":
@@ -170,8 +173,8 @@ def _reaches(
     ends: Container[int],
     home: Mapping[int, int],
 ) -> bool:
-    """Whether something that a group makes goes to one of other groups, also
-    through further groups."""
+    """True if a result of a group goes to one of other groups, also through further
+    groups."""
     of_groups: dict[int, list[int]] = {}
     for node, number in home.items():
         of_groups.setdefault(number, []).append(node)
@@ -206,10 +209,10 @@ def _made_otherwise(
 
 
 def may_stand_between(plan: PlanOfRun, groups: Sequence[Sequence[int]]) -> bool:
-    """Whether a new group may have stood between two parts of a group of the run
-    that share nothing. The fuser tries to join each group with the one before it,
-    and moves what the later one needs up with it: a group between the two would
-    have been tried first.
+    """True if a new group may have been between two parts of a group of the run
+    that share no tensor. The fuser tries to join each group with the one before it,
+    and moves the operators that the later one needs up with it: a group between the
+    two would have been tried first.
 
     Args:
         groups: of the plan with its groups taken apart, with the changes.
@@ -240,9 +243,9 @@ def _stands_between(
     parts: Sequence[AbstractSet[int]],
     groups: Iterable[AbstractSet[int]],
 ) -> bool:
-    """Whether one of these groups leads to some of the parts and not to others, or
-    leads to none and stands between the first part and what takes the result of
-    one."""
+    """True if one of these groups leads to some of the parts and not to others, or
+    leads to none and is between the first part and the first taker of a part's
+    result."""
     start = min(min(part) for part in parts)
     end = max(_first_taker(graph, part) for part in parts)
     makers = [_makers_of(graph, part) for part in parts]
@@ -258,7 +261,7 @@ def _stands_between(
 
 
 def _makers_of(graph: PlanGraph, nodes: Iterable[int]) -> set[int]:
-    """All nodes from which a way leads to some."""
+    """Return all ancestors of some nodes."""
     found: set[int] = set()
     todo = list(nodes)
     while todo:
@@ -269,8 +272,8 @@ def _makers_of(graph: PlanGraph, nodes: Iterable[int]) -> set[int]:
 
 
 def _first_taker(graph: PlanGraph, part: AbstractSet[int]) -> int:
-    """The first node that takes a result of a part; one past the last where none
-    does."""
+    """Return the first node that takes a result of a part; one past the last node
+    if none does."""
     takers = (
         taker for node in part for taker in graph.after[node] if taker not in part
     )

@@ -1,5 +1,5 @@
-"""A change as the plan shows it: what to write, what it lets fuse, and the command
-that proves it."""
+"""A change as the plan shows it: the new text, the operators and groups that it
+lets fuse, and the command that proves it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from fusiondoc.model.report import Report
 def planned(
     rated: Rated, with_others: Sequence[int], report: Report, context: Context
 ) -> PlannedChange:
-    """The change in words.
+    """Return the change in words.
 
     Args:
         with_others: the numbers in the plan of changes that make the same groups.
@@ -66,14 +66,14 @@ def planned(
 
 
 def _to_apply(edits: tuple[Edit, ...], context: Context) -> tuple[Edit, ...]:
-    """Edits that a program may apply: none of sources that came with the capture of
-    another."""
+    """Return the edits that a program may apply: none to sources that came with
+    somebody else's capture."""
     return edits if context.request is None or context.own else ()
 
 
 def _further_lines(where: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ...]:
-    """The positions that change beside the first, without lines that stay and have
-    new ones behind them."""
+    """Return the changed positions after the first, without lines that stay and
+    have new lines behind them."""
     changed = [
         edit for edit in edits if not edit.after.startswith(f"{edit.before}\n")
     ]
@@ -84,29 +84,29 @@ def _further_lines(where: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ..
 
 @dataclass(frozen=True)
 class Step:
-    """A change that a finding, or an operator of another frontend, asks for: what
-    it brings is known without the plans of TorchScript."""
+    """A change that a finding, or an operator of another frontend, suggests: its
+    gain is known without the plans of TorchScript."""
 
     change: Change
     brings: str
-    """In words."""
+    """The gain in words."""
     milliseconds: float | None = None
-    """Of a step of the profiled run that it can save at most, where they are
+    """Milliseconds of a step of the profiled run that it can save at most, if
     known."""
     bytes: int | None = None
-    """That it saves in memory traffic of a run, where they are known."""
+    """Memory traffic of a run that it saves, if known."""
     operators: int = 0
-    """That it brings into groups; ``ops``: the kinds of the operators that are
-    changed."""
+    """The number of operators that it brings into groups; ``ops``: the names of the
+    operators that are changed."""
     ops: tuple[str, ...] = ()
     command: str | None = None
-    """What proves it; None: the run with the setting of the change."""
+    """The command that proves it; None: the run with the setting of the change."""
     proof: Proof | None = None
-    """The run that showed it."""
+    """The run that proved it."""
 
 
 def planned_step(step: Step, report: Report, context: Context) -> PlannedChange:
-    """The step in words."""
+    """Return the step in words."""
     one = step.change
     command = (
         command_of(report, context, one.setting)
@@ -137,7 +137,8 @@ def planned_step(step: Step, report: Report, context: Context) -> PlannedChange:
 
 
 def kept_by_fix(one: TriedFix, report: Report, context: Context) -> PlannedChange:
-    """A change that ``fix`` proved and that no operator of the report suggested."""
+    """Return a change that ``fix`` proved and that no operator of the report
+    suggested."""
     first = one.edits[0]
     more = one.after.ops_fused - one.before.ops_fused
     return PlannedChange(
@@ -163,15 +164,15 @@ def kept_by_fix(one: TriedFix, report: Report, context: Context) -> PlannedChang
 
 
 def command_of_fix(report: Report, context: Context) -> str:
-    """The run of ``fix`` that makes a change, where the program can be run
-    again."""
+    """Return the command with ``fix`` that makes a change, if the program can be
+    run again."""
     if context.request is not None and can_be_fixed(context):
         return run_again(context.request, command="fix")
     return command_of(report, context)
 
 
 def without_indents(lines: str) -> str:
-    """Lines that change as a plan shows them."""
+    """Return the changed lines as a plan shows them."""
     return "\n".join(line.strip() for line in lines.split("\n"))
 
 
@@ -179,8 +180,8 @@ _SHOWS_ALL_LINES = (ChangeKind.SPLIT, ChangeKind.MOVE, ChangeKind.MOVE_VIEW)
 
 
 def _lines(one: Change) -> tuple[str | None, str | None]:
-    """The first line as it stands, and changed; without a file how the operator is
-    called, and is to be."""
+    """Return the first changed line, before and after; without a file, the call of
+    the operator before and after."""
     if not one.lines or one.kind in _SHOWS_ALL_LINES:
         return one.before, one.after
     first = one.lines[0]
@@ -188,8 +189,8 @@ def _lines(one: Change) -> tuple[str | None, str | None]:
 
 
 def _in_their_names(one: Change) -> str:
-    """``Write out = out + x instead of out += x``: with the names of the line, if
-    it is one short line."""
+    """Return ``Write out = out + x instead of out += x``: the title with the names
+    of the line, if it is one short line."""
     if one.kind is not ChangeKind.OUT_OF_PLACE or len(one.lines) != 1:
         return one.title
     edit = one.lines[0]
@@ -202,11 +203,12 @@ def _in_their_names(one: Change) -> str:
 
 
 _SHORT = 24
-"""Characters of a line that is named in a title."""
+"""Characters of a line that a title quotes, at most."""
 
 
 def _unlocks(rated: Rated, with_others: Sequence[int], report: Report) -> str:
-    """What it lets fuse, and with which other changes."""
+    """Return the groups that it makes, in words, and the other changes that these
+    need."""
     one, gain = rated.change, rated.gain
     if one.removes:
         text = f"removes {count(gain.operators, 'operator')} from the program"
@@ -229,7 +231,7 @@ def _unlocks(rated: Rated, with_others: Sequence[int], report: Report) -> str:
 
 
 def _of_brought(brought: Brought) -> str:
-    """``2 operators more in groups, 1 group more``."""
+    """Return ``2 operators more in groups, 1 group more``."""
     more = brought.groups
     groups = (
         f", {count(abs(more), 'group')} {'more' if more > 0 else 'fewer'}"
@@ -240,7 +242,7 @@ def _of_brought(brought: Brought) -> str:
 
 
 def _of_groups(groups: Sequence[WouldBeGroup]) -> str:
-    """``8 groups of batch_norm+add+relu``; the two kinds that are most."""
+    """Return ``8 groups of batch_norm+add+relu``; the two most frequent kinds."""
     counted = Counter(_signature(group) for group in groups)
     most = counted.most_common(2)
     parts = [
@@ -254,8 +256,8 @@ def _of_groups(groups: Sequence[WouldBeGroup]) -> str:
 
 
 def _of_equal_groups(ops: str, joined: int, number: int) -> str:
-    """So many groups of these operators, each of which takes in ``joined`` groups
-    of the run."""
+    """Return the number of groups of these operators, each of which joins
+    ``joined`` groups of the run, in words."""
     if not ops:
         times = f"{number} times " if number > 1 else ""
         return f"{times}{joined} groups of this run become one"
@@ -284,8 +286,8 @@ def _signature(group: WouldBeGroup) -> tuple[str, int]:
 
 
 def _in_layers(rated: Rated, report: Report) -> str:
-    """`` in layer[1-4]``: the layers of what is changed, else of what it is grouped
-    with."""
+    """Return `` in layer[1-4]``: the layers of the changed operators, else of those
+    that they are grouped with."""
     layers = [
         layer for row in rated.change.rows for layer in report.unfused[row].layers
     ]
@@ -308,8 +310,9 @@ _TRIED_BY_FIX = (
 
 
 def _command_of(one: Change, report: Report, context: Context) -> str:
-    """``fusiondoc fix`` tries what it knows; another change of the program is made
-    first, and verified."""
+    """Return the command that proves a change: ``fusiondoc fix`` for changes that
+    it tries; any other change of the program is made by the user first, and the run
+    verified."""
     request = context.request
     if request is None or not can_run_again(context):
         return command_of(report, context, one.setting)
@@ -322,7 +325,7 @@ def _command_of(one: Change, report: Report, context: Context) -> str:
         return run_again(request, one.setting)
     if (
         request.options.script
-    ):  # what a program of its own computes is not known: its steps are timed
+    ):  # results of a whole program are not known: its steps are timed
         return run_again(request, Setting(flags=("--time",)))
     return run_again(
         request, AS_REQUESTED if context.te.plans else Setting(flags=("--verify",))
@@ -338,7 +341,7 @@ def _is_tried_by_fix(one: Change) -> bool:
 
 
 def can_be_fixed(context: Context) -> bool:
-    """Whether ``fusiondoc fix`` takes the target: a module or function in a file,
+    """True if ``fusiondoc fix`` takes the target: a module or function in a file,
     no program, and nothing that goes through the operation fuser."""
     request = context.request
     if (

@@ -1,5 +1,5 @@
-"""What fusing the operators outside groups could save: the groups that they would
-be, and what these must move."""
+"""The time that fusing the operators outside groups could save: from the groups
+that they would form, and the bytes that these must move."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from fusiondoc.operators import LIBRARY
 def saving_share(
     report: Report, ms: Mapping[int, float], gb_per_s: float | None
 ) -> dict[int, float]:
-    """For each row of ``report.unfused`` the share of its time that fusing it could
-    save at most.
+    """Return for each row of ``report.unfused`` the largest share of its time that
+    fusing it could save.
 
-    Operators that a fuser takes and that stand next to one another in a plan would
-    be one group. What it saves is their time less what its inputs and outputs take,
-    each moved once. Where the plan or its shapes are not known, a row saves at most
-    the traffic of its own results; where these are not known either, it is left
-    out.
+    Operators that a fuser takes and that are neighbours in a plan would be one
+    group. It saves their time minus the time to move its inputs and outputs once.
+    If the plan or its shapes are not known, a row saves at most the traffic of its
+    own results; if these are not known either, it is left out.
 
     Args:
         ms: the time of each row in a step, all its nodes together.
@@ -69,12 +68,13 @@ def _add_shares(
 
 
 def _ms_of_node(row: int | None, report: Report, ms: Mapping[int, float]) -> float:
-    """Milliseconds that one node of a row takes in a step."""
+    """Return the milliseconds that one node of a row takes in a step."""
     return 0.0 if row is None else ms.get(row, 0.0) / report.unfused[row].count
 
 
 def _fusible_row(node: ProgramNode) -> int | None:
-    """The row of an operator that some fuser takes; None for all other nodes."""
+    """Return the row of an operator that some fuser takes; None for all other
+    nodes."""
     if node.kind != "operator" or node.op in LIBRARY or not is_fusible(node.op):
         return None
     return node.row

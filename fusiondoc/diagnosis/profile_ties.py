@@ -1,9 +1,9 @@
-"""Which rows of a report the units of a profile are: groups, and operators outside
+"""Matches the units of a profile to rows of a report: groups, and operators outside
 groups.
 
-A trace of torch's profiler names no fusion group of a log. What ties the two is the
-name of the kernel that ran, the source position with stacks, the module, and the
-order in which equal units run in a step.
+A trace of torch's profiler does not name the fusion groups of a log. Units are
+matched by the name of the kernel that ran, the source position (if stacks were
+recorded), the module, and the order in which equal units run in a step.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _OF_LIBRARIES = [
 _PARTITION = re.compile(
     "|".join(rf"{name}[0-9]{{1,9}}\Z" for name in _OF_LIBRARIES)
 )
-"""A partition that a library computes."""
+"""A partition that a library computes, as a profile names it."""
 _HASH = re.compile(r"_\d{12,}\Z")
-"""The end of a name from operators that was too long (``truncateStrWithHash``,
-torch/csrc/jit/passes/utils)."""
+"""The end of a kernel name that was cut because it was too long
+(``truncateStrWithHash``, torch/csrc/jit/passes/utils)."""
 
 _Position = tuple[str, int]
 """File and line."""
 _Spot = tuple[int, str, str, "_Position | None", "str | None"]
 """Step, phase, name, source position and module: units that agree in all of these
-differ in their turn alone."""
+differ only in their order."""
 
 Shares = Sequence[tuple[Group, float]]
 """The groups that a unit may be a run of, each with its share of the unit's
@@ -48,8 +48,8 @@ time."""
 
 
 def groups_of_units(report: Report, trace: Trace) -> dict[int, tuple[Group, ...]]:
-    """The groups that the units of a trace are, by the index of the unit's
-    event."""
+    """Map the index of a unit's event to the groups that the unit may be a run
+    of."""
     ties = GroupTies(report, trace.units)
     found = {}
     for unit in trace.units:
@@ -60,15 +60,14 @@ def groups_of_units(report: Report, trace: Trace) -> dict[int, tuple[Group, ...]
 
 
 class _Turns:
-    """Counts the units of one spot: how many there are, and which of them comes
-    next."""
+    """Numbers the units that agree in step, phase, name, position and module."""
 
     def __init__(self, units: Sequence[Unit]) -> None:
         self._number = Counter(_spot(unit) for unit in units)
         self._next: Counter[_Spot] = Counter()
 
     def of(self, unit: Unit) -> tuple[int, int]:
-        """How many units of its spot came before, and how many there are."""
+        """Return how many such units came before, and how many there are."""
         spot = _spot(unit)
         turn = self._next[spot]
         self._next[spot] += 1
@@ -96,7 +95,8 @@ def _position(text: str | None) -> _Position | None:
 
 @dataclass(frozen=True)
 class _Row:
-    """A row of ``unfused`` with what a unit of a profile can be compared with."""
+    """A row of ``unfused`` with the facts that a unit of a profile is compared
+    with."""
 
     index: int
     row: Unfused
@@ -105,8 +105,8 @@ class _Row:
 
 
 class RowTies:
-    """Ties units to rows of ``unfused``. Ask for the units in the order in which
-    they ran."""
+    """Matches units to rows of ``unfused``. ``row`` must be called for the units in
+    the order in which they ran."""
 
     def __init__(self, report: Report, units: Sequence[Unit]) -> None:
         self._rows: dict[tuple[str, str | None], list[_Row]] = {}
@@ -118,11 +118,11 @@ class RowTies:
         self._turns = _Turns(units)
 
     def row(self, unit: Unit) -> int | None:
-        """The index of the row of an operator outside groups; None where none or
-        several could be it.
+        """Return the index of the row of an operator outside groups; None if no row
+        or several match.
 
-        Several on one line of the program run in turn, as often as the report has
-        them.
+        Several rows of one program line run in turn, each as often as the report
+        counts it.
         """
         same_name = self._rows.get((unit.name, unit.phase), []) + self._rows.get(
             (unit.name, None), []
@@ -140,8 +140,8 @@ class RowTies:
 
 
 def _at_source(rows: list[_Row], frames: Sequence[_Position]) -> list[_Row]:
-    """The rows at the innermost frame, else those of which a line of the user's is
-    in the stack."""
+    """Return the rows at the innermost frame, else those with a user's line in the
+    stack."""
     if not frames:
         return rows
     exact = [row for row in rows if row.source == frames[0]]
@@ -151,7 +151,7 @@ def _at_source(rows: list[_Row], frames: Sequence[_Position]) -> list[_Row]:
 
 
 def _in_layer(rows: list[_Row], layer: str | None) -> list[_Row]:
-    """The rows of a module, where several are left and some are of it."""
+    """Return the rows of a module, if several rows are left and some are in it."""
     if len(rows) < 2 or layer is None:
         return rows
     return [tied for tied in rows if layer in tied.row.layers] or rows
@@ -161,7 +161,8 @@ def _in_layer(rows: list[_Row], layer: str | None) -> list[_Row]:
 
 
 class GroupTies:
-    """Ties units to groups. Ask for the units in the order in which they ran."""
+    """Matches units to groups. ``groups`` must be called for the units in the order
+    in which they ran."""
 
     def __init__(self, report: Report, units: Sequence[Unit]) -> None:
         self._compiled = _groups_by_kernel(report)
@@ -182,8 +183,8 @@ class GroupTies:
         self._turns = _Turns(units)
 
     def groups(self, unit: Unit) -> Shares:
-        """The groups that a run of a group may be: one group, or those that share a
-        compiled kernel."""
+        """Return the groups that a unit may be a run of: one group, or those that
+        share a compiled kernel."""
         for launched in unit.launched:
             found = self._of_kernel(launched, unit.phase)
             if found:
@@ -204,16 +205,17 @@ class GroupTies:
         return [(group, group.count / total) for group in same]
 
     def _of_partition(self, name: str) -> Shares:
-        """Partitions are numbered as they are made, as groups are in a log."""
+        """Match a partition by its number: partitions are numbered as they are
+        made, as groups are in a log."""
         if len(self._partitions) == 1:
             return [(self._partitions[0], 1.0)]
         group = self._of_numbers.get(name)
         return [(group, 1.0)] if group is not None else ()
 
     def _of_name(self, unit: Unit) -> Shares:
-        """By the name of the kernel, which lists its operators. Several groups of
-        that name run in the order in which they appeared, where each runs once a
-        step."""
+        """Match by the name of the kernel, which lists its operators. Several
+        groups with that name run in the order in which they appeared, if each runs
+        once a step."""
         key = (unit.name, unit.phase)
         if key not in self._known:
             self._known[key] = self._named(*key)
@@ -226,7 +228,7 @@ class GroupTies:
         return [(groups[turn], 1.0)] if runs == len(groups) else ()
 
     def _named(self, name: str, phase: str) -> list[Group]:
-        """The groups whose kernel has that name, whole or cut."""
+        """Return the groups whose kernel has that name, whole or cut."""
         found: list[Group] = []
         for (whole, of_phase), groups in self._nnc_groups.items():
             if of_phase in (None, phase) and _may_be_called(whole, name):
@@ -235,8 +237,7 @@ class GroupTies:
 
 
 def _may_be_called(whole: str, name: str) -> bool:
-    """Whether a kernel whose name is ``whole`` before it is cut has the name
-    ``name`` in a profile."""
+    """True if ``name`` is the kernel name ``whole``, possibly cut."""
     start = _HASH.sub("", name)
     return name == whole or (
         len(whole) > len(name) > len(start) and whole.startswith(start)
@@ -246,7 +247,7 @@ def _may_be_called(whole: str, name: str) -> bool:
 def _groups_by_kernel(
     report: Report,
 ) -> dict[str, tuple[tuple[int, ...] | None, list[Group]]]:
-    """Name of a compiled kernel -> its block, and its groups."""
+    """Map the name of a compiled kernel to its block, and its groups."""
     groups = {group.id: group for group in report.groups}
     found: dict[str, tuple[tuple[int, ...] | None, list[Group]]] = {}
     for kernel in report.kernels:
@@ -257,7 +258,8 @@ def _groups_by_kernel(
 
 
 def _partitions(report: Report) -> list[Group]:
-    """The group of each partition, in the order in which these are made."""
+    """Return the group of each partition, in the order in which the partitions are
+    made."""
     of_library = [
         kind for kind, fuser in FUSER_OF_KIND.items() if fuser.limits.partitions
     ]
@@ -272,8 +274,8 @@ def _partitions(report: Report) -> list[Group]:
 
 
 def nnc_name(group: Group) -> str:
-    """The name of a kernel from its operators, before it is cut to 40 characters:
-    ``fused_add_mul`` (``generateNameForGraph``,
+    """Return the name that NNC makes of a group's operators, before it is cut to 40
+    characters: ``fused_add_mul`` (``generateNameForGraph``,
     torch/csrc/jit/passes/utils/subgraph_utils.cpp)."""
     names = [op[len("aten::") :] for op in group.ops if op.startswith("aten::")]
     return "_".join(["fused", *names])

@@ -1,7 +1,7 @@
-"""Whether an update in place keeps a tensor's element type, which the same operator
-out of place would not.
+"""Whether an in-place update keeps an element type that the out-of-place operator
+would not keep.
 
-``x += y`` of a float32 tensor and a float64 one (``result_type``,
+Example: ``x += y`` of a float32 tensor and a float64 one (``result_type``,
 aten/src/ATen/native/TypeProperties.cpp).
 """
 
@@ -17,10 +17,10 @@ _KINDS = (
     ("Half", "BFloat16", "Float", "Double"),
     ("ComplexHalf", "ComplexFloat", "ComplexDouble"),
 )
-"""Element types from the lowest kind to the highest, within each from the lowest:
-two of one kind give the higher."""
+"""Kinds of element types from lowest to highest, and within each kind from lowest
+to highest: two types of one kind give the higher one."""
 _TO_A_THIRD = (HALVES, frozenset(("Byte", "Char")))
-"""Two that give another one: Float, Short."""
+"""Pairs of types that give a third: Float, Short."""
 _RANKS = {
     name: (kind, rank)
     for kind, names in enumerate(_KINDS)

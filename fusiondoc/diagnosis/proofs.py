@@ -1,6 +1,5 @@
-"""Which changes the further runs of a capture proved, and which they refuted: those
-of ``fix`` and of ``--try``. A plan leaves out what was refuted, and marks what was
-proved."""
+"""Which changes the further runs of a capture (by ``fix`` and ``--try``) proved,
+and which they refuted. A plan leaves refuted changes out and marks proved ones."""
 
 from __future__ import annotations
 
@@ -26,10 +25,10 @@ BY_FIX, BY_TRY = "fusiondoc fix", "fusiondoc diagnose --try"
 
 
 class Proofs:
-    """The further runs of a capture, by what was changed for them.
+    """The further runs of a capture, by their change.
 
     Args:
-        fixes: what ``fix`` tried; None where it did not run.
+        fixes: the changes that ``fix`` tried; None if it did not run.
     """
 
     def __init__(self, report: Report, fixes: Fixes | None) -> None:
@@ -40,7 +39,7 @@ class Proofs:
         self._tried_lines = _lines_of(self._tried)
 
     def of(self, change: Change, report: Report) -> Proof | None:
-        """The runs that proved a change; None without any.
+        """Return the runs that proved a change; None if there are none.
 
         Args:
             report: that has the rows of the change.
@@ -54,7 +53,7 @@ class Proofs:
         return self.of_setting(change.setting)
 
     def of_setting(self, setting: Setting) -> Proof | None:
-        """The runs that proved a setting of the run."""
+        """Return the runs that proved a setting of the run."""
         if setting == AS_REQUESTED:
             return None
         kept = _first(one for one in self._kept if one.setting == setting)
@@ -67,8 +66,8 @@ class Proofs:
         return _by_try(base, tried) if tried.helps(base) else None
 
     def refutes(self, change: Change, report: Report) -> bool:
-        """Whether the change was run, and fuses no more, fails, is slower or
-        computes something else; and none of the other runs with it helped."""
+        """True if the change was run and fuses no more, fails, is slower or
+        computes something else, and no other run with it helped."""
         if self.of(change, report) is not None:
             return False
         if not change.kind.in_source:
@@ -82,10 +81,11 @@ class Proofs:
     def beside(
         self, plan: Sequence[PlannedChange], lines: AbstractSet[Edit]
     ) -> Sequence[TriedFix]:
-        """Changes of lines that ``fix`` kept, and that no change of a plan has.
+        """Return changes of lines that ``fix`` kept and that no change of a plan
+        has.
 
         Args:
-            lines: those that the plan changes.
+            lines: the edits of the plan.
         """
         proved = {one.proof.change for one in plan if one.proof is not None}
         return [
@@ -97,7 +97,7 @@ class Proofs:
         ]
 
     def refutes_setting(self, setting: Setting) -> bool:
-        """Whether it was run, and did not help."""
+        """True if the setting was run and did not help."""
         if setting == AS_REQUESTED or self.of_setting(setting) is not None:
             return False
         tried = self._try_of(setting)
@@ -106,7 +106,8 @@ class Proofs:
         )
 
     def _of_lines(self, change: Change) -> Proof | None:
-        """All its lines are among those that were kept."""
+        """Return the proof if all lines of the change are among those that ``fix``
+        kept."""
         if not self._kept_lines.issuperset(change.lines):
             return None
         first = change.lines[0]
@@ -115,8 +116,9 @@ class Proofs:
     def _at_model(
         self, change: Change, report: Report, tried: Iterable[TriedFix]
     ) -> Proof | None:
-        """``inplace=False`` on modules that a package makes, whose lines are not at
-        hand: it was set for these operators where the model is made."""
+        """Return the run that set ``inplace=False`` for these operators where the
+        model is made, for modules that a package makes and whose lines are not
+        available."""
         if change.kind is not ChangeKind.NOT_INPLACE:
             return None
         ops = {report.unfused[row].op for row in change.rows}
@@ -143,7 +145,7 @@ def _lines_of(tried: Iterable[TriedFix]) -> frozenset[Edit]:
 
 
 def by_fix(one: TriedFix) -> Proof:
-    """The proof of a change that ``fix`` kept."""
+    """Return the proof of a change that ``fix`` kept."""
     before, after = one.before, one.after
     return Proof(
         BY_FIX,

@@ -1,5 +1,5 @@
-"""Ranks of one run against one another: which groups are equal, where they differ
-and why, who is slowest."""
+"""Compares the ranks of one run: which groups are equal, where the ranks differ and
+why, and which rank is slowest."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ NO_TAGS = (
 
 
 def ranks_of(report: Report, known: RankTold | None) -> Ranks | None:
-    """The comparison of several ranks; None for a run of one process.
+    """Return the comparison of several ranks; None for a run of one process.
 
     Args:
-        known: how the ranks are known, and facts about them; None: by the rows of the report, or by the
-            devices of its groups where these name no rank.
+        known: how the ranks are known, and facts about them; None: by the rows of
+            the report, or by the devices of its groups if the rows name no rank.
     """
     rank_of: Mapping[str, int] = {
         group.id: group.rank for group in report.groups if group.rank is not None
@@ -74,8 +74,8 @@ def ranks_of(report: Report, known: RankTold | None) -> Ranks | None:
 
 
 def _missing(numbers: Sequence[int], known: RankTold) -> tuple[int, ...]:
-    """Ranks that left no log; none where the largest number is none of a rank (a
-    GPU, a damaged log)."""
+    """Return the ranks that left no log; none if the largest number cannot be a
+    rank (a GPU, a damaged log)."""
     total = known.expected or numbers[-1] + 1
     if known.known_by == "devices" or total > _MOST_RANKS:
         return ()
@@ -84,8 +84,8 @@ def _missing(numbers: Sequence[int], known: RankTold) -> tuple[int, ...]:
 
 
 def _by_device(groups: Sequence[Group]) -> dict[str, int]:
-    """Group -> number of the GPU of its types, for groups that are equal but for
-    it; {} for none."""
+    """Map a group to the number of the GPU in its types, for groups that differ
+    only in this; {} if there are none."""
     equal: dict[Hashable, dict[int, str]] = defaultdict(dict)
     positions = shared_positions(groups, ())
     for group in groups:
@@ -115,7 +115,7 @@ def _nodes(
 
 
 def _key(group: Group, positions: SharedPositions) -> Hashable:
-    """Equal for equal groups."""
+    """Return a key that is the same for equal groups."""
     types = tuple(map(_type, group.inputs)), tuple(map(_type, group.outputs))
     return group.kind, group.phase, _nodes(group, positions), types
 
@@ -148,13 +148,14 @@ class _Compared:
             of_rank[rank].append(group)
             same_operators[group.phase, _nodes(group, positions)].append(group)
             key = _key(group, positions)
-            # The nth of equal groups of a rank is compared with the nth of another.
+            # The nth of equal groups of a rank is compared with the nth of another
+            # rank.
             equal[key, seen[rank, key]].append(group)
             seen[rank, key] += 1
         self._of_rank = of_rank
         self._same_operators = same_operators
         self._shown: set[str] = set()
-        """Groups whose difference is shown from another rank."""
+        """Groups whose difference is already shown from another rank."""
         self._equal = list(equal.values())
         self.shared = tuple(
             SharedGroup(
@@ -212,8 +213,8 @@ class _Compared:
     def differences(
         self, rows: Sequence[RankRow], missing: tuple[int, ...]
     ) -> Iterable[RankDifference]:
-        """The differences between ranks, with their causes: ends, machines, groups,
-        fallbacks."""
+        """Yield the differences between ranks, with their causes: ends, machines,
+        groups, fallbacks."""
         if missing:
             yield self._missing_logs(missing)
         yield from _ends(rows)
@@ -263,8 +264,11 @@ class _Compared:
         return f"its operators are in no group: {max(sorted(counts), key=lambda one: counts[one])}"
 
     def _group_differences(self, having: set[int]) -> Iterable[RankDifference]:
-        """The groups that differ in number, or are not on all ranks. ``having``:
-        the ranks with groups."""
+        """Yield the groups that differ in number, or are not on all ranks.
+
+        Args:
+            having: the ranks with groups.
+        """
         for groups in self._equal:
             there = {self._rank_of[group.id] for group in groups}
             ids = tuple(group.id for group in groups)
@@ -286,11 +290,12 @@ class _Compared:
         there: set[int],
         absent: Sequence[int],
     ) -> RankDifference:
-        """A group that some ranks have not.
+        """Return the difference for a group that some ranks lack.
 
         Args:
             ids: of the equal groups.
-            there: their ranks.
+            there: the ranks that have it.
+            absent: the ranks that lack it.
         """
         types = self._with_other_types(group, absent)
         return RankDifference(
@@ -304,21 +309,21 @@ class _Compared:
         )
 
     def _with_other_types(self, group: Group, absent: Sequence[int]) -> str | None:
-        """The same group with other input types, on one of these ranks; None where
-        there is none."""
+        """Return how the input types of the same group differ on one of these
+        ranks; None if none of them has it."""
         others = self._same_operators[group.phase, _nodes(group, self._positions)]
         there = [other for other in others if self._rank_of[other.id] in absent]
         for other in sorted(there, key=lambda other: self._rank_of[other.id]):
             pair = _first_difference(group, other)
             if pair is not None:
-                self._shown.add(other.id)  # the same difference, seen from there
+                self._shown.add(other.id)  # this difference is now shown
                 rank = self._rank_of[other.id]
                 return f"other types: {pair[1]} on rank {rank} ({other.id}), {pair[0]} here"
         return None
 
     def _why_absent(self, group: Group, absent: Sequence[int]) -> str | None:
-        """Why the group is not on those ranks, by the first of them that shows
-        it."""
+        """Return why the group is not on those ranks, from the first rank that
+        shows a reason."""
         # Torch's own gradient formulas are the same lines for every function: they
         # show no source position.
         nodes: set[tuple[str, str | None]] = {
@@ -335,8 +340,8 @@ class _Compared:
     def _why_not_on(
         self, rank: int, nodes: set[tuple[str, str | None]]
     ) -> str | None:
-        """Why a rank has no group of these operators (name and source); None where
-        it is not known."""
+        """Return why a rank has no group of these operators (name and source); None
+        if it is not known."""
         for row in self._unfused[rank]:
             if (row.op, self._positions.of(row.source)) in nodes:
                 return f"on rank {rank} {row.op} is in no group: {row.reason.text} ({row.reason.code})"
@@ -371,8 +376,8 @@ class _Compared:
         return errors[0] if errors else None
 
     def slowest_kernels(self) -> tuple[SlowRank, ...]:
-        """The ranks on which kernels with times on several ranks are slowest; most
-        time lost first."""
+        """Return the rank on which each kernel with times on several ranks is
+        slowest; most time lost first."""
         found: dict[tuple[str, ...], tuple[float, SlowRank]] = {}
         for kernels in self._kernels_of_groups():
             ids = tuple(kernel.id for kernel in kernels.values())
@@ -390,7 +395,7 @@ class _Compared:
         return tuple(slow for _, slow in rows[:_MOST_KERNELS])
 
     def _kernels_of_groups(self) -> Iterable[dict[int, Kernel]]:
-        """The nth kernels of equal groups, by rank."""
+        """Yield the nth kernels of equal groups, by rank."""
         kernels = {kernel.id: kernel for kernel in self._report.kernels}
         for groups in self._equal:
             of_rank: dict[int, list[Kernel]] = {}
@@ -405,8 +410,9 @@ class _Compared:
                 }
 
     def _kernels_without_groups(self) -> Iterable[dict[int, Kernel]]:
-        """Kernels of one name, by rank: without groups a kernel is known by its
-        name, as they are numbered in the order in which they are compiled."""
+        """Return kernels of the same name, by rank: a kernel without groups can
+        be matched only by its name, as its number depends on the order of
+        compilation."""
         by_name: dict[str, dict[int, Kernel]] = defaultdict(dict)
         for kernel in self._report.kernels:
             if not kernel.groups and kernel.rank is not None:
@@ -415,8 +421,8 @@ class _Compared:
 
 
 def _slowest_of(kernels: Mapping[int, Kernel]) -> tuple[float, SlowRank] | None:
-    """The slowest of the equal kernels of several ranks, and the milliseconds that
-    it loses."""
+    """Return the slowest of the equal kernels of several ranks, and the
+    milliseconds that it loses."""
     times = {
         rank: kernel.ms.median
         for rank, kernel in kernels.items()
@@ -431,8 +437,8 @@ def _slowest_of(kernels: Mapping[int, Kernel]) -> tuple[float, SlowRank] | None:
 
 
 def _ends(rows: Iterable[RankRow]) -> Iterable[RankDifference]:
-    """The ranks that failed. A rank that died of a signal comes first: the others
-    then fail because they lose it."""
+    """Yield the ranks that failed. A rank that died of a signal comes first: the
+    others fail because they lose it."""
     failed = [row for row in rows if row.failed and row.ended is not None]
     for row in sorted(
         failed,
@@ -447,7 +453,7 @@ def _ends(rows: Iterable[RankRow]) -> Iterable[RankDifference]:
 def _versions(
     what: str, title: str, values: Mapping[int, str | None]
 ) -> Iterable[RankDifference]:
-    """The ranks of each value, where they have several."""
+    """Yield the ranks of each value, if there are several values."""
     found: dict[str, list[int]] = defaultdict(list)
     for rank, value in values.items():
         if value is not None:
@@ -484,7 +490,7 @@ def _first_difference(group: Group, other: Group) -> tuple[str, str] | None:
 def _slowest(
     what: str, times: Mapping[int, float | None], kernels: tuple[str, ...] = ()
 ) -> SlowRank | None:
-    """None for fewer than two times."""
+    """Return the slowest rank; None if fewer than two times are known."""
     known = {rank: ms for rank, ms in times.items() if ms is not None}
     if len(known) < 2:
         return None
@@ -502,7 +508,7 @@ def _slowest(
 
 
 def to_do(difference: RankDifference) -> Remedy | None:
-    """How to remove a difference; None where it may be meant."""
+    """Return how to remove a difference; None if it may be intended."""
     if difference.other_types:
         return Remedy(
             "Give all ranks batches of one size (drop_last=True, or padding).",

@@ -1,11 +1,10 @@
-"""Why an operator is in no group, worked out from the plan where the log does not
-state it.
+"""Why an operator is in no group, derived from the plan if the log does not state
+it.
 
-Each rule looks at one operator and what stands around it and gives a reason or
-nothing; the first that gives one wins. What rules an operator out for itself (its
-kind, types, device: reasons_of_node.py) comes before what its place in the graph
-does (surroundings.py). A rule that would take whatever is left does not exist: such
-operators stay FD299.
+Each rule looks at one operator and its neighbours and returns a reason or None; the
+first reason wins. Reasons in the operator itself (its name, types, device:
+reasons_of_node.py) come before those from its position in the graph
+(surroundings.py). There is no rule for all that is left: such operators stay FD299.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ from fusiondoc.parsers.jit.flow import Flow
 from fusiondoc.parsers.rows.unfused_rows import Outside
 
 CATCH_ALL = ("FD201", "FD211", "FD212", "FD214")
-"""What the fusers state of everything that they do not know: also of branches,
-loops, views and operators that change a tensor in place, for which there is a
-better word."""
+"""Codes that the fusers state for everything that they do not know: also for
+branches, loops, views and operators that change a tensor in place, for which there
+is a more precise reason."""
 
 _OF_KIND: tuple[Rule, ...] = (
     control_flow,
@@ -53,7 +52,7 @@ _OF_KIND: tuple[Rule, ...] = (
     in_place,
 )
 _OF_TYPES: tuple[Rule, ...] = (dtype, dimensions, device, no_rule)
-"""Of the operator, its types and the fuser alone."""
+"""Rules on the operator, its types and the fuser only."""
 _OF_PLACE: tuple[Rule, ...] = (
     gradient,
     untyped,
@@ -61,10 +60,10 @@ _OF_PLACE: tuple[Rule, ...] = (
     read_before,
     surroundings,
 )
-"""In this order."""
+"""Rules on the operator's position in the graph, in this order."""
 
 _MOST_KNOWN = 4096
-"""Operators with types whose reason is kept: the nodes of a plan are few different
+"""Operators with types whose reason is cached, at most: plans repeat few different
 ones."""
 
 
@@ -85,14 +84,15 @@ def _fuser_off(by: str | None) -> Reason | None:
 
 
 class Reasons:
-    """Works out reasons.
+    """Derives reasons.
 
     Args:
-        requested: the requested fuser, if that is known.
-        off: why no fuser was on at all, though one was requested; ``off_later``: why none was on any more, so
-            that no fusion pass looked at some plans.
-        torch: the version that ran, where that is known; else the lines that the log's messages name may tell
-            it. Where neither does, the rules are those of the newest that has the fuser.
+        requested: the requested fuser, if known.
+        off: why no fuser was on at all, though one was requested; ``off_later``:
+            why none was on any more, so that no fusion pass looked at some plans.
+        torch: the version that ran, if known; else the lines that the log's
+            messages name may show it. If neither does, the rules are those of the
+            newest version that has the fuser.
     """
 
     def __init__(
@@ -129,8 +129,8 @@ class Reasons:
         return found
 
     def _of_types(self, place: Place) -> Reason | None:
-        """What rules it out for its kind and types, worked out once for equal
-        ones."""
+        """Return the reason that depends on the operator and its types only.
+        Cached."""
         key = (
             place.loose.op,
             place.node.inputs,
@@ -148,8 +148,8 @@ class Reasons:
         return found
 
     def refine(self, outside: Outside, stated: Reason) -> Reason:
-        """The true cause behind a stated reason that names several, or the wrong
-        one."""
+        """Return the true cause behind a stated reason that names several causes,
+        or the wrong one."""
         place = Place(
             outside, outside.fuser or OF_UNKNOWN, self._torch or outside.release
         )
@@ -170,6 +170,6 @@ class Reasons:
     def kept_out(
         self, flow: Flow, fuser: str | None, reasons: Mapping[int, str]
     ) -> Mapping[int, AbstractSet[int]]:
-        """What each barrier keeps out of groups."""
+        """Return the operators that each barrier keeps out of groups."""
         fuser = fuser or self._requested
         return kept_out(flow, fuser, reasons) if fuser in FUSERS else {}

@@ -1,4 +1,4 @@
-"""Reasons that rule an operator out for itself: its kind, its types, its device."""
+"""Reasons in the operator itself: its name, its types, its device."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from fusiondoc.parsers.jit.flow import CONTROL, GROUP, PYTHON, Flow
 
 
 def control_flow(place: Place) -> Reason | None:
-    """FD229: a branch or loop is no operator, and cuts the graph in two."""
+    """FD229: a branch or loop is no operator, and divides the graph."""
     if place.node.kind != CONTROL:
         if place.loose.op in ("prim::Enter", "prim::Exit"):
             return Reason.of("FD229", WithBlock())
@@ -82,11 +82,11 @@ def nothing_to_gain(place: Place) -> Reason | None:
 
 
 _REORDERS = VIEWS & of(Kind.TRANSPOSES | Kind.SELECTS)
-"""Views after which the memory is not in the order of the elements."""
+"""Views after which the memory order differs from the order of the elements."""
 
 
 def _view_or_copy(place: Place) -> NothingToGain:
-    """Whether an operator that copies only where it must does so here."""
+    """Return whether an operator that copies only if necessary copies here."""
     copies = _copies(place)
     if copies:
         return NothingToGain("copies", place.fuser)
@@ -102,8 +102,8 @@ def _view_or_copy(place: Place) -> NothingToGain:
 
 
 def _copies(place: Place) -> bool | None:
-    """Whether it copies, by the types of its input and result; None where these do
-    not show it."""
+    """Return whether it copies, by the types of its input and result; None if these
+    do not show it."""
     contiguous = place.loose.op == "aten::contiguous"
     taken, made = (
         _first_tensor(place.node.inputs),
@@ -132,8 +132,8 @@ def _first_tensor(types: Sequence[str]) -> TensorType | None:
 
 
 def can_view(tensor: TensorType, sizes: Sequence[int | None]) -> bool:
-    """Whether a tensor can be seen with other sizes without a copy: dimensions that
-    lie in one piece can be split and merged (``computeStride_impl`` of
+    """True if a tensor can be viewed with other sizes without a copy: contiguous
+    dimensions can be split and merged (``computeStride_impl`` of
     aten/src/ATen/TensorUtils.cpp)."""
     if tensor.sizes is None or tensor.strides is None:
         return False
@@ -150,7 +150,7 @@ def can_view(tensor: TensorType, sizes: Sequence[int | None]) -> bool:
 def _pieces(
     sizes: Sequence[int | None], strides: Sequence[int | None]
 ) -> Sequence[int]:
-    """The numbers of elements of the dimensions that lie in one piece, innermost
+    """Return the number of elements of each contiguous run of dimensions, innermost
     first."""
     pieces: list[int] = []
     step = 0
@@ -166,18 +166,18 @@ def _pieces(
 
 
 def _counts_batches(place: Place) -> bool:
-    """Whether it is ``num_batches_tracked.add_(1)`` of
+    """True if it is ``num_batches_tracked.add_(1)`` of
     torch/nn/modules/batchnorm.py."""
     source = place.node.source or ""
     return "/nn/modules/batchnorm.py:" in source
 
 
 _HAS_ANOTHER = ELEMENTWISE & WITH_PARTNER
-"""Operators that compute, and come in place too."""
+"""Element-wise operators that also have an in-place version."""
 
 
 def in_place(place: Place) -> Reason | None:
-    """FD230: fusers leave operators alone that change their inputs."""
+    """FD230: fusers take no operators that change their inputs."""
     op = place.loose.op
     if not is_in_place(op):
         return Reason.of("FD230", WritesOut()) if _writes_out(place) else None
@@ -190,9 +190,9 @@ def in_place(place: Place) -> Reason | None:
 
 
 def _writes_out(place: Place) -> bool:
-    """Whether it is given more tensors than any overload takes: the last is `out`.
-    Of an element-wise operator a number counts as well, as in ``mul(x, 2, out=y)``:
-    no overload has a tensor behind its numbers."""
+    """True if it is given more tensors than any overload takes: the last is `out`.
+    For an element-wise operator a number counts as well, as in ``mul(x, 2,
+    out=y)``: no overload has a tensor after its numbers."""
     row = BY_NAME.get(place.loose.op)
     if row is None or row.tensors is None:
         return False
@@ -202,9 +202,9 @@ def _writes_out(place: Place) -> bool:
 
 
 def dtype(place: Place) -> Reason | None:
-    """FD223: complex, quantised and other scalar types. Not that of the reserve of
-    a batch norm, which a pass may throw away (partition.cpp, checkInputTensorTypes
-    and checkOutputTensorTypes)."""
+    """FD223: complex, quantised and other scalar types. The reserve tensor of a
+    batch norm is not checked, as a pass may remove it (partition.cpp,
+    checkInputTensorTypes and checkOutputTensorTypes)."""
     fuser = place.fuser or ""
     allowed = facts_of(fuser).limits.dtypes
     if allowed is None:
@@ -219,7 +219,7 @@ def dtype(place: Place) -> Reason | None:
 
 
 def dimensions(place: Place) -> Reason | None:
-    """FD224: a tensor has more dimensions than kernels of the fuser can have."""
+    """FD224: a tensor has more dimensions than the fuser's kernels can have."""
     most = facts_of(place.fuser).limits.most_dimensions
     if most is None:
         return None
@@ -258,7 +258,7 @@ def device(place: Place) -> Reason | None:
 
 
 def no_rule(place: Place) -> Reason | None:
-    """FD233: the catalogue of the fuser does not have it."""
+    """FD233: the fuser does not take this operator."""
     if place.loose.op in place.catalogue:
         return None
     if place.loose.op.startswith(PYTHON):
@@ -267,7 +267,7 @@ def no_rule(place: Place) -> Reason | None:
 
 
 def untyped(place: Place) -> Reason | None:
-    """FD232: nothing was profiled for its tensors, while it was for others."""
+    """FD232: no types were profiled for its tensors, while they were for others."""
     if not place.node.inputs or any(
         text not in ("Tensor", "Tensor?", "") for text in place.node.inputs
     ):
@@ -280,7 +280,8 @@ def untyped(place: Place) -> Reason | None:
 
 @once_a_flow
 def _profiled(flow: Flow) -> tuple[int, int]:
-    """How many nodes take tensors, and for how many of them a type was profiled."""
+    """Return how many nodes take tensors, and for how many of them a type was
+    profiled."""
     names = tuple(scalar_types())
     with_tensors = [node.inputs for node in flow.nodes if node.inputs]
     return len(with_tensors), sum(
@@ -293,8 +294,8 @@ _MOST_ARGUMENTS = 128
 
 
 def many_arguments(place: Place) -> Reason | None:
-    """FD234: the group next to it is full: all inputs and outputs of both add up,
-    constants too (torch/csrc/jit/codegen/cuda/graph_fuser.cpp, tryFuse)."""
+    """FD234: the neighbouring group is full: inputs and outputs of both add up,
+    constants included (torch/csrc/jit/codegen/cuda/graph_fuser.cpp, tryFuse)."""
     for node in place.neighbours(place.node):
         if (
             node.kind == GROUP

@@ -1,5 +1,5 @@
-"""The table of recipes as a page of the documentation, and what ``fusiondoc explain
-hardswish`` prints."""
+"""The table of recipes as a page of the documentation, and the page that
+``fusiondoc explain hardswish`` prints."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ pads compute: what comes behind them is another group."""
 
 
 def recipe_page(name: str) -> str | None:
-    """The page on an operator's recipes, by its name with or without ``aten::`` or
-    the underscore of the in-place version; None without any."""
+    """Return the page on an operator's recipes, by its name with or without
+    ``aten::`` or the underscore of the in-place version; None if it has no
+    recipes."""
     plain = name.strip().lower()
     plain = plain[len("aten::") :] if plain.startswith("aten::") else plain
     plain = plain[:-1] if plain.endswith("_") else plain
@@ -60,7 +61,7 @@ def recipe_page(name: str) -> str | None:
 
 
 def recipes_page() -> str:
-    """The table of all recipes."""
+    """Return the table of all recipes."""
     rows = [
         f"| `{_cell(one.before)}` | `{_cell(one.after)}` | {', '.join(_helped(one))} | {_remarks(one)} |"
         for one in RECIPES
@@ -89,8 +90,8 @@ def recipes_page() -> str:
 
 
 def _helped(recipe: Recipe) -> list[str]:
-    """Fusers that take what the recipe writes, and not what it replaces, in some
-    version."""
+    """Return the fusers that take the recipe's operators, and not those that it
+    replaces, in some version."""
     return [fuser_title(fuser) for fuser in FUSERS if _helps_under(recipe, fuser)]
 
 

@@ -1,5 +1,6 @@
-"""The recipes for the operators of one run: by its fuser, its torch and how each
-operator was refused; and the remedies that several kinds of advice share."""
+"""The recipes for the operators of one run: by its fuser, its torch and the
+reason why each operator was refused; and the remedies that several kinds of
+advice share."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from fusiondoc.model.report import Unfused
 
 
 def recipe_of(row: Unfused, run: RunFacts) -> Recipe | None:
-    """The recipe for an operator, where it stands and as it was refused: no other
-    words make the fuser take a type that it refused."""
+    """Return the recipe for an operator, by its position and its reason. No recipe
+    helps with a type that the fuser refused."""
     if for_other_types(row.reason.detail) is not None or run.of_aot_gradient(row):
         return None
     if row.index in run.mixed_casts:
@@ -34,8 +35,8 @@ def recipe_of(row: Unfused, run: RunFacts) -> Recipe | None:
 
 
 def recipes_of(row: Unfused, run: RunFacts) -> tuple[Recipe, ...]:
-    """That recipe, and further ones for other arguments of the operator, under the
-    same conditions: which of them fits shows the line."""
+    """Return that recipe, and further ones for other arguments of the operator with
+    the same conditions: the line shows which of them fits."""
     first = recipe_of(row, run)
     if first is None or run.fuser is None:
         return ()
@@ -49,7 +50,8 @@ def recipes_of(row: Unfused, run: RunFacts) -> tuple[Recipe, ...]:
 
 
 def any_recipe(op: str, run: RunFacts) -> Recipe | None:
-    """The first recipe for an operator, whatever the fuser refused of it."""
+    """Return the first recipe for an operator, whatever the reason of its
+    refusal."""
     return (
         recipe_for(op, run.fuser, run.torch, run.gradients)
         if run.fuser is not None
@@ -58,7 +60,7 @@ def any_recipe(op: str, run: RunFacts) -> Recipe | None:
 
 
 def answering_recipe(row: Unfused, run: RunFacts) -> Recipe | None:
-    """The recipe for an operator as it was refused."""
+    """Return the recipe for an operator that resolves the reason of its refusal."""
     if run.fuser is None:
         return None
     return recipe_answering(
@@ -67,7 +69,7 @@ def answering_recipe(row: Unfused, run: RunFacts) -> Recipe | None:
 
 
 def needs_knob(row: Unfused, run: RunFacts) -> bool:
-    """Whether the fuser takes the operator with a knob alone."""
+    """True if the fuser takes the operator only with a knob."""
     return takes_with_knob(row.op, run)
 
 
@@ -83,12 +85,12 @@ def _knob(run: RunFacts) -> WithKnob:
 
 
 def setting_of_knob(run: RunFacts) -> Setting:
-    """The knob with which the fuser takes more operators."""
+    """Return the setting of the knob with which the fuser takes more operators."""
     return Setting(knobs={_knob(run).knob: "on"})
 
 
 def with_knob(run: RunFacts) -> str:
-    """How to let the fuser take more operators, as an option or a line of
+    """Return how to let the fuser take more operators, with an option or a line of
     Python."""
     knob = _knob(run)
     how = setting_of_knob(run).text if run.live else knob.in_python
@@ -96,12 +98,12 @@ def with_knob(run: RunFacts) -> str:
 
 
 def remedy_with_knob(run: RunFacts) -> Remedy:
-    """That the fuser takes more operators with a knob."""
+    """Return the remedy that turns the knob on."""
     return Remedy(f"{with_knob(run)}.", setting=setting_of_knob(run))
 
 
 def takes_numbers(run: RunFacts) -> bool:
-    """Whether a number does in the place of a tensor that a recipe needs
+    """True if a recipe that needs a tensor works with a number as well
     (``Recipe.numbers_too``)."""
     return (
         facts_of(run.fuser).limits.numbers_for_tensors is True
@@ -110,8 +112,7 @@ def takes_numbers(run: RunFacts) -> bool:
 
 
 def general_remedy(code: str) -> Remedy:
-    """The remedy that fits all operators with a reason; every code that is worded
-    here has one."""
+    """Return the general remedy of a code; every code used here has one."""
     remedy = CODES[code].remedy
     assert remedy is not None
     return remedy

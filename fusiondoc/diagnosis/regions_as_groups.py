@@ -1,5 +1,5 @@
-"""Differentiable graphs that are one group each, as that group; those that end in
-one operator, as that operator."""
+"""Replaces differentiable graphs that hold a single group by this group, and those
+that begin or end with a single operator by this operator."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from fusiondoc.parsers.ir.types import TensorType, parse_type
 def regions_as_groups(
     report: Report, moved: AbstractSet[int] | None = None
 ) -> Report:
-    """The report with differentiable graphs that are one group each as these
-    groups: torch ends a graph at a view or a print, and makes one graph of both
-    where it goes (torch/csrc/jit/passes/create_autodiff_subgraphs.cpp). Beside what
-    goes, a graph that ends in one group or operator alone, or begins with one, is
-    that too: a matrix product at its other side stays where it is.
+    """Return the report with differentiable graphs that are one group each shown as
+    these groups.
 
-    Args: moved: rows of ``report.unfused``: only graphs beside their operators.
-        None: all.
+    torch ends a graph at a view or a print, and would make one graph of both sides
+    without it (torch/csrc/jit/passes/create_autodiff_subgraphs.cpp). Beside an
+    operator that is removed, a graph that begins or ends with a single group or
+    operator counts as that: a matrix product at its other end stays where it is.
+
+    Args:
+        moved: rows of ``report.unfused`` that are moved or removed: only graphs
+            beside their operators are replaced. None: all.
     """
     ends = {}
     for program in report.programs:
@@ -50,12 +53,12 @@ def _with_groups(
     ends: Mapping[str, _Ends],
     rows: AbstractSet[int],
 ) -> Program:
-    """A plan with its differentiable graphs as groups.
+    """Return a plan with its differentiable graphs replaced by groups.
 
     Args:
-        sides: node index -> on which side of what goes it stands.
-        ends: program of a differentiable graph -> what stands at its ends.
-        rows: of what goes.
+        sides: node index -> its side of the moved operators.
+        ends: program of a differentiable graph -> the nodes at its ends.
+        rows: of the moved operators.
     """
     nodes, edges_of = list(program.nodes), _edges_of_nodes(program)
     gone: set[_Edge] = set()
@@ -89,8 +92,8 @@ def _edges_of_nodes(program: Program) -> Mapping[int, Sequence[_Edge]]:
 
 
 def _in_its_place(node: ProgramNode, region: ProgramNode) -> ProgramNode:
-    """A node of a differentiable graph as the node of the plan around that the
-    graph is."""
+    """Return the node that takes a region's position in the plan around it: a
+    group, or an operator."""
     if node.kind == "group":
         return replace(region, kind="group", group=node.group)
     return replace(
@@ -99,9 +102,9 @@ def _in_its_place(node: ProgramNode, region: ProgramNode) -> ProgramNode:
 
 
 def _fits(edge: tuple[int, int], nodes: Sequence[ProgramNode]) -> bool:
-    """Whether the one node may take what the other makes, by the dtypes and sizes
-    that are known: another node of a differentiable graph takes it, or makes it,
-    where the node at its end does not."""
+    """True if the second node may take the result of the first, by the known dtypes
+    and sizes. If not, the edge belongs to another node of the differentiable graph
+    than the one at its end."""
     made, taken = (
         _shapes(types) for types in (nodes[edge[0]].outputs, nodes[edge[1]].inputs)
     )
@@ -109,8 +112,8 @@ def _fits(edge: tuple[int, int], nodes: Sequence[ProgramNode]) -> bool:
 
 
 def _shapes(types: Sequence[str]) -> set[tuple[str, tuple[int, ...]]] | None:
-    """Dtypes and sizes of tensors; None where those of one are not known, and
-    without tensors."""
+    """Return the dtypes and sizes of tensors; None if those of a tensor are not
+    known, and without tensors."""
     found = set()
     for text in types:
         one = parse_type(text)
@@ -131,11 +134,12 @@ def _at_other_end(
     rows: AbstractSet[int],
     far: int,
 ) -> Iterator[_Edge]:
-    """The edges between a region and what goes at its other end, where nothing
-    joins it.
+    """Return the edges between a region and moved operators at its other end, where
+    nothing joins them.
 
-    Args: far: the end of an edge that the region is there: 1 where it takes, 0
-        where it makes.
+    Args:
+        far: the position of the region in an edge there: 1 if it takes, 0 if it
+            makes.
     """
     return (
         edge
@@ -145,8 +149,8 @@ def _at_other_end(
 
 
 class _Ends:
-    """What a plan begins with, and what it ends in, where nothing else is at that
-    end: a group, or an operator."""
+    """The only node that a plan begins with, and the only one that it ends with: a
+    group or an operator; None if there are several, or another kind of node."""
 
     def __init__(self, program: Program) -> None:
         takes = {b for _, b in program.edges}
@@ -167,10 +171,11 @@ class _Ends:
         )
 
     def towards(self, side: str) -> ProgramNode | None:
-        """What it is, seen from what goes.
+        """Return the node that the graph counts as, seen from the moved operators.
 
-        Args: side: "before" what goes, "after" it, "both"; or neither, where only
-            the whole graph counts.
+        Args:
+            side: "before" the moved operators, "after" them, "both"; or neither,
+                and then only a graph of a single node counts.
         """
         if side == "both":
             return _the_same(self.first, self.last)
@@ -182,14 +187,14 @@ class _Ends:
 def _the_same(
     first: ProgramNode | None, last: ProgramNode | None
 ) -> ProgramNode | None:
-    """The node at both ends, or at the only one; None of two that differ."""
+    """Return the node at both ends, or the only one given; None if they differ."""
     if first is None or last is None:
         return first or last
     return last if (first.group, first.rows) == (last.group, last.rows) else None
 
 
 def _sides_of(program: Program, rows: AbstractSet[int]) -> dict[int, str]:
-    """What stands beside the operators of rows -> on which side of them."""
+    """Map each neighbour of the rows' operators to its side of them."""
     mine = {index for index, node in enumerate(program.nodes) if node.row in rows}
     sides: dict[int, str] = {}
     for a, b in program.edges:

@@ -1,5 +1,5 @@
-"""What stands around the operators outside groups in the plans of the run, by their
-rows."""
+"""The neighbours of operators outside groups in the plans of the run, by the
+operators' rows."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ _Node = tuple[Graph[ProgramNode], int]
 
 
 class RowsInPlans:
-    """The nodes of plans that operators outside groups are, and the nodes around
-    them."""
+    """The plan nodes of operators outside groups, and the nodes around them."""
 
     def __init__(self, report: Report) -> None:
         self._nodes: dict[int | None, list[_Node]] = {}
@@ -38,17 +37,17 @@ class RowsInPlans:
         self._groups = {group.id: group for group in report.groups}
         self._programs = {program.id: program for program in report.programs}
         self._read_beside: dict[int, ReadBeside] = {}
-        """By the identity of a plan, which its rows keep alive."""
+        """Identity of a plan, which its rows keep alive -> its reads."""
         self._of_each_element: dict[str, bool] = {}
-        """Group -> whether all its operators work on each element by itself."""
+        """Group -> True if all its operators are element-wise."""
 
     def _nodes_of(self, row: Unfused) -> Sequence[_Node]:
         return self._nodes.get(row.index, ())
 
     def before_one_tensor(self, row: Unfused) -> bool:
-        """Whether nothing takes the operator's result but a group of this one
-        tensor that works on each element by itself: another tensor there would have
-        to be placed anew too."""
+        """True if the operator's result is taken only by element-wise groups that
+        take this one tensor: any other tensor there would have to be permuted as
+        well."""
         return all(self._into_such_a_group(*node) for node in self._nodes_of(row))
 
     def _into_such_a_group(self, graph: Graph[ProgramNode], node: int) -> bool:
@@ -64,15 +63,15 @@ class RowsInPlans:
         return self._of_each_element[group.id]
 
     def behind_convolutions(self, row: Unfused) -> int:
-        """How many of a row's operators take the result of a convolution that
-        nothing else takes: freezing makes a batch norm there part of it
+        """Return how many of a row's operators take the result of a convolution
+        that nothing else takes: freezing folds a batch norm there into it
         (torch/csrc/jit/passes/frozen_conv_folding.cpp)."""
         nodes = self._nodes_of(row)
         behind = sum(_after_its_own_convolution(*one) for one in nodes)
         return round(row.count * behind / len(nodes)) if behind else 0
 
     def is_promoted(self, row: Unfused) -> bool:
-        """Whether the operator's result would have another element type out of
+        """True if the operator's result would have another element type out of
         place."""
         return any(
             is_promoted(graph.nodes[node].inputs)
@@ -80,16 +79,16 @@ class RowsInPlans:
         )
 
     def may_come_from_outside(self, row: Unfused) -> bool:
-        """Whether a tensor that the operator takes may be an input of its plan, or
+        """True if a tensor that the operator takes may be an input of its plan, or
         share memory with one."""
         return any(_may_come_from_outside(*node) for node in self._nodes_of(row))
 
     def is_read_beside(self, row: Unfused) -> bool:
-        """Whether something reads what an operator changes in place, behind it, and
-        not as its result.
+        """True if a later node reads the tensor that an operator changes in place
+        by another name than its result.
 
-        Edges are of nodes, not of values: a group of several results that made it
-        counts as if it were read.
+        Edges connect nodes, not values: if a group with several results made the
+        tensor, it counts as read.
         """
         return any(
             self._read_beside_in(graph).holds_of(node)
@@ -97,8 +96,8 @@ class RowsInPlans:
         )
 
     def is_read_of_one_result(self, row: Unfused) -> bool:
-        """The same, where the one result of a node is that memory: no other result
-        can be what is read."""
+        """Like ``is_read_beside``, but only if the node that made the tensor has a
+        single result: then it is certain that this tensor is read."""
         return any(
             self._read_beside_in(graph).holds_surely_of(node)
             and self._has_one_result(graph, node)
@@ -114,8 +113,8 @@ class RowsInPlans:
         return len(group.outputs if group is not None else node.outputs) == 1
 
     def comes_through_a_branch(self, row: Unfused) -> bool:
-        """Whether a branch or loop hands on what the operator changes: the plan
-        does not show whose memory that is."""
+        """True if a branch or loop returns the tensor that the operator changes:
+        the plan does not show whose memory that is."""
         for graph, node in self._nodes_of(row):
             maker = self._read_beside_in(graph).maker_of(node)
             if maker is not None and graph.nodes[maker].op in CONTROL_FLOW:
@@ -125,11 +124,12 @@ class RowsInPlans:
     def takes_reduction(
         self, row: Unfused, reductions: AbstractSet[str], known: bool
     ) -> bool:
-        """Whether the operator takes the result of such a reduction that a group
-        computes, beside another tensor.
+        """True if the operator takes the result of one of these reductions from a
+        group, beside another tensor.
 
-        Args: known: it takes the result of one, as its program shows; else only
-            what ends a group is one.
+        Args:
+            known: the program's text shows that it takes such a result; else only
+                the last operator of a group counts.
         """
         return any(
             self._takes_reduction(*node, reductions, known)
@@ -162,8 +162,8 @@ class RowsInPlans:
         )
 
     def follows_product(self, row: Unfused, products: AbstractSet[str]) -> bool:
-        """Whether the operator takes what is computed, element by element, of such
-        a product of two matrices on the CPU."""
+        """True if the operator takes a result computed element-wise from one of
+        these products of two matrices on the CPU."""
         return any(
             self._follows_product(*node, products) for node in self._nodes_of(row)
         )
@@ -208,7 +208,7 @@ class RowsInPlans:
         )
 
     def _ops_of(self, node: ProgramNode) -> tuple[str, ...]:
-        """The operators of a group; of another node none."""
+        """Return the operators of a group; none for another node."""
         group = self._groups.get(node.group or "")
         return group.ops if group is not None else ()
 
@@ -223,7 +223,7 @@ def _is_elementwise(node: ProgramNode) -> bool:
 
 
 def _may_come_from_outside(graph: Graph[ProgramNode], node: int) -> bool:
-    """The same of a node: ``m.mul_(0.9).add_(x)`` adds to ``m``."""
+    """Like the method, for a node: ``m.mul_(0.9).add_(x)`` adds to ``m``."""
     todo, seen = [node], {node}
     while todo:
         taker = todo.pop()
@@ -239,15 +239,15 @@ def _may_come_from_outside(graph: Graph[ProgramNode], node: int) -> bool:
 
 
 def _may_share(node: ProgramNode) -> bool:
-    """Whether the result of a node may have the memory of what it takes."""
+    """True if the result of a node may share memory with an input."""
     return node.op in VIEWS | CONTROL_FLOW or is_in_place(node.op) or hands_on(node)
 
 
 _CONVOLUTIONS = frozenset(
     ["aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::_convolution"]
 )
-"""Those that batch norms are folded into (``supportedConvNode``,
-torch/csrc/jit/passes/frozen_conv_folding.cpp; seen of torch 2.13)."""
+"""Convolutions that batch norms are folded into (``supportedConvNode``,
+torch/csrc/jit/passes/frozen_conv_folding.cpp; observed with torch 2.13)."""
 
 
 def _after_its_own_convolution(graph: Graph[ProgramNode], node: int) -> bool:

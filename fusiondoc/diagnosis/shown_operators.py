@@ -1,5 +1,5 @@
-"""What a run shows of its operators outside groups, as the rewrites of their lines
-need it: for the plan and for ``fix`` alike."""
+"""The facts that a run shows about its operators outside groups, as the rewrites of
+their lines need them; used by the plan and ``fix``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fusiondoc.operators import IN_PLACE_ASSIGNS, NORMALISE, OF_EACH_ELEMENT
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 _PARTS = ("aten::slice", "aten::select")
-"""Views that an index of numbers and slices makes."""
+"""Views made by an index of numbers and slices."""
 
 
 class ShownOperators:
@@ -23,13 +23,13 @@ class ShownOperators:
 
     def __init__(self, report: Report) -> None:
         self._types: dict[int | None, list[Sequence[str]]] = {}
-        """Row (``Unfused.index``) -> the types of the tensors that it takes, for
-        each of its nodes."""
+        """Row (``Unfused.index``) -> the types of its input tensors, for each of
+        its nodes."""
         self._ranks: dict[int | None, set[int | None]] = {}
-        """Row -> how many dimensions the first tensor of each of its nodes has;
+        """Row -> the number of dimensions of the first tensor of each of its nodes;
         None: not known."""
         self._assigned: dict[int | None, set[Assigned | None]] = {}
-        """Row -> what each of its nodes assigns."""
+        """Row -> the sizes that each of its nodes assigns and assigns to."""
         made_by_groups = {group.id: group.outputs for group in report.groups}
         for program in report.programs:
             for node in program.nodes:
@@ -45,7 +45,7 @@ class ShownOperators:
                             _assigned(node, program.nodes)
                         )
         self._of_line: dict[tuple[str, str], list[Unfused]] = {}
-        """Operator and line of the user's -> its rows there."""
+        """Operator and user's line -> the operator's rows there."""
         for one in report.unfused:
             for line in one.users_lines:
                 self._of_line.setdefault((one.op, line), []).append(one)
@@ -66,12 +66,13 @@ class ShownOperators:
         gradients: bool,
         lines_that_ran: Collection[int] | None = None,
     ) -> Shown:
-        """What the run shows of an operator.
+        """Return the facts that the run shows about an operator.
 
-        Args: recipes: those that may be written for it, best first. rank:
-            dimensions of its first tensor, ``known_rank`` or ``likely_rank``.
-            gradients: what replaces it needs a gradient formula. lines_that_ran:
-            lines of its file with operators that ran, where they are known.
+        Args:
+            recipes: those that may be written for it, best first.
+            rank: dimensions of its first tensor, ``known_rank`` or ``likely_rank``.
+            gradients: its replacement needs a gradient formula.
+            lines_that_ran: lines of its file with operators that ran, if known.
         """
         of_nodes = self._types.get(row.index, ())
         return Shown(
@@ -95,7 +96,7 @@ class ShownOperators:
         run: RunFacts,
         lines_that_ran: Collection[int] | None = None,
     ) -> Shown:
-        """What the run shows of an operator for sure."""
+        """Return only the facts about an operator that are certain."""
         return self.shown(
             row,
             recipes=recipes_of(row, run),
@@ -107,8 +108,9 @@ class ShownOperators:
         )
 
     def known_rank(self, row: Unfused) -> int | None:
-        """How many dimensions the operator's first tensor has, where it is the same
-        in all nodes of its line: a change of the line is made in all its calls."""
+        """Return the number of dimensions of the operator's first tensor, if it is
+        the same in all nodes of its line: a change of the line affects all its
+        calls."""
         ranks = set(self._ranks.get(row.index, ()))
         for line in row.users_lines:
             for other in self._of_line.get((row.op, line), ()):
@@ -116,9 +118,9 @@ class ShownOperators:
         return ranks.pop() if len(ranks) == 1 else None
 
     def likely_rank(self, row: Unfused) -> int | None:
-        """The dimensions that the operator's first tensor has most often, else most
-        tensors of the run's groups: a wrong guess fails, or computes something
-        else, in the run that tries it."""
+        """Return the most frequent number of dimensions of the operator's first
+        tensor, else of the tensors of the run's groups: a wrong guess fails, or
+        computes something else, in the run that tries it."""
         for types in (self._first_types(row), self._of_groups):
             ranks = [rank for rank in map(dimensions_of, types) if rank]
             if ranks:
@@ -130,13 +132,13 @@ class ShownOperators:
 
 
 _CONVOLVES = {f"aten::conv{number}d": number + 2 for number in (1, 2, 3)}
-"""Convolution -> the dimensions of a batch that it takes."""
+"""Convolution -> the number of dimensions of its batched input."""
 _KEEPS_RANK = NORMALISE.union(
     _CONVOLVES, (f"aten::{name}" for name in OF_EACH_ELEMENT)
 )
 _OF_CHANNELS = ("aten::prelu", "aten::_prelu_kernel")
 _MOST_MAKERS = 8
-"""Nodes that are looked at for the dimensions of a tensor whose type was not
+"""Nodes that are followed for the dimensions of a tensor whose type was not
 profiled."""
 
 
@@ -145,10 +147,10 @@ def _rank(
     nodes: Sequence[ProgramNode],
     made_by_groups: Mapping[str, Sequence[str]],
 ) -> int | None:
-    """The dimensions of a node's first tensor; where no type of it was profiled,
-    those of what it was made of by operators that keep them, or those of all
-    results of the group that made it. Channels are dimension 1 for a PReLU, as for
-    a convolution of a batch."""
+    """Return the number of dimensions of a node's first tensor. If its type was not
+    profiled, follow the operators that made it and keep the number, or take that of
+    all results of the group that made it. A PReLU has its channels in dimension 1,
+    as a convolution of a batch has."""
     of_channels = node.op in _OF_CHANNELS
     for _ in range(_MOST_MAKERS):
         rank = dimensions_of(node.inputs[0]) if node.inputs else None
@@ -170,8 +172,9 @@ def _only(found: Collection[Assigned | None]) -> Assigned | None:
 
 
 def _assigned(node: ProgramNode, nodes: Sequence[ProgramNode]) -> Assigned | None:
-    """What an assignment to a part assigns: views make the part, the first of them
-    of the whole tensor."""
+    """Return the sizes of an assignment to a part of a tensor: of the whole tensor,
+    the input of the first of the views that make the part, and of the assigned
+    tensor."""
     whole, maker = node.inputs[0], node.first
     while maker is not None and nodes[maker].op in _PARTS and nodes[maker].inputs:
         whole, maker = nodes[maker].inputs[0], nodes[maker].first
@@ -187,21 +190,21 @@ def _assigned(node: ProgramNode, nodes: Sequence[ProgramNode]) -> Assigned | Non
 
 
 def _dtype_and_sizes(text: str) -> tuple[str, Sizes] | None:
-    """Of a type of which both are known."""
+    """Return the dtype and sizes of a type; None if one is not known."""
     tensor = parse_type(text)
     return tensor.dtype_and_sizes if isinstance(tensor, TensorType) else None
 
 
 def dimensions_of(text: str) -> int | None:
-    """Of a type such as ``Float(4, 8, strides=[8, 1], device=cpu)``, where they are
-    known."""
+    """Return the number of dimensions of a type such as ``Float(4, 8, strides=[8,
+    1], device=cpu)``, if known."""
     tensor = parse_type(text)
     sizes = tensor.sizes if isinstance(tensor, TensorType) else None
     return len(sizes) if sizes is not None else None
 
 
 def column_of(row: Unfused, line: int) -> int | None:
-    """The column of the operator on a line of the user's, from 0; None where the
-    log has another line."""
+    """Return the column of the operator on a user's line, from 0; None if the log
+    has another line."""
     source = Source.parse(row.source)
     return source.column if source is not None and source.line == line else None

@@ -1,10 +1,10 @@
-"""Speed of light: what a kernel must move against what the memory of the device can
-move in that time.
+"""Speed of light: the bytes that a kernel must move against the bytes that the
+device's memory can move in that time.
 
-A fused kernel computes little, so memory bandwidth is what it can reach at best:
-the inputs and outputs of its group, each once. Two things make that bound
-meaningless: a launch takes some microseconds however little it moves, and data that
-stay in a cache do not come from memory at all.
+A fused kernel computes little, so memory bandwidth is its upper bound: the inputs
+and outputs of its group, each moved once. Two cases make that bound meaningless: a
+launch takes some microseconds however little it moves, and data that stay in a
+cache do not come from memory at all.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from fusiondoc.model.report import Group, Kernel, Report
 from fusiondoc.numbers import as_count, pair_of
 
 FLOOR_MS = 0.005
-"""Milliseconds that a launch takes however little it moves, as events of CUDA time
-it. In 225 logs of an H200 (torch 1.13.1 to 2.1.2) 70 kernels move less than 1 MB:
-their fastest launches took 3.4 us at the least, 5.7 us in the first quarter and 6.9
-us in the middle."""
+"""Milliseconds that a launch takes however little it moves, as timed by CUDA
+events. In 225 logs of an H200 (torch 1.13.1 to 2.1.2) 70 kernels move less than 1
+MB: their fastest launches take 3.4 us at the minimum, 5.7 us at the first quartile
+and 6.9 us at the median."""
 
 LONG = 4
 """A kernel that takes longer than this many floors is not launch-bound, whatever it
-moves: nine in ten of those 70 take less."""
+moves: 90 % of those 70 kernels take less."""
 
 BANDWIDTH, CACHE, LAUNCH = "bandwidth", "cache", "launch"
 
 _SAME = 0.02
-"""Figures that differ by less are the same: times are printed in steps of 32 ns,
-rates with six digits."""
+"""Relative difference below which figures count as equal: times are printed in
+steps of 32 ns, rates with six digits."""
 
 
 def launch_bound_below(peak: float | None) -> float:
-    """Bytes below which a kernel is launch-bound: even at the full ``peak`` (GB/s)
-    they take less time than the launch does, so it cannot reach half of the peak.
-    Without a peak, that of the slowest GPU in the table, so that it holds on all of
-    them."""
+    """Return the bytes below which a kernel is launch-bound: even at the full
+    ``peak`` (GB/s) they take less time than the launch does, so the kernel cannot
+    reach half of the peak. Without a peak, that of the slowest GPU in the table is
+    used, so that the bound holds on all of them."""
     return (peak or SLOWEST) * 1e6 * FLOOR_MS
 
 
 def needed_ms(bytes_moved: float, peak: float) -> float:
-    """Milliseconds that the transfer takes at ``peak`` GB/s."""
+    """Return the milliseconds that the transfer takes at ``peak`` GB/s."""
     return bytes_moved / (peak * 1e6)
 
 
 def counted_bytes(kernel: Kernel) -> float | None:
-    """Bytes that the fuser counted for a launch (rate times time); None where its
-    launches differ, which another shape of the inputs makes."""
+    """Return the bytes that the fuser counted for a launch (rate times time); None
+    if its launches differ, because the inputs had several shapes."""
     if kernel.ms is None or kernel.gb_per_s is None:
         return None
     fastest = kernel.ms.min * kernel.gb_per_s.max * 1e6
@@ -61,15 +61,15 @@ def counted_bytes(kernel: Kernel) -> float | None:
 
 
 def must_move(group: Group) -> int | None:
-    """Bytes of a group's inputs and outputs, each once."""
+    """Return the bytes of a group's inputs and outputs, each counted once."""
     if group.bytes_in is None or group.bytes_out is None:
         return None
     return group.bytes_in + group.bytes_out
 
 
 def with_speed_of_light(report: Report) -> Report:
-    """The report, its kernels with bytes, share of the peak, bound and occupancy,
-    as far as they are known."""
+    """Return the report with bytes, share of the peak, bound and occupancy of its
+    kernels, as far as they are known."""
     if not report.kernels:
         return report
     groups = {group.id: group for group in report.groups}
@@ -87,7 +87,7 @@ def _judged(
     peak: float | None,
     capability: tuple[int, int] | None,
 ) -> Kernel:
-    # What the scheduler of a compiler counted holds for all groups of a kernel.
+    # The bytes that a compiler's scheduler counted hold for all groups of a kernel.
     moved = (
         kernel.bytes_moved
         if _is_generated(kernel, groups)
@@ -111,8 +111,8 @@ def _judged(
 
 
 def _moved(kernel: Kernel, groups: dict[str, Group]) -> int | None:
-    """From the types of its group, where it is the only kernel of one; else as the
-    fuser counted."""
+    """Return the bytes by the types of its group, if it is the group's only kernel;
+    else those that the fuser counted."""
     counted = counted_bytes(kernel)
     if counted is None and kernel.gb_per_s is not None:
         return None
@@ -139,9 +139,8 @@ def _shapes_differ(groups: list[Group]) -> bool:
 
 
 def _rate(kernel: Kernel, moved: int | None) -> float | None:
-    """GB/s: the fuser's own figure, but where it counts bytes that need not be
-    moved (elements of an expanded tensor, each of them) that of the bytes that
-    must."""
+    """Return GB/s: the fuser's own figure, reduced to the bytes that must be moved
+    if the fuser counts more (each element of an expanded tensor)."""
     counted = counted_bytes(kernel)
     if kernel.gb_per_s is not None:
         if (
@@ -175,12 +174,12 @@ def _bound(
 
 
 def _capability(text: str | None) -> tuple[int, int] | None:
-    """``[9, 0]`` as the environment has it."""
+    """Parse ``[9, 0]``, as the environment states it."""
     return pair_of(re.fullmatch(r"[\[(]([0-9]+), ?([0-9]+)[\])]", text or ""))
 
 
 class Limits(NamedTuple):
-    """Of one multiprocessor. ``reserved`` are bytes of shared memory that the
+    """Limits of one multiprocessor. ``reserved``: bytes of shared memory that the
     system takes for each block."""
 
     warps: int
@@ -192,10 +191,10 @@ class Limits(NamedTuple):
 
 _KB = 1024
 _REGISTERS = 65536
-"""32-bit registers of a multiprocessor, from compute capability 5.0 on (but 5.3 and
-6.2, which are left out)."""
+"""32-bit registers of a multiprocessor, from compute capability 5.0 on (except 5.3
+and 6.2, which are left out)."""
 _REGISTER_UNIT = 256
-"""Registers are given to a warp in units of so many."""
+"""Registers are allocated to a warp in units of this many."""
 _PARTITIONS = 4
 _MOST_REGISTERS = 255
 _WARP = 32
@@ -218,13 +217,13 @@ def occupancy(
     registers: int | None,
     smem_bytes: int | None,
 ) -> float | None:
-    """Share of the warps, from 0 to 1; None for an unknown GPU or without the
-    number of registers.
+    """Return the share of the warps that are resident, from 0 to 1; None for an
+    unknown GPU or without the number of registers.
 
     Args:
         threads: of one block.
         registers: of one thread.
-        smem_bytes: of one block, given at its launch; None counts as none.
+        smem_bytes: of one block, as given at its launch; None counts as none.
     """
     limits = LIMITS.get(capability)
     if (
@@ -249,7 +248,7 @@ def _up(number: int, unit: int) -> int:
 
 
 def in_bytes(number: int) -> str:
-    """``1.2 MB``; ``64.0 KB`` below a tenth of that."""
+    """Return ``1.2 MB``; ``64.0 KB`` below 100,000 bytes."""
     return (
         f"{number / 1e6:,.1f} MB"
         if number >= 100_000
@@ -261,8 +260,8 @@ _LITTLE = 0.005
 
 
 def little_of_the_step(kernel: Kernel, saved_ms: float, report: Report) -> bool:
-    """Whether a profile tells that what a launch could save is less than that share
-    of a step in all."""
+    """True if a profile shows that saving so much at each launch would gain less
+    than the share ``_LITTLE`` of a step."""
     if report.steps is None:
         return False
     launches = sum(

@@ -1,6 +1,5 @@
-"""Where the time of a step goes: units of a profile tied to rows of the report
-(which group, which unfused operator), and to kinds of work.
-"""
+"""The time of a step: units of a profile matched to rows of the report (groups and
+unfused operators), and to kinds of work."""
 
 from __future__ import annotations
 
@@ -39,10 +38,11 @@ IDLE = "device idle"
 HOST = "outside operators"
 
 DISTURBED = 1.1
-"""A step that the profiler makes longer than by this factor is disturbed."""
+"""A step that the profiler slows down or speeds up by more than this factor is
+disturbed."""
 MOST_LAYERS = 40
 _TF32_SINCE = (8, 0)
-"""Compute capability of the first GPUs with it (Ampere)."""
+"""Compute capability of the first GPUs with TF32 (Ampere)."""
 _LARGE = 0.25
 """Share of a step above which a kind of work is worth a hint."""
 
@@ -53,7 +53,7 @@ _TENSOR_CORES = re.compile(r"tf32|s1688|fp16|bf16|f16")
 
 
 def with_step_times(report: Report, trace: Trace, profiled: Profiled) -> Report:
-    """The report with ``steps``, and with ``time`` on its groups and unfused
+    """Return the report with ``steps``, and with ``time`` on its groups and unfused
     operators."""
     kernels = GeneratedKernels(report)
     trace = with_launches_as_units(trace, kernels)
@@ -124,12 +124,12 @@ class _TimeSpent:
         self._group_ties = GroupTies(report, trace.units)
         self._row_ties = RowTies(report, trace.units)
         self.groups: defaultdict[str, float] = defaultdict(float)
-        """By the id of the group."""
+        """Id of the group -> milliseconds."""
         self.rows: defaultdict[int, float] = defaultdict(float)
-        """By the index in ``unfused``."""
+        """Index in ``unfused`` -> milliseconds."""
         self.layers: defaultdict[str, float] = defaultdict(float)
         self.unmatched = 0.0
-        """Of groups and of operators that could fuse, which are of no row."""
+        """Milliseconds of groups and fusible operators that match no row."""
 
     def add(self, unit: Unit, ms: float) -> None:
         if unit.group:
@@ -160,7 +160,7 @@ class _TimeSpent:
 
 
 def _disturbed(profiled_ms: float, unprofiled_ms: float | None) -> bool:
-    """Whether the profiler, or something else on the machine, changed the time of a
+    """True if the profiler, or something else on the machine, changed the time of a
     step."""
     if not unprofiled_ms:
         return False
@@ -168,8 +168,8 @@ def _disturbed(profiled_ms: float, unprofiled_ms: float | None) -> bool:
 
 
 def _total_saving(rows: Iterable[Unfused]) -> float | None:
-    """Milliseconds of a step that fusing all rows could save; None where no row has
-    such a figure."""
+    """Return the milliseconds of a step that fusing all rows could save; None if no
+    row has such a figure."""
     saved = [
         row.time.could_save_ms
         for row in rows
@@ -180,12 +180,12 @@ def _total_saving(rows: Iterable[Unfused]) -> float | None:
 
 @dataclass(frozen=True)
 class StepParts:
-    """Where the time of a step goes, without a report to tie it to."""
+    """The time of a step by kind of work, without a report to match."""
 
     parts: tuple[Part, ...]
     """Kinds of work, longest first; together they are the step."""
     hint: str | None
-    """Text of a change that would help more than fusion."""
+    """A change that would help more than fusion, in words."""
 
 
 def parts_of(
@@ -194,7 +194,8 @@ def parts_of(
     allow_tf32: bool | None = None,
     capability: str | None = None,
 ) -> StepParts | None:
-    """None where the profiler has no times of the GPU, ``device`` being "cuda"."""
+    """Return the parts of a step; None if ``device`` is "cuda" and the profiler has
+    no times of the GPU."""
     work = _work(trace, device)
     if work is None:
         return None
@@ -208,18 +209,18 @@ class _Work:
 
     on_gpu: bool
     cost: Callable[[Unit], float]
-    """Milliseconds of a unit, of all steps."""
+    """Returns the milliseconds of a unit, over all steps."""
     kinds: Mapping[str, float]
-    """Milliseconds of a step, by kind of work; idle time included."""
+    """Milliseconds of a step by kind of work, idle time included."""
     busy: float
-    """Milliseconds of all steps in which anything ran."""
+    """Milliseconds in which anything ran, over all steps."""
     scale: float
-    """From ``cost`` to milliseconds of a step."""
+    """Factor from ``cost`` to milliseconds of a step."""
     step_ms: float
-    """Of a step, from its begin to its end."""
+    """Milliseconds of a step, from its begin to its end."""
 
     def time(self, ms: float | None, saving: float | None = None) -> Time | None:
-        """The row's ``time``.
+        """Return the ``time`` of a row.
 
         Args:
             ms: of a step.
@@ -232,7 +233,8 @@ class _Work:
 
 
 def _work(trace: Trace, device: str | None) -> _Work | None:
-    """None where the profiler has no times of the GPU that was used."""
+    """Return the times; None if the GPU was used and the profiler has no times of
+    it."""
     on_gpu = trace.busy_ms is not None and device != "cpu"
     if device == "cuda" and not on_gpu:
         return None
@@ -264,7 +266,7 @@ NO_DEVICE_TIMES = (
 
 
 def kind_of(unit: Unit) -> str:
-    """The kind of work that a unit is."""
+    """Return the kind of work of a unit."""
     if unit.group:
         return GROUPS
     if unit.name == ACCUMULATE:
@@ -275,7 +277,7 @@ def kind_of(unit: Unit) -> str:
 
 
 def _kind_of_operator(op: str) -> str:
-    """The kind of work that an operator outside groups is, by its name."""
+    """Return the kind of work of an operator outside groups, by its name."""
     plain = op[:-1] if op.endswith("_") and not op.endswith("__") else op
     if plain in _MATMUL or op in _MATMUL:
         return MATMUL
@@ -301,8 +303,8 @@ def _host_ms(unit: Unit) -> float:
 
 
 def _float32_products_ms(trace: Trace) -> float:
-    """Milliseconds, of all steps, of matrix products in float32 that use no tensor
-    cores."""
+    """Return the milliseconds, over all steps, of float32 matrix products that use
+    no tensor cores."""
     ms = 0.0
     for unit in trace.units:
         if kind_of(unit) == MATMUL:
@@ -343,8 +345,8 @@ def _without_tf32(
     allow_tf32: bool | None,
     capability: str | None,
 ) -> float | None:
-    """The share of a step that float32 matrix products without TF32 take, where
-    that is much and this GPU has TF32; else None."""
+    """Return the share of a step that float32 matrix products without TF32 take, if
+    it is large and this GPU has TF32; else None."""
     if device != "cuda" or allow_tf32:
         return None
     slow = _float32_products_ms(trace) * work.scale
@@ -355,12 +357,12 @@ def _without_tf32(
 
 
 def slow_products(share: float) -> str:
-    """That matrix products take so much of a step, in words."""
+    """Return the share of a step that matrix products take, in words."""
     return f"float32 matrix products without TF32 take {share:.0%} of the step, which no fusion changes"
 
 
 def _hint(share: float | None) -> str | None:
-    """What would help more than fusion."""
+    """Return a change that would help more than fusion, in words."""
     if share is None:
         return None
     return (

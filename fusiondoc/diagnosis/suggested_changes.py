@@ -1,5 +1,5 @@
-"""Which changes of a program or a run could bring operators into groups: of a log
-those of its rows, of a program that ran also those that only a run can judge."""
+"""Changes of a program or a run that could bring operators into groups: for a log
+those of its rows; for a program that ran also those that only a run can judge."""
 
 from __future__ import annotations
 
@@ -43,13 +43,12 @@ ONE_NAME = "only if nothing else refers to this tensor (skip = h, or a slice of 
 
 
 class SuggestedChanges:
-    """What to change, found once for a report, each list when it is first read:
-    findings state ``first`` as advice, the plan ranks ``at_lines``, ``--try`` runs
+    """The changes for a report, each list computed when it is first read: findings
+    state ``first`` as advice, the plan ranks ``at_lines``, ``--try`` runs
     ``of_run``, and ``fix`` tries ``in_files``.
 
-    Attributes:
-        report: the rows of TorchScript alone.
-        run: what is known of its run.
+    Attributes: report: only the rows of TorchScript. run: the facts that are known
+    of its run.
     """
 
     def __init__(
@@ -61,8 +60,7 @@ class SuggestedChanges:
 
     @cached_property
     def first(self) -> Sequence[Change | None]:
-        """The change of each row of ``report.unfused``; None where none is
-        known."""
+        """The change for each row of ``report.unfused``; None if none is known."""
         return [change_of(row, self.run) for row in self.report.unfused]
 
     @cached_property
@@ -71,13 +69,13 @@ class SuggestedChanges:
 
     @classmethod
     def of(cls, report: Report, context: Context) -> SuggestedChanges:
-        """Those of a whole report."""
+        """Return the changes for a whole report."""
         rows = of_torchscript(report)
         return cls(rows, run_facts(rows, context))
 
     @classmethod
     def of_program(cls, program: UserProgram) -> SuggestedChanges:
-        """Those of a program that ran."""
+        """Return the changes for a program that ran."""
         rows = of_torchscript(program.report)
         return cls(
             rows, program.run or run_facts(rows, Context(Observed())), program
@@ -91,7 +89,8 @@ class SuggestedChanges:
 
     @cached_property
     def of_run(self) -> list[Change]:
-        """The settings of its run, the worst finding's first."""
+        """The settings that the findings suggest, those of the worst finding
+        first."""
         from fusiondoc.diagnosis.suggested_settings import suggested
 
         program = self.program
@@ -101,9 +100,9 @@ class SuggestedChanges:
 
     @cached_property
     def in_files(self) -> list[Change]:
-        """Settings, rewrites at the lines of operators outside groups, and what can
-        be done where the model is made, written into the program's files, in no
-        order. Whether one helps, its run shows."""
+        """Settings, rewrites at the lines of operators outside groups, and changes
+        where the model is made, all as edits of the program's files, in no order.
+        Whether one helps, a run of it shows."""
         from fusiondoc.diagnosis.changes_to_try import (
             at_compilation,
             at_lines,
@@ -125,8 +124,8 @@ class SuggestedChanges:
         ]
 
     def at_lines(self) -> list[Change]:
-        """The changes that can matter in this run, at the lines that they alter;
-        ``rows`` begins with the operator."""
+        """Return the changes that can matter in this run, at the lines that they
+        edit; ``rows`` begins with the operator's own row."""
         report, run = self.report, self.run
         lines = Lines(report, run)
         found = []
@@ -146,8 +145,9 @@ class SuggestedChanges:
         return found
 
     def caller_sees(self, row: Unfused) -> bool:
-        """Whether the operator changes a tensor of the caller's in place (the state
-        of an optimiser): out of place, the caller would see it unchanged."""
+        """True if the operator changes the caller's tensor in place (the state of
+        an optimiser): with an out-of-place version the caller would see it
+        unchanged."""
         if not is_in_place(row.op):
             return False
         return _on_a_line(
@@ -155,8 +155,8 @@ class SuggestedChanges:
         ) and self._plans.may_come_from_outside(row)
 
     def another_name_sees(self, row: Unfused) -> bool:
-        """Whether another name of the program reads what the operator changes in
-        place, or may."""
+        """True if another name of the program refers, or may refer, to the tensor
+        that the operator changes in place, and is read."""
         if not is_in_place(row.op):
             return False
         if _on_a_line(row, self.report, is_in_a_container):
@@ -178,18 +178,19 @@ class SuggestedChanges:
         )
 
     def keeps_its_type(self, row: Unfused) -> bool:
-        """Whether an operator in place keeps an element type that its result out of
+        """True if an in-place operator keeps an element type that its result out of
         place would not have."""
         return is_in_place(row.op) and self._plans.is_promoted(row)
 
     def would_fail_out_of_place(self, row: Unfused) -> bool:
-        """Whether the fuser would fail in training at a group that the operator
-        joins out of place.
+        """True if the fuser would fail in training at the group that the operator
+        joins when it is out of place.
 
-        It computes the size of a reduction before the group that makes what is
-        reduced (FD307), by ``prim::ReductionSizes``, which takes the reduced
-        dimensions out of the list of sizes itself: the gradient of the reduction
-        reads the same list (torch/csrc/jit/runtime/register_prim_ops.cpp)."""
+        It computes the size of a reduction before the group that makes the reduced
+        tensor (FD307), by ``prim::ReductionSizes``, which removes the reduced
+        dimensions from the list of sizes itself: the gradient of the reduction
+        reads the same list (torch/csrc/jit/runtime/register_prim_ops.cpp).
+        """
         reductions = facts_of(self.run.fuser).operators.sized_reductions
         if not (self.run.gradients and reductions and is_in_place(row.op)):
             return False
@@ -202,16 +203,16 @@ class SuggestedChanges:
         return self._plans.takes_reduction(row, reductions, known=by_text)
 
     def would_take_wrong_size(self, row: Unfused) -> bool:
-        """Whether the operator would be in a group in training of which the fuser
-        computes a size wrongly: that of a product of matrices, which it takes for a
-        broadcast where a gradient reads only the size of what follows."""
+        """True if the operator would be in a group, in training, for which the
+        fuser computes a wrong size: it takes that of a matrix product for a
+        broadcast if a gradient reads only the size of the following result."""
         products = facts_of(self.run.fuser).operators.sized_by_broadcast
         return bool(
             self.run.gradients and products
         ) and self._plans.follows_product(row, products)
 
     def _must_stay_in_place(self, one: Change, row: Unfused) -> bool:
-        """Whether the change takes an update away that the caller or another name
+        """True if the change would remove an update that the caller or another name
         sees, that the fuser needs or that keeps an element type."""
         if one.kind not in (*_OUT_OF_PLACE, ChangeKind.NOT_INPLACE):
             return False
@@ -222,8 +223,8 @@ class SuggestedChanges:
         )
 
     def _in_the_plan(self, one: Change, row: Unfused) -> Change | None:
-        """The change with what the operator's plans show of it; None where they
-        show that it would not help."""
+        """Return the change with the facts that the operator's plans show; None if
+        they show that it would not help."""
         if one.kind is ChangeKind.FREEZE and row.op == "aten::batch_norm":
             return replace(one, folded=self._plans.behind_convolutions(row))
         if not one.lines and (
@@ -247,8 +248,8 @@ class SuggestedChanges:
         return one
 
     def _may_be_read_beside(self, row: Unfused) -> bool:
-        """Whether the plan has something that may read the tensor under another
-        name, and no text shows that the program has no such name."""
+        """True if a node of the plan may read the tensor under another name, and no
+        text shows that the program has no such name."""
         if not self._plans.is_read_beside(row):
             return False
         return not _has_text(row, self.report) or _on_a_line(
@@ -257,8 +258,8 @@ class SuggestedChanges:
 
 
 def _read_with(row: Unfused, report: Report) -> list[int]:
-    """Rows of the operators that read elements for an assignment by a mask, on its
-    line: they go with it."""
+    """Return the rows of the operators on its line that read elements for an
+    assignment by a mask: the change removes them, too."""
     if row.op != "aten::index_put_" or row.user_source is None:
         return []
     return [
@@ -269,7 +270,7 @@ def _read_with(row: Unfused, report: Report) -> list[int]:
 
 
 def _has_text(row: Unfused, report: Report) -> bool:
-    """Whether the files of all its lines are at hand."""
+    """True if the files of all its lines are available."""
     sources = [
         source
         for source in map(Source.parse, row.users_lines)
@@ -284,7 +285,7 @@ def _has_text(row: Unfused, report: Report) -> bool:
 
 
 def _on_a_line(row: Unfused, report: Report, holds: Callable[..., bool]) -> bool:
-    """Whether something holds of a line of the operator's, by the text of its
+    """True if ``holds`` is true for one of the operator's lines, by the text of its
     file."""
     for source in map(Source.parse, row.users_lines):
         if source is None or report.texts is None:

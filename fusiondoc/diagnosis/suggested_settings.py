@@ -1,5 +1,5 @@
 """The settings of a run that findings suggest: ``diagnose --try`` runs them, and
-``fix`` writes those of torch into the target's file."""
+``fix`` writes torch's own settings into the target's file."""
 
 from __future__ import annotations
 
@@ -26,20 +26,23 @@ FREEZE, IN_PLACE_OFF = "--freeze", "inplace=False on all modules"
 _FOLDED = CONTROL_FLOW.union(
     ["aten::batch_norm", "aten::dropout", "aten::feature_dropout"]
 )
-"""What freezing takes out or makes constant
+"""Operators that freezing removes or makes constant
 (torch/csrc/jit/passes/freeze_module.cpp, fold_conv_bn.cpp)."""
 
 
 def suggested(
     report: Report, options: Options, kind: str, training: bool | None = None
 ) -> list[Change]:
-    """The changes that the findings of a report suggest and this torch can make,
-    the worst finding's first; and the settings that its plan has beside these.
+    """Return the changes that the findings of a report suggest and this torch can
+    make, those of the worst finding first; then the further settings of its plan.
 
-    Args: options: of the run (``RunRequest.options()``); what was requested already
-        is no change. kind: of the target: "file", "module" or "archive"; an archive
-        cannot be traced. training: whether the target is a module in training mode;
-        None where it is none, or it is not known.
+    Args:
+        options: of the run (``RunRequest.options()``); a setting that was already
+            requested is no change.
+        kind: of the target: "file", "module" or "archive"; an archive cannot be
+            traced.
+        training: True if the target is a module in training mode; None if it is no
+            module, or this is not known.
     """
     rows = report.rows_that_may_have_run
     changes = [
@@ -58,8 +61,8 @@ def suggested(
 def _of_findings(
     report: Report, rows: Sequence[Unfused], options: Options, kind: str
 ) -> Iterator[Change]:
-    """One for each setting that the findings' codes and the reasons of these rows
-    name (``Code.tries``)."""
+    """Yield a change for each setting that the codes of the findings and of these
+    rows' reasons name (``Code.tries``)."""
     found = list(
         dict.fromkeys(
             [*(f.code for f in report.findings), *(row.reason.code for row in rows)]
@@ -70,8 +73,8 @@ def _of_findings(
         for name in CODES[code].tries:
             wanted.setdefault(name, []).append(code)
     for row in rows:
-        # Whatever the log states on it: traced, a condition on shapes or flags is
-        # gone.
+        # Whatever reason the log states: in a trace a condition on shapes or flags
+        # is gone.
         if row.op in CONTROL_FLOW and row.reason.code not in wanted.setdefault(
             TRACE, []
         ):
@@ -85,8 +88,8 @@ def _of_findings(
 def _of_plan(
     planned: PlannedChange, report: Report, options: Options, kind: str
 ) -> Change | None:
-    """Knobs or tracing that a plan has for operators outside groups; None of
-    another change, and where this run has them."""
+    """Return the knobs or tracing that a plan suggests for operators outside
+    groups; None for another change, and if this run already has them."""
     if planned.kind is ChangeKind.TRACE:
         return _change(TRACE, planned.codes, report, options, kind)
     knobs = planned.setting.knobs
@@ -103,7 +106,8 @@ def _of_plan(
 def _of_the_module(
     rows: Sequence[Unfused], options: Options, training: bool | None
 ) -> Iterator[Change]:
-    """Out of place, and frozen, where an operator shows that this can matter."""
+    """Yield the changes of the module: ``inplace=False``, and frozen, if an
+    operator shows that they can matter."""
     if training is None or options.script:
         return
     codes = tuple(
@@ -122,8 +126,8 @@ def _of_the_module(
 
 
 def of_module_in_place(row: Unfused) -> bool:
-    """Whether a function of torch.nn works in place there, as a module with
-    ``inplace`` tells it to."""
+    """True if a function of torch.nn works in place there, because of a module's
+    ``inplace``."""
     counts = row.reason.code == "FD226"
     return (
         is_in_place(row.op)
@@ -140,12 +144,12 @@ def _is_folded(row: Unfused) -> bool:
 def _flag(
     kind: ChangeKind, title: str, name: str, codes: tuple[str, ...] = ()
 ) -> Change:
-    """The change that an option without a value makes."""
+    """Return the change that an option without a value makes."""
     return Change(kind, title, setting=Setting(flags=(name,)), codes=codes)
 
 
 def another_fuser(fuser: str, codes: tuple[str, ...]) -> Change:
-    """The run under another fuser."""
+    """Return the change to another fuser."""
     setting = Setting(fuser=fuser)
     return Change(ChangeKind.FUSER, setting.text, setting=setting, codes=codes)
 
@@ -153,8 +157,8 @@ def another_fuser(fuser: str, codes: tuple[str, ...]) -> Change:
 def _change(
     name: str, codes: tuple[str, ...], report: Report, options: Options, kind: str
 ) -> Change | None:
-    """The change of that name (``Code.tries``); None where this run has it, or it
-    can do nothing."""
+    """Return the change of that name (``Code.tries``); None if this run has it
+    already, or if it has no effect here."""
     script = bool(options.script)
     if name == MORE_RUNS:
         more = Setting(runs=2 * (options.runs or 1))
@@ -199,7 +203,7 @@ def _of_knob(
 
 
 def _works(name: str, report: Report) -> bool:
-    """Whether the knob does something on this torch and for the fuser at work."""
+    """True if the knob has an effect on this torch and for the fuser at work."""
     knob = catalogue.knob(name)
     torch = report.environment.get("torch")
     if (
@@ -214,8 +218,7 @@ def _works(name: str, report: Report) -> bool:
 
 
 def _default(name: str, options: Options) -> str | None:
-    """The value that the knob has where the run does not set it; None where it
-    does."""
+    """Return the knob's value if the run does not set it; None if it does."""
     knob = catalogue.knob(name)
     return knob.default if knob is not None and name not in options.knobs else None
 
@@ -223,8 +226,8 @@ def _default(name: str, options: Options) -> str | None:
 def other_fuser(
     report: Report, options: Options, codes: tuple[str, ...]
 ) -> str | None:
-    """A fuser to try instead of this one: it can run here and, where the codes are
-    of operators alone, it takes one of them; None without one."""
+    """Return a fuser to try instead of this one, which can run here and, if all
+    codes are about single operators, takes one of them; None if there is none."""
     effective = report.fuser.effective or options.fuser
     torch = report.environment.get("torch")
     ops = {row.op for row in report.unfused if row.reason.code in codes}
@@ -238,8 +241,8 @@ def other_fuser(
 
 
 def _can_run(fuser: str, report: Report, options: Options) -> bool:
-    """Whether the environment and the options allow the fuser, as far as that is
-    known without a trial."""
+    """True if the environment and the options allow the fuser, as far as known
+    without running it."""
     facts, environment = FUSERS[fuser], report.environment
     version = (
         parse_version(environment["torch"]) if environment.get("torch") else (0, 0)

@@ -1,6 +1,6 @@
-"""An operator in its plan: what stands around it, and when that keeps it out of
-every group, though a fuser could take it (nothing to fuse with, or out of reach).
-"""
+"""An operator's neighbours in its plan, and when they keep it out of every group
+although a fuser could take it: there is nothing to fuse with, or it is out of
+reach."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from fusiondoc.parsers.jit.flow import CONTROL, REGION, Flow, FlowNode
 
 
 class _Obstacle(NamedTuple):
-    """An operator that is not fused, next to another, through views."""
+    """A neighbour, through views, that is not fused."""
 
     node: FlowNode
     side: Side
     behind: FlowNode | None
-    """The nearest thing behind it, up to three operators away, that could be
+    """The nearest node behind it, up to three operators away, that could be
     fused."""
 
 
@@ -58,9 +58,9 @@ _SIDES: tuple[Side, Side] = ("before", "after")
 
 
 def read_before(place: Place) -> Reason | None:
-    """FD227: control flow reads its result before the operator it would fuse with,
-    so that it cannot be moved there. The checks of shapes in torch.nn are such
-    control flow."""
+    """FD227: control flow reads the operator's result before the operator that it
+    would fuse with, so that it cannot be moved there. The shape checks in torch.nn
+    are such control flow."""
     node, nodes = place.node, place.flow.nodes
     if not node.decides:
         return None
@@ -81,8 +81,8 @@ def read_before(place: Place) -> Reason | None:
 
 
 def _not_in(node: FlowNode, other: FlowNode) -> tuple[int, ...]:
-    """The blocks that it stands in, outermost first, without those that the other
-    one stands in too."""
+    """Return the blocks that contain the first node and not the other, outermost
+    first."""
     return tuple(block for block in node.block if block not in other.block)
 
 
@@ -111,8 +111,8 @@ def _apart(
     reached: _Reached,
     partners: list[tuple[FlowNode, tuple[FlowNode, ...]]],
 ) -> tuple[str, BehindViews | OtherBlock | Barrier | Alone | EndedInPlace]:
-    """What there is to fuse with in its block stands behind views, or there is
-    nothing: code and detail."""
+    """Return code and detail if the nodes to fuse with are behind views, in another
+    block or behind barriers, or if there are none."""
     node = place.node
     for partner, views in partners:
         if partner.block == node.block:
@@ -137,7 +137,7 @@ def _apart(
 def _behind_views(
     place: Place, partner: FlowNode, views: Sequence[FlowNode]
 ) -> BehindViews:
-    """What there is to fuse with stands behind views."""
+    """Return the detail if the node to fuse with is behind views."""
     newer = [
         rule
         for rule in (by_version(place, view.op) for view in views)
@@ -148,8 +148,8 @@ def _behind_views(
 
 
 def _other_block(place: Place, partner: FlowNode | None) -> OtherBlock:
-    """What there is to fuse with stands in another block; None where nothing is
-    known of it."""
+    """Return the detail if the nodes to fuse with are in another block; ``partner``
+    is None if none is known."""
     node = place.node
     blocks = node.block
     if partner is not None:
@@ -162,9 +162,9 @@ def _other_block(place: Place, partner: FlowNode | None) -> OtherBlock:
 
 
 def _ended_in_place(place: Place) -> EndedInPlace | None:
-    """The operator in place that takes the result behind the differentiable graph,
-    if one does. Written out of place it would stand in that graph too (no formula
-    is for an operator in place: isDifferentiable of
+    """Return the in-place operator after the differentiable graph that takes the
+    operator's result, if there is one. Its out-of-place version would be in that
+    graph (in-place operators have no formula: isDifferentiable of
     torch/csrc/jit/runtime/autodiff.cpp, 1.12 to 2.13)."""
     end = place.region_end
     if end is None or not is_in_place(end.op):
@@ -179,8 +179,8 @@ _crossings_of = once_a_flow(Crossings)
 
 
 class _DetoursOfFlow:
-    """Those through what cannot be fused, while the same is known of the
-    operators."""
+    """The detours of a flow through nodes that cannot be fused, cached as long as
+    the fuser, torch and refusals are the same."""
 
     def __init__(self, flow: Flow) -> None:
         self._graph = graph_of(flow)
@@ -203,9 +203,10 @@ _detours_of = once_a_flow(_DetoursOfFlow)
 
 
 def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:
-    """FD227: a second way leads from one to the other through something that is not
-    fused. Fused, both would wait for it, and it for them
-    (AliasDb::moveBeforeTopologicallyValid, which every fusion pass calls)."""
+    """FD227: a detour leads from one operator to the other through a node that is
+    not fused. If they were fused, the group would wait for that node, and the node
+    for the group (AliasDb::moveBeforeTopologicallyValid, which every fusion pass
+    calls)."""
     node, nodes = place.node, place.flow.nodes
     detours = _detours_of(place.flow).of(place)
     for partner in partners:
@@ -261,8 +262,9 @@ def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:
 def _depends_on_version(
     place: Place, near: list[FlowNode], whole: bool
 ) -> Reason | None:
-    """FD233 and FD225: it, or all that it could be fused with (``whole``: they are
-    all), has a rule only in later versions than may be at work."""
+    """FD233 and FD225: the operator, or every node that it could be fused with (all
+    are known if ``whole``), has a rule only in versions later than the one that may
+    be at work."""
     own = by_version(place, place.node.op)
     if own is not None:
         return Reason.of("FD233", own)
@@ -273,7 +275,7 @@ def _depends_on_version(
 
 
 def _alone(barriers: list[_Obstacle], place: Place) -> Alone:
-    """Every neighbour: they are all there is."""
+    """Return the detail that names all neighbours."""
     before = tuple(sorted({b.node.op for b in barriers if b.side == "before"}))
     after = tuple(sorted({b.node.op for b in barriers if b.side == "after"}))
     return Alone(
@@ -282,14 +284,15 @@ def _alone(barriers: list[_Obstacle], place: Place) -> Alone:
 
 
 def _order(barrier: _Obstacle, place: Place) -> tuple[int, bool]:
-    """Of equally fixed ones that comes first which stands alone between the two."""
+    """Return the sort key: the easiest to change first, and then a barrier that is
+    alone between the two."""
     near = barrier.behind in place.neighbours(barrier.node)
     return _fixed(barrier.node, place), not near
 
 
 def _fixed(node: FlowNode, place: Place) -> int:
-    """What can be changed comes first: an operator in place, arguments, a branch;
-    last what stays."""
+    """Return how hard a barrier is to change: an in-place operator is easiest, then
+    arguments, views and a branch, and a library call is hardest."""
     if is_in_place(node.op):
         return 0
     if _refused_here(node, place):
@@ -302,7 +305,7 @@ def _fixed(node: FlowNode, place: Place) -> int:
 
 
 def _refused_here(node: FlowNode, place: Place) -> bool:
-    """Whether the fuser has a rule for an operator and refuses it here."""
+    """True if the fuser has a rule for an operator and refuses it here."""
     if node.index not in place.refused:
         return False
     return node.op in place.catalogue or node.op in place.catalogue_of_views
@@ -326,7 +329,7 @@ def _barrier(obstacle: _Obstacle, place: Place) -> Barrier:
 
 
 def _why(node: FlowNode, place: Place) -> WhyBarrier:
-    """Why a barrier is in no group."""
+    """Return why a barrier is in no group."""
     if is_in_place(node.op):
         return "in_place"
     if node.kind == CONTROL:

@@ -1,5 +1,5 @@
-"""What the runs of ``diagnose --try`` did, in words, behind the advice of the
-findings that suggest them."""
+"""The results of the runs of ``diagnose --try`` in words, added to the advice of
+the findings that suggest them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from fusiondoc.model.report import Finding
 def with_tries(
     findings: Iterable[Finding], tries: tuple[Try, ...]
 ) -> list[Finding]:
-    """The findings, their advice followed by "Tried --trace: 3 groups become 1." """
+    """Return the findings, with their advice followed by "Tried --trace: 3 groups
+    become 1." """
     if len(tries) < 2:
         return list(findings)
     return [_with_effects(finding, tries) for finding in findings]
@@ -33,8 +34,8 @@ def _with_effects(finding: Finding, tries: tuple[Try, ...]) -> Finding:
 
 
 def effect(base: Try, one: Try) -> str:
-    """What a change did to the run ``base``, in a few words: "3 groups become 1, 4
-    more operators fused"."""
+    """Return what a change did to the run ``base``, in a few words: "3 groups
+    become 1, 4 more operators fused"."""
     if one.problem is not None:
         return f"fails ({one.problem})"
     parts = []

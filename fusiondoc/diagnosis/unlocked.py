@@ -1,5 +1,5 @@
-"""What a change lets fuse: the plans of a run as they would be if some operators
-could be in groups."""
+"""The groups that a change makes possible: the plans of a run as they would be if
+some operators could be in groups."""
 
 from __future__ import annotations
 
@@ -43,43 +43,42 @@ from fusiondoc.parsers.ir.types import HALVES, TensorType, parse_type
 
 @dataclass(frozen=True)
 class WouldBeGroup:
-    """A group that the changes would make, or one of the run that they would make
-    larger."""
+    """A group that the changes would make, or a group of the run that they would
+    extend."""
 
     changed: frozenset[int]
     """Rows of ``report.unfused`` that are changed in it."""
     rows: frozenset[int]
     """All rows of operators in it."""
     ops: tuple[str, ...]
-    """Its operators that compute something, in the order of the plan; those of
-    groups of the run are left out."""
+    """Its operators that compute something, in the order of the plan, without those
+    of groups of the run."""
     groups: tuple[str, ...]
     """Groups of the run that it takes in."""
     joined: int
-    """How many fusion nodes of the plan these are."""
+    """The number of fusion nodes of the plan that these are."""
     bytes_saved: int | None
-    """Of tensors that need not be written and read again; None where no type of
+    """Bytes of tensors that need not be written and read again; None if no type of
     them is known."""
     views: tuple[str, ...] = ()
-    """Views that it takes in as operators: one operator beside them is a group
-    too."""
+    """Views that it takes in as operators: a view and a single operator are a
+    group, too."""
     written: tuple[int, ...] = ()
     """The row of each operator that is changed in it."""
     sure: bool = True
-    """False where the fuser may join its parts with others first, or leave one
-    out."""
+    """False if the fuser may join its parts with others first, or leave one out."""
 
 
 @dataclass(frozen=True)
 class Brought:
-    """What changes bring."""
+    """The effect of changes on a plan whose groups are taken apart."""
 
     operators: int
-    """In groups, of those outside."""
+    """Operators that come into groups, minus those that leave them."""
     groups: int
-    """More than without them."""
+    """Groups more than without the changes."""
     sure: bool
-    """False where the unchanged plan would not give the groups of the run."""
+    """False if the unchanged plan would not give the groups of the run."""
 
     @property
     def fewer_launches(self) -> int:
@@ -87,7 +86,7 @@ class Brought:
 
 
 class _Inside(NamedTuple):
-    """What groups of a plan hold."""
+    """The contents of a plan's groups."""
 
     operators: frozenset[int]
     """Nodes that compute something."""
@@ -100,12 +99,14 @@ _COMPUTES_NOTHING = NOTHING_TO_GAIN | PERMUTATIONS
 
 
 class Plans:
-    """The plans of a run, and what changes would do to them.
+    """The plans of a run, and the effect of changes on them.
 
-    Args: fuser: the fuser of the run; None where it is not known which ran. torch:
-        the version, where it is known. gradients: whether they are recorded; None
-        where that is not known. joins: positions of rows that change a part of a
-        tensor, and whose change joins the whole anew.
+    Args:
+        fuser: the fuser of the run; None if it is not known which ran.
+        torch: the version, if known.
+        gradients: whether they are recorded; None if not known.
+        joins: positions of rows that write to a part of a tensor, and whose change
+            joins the whole tensor from new parts.
     """
 
     def __init__(
@@ -125,8 +126,9 @@ class Plans:
         )
         joins_chunks = not gradients and self._takes("prim::ConstantChunk")
         self._cut_before = frozenset[str]() if joins_chunks else CHUNKED
-        """Operators that do not join what makes their input: they are written with
-        a chunk, which no differentiable graph and not every fuser takes."""
+        """Operators that are not joined with the maker of their input: they are
+        written with a chunk, which no differentiable graph and not every fuser
+        takes."""
         self._details = [row.reason.detail for row in report.unfused]
         position: dict[int | None, int] = {
             row.index: at for at, row in enumerate(report.unfused)
@@ -145,24 +147,24 @@ class Plans:
             at: max(1, report.unfused[at].count // number)
             for at, number in nodes.items()
         }
-        """Row -> how often its nodes stand in plans that are equal to those of the
-        report."""
+        """Row -> how many plans of the run equal each plan of the report that has
+        its nodes."""
         self._groups = {group.id: group for group in report.groups}
         self._unchanged: dict[
             int, tuple[PlanOfRun, list[list[int]], frozenset[int]]
         ] = {}
-        """By the identity of a plan: the plan with its groups taken apart, the
-        groups that it gives, and the nodes of the plan of which these are not those
+        """Identity of a plan -> the plan with its groups taken apart, the groups
+        that it gives, and the nodes of the plan for which these differ from those
         of the run."""
         self._ops_of_groups = {group.id: group.ops for group in report.groups}
         self._inputs_of_groups = {group.id: group.inputs for group in report.groups}
         self._instances = _instances(report, self._plans)
         self._many: dict[tuple[str, ...], bool] = {}
-        """Operators of a node -> whether some work on many elements at once."""
+        """Operators of a node -> True if some are not element-wise."""
 
     def with_changes(self, changed: AbstractSet[int]) -> list[WouldBeGroup]:
-        """The groups in which operators of these rows of ``report.unfused`` would
-        be, if these and nothing else could be in groups. A plan that several
+        """Return the groups in which operators of these rows of ``report.unfused``
+        would be, if these and nothing else could be in groups. A plan that several
         executors made is counted for each."""
         found = []
         for plan in self._plans:
@@ -177,9 +179,9 @@ class Plans:
         return self._with_groups_that_exist(found)
 
     def brought_by(self, changed: AbstractSet[int]) -> Brought | None:
-        """What the fuser makes of the plans with these changes, where the groups of
-        the run are taken apart into their operators as far as these are known; None
-        where its last step is not known."""
+        """Return what the fuser makes of the plans with these changes if the groups
+        of the run are taken apart into their operators, as far as these are known;
+        None if the fuser's last step is not known."""
         if not self._facts.limits.merges_neighbours:
             return None
         found = [
@@ -245,8 +247,8 @@ class Plans:
     def _joined(
         self, plan: PlanOfRun, changed: AbstractSet[int], merges: bool = True
     ) -> list[list[int]]:
-        """The groups of a plan, if operators of these rows could be in groups;
-        without ``merges`` before neighbours are merged."""
+        """Return the groups of a plan if operators of these rows could be in
+        groups; without ``merges`` those before neighbours are merged."""
         free = [
             self._free(node, row, changed)
             for node, row in zip(plan.graph.nodes, plan.rows)
@@ -263,12 +265,12 @@ class Plans:
     def _with_groups_that_exist(
         self, found: Sequence[WouldBeGroup]
     ) -> list[WouldBeGroup]:
-        """The groups, so that together they take in no more of the run's than it
-        has.
+        """Return the groups, limited so that together they take in no more groups
+        of the run than it has.
 
-        Of a loop that torch unrolls, every copy of a differentiable graph looks
-        like the one that has a plan; the steps that never ran have none. Those of
-        the run go to the groups that need fewest of them.
+        In a loop that torch unrolls, every copy of a differentiable graph looks
+        like the one that has a plan; steps that never ran have none. The groups of
+        the run go first to the groups that need fewest of them.
         """
         left = self._instances.copy()
         result = list(found)
@@ -285,7 +287,8 @@ class Plans:
     def _limits(
         self, plan: PlanOfRun, free: Sequence[bool], changed: AbstractSet[int]
     ) -> Limits:
-        """What keeps free nodes apart beside the ways between them."""
+        """Return the limits that keep free nodes apart, beside the detours between
+        them."""
         nodes = plan.graph.nodes
         inside = _blocks(plan, changed)
         every = range(len(nodes))
@@ -319,15 +322,15 @@ class Plans:
         )
 
     def _takes_given(self, graph: PlanGraph, index: int) -> bool:
-        """Whether a node takes a tensor that no node of the plan makes, as far as
-        numbers show."""
+        """True if a node takes a tensor that no node of the plan makes, as far as
+        the number of its inputs shows."""
         node = graph.nodes[index]
         inputs = self._inputs_of_groups.get(node.group or "", node.inputs)
         return len(graph.before[index]) < len(inputs)
 
     def _apart(self, plan: PlanOfRun) -> Callable[[int, int], bool]:
-        """Whether the run shows that two nodes are not joined, whatever else
-        changes."""
+        """Return a function that is true if the run shows that two nodes are not
+        joined, whatever else changes."""
         details = [
             self._details[row] if row is not None else None for row in plan.rows
         ]
@@ -350,7 +353,7 @@ class Plans:
     def _free(
         self, node: ProgramNode, row: int | None, changed: AbstractSet[int]
     ) -> bool:
-        """Whether it can be in a group, as far as it is known."""
+        """True if the node can be in a group, as far as known."""
         if node.kind == "group":
             return True
         if self._takes_refused_halves(node) or self._has_refused_sizes(node):
@@ -366,15 +369,15 @@ class Plans:
         if node.op in self._facts.operators.with_dimensions_only and not all(
             map(dimensions_of, node.outputs)
         ):
-            return False  # mean(), of which most often no dimension was given, or it is not known
+            return False  # mean(), mostly without a dimension, or it is not known
         return is_lost_outside(node.op, node.reason, self._fuser, VIEWS)
 
     def _keep_views_that_must_stay(
         self, graph: PlanGraph, free: list[bool]
     ) -> None:
-        """A view, which the fuser does not take, goes to the edge of what comes
-        before or after it only where that works on each element by itself. Where
-        one stays, those beside it are looked at again."""
+        """Mark views that must stay as not free. A view that the fuser does not
+        take moves to the edge of the operators before or after it only if these are
+        element-wise. If a view must stay, the views beside it are checked again."""
         views = {
             index
             for index, node in enumerate(graph.nodes)
@@ -393,10 +396,10 @@ class Plans:
                 )
 
     def _keep_views_of_gradients(self, graph: PlanGraph, free: list[bool]) -> None:
-        """The gradient of an operator of two tensors reads the sizes of both
-        (``AD_sizes_if_not_equal_multi_0`` of
+        """Mark views that a gradient reads as not free. The gradient of an operator
+        of two tensors reads the sizes of both (``AD_sizes_if_not_equal_multi_0`` of
         torch/csrc/jit/runtime/symbolic_script.cpp): a view that makes one of them
-        is read outside its group then, and stays."""
+        is then read outside its group, and stays."""
         if not self._gradients:
             return
         for index, node in enumerate(graph.nodes):
@@ -411,8 +414,8 @@ class Plans:
                 )
 
     def _may_move(self, graph: PlanGraph, view: int, free: Sequence[bool]) -> bool:
-        """Whether there is something to fuse with on both sides of a view, and on
-        one side all of it works on each element by itself."""
+        """True if there are nodes to fuse with on both sides of a view, and all
+        those of one side are element-wise."""
         by_elements = False
         for side in (graph.before[view], graph.after[view]):
             beside = [graph.nodes[other] for other in side if free[other]]
@@ -424,11 +427,11 @@ class Plans:
         return by_elements
 
     def _ops_of(self, node: ProgramNode) -> tuple[str, ...]:
-        """The operators of a group, or the operator that the node is."""
+        """Return the operators of a group, or the operator of another node."""
         return self._ops_of_groups.get(node.group or "", (node.op,))
 
     def _is_alone(self, node: ProgramNode) -> bool:
-        """Whether no group has two of its kind."""
+        """True if no group can have two operators of its kind."""
         return self._facts.operators.one_library_call and not LIBRARY.isdisjoint(
             self._ops_of(node)
         )
@@ -436,8 +439,8 @@ class Plans:
     def _group(
         self, plan: PlanOfRun, members: Sequence[int], changed: AbstractSet[int]
     ) -> WouldBeGroup | None:
-        """The group of these nodes; None without a change in it, or of one
-        operator."""
+        """Return the group of these nodes; None if nothing in it is changed, or if
+        it has a single operator."""
         every = [
             row
             for row in (plan.rows[index] for index in members)
@@ -485,15 +488,15 @@ class Plans:
         )
 
     def _may_have_run(self, plan: PlanOfRun, members: Sequence[int]) -> bool:
-        """Whether anything shows that the branch ran in which a group would be.
-        With gradients the log does not show which side of a branch ran, but some of
-        what ran has types, or plans of its own."""
+        """True if anything shows that the branch that contains the group ran. With
+        gradients the log does not show which side of a branch ran, but some of the
+        nodes that ran have types, or plans of their own."""
         nodes = plan.graph.nodes
         around = plan.graph.inside[members[0]]
         if around is None or nodes[around].op != _BRANCH:
             return True
         if not _connected_in_block(plan.graph, members[:1]).issuperset(members):
-            return False  # updates of one tensor, which may stand on both sides: no tensor goes between these
+            return False  # updates of one tensor, maybe on both sides of a branch: no tensor connects them
         if not self._gradients:
             return True
         beside = (
@@ -511,10 +514,10 @@ class Plans:
         changed: AbstractSet[int],
         joined: int,
     ) -> bool:
-        """Whether no change brings a reduction into it that makes groups of the run
-        one. Where each of these may be joined with what reads the same tensors
-        first, other groups and fewer operators come than the edges show: 2 of 2
-        such changes, torch 2.1.2."""
+        """True if the group is certain: no change brings a reduction into it while
+        it joins groups of the run. If each of these may first be joined with other
+        readers of the same tensors, the fuser makes other groups and fewer
+        operators than the edges show: in 2 of 2 such changes, torch 2.1.2."""
         if not self._may_have_run(plan, members) or _is_of_several_regions(
             plan.graph, members
         ):
@@ -531,8 +534,8 @@ class Plans:
     def _beside(
         self, plan: PlanOfRun, members: Sequence[int], changed: AbstractSet[int]
     ) -> int:
-        """How many of the members a change makes two operators of: an addition to a
-        part, and what joins the parts."""
+        """Return how many of the members become two operators by a change: an
+        addition to a part, and the operator that joins the parts."""
         joined = [
             index for index in members if plan.rows[index] in changed & self._joins
         ]
@@ -541,8 +544,8 @@ class Plans:
         )
 
     def _is_pulled_in(self, graph: PlanGraph, index: int) -> bool:
-        """Whether it begins no group. A part of a group that several take was
-        pulled in all the same: of several results the first counts alone
+        """True if no group begins with it. A part of a group that several nodes
+        take was pulled in all the same: of several results only the first counts
         (``canMerge``)."""
         node = graph.nodes[index]
         if node.kind == "group" and len(graph.after[index]) > 1:
@@ -552,15 +555,14 @@ class Plans:
         )
 
     def _is_idle_cast(self, node: ProgramNode) -> bool:
-        """Whether it is a cast to the type that its input has."""
+        """True if it is a cast to the type that its input already has."""
         return node.op in self._facts.operators.idle_casts and node.inputs[
             :1
         ] == node.outputs[:1] != ("Tensor",)
 
     def _takes_refused_halves(self, node: ProgramNode) -> bool:
-        """Whether it takes a tensor of a half type on a device where the fuser
-        takes none, however it is written. Casts to such a type are another
-        matter."""
+        """True if it takes a tensor of a half type on a device where the fuser
+        takes none, however it is written. Casts to such a type are not affected."""
         devices = self._facts.limits.halves_on
         given = [
             one
@@ -573,9 +575,9 @@ class Plans:
         )
 
     def _has_refused_sizes(self, node: ProgramNode) -> bool:
-        """Whether the profile has no sizes of one of its tensors, as they were not
-        always equal (parameters that a loop goes through), and the fuser needs
-        them. Of a tensor without a type nothing was profiled."""
+        """True if the fuser needs profiled sizes and one of its tensors has none,
+        because they varied (parameters that a loop iterates over). A tensor without
+        a type was not profiled at all."""
         if not self._facts.limits.profiled_sizes:
             return False
         types = [
@@ -595,8 +597,9 @@ class Plans:
 
 
 def _is_of_several_regions(graph: PlanGraph, members: Sequence[int]) -> bool:
-    """Whether a member that a differentiable graph in the group takes goes to
-    further ones too: which of these takes what stands beside them is not known."""
+    """True if a member that a differentiable graph in the group takes also goes to
+    other differentiable graphs: it is not known which of these takes the nodes
+    beside them."""
     regions = {index for index in members if graph.nodes[index].op == REGION}
     for index in set(members) - regions:
         takers = {
@@ -608,7 +611,8 @@ def _is_of_several_regions(graph: PlanGraph, members: Sequence[int]) -> bool:
 
 
 def _connected_in_block(graph: PlanGraph, nodes: Sequence[int]) -> set[int]:
-    """Some nodes of a block, and those of it that tensors connect with them."""
+    """Return some nodes of a block, and the nodes of this block that tensors
+    connect with them."""
     block = graph.inside[nodes[0]]
     todo, seen = list(nodes), set(nodes)
     while todo:
@@ -621,19 +625,19 @@ def _connected_in_block(graph: PlanGraph, nodes: Sequence[int]) -> set[int]:
 
 
 def _has_type(text: str) -> bool:
-    """Whether more is known than that it is a tensor."""
+    """True if more is known of a type than that it is a tensor."""
     one = parse_type(text)
     return isinstance(one, TensorType) and one.dtype is not None
 
 
 def _device_of(tensor: TensorType) -> str | None:
-    """``cuda`` of ``cuda:0``."""
+    """Return ``cuda`` for ``cuda:0``."""
     return tensor.device.partition(":")[0] if tensor.device is not None else None
 
 
 def _computes(node: ProgramNode, row: int | None, changed: Container[int]) -> bool:
-    """Whether it is an operator that computes something, or is changed and no
-    view."""
+    """True if it is an operator that computes something, or a changed one that is
+    no view."""
     if node.kind != "operator":
         return False
     return node.op not in _COMPUTES_NOTHING or (
@@ -644,17 +648,17 @@ def _computes(node: ProgramNode, row: int | None, changed: Container[int]) -> bo
 def _is_view(node: ProgramNode) -> bool:
     return (
         node.op in VIEWS or node.op in PERMUTATIONS
-    )  # free only where it is moved
+    )  # free only if it is moved
 
 
 def views_of(graph: PlanGraph) -> set[int]:
-    """The nodes that move no data where they are at the edge of a group."""
+    """Return the nodes that move no data at the edge of a group."""
     return {index for index, node in enumerate(graph.nodes) if _is_view(node)}
 
 
 def _instances(report: Report, plans: Iterable[PlanOfRun]) -> Counter[str]:
-    """Group -> how many the run has: of differentiable graphs in a loop not each
-    need be one."""
+    """Map a group to how many the run has: in a loop, not every differentiable
+    graph need be one."""
     found = Counter({group.id: group.count for group in report.groups})
     outside_loops: Counter[str] = Counter()
     for plan in plans:
@@ -665,8 +669,7 @@ def _instances(report: Report, plans: Iterable[PlanOfRun]) -> Counter[str]:
 
 
 def _blocks(plan: PlanOfRun, changed: AbstractSet[int]) -> list[int | None]:
-    """The block that each node stands in, without the branches that a change takes
-    away."""
+    """Return the block of each node, without the branches that a change removes."""
     nodes = plan.graph.nodes
     gone = {
         index
@@ -679,8 +682,8 @@ def _blocks(plan: PlanOfRun, changed: AbstractSet[int]) -> list[int | None]:
 def _never_run_there(
     nodes: Sequence[ProgramNode], inside: Sequence[int | None]
 ) -> set[int]:
-    """What goes with the branch around it that a change takes away: what never ran,
-    and all that is in it.
+    """Return the nodes that go together with a branch that a change removes: those
+    that never ran, and all nodes in them.
 
     Args:
         inside: the block of each node without those branches.
@@ -695,17 +698,18 @@ def _never_run_there(
 
 
 def _stays_out_of_regions(detail: Detail | None) -> bool:
-    """Whether it is in no differentiable graph whatever changes around it: its
-    arguments have no gradient formula, or its graph was taken apart for one of the
-    tensors that it reads."""
+    """True if it is in no differentiable graph whatever changes around it: its
+    arguments have no gradient formula, or its graph was dissolved because of one of
+    the tensors that it reads."""
     if isinstance(detail, DissolvedRegion):
         return detail.why in ("not_profiled", "shares_memory")
     return isinstance(detail, OutOfRegion)
 
 
 def _waits_for_number(first: Detail | None, last: Detail | None) -> bool:
-    """Whether a number that the second operator takes is computed of the result of
-    the first: by the reason of one of them, as numbers are on no edge."""
+    """True if a number that the second operator takes is computed from the result
+    of the first: by the reason of one of them, as the plan has no edges for
+    numbers."""
     if isinstance(last, Detour) and last.by == "number" and last.last is None:
         return True
     return (
