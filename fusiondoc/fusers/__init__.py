@@ -1,7 +1,7 @@
-"""The registries of fusers and of frontends, and their answers for all of them.
+"""The registries of fusers and of frontends, and queries over all of them.
 
-All facts that hold for one fuser alone stand in a folder of its name here, with a
-module a concern: the operators that it takes (``takes.py``), its lines in logs
+All facts about a single fuser are in a folder of its name here, with one module for
+each concern: the operators that it takes (``takes.py``), its lines in logs
 (``log.py``). "Takes" means: for some types, shapes and arguments. A rule may still
 refuse a node, say for a dimension that is not a constant.
 """
@@ -195,7 +195,7 @@ def kernel_names() -> tuple[str, ...]:
 
 
 def pass_files() -> tuple[str, ...]:
-    """Files of torch that print what fusion passes do."""
+    """Files of torch in which fusion passes print messages."""
     return tuple(
         fuser.log.pass_file
         for fuser in FUSERS.values()
@@ -241,7 +241,7 @@ def order_of_choice() -> str:
 
 
 def with_evaluator() -> str:
-    """The title of what runs groups through an evaluator where torch has no
+    """The titles of the fusers that run groups in an interpreter if torch has no
     compiler for the CPU."""
     return titles(lambda fuser: fuser.limits.evaluator_without_llvm)
 
@@ -270,7 +270,7 @@ def how_to_leave_out(fuser: str | None) -> str:
 
 
 def choices() -> tuple[str, ...]:
-    """What can be requested for a run: a fuser by name, or none at all."""
+    """The values that a run can request: a fuser by name, or none at all."""
     return (
         *(fuser.name for fuser in FUSERS.values() if fuser.can_be_requested),
         "none",
@@ -291,12 +291,12 @@ def of_torchscript() -> tuple[str, ...]:
 
 
 def requests() -> tuple[str, ...]:
-    """What ``--fuser`` takes; "auto" leaves the choice to what this torch has."""
+    """The values of ``--fuser``; with "auto" the installed torch decides."""
     return ("auto", *choices())
 
 
 def at_work() -> tuple[str, ...]:
-    """What a log can show at work."""
+    """The fusers that a log can show to be active, and "none"."""
     return (*FUSERS, "none")
 
 
@@ -316,8 +316,7 @@ FRONTENDS: dict[str, Frontend] = {
 
 
 def frontend_choices() -> tuple[str, ...]:
-    """What ``--frontend`` takes; "auto" leaves the choice to what the target
-    uses."""
+    """The values of ``--frontend``; with "auto" the target decides."""
     return (
         "auto",
         *(
@@ -365,7 +364,8 @@ def without_plan(frontend: str | None) -> str:
 
 
 def nothing_compiled(frontend: str | None) -> tuple[str, str] | None:
-    """What to do where a run compiled nothing (``Frontend.nothing_compiled``)."""
+    """Return the instruction for a run that compiled nothing
+    (``Frontend.nothing_compiled``)."""
     return FRONTENDS.get(frontend or "", TORCHSCRIPT).nothing_compiled
 
 
@@ -403,7 +403,7 @@ def bench_variants() -> tuple[str, ...]:
 
 
 def recipes() -> tuple[str, ...]:
-    """What ``--recipe`` takes."""
+    """The values of ``--recipe``."""
     return tuple(
         recipe for frontend in FRONTENDS.values() for recipe in frontend.recipes
     )
@@ -415,7 +415,7 @@ COMPILE_MODES = (
     "max-autotune",
     "max-autotune-no-cudagraphs",
 )
-"""What ``--mode`` takes: modes of torch.compile."""
+"""The values of ``--mode``: modes of torch.compile."""
 
 
 def fuser_title(name: str) -> str:

@@ -1,5 +1,5 @@
-"""What a composition is: a call of torch that a compiler leaves to eager code, and
-how to write it with operators that it compiles."""
+"""Compositions: a call of torch that a compiler leaves to eager code, and the same
+written with operators that it compiles."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Composition:
     helper: str = ""
     """Definitions that ``after`` calls."""
     note: str | None = None
-    """What has to hold beyond what a run of it shows."""
+    """A condition that a run of it cannot confirm."""
     exact: bool = False
     """The results are equal to the last bit."""
 

@@ -1,6 +1,6 @@
-"""A dump of a fuser that carries text: how it begins, which lines it may have, how
-it ends, what it is printed of. A line that a dump cannot have ends it: the program
-may print right behind it."""
+"""Kinds of text that a fuser dumps: how a dump begins, which lines it may have, how
+it ends, and its subject. The first line that a dump cannot have ends it: the
+program may print directly behind it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ LOOSE = "loose"
 
 
 class Section:
-    """What the next line of a dump may be. Group ``end`` is its last line; a group
-    named after another section leads into that one."""
+    """The possible next lines of a dump. Group ``end`` matches its last line; a
+    group named after another section leads into that one."""
 
     __slots__ = ("_compiled", "_pattern")
 
@@ -47,7 +47,8 @@ class DumpKind(NamedTuple):
     option: str
     stage: str
     first: bytes
-    """What the first line can begin with: most lines of a log begin no dump."""
+    """Possible starts of the first line, for a quick test: most lines of a log
+    begin no dump."""
     start: bytes
     """Pattern of the first line."""
     sections: dict[str, Section]
@@ -55,9 +56,10 @@ class DumpKind(NamedTuple):
     single: bool = False
     """The first line is all."""
     confirm: bytes | None = None
-    """What the second line must be: the first one alone could be of the program."""
+    """Pattern of the second line: the first one alone could come from the
+    program."""
     again: bool = True
-    """Dumps of this kind one after another are one text: nothing says where one
+    """Consecutive dumps of this kind count as one text, as nothing marks where one
     ends."""
 
 

@@ -40,8 +40,8 @@ class Frontend:
     without_plan: str = "the log shows no plan of an executor"
     """The sentence on a run of which no group and no operator is known."""
     nothing_compiled: tuple[str, str] | None = None
-    """What to do where a run compiled nothing: the first step, and what else to
-    know. None where its graphs run in TorchScript."""
+    """Instruction for a run that compiled nothing: the first step, and further
+    facts. None where its graphs run in TorchScript."""
     variants: tuple[str, ...] = ()
     """Variants of a bench that go through it, in the order of the table."""
     recipes: tuple[str, ...] = ()

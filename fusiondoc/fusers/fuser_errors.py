@@ -1,5 +1,5 @@
-"""Errors in logs: what failed, and how the errors are recognised that only one
-fuser writes."""
+"""Errors in logs: what failed, and patterns of the errors that only one fuser
+writes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ PROGRAM = "program"
 """Any other error: the operators fail without fusion too."""
 
 TOOLCHAIN = frozenset((ARCHITECTURE, NO_KERNEL, BUILTINS, OLD_DRIVER))
-"""Kinds that say nothing about the fusion: the installation does not fit the
-GPU."""
+"""Kinds that are unrelated to fusion: the installation does not fit the GPU."""
 
 OF_FUSER = frozenset((CODEGEN, KERNEL, OPTION))
 """Kinds that are faults of a fuser."""
@@ -46,18 +45,17 @@ class FuserErrors:
     texts: Pattern[str] | None = None
     """Errors of its code that name no file."""
     wrappers: Pattern[str] | None = None
-    """Asserts that only say that errors of several threads follow."""
+    """Asserts that only announce errors of several threads, which follow."""
     source: str | None = None
     """How the CUDA source of a kernel begins that it puts into the text of an
     assert."""
     causes: Mapping[str, str] = field(default_factory=dict)
-    """Words of an error -> a name for the cause that they state, where what to do
-    depends on it."""
+    """Words of an error -> a name for its cause, where the advice depends on it."""
     stand_alone: str | None = None
     """A part of the errors of its package that stands alone, and of none that torch
     raises."""
     marks: tuple[str, ...] = ()
-    """Parts of the texts of errors that tell that its code, or a kernel that it
+    """Parts of error texts which show that the fuser's code, or a kernel that it
     made, failed."""
 
     @property

@@ -41,7 +41,7 @@ class FuserLimits:
     """Whether it takes no operator on tensors whose sizes were not always equal
     while they were profiled."""
     numbers_for_tensors: bool | None = None
-    """Whether a number does in the place of a tensor in its operators; None: not
+    """Whether its operators accept a number instead of a tensor; None: not
     known."""
     most_dimensions: int | None = None
     """Of a tensor, in its kernels; None without a limit."""

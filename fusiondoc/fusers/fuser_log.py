@@ -1,4 +1,4 @@
-"""What a fuser prints, and how it is recognised in a log and in a profile."""
+"""Messages of a fuser, and how it is recognised in a log and in a profile."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class FuserLog:
     """Headers, nodes and marks of a fuser in a log."""
 
     pass_file: str | None = None
-    """The file of torch that prints what its pass does, without folder and ending:
-    ``graph_fuser``."""
+    """The file of torch in which its pass prints messages, without folder and
+    extension: ``graph_fuser``."""
     pass_start: str | None = None
     """Header of the graph that its pass prints first, whether it makes groups or
     not."""
@@ -70,9 +70,8 @@ class FuserLog:
     source_lines: Mapping[str, Mapping[str, tuple[int, ...]]] = field(
         default_factory=dict
     )
-    """Release of torch -> file -> the lines of its source that print messages,
-    where these tell the release.
-    """
+    """Release of torch -> file -> numbers of its source lines that print messages,
+    where these identify the release."""
     inner_graphs: frozenset[str] = frozenset()
     """Other nodes that its passes make, and that print a graph of their own."""
     guards: frozenset[str] = frozenset()
@@ -82,7 +81,7 @@ class FuserLog:
     stdout_marks: tuple[bytes, ...] = ()
     """How lines begin that its library prints to stdout."""
     writes_to_stdout: bool = False
-    """Whether it prints to stdout beside what torch logs to stderr."""
+    """Whether it also prints to stdout; torch logs to stderr."""
     announces_runs: bool = True
     """Whether a log can show that a kernel runs; without it a crash may be of a
     compile or of a run."""
@@ -107,7 +106,7 @@ class FuserLog:
     kernels_keep_names: bool = False
     """Whether a profile shows its kernels under the names that the report has."""
     before_kernel_names: str | None = None
-    """A pattern of what may stand before these names in a profile."""
+    """A pattern of text that may precede these names in a profile."""
     code_of_kernels: tuple[tuple[str, str], ...] = ()
     """How names of its kernels begin, and the dump that their code is."""
     profile_variables: Mapping[str, str] = field(default_factory=dict)

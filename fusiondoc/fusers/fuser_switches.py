@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class FallbackOff:
-    """What makes a fuser raise an error instead of running a group as unfused
-    operators. Either is enough; a version of torch may read one alone."""
+    """Variables that make a fuser raise an error instead of running a group as
+    unfused operators. Either is enough; some versions of torch read only one."""
 
     options: str
     """An environment variable that lists options; ``option``: the word in it."""
@@ -50,8 +50,8 @@ class FuserSwitches:
     """Value of PYTORCH_JIT_LOG_LEVEL with which its pass states which operators it
     rejects, and why."""
     log_list: tuple[str, tuple[str, ...]] | None = None
-    """The environment variable that lists what it logs, with the words for a run;
-    None: TorchScript's."""
+    """The environment variable that selects its log messages, with the value for a
+    run; None: it uses TorchScript's."""
     trace_variable: str | None = None
     """The environment variable that names a folder for its trace."""
     dump_variable: str | None = None

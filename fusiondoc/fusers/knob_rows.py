@@ -72,7 +72,7 @@ class Knob(NamedTuple):
     default: str
     does: str
     effect: str
-    """What changes in a log or report when it is set, and when that is wanted."""
+    """The effect on a log or report when it is set, and when to set it."""
     live: tuple[Span, ...]
     """Where it does something. ``exists`` is wider where it stays behind as a
     no-op."""
@@ -85,7 +85,7 @@ class Knob(NamedTuple):
 
     @property
     def in_python(self) -> tuple[str, ...]:
-        """The full names in torch of what sets and reads it."""
+        """The full names in torch of its setter and getter."""
         return tuple(
             f"{self.owner}.{name}" for name in (self.setter, self.getter) if name
         )
@@ -144,11 +144,11 @@ class FuserCatalogue:
     package_options: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Variable of its package that stands alone -> the words that it may hold."""
     dumps: tuple[FuserDump, ...] = ()
-    """What it can print of kernels that is no option of a variable."""
+    """Dumps of kernels that are no option of a variable."""
     usual_dumps: tuple[str, ...] = ()
     """Dumps without which a log names no kernel of it."""
     log_files: Mapping[str, str] = field(default_factory=dict)
-    """File of torch that writes to the JIT log -> what it writes of this fuser."""
+    """File of torch that writes to the JIT log -> what it logs about this fuser."""
     own_log_files: tuple[tuple[str, int, str], ...] = ()
     """Files that only it has: versions, the least level that prints, names."""
 

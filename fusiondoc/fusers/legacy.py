@@ -1,8 +1,8 @@
 """The legacy fuser of TorchScript: the operators that it takes. Its logs are read;
 nothing new is added.
 
-Source: torch/csrc/jit/passes/graph_fuser.cpp, compared with what the pass fuses
-when run on one graph an operator, on 1.12.1 (CPU and CUDA) and 2.13.0 (CPU).
+Source: torch/csrc/jit/passes/graph_fuser.cpp, compared with the pass itself, run on
+one graph for each operator, on 1.12.1 (CPU and CUDA) and 2.13.0 (CPU).
 """
 
 from __future__ import annotations

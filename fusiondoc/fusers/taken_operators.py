@@ -51,8 +51,8 @@ class TakenOperators:
     pairs_only: frozenset[str] = frozenset()
     """Operators of which it takes the overload of two tensors alone."""
     one_library_call: bool = False
-    """Whether a group holds at most one convolution or product of matrices, and
-    what comes after it."""
+    """Whether a group holds at most one convolution or matrix product, and
+    operators after it."""
     with_knob: WithKnob | None = None
     views_in: Callable[[Version | None], frozenset[str]] | None = None
     """The views that a version takes into a group (None: the newest); None where
@@ -67,8 +67,8 @@ class TakenOperators:
     """Reductions whose size it computes alone where nothing else of the result is
     read."""
     sized_by_broadcast: frozenset[str] = frozenset()
-    """Operators whose result it takes for as large as their inputs broadcast, where
-    a gradient reads only the size of what a group computes of it."""
+    """Operators whose result size the fuser takes to be the broadcast size of their
+    inputs, where a gradient reads only the size of a tensor computed in a group."""
     casts_by_constants: bool = False
     """Whether it takes aten::to only where all arguments are constants."""
     expressions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

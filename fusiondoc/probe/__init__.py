@@ -52,7 +52,7 @@ def first_line(error: object) -> str:
 
 
 class Refused(Exception):
-    """The run stops, and no traceback is needed: ``message`` says why, ``hint`` the
+    """Ends the run without a traceback: ``message`` states the reason, ``hint`` the
     next step, ``status`` is the exit status."""
 
     def __init__(

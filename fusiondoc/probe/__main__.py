@@ -2,10 +2,9 @@
 or, with ``--serve DESCRIPTOR RUNNER``, of a server from which probes start as forks
 (``fork_server.py``).
 
-Written so that every Python since 2.7 can read it, to say clearly when it is too
-old. The probe's folder leaves ``sys.path`` and its files load as the private
-package ``_fusiondoc_probe``: a user's ``targets.py`` or ``models.py`` is never
-shadowed.
+Any Python since 2.7 can parse it, so that one that is too old gets a clear message.
+The probe's folder leaves ``sys.path`` and its files load as the private package
+``_fusiondoc_probe``: a user's ``targets.py`` or ``models.py`` is never shadowed.
 """
 
 import os

@@ -43,7 +43,7 @@ from .targets import ready, runs_as_script
 
 
 def main(spec_path: str, records_path: str, started: float) -> int:
-    """Do what the spec says; returns the exit status (see
+    """Carry out the action of the spec; return the exit status (see
     ``probe/__init__.py``)."""
     clock = Clock(started)
     with open(spec_path, "rb") as file:
@@ -72,8 +72,8 @@ def main(spec_path: str, records_path: str, started: float) -> int:
 
 
 def _input_watch(spec: dict[str, Any]) -> list[InputWatch]:
-    """The watch of the files that the program reads, which is on, where the request
-    asks for it."""
+    """Return the started watch of the files that the program reads; empty if the
+    request does not record them."""
     if not spec.get("record_inputs"):
         return []
     watch = InputWatch((OWN_FOLDER, spec["folder"]))

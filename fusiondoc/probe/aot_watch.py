@@ -106,8 +106,8 @@ class Watch:
         self.replaced.take_back()
 
     def forget(self) -> None:
-        """In a fork: forget what the parent process did and will record. A call
-        site that is used here is recorded again for this process."""
+        """In a fork: drop the state of the parent process, which records it itself.
+        A call site that is used here is recorded again for this process."""
         self._before = graph_breaks()
         self._active.clear()
         self._compiling.clear()
@@ -397,7 +397,8 @@ class Watch:
             with self._sources.tracing():
                 yield
         except Exception as error:
-            # A call of what has been compiled before is the program's own affair.
+            # An error in a call of code that was compiled earlier belongs to the
+            # program.
             if not self._compiling and (not before or site.compiles > before):
                 self._note_failure(site, "trace it", error)
             raise

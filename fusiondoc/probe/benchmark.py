@@ -84,7 +84,7 @@ class Bench:
         self._folder = ""
         self._seconds = 0.0
         self._is_recorded = False
-        """What a compiler makes for the first inputs is wanted."""
+        """Whether to record what a compiler makes for the first inputs."""
 
     def run(
         self, control: str, trace: bool, seconds: float, knobs: Callable[[], object]

@@ -54,7 +54,8 @@ class Built:
         """Fusion groups in the forward and backward plans; None where torch does
         not show them."""
         self.recorded: Callable[[Records], ContextManager[Any]] | None = None
-        """A block to compile in, which records what the compiler makes."""
+        """Makes a context manager to compile in, which records the compiler's
+        output."""
 
 
 def build(
@@ -514,10 +515,10 @@ def random_sizes(
 ) -> Given:
     """``count`` sets of inputs near those of ``shape``, in turns.
 
-    What is equal changes alike: the first two sizes of the input with the most
-    dimensions, and in other inputs of two or more dimensions the same size in the
-    same dimension. Values are those of the given tensors, repeated where a size
-    grows, so that indexes stay in range.
+    The first two sizes of the input with the most dimensions change; so does, in
+    other inputs of two or more dimensions, the same size in the same dimension.
+    Values are those of the given tensors, repeated where a size grows, so that
+    indexes stay in range.
 
     Raises:
         Refused: no input has two dimensions.

@@ -1,10 +1,9 @@
-"""For ``fusiondoc fix``: whether a changed program computes what the program as it
-was computes.
+"""For ``fusiondoc fix``: compare the results of a changed program with those of the
+unchanged one.
 
-Both run as they are written, without any fuser, from the same seed on the same
-inputs; whether the fuser then computes the same is for ``--verify`` to judge
-(``passes.py``). Results that differ are judged as there, by the results of the
-program as it was in float64.
+Both run as Python code without any fuser, with the same seed and inputs;
+``--verify`` compares fused results with eager ones (``passes.py``). Results that
+differ are judged as there, by the results of the unchanged program in float64.
 """
 
 from __future__ import annotations
@@ -175,12 +174,12 @@ def _with_same_draws(
 
 class Pass:
     """One pass of a copy of the model, which raises UserError; ``rows`` are its
-    results, on the CPU, and ``drew`` says whether random numbers were drawn in it.
+    results, on the CPU, and ``drew`` is True if random numbers were drawn in it.
 
     Args:
-        number: of the shape; the seed.
-        shake: change every parameter and input by about so many roundings before.
-        alike: random numbers depend on the shape alone.
+        number: the number of the shape, used as the seed.
+        shake: first change every parameter and input by about so many roundings.
+        alike: make random numbers depend on the shape alone.
     """
 
     def __init__(
@@ -272,9 +271,9 @@ class Pass:
 
 
 def _shake(torch: Any, tensors: list[Any], roundings: int) -> None:
-    """Change each element by ``roundings`` units of rounding. How far the results
-    move then shows what roundings alone do to this program: a fused kernel rounds
-    at other points of the computation."""
+    """Change each element by ``roundings`` units of rounding. The change of the
+    results then shows the effect of rounding alone on this program: a fused kernel
+    rounds at other points of the computation."""
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for tensor in tensors:

@@ -110,7 +110,8 @@ def _supervise(supervisor: Any, descriptors: Sequence[int]) -> List[str]:
 
 
 def _be_a_new_process() -> None:
-    """Take off what the server and the supervisor have set up."""
+    """Undo the signal handlers and descriptors of the server and the supervisor,
+    and seed the generators anew."""
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)

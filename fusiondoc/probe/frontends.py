@@ -31,8 +31,8 @@ _MOST_FUNCTIONS = 2_000
 
 
 class Chosen:
-    """The model to run, and why so. ``eager`` is what it was made of; None where
-    that is not known."""
+    """The model to run, and why its frontend was chosen. ``eager`` is the model
+    that it was made from; None if that is not known."""
 
     def __init__(
         self, frontend: str, model: Any, why: str | None, eager: Any
@@ -44,10 +44,10 @@ class Chosen:
 
 
 def choose(torch: Any, requested: str, model: Any) -> Chosen:
-    """What ``--frontend`` means for this model.
+    """Choose the frontend of this model from the value of ``--frontend``.
 
     Raises:
-        Refused: AOTAutograd cannot compile it, or is not there.
+        Refused: AOTAutograd cannot compile it, or this torch has none.
         UserError: wrapping it failed.
     """
     if requested == "torchscript":

@@ -60,7 +60,7 @@ def why_no_nvfuser(torch: Any) -> str | None:
             % torch.__version__
         )
     switch = torch._C
-    # Without the profiling executor torch says that it was built without CUDA
+    # Without the profiling executor torch wrongly claims to be built without CUDA
     # (codegen/cuda/interface.cpp).
     executor = switch._jit_set_profiling_executor(True)
     try:
@@ -162,8 +162,8 @@ def write_compiled(records: Records, spec: dict[str, Any], why: str) -> None:
 
 
 def compiler_watch(torch: Any, records: Records) -> InductorWatch:
-    """What records the graphs, groups and kernels of the compiler, once it is
-    started."""
+    """Return the watch that records the graphs, groups and kernels of the compiler
+    once it is started."""
     from .inductor_watch import InductorWatch
 
     return InductorWatch(torch, records)
@@ -544,7 +544,8 @@ def off_in_process(torch: Any) -> list[str]:
     return nnc + executor_off(torch)
 
 
-# -- what a fuser asks of a model ----------------------------------------------------------------------------
+# -- requirements of a fuser on a model
+# -------------------------------------------------------------------------
 
 
 def needs_frozen(fuser: str) -> bool:
@@ -568,11 +569,11 @@ def of_graphs(torch: Any, on_gpu: bool) -> str:
 def why_not_timed(
     torch: Any, fuser: str, on_gpu: bool, backward: bool, in_training: bool
 ) -> str | None:
-    """Why times of the model under a fuser are not to be had, or would say nothing;
-    None where they would.
+    """Return why the model cannot be timed under a fuser, or why its times would be
+    meaningless; None if it can be timed.
 
     Args:
-        on_gpu: the model is there.
+        on_gpu: the model is on the GPU.
         in_training: it is a module in training mode that is not scripted yet.
     """
     if not has_compiler(torch, fuser, on_gpu):

@@ -12,15 +12,15 @@ from .log_and_records import Records
 
 OUTPUT_CODE = "torch._inductor.output_code"
 _NAME = "_fusiondoc_graph"
-"""The attribute that names the graph of a lowering and of what was compiled of
-it."""
+"""The attribute in which a lowering, and the code compiled from it, keep their
+graph."""
 _MOST_CALLS = 200
 """Calls of compiled graphs that are looked at."""
 _MOST_TENSORS = 4_000
 
 
 class _Named:
-    """A graph, with the names of what it takes and returns."""
+    """A graph, with the names of its inputs and results."""
 
     def __init__(self, compile_id: str | None, order: int, lowering: Any) -> None:
         self.compile_id = compile_id
@@ -40,8 +40,8 @@ class Crossings:
         self._records = records
         self._calls = 0
         self._made: dict[int, tuple[Any, _Named, str]] = {}
-        """Address of memory -> what tells whether it is still there, its graph, the
-        name of the result."""
+        """Address of memory -> a reference that shows whether the memory is still
+        in use, its graph, the name of the result."""
         self._seen: set[tuple[Any, ...]] = set()
 
     def name(self, lowering: Any, compile_id: str | None, order: int) -> None:

@@ -41,8 +41,8 @@ stay as they are here."""
 
 
 def or_none(function: Callable[..., Any], *args: Any) -> Any:
-    """What the function returns; None if it fails, as with attributes that this
-    torch does not have."""
+    """Call the function and return its result; None if it fails, as with attributes
+    that this version of torch does not have."""
     try:
         return function(*args)
     except Exception:
@@ -191,8 +191,8 @@ def final_node(node: Any, called: Any, explicit: Any, graph: Any) -> dict[str, A
     )
     own = {access["buffer"] for access in writes}
     after = [access for access in reads if _is_order_alone(node, access["buffer"])]
-    # What a node writes and reads by another index is no input of it; torch counts
-    # it once too.
+    # A buffer that a node writes, and reads by another index, is no input of it;
+    # torch counts it once too.
     reads = [
         access
         for access in reads
@@ -219,8 +219,8 @@ def final_node(node: Any, called: Any, explicit: Any, graph: Any) -> dict[str, A
 
 
 def _is_order_alone(node: Any, name: str) -> bool:
-    """Whether a node only has to run after what writes the buffer, as one that
-    changes a tensor in place does (``WeakDep`` of
+    """True if a node only has to run after the node that writes the buffer, as one
+    that changes a tensor in place does (``WeakDep`` of
     torch/_inductor/dependencies.py)."""
     kinds = {
         type(access).__name__
@@ -260,8 +260,8 @@ def operators_of(node: Any, called: Any) -> list[str]:
 
 
 def _of_overload(ir: Any) -> list[str]:
-    """Names of the FX nodes of the operator that a call runs. Its origins also name
-    what it reads."""
+    """Names of the FX nodes of the operator that a call runs. The call's
+    ``origins`` also hold the nodes of its inputs."""
     packet = getattr(getattr(ir, "op_overload", None), "overloadpacket", None)
     if packet is None:
         return []
@@ -284,7 +284,7 @@ def called_operators(nodes: Iterable[Any]) -> set[str]:
 
 
 def _call(ir: Any, explicit: Any) -> dict[str, Any]:
-    """What a call runs: the class of its IR, ``aten.sort.stable``,
+    """Return the record of a call: the class of its IR, ``aten.sort.stable``,
     ``extern_kernels.addmm``."""
     overload = getattr(ir, "op_overload", None)
     return {

@@ -30,11 +30,11 @@ _NO_COMPILER = "InvalidCxxCompiler"
 
 
 class CompiledRun:
-    """The run of one model.
+    """The run of one model under torch.compile.
 
-    Args: own: how the model comes to torch.compile by itself; None: it is compiled
-        here. eager: what such a model was compiled from; None where that is not
-        known.
+    Args: own: how the program itself applies torch.compile to the model; None: it
+        is compiled here. eager: the model before the program compiled it; None if
+        that is not known.
     """
 
     def __init__(

@@ -14,7 +14,8 @@ from typing import Any
 
 
 def tools_of_inductor(torch: Any) -> tuple[bool, str]:
-    """Whether it can compile kernels here, and with what, or what is missing.
+    """Return whether Inductor can compile kernels here, and a text with its
+    compilers or the missing ones.
 
     The compiler is the one of ``config.cpp.cxx`` (torch/_inductor/config.py, 2.6 to
     2.13).

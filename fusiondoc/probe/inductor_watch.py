@@ -61,7 +61,7 @@ _NO_SHARED_DATA = "no shared data"
 
 
 class _Graph:
-    """What was seen of the graph that is being compiled."""
+    """Facts recorded of the graph that is being compiled."""
 
     def __init__(self, lowering: Any) -> None:
         self.lowering = lowering
@@ -344,7 +344,8 @@ class InductorWatch:
 
         return codegen
 
-    # -- what they note --------------------------------------------------------------------------------------
+    # -- records made by the hooks
+    # -------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         lowering = sys.modules["torch._inductor.virtualized"].V.graph

@@ -116,8 +116,8 @@ class InputWatch:
         return False
 
     def found(self) -> Dict[str, List[str]]:
-        """All that was seen: files, names of imported modules, and what no file
-        shows."""
+        """Return all inputs seen: files, names of imported modules, and inputs that
+        are no files."""
         self._ended = True
         files = {
             file for file in self._opened - self._written if self._is_input(file)

@@ -39,7 +39,8 @@ class OfTorch:
     needs: tuple[str, ...] = ()
 
     def home(self, torch: Any) -> Any:
-        """What has the functions; None where this torch has no such module."""
+        """The object that has the functions; None if this torch has no such
+        module."""
         return torch._C
 
     def missing(self, torch: Any) -> str | None:
@@ -296,7 +297,7 @@ _TRIALS: dict[str, tuple[Any, ...]] = {
     "text": ("fusiondoc_tries_this", ""),
     "strategy": ([("STATIC", 3)], [("STATIC", 4)]),
 }
-"""Two values a kind, so that one always differs from what is in effect."""
+"""Two values for each kind, so that one always differs from the current value."""
 
 
 def _described(error: BaseException) -> str:
@@ -425,8 +426,9 @@ def apply(torch: Any, name: str, value: str) -> dict[str, Any]:
 
     Returns the record ``{"record": "knob", "name", "requested", "effective",
     "live", "why"}``: ``effective`` is the value read back as text (None if torch
-    gives no way), ``live`` whether setting it changes anything (None if that cannot
-    be seen). Where it could not be set at all, ``error`` says why in one sentence.
+    gives no way), ``live`` whether setting it has any effect (None if that cannot
+    be seen). If it could not be set at all, ``error`` gives the reason in one
+    sentence.
     """
     knob = KNOBS.get(name)
     if knob is None:

@@ -1,9 +1,9 @@
 """Backward passes and dispatch modes that import no part of torch's compiler.
 
-The public ways import sympy or ``torch._dynamo`` when they are first used: as long
-as torch itself takes to import, in every child, for what an eager run does not
-need. A program that uses the compiler has imported these parts before, and gets the
-public ways.
+torch's public functions import sympy or ``torch._dynamo`` when they are first used.
+That takes as long as importing torch itself, in every child, and an eager run needs
+neither. A program that uses the compiler has imported these parts before, and gets
+the public functions.
 """
 
 from __future__ import annotations

@@ -173,7 +173,8 @@ def _c_stdout_is_line_buffered(copy: int) -> bool:
 
 
 def _buffer_c_stdout(lines: bool) -> None:
-    """By lines (so that they are in order with what others write) or by blocks."""
+    """Buffer C's stdout by lines (so that they are in order with other output) or
+    by blocks."""
     with contextlib.suppress(OSError, AttributeError, ValueError, TypeError):
         libc, stdout = _c_stdout()
         libc.fflush(stdout)

@@ -85,8 +85,8 @@ class _Log:
         if self._identity is None or self._identity != identity(1):
             self._identity = None
             return
-        # Imported here: Windows has neither, and what reads logs there imports this
-        # module too.
+        # Imported here: Windows has neither, and the reader of logs, which runs
+        # there too, imports this module.
         with contextlib.suppress(ImportError, OSError, ValueError):
             import fcntl
             import resource
@@ -256,9 +256,9 @@ if word != b"k":
         os.write(2, file.read())
     os.unlink(sys.argv[1])
 """
-"""A process of its own: it waits for the word that all went well. If its pipe
-closes without it, the process that tried the switch has died, and what was kept
-goes to the real stderr after all."""
+"""A separate process that waits for the word of success. If its pipe closes without
+it, the process that tried the switch has died, and this one writes the kept output
+to the real stderr."""
 
 _WARNING = re.compile(rb"^\[W[^\]\n]*\] Warning: (.*?)(?: \(function .*\))?\r?\n?$")
 

@@ -1,12 +1,12 @@
-"""Turning what the user has into TorchScript, and which lines and modules of the
-user's its operators come from.
+"""Turn the user's model into TorchScript, and find the user's line and module of
+each operator.
 
 The log prints ``aten::layer_norm`` with its line in torch/nn/functional.py; the
-call that led there is only in the graph before calls are inlined, which is walked
-here. So are the whole paths of modules: ``Node.getModuleHierarchy``
-(torch/csrc/jit/ir/ir.cpp, 1.9 to 2.13) leaves out the names of module lists
-("0(Block).norm(LayerNorm)"), and does for frozen graphs, which have no calls any
-more.
+user's call of layer_norm is only in the graph before calls are inlined, which is
+walked here. That graph also has the full paths of modules:
+``Node.getModuleHierarchy`` (torch/csrc/jit/ir/ir.cpp, 1.9 to 2.13) leaves out the
+names of module lists ("0(Block).norm(LayerNorm)"), and does for frozen graphs,
+which have no calls any more.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def as_given(torch: Any, model: Any) -> dict[str, Any]:
 
 
 def prepared(torch: Any, model: Any, spec: dict[str, Any]) -> Any:
-    """The model in eval mode, and with its modules out of place, where the request
-    says so."""
+    """Return the model, in eval mode and with its modules out of place if the
+    request demands it."""
     if not isinstance(model, torch.nn.Module):
         return model
     if spec.get("in_place_off"):
@@ -313,8 +313,7 @@ _ENTRY = re.compile(r"(\w+)\(([^()]*)\)")
 """An entry of ``getModuleHierarchy``: the name in the module above, and the
 type."""
 _SECONDS = 1.0
-"""A bigger model than can be walked in this time keeps what was found until
-then."""
+"""Time limit of the walk: for a larger model the results found so far are kept."""
 
 
 def source_map(torch: Any, scripted: Any, always: bool = False) -> dict[str, Any]:

@@ -1,6 +1,5 @@
-"""The fuser that a process has by itself: by torch's defaults, its environment
-variables and what the program sets, without what fusiondoc switches on for a run.
-"""
+"""The fuser that a process uses on its own: by torch's defaults, its environment
+variables and the program's settings, without fusiondoc's settings for a run."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ _WORD = re.compile(r"\s*([A-Za-z_][A-Za-z_0-9]*)\s*\[")
 
 
 class InputTextError(ValueError):
-    """The text cannot be read; the message names the column (from 1) and what was
-    expected there."""
+    """The text cannot be read; the message names the column (from 1) and the
+    expected syntax."""
 
     def __init__(self, text: str, column: int, problem: str) -> None:
         shown = text if len(text) <= 200 else text[:200] + "..."

@@ -602,8 +602,8 @@ def random_flow(torch: Any, scripted: Any) -> RandomFlow | None:
     """Of a scripted model; None if this torch cannot show its graph."""
     try:
         graph = scripted.inlined_graph.copy()
-        # Branches that constant arguments decide go: dropout(inplace=False) holds
-        # an in-place one.
+        # Remove branches that constant arguments decide: dropout(inplace=False)
+        # holds an in-place one.
         torch._C._jit_pass_constant_propagation(graph)
         return RandomFlow(graph)
     except (AttributeError, RuntimeError):

@@ -81,7 +81,7 @@ class Start:
 
 
 class Reference:
-    """Results of a run in a wider type, by name; ``problem`` says why there are
+    """Results of a run in a wider type, by name; ``problem`` states why there are
     none, or none in float64.
 
     ``dtype`` is the type of the run, ``computed_in`` the least precise type that
@@ -376,7 +376,7 @@ def watching(torch: Any, seen: set[str], wide: Any) -> ContextManager[Any]:
 
     if hasattr(base, "__enter__"):
         return Watching()
-    # torch 1.12: the mode is made by what switches it on.
+    # torch 1.12: push_torch_dispatch_mode creates the mode itself.
     return dispatch.push_torch_dispatch_mode(Watching)  # type: ignore[no-any-return]
 
 

@@ -24,12 +24,12 @@ RANDOM = frozenset("aten::" + name for name in _NAMES.split())
 
 
 def same_draws(torch: Any) -> ContextManager[object]:
-    """A block in which the n-th draw of a shape has the n-th seed, and
-    ``native_dropout`` the mask of ``dropout_``: what else is drawn before it, and
-    by which operator, makes no difference.
+    """Context manager: the n-th draw of a shape uses the n-th seed, and
+    ``native_dropout`` the mask of ``dropout_``, so that a draw does not depend on
+    other draws before it, or on the operator.
 
     Raises:
-        Exception: this torch has no way to see every operator.
+        Exception: this torch cannot intercept every operator.
     """
     from torch.utils._python_dispatch import TorchDispatchMode
 

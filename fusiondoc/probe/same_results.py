@@ -1,4 +1,4 @@
-"""Whether two tensors are the same, fused and eager; and what runs a program
+"""Whether two tensors are the same, fused and eager; and ways to run a program
 without a fuser."""
 
 from __future__ import annotations
@@ -319,10 +319,10 @@ def eager_twin(torch: Any, model: Any, option: str = "--verify") -> Any:
     """A copy of the model as the user gave it, taken before it is scripted or
     frozen.
 
-    What is TorchScript already has no Python code left: it is written out and read
-    back, because a copy would share the executors, and with them the fused plans;
-    ``unfused`` then keeps the copy from being optimised. Functions of Python are
-    their own copies.
+    A TorchScript model has no Python code left: it is saved and loaded again,
+    because a copy would share the executors, and with them the fused plans;
+    ``unfused`` then keeps the copy from being optimised. A Python function is
+    returned as it is.
     """
     try:
         if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
@@ -344,12 +344,12 @@ def eager_twin(torch: Any, model: Any, option: str = "--verify") -> Any:
 
 @contextlib.contextmanager
 def unfused(torch: Any) -> Iterator[None]:
-    """TorchScript in the block runs as it was written, and says nothing in the JIT
-    log: its plans are not those of the model under test."""
+    """Context manager: TorchScript runs unoptimised, and without the JIT log: its
+    plans are not those of the model under test."""
     switch = torch._C
     levels = switch._jit_get_logging_option()
-    # As torch.jit.optimized_execution (torch/jit/_fuser.py), of which a call counts
-    # as one of the program.
+    # torch.jit.optimized_execution (torch/jit/_fuser.py) does the same, but its
+    # call would be counted as one of the program.
     optimizes = switch._get_graph_executor_optimize()
     switch._jit_set_logging_option("")
     switch._set_graph_executor_optimize(False)

@@ -349,7 +349,7 @@ def run_as_script(
     """Run the program of a spec, and record the models that it scripts and its
     number of steps. Processes that it starts get the fuser too, and write the same
     records. ``watching``: the watches of AOTAutograd, if there are any;
-    ``switches``: the watch of what the program switches off.
+    ``switches``: the watch of switches that the program turns off.
 
     Raises:
         Refused, UserError: as ``Script``.

@@ -77,8 +77,8 @@ class SwitchWatch:
         self._back.clear()
 
     def write_own_fuser(self) -> None:
-        """A record of the fuser that the program has by itself, with what it set
-        until now."""
+        """Write a record of the fuser that the program uses on its own, with its
+        settings so far."""
         if self._own_switches is not None:
             self._own_switches.write(self._records)
             self._own_switches = None

@@ -1,8 +1,8 @@
 """Loads the target: a file's or module's model, a TorchScript archive, or nothing
 (a script).
 
-What a Python file is, a module that names a model and inputs or a script of its
-own, is read from its source: nothing is run for it.
+Whether a Python file is a module with a model and inputs, or a script, is read from
+its source, without running it.
 """
 
 from __future__ import annotations
@@ -417,7 +417,7 @@ def _archive(torch: Any, path: str, device: Any) -> Any:
             ) from None
         first = first_line(error).split(". ")[
             0
-        ]  # the rest is torch's guess at what to blame
+        ]  # the rest is torch's guess at the cause
         raise Refused(
             "target",
             "%s is no TorchScript archive: %s" % (os.path.basename(path), first),

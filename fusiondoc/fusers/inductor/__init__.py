@@ -18,9 +18,9 @@ KINDS = (
     KIND,
 )
 """The final node of its scheduler is the group: a Triton kernel, a C++ loop nest, a
-template with what it took in, a kernel for many tensors, reductions in two orders,
-a call of a library for several operators, or a node of which the log does not tell
-the language."""
+template with the operators fused into it, a kernel for many tensors, reductions in
+two orders, a library call for several operators, or a node whose language is not in
+the log."""
 
 _GRAPH = "graph_[0-9]{1,9}_"
 """Stands before the name of a kernel that was generated for the profiler on a CPU

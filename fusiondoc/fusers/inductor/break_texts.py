@@ -23,8 +23,8 @@ _ANOTHER = "*** While handling this graph break, another graph break occurred"
 
 
 def break_of_text(text: str) -> GraphBreak:
-    """A graph break with what the text holds; its position in the program is not in
-    it."""
+    """Return the graph break that a text describes; the text does not hold its
+    position in the program."""
     lines = text.partition(_ANOTHER)[0].split("\n")
     number = _NUMBER.search(text)
     return GraphBreak(
@@ -46,8 +46,8 @@ _BEHIND_ERROR = re.compile(
     r"\n\s*\n|\n(?:Set TORCHDYNAMO_VERBOSE=|from user code:|You can suppress this|Found from )"
     r"|\n  (?:Explanation|Hint): "
 )
-"""What ends the error itself: hints and the user's stack (torch/_dynamo/exc.py, 2.6
-to 2.13)."""
+"""The end of the error itself: hints and the user's stack follow
+(torch/_dynamo/exc.py, 2.6 to 2.13)."""
 _MOST = 400
 """Characters of an error in short."""
 
@@ -94,7 +94,7 @@ def suppressed_failure(text: str) -> tuple[str, str] | None:
 
 
 _USER_CODE = re.compile(r"^(?:from user code:|Found from ?:)", re.MULTILINE)
-"""What stands before the user's frames in an error of Dynamo (torch/_dynamo/exc.py,
+"""The text before the user's frames in an error of Dynamo (torch/_dynamo/exc.py,
 2.6 to 2.13) or of Inductor (torch/_inductor/exc.py, 2.13)."""
 _FRAME = re.compile(r'^ +File "([^"\n]{1,1000})", line (\d{1,9})', re.MULTILINE)
 
@@ -113,8 +113,8 @@ def line_of_compiler_error(text: str) -> str | None:
 
 
 def _reason(lines: list[str]) -> str:
-    """The first line of the reason; of what was traced around it only where nothing
-    else is given."""
+    """Return the first line of the reason itself; the first line of the text around
+    it if there is no other."""
     reason = ending = ""
     for text in lines:
         text = text.strip()

@@ -311,8 +311,9 @@ of other sizes before."""
 
 
 def difference_of(text: str) -> Difference:
-    """What ``Scheduler.decide_fusion_fail_reason`` (torch/_inductor/scheduler.py,
-    2.6 to 2.13) states of a buffer: ``different offset: 0 v.s. 48``."""
+    """Parse the reason that ``Scheduler.decide_fusion_fail_reason``
+    (torch/_inductor/scheduler.py, 2.6 to 2.13) prints for a buffer: ``different
+    offset: 0 v.s. 48``."""
     orders = _ORDERS.fullmatch(text)
     if orders is not None and orders[1] == orders[2]:
         return Difference.LOOPS
@@ -402,11 +403,11 @@ def is_computed(index: str) -> bool:
 
 
 def reduces_before_the_last(index: str, sizes: str) -> bool:
-    """Whether loops of these sizes (``((64,), (2048,))``, those that are reduced
-    last) take the elements of a buffer in another order than they lie, because what
-    is reduced lies further apart than what is kept.
+    """True if loops of these sizes (``((64,), (2048,))``, reduced dimensions last)
+    read the elements of a buffer in another order than memory order, because the
+    reduced dimensions have larger strides than the kept ones.
 
-    Batch normalisation in training reduces so. False where it is not known.
+    Batch normalisation in training is such a case. False where it is not known.
     """
     access, groups = _Index.of(index.split("; ")[0]), _GROUPS.fullmatch(sizes)
     if access is None or groups is None:
@@ -489,8 +490,8 @@ def _are_disjoint(one: _Index | None, other: _Index | None) -> bool:
 def _reaches(
     distance: int, terms: Sequence[tuple[int, tuple[int, int]]], steps: list[int]
 ) -> bool:
-    """Whether whole turns of these loops can make up a distance; True where that
-    takes too long to tell."""
+    """True if whole iterations of these loops can add up to a distance, also if the
+    search is stopped because it takes too long."""
     steps[0] -= 1
     if not terms or steps[0] < 0:
         return distance == 0 or steps[0] < 0

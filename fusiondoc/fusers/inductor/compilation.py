@@ -1,13 +1,12 @@
-"""What torch.compile did with a program, as facts: the graphs that Inductor
-compiled, the kernels and calls it made of each, what it refused to fuse, and where
-Dynamo cut the program.
+"""Facts about torch.compile's work on a program: the graphs that Inductor compiled,
+the kernels and calls in each, the fusions it refused, and the graph breaks.
 
 Readers of logs, traces and generated code, and the records of the probe, each fill
-the part that they see. None, and a part that is not in ``CompiledGraph.holds``,
-mean "not seen", never "not there". Names of nodes are those of the graph after the
-post-grad passes (``add_1``), names of scheduler nodes those of
-``torch/_inductor/scheduler.py`` (``op3``; ``buf3`` until 2.4), names of buffers
-those of the generated code (``buf4``, ``primals_1``, ``arg0_1``).
+in the facts that they have. None, and a part that is not in
+``CompiledGraph.holds``, mean "not seen", never "not there". Names of nodes are
+those of the graph after the post-grad passes (``add_1``), names of scheduler nodes
+those of ``torch/_inductor/scheduler.py`` (``op3``; ``buf3`` until 2.4), names of
+buffers those of the generated code (``buf4``, ``primals_1``, ``arg0_1``).
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ Line = tuple[int, int]
 
 
 class Part(Enum):
-    """What can be known of a compiled graph; a source may lack any of it."""
+    """The kinds of facts about a compiled graph; a source may lack any of them."""
 
     GRAPH = "graph"
     """The graph after the post-grad passes: ``CompiledGraph.operators``."""
     DECISIONS = "decisions"
-    """What was tried and refused: ``refusals``, and the final nodes by their
-    names."""
+    """Fusions that were tried and refused: ``refusals``, and the names of the final
+    nodes."""
     CODE = "code"
     """The generated code: kernels, calls, buffers with their bytes."""
     LAYERS = "layers"
@@ -73,8 +72,8 @@ class Buffer:
     """Of its elements, each once; symbolic sizes by their hints. None where the
     size is not known."""
     part_of: str | None = None
-    """The buffer into whose memory it looks: what is written to it is read
-    there."""
+    """The buffer whose memory this one is a view of: data written to this one is
+    read there."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ class GeneratedKernel:
 
 
 class FinalKind(Enum):
-    """What a node of the scheduler's last list is."""
+    """Kinds of nodes in the scheduler's final list."""
 
     LOOPS = "loops"
     """One loop nest, fused or not: SchedulerNode, FusedSchedulerNode."""
@@ -104,8 +103,8 @@ class FinalKind(Enum):
     """Several inner loops under an outer one: OuterLoopFusedSchedulerNode (C++
     alone)."""
     TEMPLATE = "template"
-    """A template of a product of matrices or a convolution, with what it took
-    in."""
+    """A template of a matrix product or a convolution, with the operators fused
+    into it."""
     FOREACH = "foreach"
     """ForeachKernelSchedulerNode and combo kernels."""
     MIXED_ORDER = "mixed order"
@@ -158,8 +157,8 @@ class Access:
 
 @dataclass(frozen=True)
 class FinalNode:
-    """A node of the scheduler's last list: what is fused is fused here. In the
-    order in which it runs."""
+    """A node of the scheduler's final list, that is, after fusion. In execution
+    order."""
 
     name: str
     """``op0_op1``."""
@@ -180,8 +179,8 @@ class FinalNode:
     """That it must read, as Inductor counts them or as the generated code shows."""
     write_bytes: int | None = None
     kernel: str | None = None
-    """Name of the kernel or C++ function with it; of a call what is called:
-    ``extern_kernels.addmm``."""
+    """Name of the kernel or C++ function that contains it; for a call the called
+    function: ``extern_kernels.addmm``."""
     call: CallKind | None = None
     """Of a call: why it is none of Inductor's kernels."""
     call_is_stated: bool = False
@@ -217,13 +216,13 @@ class Refusal:
 
 @dataclass(frozen=True)
 class CompiledGraph:
-    """A graph that Inductor compiled, or a part of what is known of it."""
+    """A graph that Inductor compiled, or the facts about it from one source."""
 
     compile_id: str | None
     """``0/0``: frame and recompile; ``0/0_1`` after a restart of the analysis;
     ``!1/0/0`` under compiled autograd."""
     phase: str | None
-    """"forward" (inference included), "backward", or None where no source tells
+    """"forward" (inference included), "backward", or None if no source states
     it."""
     order: int
     """Position among the graphs of one compile id, by when they were compiled, from
@@ -233,7 +232,7 @@ class CompiledGraph:
     inference: bool | None = None
     rank: int | None = None
     holds: frozenset[Part] = frozenset()
-    """What this source showed whole."""
+    """The kinds of facts that this source has in full."""
     operators: tuple[GraphOperator, ...] = ()
     final: tuple[FinalNode, ...] = ()
     kernels: tuple[GeneratedKernel, ...] = ()
@@ -248,18 +247,18 @@ class CompiledGraph:
     failed: str | None = None
     """The error of a compilation that failed."""
     failed_at: str | None = None
-    """``file:line`` of the function whose compilation failed, where the source
-    tells it."""
+    """``file:line`` of the function whose compilation failed, if the source states
+    it."""
     seconds: tuple[tuple[str, float], ...] = ()
     """Stage of the compilation -> seconds."""
     runs: int | None = None
-    """How often it ran, where the source tells."""
+    """How often it ran, if the source states it."""
     bytes_accessed: int | None = None
     """``num_bytes_accessed`` of the artifact ``inductor_metrics``."""
     line: Line | None = None
     texts: tuple[tuple[str, bytes], ...] = ()
-    """What was printed of the whole graph: name of the artifact -> its text, packed
-    with zlib."""
+    """Printed texts of the whole graph: name of the artifact -> its text,
+    compressed with zlib."""
 
 
 @dataclass(frozen=True)
@@ -285,8 +284,8 @@ class GraphBreak:
 
 @dataclass(frozen=True)
 class Recompile:
-    """That a function was compiled again, because a guard of what was compiled
-    before failed."""
+    """A recompilation of a function, because a guard of its earlier compiled code
+    failed."""
 
     function: str | None
     source: str | None

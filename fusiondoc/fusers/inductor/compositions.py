@@ -1,11 +1,11 @@
-"""Operators that are calls under Inductor, written with others of which it makes
-loops.
+"""Operators that Inductor compiles to calls, written with others that it compiles
+to loops.
 
-A call is one in ``torch/_inductor/lowering.py`` (``make_fallback``, and the cases
-in which a lowering gives up: scans, sorts and searches on a CPU, complex numbers)
-or in the backward pass alone, where the forward one is a loop.
-``tests/test_compositions.py`` computes each both ways, with gradients, and holds it
-against what Inductor of the installed torch lowers. The definitions are those of
+An operator becomes a call by ``torch/_inductor/lowering.py`` (``make_fallback``,
+and the cases in which a lowering gives up: scans, sorts and searches on a CPU,
+complex numbers) or in the backward pass alone, where the forward one is a loop.
+``tests/test_compositions.py`` computes each both ways, with gradients, and compares
+it with the lowering by Inductor in the installed torch. The definitions come from
 the documentation of torch, of ``torch/_decomp`` and of ``torch/_refs``.
 """
 

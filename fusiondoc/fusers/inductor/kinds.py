@@ -1,8 +1,7 @@
-"""Names in reports of what Inductor made."""
+"""Names in reports for Inductor's groups and calls."""
 
 NAME = "inductor"
 
 KIND = "Inductor"
 """How ``Group.kind`` of its groups begins; Triton, Cpp, Template, Foreach,
-MixedOrder or Library follows, or nothing where the log does not tell the
-language."""
+MixedOrder or Library follows, or nothing if the language is not in the log."""

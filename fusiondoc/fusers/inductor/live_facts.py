@@ -1,5 +1,5 @@
-"""What the log of a run shows of torch.compile, together with what the probe saw in
-the process."""
+"""Merge facts about torch.compile from the log of a run with those that the probe
+recorded in the process."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _Key = tuple[str | None, str | None, int]
 
 
 def with_live(read: Compilation | None, live: Compilation) -> Compilation:
-    """Both together. The scheduler's own objects are the truth on operators, final
-    nodes, refusals and buffers; lines, code, configurations, recompiles, what torch
-    stated and what it measured come from the log."""
+    """Merge both. Operators, final nodes, refusals and buffers come from the
+    scheduler's own objects, which the probe reads; lines, code, configurations,
+    recompiles, and torch's statements and measurements come from the log."""
     if read is None:
         return live
     of_log: dict[_Key, CompiledGraph] = {
@@ -43,9 +43,9 @@ def with_live(read: Compilation | None, live: Compilation) -> Compilation:
 
 
 def _is_failed(read: CompiledGraph, failed: Sequence[str | None]) -> bool:
-    """Whether a graph of the log is one of these, whose compilation failed: it has
-    no code that would tell its phase, and the warning of the failure does not tell
-    the compile id."""
+    """True if a graph of the log is one of these graphs, whose compilation failed:
+    it has no code that would show its phase, and the warning of the failure does
+    not hold the compile id."""
     if read.phase is not None or not failed:
         return False
     return read.compile_id in failed or (

@@ -1,4 +1,4 @@
-"""What the classes of Inductor's nodes mean: those of torch/_inductor/scheduler.py,
+"""Meaning of the classes of Inductor's nodes, from torch/_inductor/scheduler.py,
 ir.py and mkldnn_ir.py of torch 2.6, 2.11 and 2.13."""
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ from fusiondoc.fusers.inductor.kinds import NAME
 from fusiondoc.fusers.knob_rows import FuserDump, Variable, span, variables
 
 ARTIFACTS = ("+fusion", "output_code", "graph_breaks", "recompiles", "perf_hints")
-"""What TORCH_LOGS lists in a run here: torch 2.6, 2.11 and 2.13 know all of them
-(torch/_logging)."""
+"""Entries of TORCH_LOGS in a run of fusiondoc: torch 2.6, 2.11 and 2.13 know all of
+them (torch/_logging)."""
 
 LOGS = "TORCH_LOGS"
 TRACE = "TORCH_TRACE"

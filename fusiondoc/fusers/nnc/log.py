@@ -4,9 +4,9 @@ states.
 NNC's macro ``REQ(cond)`` prints ``Failed cond `` and the condition as it is written
 (torch/csrc/jit/passes/tensorexpr_fuser.cpp). The conditions are the same in 1.12.1,
 1.13.1, 2.0.1, 2.1.2 and 2.13.0, as the strings of the libraries of these releases
-show (``fixtures/nnc-conditions.txt``). ``canHandle`` asks of one node; ``canMerge``
-of a producer that may join the group of its consumer. Two of the checks print what
-they found before the condition fails (``REMARKS``).
+show (``fixtures/nnc-conditions.txt``). ``canHandle`` checks one node; ``canMerge``
+a producer that may join the group of its consumer. Two of the checks print their
+finding before the condition fails (``REMARKS``).
 """
 
 from __future__ import annotations

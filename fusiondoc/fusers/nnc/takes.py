@@ -3,8 +3,8 @@ conditions.
 
 Sources: the sets in torch/csrc/jit/passes/tensorexpr_fuser.cpp (``isSupported``,
 ``typesAreSupported``) and torch/csrc/jit/runtime/symbolic_shape_registry_util.cpp,
-the same from 1.12 to 2.13, compared with what the pass fuses when run on one graph
-an operator, on 1.12.1 (CPU and CUDA) and 2.13.0 (CPU).
+the same from 1.12 to 2.13, compared with the pass itself, run on one graph for each
+operator, on 1.12.1 (CPU and CUDA) and 2.13.0 (CPU).
 
 To add an operator, add its row to ``TAKES``.
 """

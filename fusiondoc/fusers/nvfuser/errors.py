@@ -50,7 +50,7 @@ ERRORS = FuserErrors(
         "legacy executor": LEGACY_EXECUTOR,
     },
     # ``nvfCheckFail`` in NVIDIA/Fuser's csrc/exceptions.cpp; the nvFuser in torch
-    # asks to report to PyTorch.
+    # requests a report to PyTorch.
     stand_alone="github.com/NVIDIA/Fuser",
     marks=("codegen/cuda", "nvfuser"),
 )

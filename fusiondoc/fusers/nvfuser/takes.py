@@ -3,9 +3,9 @@ their arguments.
 
 Sources: the parse rules of torch/csrc/jit/codegen/cuda/parser.cpp
 (third_party/nvfuser/csrc/parser.cpp in 2.0 and 2.1), compared with the schemas in
-the libraries of the release wheels 1.11.0, 1.12.1, 1.13.1, 2.0.1 and 2.1.2; of
-arguments, ``registerJitOperator`` there and what ``isNodeParsible`` of the
-libraries of 1.12.1, 1.13.1 and 2.1.2 answers for some 270 nodes
+the libraries of the release wheels 1.11.0, 1.12.1, 1.13.1, 2.0.1 and 2.1.2; for
+arguments, ``registerJitOperator`` there and the results of ``isNodeParsible`` in
+the libraries of 1.12.1, 1.13.1 and 2.1.2 for some 270 nodes
 (``fixtures/nvfuser-rules.txt``). aten::linear has a rule for being profiled only
 and is left out.
 
@@ -63,8 +63,9 @@ class Rule(NamedTuple):
     """The forms in which a printed kernel shows it: its expressions in order, with
     commas between."""
     switched_off: bool = False
-    """There is a rule, and no pass makes such nodes: a remark in graph_fuser.cpp
-    says that aten::view is disabled, and no log of 1.13 to 2.1 has such a node."""
+    """There is a rule, but no pass makes such nodes: a comment in graph_fuser.cpp
+    states that aten::view is disabled, and no log of 1.13 to 2.1 has such a
+    node."""
 
 
 def _always(given: GivenOverload) -> Callable[[str], GivenOverload]:

@@ -1,6 +1,5 @@
-"""What Transformer Engine's operation fuser was given and what it planned, as the
-probe recorded it (probe/te_plans.py).
-"""
+"""Inputs and plans of Transformer Engine's operation fuser, as the probe recorded
+them (probe/te_plans.py)."""
 
 from __future__ import annotations
 
@@ -21,7 +20,8 @@ class BasicOperator:
 
 @dataclass(frozen=True)
 class OperatorFacts:
-    """What the fuser's rules look at in a basic operator, at the time of a plan."""
+    """Facts about a basic operator that the fuser's rules use, at the time of a
+    plan."""
 
     in_place: bool | None = None
     dtype: str | None = None
@@ -54,8 +54,8 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a fuser had planned after a call. ``backward`` is in the order of the
-    forward pass."""
+    """The plan of a fuser after a call. ``backward`` is in the order of the forward
+    pass."""
 
     plan: int
     fuser: int

@@ -29,7 +29,7 @@ LINEAR, BIAS, ADD, SCALE, MAKE = (
 
 @dataclass(frozen=True)
 class Operand:
-    """A basic operator with what is known of it."""
+    """A basic operator with its known facts."""
 
     index: int
     kinds: frozenset[str]
@@ -45,8 +45,8 @@ Check = Callable[[Sequence[Operand], Plan], bool]
 
 @dataclass(frozen=True)
 class Condition:
-    """What must hold of the operators that match. ``name`` is that of
-    ``TE_CONDITIONS``, which has the words for one that does not hold."""
+    """A condition on the operators that match. ``name`` is its key in
+    ``TE_CONDITIONS``, which has the words for a failed condition."""
 
     code: str
     name: str
@@ -57,7 +57,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Slot:
-    """A place in a pattern: the classes that fit (any, if empty)."""
+    """An element of a pattern: the classes that fit (any, if empty)."""
 
     kinds: tuple[str, ...]
     optional: bool = False
@@ -70,7 +70,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Rule:
-    """A fused operator: what it is made of, from which version on, and its
+    """A fused operator: its pattern, the first version that has it, and its
     conditions."""
 
     fused: str
