@@ -646,9 +646,7 @@ def _computes(node: ProgramNode, row: int | None, changed: Container[int]) -> bo
 
 
 def _is_view(node: ProgramNode) -> bool:
-    return (
-        node.op in VIEWS or node.op in PERMUTATIONS
-    )  # free only if it is moved
+    return node.op in VIEWS or node.op in PERMUTATIONS  # free only if it is moved
 
 
 def views_of(graph: PlanGraph) -> set[int]:
