@@ -69,7 +69,7 @@ def test_limits_are_of_fields_that_exist() -> None:
 def test_text_behind_a_field_describes_it() -> None:
     group = json_schema.schema("report")["$defs"]["Group"]
     assert group["properties"]["segments"]["description"].startswith(
-        "More than one where the fuser cut the group"
+        "More than one if the fuser cut the group"
     )
     assert group["properties"]["ops"] == {
         "type": "array",

@@ -1,14 +1,15 @@
-"""The report model and the domain's types: frozen dataclasses. Here is what all of
-them share: how a number is written with its noun in every text, and ``dataclass``.
+"""The report model and the domain's types: frozen dataclasses. This file holds what
+all of them share: ``count``, which writes a number with its noun for every text,
+and ``dataclass``.
 
-``dataclass`` is as that of the standard library, made in a tenth of its time. That
-one compiles the text of each method: 1.5 ms for a frozen class of seven fields
-(Python 3.11, ``dataclasses._create_fn``), 0.3 s for the 200 classes that a report
-of a log needs, half of the time of a short ``fusiondoc parse``. Here only
-``__init__`` is compiled, and only when the first object is made (a log has objects
-of a third of the classes); the other methods are functions that all classes share
-and that read the fields. What ``dataclasses`` does with a class (``fields``,
-``replace``, ``asdict``, FrozenInstanceError) works on these.
+``dataclass`` does the same as the one of the standard library, in a tenth of the
+time. The standard one compiles the text of each method: 1.5 ms for a frozen class
+of seven fields (Python 3.11, ``dataclasses._create_fn``), 0.3 s for the 200 classes
+that a report of a log needs, half of the time of a short ``fusiondoc parse``. Here
+only ``__init__`` is compiled, and only when the first object is made (a log has
+objects of a third of the classes); the other methods are functions that all classes
+share and that read the fields. The functions of ``dataclasses`` (``fields``,
+``replace``, ``asdict``, FrozenInstanceError) work on these classes.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["dataclass", "field"]
 
 INIT = "<__init__ of a dataclass>"
-"""The file that the compiled text claims to be of."""
+"""The file name that is given to ``compile`` for the generated text."""
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:
 
     def dataclass(cls=None, *, frozen=False, eq=True, repr=True):
-        """The decorator; a class that inherits from a dataclass goes to the
-        standard library's."""
+        """The decorator. A class that inherits from a dataclass is passed to the
+        decorator of the standard library."""
 
         def made(cls):
             if any(dataclasses.is_dataclass(base) for base in cls.__mro__[1:]):
@@ -56,7 +57,7 @@ def _made(cls: Any, frozen: bool, eq: bool, repr_: bool) -> Any:
     own = frozenset(vars(cls))
     cls.__doc__ = (
         cls.__doc__ or f"{cls.__name__}(...)"
-    )  # else a signature is worked out for it
+    )  # else dataclasses computes a signature for it
     cls = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
     fields = dataclasses.fields(cls)
     cls.__init__ = _LateInit(cls, frozen)
@@ -78,8 +79,8 @@ def _made(cls: Any, frozen: bool, eq: bool, repr_: bool) -> Any:
 
 
 class _LateInit:
-    """Stands for ``__init__`` until somebody asks for it: who calls the class, or
-    looks at its signature."""
+    """Descriptor in place of ``__init__``, which is compiled at the first access:
+    by a call of the class, or by a look at its signature."""
 
     def __init__(self, cls: Any, frozen: bool) -> None:
         self._cls, self._frozen = cls, frozen
@@ -94,8 +95,8 @@ class _LateInit:
 def _init(
     cls: Any, fields: tuple[dataclasses.Field[Any], ...], frozen: bool
 ) -> Callable[..., None]:
-    """``__init__``, compiled: it runs for every row of a report, so nothing is
-    looked up in it."""
+    """Compile ``__init__``. It runs for every row of a report, so it looks nothing
+    up."""
     known: dict[str, Any] = {"_set": object.__setattr__, "_made_here": _MADE_HERE}
     arguments, body = ["self"], []
     for attribute in fields:
@@ -139,8 +140,8 @@ def _init(
 
 
 def _key(names: tuple[str, ...]) -> Callable[[Any], Any]:
-    """What two objects of a class are compared by: a tuple, also of one field or
-    none."""
+    """Return the function from an object to the tuple of its compared fields; it is
+    a tuple for one field or none too."""
     if len(names) > 1:
         return attrgetter(*names)
     return lambda attribute: tuple(getattr(attribute, name) for name in names)
@@ -177,7 +178,7 @@ def _repr(self: Any) -> str:
 def _frozen(
     cls: Any, names: frozenset[str]
 ) -> tuple[Callable[..., None], Callable[..., None]]:
-    """``__setattr__`` and ``__delattr__``."""
+    """Return ``__setattr__`` and ``__delattr__``."""
 
     def __setattr__(self: Any, name: str, value: object) -> None:
         if type(self) is cls or name in names:

@@ -1,5 +1,5 @@
-"""What AOTAutograd made of the functions of a run, and of modules that come to it
-by themselves.
+"""AOTAutograd in a run: the graphs and partitions of the functions that it
+compiled, and the modules that call it by themselves.
 
 A tensor is counted once: a view of an input or of another saved tensor needs no
 memory of its own.
@@ -19,13 +19,13 @@ class AotNode:
     """None for inputs of the graph."""
     user_source: str | None
     type: str | None
-    """Such as ``float32[8,128]``; None for what is no tensor."""
+    """Such as ``float32[8,128]``; None if the value is no tensor."""
     bytes: int | None
     inputs: tuple[str, ...]
     group: str | None
     """Id of the TorchScript fusion group that it is in."""
     reason: str | None
-    """Code of the reason why it is in none."""
+    """Code of the reason why it is in no fusion group."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,12 @@ class AotGraph:
     """The name that TorchScript has for its code, such as ``<eval_with_key>.7``;
     None if it was never scripted."""
     operators: int
-    """Without inputs, and without taking results of an operator apart."""
+    """Number of operators, without inputs and without nodes that unpack the results
+    of an operator."""
     fused: int
     """Operators in TorchScript fusion groups."""
     groups: tuple[str, ...]
-    """Ids of these groups."""
+    """Ids of the TorchScript fusion groups that hold its operators."""
     nodes: tuple[AotNode, ...]
     cut: int = 0
     """Nodes that were left out because there are too many."""
@@ -59,7 +60,8 @@ class AotValue:
     user_source: str | None
     type: str | None
     bytes: int | None
-    """Its own; 0 for a view of what is kept or was given anyway."""
+    """Bytes of its own memory; 0 for a view of an input or of another saved
+    tensor."""
 
 
 @dataclass(frozen=True)
@@ -76,35 +78,36 @@ class Partition:
     recomputed: tuple[AotValue, ...]
     """Computed in the forward graph and once more in the backward graph."""
     recomputed_bytes: int
-    """Bytes of their results: what keeping them would take."""
+    """Bytes of the recomputed results: the memory that keeping them would take."""
 
 
 @dataclass(frozen=True)
 class AotFunction:
-    """A place of the program that hands functions to AOTAutograd. Graphs and
+    """A call site of the program that passes functions to AOTAutograd. Graphs and
     partitions are those of its first compilation with a gradient, else of its first
-    one."""
+    compilation."""
 
     id: str
     name: str
     how: str
-    """What was called: ``memory_efficient_fusion``, ``aot_function``,
+    """The function that is called: ``memory_efficient_fusion``, ``aot_function``,
     ``torch.compile`` ..."""
     user_source: str | None
-    """Where."""
+    """Position of that call in the user's program."""
     wraps: int | None
-    """How often; None where the run did not come to its end."""
+    """How often it wrapped a function; None if the run did not finish."""
     calls: int | None
-    """Of what that returned; None where it is not counted (torch.compile)."""
+    """Calls of the wrapped functions; None if they are not counted
+    (torch.compile)."""
     compiles: int
     shapes: tuple[str, ...]
-    """The arguments of its calls, each once."""
+    """Types and sizes of the arguments of a call, each distinct text once."""
     graphs: tuple[AotGraph, ...]
     partition: Partition | None
     """None where no gradient was needed."""
     default: Partition | None
-    """What torch's default partition of the same joint graph saves; None where that
-    could not be tried."""
+    """The partition of the same joint graph by torch's default partition function;
+    None if that could not be tried."""
     changed: tuple[str, ...]
     """Arguments that it changes in place."""
     shared: tuple[str, ...]
@@ -118,17 +121,17 @@ class AotFunction:
     those of one of them."""
 
     def graph(self, phase: str) -> AotGraph | None:
-        """Its graph of a phase."""
+        """Return the graph of a phase; None if it has none."""
         return next((graph for graph in self.graphs if graph.phase == phase), None)
 
 
 @dataclass(frozen=True)
 class FusedModules:
-    """The modules of one class that fuse themselves (xFormers' ``NVFused...``), and
-    what they did."""
+    """The modules of one class that call AOTAutograd by themselves (xFormers'
+    ``NVFused...``), with counts of their calls."""
 
     kind: str
-    """The class."""
+    """Name of the class."""
     layers: tuple[str, ...]
     """Their module paths, as far as they are known."""
     calls: int
@@ -137,10 +140,10 @@ class FusedModules:
     wraps: int
     """Calls of memory_efficient_fusion in them."""
     eager: tuple[str, ...]
-    """Why the others did not, each once."""
+    """Why the other calls did not go to AOTAutograd, each reason once."""
 
     def joined(self, other: FusedModules) -> FusedModules:
-        """With what modules of the class did in another process."""
+        """Return the sum with the modules of the same class in another process."""
         return FusedModules(
             self.kind,
             tuple(dict.fromkeys(self.layers + other.layers)),

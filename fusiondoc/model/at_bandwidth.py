@@ -1,4 +1,4 @@
-"""Generated kernels against what the memory of the device can do."""
+"""Time of generated kernels compared with the memory bandwidth of the device."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from fusiondoc.model import dataclass
 
 @dataclass(frozen=True)
 class AtBandwidth:
-    """The generated kernels of a step against the memory of the device, as far as
-    their bytes are known."""
+    """The generated kernels of a step whose bytes are known: their time, and the
+    least time that the memory bandwidth of the device allows."""
 
     least_ms: float
-    """That their bytes need at ``Steps.gb_per_s``."""
+    """Milliseconds that their bytes need at ``Steps.gb_per_s``."""
     ms: float
-    """That they take."""
+    """Milliseconds that the kernels take."""

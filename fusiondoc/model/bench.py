@@ -1,7 +1,6 @@
-"""What ``fusiondoc bench`` measured, as ``fusiondoc.bench/1`` has it, and what
-``bench --suite`` did, as ``fusiondoc.suite/1`` has it. What is not known is
-``None``. (named as workflows/bench.py: it fills this)
-"""
+"""The results of ``fusiondoc bench`` (``fusiondoc.bench/1``) and of ``bench
+--suite`` (``fusiondoc.suite/1``). Unknown values are ``None``. (named as
+workflows/bench.py: it fills this)"""
 
 from __future__ import annotations
 
@@ -18,19 +17,20 @@ EAGER = "eager"
 WITHOUT_GROUPS = frozenset((EAGER, "none"))
 """Variants that show no fusion groups."""
 VARIANTS = (EAGER, *of_torchscript(), "none", *bench_variants(), COMPILER)
-"""In the order of the table."""
+"""All variants, in the order of the table."""
 EACH_CALL = "aot-each-call"
-"""``memory_efficient_fusion`` anew in every call, as modules of xFormers do it: run
-where it is named."""
+"""The variant that applies ``memory_efficient_fusion`` anew in every call, as
+modules of xFormers do; it runs only where a command or a suite
+names it."""
 
 FORWARD = "forward"
 TRAINING = "forward+backward"
 
 
 PROCESS_SPREAD = 0.01
-"""Two processes of one program differ by about so much for as long as they live
-(the layout of their memory, the core they are on), however many rounds are run; an
-interval from the rounds alone knows nothing of it."""
+"""Relative difference between two processes of one program for as long as they live
+(memory layout, core), however many rounds are run; an interval from the rounds of
+one process does not contain it."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Speed against eager of the same interpreter: above 1 is faster. ``low`` to
-    ``high`` is the 95 % interval; where it holds 1 there is no difference that
-    could be shown."""
+    """Speed relative to eager in the same interpreter: above 1 is faster. ``low``
+    to ``high`` is the 95 % interval; if it contains 1, no difference could be
+    shown."""
 
     value: float
     low: float
@@ -59,8 +59,8 @@ class Ratio:
 
 @dataclass(frozen=True)
 class BenchShape:
-    """What a step gets. With ``sizes`` above 1 each step in turn gets other sizes,
-    and ``inputs`` is what the first of them gets."""
+    """The inputs of a step. With ``sizes`` above 1, successive steps get different
+    sizes, and ``inputs`` are those of the first step."""
 
     inputs: tuple[str, ...]
     """As ``--input`` takes them."""
@@ -89,48 +89,48 @@ class BenchPhase:
 
     phase: str
     ms: Measured
-    """Of one step, as a loop without synchronisation runs it."""
+    """Time of one step in a loop without synchronisation."""
     steps_per_s: float
     ratio: Ratio | None
     """None where eager could not run."""
     device_ms: float | None
-    """Of one step: the time in which the GPU was busy, from a profiled run."""
+    """Time of one step in which the GPU was busy, from a profiled run."""
     busy: float | None
-    """``device_ms`` over the step's time, at most 1: far below 1 the host is what
-    takes the time."""
+    """``device_ms`` over the step's time, at most 1: far below 1, the host takes
+    most of the time."""
     rounds: int
     steps: int
     """Steps in each round."""
     shape: int = 0
-    """Which of the bench's ``shapes``, from 0."""
+    """Index in the bench's ``shapes``."""
     first_ms: float | None = None
-    """The first step with these inputs, compilation included; of random sizes the
-    mean of the first step of each."""
+    """Time of the first step with these inputs, compilation included; for random
+    sizes the mean over the first step of each size."""
     recompiles: int | None = None
-    """Compilations that these inputs caused although others, or the warm-up, had
-    been compiled for."""
+    """Compilations that these inputs caused although the variant had been compiled
+    before, for other inputs or in the warm-up."""
     guard_failures: int | None = None
-    """Guards of TorchScript plans that did not hold in a steady step (of random
-    sizes: in a step of each)."""
+    """Guards of TorchScript plans that failed in a steady step (for random sizes:
+    in one step of each size)."""
     peak_bytes: int | None = None
-    """The most that a step had allocated on the GPU."""
+    """Peak of the GPU memory allocated in a step."""
     parts: tuple[Part, ...] | None = None
-    """Where the time of a step goes: kinds of work, longest first, that are a step
-    together. On a GPU it is the step of ``ms``; on a CPU the step under the
-    profiler, which is longer. None where the profiler does not show it: no times of
-    the GPU, or the code that torch.compile generates for a CPU."""
+    """Where the time of a step goes: kinds of work, longest first, whose sum is the
+    step. On a GPU it is the step of ``ms``; on a CPU the step under the profiler,
+    which is longer. None if the profiler does not show it: no times of the GPU, or
+    the code that torch.compile generates for a CPU."""
     hint: str | None = None
-    """What would help more than fusion: where float32 matrix products without TF32
-    are most of the step."""
+    """A setting that would help more than fusion: TF32, if float32 matrix products
+    without it take most of the step."""
     processes: int = 1
-    """In how many the rounds were run. Of one, the intervals do not show how
-    processes differ."""
+    """Number of processes that ran the rounds. With one process, the intervals do
+    not contain the differences between processes."""
 
 
 @dataclass(frozen=True)
 class ByPhase:
-    """A figure of what torch compiled, for each of its phases; None where it does
-    not tell."""
+    """A figure of the code that torch compiled, for each phase; None if torch does
+    not report it."""
 
     forward: int | None
     backward: int | None
@@ -148,37 +148,37 @@ class BenchVariant:
     """Why it could not run, or why a phase of it could not."""
     phases: tuple[BenchPhase, ...] = ()
     warmup_s: float | None = None
-    """All steps before those that count, in all phases."""
+    """Seconds of all steps before the measured ones, in all phases."""
     compile_s: float | None = None
-    """What they took above what steady steps would have taken."""
+    """Seconds that these steps took beyond the time of as many steady steps."""
     recompiles: int | None = None
     """Compilations after the warm-up with the first shape: sum over its phases and
     shapes."""
     peak_bytes: int | None = None
-    """The most that a step had allocated on the GPU."""
+    """Peak of the GPU memory allocated in a step."""
     groups: ByPhase | None = None
-    """Fusion groups in its plans; of torch.compile the final nodes of its
+    """Fusion groups in its plans; for torch.compile the final nodes of its
     scheduler."""
     fallbacks: int | None = None
-    """Fusion groups that fell back, as torch warned of (once a place, so this is
-    the least)."""
+    """Fusion groups that fell back, counted by torch's warnings; torch warns once
+    per call site, so this is a lower bound."""
     max_difference: float | None = None
     """Largest absolute difference from eager, in outputs and gradients."""
     note: str | None = None
-    """How it was made, where its name does not tell: "frozen"."""
+    """How the variant was made, if its name does not show it: "frozen"."""
     why_no_difference: str | None = None
     """Why no difference from eager is known."""
     calls: ByPhase | None = None
-    """Of torch.compile: operators that a library computes, or eager code for lack
+    """For torch.compile: operators computed by a library, or by eager code for lack
     of a lowering."""
     bytes_moved: ByPhase | None = None
-    """Of torch.compile: what its kernels and calls read and write in a step, as it
-    counts them."""
+    """For torch.compile: bytes that its kernels and calls read and write in a step,
+    as torch counts them."""
     graph_breaks: int | None = None
-    """Of torch.compile: lines at which it ended a graph, each as often as that
-    came."""
+    """For torch.compile: graph breaks, each line counted as often as it ended a
+    graph."""
     why_no_groups: str | None = None
-    """Of torch.compile: why its groups are not known."""
+    """For torch.compile: why its groups are not known."""
 
 
 @dataclass(frozen=True)
@@ -190,14 +190,14 @@ class Bench:
     inputs: tuple[str, ...]
     variants: tuple[BenchVariant, ...]
     interrupted: bool = False
-    """The user stopped it: the rounds that were done count."""
+    """The user stopped it; the rounds completed until then count."""
     shapes: tuple[BenchShape, ...] = ()
-    """All sets of inputs, in the order in which every process met them; ``inputs``
-    are those of the first."""
+    """All sets of inputs, in the order in which every process ran them; ``inputs``
+    are those of the first set."""
     schema: str = SCHEMA
 
     def eager(self, interpreter: str) -> BenchVariant | None:
-        """The eager variant of that interpreter."""
+        """Return the eager variant of an interpreter; None without one."""
         for variant in self.variants:
             if variant.name == EAGER and variant.interpreter == interpreter:
                 return variant
@@ -217,15 +217,16 @@ class Bench:
 
 CONFIDENCE = 0.95
 ROUNDS = 15
-"""Of a variant in a phase and shape, unless something else is requested."""
+"""Rounds of a variant in a phase and shape, unless the user requests another
+number."""
 LEAST_ROUNDS = 6
-"""Fewer have no 95 % interval of a median: all six above it has a chance of 1 in
-64."""
+"""With fewer rounds there is no 95 % interval of a median: all six lie above it
+with a chance of 1 in 64."""
 
 
 def rank_of_interval(rounds: int) -> int:
-    """The interval of a median goes from the value of this rank to that of the same
-    rank from the top.
+    """Return the rank r of the interval of a median, which goes from the r-th
+    smallest to the r-th largest value.
 
     From the binomial distribution of how many values lie below the median, so
     nothing is assumed about how the times are spread. 0: too few rounds, the
@@ -241,7 +242,8 @@ def rank_of_interval(rounds: int) -> int:
 
 
 def measured(values: Sequence[float]) -> Measured:
-    """Median and interval; with too few values from the least to the largest.
+    """Return the median and its interval; with too few values the interval goes
+    from the least to the largest.
 
     Raises:
         ValueError: there are none.
@@ -254,8 +256,8 @@ def measured(values: Sequence[float]) -> Measured:
 
 
 def measured_in(processes: Sequence[Sequence[float]]) -> Measured:
-    """Median and interval of the rounds of all processes; the interval is at least
-    as wide as the medians of the processes lie apart.
+    """Return the median and interval of the rounds of all processes; the interval
+    contains the median of each process.
 
     Raises:
         ValueError: there is no round.
@@ -266,8 +268,8 @@ def measured_in(processes: Sequence[Sequence[float]]) -> Measured:
 
 
 def ratio(eager: Sequence[float], variant: Sequence[float]) -> Ratio:
-    """How many times as fast the variant is: the median of the ratios of rounds
-    that ran in one turn.
+    """Return how many times as fast the variant is: the median over the ratios of
+    rounds that ran in the same turn.
 
     Args: eager: time of a step in each round; the n-th is of the same turn as the
         n-th of ``variant``.
@@ -286,8 +288,8 @@ def ratio(eager: Sequence[float], variant: Sequence[float]) -> Ratio:
 def of_processes(
     eager: Sequence[Sequence[float]], variant: Sequence[Sequence[float]]
 ) -> Ratio:
-    """The ratio over several processes of each: the interval of all rounds, and at
-    least as wide as the processes differ from one another. Where the host is the
+    """Return the ratio over several processes of each: the interval of all rounds,
+    widened to contain the ratio of each pair of processes. If the host is the
     limit, two processes of one program differ by far more than the rounds of each.
 
     Args: eager: rounds of each process; its n-th process is held against the n-th
@@ -328,25 +330,28 @@ class Published:
     """A figure that the authors of a suite published, against eager."""
 
     case: str
-    """The case that it is of; with a ``*`` the cases of which it is the most."""
+    """The case that it belongs to; with a ``*``, the cases over which it is the
+    maximum."""
     variant: str
-    """Which variant of ours runs what they ran."""
+    """The variant here that corresponds to the authors'."""
     phase: str
     measure: str
     """"speed" (above 1 is faster) or "memory" (above 1 is more)."""
     value: float
     what: str
-    """On what it was measured, and how it was summed up."""
+    """How the authors aggregated it, their hardware and torch."""
 
 
 @dataclass(frozen=True)
 class Beside:
-    """A published figure and what one interpreter gave here."""
+    """A published figure and the corresponding measurement of one interpreter
+    here."""
 
     published: Published
     interpreter: str
     case: str
-    """The case that was measured; for the most of several the one that has it."""
+    """The case that was measured; for a maximum over several cases, the case that
+    has it."""
     value: float
     low: float | None = None
     high: float | None = None
@@ -374,17 +379,17 @@ class Suite:
 
     suite: str
     small: bool
-    """Sizes for a CPU, not those of the authors: no figure of theirs can be held
-    against them."""
+    """The sizes are for a CPU, not those of the authors, so none of the authors'
+    figures can be compared."""
     cases: tuple[SuiteCase, ...]
     published: tuple[Published, ...] = ()
     why_different: tuple[str, ...] = ()
-    """What differs between the authors' measurements and these."""
+    """Differences between the authors' measurements and these."""
     interrupted: bool = False
     schema: str = SUITE_SCHEMA
 
     def interpreters(self) -> list[str]:
-        """In the order of the command."""
+        """Return the interpreters, in the order of the command line."""
         return list(
             dict.fromkeys(variant.interpreter for _, variant in self.variants())
         )
@@ -404,7 +409,7 @@ class Suite:
         ]
 
     def beside(self) -> list[Beside]:
-        """Every published figure with what was measured here; none for small
+        """Return every published figure with the measurement here; empty for small
         sizes."""
         found = []
         for published in self.published if not self.small else ():
@@ -423,7 +428,7 @@ class Suite:
 
 
 def phase_of(variant: BenchVariant, phase: str) -> BenchPhase | None:
-    """That phase of the variant, if it was timed."""
+    """Return the row of that phase; None if it was not timed."""
     for row in variant.phases:
         if row.phase == phase:
             return row
@@ -431,8 +436,8 @@ def phase_of(variant: BenchVariant, phase: str) -> BenchPhase | None:
 
 
 def memory_ratio(bench: Bench, variant: BenchVariant) -> float | None:
-    """Peak memory against eager of the same interpreter; None where either is not
-    known."""
+    """Return the peak memory relative to eager in the same interpreter; None if
+    either is unknown."""
     eager = bench.eager(variant.interpreter)
     if (
         variant.name == EAGER

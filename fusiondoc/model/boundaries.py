@@ -1,5 +1,5 @@
-"""Where a tensor goes through memory, because what makes it and what reads it are
-not one kernel."""
+"""Boundaries: tensors that go through memory, because the kernels that make and
+read them are not one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from fusiondoc.model import dataclass
 from fusiondoc.model.reasons.reason import Reason
 
 WRITTEN_AND_READ = "written and read"
-"""One end makes the tensor and the other takes it."""
+"""One end makes the tensor and the other reads it."""
 
 READ_TWICE = "read twice"
-"""Both ends take the tensor, which something else makes."""
+"""Both ends read the tensor, which another node makes."""
 
 
 @dataclass(frozen=True)
@@ -33,21 +33,22 @@ class Boundary:
     goes through memory."""
 
     producer: BoundaryEnd
-    """What makes the tensor; of one that is read twice what reads it first."""
+    """The end that makes the tensor; for a tensor that is read twice, its first
+    reader."""
     consumer: BoundaryEnd
     tensor: str | None
     """Its type, as printed; None where the log does not show it."""
     bytes: int | None
-    """Of the tensor, each element once."""
+    """Bytes of the tensor, each element counted once."""
     kind: str
     """"written and read" or "read twice"."""
     cause: Reason | None
     """Why they stayed apart; None where nothing shows it."""
     between: tuple[BoundaryEnd, ...]
-    """What stands between them: views and branches on the way, or a node that takes
-    from one and gives to the other."""
+    """The nodes between them: views and branches on the path of the tensor, or a
+    node that reads from one end and feeds the other."""
     count: int = 1
-    """How many pairs of nodes in the plans."""
+    """Number of such pairs of nodes in the plans."""
 
     def times(self, count: int) -> Boundary:
         return replace(self, count=count)

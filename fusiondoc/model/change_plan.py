@@ -1,6 +1,7 @@
-"""Changes of a program or of how it is run: their kinds, the plan of a report (what
-to do now), the runs of ``--try``, and what ``fusiondoc fix`` tried
-(``fusiondoc.fix/1``): versions of a program in numbers, and what became of each."""
+"""Changes of a program or of how it is run: their kinds, the plan of a report (the
+recommended changes), the runs of ``--try``, and the result of ``fusiondoc fix``
+(``fusiondoc.fix/1``): the tried changes with their outcomes, and the figures of
+each version of the program."""
 
 from __future__ import annotations
 
@@ -12,12 +13,13 @@ from fusiondoc.model.bench import Ratio
 from fusiondoc.model.remedies import AS_REQUESTED, Setting
 
 NEW_LOG, NEW_FOLDER = "new.log", "new"
-"""What a command calls the log, or the folder of logs, that a user is to record."""
+"""Names that commands in advice use for the log, or the folder of logs, that the
+user is to record."""
 
 
 class ChangeKind(Enum):
-    """What is changed. The first ones are changes of source code, the others of how
-    it is run."""
+    """Kinds of changes: first those of source code, then those of how the program
+    is run."""
 
     OUT_OF_PLACE = "out of place"
     """``x += y`` becomes ``x = x + y``, ``x.relu_()`` becomes ``x = x.relu()``."""
@@ -32,8 +34,8 @@ class ChangeKind(Enum):
     CONSTANT = "constant argument"
     """An argument (a flag, an axis, a size) becomes a constant."""
     NUMBER = "number"
-    """A tensor without dimensions becomes a number, or ``.item()`` goes out of the
-    region."""
+    """A tensor without dimensions becomes a number, or ``.item()`` is moved out of
+    the region."""
     DTYPE = "dtype"
     """Tensors of a block get a dtype that the fuser takes."""
     DEVICE = "device"
@@ -54,12 +56,13 @@ class ChangeKind(Enum):
     """A copy of a tensor to another layout is left out, or made, so that kernels
     use it in one."""
     SPLIT = "split"
-    """A function that mixes what fuses with what does not is split into several."""
+    """A function that mixes operators that fuse with others is split into
+    several."""
 
     FUSER = "fuser"
     """Another fuser, or the fuser is switched on."""
     KNOB = "knob"
-    """A setting of torch: ``--knob NAME=VALUE``."""
+    """A setting of torch is changed: ``--knob NAME=VALUE``."""
     RUNS = "runs"
     """More passes, so that profiling comes to its end."""
     FREEZE = "freeze"
@@ -73,11 +76,12 @@ class ChangeKind(Enum):
     DYNAMIC_SHAPES = "dynamic shapes"
     """One compilation for any size, not one for each: ``--dynamic``."""
     STATIC_SHAPES = "static shapes"
-    """Plans for the shapes that come, not for any."""
+    """Plans for the shapes that occur, not for any shape."""
     LOG = "log"
-    """Another log has to be made: this one does not hold what the answer needs."""
+    """Another log has to be recorded: this one lacks lines that the answer
+    needs."""
     REPAIR = "repair"
-    """An error comes first: a crash, a fallback, wrong numbers."""
+    """An error has to be mended first: a crash, a fallback, wrong numbers."""
 
     @property
     def in_source(self) -> bool:
@@ -90,7 +94,7 @@ _IN_SOURCE = frozenset(list(ChangeKind)[: list(ChangeKind).index(ChangeKind.FUSE
 
 @dataclass(frozen=True)
 class Edit:
-    """A line of the user's own files, as it stands and as it is to be, with its
+    """A line of the user's own files before and after the change, with its
     indentation."""
 
     file: str
@@ -98,87 +102,90 @@ class Edit:
     """From 1."""
     before: str
     after: str
-    """Lines, of several with line ends between; "" where the line goes, with its
-    line end."""
+    """The new text; several lines are separated by line ends. "" if the line is
+    removed together with its line end."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """Runs that showed what a change does: more is fused, and no result differs.
-    Counts are sums over instances."""
+    """Runs that proved the effect of a change: more is fused, and no result
+    differs. Counts are sums over instances."""
 
     by: str
     """The command that ran them: ``fusiondoc fix`` or ``fusiondoc diagnose
     --try``."""
     change: str
-    """What was changed for them, in the words of that command; it may be more than
-    this change."""
+    """The change that these runs tested, in the words of that command; it can
+    include more than this planned change."""
     groups_before: int
-    """Without it, and with all that was kept before it."""
+    """Groups without the change, but with all changes kept before it."""
     groups: int
     ops_fused_before: int
     ops_fused: int
     same_results: bool | None
-    """Its results were compared, and none differs beyond rounding; None where they
-    were not compared."""
+    """True if its results were compared and none differs beyond rounding; None if
+    they were not compared."""
     speed: Ratio | None = None
-    """Against the unchanged program, with all that was kept before it; None where
-    it was not timed."""
+    """Speed relative to the unchanged program, with this change and all kept before
+    it; None if it was not timed."""
 
 
 @dataclass(frozen=True)
 class PlannedChange:
-    """One thing to do, in the user's words, with what it brings."""
+    """One recommended change, worded for the user, with its expected gain."""
 
     change: str
-    """What to do, as a sentence without a full stop: ``Write x = x + y instead of x
-    += y``."""
+    """The instruction, as a sentence without a full stop: ``Write x = x + y instead
+    of x += y``."""
     kind: ChangeKind
     where: str | None
-    """``file:line`` of the user's code, the first of several; None where the log
-    does not tell it."""
+    """``file:line`` of the user's code, of the first line if several change; None
+    if the log does not show it."""
     before: str | None
-    """The user's line as it stands, without its indentation; where its file is not
-    at hand, how the operator is called. None for a change of the run."""
+    """The user's current line, without its indentation; if its file is not
+    available, the call of the operator. None for a change of the run."""
     after: str | None
-    """The same, changed."""
+    """``before`` with the change made."""
     unlocks: str | None
-    """What it lets fuse: ``8 groups of add+relu in layer1 to layer4``."""
+    """The operators that it lets fuse: ``8 groups of add+relu in layer1 to
+    layer4``."""
     gain_ms: float | None
     """Milliseconds of a step that it can save at most, by the profiled run; None
     without one."""
     gain_bytes: int | None
     """Bytes that need not be written and read again in a run, by the types in the
-    log; None where they do not tell."""
+    log; None if the log lacks these types."""
     command: str
-    """What proves it, quoted for a POSIX shell."""
+    """The command that tests the change, quoted for a POSIX shell."""
     operators: int = 0
-    """How many operators it lets fuse."""
+    """Number of operators that it lets fuse."""
     groups: int | None = None
-    """By how many groups the run has more after it, below zero where it joins them;
-    None where that is not known."""
+    """Change of the number of groups in the run, negative if groups are joined;
+    None if it is unknown."""
     together_with: tuple[int, ...] = ()
-    """The numbers in the plan, from 1, of other changes that have part in the same
-    groups: the figures hold once these are made too."""
+    """Numbers in the plan, from 1, of other changes to the same groups: the figures
+    hold only once these are made too."""
     ops: tuple[str, ...] = ()
     """The operators that are changed."""
     codes: tuple[str, ...] = ()
-    """The findings that it takes away."""
+    """Codes of the findings that it removes."""
     note: str | None = None
-    """What has to hold, or what else is to be known: ``the line is in torchvision:
-    change a copy``."""
+    """A condition of the change, or a remark: ``the line is in torchvision: change
+    a copy``."""
     edits: tuple[Edit, ...] = ()
-    """Every line of the user's files that it changes, where its file is at hand."""
+    """Every line that it changes in those of the user's files that are
+    available."""
     also_at: tuple[str, ...] = ()
-    """``file:line`` of the other lines that change, beside ``where``."""
+    """``file:line`` of the other lines that change, besides ``where``."""
     python: str | None = None
-    """Lines of Python that do the same from outside or for good; a comment before
-    them says where they go."""
+    """Lines of Python that make the same change from outside or permanently; a
+    comment before them names where they go."""
     proof: Proof | None = None
     """The runs of ``fix`` and ``--try`` of this capture that proved it; None where
     it was not run."""
     setting: Setting = field(default=AS_REQUESTED, metadata={"json": False})
-    """Of the run that does it; nothing of a change of the program."""
+    """The setting of the run that makes the change; empty for a change of the
+    program."""
 
 
 @dataclass(frozen=True)
@@ -196,8 +203,8 @@ class Try:
     gb_per_s: float | None
     """Median over the kernels."""
     steady_seconds: float | None
-    """Median time of a steady pass, backward included; None where it says nothing
-    about speed."""
+    """Median time of a steady pass, backward included; None if it does not reflect
+    speed."""
     exit: int | None
     """The exit status that a run of its own would have ended with; None if a signal
     ended it."""
@@ -209,19 +216,19 @@ class Try:
     capture: str | None = None
     """Its folder inside the capture of the run."""
     speed: Ratio | None = None
-    """Against the run that it is compared with, timed in turns and without logs;
-    None where it was not."""
+    """Speed relative to the run that it is compared with, timed alternately and
+    without logs; None if it was not timed."""
     against: int = 0
-    """Which of the tries it is compared with: a frozen module with a frozen one."""
+    """Index of the try that it is compared with: a frozen module is compared with a
+    frozen one."""
     frozen: bool = False
     """The module was frozen for it."""
     setting: Setting = field(default=AS_REQUESTED, metadata={"json": False})
-    """How its run differs from the first one; nothing of a change of the
-    program."""
+    """How its run differs from the first one; empty for a change of the program."""
 
     def helps(self, base: Try) -> bool:
-        """Whether more is fused than in another run, or it is faster; and it is
-        right and not slower."""
+        """True if this run is faster than ``base``, or fuses more without being
+        slower; False if it failed, gave wrong results or fell back more often."""
         if (
             self.problem is not None
             or self.wrong
@@ -239,15 +246,16 @@ class Try:
 SCHEMA = "fusiondoc.fix/1"
 
 MOST_TRIES = 24
-"""Runs of changed programs, unless ``--tries`` says otherwise."""
+"""Default of ``--tries``: runs of changed programs."""
 
 
 MOST_TOGETHER = 8
-"""Runs of changes that did not help alone, several at once or one of several."""
+"""Most runs of changes that did not help alone: several at once, or one of
+several."""
 
 
 class Outcome(Enum):
-    """What became of a change; the value says it."""
+    """The result of trying a change; its value is the phrase that reports show."""
 
     KEPT = "kept"
     NO_GAIN = "fuses no more"
@@ -258,56 +266,58 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Version:
-    """What a version of the program came to. Counts are sums over instances."""
+    """The figures of a run of one version of the program. Counts are sums over
+    instances."""
 
     groups: int
     ops_fused: int
     launches: int
-    """Fusion groups and operators outside groups in the forward pass: about as many
-    kernels run; a branch or a loop is none. Where nothing is fused in training, no
-    plan of TorchScript has the backward pass, so that is not counted on either
-    side; of torch.compile it is (``of_gradients``)."""
+    """Fusion groups plus operators outside groups in the forward pass: about the
+    number of kernels; a branch or a loop does not count. If nothing is fused in
+    training, no plan of TorchScript has the backward pass, so it is counted on
+    neither side; for torch.compile it is (``of_gradients``)."""
     fallbacks: int
     wrong: tuple[str, ...] = ()
-    """Results that the unchanged program does not have, by name; and those where
-    the fuser is wrong."""
+    """Results that differ from those of the unchanged program, by name, and results
+    that the fuser computes wrong."""
     random: tuple[str, ...] = ()
     """Random operators that drew numbers."""
     by_statistics: bool = False
-    """Fused results were held against eager ones by statistics, since both draw
+    """Fused results were compared with eager ones by statistics, since both draw
     random numbers."""
     drew_otherwise: str | None = None
-    """How it was held against the unchanged program, where it draws other random
-    numbers from the same seed: "same draws" (by value, with numbers that hang on
+    """How it was compared with the unchanged program, if it draws other random
+    numbers from the same seed: "same draws" (by value, with numbers that depend on
     the shape alone) or "statistics"; else None."""
     allowed: float | None = None
-    """How far results may be off relative to their size, where roundings alone move
-    them further than the usual tolerances allow."""
+    """Allowed difference of results relative to their size, if rounding alone
+    exceeds the usual tolerances."""
     problem: str | None = None
     """Why it failed."""
     timeable: str | None = field(default=None, metadata={"json": False})
-    """The fuser to time it under; None where a time would say nothing."""
+    """The fuser to time it with; None if a time would be meaningless."""
     outside: int = 0
-    """Operators outside groups that ran, forward and backward."""
+    """Number of operators outside groups that ran, forward and backward."""
     unfused: frozenset[str] = field(default=frozenset(), metadata={"json": False})
-    """Operators outside groups that ran."""
+    """Kinds of the operators outside groups that ran."""
     interpreted: bool = False
-    """Groups ran through an evaluator instead of kernels, so that the speed tells
-    nothing."""
+    """Groups ran through an evaluator instead of kernels, so the speed is
+    meaningless."""
     graph_breaks: int = 0
     """Lines at which torch.compile ended a graph."""
     recompiles: int = 0
     """Compilations of a function after its first one."""
     bytes_moved: int | None = None
-    """That the kernels and calls of torch.compile's graphs read and write in a run;
-    None where not known."""
+    """Bytes that the kernels and calls of torch.compile's graphs read and write in
+    a run; None if they are unknown."""
     of_gradients: bool = False
-    """``launches`` counts the backward pass too."""
+    """``launches`` includes the backward pass."""
 
     def better_than(self, other: Version, fewer: bool = False) -> bool:
-        """Whether more is fused: fewer kernels run because groups hold more of the
-        operators, or as few kernels that move fewer bytes or of which groups hold
-        more operators.
+        """True if this version has no more fallbacks and launches than ``other``,
+        and fewer graph breaks and recompilations; or, with as many of these, moves
+        fewer bytes, or has fewer launches because groups hold more of the
+        operators, or has as many launches and more operators in groups.
 
         Args: fewer: operators were replaced by several, so that more operators in
             groups alone is no gain.
@@ -332,9 +342,9 @@ class Version:
         return self.bytes_moved < other.bytes_moved
 
     def _fuses_more_than(self, other: Version) -> bool:
-        """Whether fusion saves more launches in proportion to those that are left:
-        never where nothing is fused, and not where an operator went that was in a
-        group."""
+        """True if fusion saves more launches in proportion to those that remain:
+        never if nothing is fused, nor if only an operator of a group was
+        removed."""
         saved, saved_before = (
             self.ops_fused - self.groups,
             other.ops_fused - other.groups,
@@ -344,63 +354,64 @@ class Version:
 
 @dataclass(frozen=True)
 class TriedFix:
-    """A change, on top of those kept before it."""
+    """A change that was tried on top of those kept before it."""
 
     kind: ChangeKind
-    """Of the first, where several lines are changed together."""
+    """The kind of the first change, if several lines are changed together."""
     change: str
-    """In the words of the program."""
+    """The change as a title, in the words of the program."""
     where: tuple[str, ...]
-    """``file:line`` of what changes."""
+    """``file:line`` of the changed lines."""
     notes: tuple[str, ...]
-    """What has to hold, or what else is to be known."""
+    """Conditions of the change, and remarks."""
     outcome: Outcome
     before: Version
     after: Version
     speed: Ratio | None = None
-    """Of the program with it and all that was kept before it, against the unchanged
-    one; None where it was not timed."""
+    """Speed of the program with this change and all kept before it, relative to the
+    unchanged one; None if it was not timed."""
     edits: tuple[Edit, ...] = ()
     """The lines of the user's files that it changes, as they stand in the unchanged
     program."""
     ops: tuple[str, ...] = ()
-    """The kinds of the operators that it is about; empty where it is about none in
+    """The kinds of the operators that it changes; empty if it concerns none in
     particular."""
     setting: Setting = AS_REQUESTED
-    """Of the run, instead of edits or beside them."""
+    """The setting of the run that makes the change, instead of edits or besides
+    them."""
 
 
 @dataclass(frozen=True)
 class Fixes:
-    """All of it."""
+    """The result of ``fusiondoc fix``."""
 
     target: str
     unchanged: Version
     together: Version
-    """With everything that was kept."""
+    """The version with all kept changes."""
     tried: tuple[TriedFix, ...]
     diff: str
-    """Unified, of the user's files."""
+    """Unified diff of the user's files."""
     described: tuple[str, ...] = ()
-    """What could be changed and is not: lines of packages, files that cannot be
-    read."""
+    """Possible changes that are not made: of lines in packages, or in files that
+    cannot be read."""
     speed: Ratio | None = None
-    """Of everything kept, against the unchanged program."""
+    """Speed with all kept changes, relative to the unchanged program."""
     untried: int = 0
     """Changes beyond the limit of tries."""
     together_tries: int = 0
     """Runs of changes that did not help as they were tried first: several at once,
     or one of several."""
     settings: tuple[str, ...] = ()
-    """Kept changes that are no change of a file, as options of the command:
+    """Kept changes that change no file, as options of the command:
     ``--backward``."""
     interrupted: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Of the unchanged program: versions, the GPU."""
+    """Environment of the unchanged program: versions, the GPU."""
     fuser: str | None = None
-    """What fused in it."""
+    """The fuser that made groups in the unchanged program."""
     diagnose: str | None = None
-    """The command of the unchanged program's report."""
+    """The command that reports on the unchanged program."""
     schema: str = SCHEMA
 
     @property
@@ -410,8 +421,8 @@ class Fixes:
 
 @dataclass(frozen=True)
 class KeptResults:
-    """What the program computes without a fuser: kept in ``file``, or held against
-    it (``fix``)."""
+    """Results of the program without a fuser: saved to ``file``, or compared with
+    the results in it (``fix``)."""
 
     file: str
     compare: bool

@@ -16,7 +16,7 @@ class Outcome(Enum):
 
     HOLDS = "holds"
     BROKEN = "broken"
-    """An expectation is."""
+    """An expectation is broken."""
     FAILED = "failed"
     """The model could not be run, or its run failed."""
     NOT_RUN = "not run"
@@ -28,13 +28,13 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class CheckedModel:
-    """A section of the file of expectations, and what became of it."""
+    """A section of the file of expectations, and the result of its check."""
 
     section: str
     target: str | None
     outcome: Outcome
     exit_status: int
-    """That of ``check`` for this section alone."""
+    """The exit status of ``check`` for this section alone."""
     held: int = 0
     """Expectations that hold, those of ``all`` among them."""
     lost: int = 0
@@ -46,7 +46,8 @@ class CheckedModel:
     takes."""
     fallbacks: int | None = None
     step_ms: float | None = None
-    """Of a step of the profiled run, in milliseconds; null without a profile."""
+    """Time of a step of the profiled run, in milliseconds; null without a
+    profile."""
     fuser: str | None = None
     torch: str | None = None
     seconds: float | None = None
@@ -57,16 +58,16 @@ class CheckedModel:
     not_cached: str | None = None
     """Why the result is not kept for the next check."""
     why: str | None = None
-    """The error of a failed run, or why there was none."""
+    """The error of a failed run, or why the model was not run."""
     changed: str | None = None
     """With ``--changed-since``: why it was run."""
     hint: str | None = None
-    """The next step then."""
+    """The next step after such an error."""
     capture: str | None = None
     """The folder of its capture."""
     expectations: tuple[Expectation, ...] = ()
     report: Report | None = field(default=None, metadata={"json": False})
-    """What it was checked against."""
+    """The report that the expectations were checked against."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,7 @@ class CheckedModels:
     """The first 12 digits of the commit of ``--changed-since``."""
     models: tuple[CheckedModel, ...]
     notes: tuple[str, ...] = ()
-    """What is to be known about the file: an exception that has ended, or that no
-    model needs."""
+    """Remarks on the file: an exception that has ended, or that no model needs."""
 
     @property
     def exit_status(self) -> int:
@@ -96,9 +96,9 @@ class CheckedModels:
 
     @property
     def ran_any(self) -> bool:
-        """Whether any section was for this machine."""
+        """True if any section was for this machine."""
         return any(model.outcome is not Outcome.NOT_RUN for model in self.models)
 
     def number(self, outcome: Outcome) -> int:
-        """The sections that ended so."""
+        """Return the number of sections with this outcome."""
         return sum(model.outcome is outcome for model in self.models)

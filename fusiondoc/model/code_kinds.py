@@ -1,4 +1,4 @@
-"""What finding codes are about: their families, what is lost, and what keeps an
+"""Properties of finding codes: the family, the loss, and the cause that keeps an
 operator out of groups."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Family(Enum):
-    """What a finding is about: the first digit of its code."""
+    """The subject of a finding: the first digit of its code."""
 
     ENVIRONMENT = "0"
     """The environment and knobs."""
@@ -26,7 +26,7 @@ class Family(Enum):
 
 
 class Loss(Enum):
-    """What is lost because an operator is in no group."""
+    """The loss from an operator that is in no group."""
 
     RESULT = "its result is written to memory and read again"
     AROUND = "nothing of its own, but what is around it is cut apart"
@@ -34,10 +34,10 @@ class Loss(Enum):
 
 
 class Cause(Enum):
-    """What keeps an operator out of groups."""
+    """The cause that keeps an operator out of groups."""
 
     OPERATOR = "itself"
-    """So it can be a barrier for others."""
+    """The operator itself, so that it can be a barrier for others."""
     SETTING = "a device, a profile or a setting"
-    """No change of a neighbour takes it away."""
+    """No change of a neighbour removes it."""
     NEIGHBOUR = "what is around it"

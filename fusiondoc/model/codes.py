@@ -1,4 +1,4 @@
-"""The finding codes: all that is known of each, in one place. Its page is in
+"""The finding codes, each with all its properties. Its page is in
 ``diagnosis/pages/``.
 
 They are stable: a code is never given to another meaning.

@@ -1,5 +1,4 @@
-"""What torch.compile made of a program: its graphs, where Dynamo cut it, what it
-compiled again."""
+"""torch.compile in a run: its graphs, graph breaks and recompilations."""
 
 from __future__ import annotations
 
@@ -8,14 +7,14 @@ from collections.abc import Set as AbstractSet
 from fusiondoc.model import dataclass
 
 FALLBACKS = frozenset(("FD252", "FD253", "FD254"))
-"""Reasons of operators that run in eager code because the compiler generates none
-for them: it has no lowering, leaves them to eager code on purpose, or they are
+"""Reasons of operators that run in eager code because the compiler generates no
+code for them: it has no lowering, leaves them to eager code on purpose, or they are
 custom operators."""
 
 
 @dataclass(frozen=True)
 class Accounts:
-    """Where the operators of a graph went. Each is in one of these."""
+    """The operators of a graph, counted by what computes them; each counts once."""
 
     in_groups: int
     in_calls: int
@@ -23,7 +22,7 @@ class Accounts:
     """Views, results of operators taken apart, dynamic sizes, memory that is only
     reserved, and constants: no kernel computes them."""
     dead: int
-    """Nothing reads them."""
+    """Operators whose results nothing reads."""
     not_found: tuple[str, ...]
     """Names of nodes of the graph that no kernel or call is known to compute."""
 
@@ -43,20 +42,20 @@ class CompiledGraphRow:
     accounts: Accounts | None
     """None where the operators of the graph are not known."""
     bytes_accessed: int | None
-    """That its kernels and calls read and write in a run, as the compiler counts
-    them."""
+    """Bytes that its kernels and calls read and write in a run, as the compiler
+    counts them."""
     decisions: bool
-    """Why nodes were not fused is known."""
+    """The log shows why nodes were not fused."""
     from_cache: bool
-    """A cache gave its code: nothing was lowered."""
+    """Its code came from a cache: nothing was lowered."""
     failed: str | None
     """The error with which its compilation ended."""
     failed_at: str | None
-    """``file:line`` of the function whose compilation ended so, where the log tells
+    """``file:line`` of the function whose compilation failed, if the log shows
     it."""
     seconds: float | None
     kernels: int = 0
-    """Its groups, each as often as the graph runs it, without
+    """Number of its groups, each counted as often as the graph runs it, without
     ``CompiledReport.second_stages``."""
 
     @property
@@ -72,7 +71,7 @@ class GraphBreakRow:
     user_source: str | None
     function: str | None
     number: str | None
-    """Of torch's registry of reasons: ``GB0059``."""
+    """Number in torch's registry of graph breaks: ``GB0059``."""
     reason: str
     hints: tuple[str, ...]
     count: int
@@ -85,7 +84,7 @@ class RecompileRow:
     function: str | None
     user_source: str | None
     guards: tuple[str, ...]
-    """That failed, each once."""
+    """Guards that failed, each once."""
     count: int
     limit_reached: bool
     """It runs in eager code from then on."""
@@ -93,7 +92,7 @@ class RecompileRow:
 
 @dataclass(frozen=True)
 class ComputedAgain:
-    """An operator that several groups compute, because that is cheaper than to keep
+    """An operator that several groups compute, because that is cheaper than keeping
     its result."""
 
     op: str
@@ -106,7 +105,7 @@ class ComputedAgain:
 
 @dataclass(frozen=True)
 class CompiledReport:
-    """What torch.compile did in the run."""
+    """Graphs, graph breaks and recompilations of torch.compile in the run."""
 
     graphs: tuple[CompiledGraphRow, ...]
     breaks: tuple[GraphBreakRow, ...]
@@ -121,8 +120,8 @@ class CompiledReport:
 
     @property
     def bytes_moved(self) -> int | None:
-        """That all its graphs read and write, each run once; None where one of them
-        is not known."""
+        """Bytes that all its graphs read and write, each run once; None if those of
+        one of them are unknown."""
         known = [
             graph.bytes_accessed
             for graph in self.graphs
@@ -132,8 +131,8 @@ class CompiledReport:
 
     @property
     def views_alone(self) -> int:
-        """Operators of its graphs where none of these has anything to compute; 0
-        where one has, or where that is not known."""
+        """Number of operators in its graphs if none of the graphs computes
+        anything; 0 if one does, or if that is unknown."""
         accounts = [
             None if graph.failed else graph.accounts for graph in self.graphs
         ]
@@ -145,8 +144,8 @@ class CompiledReport:
         return sum(one.views + one.dead for one in known)
 
     def counted_again(self, groups: AbstractSet[str]) -> int:
-        """Operators of these groups (their ids) that another one of them counts as
-        well."""
+        """Return how often these groups (their ids) compute an operator again that
+        another one of them counts already."""
         return sum(
             row.times - 1
             for row in self.computed_again

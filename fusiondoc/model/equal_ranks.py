@@ -1,5 +1,5 @@
-"""Ranks of a run that have equally much: what each of them has says more than the
-sum over all."""
+"""Ranks with equal figures: for these, figures per rank are clearer than the sum
+over all ranks."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from fusiondoc.model.runs import AnyFuser, Coverage
 
 
 class EachRank(NamedTuple):
-    """``whose``: "each of 2 ranks"; ``report``: the rows of one of them, without
-    those of the others."""
+    """``whose``: "each of 2 ranks"; ``report``: the report with the rows of one
+    rank only."""
 
     whose: str
     report: Report
 
 
 def each_rank(report: Report) -> EachRank | None:
-    """What each rank has, where all have equally many groups, operators in and
-    outside them, and fallbacks; None of a run of one process, and where they
-    differ."""
+    """Return the report of one rank if all ranks have equally many groups,
+    operators in and outside them, and fallbacks; None if they differ, and for a run
+    of one process."""
     ranks = report.ranks
     if (
         ranks is None
@@ -36,7 +36,7 @@ def each_rank(report: Report) -> EachRank | None:
         or report.unfused_left_out
         or report.programs_left_out
     ):
-        return None  # whose the others are is not known
+        return None  # the ranks of the rows that were left out are not known
     each = [_of_rank(report, row.rank) for row in ranks.rows]
     first = each[0]
     if (
@@ -75,8 +75,8 @@ def _numbers(report: Report) -> tuple[int, ...]:
 
 
 def _shared(cover: Coverage, ranks: int) -> Coverage | None:
-    """The coverage of one of so many equal ranks; None where its numbers are no
-    multiples."""
+    """Return the coverage of one of several equal ranks; None if a number is no
+    multiple of their count."""
     numbers = (cover.ops_fused, cover.ops_total, cover.any_fuser.ops_total)
     if any(number is not None and number % ranks for number in numbers):
         return None

@@ -1,4 +1,4 @@
-"""Lines of logs that prove what a report states."""
+"""Evidence: lines of logs that prove the statements of a report."""
 
 from __future__ import annotations
 

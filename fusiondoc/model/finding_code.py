@@ -1,4 +1,4 @@
-"""A finding code: what is known of it whatever the run."""
+"""A finding code: its properties that do not depend on the run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fusiondoc.model.remedies import Remedy
 OTHER_FUSER = "another fuser"
 MORE_RUNS = "runs doubled"
 TRACE = "--trace"
-"""What ``diagnose --try`` changes beside knobs (``Code.tries``)."""
+"""Changes that ``diagnose --try`` makes besides knobs (``Code.tries``)."""
 
 DYNAMIC_SIZES = "fusion_strategy=DYNAMIC:10"
 REDUCTIONS = "nnc_reductions=on"
@@ -26,18 +26,18 @@ class Code:
     title: str
     """Fits on one line of a terminal."""
     remedy: Remedy | None = None
-    """What to change, where one answer fits all operators with this reason. A code
-    without it has a rule that words its advice."""
+    """The advice, if one fits all operators with this reason. For a code without
+    it, a rule writes the advice."""
     tries: tuple[str, ...] = ()
-    """What ``diagnose --try`` changes for it: knobs as ``name=value``, or
+    """Changes that ``diagnose --try`` makes for it: knobs as ``name=value``, or
     OTHER_FUSER, MORE_RUNS, TRACE."""
     loss: Loss = Loss.RESULT
-    """Of a reason; so is ``cause``."""
+    """Only of codes of reasons, like ``cause``."""
     cause: Cause = Cause.NEIGHBOUR
     change: ChangeKind = ChangeKind.REPAIR
-    """What the plan has for a finding that is a step of its own."""
+    """The kind of change in the plan, for a finding that is a step of its own."""
     whole_run: bool = False
-    """It sums up the run, though others of its family are about one group or
+    """It sums up the run, unlike others of its family, which concern one group or
     kernel."""
 
     @property
@@ -51,8 +51,8 @@ class Code:
 
     @property
     def of_the_run(self) -> bool:
-        """It is about the run or the log as a whole: with other figures it is still
-        the same finding."""
+        """True if it concerns the run or the log as a whole: with other figures it
+        is still the same finding."""
         return self.whole_run or self.family in (
             Family.ENVIRONMENT,
             Family.RUNS,

@@ -1,4 +1,5 @@
-"""What the runs of a group launched, and which inputs its guard refused."""
+"""Runs of a group: the kernels that they launched, and the inputs that its guard
+refused."""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ class GroupRuntime:
     the same instances was compiled for other inputs."""
 
     kernels: tuple[str, ...]
-    """Their ids, in the order of the launches."""
+    """Ids of the kernels, in the order of the launches."""
     runs: int | None
-    """Runs that launched just these; null if equal groups share the kernels and
-    only all runs are known."""
+    """Runs that launched exactly these; null if equal groups share the kernels and
+    only the number of all runs is known."""
     instances: tuple[int, ...]
-    """Places in ``Group.instances`` of the nodes that it runs: those that the fuser
-    compiles together."""
+    """Indexes into ``Group.instances`` of the nodes that it runs: those that the
+    fuser compiles together."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class GuardMiss:
     group: str
     """Id of that specialisation."""
     input: int
-    """Its place among the inputs of the group, from 0."""
+    """Index of the input among those of the group."""
     what: str
     """"shape", "strides", "dtype", "device", "requires_grad" or "kind" (other
     types, or another number)."""

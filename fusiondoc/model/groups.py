@@ -30,10 +30,10 @@ class Wiring:
     """How tensors flow in a group; empty where its graph is not known."""
 
     takes: tuple[tuple[int, ...], ...] = ()
-    """For each operator what it takes, also in a list: an operator of the group
-    before it by its index, an input of the group by -1 less its place."""
+    """For each operator its inputs, also those in a list: an earlier operator of
+    the group by its index, the n-th input of the group (from 0) by -1 - n."""
     makes: tuple[int, ...] = ()
-    """For each output of the group the operator that makes it."""
+    """For each output of the group the index of the operator that makes it."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Segment:
     index: int
     """From 0, as the fuser numbers them; the order is not that of execution."""
     scheduler: str | None
-    """The scheduler it got: pointwise, reduction, persistent ..."""
+    """The scheduler of the kernel: pointwise, reduction, persistent ..."""
     refused: tuple[tuple[str, str], ...]
     """(scheduler, why it cannot schedule this part), for those that were tried
     before."""
@@ -59,8 +59,8 @@ class Instance:
     """One fusion node of the run's plans."""
 
     layer: str | None
-    """Its module path ("encoder.layer.0.output"; parsers/jit/layers.py); None where
-    nothing tells it."""
+    """Its module path ("encoder.layer.0.output"; parsers/jit/layers.py); None if it
+    is unknown."""
     kernels: tuple[str, ...]
     """Ids of the kernels that run it."""
     runs: int | None
@@ -68,7 +68,8 @@ class Instance:
 
 @dataclass(frozen=True)
 class Group:
-    """What one or more fusion nodes of the run's plans have in common."""
+    """A fusion group: the common properties of one or more equal fusion nodes of
+    the run's plans."""
 
     id: str
     kind: str
@@ -78,7 +79,7 @@ class Group:
     """The name as first printed, such as ``prim::CudaFusionGroup_0``; not
     unique."""
     phase: str | None
-    """"forward", "backward" or None where the log cannot tell."""
+    """"forward", "backward" or None if the log does not show it."""
     specialisation: int
     respecialises: str | None
     nodes: tuple[OpNode, ...]
@@ -94,21 +95,23 @@ class Group:
     rank: int | None
     evidence: Sequence[Evidence] = ()
     """The lines where a plan that holds this group was printed."""
-    iteration: int | None = None  # of ``diagnose``, from 1, in which it appeared
+    iteration: int | None = (
+        None  # pass of ``diagnose``, from 1, in which it appeared
+    )
     runtimes: tuple[GroupRuntime, ...] = ()
-    """Which kernels its runs launched; empty where the log does not show both runs
+    """The kernels that its runs launched; empty if the log does not show both runs
     and launches."""
     guard_misses: tuple[GuardMiss, ...] = ()
-    """Of a specialisation: how its inputs differ from those of the first and of the
-    one before it."""
+    """For a specialisation: how its inputs differ from those of the first and of
+    the one before it."""
     segments: tuple[Segment, ...] = ()
-    """More than one where the fuser cut the group into several kernels; empty where
-    the log does not tell."""
+    """More than one if the fuser cut the group into several kernels; empty if the
+    log does not show it."""
     instances: tuple[Instance, ...] = (Instance(None, (), None),)
     """The nodes: equal layers, unrolled copies, equal plans of several
     executors."""
     time: Time | None = None
-    """Of all its nodes together, in a step of the profiled run."""
+    """Time of all its nodes together, in a step of the profiled run."""
     values_left_out: int = 0
     """Inputs and outputs beyond the first thousand of each."""
     kernels_left_out: int = 0
@@ -139,17 +142,17 @@ class Group:
 
     @property
     def count(self) -> int:
-        """How many nodes it stands for."""
+        """Number of fusion nodes in this row."""
         return len(self.instances) + self.instances_left_out
 
     @property
     def size(self) -> int:
-        """Operators of one instance."""
+        """Number of operators of one instance."""
         return len(self.nodes) + self.nodes_left_out
 
     @property
     def operators(self) -> int:
-        """Operators of all its instances."""
+        """Number of operators of all its instances."""
         return self.size * self.count
 
     @property

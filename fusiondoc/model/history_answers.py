@@ -20,21 +20,21 @@ class LostGroup:
     at: str | None
     """``model.py:12``: its first line before it was lost, without folders."""
     count: int
-    """How many of them."""
+    """Number of such groups."""
     date: str
-    """Of the first run without it."""
+    """Date of the first run without it."""
     commit: str | None
-    """Of that run."""
+    """Commit of that run."""
     last_date: str
-    """Of the last run with it."""
+    """Date of the last run with it."""
     last_commit: str | None
     why: tuple[str, ...]
     """Why its operators are outside now: ``silu FD201``. Empty: the program no
     longer has them."""
     changed: tuple[str, ...] = ()
-    """What else differs between the two runs: ``torch 2.1.2 to 2.2.0``."""
+    """Other differences between the two runs: ``torch 2.1.2 to 2.2.0``."""
     back_date: str | None = None
-    """Of the first run that has it again; null while it is lost."""
+    """Date of the first run that has it again; null while it is lost."""
     back_commit: str | None = None
 
 
@@ -47,16 +47,16 @@ class Move:
     before: float
     after: float
     date: str
-    """Of the first run after it."""
+    """Date of the first run after it."""
     commit: str | None
     last_date: str
-    """Of the last run before it."""
+    """Date of the last run before it."""
     last_commit: str | None
     changed: tuple[str, ...] = ()
 
     @property
     def is_worse(self) -> bool:
-        """Whether less is covered, or a step takes longer."""
+        """True if less is covered, or a step takes longer."""
         return (
             self.after < self.before
             if self.what == "coverage"
@@ -94,8 +94,8 @@ class History:
     models: tuple[ModelHistory, ...]
     unreadable: tuple[NotRead, ...] = ()
     since: str | None = None
-    """``lost`` and ``moves`` are those of this day and later; null: all. "base" for
-    those of the runs that are held against a base."""
+    """``lost`` and ``moves`` are those of this day and later; null: all. "base":
+    those of the runs that are compared with a base."""
     schema: str = field(default=SCHEMA)
 
     @property

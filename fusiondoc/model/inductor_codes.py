@@ -1,9 +1,9 @@
-"""The finding codes on Inductor and torch.compile: breaks, calls, boundaries,
-failures, what a log lacks.
+"""The finding codes of Inductor and torch.compile: graph breaks, calls, boundaries,
+failures, gaps of a log.
 
-Of them ``model/codes.py`` makes codes. FD251 to FD259 are on calls, in the order of
-``CallKind``; FD261 to FD279 on the causes of boundaries, in the order of
-``ApartCause``.
+``model/codes.py`` makes ``Code`` objects of these rows. FD251 to FD259 are on
+calls, in the order of ``CallKind``; FD261 to FD279 on the causes of boundaries, in
+the order of ``ApartCause``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _REWRITES: Mapping[str, str] = {
 
 
 def rewrite_of(code: str, op: str = "it") -> str | None:
-    """How to write an operator that is a call, by its name; None if the code has
-    another remedy."""
+    """Return the instruction to rewrite an operator (``op``) that is a call; None
+    if the code has another remedy."""
     return f"Write {op} {_REWRITES[code]}" if code in _REWRITES else None
 
 
@@ -299,7 +299,7 @@ TRIES: dict[str, tuple[str, ...]] = {
     "FD273": (_LARGER, _MORE_READERS),
     "FD279": (_MORE_READERS,),
 }
-"""Codes -> the settings that ``diagnose --try`` makes for them."""
+"""Code -> the settings that ``diagnose --try`` makes for it."""
 
 LOSE_NOTHING = frozenset(("FD256", "FD258", "FD259", "FD275"))
-"""Codes of calls and boundaries of which nothing is lost."""
+"""Codes of calls and boundaries that cost nothing."""

@@ -1,4 +1,4 @@
-"""What the source of a kernel shows of how it works."""
+"""Traits of a kernel, read from its source."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fusiondoc.model import dataclass
 
 @dataclass(frozen=True)
 class KernelTraits:
-    """Read from generated CUDA code; null where that does not show it."""
+    """Read from generated CUDA code; null if the code does not show it."""
 
     vector_width: int | None
     """Elements that one access of global memory moves, at most; 1 if none moves
@@ -15,8 +15,8 @@ class KernelTraits:
     index_type: str | None
     """C++ type of indices, as the code declares them: ``int`` or ``int64_t``."""
     reductions: tuple[str, ...]
-    """"block": across the threads of a block; "grid": across blocks. What a thread
-    sums alone is none."""
+    """"block": across the threads of a block; "grid": across blocks. A sum within
+    one thread does not count."""
     persistent: bool | None
-    """Whether a reduced value is broadcast and used in the same kernel, which keeps
+    """True if a reduced value is broadcast and used in the same kernel, which keeps
     its input meanwhile; null without a reduction."""

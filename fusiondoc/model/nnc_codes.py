@@ -1,4 +1,4 @@
-"""The finding codes on what NNC states when it takes no operator
+"""The finding codes for NNC's messages on operators that it refuses
 (``fusers/nnc/log.py``)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The finding codes on what nvFuser states when it takes no operator
+"""The finding codes for nvFuser's messages on operators that it refuses
 (``fusers/nvfuser/log.py``)."""
 
 from __future__ import annotations

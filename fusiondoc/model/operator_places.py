@@ -1,5 +1,4 @@
-"""In which module of the model the operators of a report stand, by the layers in
-it.
+"""The operators of a report by module of the model, from the layers of its rows.
 
 The tree of modules with the share of each that is fused, and paths that differ in
 numbers only as one (``layer.[0-11]``).
@@ -15,12 +14,12 @@ from fusiondoc.model.report import Group, Instance, Report, Unfused
 from fusiondoc.numbers import all_whole, in_natural_order
 
 NO_OPERATORS = ("prim::GetAttr",)
-"""Nodes with a tensor that read a module's attribute: in the JSON report, noise for
-a reader."""
+"""Nodes with a tensor that read a module's attribute: they are in the JSON report,
+but noise for a reader."""
 
 
 def outside(report: Report) -> list[Unfused]:
-    """The unfused operators that are worth showing: those that ran."""
+    """Return the unfused operators that are worth showing: those that ran."""
     return [
         row
         for row in report.unfused
@@ -30,7 +29,7 @@ def outside(report: Report) -> list[Unfused]:
 
 @dataclass(frozen=True)
 class InLayer:
-    """Operators of one module, or of several, in groups (over instances) and
+    """Numbers of operators of one or more modules: in groups (over instances) and
     outside them."""
 
     fused: int = 0
@@ -38,7 +37,7 @@ class InLayer:
 
     @property
     def share(self) -> float | None:
-        """Of them all, how much is in groups; None without any."""
+        """Share of the operators that is in groups; None if there are none."""
         total = self.fused + self.unfused
         return self.fused / total if total else None
 
@@ -47,8 +46,8 @@ class InLayer:
 
 
 def operators_by_layer(report: Report) -> dict[str, InLayer]:
-    """The operators of each module itself, without those of modules in it; what has
-    no layer is in none."""
+    """The operators directly in each module, without those of its submodules;
+    operators without a layer are left out."""
     found: dict[str, InLayer] = {}
     for group in report.groups:
         for instance in group.instances if group.specialisation == 1 else ():
@@ -64,29 +63,30 @@ def operators_by_layer(report: Report) -> dict[str, InLayer]:
 
 @dataclass(frozen=True)
 class Module:
-    """A module with all modules in it. A module that only holds one other is one
-    with that."""
+    """A module with all its submodules. A module that only holds one other is
+    merged with it."""
 
     name: str
-    """Below the module that it is in: ``attention.self``."""
+    """Name relative to the module that holds it: ``attention.self``."""
     path: str
     fused: int
     """Operators in groups, over instances."""
     unfused: int
     """Operators outside every group."""
     ms: float | None
-    """Of one launch of each kernel of its instances, in milliseconds; None where
-    none was timed."""
+    """Milliseconds of one launch of each kernel of its instances; None if none was
+    timed."""
     inside: tuple[Module, ...]
 
     @property
     def share(self) -> float | None:
-        """Of its operators, how much is in groups."""
+        """Share of its operators that is in groups."""
         return InLayer(self.fused, self.unfused).share
 
 
 def module_tree(report: Report) -> tuple[Module, ...]:
-    """The outermost modules, by name. What has no layer is in none of them."""
+    """Return the outermost modules, by name. Operators without a layer are in none
+    of them."""
     top = _Node()
     for layer, has in operators_by_layer(report).items():
         node = top.at(layer)
@@ -165,7 +165,7 @@ def _sum(times: Iterable[float | None]) -> float | None:
 
 _PATH_NUMBER = re.compile(r"(\d+)")
 _Numbers = tuple["tuple[int, ...]", ...]
-"""The numbers at each place of a path that are folded into it."""
+"""For each number in a path, the values that are folded into it."""
 
 
 def fold(layers: Iterable[str | None]) -> list[str]:
@@ -196,8 +196,8 @@ def fold(layers: Iterable[str | None]) -> list[str]:
 
 
 def folded(layers: Iterable[str | None], most: int = 3) -> str:
-    """The same in one text; "" without a layer. At most ``most`` patterns are
-    written out."""
+    """The patterns of ``fold`` in one text; "" without a layer. At most ``most``
+    patterns are written out."""
     patterns = fold(layers)
     left = len(patterns) - most
     if left > 0:
@@ -206,7 +206,7 @@ def folded(layers: Iterable[str | None], most: int = 3) -> str:
 
 
 def _merged(rows: list[_Numbers]) -> list[_Numbers]:
-    """The last number is folded first."""
+    """Fold the rows, the last number first."""
     for position in reversed(range(len(rows[0]))):
         others: dict[tuple[_Numbers, _Numbers], list[int]] = {}
         for row in rows:
@@ -241,8 +241,8 @@ def _ranges(numbers: tuple[int, ...]) -> str:
 
 
 def layers_of_kernels(report: Report) -> Mapping[str, tuple[str, ...]]:
-    """Of each kernel (by id) the layers of the instances that it runs; of its
-    groups where that is not known."""
+    """The layers of each kernel, by the kernel's id: those of the instances that it
+    runs; if these are not known, those of its groups."""
     found: dict[str, dict[str, None]] = {}
     for group in report.groups:
         known_by_instance = any(instance.kernels for instance in group.instances)

@@ -1,4 +1,4 @@
-"""What fuses in a program without the switches that fusiondoc sets for a run."""
+"""The fuser of a program without the switches that fusiondoc sets for a run."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from fusiondoc.model import dataclass
 
 @dataclass(frozen=True)
 class OwnFuser:
-    """The fuser of the program by itself, which is not that of the run."""
+    """The fuser that the program uses by itself, if it is not the fuser of the
+    run."""
 
     fuser: str
-    """The name of a fuser, or none: by torch's defaults, variables and what the
-    program sets."""
+    """The name of a fuser, or none: by torch's defaults, environment variables and
+    the program's own settings."""
     device: str
     """cpu or cuda: where the program computes."""
     wanted: str
-    """The fuser of the run; where nothing fused, the one that could."""
+    """The fuser of the run; if nothing fused, the fuser that could."""
     python: tuple[str, ...]
-    """The lines that switch ``wanted`` on, for before the first call of the model:
-    what is not so already."""
+    """Lines that switch ``wanted`` on before the first call of the model; only
+    those that are not in effect already."""

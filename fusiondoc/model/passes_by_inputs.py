@@ -1,4 +1,4 @@
-"""What the passes of a run cost with each set of inputs."""
+"""Time and compilations of a run's passes, by set of inputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fusiondoc.model.runs import Iteration
 
 @dataclass(frozen=True)
 class ShapeRow:
-    """What a set of inputs cost: seconds of its first pass and of a pass that
+    """Figures of a set of inputs: seconds of its first pass and of a pass that
     compiled nothing (median)."""
 
     inputs: int

@@ -1,6 +1,6 @@
-"""What to do about a finding, as data: the sentences of reports are made of it, and
-the plan takes its steps, settings and commands from it. And the settings of a run,
-which remedies, the plan and ``--try`` share."""
+"""Remedies of findings, as data: the sentences of reports, and the steps, settings
+and commands of the plan, are made from them. Also the settings of a run, which
+remedies, the plan and ``--try`` share."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Setting:
 
     @classmethod
     def of_option(cls, option: str) -> Setting:
-        """The setting that one option makes, ``--fuser NAME`` or ``--knob
-        NAME=VALUE``: ``text`` the other way round."""
+        """Return the setting that one option makes, ``--fuser NAME`` or ``--knob
+        NAME=VALUE``; the inverse of ``text``."""
         name, _, value = option.partition(" ")
         if name == "--fuser":
             return cls(fuser=value)
@@ -36,7 +36,7 @@ class Setting:
         return cls(knobs={knob: value})
 
     def with_more(self, more: Setting) -> Setting:
-        """Both, of which the other one wins."""
+        """Return both settings merged; ``more`` wins."""
         return Setting(
             fuser=more.fuser or self.fuser,
             runs=more.runs or self.runs,
@@ -47,7 +47,7 @@ class Setting:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The words of the command line."""
+        """The options as words of a command line."""
         words: list[str] = []
         for name, value in (
             ("--fuser", self.fuser),
@@ -71,15 +71,15 @@ AS_REQUESTED = Setting()
 
 FROZEN, TRACED = Setting(flags=("--freeze",)), Setting(flags=("--trace",))
 IN_EVAL_MODE = Setting(flags=("--eval",))
-"""Of a model, before its first pass."""
+"""Puts the model in eval mode before its first pass."""
 
 ANY_SIZE = Setting(knobs={"fusion_strategy": "DYNAMIC:10"})
 """Groups that take tensors of any size."""
 
 
 class Nothing(Enum):
-    """Why nothing is to be changed for a finding; the value says it behind the
-    names of operators."""
+    """Why nothing is to be changed for a finding; the value is the phrase that
+    follows the names of operators."""
 
     FORMULAS = "torch's own gradient formulas"
     LIBRARY = "kernels of a library, which are no part of groups"
@@ -91,30 +91,31 @@ class Nothing(Enum):
 
 @dataclass(frozen=True)
 class Remedy:
-    """What to do about a finding. ``Finding.advice`` is its text."""
+    """The remedy of a finding. ``Finding.advice`` is its text."""
 
     step: str
-    """The first thing to do, which the plan shows: a sentence or its first clause,
-    with its mark."""
+    """The first step, which the plan shows: a sentence or its first clause, with
+    its punctuation."""
     more: str = field(default="", metadata={"json": False})
     """The sentences after it: ``Finding.advice`` has them."""
     setting: Setting | None = None
-    """The setting of a run that does it; ``step`` or ``more`` names its options."""
+    """The setting of a run that is the remedy; ``step`` or ``more`` names its
+    options."""
     nothing: Nothing | None = None
-    """Nothing of the program or the run is to be changed, and why; None where
-    ``step`` is to be done."""
+    """Why nothing in the program or the run is to be changed; None if ``step`` is
+    to be done."""
 
     @classmethod
     def of(cls, words: Remedy | str) -> Remedy:
-        """A text is a step without anything behind it."""
+        """Return ``words`` as a remedy; a text becomes its ``step``."""
         return cls(words) if isinstance(words, str) else words
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """All its sentences."""
         return f"{self.step} {self.more}" if self.more else self.step
 
 
 def nothing(step: str, more: str = "") -> Remedy:
-    """That nothing is to be changed, and why."""
+    """Return the remedy that nothing is to be changed, with the reason."""
     return Remedy(step, more, nothing=Nothing.OTHER)

@@ -1,9 +1,8 @@
-"""The report model: what every parser fills, every rule reads and every renderer
-prints.
+"""The report model: parsers fill it, rules read it and renderers print it.
 
-Field names are those of the JSON report (``fusiondoc.report/1``). What a log does
-not tell is ``None``, never guessed. All classes are frozen; sequences are tuples or
-other immutable sequences.
+Field names are those of the JSON report (``fusiondoc.report/1``). Values that a log
+does not show are ``None``, never guessed. All classes are frozen; sequences are
+tuples or other immutable sequences.
 """
 
 from __future__ import annotations
@@ -65,26 +64,26 @@ class Unfused:
     evidence: Sequence[Evidence]
     rank: int | None = None
     ran: bool | None = None
-    """False where every pass shows that it never ran: nothing it reads was ever
+    """False if every pass shows that it never ran: none of its inputs was ever
     profiled. None: not known."""
     bytes_moved: int | None = None
-    """Bytes of its tensor results, written and read again, in one run: what fusing
-    it can save."""
+    """Bytes of its tensor results, written and read again, in one run: the traffic
+    that fusing it can save."""
     layers: tuple[str, ...] = ()
     """The module paths that they belong to, each once, as far as scopes or the live
-    run tell them."""
+    run show them."""
     layer_counts: tuple[int, ...] = ()
-    """How many of them each of ``layers`` has."""
+    """Number of these operators in each of ``layers``."""
     keeps_out: int | None = None
-    """Operators that the fuser takes and that are in no group because of these,
-    which stand next to them."""
+    """Number of operators that the fuser takes, but that are in no group because
+    these stand next to them."""
     time: Time | None = None
-    """Of all of them together, in a step of the profiled run."""
+    """Time of all of them together, in a step of the profiled run."""
     evidence_left_out: int = 0
     called_from: tuple[str, ...] = ()
     """The lines of the user's program that call the line of a package in ``source``
-    (``file:line``), where several do: which of them each operator comes from is not
-    known then, and ``user_source`` is null."""
+    (``file:line``), if several do: it is then not known which of them each operator
+    comes from, and ``user_source`` is null."""
     index: int | None = None
     """Its index in ``Report.unfused``, by which the nodes of programs name it. A
     report with a part of the rows keeps these numbers."""
@@ -96,7 +95,7 @@ class Unfused:
 
     @property
     def may_have_run(self) -> bool:
-        """Whether no pass shows that it never ran."""
+        """False if every pass shows that it never ran."""
         return self.ran is not False
 
 
@@ -115,14 +114,14 @@ class Fallback:
     evidence: Sequence[Evidence]
     rank: int | None = None
     error_kind: str | None = None
-    """What failed (the kinds of fusers/fuser_errors.py): codegen, kernel, driver,
+    """Kind of the failure (see fusers/fuser_errors.py): codegen, kernel, driver,
     program ..."""
     evidence_left_out: int = 0
 
 
 @dataclass(frozen=True)
 class Dump:
-    """What one dump option printed of a kernel."""
+    """The output of one dump option for a kernel."""
 
     option: str
     """Its name in the variable that lists dumps (``cuda_kernel``), or the log of
@@ -148,7 +147,7 @@ class Kernel:
     gb_per_s: Spread | None
     """GB/s (10^9 bytes) of inputs plus outputs, as the fuser computes it."""
     peak_fraction: float | None
-    """Median bandwidth over ``Report.peak``, where that is known. Above 1 the data
+    """Median bandwidth over ``Report.peak``, if that is known. Above 1 the data
     come from a cache."""
     registers: int | None
     spill_bytes: int | None
@@ -159,7 +158,7 @@ class Kernel:
     evidence: Sequence[Evidence] = ()
     rank: int | None = None
     dumps: tuple[Dump, ...] = ()
-    """What was dumped of it besides ``code``."""
+    """Dumps of the kernel besides ``code``."""
     scheduler: str | None = None
     occupancy: float | None = None
     """Share of the warps of a multiprocessor that can be resident, from 0 to 1."""
@@ -177,8 +176,8 @@ class Kernel:
     hundreds of them."""
     evidence_left_out: int = 0
     implementation: str | None = None
-    """What computes the partition of a library, such as ``brg_matmul:avx512_core``
-    or ``ref:any``."""
+    """The implementation of a library's partition, such as
+    ``brg_matmul:avx512_core`` or ``ref:any``."""
     traits: KernelTraits | None = None
     launches_of_groups: tuple[
         LaunchesOfGroup, ...
@@ -187,7 +186,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence a user understands, with what proves it and what to change."""
+    """One sentence that a user understands, with its evidence and its advice."""
 
     code: str
     severity: str
@@ -199,38 +198,37 @@ class Finding:
     """Memory traffic that fixing it saves in one run, from the shapes in the
     log."""
     keeps_out: int | None = None
-    """Operators that are in no group because of what it is about."""
+    """Number of operators that are in no group because of the finding's subject."""
     recipe: str | None = None
-    """Another way to write the operator, where the table of recipes has one for
-    this run."""
+    """Another way to write the operator, if the table of recipes has one for this
+    run."""
     ops: tuple[str, ...] = ()
-    """The operators that it is about, where it is about operators outside
-    groups."""
+    """The operators that it is about, if it is about operators outside groups."""
     time: Time | None = None
-    """What that which it is about takes of a step of the profiled run."""
+    """Time that its subject takes in a step of the profiled run."""
     evidence_left_out: int = 0
     rows: tuple[int, ...] = ()
     """``Unfused.index`` of the rows that it is about."""
     remedy: Remedy | None = None
-    """``advice`` as data, before what ``--try`` showed; null in reports of older
-    versions."""
+    """``advice`` as data, without the results of ``--try``; null in reports of
+    older versions."""
     brief: str | None = None
-    """The message in a few words, where the first lines of a report have it."""
+    """The message in a few words, for the first lines of a report."""
 
     @property
     def nothing_to_do(self) -> bool:
-        """Whether nothing of the program or the run is to be changed for it."""
+        """True if nothing in the program or the run is to be changed for it."""
         return self.remedy is not None and self.remedy.nothing is not None
 
     @property
     def in_header(self) -> bool:
-        """It is a note on the environment, which reports say in their first lines
-        and nowhere else."""
+        """True for a note on the environment, which reports show in their first
+        lines and nowhere else."""
         return self.code in ("FD001", "FD004") and self.severity == "note"
 
     @property
     def in_rows(self) -> bool:
-        """It says of a row of ``unfused`` what stands there: reports count
+        """True if it repeats the reason in a row of ``unfused``: reports only count
         these."""
         is_of_boundary = "FD261" <= self.code <= "FD279"
         of_several = is_of_boundary or self.code in ("FD236", "FD237")
@@ -239,8 +237,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class ProgramNode:
-    """A node of a plan: what stands in it after fusion. ``kind``: "group", "region"
-    (a prim::DifferentiableGraph), "control" (a branch or loop) or "operator"."""
+    """A node of a plan after fusion. ``kind``: "group", "region" (a
+    prim::DifferentiableGraph), "control" (a branch or loop) or "operator"."""
 
     kind: str
     op: str
@@ -251,46 +249,47 @@ class ProgramNode:
     its row."""
     outputs: tuple[str, ...]
     group: str | None
-    """Id of the fusion group that it is."""
+    """Id of the fusion group that the node is."""
     reason: str | None
     """Code of the reason why it is in no group."""
     inside: int | None
-    """Index of the innermost control flow or region that it stands in."""
+    """Index of the innermost control flow or region that contains it."""
     condition: str | None
-    """For control flow: what it depends on, in words."""
+    """For control flow: its condition, in words."""
     program: str | None
-    """For a region whose own executor made a plan: the program that this plan
-    is."""
+    """For a region whose own executor made a plan: the id of the program of that
+    plan."""
     evidence: Sequence[Evidence] = ()
     reason_text: str | None = None
-    """The reason in words, to be shown; its data is in the row."""
+    """The reason in words, for display; its data is in the row."""
     first: int | None = None
-    """Of an operator: index of the one node that makes its first argument, which it
-    changes if it works in place."""
+    """For an operator: index of the only node that makes its first argument, which
+    an in-place operator changes."""
     first_result: int | None = field(default=None, metadata={"json": False})
-    """Which of the results of that node it is, where that is known."""
+    """Index of that argument among the results of that node, if it is known."""
     takes: tuple[tuple[int, int], ...] = field(default=(), metadata={"json": False})
-    """Nodes and which of their results it takes, as far as that is known."""
+    """Its inputs, as far as they are known: the node that makes each and the index
+    among that node's results."""
     given: tuple[tuple[int, int] | None, ...] = field(
         default=(), metadata={"json": False}
     )
-    """Of a group, for each of its inputs the node and the result of it that it is;
-    None where no one node makes it."""
+    """For a group, each of its inputs: the node that makes it and the index among
+    that node's results; None if no one node makes it."""
     rows: tuple[int, ...] = ()
-    """Of an operator outside every group, or a branch: ``Unfused.index`` of its
-    row, and of that of each further rank which has the same program."""
+    """For an operator outside every group, or a branch: ``Unfused.index`` of its
+    row, and of the row of each further rank that has the same program."""
 
     @property
     def row(self) -> int | None:
-        """``Unfused.index`` of its row, of one rank where the program is of
+        """``Unfused.index`` of its row, of the first rank if the program belongs to
         several; None without a row."""
         return self.rows[0] if self.rows else None
 
 
 @dataclass(frozen=True)
 class Program:
-    """A distinct execution plan with what flows through it. Equal plans of several
-    ranks are one."""
+    """A distinct execution plan with its data flow. Equal plans of several ranks
+    are one."""
 
     id: str
     phase: str | None
@@ -301,23 +300,23 @@ class Program:
     nodes: tuple[ProgramNode, ...]
     edges: tuple[tuple[int, int], ...]
     """A tensor goes from the first node to the second (indexes into ``nodes``), or
-    a value in it decides on the second."""
+    the second is control flow that depends on a value in it."""
     cut: int = 0
-    """Nodes left out of it."""
+    """Number of nodes that were left out."""
     values_left_out: int = 0
     """Inputs and outputs of its nodes beyond the first thousand of each."""
     edges_left_out: int = 0
     """Edges between its nodes beyond those in ``edges``."""
     waits: tuple[tuple[int, int], ...] = field(default=(), metadata={"json": False})
-    """The second node needs the first, whether or not a tensor goes to it as well:
-    it reads the dtype, device or layout of what the first makes
-    (``y.to(x.dtype)``), a number that is computed of it or of its sizes, or a list
-    to which it was appended."""
+    """Pairs in which the second node needs the first, whether or not a tensor goes
+    to it as well: it reads the dtype, device or layout of the first's result
+    (``y.to(x.dtype)``), a number that is computed from that result or its sizes, or
+    a list to which it was appended."""
     stops: tuple[tuple[int, int | None], ...] = field(
         default=(), metadata={"json": False}
     )
-    """Of each side effect (a print, the end of a ``with`` block), how many nodes
-    stand before it, and the node that it stands in."""
+    """For each side effect (a print, the end of a ``with`` block): the number of
+    nodes before it, and the node that contains it."""
 
 
 @dataclass(frozen=True)
@@ -346,7 +345,7 @@ class Report:
     steps: Steps | None = None
     """Where the time of a step goes."""
     steps_note: str | None = None
-    """Why that is not known, or what is to be known about it."""
+    """Why ``steps`` is unknown, or a remark on it."""
     programs: tuple[Program, ...] = ()
     boundaries: tuple[Boundary, ...] = ()
     """Where a tensor goes through memory between groups and operators of the plans,
@@ -371,33 +370,34 @@ class Report:
     """Findings that the configuration or a comment suppresses; they are not in
     ``findings``."""
     expectations: tuple[Expectation, ...] = ()
-    """What ``check`` expected and found."""
+    """The expectations of ``check``, each with its result."""
     frontend: str | None = None
-    """What made the graphs: "torchscript", "aot" or "te"; None where it is not
-    known."""
+    """The frontend that made the graphs: "torchscript", "aot" or "te"; None if it
+    is not known."""
     aot: tuple[AotFunction, ...] = ()
     """Functions that the program handed to AOTAutograd."""
     te: TeReport | None = None
-    """What the operation fuser of te.ops planned, where it was at work."""
+    """Plans of the operation fuser of te.ops, if it was used."""
     compiled: CompiledReport | None = None
-    """What torch.compile made of the program, where it was at work."""
+    """Graphs, graph breaks and recompilations of torch.compile, if it was used."""
     fused_modules: tuple[FusedModules, ...] = ()
     """Modules of the program that fuse themselves, by class."""
     plan: tuple[PlannedChange, ...] = ()
-    """What to do now: at most three changes, best first."""
+    """The recommended changes: at most three, best first."""
     plan_note: str | None = None
-    """Why there is nothing to change, with the numbers; None where ``plan`` says
-    what."""
+    """Why there is nothing to change, with the numbers; None if ``plan`` has
+    changes."""
     plan_title: str | None = None
-    """The same in a few words: ``Nothing to do``, ``No change is known that
+    """``plan_note`` in a few words: ``Nothing to do``, ``No change is known that
     helps``."""
     plan_try: str | None = None
-    """The command that tries changes of which only trying tells, where ``plan`` has
-    none."""
+    """The command that tries changes whose effect only a run can show, if ``plan``
+    has none."""
     script: ScriptRun | None = None
-    """What a program that ran as it is reached; None for a model or a log."""
+    """The models and steps of a program that was run unchanged (``--script``); None
+    for a model or a log."""
     ranks: Ranks | None = None
-    """Its processes side by side; None for one."""
+    """The processes of the run compared; None for a single process."""
     schema: str = SCHEMA
     texts: Texts | None = field(
         default=None, compare=False, repr=False, metadata={"json": False}
@@ -417,18 +417,18 @@ class Report:
 
     @property
     def rows_that_may_have_run(self) -> list[Unfused]:
-        """Operators outside groups, without those of which every pass shows that
-        they never ran."""
+        """Rows of operators outside groups, without those that every pass shows
+        never ran."""
         return [row for row in self.unfused if row.may_have_run]
 
     @property
     def first_groups(self) -> list[Group]:
-        """The groups of each program as it was first compiled, without those for
-        other types."""
+        """The groups of each program as it was first compiled, without its
+        specialisations for other types."""
         return [group for group in self.groups if group.specialisation == 1]
 
     def group(self, id: str | None) -> Group | None:
-        """The group with that id."""
+        """Return the group with that id; None without one."""
         for group in self.groups:
             if group.id == id:
                 return group
@@ -437,7 +437,7 @@ class Report:
     @property
     def views_alone(self) -> int:
         """Operators of a run of torch.compile whose graphs have nothing to compute;
-        0 of any other."""
+        0 for any other run."""
         return (
             self.compiled.views_alone
             if self.compiled is not None and not self.unfused
@@ -446,8 +446,9 @@ class Report:
 
     @property
     def fused_operators(self) -> int:
-        """Operators in groups, over instances; each program once, not again for
-        other types, and an operator that several groups compute once."""
+        """Number of operators in groups, over instances. Each program counts once,
+        not again for other types; an operator that several groups compute counts
+        once."""
         listed = sum(group.operators for group in self.first_groups)
         groups = {group.id for group in self.groups}
         again = (
@@ -485,7 +486,7 @@ class Report:
         return {name: value for name, value in figures.items() if value is not None}
 
     def _groups_of(self, phase: str) -> int:
-        """Of the rows that the report lists."""
+        """Number of groups of a phase, among the rows that the report lists."""
         return sum(group.count for group in self.groups if group.phase == phase)
 
     def _findings_of(self, severity: str) -> int:

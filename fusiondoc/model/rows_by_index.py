@@ -1,4 +1,4 @@
-"""Rows of a report by the numbers by which others name them."""
+"""Rows of a report by their index."""
 
 from __future__ import annotations
 
@@ -8,5 +8,6 @@ from fusiondoc.model.report import Report, Unfused
 
 
 def rows_by_index(report: Report) -> Mapping[int | None, Unfused]:
-    """``ProgramNode.row`` -> that row of ``unfused``; nothing for None."""
+    """Return the rows of ``unfused`` by ``Unfused.index``, which is
+    ``ProgramNode.row``; None has no entry."""
     return {row.index: row for row in report.unfused if row.index is not None}

@@ -1,5 +1,5 @@
-"""A run of a model in one small line of JSON: what ``check`` leaves for a history
-of many runs."""
+"""A run of a model as one line of JSON, which ``check`` writes for a history of
+many runs."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ class OutsideLine:
     phase: str | None
     op: str
     code: str
-    """Of the reason."""
+    """Code of the reason."""
     count: int
 
 
 @dataclass(frozen=True)
 class RunLine:
-    """A run of a model. What is not known is null."""
+    """A run of a model. Unknown values are null."""
 
     schema: str
     model: str
-    """The name of its section in the file of expectations; without a section which
-    model the run is of, as reports have it."""
+    """The name of its section in the file of expectations; without a section the
+    model, as reports name it."""
     date: str
-    """When it ran, in UTC: ISO 8601 to the second. A run that the cache answered
-    keeps the date of the run that was kept."""
+    """When it ran, in UTC: ISO 8601 to the second. A result from the cache keeps
+    the date of its run."""
     commit: str | None
     """The first 12 digits of the program's commit."""
     status: str
-    """"holds", "broken" (an expectation is) or "failed" (no result: ``error`` says
-    why)."""
+    """"holds", "broken" (an expectation is broken) or "failed" (no result:
+    ``error`` has the cause)."""
     torch: str | None = None
     device: str | None = None
     """Name of the GPU; "cpu" where the machine has none."""
@@ -63,7 +63,7 @@ class RunLine:
     held: int = 0
     """Expectations that hold."""
     lost: tuple[str, ...] = ()
-    """The others, each in a sentence."""
+    """The broken expectations, each in a sentence."""
     operators: int = 0
     """Operators in groups."""
     coverage: float | None = None
@@ -77,20 +77,20 @@ class RunLine:
     """Bytes of results of operators in no group, written and read again, in one
     run."""
     ms: float | None = None
-    """Of a step without the profiler, else of a profiled step, in milliseconds;
-    null without a profile."""
+    """Time of a step without the profiler, else of a profiled step, in
+    milliseconds; null without a profile."""
     error: str | None = None
     outside: tuple[OutsideLine, ...] = ()
     """Operators in no group, but for those that never ran."""
     settings: str | None = None
-    """What was requested of the fuser and of the run, such as ``knob
+    """The requested settings of the fuser and of the run, such as ``knob
     inlining=off``."""
     fusiondoc: str | None = None
-    """Its version."""
+    """Version of fusiondoc."""
     backward: bool | None = None
     """Whether it ran a backward pass; null if that is not known."""
     ended_early: bool = False
-    """It, or its log, ended before all groups were made: a group that it lacks is
+    """The run, or its log, ended before all groups were made: a missing group is
     not known to be lost."""
 
     @property

@@ -88,7 +88,7 @@ class RunOption(NamedTuple):
     metavar: str | None = None
     choices: tuple[str, ...] = ()
     opposite: str | None = None
-    """The option that is on where this one is switched off:
+    """The option that is on if this one is switched off:
     ``--freeze/--no-freeze``."""
 
 
@@ -282,7 +282,7 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 def offered(to: Offer) -> tuple[str, ...]:
-    """The names of the options that are offered there."""
+    """Return the names of the options that are offered to ``to``."""
     return tuple(option.name for option in RUN_OPTIONS if option.offers & to)
 
 

@@ -1,7 +1,6 @@
-"""The part of the report model that is of a whole run: switches, coverage, passes,
-times, its ranks (which groups they share, where they differ and why, which of them
-is slowest), and how the log was read (lines by kind, what is missing).
-"""
+"""The part of the report model on the whole run: switches, coverage, passes, times,
+its ranks (which groups they share, where they differ and why, which of them is
+slowest), and how the log was read (lines by kind, missing parts)."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ class FuserState:
     torch."""
     why: str | None = None
     by_itself: OwnFuser | None = None
-    """What the program has without the switches of the run; None where that is the
+    """The fuser of the program without the switches of the run; None if it is the
     same, or not known."""
 
 
@@ -42,20 +41,21 @@ class KnobState:
 
 @dataclass(frozen=True)
 class TriedKnob:
-    """What came of setting a knob to another value and reading it back."""
+    """The result of setting a knob to another value and reading it back."""
 
     name: str
     effective: str | None = None
     """The value before that; None if torch has no way to read it."""
     live: bool | None = None
-    """Whether setting it changes what is read; None if that was not tried."""
+    """True if setting it changes the value that is read back; None if that was not
+    tried."""
     why: str | None = None
     """Why it is not live, or could not be tried."""
 
 
 @dataclass(frozen=True)
 class AnyFuser:
-    """The coverage against what some fuser could take."""
+    """Coverage relative to the operators that any fuser could take."""
 
     ops_total: int | None
     fraction: float | None
@@ -86,7 +86,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Spread:
-    """Minimum, median and maximum of what was measured."""
+    """Minimum, median and maximum of measurements."""
 
     min: float
     median: float
@@ -111,7 +111,7 @@ class Verification:
 
     iteration: int
     inputs: int
-    """Which of several input shapes, from 0."""
+    """Index of the input shape, from 0."""
     phase: str
     what: str
     """"output 0", "grad x", "grad layer.weight"."""
@@ -119,39 +119,39 @@ class Verification:
     max_abs: float | None
     """Largest difference; of the statistics where ``by`` is "statistics"."""
     max_rel: float | None
-    """Largest difference over the size that counts (probe/same_results.py); None
-    for statistics."""
+    """Largest difference over the size that it is compared with
+    (probe/same_results.py); None for statistics."""
     tolerance: float | None
-    """What ``max_rel`` may be."""
+    """Largest ``max_rel`` that is allowed."""
     dtype_same: bool
     strides_same: bool
     by: str
-    """"value", or "statistics" where random numbers make the values differ by
-    design; of ``fix`` also "same draws": by value, in passes whose random numbers
-    hang on the shape alone."""
+    """"value", or "statistics" if random numbers make the values differ by design;
+    of ``fix`` also "same draws": by value, in passes whose random numbers depend on
+    the shape alone."""
     detail: str | None = None
     random: tuple[str, ...] = ()
     """The random operators that drew numbers in this pass."""
     reference: str | None = None
     """The type in which the eager pass ran once more because this result is off by
-    more than its own type allows: "float64". None where it is not, or where there
-    was no such run."""
+    more than its own type allows: "float64". None if it is not off, or without such
+    a run."""
     eager_off: float | None = None
-    """Largest difference of eager from that run, as ``max_rel``; of whole numbers
-    the share of other ones."""
+    """Largest difference of eager from that run, as ``max_rel``; for integers the
+    share of elements that differ."""
     fused_off: float | None = None
-    """The same of the fused result: ``same`` is judged by these two."""
+    """The same for the fused result: ``same`` is judged by these two."""
     computed_in: str | None = None
-    """The least precise floating-point type that the eager pass computes in, looked
-    at with the reference."""
+    """The least precise floating-point type that the eager pass computes in,
+    determined together with the reference."""
     no_float64: str | None = None
-    """Why a result that is off was held against a run in float32, or against eager
+    """Why a result that is off was compared with a run in float32, or with eager
     alone."""
 
     @property
     def judgement(self) -> str | None:
-        """What was judged how, of a result that is off by more than its own type
-        allows."""
+        """How the result was judged, if it is off by more than its own type allows;
+        else None."""
         if self.reference is not None:
             eager, fused = (
                 _off(value, self.tolerance == 0)
@@ -171,7 +171,7 @@ class Verification:
 
 
 def furthest_off(rows: Iterable[Verification]) -> Verification:
-    """Of one result in several passes."""
+    """Return the pass that is furthest off, of one result in several passes."""
     return max(
         rows,
         key=lambda row: (not row.same, row.max_rel is None, row.max_rel or 0.0),
@@ -186,7 +186,7 @@ def _off(value: float | None, whole: bool) -> str:
 
 @dataclass(frozen=True)
 class Peak:
-    """The memory bandwidth of the device that kernels are held against."""
+    """The memory bandwidth of the device, with which kernels are compared."""
 
     gb_per_s: float
     source: str
@@ -206,43 +206,42 @@ class Speed:
     """"eager", or "fused"; "scripted" where there is no group, so that nothing is
     fused."""
     phase: str
-    """"forward", "forward+backward" or ``STEP``; in captures of before that,
-    "backward" alone."""
+    """"forward", "forward+backward" or ``STEP``; in older captures "backward"
+    alone."""
     inputs: int
-    """Which of several input shapes, from 0."""
+    """Index of the input shape, from 0."""
     ms: Spread
-    """Of a step, in rounds of steps without a synchronisation inside."""
+    """Time of a step, in rounds of steps without a synchronisation inside."""
     passes: int
-    """How many passes were timed, warm-up left out."""
+    """Number of passes that were timed, without the warm-up."""
     first_ms: float | None = None
-    """The first pass: with compilation."""
+    """Time of the first pass, compilation included."""
     memory_bytes: int | None = None
     """Peak of the allocated device memory in a pass."""
     warmup_ms: tuple[float, ...] = ()
     """The passes before those that count, in order: profiling, compiling, the first
     steady ones."""
     ratio: Ratio | None = None
-    """Speed against eager, by the statistics of ``fusiondoc bench``; None for
+    """Speed relative to eager, by the statistics of ``fusiondoc bench``; None for
     eager."""
 
 
 @dataclass(frozen=True)
 class Time:
-    """What something takes of a step of the profiled run."""
+    """Time that something takes in a step of the profiled run."""
 
     ms: float
     share: float
-    """Of the whole step, from 0 to 1."""
+    """Share of the whole step, from 0 to 1."""
     could_save_ms: float | None = None
-    """The most that fusing it could save: its time less what moving the inputs and
-    outputs of the group that it would be in takes at the measured bandwidth. None
-    where fusing is not the question, or the shapes are not known."""
+    """The most that fusing it could save: its time minus the time for moving the
+    inputs and outputs of the group that it would be in, at the measured bandwidth.
+    None if fusing does not apply, or the shapes are not known."""
 
 
 GROUPS = "groups"
 FUSIBLE = "unfused operators that could fuse"
-"""Two parts of a step, as they are called; diagnosis/step_time.py has the
-others."""
+"""Names of two parts of a step; diagnosis/step_time.py has the others."""
 
 
 @dataclass(frozen=True)
@@ -251,70 +250,72 @@ class Steps:
     logs."""
 
     ms: float
-    """Of a profiled step, from its begin to its end on host and device."""
+    """Time of a profiled step, from its begin to its end on host and device."""
     device_ms: float | None
-    """In which the GPU was busy; None on a CPU."""
+    """Time in which the GPU was busy; None on a CPU."""
     busy: float | None
     """``device_ms`` over ``ms``."""
     parts: tuple[Part, ...]
     """Kinds of work, longest first; together they are the step."""
     steps: int
-    """How many steps were profiled."""
+    """Number of profiled steps."""
     unprofiled_ms: float | None = None
-    """Of a step without the profiler."""
+    """Time of a step without the profiler."""
     disturbed: bool = False
     """The profiler made the step longer by more than a tenth."""
     could_save_ms: float | None = None
     """The most that fusing everything that could fuse would save."""
     layers: tuple[Part, ...] = ()
-    """Modules, longest first, as far as it is known which operator is of which."""
+    """Time by module, longest first, as far as the modules of the operators are
+    known."""
     unmatched_ms: float | None = None
-    """Of groups and of operators that could fuse, what could be tied to no row of
-    this report."""
+    """Time of groups, and of operators that could fuse, that matches no row of this
+    report."""
     hint: str | None = None
-    """What would help more than fusion, where most of the time is none of
-    fusion's."""
+    """A measure that would help more than fusion, if most of the time does not
+    depend on fusion."""
     without_tf32: float | None = None
     """Share of the step that float32 matrix products take, where TF32 would make
     them faster."""
     gb_per_s: float | None = None
-    """The memory bandwidth that ``could_save_ms`` was worked out with."""
+    """The memory bandwidth that ``could_save_ms`` was computed with."""
     at_bandwidth: AtBandwidth | None = None
 
     def share(self, what: str) -> float:
-        """Of a part; 0 without it."""
+        """Return the share of a part; 0 if it is absent."""
         return sum(part.share for part in self.parts if part.what == what)
 
 
 NO_BACKWARD = "it is of a backward pass, and this run had none"
-"""Why every expectation on backward passes is broken at once; reports say it
+"""Why every expectation on backward passes is broken at once; reports state it
 once."""
 
 
 @dataclass(frozen=True)
 class Suppressed:
-    """A finding that the user suppressed: it is counted, and fails nothing."""
+    """A finding that the user suppressed: it is counted, but makes no command
+    fail."""
 
     code: str
     severity: str
     message: str
     source: str | None
     by: str
-    """What suppresses it: ``config`` and the entry of ``ignore``, or the comment's
-    ``file:line``."""
+    """The entry that suppresses it: ``config`` and the entry of ``ignore``, or the
+    comment's ``file:line``."""
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """One expectation of ``check`` and what was found."""
+    """One expectation of ``check`` and its result."""
 
     section: str
     holds: bool
     expected: str
     found: str
     why: str | None
-    """What parts the two: the nearest group, and where the operators went that it
-    lacks."""
+    """The difference between expected and found: the nearest group, and where the
+    operators went that it lacks."""
     file: str
     """The file of expectations."""
     line: int | None
@@ -322,46 +323,44 @@ class Expectation:
     groups: tuple[str, ...] = ()
     """Ids of the groups that fulfil it."""
     note: str | None = None
-    """What is not as the file has it and breaks nothing: another name, more of the
-    same."""
+    """A deviation from the file that breaks nothing: another name, more groups of
+    the same kind."""
     source: str | None = None
-    """Where it is broken: ``file:line`` of the program that causes it; None where
-    nothing tells."""
+    """``file:line`` of the program that breaks it; None if it is not known."""
     code: str | None = None
-    """Of the finding that it is about, where it is not in the file: that the fuser
+    """Code of the finding that it reports, if it is not in the file: that the fuser
     is off."""
 
 
 @dataclass(frozen=True)
 class RankFacts:
-    """What is known of a rank besides its log; None and empty where nothing
-    tells."""
+    """Facts about a rank from outside its log; None and empty if they are not
+    known."""
 
     rank: int
     host: str | None = None
     torch: str | None = None
     gpu: str | None = None
     ended: str | None = None
-    """How its process ended, such as "died of SIGKILL"; None where nothing
-    tells."""
+    """How its process ended, such as "died of SIGKILL"; None if it is not known."""
     failed: bool = False
-    """It ended by itself, and not well."""
+    """The process ended by itself, with an error."""
     where: str | None = None
-    """``file:line`` in which it was when it was ended."""
+    """``file:line`` at which the process was when it was ended."""
     restarts: int = 0
-    """How often the launcher had started it again."""
+    """How often the launcher had restarted it."""
     step_ms: tuple[float, ...] = ()
-    """From step to step (or of each pass), those after the compiling ones, in
+    """Times from step to step (or of each pass), after the compiling ones, in
     milliseconds."""
 
 
 @dataclass(frozen=True)
 class RankTold:
-    """How the ranks of a run are known, and what is known of each."""
+    """How the ranks of a run were identified, and the facts about each."""
 
     known_by: str
     """"launcher", "files" (their names), "prefixes" (of the lines), "order" (of
-    tags that name no rank) or "devices" (nothing else tells processes apart)."""
+    tags that name no rank) or "devices" (nothing else separates processes)."""
     expected: int | None = None
     """How many ranks the launcher started or was to start."""
     ranks: tuple[RankFacts, ...] = ()
@@ -370,7 +369,7 @@ class RankTold:
 
 @dataclass(frozen=True)
 class RankRow:
-    """What a rank has."""
+    """The figures of a rank."""
 
     rank: int
     host: str | None
@@ -381,14 +380,14 @@ class RankRow:
     where: str | None
     restarts: int
     groups: int
-    """Fusion nodes: instances of its groups."""
+    """Number of fusion nodes: instances of its groups."""
     operators: int
-    """Operators in them."""
+    """Number of operators in them."""
     unfused: int
     fallbacks: int
     kernels: int
     kernel_ms: float | None
-    """Sum over its kernels of median time and launches, in milliseconds; None
+    """Sum over its kernels of median time times launches, in milliseconds; None
     without times."""
     step_ms: float | None
     """Median step, in milliseconds."""
@@ -406,18 +405,18 @@ class SharedGroup:
 
 @dataclass(frozen=True)
 class RankDifference:
-    """What some ranks have and others do not."""
+    """A difference between ranks: something that some have and others do not."""
 
     what: str
     """"group", "torch", "gpu", "fallback", "ended", "missing" or "no groups"."""
     text: str
     ranks: tuple[int, ...]
-    """Those that it is true of."""
+    """The ranks that it applies to."""
     groups: tuple[str, ...] = ()
     why: str | None = None
-    """What is known of the cause; None where the logs do not tell."""
+    """The cause, as far as it is known; None if the logs do not show it."""
     other_types: bool = False
-    """Of a group: the other ranks have it with other input types."""
+    """For a group: the other ranks have it with other input types."""
 
 
 @dataclass(frozen=True)
@@ -432,7 +431,7 @@ class SlowRank:
     others_ms: float
     ratio: float
     kernels: tuple[str, ...] = ()
-    """Ids of the kernel on each rank; none of a step."""
+    """Ids of the kernel on each rank; empty for a step."""
 
 
 @dataclass(frozen=True)
@@ -442,17 +441,17 @@ class Ranks:
     known_by: str
     expected: int | None
     missing: tuple[int, ...]
-    """Ranks that were to be there and have left nothing."""
+    """Expected ranks that left nothing."""
     note: str | None
     rows: tuple[RankRow, ...]
     groups: tuple[SharedGroup, ...]
     differences: tuple[RankDifference, ...]
     slowest_step: SlowRank | None
     slowest_kernels: tuple[SlowRank, ...]
-    """Of each kernel that several ranks have, the one with most to gain first; at
-    most 50."""
+    """The slowest rank of each kernel that several ranks have, by the most to gain;
+    at most 50."""
     differences_left_out: int = 0
-    """Those beyond the first 100."""
+    """Number of differences beyond the first 100."""
 
     def of_group(self, group: str) -> tuple[int, ...]:
         """The ranks that have this group or one that equals it."""
@@ -484,7 +483,8 @@ class UnrecognisedLine:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What a capture did not keep of a log that was longer than its limit."""
+    """The part of a log that a capture left out because the log was longer than its
+    limit."""
 
     lines: int = 0
     bytes: int = 0
@@ -503,8 +503,8 @@ class ParseStats:
     unrecognised: int
     first_unrecognised: tuple[UnrecognisedLine, ...]
     truncated: int
-    """Graphs and other blocks that were cut off."""
+    """Number of graphs and other blocks that were cut off."""
     seconds: float
     bytes: int
     left_out: LeftOut = LeftOut()
-    """What the log says to be missing from its middle."""
+    """The part that is missing from the middle of the log, as the log states it."""

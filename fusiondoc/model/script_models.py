@@ -1,4 +1,4 @@
-"""What a script did with TorchScript and torch.compile: its models and its
+"""The use of TorchScript and torch.compile by a script: its models and its
 steps."""
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ class ScriptModel:
     type."""
 
     name: str
-    """Its class, function or archive; where there are several, layers begin with
-    it."""
+    """Its class, function or archive; if there are several, the paths of layers
+    begin with it."""
     how: str
     """"scripted", "traced" or "loaded"; ", frozen" behind it if that was done
     too."""
@@ -21,34 +21,34 @@ class ScriptModel:
     """``file:line`` that made the first of them."""
     count: int
     planned: bool | None
-    """Whether an execution plan was made of it by the end of the run; None where it
-    was gone by then."""
+    """True if an execution plan was made of it by the end of the run; None if the
+    model no longer existed then."""
     groups: tuple[str, ...]
     """Ids of the rows of groups that are in it."""
     operators_outside: int
-    """Tensor operators of it in no group."""
+    """Number of its tensor operators in no group."""
 
 
 @dataclass(frozen=True)
 class ScriptRun:
-    """What the program did."""
+    """The models and steps of the program."""
 
     models: tuple[ScriptModel, ...]
     steps: int
-    """How many steps it took; 0 where nothing tells what a step is."""
+    """Number of steps; 0 if it is not known what a step is."""
     step_by: str | None
-    """What a step is: "AdamW.step", or the function named by
+    """The call that is a step: "AdamW.step", or the function named by
     ``--step-function``."""
     compiled_frames: int
-    """Python functions that torch.compile took."""
+    """Number of Python functions that torch.compile took."""
     compiled_graphs: int
     inductor_kernels: int
     reached: bool
-    """Whether TorchScript ran anything that a plan or a profile was made of."""
+    """True if TorchScript ran anything that it made a plan or a profile of."""
 
     @property
     def instead(self) -> str:
-        """What it ran where TorchScript was not reached: "eager PyTorch, 4 times
+        """What ran instead if TorchScript was not reached: "eager PyTorch, 4 times
         SGD.step"."""
         taken = f", {self.steps} times {self.step_by}" if self.steps else ""
         if not self.compiled_graphs:

@@ -1,4 +1,4 @@
-"""Positions in the source as all ranks of a run have them."""
+"""Source positions in a form that is equal for all ranks of a run."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from fusiondoc.model.source import file_of, from_package, last_name
 
 
 class SharedPositions:
-    """Positions in the source as all ranks of a run have them: machines can keep
-    one program in folders of their own. A file is known by its name alone, unless a
-    rank has two of that name; one of a package from the package's name on.
+    """Source positions in a form that is equal for all ranks of a run: machines can
+    keep one program in different folders. A file is reduced to its name, unless a
+    rank has two files of that name; a file of a package to its path from the
+    package's name on.
 
-    ``sources``: a rank, and a position of it.
+    ``sources``: pairs of a rank and one of its positions.
     """
 
     def __init__(self, sources: Iterable[tuple[int | None, str | None]]) -> None:
         named: dict[tuple[int | None, str], str] = {}
         self._several: set[str] = set()
-        """Names that files of one rank share."""
+        """Names that several files of one rank have."""
         for rank, source in sources:
             file = file_of(source)
             if (
@@ -29,7 +30,7 @@ class SharedPositions:
                 self._several.add(last_name(file))
 
     def of(self, source: str | None) -> str | None:
-        """The position, equal for all ranks."""
+        """Return the position in the form that is equal for all ranks."""
         file = file_of(source)
         if source is None or file is None:
             return source
@@ -42,8 +43,7 @@ class SharedPositions:
 def shared_positions(
     groups: Sequence[Group], unfused: Sequence[Unfused]
 ) -> SharedPositions:
-    """The positions in the source that rows of a report name, as all ranks have
-    them."""
+    """Return the shared form for the source positions in rows of a report."""
     return SharedPositions(
         [
             *(

@@ -1,7 +1,6 @@
-"""What a report is of (its target, what was requested, the texts that it refers
-to), and positions in its source as logs and reports write them (``file:line`` or
-``file:line:column``): which of them are the user's own lines.
-"""
+"""The subject of a report (its target, the requested options, the texts that it
+refers to), and source positions as logs and reports write them (``file:line`` or
+``file:line:column``): which of them are the user's own lines."""
 
 from __future__ import annotations
 
@@ -34,8 +33,8 @@ PACKAGES = (
 
 @dataclass(frozen=True)
 class Source:
-    """Where something stands in a source file. Reports hold it as text; ``parse``
-    reads that text."""
+    """A position in a source file. Reports hold it as text; ``parse`` reads that
+    text."""
 
     file: str
     """As printed. TorchScript has ``<string>`` for the formulas of its autodiff
@@ -84,8 +83,8 @@ def _parsed(text: str) -> Source | None:
 
 
 def file_of(text: str | None) -> str | None:
-    """The file of the position that a text names, as ``Source.parse`` would; a
-    report asks for each row."""
+    """Return the file of a position, as ``Source.parse`` would find it, without
+    making a ``Source``: reports call it for each row."""
     found = _WRITTEN.match(text) if text else None
     return found[1] if found is not None else None
 
@@ -94,9 +93,11 @@ _INSTALLED = re.compile(r".*(?:^|[/\\])(?:site|dist)-packages[/\\](?=.)", re.DOT
 
 
 def without_packages(source: str) -> str:
-    """A file of an installed package from the package's name on:
+    """Return the position in an installed package from the package's name on:
     ``torch/nn/functional.py:1``."""
-    found = _INSTALLED.match(source)  # not sub, which looks from every place on
+    found = _INSTALLED.match(
+        source
+    )  # not sub, which searches again from every character
     return source[found.end() :] if found else source
 
 
@@ -141,8 +142,8 @@ without its column for graphs of AOTAutograd."""
 
 
 def user_line(source: str) -> str | None:
-    """``file:line`` if the range is in the user's own files; None for torch's own
-    and for autodiff formulas."""
+    """Return ``file:line`` if the range is in the user's own files; None for
+    torch's own files and for autodiff formulas."""
     found = _WRITTEN.match(source)
     if found is None:
         return None
@@ -190,8 +191,8 @@ class OptionInWords(NamedTuple):
 
 
 def in_words(value: object) -> str | None:
-    """The value of an option or of a fact on a machine; None for what is not
-    set."""
+    """Return the value of an option, or of a fact about a machine, in words; None
+    if it is not set."""
     if value is None or value in ((), [], {}):
         return None
     if isinstance(value, bool):
@@ -207,8 +208,8 @@ def in_words(value: object) -> str | None:
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a run as a capture keeps them; ``RunRequest`` says what each
-    means. None: not known."""
+    """The options of a run as a capture keeps them; ``RunRequest`` describes each.
+    None: not known."""
 
     fuser: str | None = None
     frontend: str | None = None
@@ -258,13 +259,13 @@ class Options:
 
 @dataclass(frozen=True)
 class Target:
-    """What a report is of. Of logs alone only the name is known."""
+    """The subject of a report. For logs alone only the name is known."""
 
     name: str | None = None
-    """As the user named it; of logs the first three."""
+    """The name that the user gave; for logs the names of the first three."""
     frozen: str | None = None
-    """Who froze the module: "fusiondoc" or "program"; None if nobody did, or
-    nothing tells."""
+    """Who froze the module: "fusiondoc" or "program"; None if nobody did, or it is
+    not known."""
     command: tuple[str, ...] = ()
     """The command line of fusiondoc."""
     options: Options | None = None
@@ -276,16 +277,16 @@ class Target:
     folder: str | None = None
     """The folder that the program was run in."""
     logs: int = field(default=1, metadata={"json": False})
-    """How many files were read, where it is of logs alone."""
+    """Number of files that were read, for a report on logs alone."""
     logs_in: str | None = field(default=None, metadata={"json": False})
-    """The folder that holds all of these and no others, where they are several."""
+    """The folder that holds all these files and no others, if there are several."""
     model: str | None = None
-    """Which model it is of, for reports of many runs: the label that was given,
-    else where it is in its project; None where the capture does not tell."""
+    """The model, for reports on many runs: the label that was given, else its
+    position in its project; None if the capture does not contain it."""
 
     @property
     def of_capture(self) -> bool:
-        """Whether the requested options are known."""
+        """True if the requested options are known."""
         return self.capture is not None or self.options is not None
 
 
@@ -293,16 +294,16 @@ class Texts(Protocol):
     """Texts that a report refers to and does not hold, read on demand."""
 
     def source(self, file: str) -> str | None:
-        """The program's own source file, by its name in the log; None if it is not
-        at hand."""
+        """Return the program's own source file, by its name in the log; None if it
+        is not available."""
 
     def is_elsewhere(self, file: str) -> bool:
-        """Whether the file is on this machine, and not read as it is of another
-        project."""
+        """True if the file is on this machine, but is not read because it belongs
+        to another project."""
 
     def log(
         self, lines: Iterable[Evidence], graphs: Iterable[Evidence]
     ) -> Mapping[Evidence, str]:
-        """Lines of the log, and graphs that begin on a line of it, without what
-        torch and launchers put before each line; what cannot be read again is
+        """Return lines of the log, and graphs that begin on a line of it, without
+        the prefixes of torch and launchers; entries that cannot be read again are
         missing."""

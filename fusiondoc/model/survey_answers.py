@@ -1,5 +1,5 @@
-"""What ``fusiondoc survey`` found, as ``fusiondoc.survey/1`` has it: a row for each
-run, and the answers; and what of a saved report it reads for that."""
+"""The result of ``fusiondoc survey`` (``fusiondoc.survey/1``): a row for each run,
+and the answers; and the part of a saved report that the survey reads."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ DIMENSIONS = (
     "lines",
     "date",
 )
-"""What a group can have gone with: of two that explain a loss alike the first is
-named first. ``lines`` is the program itself, recognised by its lines; ``date`` is a
-day on which nothing changed that runs record."""
+"""Possible explanations of a loss: of two that explain it equally well, the first
+in this order is named first. ``lines`` is the program itself, recognised by its
+lines; ``date`` is a day on which nothing changed that runs record."""
 
 NAMES: Mapping[str, str] = {
     **{name: name for name in DIMENSIONS},
@@ -46,21 +46,22 @@ def is_since(day: str | None, since: str | None) -> bool:
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run: a saved report, a capture or a log. What it does not state is null."""
+    """A run: a saved report, a capture or a log. Values that it does not state are
+    null."""
 
     run: str
     """Path or address."""
     kind: str
     """"report", "capture" or "log"."""
     digest: str
-    """Of its content, unpacked (BLAKE2b of 128 bits)."""
+    """Hash of its content, unpacked (BLAKE2b of 128 bits)."""
     model: str | None
-    """Which model it is: what ``--model-from`` takes from its path, else the label
-    of its capture, else its project and path with what is run of it; of a bare log
-    the folders below what was named, days left out; null without any."""
+    """The model: the part of its path that ``--model-from`` matches, else the label
+    of its capture, else its project, path and target; for a bare log the folders
+    below the one that was named, without days; null without any."""
     date: str | None
-    """Day of the run: of its capture (its folder's name, else when it was made),
-    else one that its path names."""
+    """Day of the run: of its capture (from the folder's name, else the time it was
+    made), else a day in its path."""
     torch: str | None
     cuda: str | None
     gpu: str | None
@@ -80,19 +81,20 @@ class RunRow:
     unfused_bytes: int
     """Memory traffic of operators in no group, in bytes."""
     unfused_ms: float | None
-    """What they take of a profiled step, in milliseconds."""
+    """Time that they take in a profiled step, in milliseconds."""
     errors: int
     """Findings of severity error."""
     fusiondoc: str | None = None
-    """Its version."""
+    """Version of fusiondoc."""
     commit: str | None = None
-    """Of the program."""
+    """Commit of the program."""
     settings: str | None = None
     """The settings of the fuser, such as ``fuser=none, knob inlining=off``."""
     host: str | None = None
     """Name of the machine that ran it."""
     step_ms: float | None = None
-    """Of a step without the profiler, else of a profiled step, in milliseconds."""
+    """Time of a step without the profiler, else of a profiled step, in
+    milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class GroupShare:
     """Runs that have it."""
     runs_of_model: int
     share: float
-    """Of the runs of its model."""
+    """Share of the runs of its model that have it."""
     nodes: int
     """Fusion nodes in all runs."""
     fell_back: int
@@ -119,25 +121,26 @@ class GroupShare:
 
 @dataclass(frozen=True)
 class Gone:
-    """A loss: from some day on a smaller share of the runs of a model has a group,
-    or so many instances of it, and the last runs still lack it. Groups that were
-    lost at one time by one cause are one loss. Groups at other lines, in larger
-    groups, or split into groups with all their operators are not lost."""
+    """A loss: from some day on, a smaller share of the runs of a model has a group,
+    or as many instances of it, and the last runs still lack it. Groups that were
+    lost at the same time by the same cause are one loss. Groups at other lines, in
+    larger groups, or split into groups with all their operators are not lost."""
 
     group: str
-    """Id in ``groups``; of several the first."""
+    """Id in ``groups``, of the first if there are several."""
     text: str
     model: str | None
     by: str
-    """What explains best which runs lack it: "torch", "cuda", "driver", "gpu",
+    """The best explanation of which runs lack it: "torch", "cuda", "driver", "gpu",
     "fusiondoc", "settings" (those of the fuser), "commit", "lines" (the program has
     other lines) or "date" (nothing that runs record)."""
     last: str
-    """The last value with it; of what has no order all of them."""
+    """The last value of ``by`` with the group; all values if they have no order."""
     since: str
-    """The first value without it; of what has no order all of them."""
+    """The first value of ``by`` without the group; all values if they have no
+    order."""
     share_before: float
-    """Of the runs of the scope before the loss."""
+    """Share of the runs of the scope that have it before the loss."""
     runs_before: int
     runs_since: int
     why: tuple[str, ...] = ()
@@ -147,9 +150,9 @@ class Gone:
     """Ids of all groups that were lost."""
     texts: tuple[str, ...] = ()
     share_since: float = 0.0
-    """Of the runs of the scope after the loss."""
+    """Share of the runs of the scope that have it after the loss."""
     instances: int = 1
-    """More than 1: runs after it have fewer instances than that, and may have
+    """If above 1: runs after the loss have fewer instances than that, but can have
     some."""
     date: str | None = None
     """Day of the first run without it; null if the runs have no dates."""
@@ -161,13 +164,13 @@ class Gone:
     scope: str | None = None
     """The runs that lost it, if not all: ``GPU NVIDIA H200``."""
     together: tuple[str, ...] = ()
-    """What changed with the cause and explains the loss as well: ``CUDA 11.8 to
+    """Other changes at the same time that explain the loss as well: ``CUDA 11.8 to
     12.1``."""
 
 
 @dataclass(frozen=True)
 class ReasonShare:
-    """Why operators are in no group, over all runs."""
+    """A reason why operators are in no group, summed over all runs."""
 
     code: str
     op: str
@@ -175,13 +178,13 @@ class ReasonShare:
     runs: int
     nodes: int
     bytes: int
-    """Memory traffic of their results, written and read again, in bytes; 0 where no
-    log tells."""
+    """Memory traffic of their results, written and read again, in bytes; 0 if no
+    log shows it."""
     ms: float
-    """What they take of profiled steps, in milliseconds; 0 where nothing was
+    """Time that they take in profiled steps, in milliseconds; 0 if nothing was
     profiled."""
     keeps_out: int
-    """Operators that are in no group because of them."""
+    """Number of operators that are in no group because of these operators."""
 
 
 @dataclass(frozen=True)
@@ -220,16 +223,16 @@ class Duplicate:
 
 @dataclass(frozen=True)
 class Work:
-    """How the survey was made; everything else is the same for any engine and any
+    """How the survey was made; all other fields are the same for any engine and any
     order."""
 
     engine: str
     workers: int | None
-    """Processes of the local engine, CPUs of a Ray cluster; of Dask the workers
+    """Processes of the local engine, or CPUs of a Ray cluster; for Dask the workers
     that read anything."""
     seconds: float
     lost_workers: int
-    """Workers that died; what they had was read again by others, or is in
+    """Number of workers that died; their files were read again by others, or are in
     ``unreadable``."""
 
 
@@ -250,14 +253,14 @@ class Survey:
     """Files that are neither reports nor logs by their names."""
     work: Work
     moved: int = 0
-    """Groups that were at several lines in turn, as their programs changed; that is
-    no loss."""
+    """Number of groups that moved from line to line as their programs changed,
+    which is no loss."""
     since: str | None = None
     """``gone`` and ``outliers`` are those of this day and later; null: all."""
     schema: str = field(default=SCHEMA)
 
     def counts(self, row: RunRow) -> bool:
-        """Whether a run is of the day ``since`` or later. With ``since`` a run
+        """True if the run is of the day ``since`` or later. With ``since``, a run
         without a date does not count."""
         return is_since(row.date, self.since)
 
@@ -268,7 +271,7 @@ class Survey:
 
     @property
     def models(self) -> tuple[str | None, ...]:
-        """Their models, each once, in order."""
+        """The models of the runs, each once, sorted."""
         return tuple(
             sorted(
                 {row.model for row in self.runs},
@@ -279,10 +282,10 @@ class Survey:
 
 @dataclass(frozen=True)
 class SavedGroup:
-    """A group in a saved report; its instances count, whatever they hold. These
-    classes have of a report what a survey takes, under the names of the report
-    model, so that both are read alike; whole reports take ten times as long to
-    read."""
+    """A group in a saved report; its instances are counted, whatever they hold. The
+    ``Saved`` classes hold the part of a report that a survey needs, under the names
+    of the report model, so that both are read alike; reading whole reports takes
+    ten times as long."""
 
     kind: str
     phase: str | None
@@ -305,7 +308,7 @@ class SavedReason:
 
 @dataclass(frozen=True)
 class SavedTime:
-    """Of a step."""
+    """Time in a step."""
 
     ms: float | None = None
 
@@ -328,7 +331,7 @@ class SavedUnfused:
 
 @dataclass(frozen=True)
 class SavedSpread:
-    """Of a kernel's launches."""
+    """Times of a kernel's launches."""
 
     median: float
 
@@ -351,7 +354,7 @@ class SavedFallbacks:
 
 @dataclass(frozen=True)
 class SavedFinding:
-    """A finding counts by its severity; its code may say that the run ended
+    """A finding, counted by its severity; its code can show that the run ended
     early."""
 
     severity: str
@@ -367,14 +370,14 @@ class SavedFuser:
 
 @dataclass(frozen=True)
 class SavedCoverage:
-    """The share of what can be fused."""
+    """The share of fusible operators that is in groups."""
 
     fraction: float | None = None
 
 
 @dataclass(frozen=True)
 class SavedTarget:
-    """What the report is of; of a log alone no options and no capture."""
+    """The subject of the report; for a log alone, without options and capture."""
 
     name: str | None = None
     capture: str | None = None
@@ -385,7 +388,7 @@ class SavedTarget:
 
 @dataclass(frozen=True)
 class SavedSteps:
-    """Of the profiled run."""
+    """Step times of the profiled run."""
 
     ms: float
     unprofiled_ms: float | None = None

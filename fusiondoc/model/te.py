@@ -1,5 +1,6 @@
-"""What Transformer Engine planned: its fusers, their plans and what their operators
-take; and the finding codes on it, of which ``codes.py`` makes codes."""
+"""The plans of Transformer Engine: its fusers, their plans and the time of their
+operators; and its finding codes as rows, of which ``codes.py`` makes ``Code``
+objects."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ from fusiondoc.model.source import last_name
 
 @dataclass(frozen=True)
 class TeTime:
-    """An operator of a plan on the GPU, in one call: kernels, copies and fills, and
-    microseconds, as planned and (``alone_``) of its basic operators when every
-    fusion is left out. From torch's profiler."""
+    """Time of an operator of a plan on the GPU, in one call, from torch's profiler:
+    kernels, copies and fills, and microseconds, as planned; with ``alone_`` for its
+    basic operators when every fusion is left out."""
 
     kernels: int
     copies: int
@@ -27,10 +28,10 @@ class TeStep:
 
     op: str
     operators: tuple[int, ...]
-    """Which of the fuser's basic operators, from 0."""
+    """Indexes of the fuser's basic operators that it covers."""
     fused: bool
     own: bool
-    """Of the program's own."""
+    """It is a fusion of the program's own."""
     group: str | None
     """Id of its row in ``groups``."""
     time: TeTime | None
@@ -38,7 +39,7 @@ class TeStep:
 
 @dataclass(frozen=True)
 class TePlan:
-    """What a fuser planned under a recipe, in training (gradients on) or
+    """The plan of a fuser under a recipe, in training (gradients on) or
     inference."""
 
     recipe: str | None
@@ -46,8 +47,8 @@ class TePlan:
     calls: int | None
     forward: tuple[TeStep, ...]
     backward: tuple[TeStep, ...]
-    """In the order of the forward pass; of training only, from the first operator
-    that needs gradients."""
+    """In the order of the forward pass; only in training, and only from the first
+    operator that needs gradients on."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ class TeOperator:
 
 @dataclass(frozen=True)
 class TeFuser:
-    """A run of operators that are fused among themselves, and with nothing else."""
+    """A sequence of operators that can be fused with each other, and with nothing
+    else."""
 
     layer: str | None
     """The sequence that it belongs to; None for operators that were called by
@@ -79,16 +81,16 @@ class TeSplit:
     module: str
     path: str | None
     layer: str
-    """Path of the sequence; empty where it is no part of a model that is known."""
+    """Path of the sequence; empty if it is no part of a known model."""
     source: str | None = None
     """The line that makes the sequence."""
     of: str | None = None
-    """The Python module that its class is of: ``torch.nn.modules.dropout``."""
+    """The Python module that defines its class: ``torch.nn.modules.dropout``."""
 
     @property
     def place(self) -> str:
-        """``seq.2``; ``2 in the sequence of train.py:12`` where that is no part of
-        a model that is known."""
+        """``seq.2``; ``2 in the sequence of train.py:12`` if that is no part of a
+        known model."""
         line = last_name(self.source or "")
         inside = f" in the sequence of {line}" if line and not self.layer else ""
         return (self.path or self.layer or "?") + inside
@@ -108,11 +110,11 @@ class TePass:
 
 @dataclass(frozen=True)
 class TeReport:
-    """What Transformer Engine planned."""
+    """The plans of Transformer Engine in a run."""
 
     version: str | None
     ran: bool
-    """False where the inputs were no GPU tensors: a plan, not a run."""
+    """False if the inputs were no GPU tensors: planned, but not run."""
     fusers: tuple[TeFuser, ...]
     splits: tuple[TeSplit, ...]
     own_fusions: tuple[str, ...]
@@ -121,7 +123,7 @@ class TeReport:
 
     @property
     def in_words(self) -> str:
-        """``Transformer Engine 2.20.2``, and whether it only planned."""
+        """``Transformer Engine 2.20.2``, with a remark if it only planned."""
         planned = (
             ""
             if self.ran or not self.fusers
@@ -240,7 +242,8 @@ OF_TE: tuple[tuple[str, str, str, Remedy | None], ...] = (
         ),
     ),
 )
-"""Code, severity, title, and remedy, where one answer fits every case."""
+"""Code, severity, title, and remedy, if one answer fits every case."""
 
 NOTHING_LOST = frozenset({"FD246"})
-"""Reasons of operators that no fused operator could take."""
+"""Reasons of operators that no fused operator could take, so that nothing is
+lost."""

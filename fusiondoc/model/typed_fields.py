@@ -31,7 +31,7 @@ def field_types(kind: type) -> Mapping[str, Any]:
     class.
 
     Raises:
-        NameError: an annotation names what its module does not have at run time.
+        NameError: an annotation uses a name that its module lacks at run time.
     """
     hints = typing.get_type_hints(kind)
     return {field.name: hints[field.name] for field in fields(kind)}
@@ -60,12 +60,12 @@ def property_type(kind: type, name: str) -> Any:
 
 
 MOST_VALUES = 8_000_000
-"""Of a JSON document of others: in memory each may take thirty times its place in
-the file."""
+"""Most values of a JSON document from elsewhere: in memory each can take thirty
+times its size in the file."""
 
 
 def json_within(data: bytes, most: int = MOST_VALUES) -> Any:
-    """What ``json.loads`` makes of a file of others.
+    """Parse a JSON file from elsewhere, as ``json.loads`` does.
 
     Raises:
         ValueError: it is no JSON, or has more than ``most`` values.
@@ -77,8 +77,9 @@ def json_within(data: bytes, most: int = MOST_VALUES) -> Any:
 
 
 def sound(value: Any) -> Any:
-    """What ``json.loads`` made, without what no JSON may hold or no encoding can
-    write: infinities are None, halves of surrogate pairs question marks."""
+    """Return a result of ``json.loads`` without values that JSON forbids or no
+    encoding can write: infinities and NaN become None, halves of surrogate pairs
+    question marks."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, str):
@@ -102,8 +103,9 @@ class Damaged(ValueError):
 
 
 def read_object(kind: type[T], data: object) -> T | None:
-    """``data`` as a ``kind``; None if it is no object, or lacks a field that has no
-    default and cannot be None. Keys that ``kind`` does not have are left out."""
+    """Return ``data`` as a ``kind``; None if it is no object, or lacks a field that
+    has no default and cannot be None. Keys that ``kind`` does not have are left
+    out."""
     try:
         made: T = _object(kind, data)
     except Damaged:
@@ -112,7 +114,7 @@ def read_object(kind: type[T], data: object) -> T | None:
 
 
 def object_of(data: bytes) -> Mapping[str, Any]:
-    """The object that a file holds; {} if it holds none."""
+    """Return the object that a file holds; {} if it holds none."""
     try:
         value = sound(json_within(data))
     except (ValueError, RecursionError):
@@ -182,7 +184,7 @@ def _but_none(inside: tuple[Any, ...]) -> Any:
 
 
 def _values(kind: Any, values: list[Any]) -> list[Any]:
-    """Those of the right type."""
+    """Return the values of the right type."""
     kept = []
     for value in values:
         try:
@@ -212,8 +214,8 @@ def _member(kind: type[Enum], value: Any) -> Enum:
 
 
 def _finite(value: float) -> float:
-    """A report has no infinity: JSON knows none, and a difference that overflows is
-    one no number tells."""
+    """Return a finite float; raise ``Damaged`` for others: JSON has no infinity,
+    and a difference that overflows has no number."""
     try:
         number = float(value)
     except OverflowError:
@@ -226,7 +228,7 @@ def _damaged() -> Any:
 
 
 def as_json(value: Any) -> Any:
-    """A record as JSON takes it: the other way round."""
+    """Return a record as JSON values: the inverse of ``read_object``."""
     if is_dataclass(value):
         return {
             field.name: as_json(getattr(value, field.name))

@@ -1,8 +1,8 @@
 """Why an operator is in no group, as data: the closed family of details that a
 reason holds.
 
-Rules make a detail; advice, changes and joins ask it. ``words`` makes the sentence
-of it. In JSON a detail is an object with its ``kind`` and its fields. Source
+Rules create a detail; advice, changes and joins read it; ``words`` makes its
+sentence. In JSON a detail is an object with its ``kind`` and its fields. Source
 positions are as the log prints them.
 """
 

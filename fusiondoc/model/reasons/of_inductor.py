@@ -48,7 +48,7 @@ KindOfCause = Literal[
 
 @dataclass(frozen=True)
 class CompiledCall:
-    """Inductor made a call of it, and no loop of a kernel."""
+    """Inductor compiled it to a call, not to a loop of a kernel."""
 
     kind: Literal["compiled_call"] = field(default="compiled_call", init=False)
     call: KindOfCall
@@ -63,7 +63,7 @@ class CompiledCall:
 
 @dataclass(frozen=True)
 class SharedAccess:
-    """How the two use the elements of a tensor that they share."""
+    """How two nodes use the elements of a tensor that they share."""
 
     buffer: str
     """Its name in the generated code."""
@@ -88,7 +88,7 @@ class SharedAccess:
 
 @dataclass(frozen=True)
 class StayedApart:
-    """Two nodes of Inductor's scheduler share a tensor and are not one."""
+    """Two nodes of Inductor's scheduler share a tensor and were not fused."""
 
     kind: Literal["stayed_apart"] = field(default="stayed_apart", init=False)
     cause: KindOfCause
@@ -97,16 +97,17 @@ class StayedApart:
     ]
     """``pair``: torch refused these two with a text; ``members``: it refused nodes
     that are parts of them, in an earlier round; ``no text``: it refused these two
-    without one; ``no line``: the log has none on them, so it refused them without a
-    text or did not try them; ``never tried``: it did not try them; ``worked out``:
-    of calls, which the scheduler takes out before it tries pairs."""
+    without one; ``no line``: the log has no line on them, so torch refused them
+    without a text or did not try them; ``never tried``: it did not try them;
+    ``worked out``: for calls, which the scheduler takes out before it tries
+    pairs."""
     text: str | None = None
     """Torch's text."""
     op: str | None = None
-    """Of ``call`` the operator that is one; of ``between`` the one that stands
-    between, or the first of its node."""
+    """For ``call``: the operator that is a call; for ``between``: the operator that
+    stands between, or the first of its node."""
     call: KindOfCall | None = None
-    """Why that operator is a call; None of a node that is none."""
+    """Why that operator is a call; None if it is not."""
     accesses: tuple[SharedAccess, ...] = ()
-    """Of ``access``, and of ``sizes`` and ``reductions`` without a text of torch's,
-    as far as it is known."""
+    """For ``access``, and for ``sizes`` and ``reductions`` without a text of torch,
+    as far as they are known."""

@@ -17,7 +17,7 @@ class NoRule:
     kind: Literal["no_rule"] = field(default="no_rule", init=False)
     op: str
     fuser: str | None
-    """None: no fuser has."""
+    """None: no fuser has a rule for it."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class NewerRule:
 
 @dataclass(frozen=True)
 class PythonCall:
-    """A call of a Python function, into which no fuser sees."""
+    """A call of a Python function, which no fuser can look into."""
 
     kind: Literal["python_call"] = field(default="python_call", init=False)
 
@@ -48,7 +48,7 @@ class Overload:
     fuser: str
     given: GivenOverload
     types: str | None = None
-    """The types of its arguments, as far as they tell the overload."""
+    """The types of its arguments, as far as they identify the overload."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +60,17 @@ class ReductionsOff:
 
 @dataclass(frozen=True)
 class NotConstant:
-    """Arguments that have to be constants are none."""
+    """Arguments that have to be constants are not."""
 
     kind: Literal["not_constant"] = field(default="not_constant", init=False)
     arguments: tuple[str, ...]
     """Their names in the schema; empty where only the operator is known."""
     maker: str | None
-    """Kind of the node that makes the first; empty for an argument of the graph,
-    None where not known."""
+    """Kind of the node that makes the first of them; empty for an argument of the
+    graph, None if it is not known."""
     runs: Literal["not_profiled", "differ"] | None = None
-    """Of an argument that is profiled: the code did not run in the profiled passes,
-    or the values differed."""
+    """For a profiled argument: the code did not run in the profiled passes, or the
+    values differed."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ class WrongType:
     fuser: str
     dtype: str
     takes: Literal["none", "not_on_cpu", "some_on_cpu", "floating", "integer"]
-    """Which of it the fuser takes: no tensors of this type; none on the CPU; of few
-    operators on the CPU; floating-point or integer tensors alone."""
+    """The fuser's limit: no tensors of this type; none on the CPU; on the CPU only
+    for few operators; only floating-point or only integer tensors."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class AbsentGradients:
 
 @dataclass(frozen=True)
 class NothingToGain:
-    """A kernel could save nothing of it."""
+    """A kernel would save nothing by computing it."""
 
     kind: Literal["nothing_to_gain"] = field(default="nothing_to_gain", init=False)
     does: Literal[
@@ -171,10 +171,11 @@ class NothingToGain:
         "may_copy",
     ]
     fuser: str | None = None
-    """Of one that copies, or may: the fuser of this run, where it is known."""
+    """For an operator that copies, or may copy: the fuser of this run, if it is
+    known."""
     after: OperatorAt | None = None
-    """Of one that may copy: the operator before it that changes the order in
-    memory."""
+    """For an operator that may copy: the operator before it that changes the order
+    in memory."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ class InPlace:
     plain: str
     """The same operator out of place."""
     plain_fusible: bool | None
-    """The fuser has a rule for that; None: nothing is known of it."""
+    """True if the fuser has a rule for ``plain``; None if that is not known."""
     fuser: str | None
 
 
@@ -215,7 +216,7 @@ class Unprofiled:
 
 @dataclass(frozen=True)
 class NotOptimised:
-    """No fusion pass of a fuser looked at the plan that it stands in."""
+    """No fusion pass of a fuser looked at the plan that holds it."""
 
     kind: Literal["not_optimised"] = field(default="not_optimised", init=False)
     why: Literal["no_plan_yet", "gave_up", "fuser_off"]
@@ -227,13 +228,13 @@ class NotOptimised:
 
 @dataclass(frozen=True)
 class NotKnown:
-    """Nothing tells why."""
+    """The reason is not known."""
 
     kind: Literal["not_known"] = field(default="not_known", init=False)
     because: str
-    """"log": the log does not state it; the name of a fuser: that logs no reasons;
-    "te_version", "te_operator": the version of the package of te.ops, or the
-    operator in its plan, is not known."""
+    """Why not: "log": the log does not state it; the name of a fuser that logs no
+    reasons; "te_version", "te_operator": the version of the package of te.ops, or
+    the operator in its plan, is not known."""
 
 
 Refusal = NoRule | NewerRule | Overload | NotConstant | Argument

@@ -22,7 +22,7 @@ class OutOfRegion:
 
     kind: Literal["out_of_region"] = field(default="out_of_region", init=False)
     recorded: bool
-    """Gradients are known to be recorded; else no fusion pass looked at its
+    """True if gradients are known to be recorded; else no fusion pass looked at its
     graph."""
     gap: FormulaGap
     cuts: bool = False
@@ -36,8 +36,8 @@ class AloneInRegion:
     kind: Literal["alone_in_region"] = field(default="alone_in_region", init=False)
     recorded: bool
     ends: tuple[RegionEnd, ...] = ()
-    """The operators that end it, at most two; first the one that is easiest to
-    change."""
+    """The operators that end it, at most two; the one that is easiest to change
+    comes first."""
     detour: RegionDetour | None = None
     container: Container | None = None
     in_part: bool = False

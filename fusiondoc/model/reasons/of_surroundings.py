@@ -1,5 +1,5 @@
-"""Reasons that lie around an operator: what it could be fused with is not there, or
-out of reach."""
+"""Reasons in the surroundings of an operator: possible fusion partners are missing
+or out of reach."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fusiondoc.model.reasons.parts import Condition, Container, OperatorAt
 
 @dataclass(frozen=True)
 class NewerNeighbour:
-    """All that it could be fused with has a rule only in later versions."""
+    """All its possible fusion partners have a rule only in later versions."""
 
     kind: Literal["newer_neighbour"] = field(default="newer_neighbour", init=False)
     op: str
@@ -28,8 +28,8 @@ it here; ``some_cases``: the fuser takes it in some cases."""
 
 @dataclass(frozen=True)
 class Barrier:
-    """An operator that is not fused stands between it and what it could be fused
-    with."""
+    """An operator that is not fused stands between it and a possible fusion
+    partner."""
 
     kind: Literal["barrier"] = field(default="barrier", init=False)
     operator: OperatorAt
@@ -42,13 +42,12 @@ class Barrier:
     condition: Condition | None = None
     refusal: Refusal | None = None
     in_part: bool = False
-    """Of very many nodes around it only the first were looked at."""
+    """True if only the first of very many nodes around it were examined."""
 
 
 @dataclass(frozen=True)
 class BehindViews:
-    """Views that the fuser takes stand between it and what it could be fused
-    with."""
+    """Views that the fuser takes stand between it and a possible fusion partner."""
 
     kind: Literal["behind_views"] = field(default="behind_views", init=False)
     views: tuple[OperatorAt, ...]
@@ -60,8 +59,7 @@ class BehindViews:
 
 @dataclass(frozen=True)
 class OtherBlock:
-    """What it could be fused with is on the other side of a block of control
-    flow."""
+    """A possible fusion partner is on the other side of a block of control flow."""
 
     kind: Literal["other_block"] = field(default="other_block", init=False)
     partner: str | None
@@ -110,17 +108,18 @@ class Detour:
 
     kind: Literal["detour"] = field(default="detour", init=False)
     by: Literal["property", "number", "takes", "on_the_way"]
-    """The dtype, device or layout of its result is read; a number is computed of
+    """The dtype, device or layout of its result is read; a number is computed from
     its result or size; an operator takes the result of the first and leads to the
-    last, or stands further on such a way."""
+    last, or is a later node on such a path."""
     first: str | None
-    """The operator or fusion group that the ways begin at; None: the one that the
-    reason is about."""
+    """The operator or fusion group at which both paths begin; None: the operator
+    that the reason is about."""
     last: str | None
     operator: OperatorAt | None = None
-    """That stands on the way."""
+    """The operator on the second path."""
     of_size: bool = False
-    """The operator takes a number of the size of the result, not the result."""
+    """The operator takes a number computed from the size of the result, not the
+    result."""
     property: str | None = None
     """``dtype``, ``device`` or ``layout``."""
     taker: str | None = None

@@ -17,11 +17,11 @@ class UnmetCondition:
     condition: str
     """Its name in ``CONDITIONS_IN_WORDS`` of fusers/te/rules.py."""
     neighbour: str | None = None
-    """Of ``neighbour_taken``: the operator that is part of another fused
+    """For ``neighbour_taken``: the operator that is part of another fused
     operator."""
     taken_by: str | None = None
     own_fusion: bool = False
-    """That is a fusion of the program's own."""
+    """``taken_by`` is a fusion that the program registered."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,6 @@ class NotInPattern:
     why: Literal["neighbours", "called_alone", "newer_rule", "no_rule"]
     neighbours: tuple[MissingNeighbours, ...] = ()
     rule: str | None = None
-    """Of ``newer_rule``: the class of the fused operator."""
+    """For ``newer_rule``: the class of the fused operator."""
     since: str | None = None
-    """Of ``newer_rule``: the first version of Transformer Engine with the rule."""
+    """For ``newer_rule``: the first version of Transformer Engine with the rule."""

@@ -52,7 +52,7 @@ class FormulaGap:
     why: Literal["control_flow", "in_place", "view", "no_formula", "overload"]
     """``overload``: another overload of the operator has a gradient formula."""
     overload: FormulaOverload | None = None
-    """The overload without a formula."""
+    """The overload that has no formula."""
 
 
 Side = Literal["before", "after"]
@@ -69,15 +69,15 @@ class RegionEnd:
 
 @dataclass(frozen=True)
 class RegionDetour:
-    """What keeps two operators of one block from being brought together in a
-    differentiable graph."""
+    """The obstacle that keeps two operators of one block out of one differentiable
+    graph."""
 
     operator: OperatorAt
     by: Literal["result", "size", "write"]
     """The operator takes the result of the first (or its size) and leads to the
     last; or it writes to an attribute or argument of the module between them."""
     first: str | None
-    """The operator whose result it takes; None: the one that the reason is
+    """The operator whose result it takes; None: the operator that the reason is
     about."""
     last: str | None
 

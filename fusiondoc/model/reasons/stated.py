@@ -13,8 +13,8 @@ class Stated:
 
     kind: Literal["stated"] = field(default="stated", init=False)
     condition: str
-    """Its name in ``reason_words.STATED``; ``other`` for one that is not known."""
+    """Its name in ``stated_words.STATED``; ``other`` for an unknown condition."""
     op: str | None = None
-    """Of ``order_of_group``: the operator that is to be moved."""
+    """For ``order_of_group``: the operator that would have to be moved."""
     text: str | None = None
-    """Of ``other``: the condition as it is printed."""
+    """For ``other``: the condition as it is printed."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from fusiondoc.fusers import FUSERS
 
 STATED: dict[str, str] = {"other": "{text}"}
-"""What the log states of an operator. ``{op}`` and ``{text}`` are fields of
-``Stated``."""
+"""The sentence of each condition that a log states. ``{op}`` and ``{text}`` are
+fields of ``Stated``."""
 
 for _fuser in FUSERS.values():
     STATED.update(_fuser.words.conditions)
@@ -22,5 +22,5 @@ SIDE_EFFECTS: Mapping[str, str] = {
     "prim::Exit": "the end of a with block",
     "^": "a call of a Python function",
 }
-"""Kinds of nodes past which torch moves none (``SIDE_EFFECTS`` of
-parsers/jit/flow.py)."""
+"""Kinds of nodes past which torch moves no node (``SIDE_EFFECTS`` of
+parsers/jit/flow.py), in words."""

@@ -1,4 +1,4 @@
-"""The sentence of a reason: made here alone, and read by no code."""
+"""The sentence of a reason: made only here, and read by no code."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class _Call(NamedTuple):
     """A kind of call in sentences."""
 
     text: str
-    """Why the operator is one."""
+    """Why the operator is such a call."""
     noun: str
 
 
@@ -91,7 +91,7 @@ _DIFFERENCES: Mapping[str, str] = {
 }
 
 MOST_TENSORS = 3
-"""Tensors that a sentence names."""
+"""Most tensors that a sentence names."""
 
 
 def compiled_call(detail: CompiledCall) -> str:

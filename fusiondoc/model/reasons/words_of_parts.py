@@ -48,8 +48,8 @@ _CONDITIONS: Mapping[str, str] = {
 
 
 def condition_words(condition: Condition) -> str:
-    """``the module's flag `training```, ``a loop unrolled by 8``: what a branch or
-    loop depends on."""
+    """The value that a branch or loop depends on, in words: ``the module's flag
+    `training```, ``a loop unrolled by 8``."""
     if condition.on == "attribute":
         kind = (
             f" of type {condition.type}"

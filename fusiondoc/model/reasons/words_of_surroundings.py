@@ -36,7 +36,7 @@ def barrier(detail: Barrier) -> str:
 
 
 def _why_barrier(detail: Barrier) -> str:
-    """Why it is in no group, as a relative clause."""
+    """Why the barrier is in no group, as a relative clause."""
     title = title_of(detail.fuser)
     if detail.why == "control_flow":
         if detail.condition is None:
