@@ -496,7 +496,7 @@ class Plans:
         if around is None or nodes[around].op != _BRANCH:
             return True
         if not _connected_in_block(plan.graph, members[:1]).issuperset(members):
-            return False  # updates of one tensor, maybe on both sides of a branch: no tensor connects them
+            return False  # updates of one tensor, maybe on both sides of a branch
         if not self._gradients:
             return True
         beside = (
