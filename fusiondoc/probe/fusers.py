@@ -544,8 +544,7 @@ def off_in_process(torch: Any) -> list[str]:
     return nnc + executor_off(torch)
 
 
-# -- requirements of a fuser on a model
-# -------------------------------------------------------------------------
+# -- requirements of a fuser on a model ----------------------------------------------------------------------
 
 
 def needs_frozen(fuser: str) -> bool:

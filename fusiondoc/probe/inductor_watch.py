@@ -344,8 +344,7 @@ class InductorWatch:
 
         return codegen
 
-    # -- records made by the hooks
-    # -------------------------------------------------------------------------------
+    # -- records made by the hooks ---------------------------------------------------------------------------
 
     def _begin(self) -> None:
         lowering = sys.modules["torch._inductor.virtualized"].V.graph

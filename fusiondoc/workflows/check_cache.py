@@ -186,7 +186,7 @@ def _of_file(path: Path) -> str | None:
     return made.hexdigest()
 
 
-# -- the files and variables that a program depends on --------------------
+# -- the files and variables that a program depends on -------------------------------------------------------
 
 
 def why_not_kept(inputs: ProgramInputs | None) -> str | None:
