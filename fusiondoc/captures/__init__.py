@@ -1,7 +1,7 @@
 """Captures and their records: the folder of a run, read anywhere, without torch.
 
-Here: where captures are kept, and how many, as options say, else a variable, else
-the configuration file.
+This file: where captures are kept, and how many, from options, else a variable,
+else the configuration file.
 """
 
 from __future__ import annotations

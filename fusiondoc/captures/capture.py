@@ -1,7 +1,7 @@
 """A capture: a folder with the log of a run, the probe's records, the request, the
-result, and the results of further runs: bandwidth, the rerun without fallback,
-whose error it is, the timed and profiled runs, the tries, and what ``fix``
-tried."""
+result, and the results of further runs: bandwidth, the rerun without fallback, the
+cause of its error, the timed and profiled runs, the tries, and the changes that
+``fix`` tried."""
 
 from __future__ import annotations
 
@@ -146,8 +146,8 @@ class Capture:
     the run may have been killed at any moment. Each file is read once, at the first
     use.
 
-    Args: shown: how reports name the folder, where that is not ``path``; of an
-        archive, the archive. held: what must live as long as this, such as a
+    Args: shown: the folder's name in reports, if not ``path``; for an archive, the
+        archive's. held: an object that must live as long as this one, such as a
         temporary folder.
 
     Raises:
@@ -193,8 +193,8 @@ class Capture:
 
     @property
     def from_archive(self) -> bool:
-        """Whether it was unpacked from an archive, such as a bundle; whatever it
-        says of itself."""
+        """True if it was unpacked from an archive, such as a bundle. Its own files
+        have no say in this."""
         return self.shown is not None
 
     @property
@@ -310,8 +310,8 @@ class Capture:
 
     @cached_property
     def fixes(self) -> Fixes | None:
-        """The changes of the program that ``fix`` tried on this run, and what
-        became of each; None if there were none."""
+        """The changes of the program that ``fix`` tried on this run, and the
+        outcome of each; None if there were none."""
         kept = object_of(self._bytes(FIXES))
         return read_object(Fixes, kept) if kept else None
 
@@ -452,7 +452,7 @@ class Capture:
         self.tries = tries
 
     def keep_fixes(self, fixes: Fixes) -> None:
-        """Write what ``fix`` tried on this run."""
+        """Write the changes that ``fix`` tried on this run."""
         self._write(FIXES, fixes)
         self.fixes = fixes
 

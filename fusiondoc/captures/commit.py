@@ -1,6 +1,6 @@
-"""Which commit of the user's program a run was made of, as its repository's own
-files say. Git is not started: the configuration of a repository can name programs
-that git runs."""
+"""The commit of the user's program in a run, read from its repository's own files.
+Git is not started: the configuration of a repository can name programs that git
+runs."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ class TracedGraph:
 class PartitionDone:
     """A joint graph has been partitioned. ``forward_outputs``: how many results of
     the joint graph, and of the forward graph, are those of the function; the
-    forward graph's others are saved. ``default_saved``: what torch's default
-    partition of the same graph saves."""
+    forward graph's others are saved. ``default_saved``: the values that torch's
+    default partition of the same graph saves."""
 
     site: int
     number: int

@@ -1,7 +1,7 @@
-"""Whose error ended a run under a fuser (``fault.json``), by the runs that followed
-it.
+"""Whether the fuser or the program caused the error of a run (``fault.json``),
+found by the runs that followed it.
 
-The probe of ``--verify`` tells the same of a failed pass, in the same process
+For a failed pass of ``--verify`` the probe finds this in the same process
 (``eager_pass`` in the records).
 """
 

@@ -31,7 +31,7 @@ from fusiondoc.model import dataclass, field
 
 @dataclass(frozen=True)
 class CallRecord:
-    """What a call runs: the class of its IR, ``aten.sort.stable``,
+    """The callee of a call: the class of its IR, ``aten.sort.stable``,
     ``extern_kernels.addmm``."""
 
     ir_class: str
@@ -163,8 +163,8 @@ class BreakRecord:
 
 @dataclass(frozen=True)
 class HookFailed:
-    """A hook that this torch does not have, or that failed: what it would have
-    noted is not known."""
+    """A hook that this torch does not have, or that failed: the facts that it
+    records are missing."""
 
     hook: str
     error: str
@@ -193,7 +193,7 @@ class InductorRecords:
     totals: Totals | None = None
 
     def with_log(self, read: Compilation | None) -> Compilation | None:
-        """What the log of the run shows, together with these records."""
+        """Return these records merged with the facts from the log of the run."""
         return with_live(read, self._as_compilation()) if self.graphs else read
 
     def _as_compilation(self) -> Compilation:

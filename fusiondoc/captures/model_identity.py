@@ -35,10 +35,11 @@ _HERE = ("", ".")
 
 
 def check_model_name(text: str) -> str:
-    """The label as it is kept.
+    """Return the label with its white space normalised.
 
     Raises:
-        UsageError: it is empty, too long, or holds what cannot be printed.
+        UsageError: it is empty, too long, or holds characters that cannot be
+            printed.
     """
     label = " ".join(text.split())
     if not label or len(label) > MOST_NAME or not label.isprintable():
@@ -70,11 +71,11 @@ def model_of(target: TargetSpec | KeptTarget, cwd: Path) -> str | None:
 
 
 def of_file(file: Path, entry: str, text: str, cwd: Path) -> str:
-    """The name of a target in a file.
+    """Return the name of a target in a file.
 
     Args:
-        entry: what follows the name of the file, such as ``:Net``.
-        text: what the user named it by.
+        entry: the text after the name of the file, such as ``:Net``.
+        text: the target as the user wrote it.
     """
     real = Path(os.path.realpath(file))
     root = _project(real.parent)
@@ -158,9 +159,9 @@ def _name_of_project(root: Path) -> str:
 
 
 def _of_remote(root: Path) -> str | None:
-    """``team/shop`` of the remote that a repository was cloned from: its
-    ``origin``, else its only one. Read as a file, since git starts what a
-    configuration of others says."""
+    """``team/shop`` from the address of the remote that a repository was cloned
+    from: its ``origin``, else its only one. The configuration is read as a file,
+    since git would start programs that somebody else's configuration names."""
     parser = configparser.RawConfigParser(
         strict=False, allow_no_value=True, delimiters=("=",)
     )
@@ -184,11 +185,11 @@ _REMOTE = re.compile(r'remote "[^"]+"\Z')
 
 
 def _git_folder(root: Path) -> Path:
-    """Where the configuration is: of a worktree, in the repository that it belongs
-    to.
+    """Return the folder that has the configuration; for a worktree, that of the
+    repository it belongs to.
 
     Raises:
-        OSError: a file that says where cannot be read.
+        OSError: a file with the path of the folder cannot be read.
     """
     git = root / ".git"
     if git.is_dir():

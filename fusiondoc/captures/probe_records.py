@@ -123,7 +123,7 @@ class Note:
 
 @dataclass(frozen=True)
 class ProgramInputs:
-    """What a program read, where the request asks to record it
+    """The inputs of a program, if the request records them
     (``probe/input_watch.py``)."""
 
     files: tuple[str, ...] = ()
@@ -135,8 +135,7 @@ class ProgramInputs:
     packages: tuple[str, ...] = ()
     """Those that do."""
     beyond: tuple[str, ...] = ()
-    """What it used that no file shows: processes, connections, listings of
-    folders."""
+    """Inputs that are no files: processes, connections, listings of folders."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from fusiondoc.model.typed_fields import as_json, read_object
 from fusiondoc.probe.pass_inputs import InputTextError, named_input, parse_input
 
 ARCHIVE_ENDINGS = (".pt", ".pth", ".ts")
-"""Endings of TorchScript archives; whether the file is one is for torch to say."""
+"""Extensions of TorchScript archives; torch decides whether a file is one."""
 
 IN_PROCESS = "process"
 """Kind of target of a capture that a program made of itself: there is nothing to
@@ -37,9 +37,9 @@ _FORMS = "A target is FILE.py, FILE.py:NAME, package.module:NAME or a TorchScrip
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """What to run. ``kind`` is "file", "module" or "archive"; ``path`` is absolute
-    (None for a module); ``call`` is what ``name`` is called with, such as "(8,
-    bias=False)" (None: it is not called)."""
+    """The target of a run. ``kind`` is "file", "module" or "archive"; ``path`` is
+    absolute (None for a module); ``call`` is the text of the arguments with which
+    ``name`` is called, such as "(8, bias=False)" (None: it is not called)."""
 
     text: str
     kind: str
@@ -124,7 +124,8 @@ def parse_module(text: str) -> TargetSpec:
 
 
 def _split_name(text: str) -> tuple[str, str | None, str | None]:
-    """The file or module, the name in it, and what that is called with."""
+    """Return the file or module, the name in it, and the text of its call's
+    arguments."""
     call = text.find("(") if text.endswith(")") else -1
     named, called = (
         (text[:call], text[call:])
@@ -362,8 +363,8 @@ class RunRequest:
         )
 
     def argv(self) -> list[str]:
-        """The arguments of ``fusiondoc`` that ask for this run, the interpreter
-        left aside."""
+        """The command-line arguments of ``fusiondoc`` for this run, without the
+        interpreter."""
         return KeptRequest(
             target=KeptTarget(self.target.text, self.target.kind),
             options=self.options(),
@@ -418,7 +419,7 @@ class KeptRequest:
     cwd: str | None = None
     target: KeptTarget = KeptTarget()
     model: str | None = None
-    """Which model it is of, as ``captures/model_identity.py`` says."""
+    """The name of its model, as defined in ``captures/model_identity.py``."""
     options: Options = Options()
     environment_set: Mapping[str, str] = field(default_factory=dict)
     """Variables that fusiondoc set."""
@@ -478,11 +479,11 @@ class KeptRequest:
     def argv(
         self, more: Sequence[str] = (), command: str = "diagnose"
     ) -> list[str]:
-        """The arguments of ``fusiondoc`` that ask for the run again.
+        """Return the command-line arguments of ``fusiondoc`` that repeat the run.
 
         Args:
             more: further options, which replace those of the run.
-            command: one that runs a model.
+            command: a command that runs a model.
         """
         options = self.options
         offers = (

@@ -79,7 +79,7 @@ class CaptureStore:
     a variable or the configuration put them.
 
     Args:
-        name: what the next capture is called; it stays until it is removed by name.
+        name: the name of the next capture; it stays until it is removed by name.
         keep: the next capture stays until it is removed by name.
         tell: is called with what is removed to make room, where it had a report.
     """
@@ -333,7 +333,7 @@ class CaptureStore:
             else "there is 1 capture"
         )
         if not paths:
-            self.newest()  # which says what to do without any
+            self.newest()  # raises the error for no captures at all
         raise NotFound(
             f"there is no capture 'latest~{back}': {there} in {self.folder}",
             "fusiondoc captures lists them.",

@@ -1,22 +1,22 @@
-"""What of a capture may be used: which files that it keeps may be read, and whether
-its run may run again, as the user's own.
+"""Which parts of a capture are trusted: which of its files may be read, and whether
+its run may be repeated, as the user's own.
 
-A capture that came from somebody else says which interpreter, program and variables
-to run again. Nothing that it says of itself counts: its request was signed here
-with the key of this user, which lies outside captures, or the user was shown what
-would run and gives the code of exactly that, made with the same key, so that nobody
-else can know it. Of an archive nothing is run at all.
+A capture from somebody else names the interpreter, program and variables of its
+run. No statement in the capture about its origin counts. Either its request was
+signed here with the key of this user, which lies outside captures; or the user was
+shown the command that would run, and passes the code of exactly that command, made
+with the same key, so that nobody else can know it. A run from an archive is never
+repeated.
 
 A log may name any file, and a report shows lines of the files that it names. So
 only Python files of the project are read: below the project's folder or a folder
-that the user names, never through a link out of it. Of packages only a run keeps
-copies, of files below the folder of packages of its own interpreter.
+that the user names, never through a link out of it. Copies of packages' files are
+kept only by a run, and only from the package folder of its own interpreter.
 
 A fuser that can write its kernels to files writes ``__tmp_kernel1.cu``, ``.ptx``,
 ``.cubin`` and ``segmented_fusion1.dot``. It prints ``PRINTING: __tmp_kernel1.cu``
 for each but the last kind (seen on torch 2.1.2; for others by the strings in the
-binaries of 1.11 to 2.0). Those of a run for which they were requested are moved
-into its capture.
+binaries of 1.11 to 2.0). If a run requests them, they are moved into its capture.
 """
 
 from __future__ import annotations
@@ -165,8 +165,8 @@ def request_again(
     Variables of torch that the user had set then and has not set now are set again,
     but for those that ask for logs and dumps.
 
-    Args: code: what the user was shown for a capture of somebody else, and gives to
-        run it.
+    Args: code: the code that the user was shown for a capture of somebody else, and
+        passes to permit its run.
 
     Raises:
         UsageError: its target, folder or request is gone, or somebody else made it.
@@ -296,9 +296,9 @@ _PROJECT = ("pyproject.toml", "setup.cfg", "setup.py", ".git", ".hg")
 
 
 def project_root(folder: Path) -> Path:
-    """The project that ``folder`` belongs to: the nearest folder above with a mark
-    of a project. The user's home and what is above it are none; without any it is
-    the folder itself."""
+    """Return the project of ``folder``: the folder itself or the nearest one above
+    it that has a file marking a project. The user's home and folders above it do
+    not count; without any, return the folder itself."""
     folder = Path(os.path.realpath(folder))
     home = Path(os.path.realpath(Path.home()))
     for parent in (folder, *folder.parents):
@@ -330,8 +330,8 @@ def keep_sources(
     ``cwd``) into the capture: those of the project of ``cwd`` and those below
     ``roots``; then, while there is room, those of packages.
 
-    ``index.json`` beside them has name -> copy. What cannot be read or written is
-    left out: a report can do without it.
+    ``index.json`` beside them has name -> copy. Files that cannot be read or
+    written are left out: a report works without them.
     """
     index: dict[str, str] = {}
     size = 0

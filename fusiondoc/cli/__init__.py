@@ -162,7 +162,7 @@ def _signals_raise() -> Iterator[None]:
     before: dict[int, Any] = {}
 
     def stop(number: int, frame: object) -> NoReturn:
-        for other in before:  # what is half written is removed once
+        for other in before:  # remove half-written files once only
             signal.signal(other, signal.SIG_IGN)
         raise _Signalled(number)
 
@@ -301,8 +301,8 @@ def interrupted() -> NoReturn:
 
 
 def memory_is_full() -> NoReturn:
-    """The end where this machine, or what this process may have of it, has no more
-    memory (status 4)."""
+    """End with status 4: this machine, or this process's limit, has no memory
+    left."""
     print(
         "error: there is not enough memory for this.\n"
         "next: Raise the limit of this process (ulimit -v, or that of the container), use a machine with more"

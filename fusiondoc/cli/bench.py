@@ -251,7 +251,7 @@ class _Bar:
 
 
 LINE_SECONDS = 10.0
-"""So often a line says how far it is, where stderr is no terminal."""
+"""Seconds between lines of progress, if stderr is no terminal."""
 
 
 class _Lines:

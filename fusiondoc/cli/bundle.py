@@ -85,7 +85,8 @@ def command(
 
 
 def _show(done: Bundle, output: Path | None) -> None:
-    """What it holds, and what was replaced how often."""
+    """Print the content of the bundle, and the number of replacements of each
+    kind."""
     from rich.table import Table
 
     from fusiondoc.rendering.drawing import drawn

@@ -1,4 +1,5 @@
-"""``fusiondoc captures``: what ``.fusiondoc/`` of the current folder holds."""
+"""``fusiondoc captures``: list the captures in ``.fusiondoc/`` of the current
+folder."""
 
 from __future__ import annotations
 

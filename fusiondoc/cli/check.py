@@ -219,7 +219,7 @@ def command(
     _show(report, update, format_, output)
     _keep_line(history, report, only)
     if of_capture is not None:
-        raise of_capture  # groups that it had until then say nothing of those that it did not come to
+        raise of_capture  # it ended early, before some groups
     if any(not expectation.holds for expectation in report.expectations):
         return FINDINGS_FOUND
     return exit_status(report, fail_on)
@@ -242,13 +242,13 @@ def _is_for_all(
     update: bool,
     choices: Mapping[str, Any],
 ) -> bool:
-    """Whether the sections of the file name what is to be run.
+    """True if the sections of the file name the models to run.
 
     Args:
         choices: the options that choose among sections, with their values.
 
-    Raises: UsageError: options that choose among sections where the command line or
-        nothing names it.
+    Raises: UsageError: options that choose among sections, but the sections are not
+        all run.
     """
     named = expectations is not None and any(
         section.run.target is not None or section.when.target

@@ -45,7 +45,7 @@ def check_all(
 
     Args:
         cache: the folder of kept results; None for a check without them.
-        changed_since: a commit; what is as it was then is left out.
+        changed_since: a commit; runs unaffected by changes since then are skipped.
     """
     from fusiondoc.cli.config import without_suppressed
     from fusiondoc.reports.checked_models_documents import FORMATS, render
@@ -89,7 +89,8 @@ def check_all(
 
 
 def check_file(expectations: Expectations, sections: Sequence[Section]) -> int:
-    """Check what needs no run, print what is wrong, and return the exit status."""
+    """Check everything that needs no run, print the errors, and return the exit
+    status."""
     from fusiondoc.expectations.policy import notes_on_exceptions
     from fusiondoc.workflows.expectations_without_run import problems_without_run
 
@@ -108,8 +109,8 @@ def check_file(expectations: Expectations, sections: Sequence[Section]) -> int:
 
 
 def _summarise(checked: CheckedModels, output: Path | None) -> None:
-    """What the log of a CI job shows where the result went to a file, and the
-    summary of GitHub Actions."""
+    """Print the result for the log of a CI job if the full result goes to a file,
+    and write the summary of GitHub Actions."""
     from fusiondoc.reports.checked_models_documents import as_markdown
     from fusiondoc.views.checked_models_sections import verdict
     from fusiondoc.views.losses_in_sentences import expected_and_found

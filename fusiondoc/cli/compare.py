@@ -1,4 +1,4 @@
-"""``fusiondoc compare``: what changed between two captures, logs or saved
+"""``fusiondoc compare``: the changes between two captures, logs or saved
 reports."""
 
 from __future__ import annotations

@@ -32,12 +32,12 @@ RUNNING = ("diagnose", "check", "kernels", "bench", "fix")
 may name."""
 
 WRITTEN = ("output", "save", "trace-file", "captures-in", "source-root")
-"""Options that name what is written or removed, or whose files are shown: a
-project's file may name files and folders of the project only."""
+"""Options that name files to write, to remove or to show: a project's file may name
+files and folders of the project only."""
 
 GIVEN = ("apply", "follow", "force", "trust-capture", "trust-log", "update")
-"""Options by which the user trusts something, lets files be changed or waits for
-what may never end: no file can give them."""
+"""Options by which the user trusts something, permits changes of files or accepts a
+run that may never end: no file can set them."""
 
 _HINT = (
     "docs/configuration.md lists the keys: those of the long options, and ignore."
@@ -47,7 +47,7 @@ _HINT = (
 def apply(
     ctx: click.Context, path: str, kind: str, commands: Collection[str]
 ) -> None:
-    """Set the defaults of every command, and remember what is ignored. UsageError
+    """Set the defaults of every command, and store the ignored findings. UsageError
     for a wrong value."""
     settings = read(path, kind)
     if settings is None:
@@ -126,7 +126,7 @@ def _of_sharing_commands(
             taken.append(
                 (name, str(option.name), _checked(option, key, value, settings))
             )
-        except UsageError as error:  # a format, say, that only others have
+        except UsageError as error:  # e.g. a format of other commands
             refused.append(error)
     if not taken:
         raise refused[0]

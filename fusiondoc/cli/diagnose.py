@@ -1,5 +1,5 @@
-"""``fusiondoc diagnose``: run a model in a process of its own, capture what the
-fuser says, and report."""
+"""``fusiondoc diagnose``: run a model in a process of its own, capture the fuser's
+messages, and report."""
 
 from __future__ import annotations
 
@@ -164,8 +164,8 @@ def _progress(live: bool) -> ShowProgress:
 
 
 def _has_more_than_an_error(done: Finished, report: Report) -> bool:
-    """False of a run that failed before any plan was made: its error is all that
-    there is to say."""
+    """False for a run that failed before any plan was made: its error is the whole
+    result."""
     return done.failed is None or bool(report.groups or report.unfused)
 
 

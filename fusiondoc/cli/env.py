@@ -1,5 +1,5 @@
-"""``fusiondoc env``: which fusers can run here, and what one's own launcher
-needs."""
+"""``fusiondoc env``: the fusers that can run here, and the settings that the user's
+own launcher needs."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _print(python: str, tried: Tried, measured: float | None) -> None:
 
 
 def _fusers(tried: Tried) -> str:
-    """A row for each fuser: whether it can run here, why, and what it needs."""
+    """A row for each fuser: whether it can run here, why, and its requirements."""
     from rich.table import Table
 
     from fusiondoc.rendering.drawing import drawn, names_and_texts

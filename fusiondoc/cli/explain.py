@@ -149,7 +149,7 @@ def page(code: str) -> str:
     """The Markdown page of a code, or of the recipes for an operator, written in
     any case.
 
-    Raises UsageError for what is neither.
+    Raises UsageError if it is neither.
     """
     from fusiondoc.model.codes import CODES
 

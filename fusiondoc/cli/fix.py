@@ -35,7 +35,7 @@ _ENDINGS = {".diff": "diff", ".patch": "diff", ".json": "json", ".md": "markdown
 def _checked(
     ctx: click.Context, _: click.Parameter, value: Path | None
 ) -> Path | None:
-    """Refuse a file whose ending says no format before anything runs."""
+    """Refuse a file with the extension of no format before anything runs."""
     if value is not None and not value.parent.is_dir():
         raise UsageError(
             f"cannot write {value}: there is no folder {value.parent}",

@@ -1,4 +1,4 @@
-"""``fusiondoc kernels``: the generated kernels, and what was dumped of them."""
+"""``fusiondoc kernels``: the generated kernels, and their dumps."""
 
 from __future__ import annotations
 

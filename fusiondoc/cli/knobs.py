@@ -1,5 +1,5 @@
-"""``fusiondoc knobs``: what can be toggled on this torch, and what each toggle
-really does, for terminals of 80 columns and more."""
+"""``fusiondoc knobs``: the switches of this torch, and the effect of each, for
+terminals of 80 columns and more."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _NAME = 24
 
 
 def listing(shown: Overview, everything: bool, width: int) -> Iterator[str]:
-    """The whole overview; without ``everything`` only what means something on this
-    torch."""
+    """Yield the lines of the overview; without ``everything`` only entries that
+    have an effect on this torch."""
     known = shown.torch is not None
     yield from _knobs(shown, everything or not known, width)
     yield from _variables(shown, everything or not known, width)
@@ -186,7 +186,7 @@ def details(
 
 
 def _rows_of(entry: Entry, torch: str | None) -> list[tuple[str, str | None]]:
-    """What entries of its kind have."""
+    """Return the rows for an entry, according to its kind."""
     from fusiondoc.fuser_knobs.overview import (
         DumpHere,
         KnobHere,

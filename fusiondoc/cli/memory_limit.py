@@ -11,8 +11,8 @@ def memory_was_full() -> bool:
     (``ulimit -v``).
 
     Python 3.11 loses a MemoryError where there is no memory for its traceback, and
-    raises "SystemError: error return without exception set" in its place. False
-    where there is no limit, and on Windows and macOS.
+    raises "SystemError: error return without exception set" instead. False where
+    there is no limit, and on Windows and macOS.
     """
     from fusiondoc.numbers import whole_number
 

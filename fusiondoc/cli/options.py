@@ -44,13 +44,13 @@ def _kept(_: click.Context, param: click.Parameter, value: str | None) -> None:
 
 
 class Amount(click.types.FloatParamType):
-    """A number above 0, with a fraction or without: every option that takes one is
-    of this type, as ``float`` takes nan and infinities too.
+    """A number above 0, with a fraction or without: the type of every option that
+    takes a number, as ``float`` accepts nan and infinities too.
 
     Args:
-        needed: the allowed values, in words of an error.
+        needed: the allowed values, for error messages.
         most: the largest allowed value.
-        hint: what to do instead.
+        hint: the next step in error messages.
     """
 
     def __init__(self, needed: str, most: float, hint: str) -> None:
@@ -97,11 +97,12 @@ def captures_option(command: F) -> F:
 def run_option(
     name: str, help: str | None = None, **settings: Any
 ) -> Callable[[F], F]:
-    """An option of a run, as the table of ``model/run_options.py`` has it.
+    """Return the decorator for an option of a run, from the table of
+    ``model/run_options.py``.
 
-    Args: help: another text than that of the table, in a command for which the
-        option means more or less. settings: of click, in the place of those that
-        follow from the table.
+    Args: help: overrides the text of the table, in a command for which the option
+        means more or less. settings: click's settings, which override those from
+        the table.
     """
     option = BY_NAME[name]
     flags = str(option.flag)
@@ -301,8 +302,8 @@ _MANY = ("gpu", "cpu", "auto")
 
 
 def launcher_arguments() -> tuple[str, ...]:
-    """What torch.distributed.run gets; () for a run of one process (UsageError for
-    what has no sense)."""
+    """Return the arguments for torch.distributed.run; () for a run of one process.
+    UsageError if the options do not fit together."""
     given: dict[str, str] = dict(
         click.get_current_context().meta.get(_LAUNCHED, {})
     )

@@ -1,11 +1,11 @@
 """How every command prints, and the completions that a shell offers on Tab.
 
-Lines for the user (``print_result``, ``notify``): no text of a log, a path or an
-error in them acts as a command to a terminal or to GitHub. Reports (``emit``,
-``write``), with --format, --output and --fail-on.
+Lines for the user (``print_result``, ``notify``): control sequences in a log's
+text, a path or an error have no effect on a terminal or on GitHub. Reports
+(``emit``, ``write``), with --format, --output and --fail-on.
 
-``--help`` of every command imports this: what only a run, a line or a completion
-needs is imported where it is used.
+``--help`` of every command imports this: modules that only a run, a line or a
+completion needs are imported where they are used.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def output_checked(
     ctx: click.Context, param: click.Parameter, value: Path | None
 ) -> Path | None:
-    """Refuse a file that could not be written, or whose ending says no format,
+    """Refuse a file that cannot be written, or that has the extension of no format,
     before anything runs."""
     if value is None:
         return None
@@ -101,8 +101,8 @@ def format_option(
 
 
 def output_option(about: str, *names: str, **more: Any) -> Callable[[F], F]:
-    """``--output FILE``, as the argument ``output`` or the one that ``names`` says;
-    ``more`` is for click."""
+    """``--output FILE``, as the argument ``output``, or as the one given in
+    ``names``; ``more`` is passed to click."""
     file = click.Path(dir_okay=False, path_type=Path)
     return click.option("--output", "-o", *names, type=file, help=about, **more)
 
@@ -362,7 +362,8 @@ def status_of_reached(reached: Sequence[str]) -> int:
 
 
 def exit_status(report: Report, fail_on: tuple[str, ...]) -> int:
-    """1 if a finding is as bad as, or has the code of, what --fail-on names."""
+    """Return 1 if a finding has a severity of at least, or the code, that --fail-on
+    names; else 0."""
     from fusiondoc.model.report import SEVERITIES
 
     for value in fail_on:

@@ -89,8 +89,8 @@ def command(
 
 
 def _named(report: Report, model_name: str | None) -> Report:
-    """The report with this label; one that only the configuration names is for what
-    has none."""
+    """Return the report with this label. One from the configuration file is used
+    only if the report has no label."""
     given = (
         click.get_current_context().get_parameter_source("model_name")
         is ParameterSource.COMMANDLINE

@@ -28,7 +28,7 @@ class _Closed(io.RawIOBase):
     def write(self, data: object) -> int:
         size = len(memoryview(data).cast("B"))  # type: ignore[arg-type]
         if size and not self._refused:
-            self._refused = True  # what is left in the buffer is written once more when Python ends
+            self._refused = True  # Python writes the rest again at its end
             raise UsageError(
                 "the standard output is closed, so the result cannot be printed",
                 "Name a file with --output, or leave the standard output open: >FILE instead of >&-",

@@ -1,8 +1,9 @@
-"""The comparison model: what changed from report A to report B, and which of it
-``compare --fail-on`` names. Field names are those of the JSON
+"""The comparison model: the changes from report A to report B, and the words of
+``compare --fail-on`` for them. Field names are those of the JSON
 (``fusiondoc.comparison/1``).
 
-Slower, faster or neither: two measurements with their spread.
+This file also decides, from two measurements with their spread, between slower,
+faster and neither.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class GroupRef:
 
 @dataclass(frozen=True)
 class GroupChange:
-    """Groups of A and the groups of B that took their place, instance by instance.
+    """Groups of A and the groups of B that replaced them, instance by instance.
 
     ``kinds``, one or more of: "added", "gone", "split", "merged", "operators" (some
     joined or left), "types" (same operators, other types), "slower", "faster".
@@ -104,8 +105,8 @@ class GroupChange:
     count: int = 1
     """How many instances changed so."""
     layers: tuple[str, ...] = ()
-    """The modules that these are in, where the log has modules: in B; of what is
-    gone in A."""
+    """The modules of these, if the log has modules: those of B, or of A if the
+    groups are gone."""
     boundaries: tuple[Boundary, ...] = ()
     """Of a group that torch.compile split: the tensors that go through memory
     between its parts in B, with why they are apart; most bytes first."""
@@ -126,7 +127,7 @@ class GroupByLines:
 
     @property
     def kind(self) -> str:
-        """What became of the group: "one" group of B, "split", or "gone"."""
+        """The outcome for the group: "one" group of B, "split", or "gone"."""
         if not self.b:
             return "gone"
         return "one" if len(self.b) == 1 and not self.outside else "split"
@@ -140,7 +141,7 @@ class UnfusedChange:
     change: str
     op: str
     source: str | None
-    """In B; for what is gone in A."""
+    """The line in B; in A if it is gone."""
     user_source: str | None
     phase: str | None
     count: int
@@ -243,7 +244,7 @@ class Comparison:
     computes."""
     kernels_same: int
     notes: tuple[str, ...]
-    """What one side lacks, so that it could not be compared."""
+    """Facts that one side lacks, so that they could not be compared."""
     by_lines: tuple[GroupByLines, ...] = ()
     """Where torch.compile made one side and TorchScript the other: each group of A
     that has lines of the program. These are not among ``groups``."""
@@ -257,15 +258,15 @@ class Comparison:
 
     @property
     def coverage_changed(self) -> bool:
-        """Where one log has less than the other, only what is in groups can have
-        changed."""
+        """True if the coverage changed. If only one log has operators outside
+        groups, only the number of operators in groups is compared."""
         a, b = self.a.coverage, self.b.coverage
         return a != b if a.is_known == b.is_known else a.ops_fused != b.ops_fused
 
     @property
     def same(self) -> bool:
-        """Nothing changed in what was fused and how fast; environments and knobs
-        may differ."""
+        """True if fusion and speed are unchanged; environments and knobs may
+        differ."""
         parts = (
             self.groups,
             self.unfused,
@@ -354,13 +355,13 @@ WORDS: Mapping[str, tuple[str, Callable[[Comparison], bool]]] = {
     ),
     "any": ("any change but one of the environment", lambda c: not c.same),
 }
-"""Word -> (what it stands for, whether a comparison has it). Besides these:
+"""Word -> (its meaning, whether a comparison has such a change). Besides these:
 severities and finding codes."""
 
 
 def reached(comparison: Comparison, word: str) -> bool:
-    """Whether the comparison has what ``word`` names; a severity or code means
-    findings that came."""
+    """True if the comparison has a change of the kind ``word``; a severity or code
+    means new findings."""
     if word in WORDS:
         return WORDS[word][1](comparison)
     came = [

@@ -1,5 +1,5 @@
-"""What changed from one bench to another: per variant, phase and shape faster,
-slower or no difference."""
+"""Changes from one bench to another: faster, slower or no difference, for each
+variant, phase and shape."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class BenchChange:
 
 @dataclass(frozen=True)
 class BenchComparison:
-    """What changed from bench A to bench B."""
+    """The changes from bench A to bench B."""
 
     a: str
     """Name of the file."""
@@ -66,7 +66,7 @@ class BenchComparison:
     environment: tuple[BenchDifference, ...]
     changes: tuple[BenchChange, ...]
     only_a: tuple[str, ...]
-    """What B was not timed with."""
+    """Measurements of A that B does not have."""
     only_b: tuple[str, ...]
     schema: str = SCHEMA
 

@@ -1,9 +1,9 @@
-"""A TorchScript report against a torch.compile report of one program: what computes
-the lines of a group.
+"""Compare a TorchScript report with a torch.compile report of one program: find the
+groups of B that compute the source lines of each group of A.
 
 The two compilers name operators differently: ``aten::layer_norm`` is ``var_mean``,
-``sub``, ``rsqrt`` and more in a compiled graph. So lines are held against each
-other, not operators.
+``sub``, ``rsqrt`` and more in a compiled graph. So source lines are compared, not
+operators.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def of_two_compilers(a: Report, b: Report) -> bool:
 def without_those(
     changes: Sequence[GroupChange], rows: Sequence[GroupByLines]
 ) -> tuple[GroupChange, ...]:
-    """The changes of groups that no row answers for: a group of A by what it is
-    now, one of B as a part."""
+    """The changes of groups that no row covers: a row covers its group of A, and
+    its groups of B as parts."""
     of_a = {row.a.id for row in rows}
     of_b = {ref.id for row in rows for ref in row.b}
     return tuple(

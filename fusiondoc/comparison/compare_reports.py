@@ -36,7 +36,7 @@ from fusiondoc.model.report import Report
 LEAST_APART_MS = 0.05
 """Passes that differ by less are the same: two runs of one program on an H200
 (torch 2.1.2) had medians of 0.141 and 0.112 ms over a hundred passes each. The
-spread in one process does not show what the host does in another."""
+spread within one process does not show variations between processes."""
 
 SLOWER_THAN = 0.1
 """10 %: the launches of one kernel differ by so much from run to run."""

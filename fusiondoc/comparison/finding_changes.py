@@ -39,9 +39,9 @@ _SAME: tuple[Callable[[_Found], Hashable | None], ...] = (
 def finding_changes(
     a: Report, b: Report, positions: Positions
 ) -> tuple[FindingChange, ...]:
-    """The findings that came, worst first, then those that are gone. Of two
-    compilers only errors are compared: what else one of them reports, the other has
-    no word for."""
+    """Return the new findings, worst first, then those that are gone. Between two
+    compilers only errors are compared: other findings of one compiler have no
+    counterpart in the other."""
     left_a, left_b = _found(a, 0, positions), _found(b, 1, positions)
     of_a, of_b = _without_line(left_a), _without_line(left_b)
     for key in _SAME:

@@ -1,4 +1,4 @@
-"""What a finding is about, as data: the operators, the reasons of its rows and the
+"""The subject of a finding, as data: its operators, the reasons of its rows and its
 group, without lines and figures, which differ between two runs of one program."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ class Subject(NamedTuple):
 
     code: str
     keeps_out: bool
-    """It is about what the operator keeps out of groups, not about the operator
-    alone."""
+    """Whether it is about other operators that this operator keeps out of groups,
+    and not about the operator alone."""
     ops: frozenset[str]
     reasons: frozenset[Hashable]
     phases: frozenset[str | None]

@@ -25,7 +25,7 @@ from fusiondoc.model.report import Kernel, Report
 class GroupChanges:
     """The clusters of groups in which something changed.
 
-    Args: unfused: what changed outside groups. threshold: share by which a median
+    Args: unfused: the changes outside groups. threshold: share by which a median
         time must differ to be called slower or faster.
     """
 

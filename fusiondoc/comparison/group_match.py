@@ -1,10 +1,10 @@
-"""Which groups of A are which groups of B, by their operators and positions; never
-by name, id or order.
+"""Match the groups of A with those of B, by their operators and positions; never by
+name, id or order.
 
-A group is compared by its operators at positions that mean the same on both sides,
-and by types without what is no change. Exact keys first (operators at the same
-positions, then with other types), then the rest by likeness; what is left over may
-be a part that a group was split into, or that went into another one.
+Groups are compared by their operators, at positions that correspond on both sides,
+and by types without insignificant differences. First by exact keys (operators at
+the same positions, then with other types), then the rest by likeness; a group left
+over may be a part of a split group, or may have been merged into another one.
 """
 
 from __future__ import annotations
@@ -219,11 +219,11 @@ class Cluster:
 def match(
     a: list[Item], b: list[Item], content: Callable[[Item], Any]
 ) -> list[Cluster]:
-    """Every group of both sides in exactly one cluster.
+    """Put every group of both sides into exactly one cluster.
 
     Args:
-        content: what else there is to a group (runs, kernels), the same on both sides where nothing changed;
-            it decides between groups of equal structure.
+        content: further facts about a group (runs, kernels), equal on both sides if
+            nothing changed; they decide between groups of equal structure.
     """
     left_a, left_b = list(a), list(b)
     pairs: list[tuple[Item, Item]] = []
@@ -254,8 +254,8 @@ _KEYS: tuple[Callable[[Item], Hashable], ...] = (
     ),
     lambda item: (item.group.phase, item.keys),
 )
-"""From everything to operators and positions alone. Of equal groups those of one
-module are the same one: what is left over is the one whose module lost it."""
+"""From all facts to operators and positions alone. Equal groups in the same module
+count as the same: the one left over is then the group whose module lost it."""
 
 
 def compatible(item: Item, other: Item) -> bool:

@@ -39,8 +39,8 @@ def kernel_changes(
     threshold: float,
     count_launches: bool,
 ) -> tuple[tuple[KernelChange, ...], int]:
-    """The changes in the order of B (what is gone at the end), and how many kernels
-    are the same.
+    """Return the changes in the order of B (kernels that are gone at the end), and
+    the number of kernels that are the same.
 
     Args:
         count_launches: False where one side ran more passes than the other.

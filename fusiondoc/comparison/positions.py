@@ -1,8 +1,9 @@
-"""The positions by which operators are the same on both sides of a comparison,
-whatever their lines and folders are.
+"""Positions of operators that correspond on both sides of a comparison, although
+lines and folders differ.
 
 Files are paired by the end of their path (a moved checkout, another environment),
-their lines by what is on them (alignment.py). ``<string>`` is the file of autodiff
+their lines by the operators on them (alignment.py). ``<string>`` is the file of
+autodiff
 formulas: several texts share it, so a line of it is a weak sign.
 """
 

@@ -1,9 +1,9 @@
 """A fusion group of a log as one stand-alone Python file, and that file made
 smaller.
 
-Here: a group taken apart, as what such a file needs to build it again, with values
-named as in the log; and inputs for a graph: tensors as the printed types are,
-numbers as the operators that take them need.
+This file: a group as a list of the steps with which such a file builds it again,
+with the log's names for values; and inputs for a graph: tensors of the printed
+types, and numbers that suit the operators that take them.
 """
 
 from __future__ import annotations
@@ -203,10 +203,10 @@ _PLAIN: dict[str, object] = {
 
 
 def ir_type(text: str) -> str:
-    """The type as the rebuilt graph has it. Tensors lose what was profiled: the
-    executor erases it anyway before it profiles itself (EraseShapeInformation in
-    torch/csrc/jit/runtime/graph_executor.cpp), and parse_ir takes not every form of
-    it."""
+    """Return the type for the rebuilt graph. A tensor's profiled sizes and strides
+    are dropped: the executor erases them before it profiles (EraseShapeInformation
+    in torch/csrc/jit/runtime/graph_executor.cpp), and parse_ir does not accept
+    every form of them."""
     inner, tail = text, ""
     while inner.endswith(("[]", "?")):
         cut = 2 if inner.endswith("[]") else 1

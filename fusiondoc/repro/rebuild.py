@@ -1,13 +1,14 @@
 """From a group of the report to a recipe: its printed graph found in the log, each
 node in a form that every torch reads back and runs.
 
-The report keeps where a group was printed, not the graph. This reads the log once
-more and gives whole prints back: a graph with its ``with`` sections, taken out of
-the other lines that may come between its own, with the log's own line numbers.
+The report has the position at which a group was printed, not the graph. This module
+reads the log once more and returns whole prints: a graph with its ``with``
+sections, taken out of the other lines that may come between its own, with the log's
+own line numbers.
 
-``torch._C.parse_ir`` refuses some of what torch prints, and some operators live
-only inside a fusion pass. What cannot be rebuilt is reported, and its outputs
-become inputs.
+``torch._C.parse_ir`` refuses some forms that torch prints, and some operators exist
+only inside a fusion pass. An operator that cannot be rebuilt is reported, and its
+outputs become inputs.
 """
 
 from __future__ import annotations

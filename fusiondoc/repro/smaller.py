@@ -67,8 +67,8 @@ def subset(
     keep: Sequence[Step],
     values: Mapping[str, TensorSpec | ScalarSpec],
 ) -> Recipe | None:
-    """Only the operators in ``keep``: values of others become inputs, and what
-    others took become outputs.
+    """Return the recipe with only the operators in ``keep``: values from other
+    operators become inputs, and values that others used become outputs.
 
     None if nothing is left or a value that is needed cannot be made.
     """

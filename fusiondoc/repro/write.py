@@ -1,8 +1,7 @@
-"""Which group, into which file: the work of ``fusiondoc repro`` once the report is
-there.
+"""The work of ``fusiondoc repro`` once the report is there: choose a group, and
+write its file.
 
-The file has a head with what is special to the group, and a body that is the same
-for all.
+The file has a head specific to the group, and a body that is the same for all.
 """
 
 from __future__ import annotations
@@ -70,11 +69,11 @@ def script(
     remarks: Iterable[str] = (),
     printed: str = "",
 ) -> str:
-    """The text of the file ``name``. ``remarks`` are sentences, ``printed`` is the
-    graph in the log.
+    """Return the text of the file ``name``. ``remarks`` are sentences, ``printed``
+    is the graph in the log.
 
     Raises:
-        UsageError: the recipe holds what no fusion group does.
+        UsageError: the recipe holds an element that no fusion group can have.
     """
     check(recipe)
     comments = [*remarks, *recipe.problems]
@@ -190,7 +189,7 @@ _SHOWN_IDS = 20
 @dataclass(frozen=True)
 class Groups:
     """The groups of some logs. ``graphs``: by id, where the log prints GraphCaches
-    alone. ``shown``: what to call a log, where that is not its own name."""
+    alone. ``shown``: the displayed name of a log, if not its own name."""
 
     groups: tuple[Group, ...]
     logs: Sequence[LogInput]
@@ -381,7 +380,7 @@ def write_minimised(
     """
     path = minimised_path(written.path)
     refuse_existing(path, force)
-    # Also between two children an interruption must not lose what was reached.
+    # An interruption between two children must not lose the progress, either.
     with Interruptions() as interruptions:
         first = run_file(python, written.path.absolute(), [], timeout)
         if first.interrupted:
@@ -430,14 +429,15 @@ def smaller(
     stop: Callable[[], bool],
     operators_alone: bool = False,
 ) -> Search:
-    """The search for the smallest part of a written file that fails as the whole
-    did, at its end.
+    """Search for the smallest part of a written file that fails as the whole did;
+    return the finished search.
 
     Args:
-        first: what the whole file came to.
+        first: the outcome of the whole file.
         timeout: of one run, in seconds.
-        tries: runs at most.
-        stop: called after each run; True ends the search with what it has.
+        tries: maximum number of runs.
+        stop: called after each run; True ends the search with its best result so
+            far.
         operators_alone: leave inputs and outputs as they are.
     """
     with tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:

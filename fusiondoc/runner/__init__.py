@@ -1,8 +1,9 @@
-"""Child processes and captures. Here: what fusiondoc remembers between them.
+"""Child processes and captures. This file has the facts that fusiondoc remembers
+between them.
 
-That is small JSON files in $FUSIONDOC_CACHE or ~/.cache/fusiondoc; and the memory
-bandwidth that kernels are held against: given, measured (and remembered), given by
-the driver, or from the table.
+These are small JSON files in $FUSIONDOC_CACHE or ~/.cache/fusiondoc; and the peak
+memory bandwidth to which kernels are compared: given, measured (and remembered),
+reported by the driver, or from the table.
 """
 
 from __future__ import annotations
@@ -107,11 +108,11 @@ def peak_of(
     environment: Environment, kept: Peak | None, given: float | None
 ) -> Peak | None:
     """The best known peak: given, measured, from the driver, from the table; None
-    for no GPU that is known.
+    if the GPU is unknown.
 
     Args:
         environment: the probe's record of it.
-        kept: what ``keep_peak`` put into the capture.
+        kept: the peak that ``keep_peak`` wrote to the capture.
     """
     if given is not None:
         return Peak(given, "given")

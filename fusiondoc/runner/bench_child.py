@@ -158,7 +158,7 @@ class Benched:
     graphs: int | None = None
     """Plans or graphs that were compiled; None where torch does not count them."""
     recorded: bool = False
-    """What the compiler made for the first inputs was to be recorded."""
+    """Whether the compiler's output for the first inputs was to be recorded."""
 
 
 @dataclass(frozen=True)
@@ -209,8 +209,8 @@ R = TypeVar("R", LoadedModel, Warmed, Round, Profiled, Inspected, Benched)
 
 
 class Died(Exception):
-    """The child ended, or had to be ended, before it answered; the message says
-    why."""
+    """The child ended, or had to be ended, before it answered; the message gives
+    the reason."""
 
 
 class _Killed(Exception):
@@ -307,11 +307,11 @@ class BenchChild:
             raise _Killed  # which ends the process on the way out
 
     def begin_warm_up(self, record: bool = False) -> None:
-        """Have it warm up with every shape as soon as it is loaded, beside others.
-        Raises ``Died`` if it is no more.
+        """Tell the child to warm up with every shape as soon as it is loaded,
+        concurrently with others. Raises ``Died`` if it has ended.
 
         Args:
-            record: what torch.compile makes for the first inputs.
+            record: record torch.compile's output for the first inputs.
         """
         self._send({"do": "warm", "record": record})
         self._warms_up = True

@@ -1,15 +1,16 @@
 """The log of a run that may print without end: its head, its tail, and the lines
 about fusion between them.
 
-Up to a limit a log is what the child wrote, byte for byte. Beyond its first half
-lines go to two files beside it in turn; when both are full, the lines about fusion
-of the older one are added to the log, with a line that says how much was left out,
-and the file is used again. So the disk holds no more than the limit at any time,
-memory some megabytes, and the newest lines are on disk if fusiondoc is killed.
+Up to a limit a log is the child's output, byte for byte. After the first half of
+the limit, lines go to two files beside the log in turn; when both are full, the
+lines about fusion of the older one are added to the log, with a line that states
+how much was left out, and the file is used again. So the disk holds no more than
+the limit at any time, memory some megabytes, and the newest lines are on disk if
+fusiondoc is killed.
 
-What is about fusion is found by the patterns of the parsers, without what they make
-of the lines, so that hundreds of megabytes of a program's own output can be gone
-through as they come.
+Lines about fusion are found by the patterns of the parsers, without parsing the
+lines, so that hundreds of megabytes of a program's own output can be filtered as
+they arrive.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ def _is_of_kernel(line: bytes) -> bool:
 class FusionLines:
     """Decides about every line of a stream, in order.
 
-    Args: start: of the log, from which what a launcher puts before each line is
-        learnt.
+    Args: start: start of the log, from which the prefix that a launcher puts before
+        each line is learnt.
     """
 
     def __init__(self, start: bytes) -> None:
@@ -324,7 +325,7 @@ class GrowingLog(CappedLog):
         self._move = move
 
     def look(self) -> None:
-        """Sift what has come, if it is enough for that."""
+        """Filter the new lines into the log once a file has reached its size."""
         if self._newest is None:
             if self._path.stat().st_size >= self._sizes.head:
                 self._newest = self._next()

@@ -50,7 +50,7 @@ _other_start: OtherStart | None = None
 
 
 def other_start() -> OtherStart | None:
-    """What is tried before a supervisor is started as a new process."""
+    """Return the way to start a supervisor that is tried before a new process."""
     return _other_start
 
 
@@ -119,7 +119,8 @@ class Supervised:
         self.pipe = self._process.stdout.fileno()
         self._pipe_name = f"pipe:[{os.fstat(self.pipe).st_ino}]"
         # A child that dumps graphs should not wait for the reader. Imported here:
-        # Windows has no fcntl, and what reads logs there imports this module too.
+        # Windows has no fcntl, and the reader of logs, which runs there too,
+        # imports this module.
         with contextlib.suppress(ImportError, OSError):
             import fcntl
 
@@ -300,12 +301,13 @@ class Ending:
 
 class Child:
     """Runs ``command`` under a supervisor (``supervisor.py``), in a session of its
-    own, and writes what it prints to ``log``, byte for byte. What it leaves running
-    is ended, also if this process is killed.
+    own, and writes its output to ``log``, byte for byte. Processes that it leaves
+    running are ended, also if this process is killed.
 
     Args: records: a file to which the supervisor adds a line on the processes that
-        it had to end. limit: how many bytes of output stop it; None for any number.
-        kept: how many bytes of output the log keeps (``capped_log.py``).
+        it had to end. limit: number of bytes of output at which it is stopped; None
+        for any number. kept: number of bytes of output that the log keeps
+        (``capped_log.py``).
     """
 
     def __init__(
@@ -330,7 +332,8 @@ class Child:
 
     def run(self, tick: Callable[[], None] | None = None) -> Ending:
         """Start it and wait for its end, for the timeout or for an interruption,
-        whichever comes first; and until what it left running has ended.
+        whichever comes first; then until the processes that it left running have
+        ended.
 
         Args:
             tick: called about ten times a second while it runs.
@@ -517,10 +520,10 @@ def signal_name(number: int) -> str:
 
 
 class Interruptions:
-    """Inside the block SIGINT, SIGTERM and SIGHUP to fusiondoc are counted instead
-    of raising: the child is in a session of its own and would live on, and what has
-    been read from it would be lost. Outside the main thread, where Python allows no
-    handlers, nothing is counted."""
+    """Context manager: SIGINT, SIGTERM and SIGHUP to fusiondoc are counted instead
+    of raising: the child is in a session of its own and would live on, and the
+    output read so far would be lost. Outside the main thread, where Python allows
+    no handlers, nothing is counted."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,8 +1,8 @@
 """A Python interpreter: calls of the probe in it, and facts about it, found once
 through a tiny child and remembered.
 
-They are remembered by the interpreter's path and what decides its packages
-(PYTHONPATH, PYTHONHOME), and hold as long as the interpreter and torch's
+The key is the interpreter's path and the variables that select its packages
+(PYTHONPATH, PYTHONHOME). The facts are valid as long as the interpreter and torch's
 ``version.py`` are the same files: checked by ``stat`` alone, so a second run starts
 no extra child.
 
@@ -73,7 +73,7 @@ def call_probe(
 
     Raises:
         UsageError: it is no Python, or one that is too old.
-        CannotRun: the probe says that it cannot, or nothing in time.
+        CannotRun: the probe reports that it cannot, or does not answer in time.
         KeyboardInterrupt: the user interrupted.
     """
     with tempfile.TemporaryDirectory(prefix="fusiondoc-") as name:
@@ -249,7 +249,7 @@ def find_python(text: str | Path) -> Path:
     """The absolute path of ``--python``: a path (``./py`` is the file of this
     folder), or a name on PATH; UsageError if there is none.
 
-    Links are kept: that of a virtual environment is what selects its packages.
+    Links are not resolved: the link in a virtual environment selects its packages.
 
     Args:
         text: as the user wrote it. A Path has lost a ``./``, so one without a folder is a file of this folder
@@ -321,11 +321,11 @@ def inspect(python: str | Path) -> Interpreter:
 
 
 def try_everything(python: str | Path, fresh: bool = False) -> Tried:
-    """Import torch there and try every fuser and knob (a few seconds), or remember
-    what came of it.
+    """Import torch in that interpreter and try every fuser and knob (a few
+    seconds), or return the remembered results.
 
     Args:
-        fresh: try again, because what a GPU driver gives may have changed.
+        fresh: try again, because the state of the GPU driver may have changed.
 
     Raises:
         CannotRun: there is no torch, or it cannot be imported.
@@ -367,7 +367,8 @@ def try_everything(python: str | Path, fresh: bool = False) -> Tried:
 
 
 def _fusers(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of the fusers; one under which the probe itself died says so."""
+    """Return the rows of the fusers; one during whose trial the probe died gets a
+    row with that reason."""
     names = ("fuser", "available", "why", "device")
     rows = [
         {name: record[name] for name in names}

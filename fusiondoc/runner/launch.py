@@ -127,7 +127,7 @@ def run(
     request: RunRequest, store: CaptureLocation, progress: Progress | None = None
 ) -> Capture:
     """Run ``request`` and return its capture, however the child ended:
-    ``Capture.failure`` says what that means.
+    ``Capture.failure`` turns that into an error.
 
     An interruption (Ctrl-C, SIGTERM, SIGHUP) stops the child; its log is kept, and
     ``interrupted`` of the result is True.

@@ -1,7 +1,8 @@
-"""The lines of a run by hand: shell variables, and Python that switches a fuser on.
+"""The lines to add to a run by hand: shell variables, and Python that switches a
+fuser on.
 
-The lines are the calls that the probe makes, written down while it makes them on
-something that stands for torch: they stand in one place.
+The Python lines are recorded from the probe's own calls, made on a stand-in for
+torch, so that they are defined only once.
 """
 
 from __future__ import annotations
@@ -78,13 +79,13 @@ def missing_switches(
     cuda: str | None,
     llvm: bool,
 ) -> tuple[str, ...]:
-    """The lines that switch a fuser on in a process that has other switches: those
-    of its device that differ.
+    """Return the lines that switch a fuser on in a process: those that differ from
+    the process's switches and apply to its device.
 
-    Args: device: cpu or cuda; what is about the other alone is left out. switches:
-        of that process, by the function that sets each (``probe/own_switches.py``).
-        torch: version of its torch; ``cuda`` of that build. llvm: whether that was
-        built with LLVM.
+    Args: device: cpu or cuda; lines for the other alone are left out. switches:
+        those of the process, by the function that sets each
+        (``probe/own_switches.py``). torch: version of its torch; ``cuda``: version
+        of CUDA of that build. llvm: whether it was built with LLVM.
     """
     calls = _switching(fuser, torch, cuda, llvm)
     of_other = "_gpu" if device == "cpu" else "_cpu"

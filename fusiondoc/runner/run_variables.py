@@ -1,5 +1,5 @@
-"""The environment variables of a run: what each fuser needs to log what it does,
-merged with what the user has set."""
+"""The environment variables of a run: those that make each fuser log its decisions,
+merged with the user's values."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ _VERBOSITY = "PYTORCH_JIT_TYPE_VERBOSITY"
 
 @dataclass(frozen=True)
 class RunEnvironment:
-    """``set``: the variables that fusiondoc sets. ``user``: what the user had set
-    that bears on a run. ``merged``: those of ``set`` that the user had set too; the
-    user's values are part of the new ones. ``notes``: sentences on what was added
-    to them. ``dropped``: variables of the user that the run is to be without."""
+    """``set``: the variables that fusiondoc sets. ``user``: the user's own
+    variables that affect a run. ``merged``: variables of ``set`` that the user had
+    set too; the user's values are part of the new ones. ``notes``: sentences on the
+    additions to them. ``dropped``: variables of the user that are removed for the
+    run."""
 
     set: Mapping[str, str]
     user: Mapping[str, str]
@@ -204,14 +205,14 @@ def _log_level(fuser: str, with_options: bool) -> str:
 # -- torch.compile -------------------------------------------------------------------------------------------
 
 _TRACE_FOLDER = "trace"
-"""In a capture: what torch.compile writes to the folder that TORCH_TRACE names."""
+"""In a capture: the folder for torch.compile's trace files (TORCH_TRACE)."""
 
 
 def _listed_environment(
     fuser: str, variable: str, words: Sequence[str], user: Mapping[str, str]
 ) -> RunEnvironment:
-    """Of a fuser whose log a variable of its own lists; what the user lists there
-    stays."""
+    """Return the environment for a fuser that has its own variable for the list of
+    its logs; the user's entries there stay."""
     wanted = {**facts_of(fuser).switches.own_variables, variable: ",".join(words)}
     merged: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -1,27 +1,27 @@
 """The process between fusiondoc and a program that it runs: ``main(CONTROL,
 REPORTS)`` in a Python of its own, or in a fork of ``probe/fork_server.py``.
 
-It starts the program in a session of its own, passes signals on, and ends what the
-program leaves running, also when fusiondoc itself is killed. On Linux it is a
-subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): a process that the program started
-stays below it, whatever session it moves to and whoever its parent was. Elsewhere
-it knows the program's process group alone. It never looks at a process that is not
-below it.
+It starts the program in a session of its own, passes signals on, and ends the
+processes that the program leaves running, also when fusiondoc itself is killed. On
+Linux it is a subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): a process that the
+program started stays below it, whatever session it moves to and whoever its parent
+was. On other systems it knows the program's process group alone. It never looks at
+a process that is not below it.
 
-CONTROL: descriptor from which it reads what to run (``_read_order``), then letters:
-``i`` and ``t`` send SIGINT and SIGTERM to the program's group, ``k`` ends
+CONTROL: descriptor from which it reads the command to run (``_read_order``), then
+letters: ``i`` and ``t`` send SIGINT and SIGTERM to the program's group, ``k`` ends
 everything now; the end of the file means that fusiondoc is gone. REPORTS:
 descriptor to which it writes lines: ``started PID`` or ``failed ERRNO WHAT``;
 ``stopped SIGNAL`` whenever a signal stopped the program; ``ended STATUS`` (minus
 the number of a signal) as soon as it has ended. It is closed when nothing is left.
 
-It must start fast: nothing is imported but what this needs, and of fusiondoc
-nothing.
+It must start fast: it imports few modules, and none of fusiondoc.
 """
 
 from __future__ import annotations
 
-# What ``signal`` is made of; the enums around it would double the time to start.
+# ``_signal`` is the C module behind ``signal``, whose enums would double the time
+# to start.
 import _signal as signal  # type: ignore[import-not-found]
 import os
 import select
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BY_THEMSELVES = 1.0
-"""Seconds after the program's end that its processes have to end by themselves;
-what they print is kept."""
+"""Seconds after the program's end in which its remaining processes may end by
+themselves; their output is kept."""
 POLITE = 1.0
 """Seconds between SIGTERM and SIGKILL."""
 GIVE_UP = 3.0
@@ -128,7 +128,7 @@ class Supervisor:
         self._end_the_rest()
 
     def _start(self) -> bool:
-        # What a terminal or a shutdown sends is for fusiondoc to decide about.
+        # Signals from a terminal or a shutdown are ignored here: fusiondoc decides.
         passed: dict[int, object] = {}
         for number in (
             signal.SIGINT,
@@ -192,8 +192,8 @@ class Supervisor:
                 os._exit(127)
 
     def _wait(self, seconds: float) -> None:
-        """Until something happens: a process ends, fusiondoc says something or is
-        gone."""
+        """Wait until something happens: a process ends, or fusiondoc sends a
+        command or has ended."""
         watched = [self._wake] if self._gone else [self._wake, self._control]
         ready = select.select(watched, [], [], max(0.0, seconds))[0]
         if self._wake in ready:
@@ -342,8 +342,8 @@ def _prctl(option: int, value: int) -> bool:
     if not sys.platform.startswith("linux"):
         return False
     try:
-        # What ``ctypes`` is made of, which takes longer to import than all the
-        # rest.
+        # The C module behind ``ctypes``, which takes longer to import than
+        # everything else here.
         import _ctypes
 
         prctl = _ctypes.dlsym(_ctypes.dlopen(None, os.RTLD_NOW), "prctl")  # type: ignore[arg-type]

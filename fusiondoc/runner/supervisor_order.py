@@ -1,4 +1,4 @@
-"""What starts a supervisor gets, and what it gives back."""
+"""Input and result of the code that starts a supervisor."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ class SupervisorOrder:
 
 
 class SupervisorProcess(Protocol):
-    """What is used of the process of a supervisor, as ``subprocess.Popen`` has
-    it."""
+    """The part of ``subprocess.Popen`` that is used of a supervisor's process."""
 
     @property
     def stdout(self) -> IO[bytes] | None: ...

@@ -1,5 +1,5 @@
-"""Parts of a run of torch.compile as scripts: which part, what it is made of, and
-its text."""
+"""Parts of a run of torch.compile as scripts: the choice of a part, its operators,
+and the text of the script."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fusiondoc.parsers.observed import Observed
 
 
 class ReadLog(NamedTuple):
-    """What a log, trace or capture shows."""
+    """The content of a log, trace or capture."""
 
     report: Report
     observed: Observed

@@ -1,7 +1,6 @@
-"""A part of a graph of torch.compile, cut out: some nodes of Inductor's scheduler
-as the operators that they compute, with what these read as inputs and what others
-read of them as outputs.
-"""
+"""Cut a part out of a graph of torch.compile: some nodes of Inductor's scheduler,
+as the operators that they compute, with the values that these read as inputs and
+the values that others read from them as outputs."""
 
 from __future__ import annotations
 
@@ -51,19 +50,19 @@ class PartInput:
 
 @dataclass(frozen=True)
 class CompiledPart:
-    """What a script is made of."""
+    """The elements of a script."""
 
     operators: tuple[GraphOperator, ...]
     inputs: tuple[PartInput, ...]
     outputs: tuple[str, ...]
     chosen: tuple[str, ...] = ()
-    """Symbols of sizes whose numbers nothing shows."""
+    """Symbols of sizes whose values are not known, so that numbers were chosen."""
     dynamic: bool = False
     """The graph was compiled for sizes with symbols."""
 
 
 class NotKnown(Exception):
-    """The part cannot be cut out: the text says what is not known of it."""
+    """The part cannot be cut out: the text names the missing fact."""
 
 
 def part_of(found: FinalGraph, nodes: Sequence[Node]) -> CompiledPart:
@@ -114,8 +113,8 @@ class _Cut:
         )
 
     def _reached(self) -> tuple[set[str], set[str]]:
-        """Names of the operators of the part, with views of what goes in and from
-        one to the other; and of its inputs."""
+        """Names of the operators of the part, including views of its inputs and
+        views between its operators; and names of its inputs."""
         kept, inputs = set(self._computed), set()
         waiting = [
             name for one in self._computed for name in self._by_name[one].inputs
@@ -142,8 +141,8 @@ class _Cut:
         return is_one and of is not None and of.type is None
 
     def _is_view(self, operator: GraphOperator) -> bool:
-        """Whether its result is memory of others: a view, or a concatenation of
-        what the part computes."""
+        """True if its result is memory of others: a view, or a concatenation of
+        results of the part."""
         op = operator_name(operator.target)
         if operator.op != "call_function" or self._takes_apart(operator):
             return False
@@ -152,8 +151,8 @@ class _Cut:
         )
 
     def _outputs(self, kept: AbstractSet[str]) -> list[str]:
-        """What is read outside; if nothing is known to be, what the part itself
-        does not read."""
+        """Names of the values read outside; if none are known, of those that the
+        part itself does not read."""
         values = [
             one
             for one in self._found.graph.operators
@@ -203,7 +202,7 @@ class _Cut:
 
 
 def _hints(buffers: Sequence[Buffer]) -> dict[str, int]:
-    """Symbols of sizes whose number the bytes of a buffer tell."""
+    """Symbols of sizes whose numbers follow from the bytes of a buffer."""
     hints: dict[str, int] = {}
     for buffer in buffers:
         found = _TENSOR.match(buffer.type or "")
@@ -228,7 +227,7 @@ def _sizes_in(text: str) -> str:
 
 
 def _input(operator: GraphOperator, hints: dict[str, int]) -> PartInput:
-    """The input that takes the place of an operator."""
+    """Return the input that replaces an operator."""
     text = operator.type or ""
     number = _SIZE.match(text)
     if number is not None:

@@ -37,7 +37,7 @@ class PartLine(NamedTuple):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the user named; one of the three."""
+    """The user's choice of a part; one of the three is set."""
 
     boundary: int | None = None
     kernel: str | None = None
@@ -100,7 +100,7 @@ class CompiledParts:
     ) -> Iterator[str]:
         """Write the script of a part. Yields lines for the user.
 
-        Raises: UsageError: there is no such part, or the log does not show what a
+        Raises: UsageError: there is no such part, or the log lacks facts that a
             script needs.
         """
         chosen = self._chosen(wanted)

@@ -78,14 +78,14 @@ if __name__ == "__main__":
 
 
 def script_of(part: CompiledPart, title: str, shown: str) -> str:
-    """The text of the file.
+    """Return the text of the file.
 
     Args:
-        title: of its docstring, a sentence.
-        shown: the command that shows the same.
+        title: the first sentence of its docstring.
+        shown: the command that compiles the file and shows the result.
 
     Raises:
-        UsageError: the part holds what no script may.
+        UsageError: the part holds a name or value that is not allowed in a script.
     """
     names = {one.name for one in part.inputs} | {one.name for one in part.operators}
     for name in names:
