@@ -1,6 +1,5 @@
-"""``fusiondoc`` and ``python -m fusiondoc``: where the process starts. What it does
-is in ``cli/__init__.py``.
-"""
+"""``fusiondoc`` and ``python -m fusiondoc``: the entry point. The work is done in
+``cli/__init__.py``."""
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ def main() -> None:
     if sys.argv[1:] == ["--version"] and sys.stdout is not None:
         from fusiondoc.version import __version__
 
-        # As click words it, without importing click. Where nothing can be written,
-        # the command line says so.
+        # Worded as click does it, without importing click. If nothing can be
+        # written, the command line reports it.
         with contextlib.suppress(OSError):
             print(f"fusiondoc, version {__version__}", flush=True)
             return
@@ -40,9 +39,9 @@ def main() -> None:
 
 
 def _interrupts_end_at_once() -> Any:
-    """While the command line is imported nothing has to be put away, and an
-    exception would show where the import was; what was there before, or None if
-    nothing is changed."""
+    """Let Ctrl-C end the process at once while the command line is imported:
+    nothing has to be cleaned up, and an exception would show a traceback of the
+    import. Return the former handler, or None if nothing was changed."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         return None  # ignored (nohup), or somebody else's
     with contextlib.suppress(ValueError):  # not in the main thread

@@ -1,9 +1,10 @@
-"""Sequences aligned: lines of two source files, rows that may be pairs, operators
-of groups.
+"""Alignment of sequences: lines of two source files, rows that may be pairs,
+operators of groups.
 
-A log names lines but does not hold the file, so lines are compared by what is on
-them: a set of (operator, column). Both files are read from top to bottom, as a text
-diff does it, so lines that moved together find each other however far they moved.
+A log names lines but does not hold the file, so lines are compared by their
+operators: a set of (operator, column). Both files are read from top to bottom, as a
+text diff does it, so lines that moved together find each other however far they
+moved.
 """
 
 from __future__ import annotations
@@ -121,9 +122,9 @@ def _equal(
     b_from: int,
     b_to: int,
 ) -> Pairs:
-    """Equal lines in the same order: common start and end, then a longest common
-    subsequence of what lies between; where that is too large, between lines (or
-    runs of lines) that are alone of their kind."""
+    """Return the pairs of equal lines in the same order: common start and end, then
+    a longest common subsequence of the lines between; if these are too many, the
+    same between lines (or runs of lines) that occur only once."""
     head: Pairs = []
     while a_from < a_to and b_from < b_to and a[a_from] == b[b_from]:
         head.append((a_from, b_from))

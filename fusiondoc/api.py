@@ -1,7 +1,7 @@
-"""The public API: what the commands do, from Python. ``import fusiondoc`` has all
-of it.
+"""The public API: the commands as Python functions. ``import fusiondoc`` has all of
+it.
 
-Nothing here prints or ends the process. What is wrong is raised as a
+Nothing here prints or ends the process. Errors are raised as a
 :class:`fusiondoc.errors.FusiondocError`: ``UsageError`` (no such file, format,
 fuser), ``ModelFailed`` (the model itself raised), ``CannotRun`` (this machine or
 this torch cannot do it); each has ``message`` and ``hint``, the next step.

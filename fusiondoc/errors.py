@@ -131,9 +131,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     )  # only here: every start would wait for it
 
     names = sorted(set(known))
-    with_zeros = word.replace(
-        "O", "0"
-    )  # a code with the letter in the place of the digit
+    with_zeros = word.replace("O", "0")  # a code with the letter O for zero
     near = (
         [with_zeros]
         if with_zeros in names

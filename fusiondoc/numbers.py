@@ -1,11 +1,11 @@
-"""Numbers in what others wrote: logs, records, traces, versions, names of files.
+"""Numbers in text from outside: logs, records, traces, versions, names of files.
 
-Nothing else makes a number of such text (tests/test_numbers.py): ``int`` and
-``float`` take more than can be counted with. ``int`` raises for more than 4300
-digits from Python 3.11 on, takes the square of their number in time before that,
-and takes the digits of every script. ``float`` takes ``nan`` and ``1e200``, whose
-products overflow. Here a number that is out of bounds is not known, as any other
-text is: None, and never an exception.
+No other module converts such text to numbers (tests/test_numbers.py): ``int`` and
+``float`` accept too much. ``int`` raises for more than 4300 digits from Python 3.11
+on, takes the square of their number in time before that, and takes the digits of
+every script. ``float`` takes ``nan`` and ``1e200``, whose products overflow. Here a
+number that is out of bounds is treated as any other text: None, and never an
+exception.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_DIGITS = 20
 
 MOST_FIGURE = 1e15
 LEAST_FIGURE = 1e-15
-"""What was measured lies between them, or is 0: 1e15 ms are 31,000 years. So no
+"""Measured values lie between these two, or are 0: 1e15 ms are 31,000 years. So no
 product or ratio of a few figures overflows."""
 
 _MOST_TEXT = 40
@@ -32,11 +32,11 @@ _FIGURE = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
 
 
 def whole_number(text: str | bytes, below: int = LARGEST) -> int | None:
-    """The whole number that the text is.
+    """Parse a whole number.
 
     Args:
         text: decimal digits of ASCII, with or without a minus before them.
-        below: what it must be smaller than; BITS_64 for one without a sign.
+        below: exclusive upper bound; BITS_64 for an unsigned number.
 
     Returns:
         None for any other text, and for a number of more than 64 bits.
@@ -80,7 +80,7 @@ def version_pair(text: str) -> tuple[int, int] | None:
 
 
 def figure(text: str | bytes) -> float | None:
-    """What was measured, as C++ and Python print it (``0.25``, ``1.5e-05``).
+    """Parse a measured value as C++ and Python print it (``0.25``, ``1.5e-05``).
 
     Returns: None for any other text (``inf`` and ``nan`` of a launch too short for
         the timer), and for a number that is not between LEAST_FIGURE and

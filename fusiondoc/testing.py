@@ -1,5 +1,5 @@
-"""The fixture ``fusion``: a run of what a test gave, its report, and what its
-assertions take for an expected group."""
+"""The fixture ``fusion``: runs a test's function, reports, and compares the report
+with the groups that its assertions expect."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def run_in_child(
 ) -> Report:
     """Run ``fn`` and return the report.
 
-    Args: place: the folder for captures of this test, called when something has to
-        be written. test: how messages name the test. options: those that
-        ``Offer.TESTS`` has.
+    Args: place: returns the folder for captures of this test; called when something
+        has to be written. test: the test's name in messages. options: run options
+        with ``Offer.TESTS``.
 
     Raises:
-        FusiondocError: what ``fusiondoc diagnose`` would end with.
+        FusiondocError: the error that ``fusiondoc diagnose`` would end with.
         KeyboardInterrupt: the user interrupted; the child was stopped.
     """
     request = RunRequest(
@@ -63,8 +63,8 @@ class Fusion:
     """Runs functions and modules under a fuser, each in a process of its own, so
     that the fuser state of the test process stays as it is.
 
-    ``fn`` may be a function, an ``nn.Module`` or what ``torch.jit.script`` and
-    ``torch.jit.trace`` give, defined anywhere, also in the test. It is scripted in
+    ``fn`` may be a function, an ``nn.Module`` or a result of ``torch.jit.script``
+    or ``torch.jit.trace``, defined anywhere, also in the test. It is scripted in
     the test process, where it is compiled and not run; a lambda, a bound method, a
     builtin, a ``functools.partial`` or another object with ``__call__``, which
     TorchScript cannot script, is traced with the inputs. ``trace=True`` traces
@@ -206,8 +206,8 @@ def expected(
         whole.setdefault("number_of_groups", {"at_least": 1})
     if no_fallback:
         whole["max_fallbacks"] = 0
-    # One group a line, after the line of the rest, so that a line number tells the
-    # group.
+    # One group a line, after the lines of the other keys, so that a line number
+    # identifies the group.
     lines = ["# " + _NAME] if not whole else []
     lines += [f"{key}: {_json(value)}" for key, value in whole.items()]
     before = len(lines) + 1
@@ -232,8 +232,8 @@ def expected(
 
 
 def broken(section: Section, report: Report) -> str | None:
-    """What does not hold, a line each as ``fusiondoc check`` says it, and where the
-    whole report is; None if all holds."""
+    """Return the broken expectations, a line each as in ``fusiondoc check``, and
+    the command for the whole report; None if all hold."""
     lines = [outcome.text for outcome in hold(section, report) if not outcome.holds]
     if not lines:
         return None

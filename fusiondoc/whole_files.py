@@ -191,12 +191,13 @@ def write_whole(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A temporary file to write to, which replaces ``path`` when the block ends and
-    all of it is on disk.
+    """Context manager: a temporary file to write to, which replaces ``path`` when
+    the block ends and all of it is on disk.
 
     A link is followed: the file that it leads to changes. The permissions of a file
-    that already exists stay. What is no regular file (``/dev/stdout``, a pipe) is
-    written to directly, a pipe if somebody opens it within ``MOST_WAIT`` seconds.
+    that already exists stay. A path that is no regular file (``/dev/stdout``, a
+    pipe) is written to directly; a pipe only if a reader opens it within
+    ``MOST_WAIT`` seconds.
 
     Raises: OSError: it cannot be written; then the old file is as it was, as after
         any exception of the block.

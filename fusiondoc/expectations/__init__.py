@@ -200,7 +200,7 @@ class GraphLimits:
 
 @dataclass(frozen=True)
 class CompiledLimits:
-    """What a run under torch.compile must keep. None is no limit."""
+    """Limits of a run under torch.compile. None is no limit."""
 
     one_kernel: tuple[OneKernel, ...] = ()
     graphs: tuple[GraphLimits, ...] = ()
@@ -265,7 +265,7 @@ class PolicyException:
 
 @dataclass(frozen=True)
 class Policy:
-    """What holds for all models of a file."""
+    """Limits and findings for all models of a file."""
 
     limits: Limits
     no: tuple[str, ...]

@@ -23,10 +23,10 @@ def applying(expectations: Expectations, report: Report) -> list[Section]:
 
 
 def why_not(when: When, report: Report) -> str | None:
-    """Why a section does not hold for this run; None if it does.
+    """Return why a section does not apply to this run; None if it does.
 
-    What a plain log does not hold (its torch, its GPU) counts as different: a gate
-    must not guess.
+    A fact that a plain log does not hold (its torch, its GPU) counts as different:
+    a gate must not guess.
     """
     torch, gpu = report.environment.get("torch"), report.environment.get("gpu")
     if when.fuser and report.fuser.effective not in when.fuser:

@@ -67,12 +67,12 @@ class Assignment:
 
 
 def assign(wanted: Sequence[GroupExpectation], report: Report) -> Assignment:
-    """Every expectation with the groups that fulfil it and, where these are too
-    few, the nearest of the rest.
+    """Match every expectation with the groups that fulfil it and, if these are too
+    few, with the nearest of the other groups.
 
-    A group may fulfil several expectations. A ``contains``, or one without
-    operators, claims only as many as it needs: of the others one can be what
-    another expectation lost.
+    A group may fulfil several expectations. An expectation with ``contains``, or
+    without operators, claims only as many groups as it needs: one of the others may
+    be the group that another expectation lacks.
     """
     known = {group.id: group for group in report.groups}
     kernels = {kernel.id: kernel for kernel in report.kernels}
@@ -126,9 +126,9 @@ def _first(group: Group, known: dict[str, Group]) -> Group:
 
 
 def _claim(found: Assignment) -> None:
-    """Take what fulfils expectations out of what is free: all groups of the
-    operators that one names in full, then of the others as many as these need,
-    those first that no expectation lacks."""
+    """Remove claimed instances from the free ones. An expectation that names all
+    operators claims all groups that fulfil it; the others then claim as many as
+    they need, preferring groups that no unfulfilled expectation could use."""
     claiming = [
         matched for matched in found.matched if matched.wanted.count.at_most != 0
     ]
@@ -203,11 +203,11 @@ def _likeness(group: Group, wanted: GroupExpectation) -> float:
 
 
 def _give_nearest(found: Assignment, report: Report) -> None:
-    """Give each expectation that lacks groups the nearest of those that are left,
-    no group to more of them than it has free instances.
+    """Give each expectation that lacks groups the nearest of the groups that are
+    left. A group goes to at most as many expectations as it has free instances.
 
-    Every expectation asks the groups in the order of their nearness; a group keeps
-    those that are most like it (stable matching, Gale and Shapley 1962).
+    Every expectation proposes to the groups in the order of their nearness; a group
+    keeps the most similar proposals (stable matching, Gale and Shapley 1962).
     """
     kernels = {kernel.id: kernel for kernel in report.kernels}
     known = {group.id: group for group in report.groups}

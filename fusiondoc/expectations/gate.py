@@ -25,10 +25,11 @@ program."""
 
 
 def hold(section: Section, report: Report) -> list[Outcome]:
-    """One outcome for each expectation of the section. Before them one where only
-    the fused run fails, and one for each thing that switches the fuser off, unless
-    the section says that it knows (``findings`` expects or allows FD104), or is
-    broken by it already: without a plan what it expects is unknown."""
+    """Return one outcome for each expectation of the section. Before them come a
+    failure of the fused run alone, and one outcome for each setting that switches
+    the fuser off, unless the section permits that (``findings`` expects or allows
+    FD104). If there is no plan and an expectation is broken already, only the
+    expectations' outcomes are returned: without a plan the others are unknown."""
     outcomes = check(section, report)
     if without_plan(report) is not None and not all(
         outcome.holds for outcome in outcomes

@@ -348,8 +348,7 @@ _NUMBER_SCHEMAS: Mapping[str, dict[str, Any]] = {
 
 
 def schema() -> dict[str, Any]:
-    """The schema. What needs more than one key to be judged stands in anyOf and
-    not."""
+    """Return the JSON schema. Rules on more than one key are in anyOf and not."""
     expecting = {"anyOf": [{"required": [key]} for key in EXPECTING]}
     limited = {"all": {"anyOf": [{"required": [key]} for key in LIMITS_FOR_ALL]}}
     group = _object(GROUP)

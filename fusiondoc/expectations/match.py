@@ -80,9 +80,9 @@ def lacks_backward(section: Section, report: Report) -> bool:
 def _without_backward(
     section: Section, outcomes: Sequence[Outcome]
 ) -> list[Outcome]:
-    """Groups of backward passes, the number that they are counted in, and what is
-    fused of the whole share one cause: a forward pass that records nothing for a
-    backward pass has other plans."""
+    """Give the outcomes of backward passes one common explanation: their groups,
+    the number of groups if it is too low, and the limits on all operators. A
+    forward pass that records nothing for a backward pass has other plans."""
     paths = {group.path for group in section.groups if group.phase == "backward"}
     number = (*section.path, "number_of_groups")
     whole = ((*section.path, "not_fused"), (*section.path, "min_coverage"))

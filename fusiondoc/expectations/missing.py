@@ -77,8 +77,8 @@ def where_is(
     neighbours = GroupNeighbours(report)
     used: set[int] = set()
     if group is None:
-        # What has few of its operators is another group, and those are other
-        # operators of that name.
+        # A group with few of its operators is another group, and these are other
+        # operators of the same name.
         unlike = (
             group.id
             for group in report.groups

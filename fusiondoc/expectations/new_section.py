@@ -1,7 +1,7 @@
 """A section of a file of expectations written from a report: its lines as YAML.
 
-What is written holds when more of the same comes: one more equal layer, with its
-groups, is no loss.
+The section still holds for a larger model of the same kind: one more equal layer,
+with its groups, is no loss.
 """
 
 from __future__ import annotations
@@ -173,13 +173,13 @@ def group_items(groups: Sequence[Group], key: str = "ops") -> list[list[str]]:
 
 
 def module_items(report: Report) -> list[tuple[str, list[str]]]:
-    """The path and the lines of an item for each outermost module (those in it,
-    where it is the only one) with a group: at most twenty, the largest. None where
-    the layers or the coverage are not known.
+    """Return the path and the lines of an item for each outermost module with a
+    group (for the modules in it, if there is only one): at most twenty, the
+    largest. None if the layers or the coverage are not known.
 
-    Modules that differ by a number alone are one item, the module that they are in:
-    with one more, others have these numbers, and a group that two of them share
-    belongs to what is around them.
+    Modules that differ by a number alone become one item for the module around
+    them: with one module more, these numbers belong to others, and a group that two
+    of them share belongs to the module around them.
     """
     modules = module_tree(report) if report.coverage.is_known else ()
     while (
@@ -237,11 +237,12 @@ def lowest_share(module: Module) -> float:
 
 
 def lowest_coverage(report: Report) -> float:
-    """The share of what the fuser takes that is in groups, however many more of the
-    numbered modules come.
+    """Return the share of the operators that the fuser takes which are in groups,
+    as a lower bound for any number of further numbered modules.
 
-    Of what is outside groups a report has how much the fuser takes in all, not
-    where: one of several equal modules has no more than its part of that.
+    Of the operators outside groups, a report has the total number that the fuser
+    takes, not their modules: one of several equal modules has at most its part of
+    that.
     """
     cover = report.coverage
     row = [cover.fraction or 0.0]

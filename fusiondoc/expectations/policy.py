@@ -70,7 +70,7 @@ def is_for(exception: PolicyException, name: str) -> bool:
 
 
 def _over(limits: Limits, others: Limits) -> Limits:
-    """The limits, with those of an exception in the place of its own."""
+    """Return the limits, overridden by those of an exception."""
     given = {
         name: value for name, value in vars(others).items() if value is not None
     }

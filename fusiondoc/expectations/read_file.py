@@ -1,5 +1,5 @@
 """Reads a file of expectations. An unknown key is an error with line, column and
-the nearest known one; what is well-formed becomes the model of it."""
+the nearest known key; a well-formed file becomes an ``Expectations``."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ from fusiondoc.model.report import Report
 
 
 def renamed_modules(section: Section, report: Report) -> dict[str, str]:
-    """Patterns of the section that name no module of the run -> what the modules
-    are called now.
+    """Patterns of the section that name no module of the run -> the modules' new
+    names.
 
-    A module was renamed, put into another one, or taken out of one: the part of the
-    path that changed is the same for all patterns that have it, the new name is in
-    no other pattern, and what is expected of each module holds under it. Numbers
+    A module was renamed, moved into another one, or moved out of one: the part of
+    the path that changed is the same for all patterns that have it, the new name is
+    in no other pattern, and all expectations of the module hold under it. Numbers
     are no names: a layer that is gone has no other name.
     """
     if not has_its_number(section, report):
@@ -107,9 +107,9 @@ def in_pattern(known: Mapping[str, InLayer], pattern: str) -> dict[str, InLayer]
 def _other_names(
     pattern: str, layers: Sequence[str]
 ) -> Iterator[tuple[str, str, str]]:
-    """(the part of the path that is not there, what stands for it, the whole
-    pattern with that), for every name at its depth in the run: instead of it,
-    around it, or nothing."""
+    """Yield (the part of the path that is unknown, its replacement, the whole
+    pattern with the replacement) for every name at its depth in the run. The
+    replacement is that name, that name around the unknown one, or nothing."""
     parts = pattern.split(".")
     at = _first_unknown(parts, layers)
     if at is None or not re.search("[A-Za-z_]", parts[at]):

@@ -40,14 +40,15 @@ _ROUNDS = 4
 
 
 def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> str:
-    """The text with which the report holds, and in which no group of the report is
-    left out.
+    """Return the text with which the report passes, and in which no group of the
+    report is missing.
 
-    ``only`` names sections to update whatever run they are for.
+    ``only`` names sections to update even if they do not apply to this run.
 
     Raises:
-        UsageError: the text is no file of expectations, or is written in a way that cannot be edited; or the
-            report is of a run without a plan, which would leave nothing of what is expected.
+        UsageError: the text is no file of expectations, or is written in a way that
+            cannot be edited; or the report is of a run without a plan, which would
+            delete every expectation.
     """
     cause = without_plan(report)
     if cause is not None:
@@ -281,9 +282,9 @@ def _what_it_became(outcome: Outcome) -> Group | None:
 def _renamed_modules(
     text: str, section: Section, outcomes: Sequence[Outcome], report: Report
 ) -> str:
-    """Where a module of the section is not in the run any more, those that no item
-    names are added: it may have another name now, and what is taken out is not
-    watched any more."""
+    """If a module of the section is no longer in the run, add the modules that no
+    item names: it may have another name now, and a deleted item is no longer
+    checked."""
     path = (*section.path, "modules")
     absent = {
         outcome.path

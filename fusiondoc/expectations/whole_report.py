@@ -274,7 +274,7 @@ def _operators_outside(
     kinds = {row.op for row in new}
     why = (
         new[0].reason.text if len(kinds) == 1 else None
-    )  # its code and line are in what was found
+    )  # "found" has its code and line
     yield outcome(
         "not_fused", not new, expected, found, why, sorted({row.op for row in rows})
     )

@@ -117,8 +117,8 @@ _MOST_NODES = 200_000
 
 
 def _expanded(root: yaml.Node) -> int:
-    """The values of a document with its aliases written out, without writing them
-    out; an alias inside what it names counts as too many."""
+    """Return the number of values of a document with its aliases expanded, without
+    expanding them; an alias inside its own anchor counts as too many."""
     sizes: dict[int, int] = {}
 
     def size(node: yaml.Node) -> int:
@@ -274,10 +274,10 @@ def replace_item(text: str, path: Path, lines: Sequence[str]) -> str:
 
 
 def remove(text: str, path: Path) -> str:
-    """Take out an item of a list or a key of a mapping, with the comment on its
+    """Remove an item of a list or a key of a mapping, with the comment on its
     lines.
 
-    What would be left empty is taken out too.
+    A list or mapping that would be left empty is removed too.
     """
     parent = _node(text, path[:-1])
     entries = parent.value

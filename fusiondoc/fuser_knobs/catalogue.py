@@ -229,8 +229,8 @@ def options(
 
 
 def dump_options(torch_version: TorchVersion = None) -> tuple[str, ...]:
-    """What the variable of dumps may hold for this torch; nothing where torch has
-    no fuser that reads it."""
+    """The words that the dump variable may hold for this torch; empty if it has no
+    fuser that reads the variable."""
     return tuple(
         option.name for option in options(next(iter(OPTIONS)), torch_version)
     )

@@ -1,5 +1,5 @@
-"""What a torch version or a fuser does not know, refused before a run; what each
-dump needs to be set; and the value of PYTORCH_JIT_LOG_LEVEL, read as torch does.
+"""Refuse settings that a torch version or a fuser does not know before a run; list
+the settings that each dump needs; and parse PYTORCH_JIT_LOG_LEVEL as torch does.
 
 torch itself stays silent: an unknown dump option makes every group fall back
 without naming the option (seen on 2.0.1 and 2.1.2), and an unknown log file or
@@ -7,8 +7,8 @@ separator prints nothing.
 
 Log levels are split at ':' only; a word is '>' signs and the name of a file without
 folder and ending. Level 0 prints dumps, '>' updates too, '>>' and more everything.
-The first of two equal names wins. What torch does not know it ignores without a
-word (torch/csrc/jit/jit_log.cpp, same in 1.11 to 2.13).
+The first of two equal names wins. torch ignores unknown names silently
+(torch/csrc/jit/jit_log.cpp, same in 1.11 to 2.13).
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def check_log_level(
 def log_level_notes(
     text: str, torch_version: TorchVersion = None
 ) -> tuple[str, ...]:
-    """What in the value has no effect although each word of it is known: a level at
-    which a file prints nothing, and a name that comes twice."""
+    """Notes on parts of the value that have no effect although each word is known:
+    a level at which a file prints nothing, and a name that occurs twice."""
     version = as_version(torch_version)
     least = {file.name: file.least for file in catalogue.log_files(version)}
     notes, seen = [], set()
@@ -338,7 +338,7 @@ _FORMS = {
     ),
     "stream": (r"stdout|stderr", "stdout or stderr"),
 }
-"""Kind -> what a value looks like; the probe reads the same forms
+"""Kind -> the syntax of a value; the probe reads the same forms
 (probe/knob_values.py)."""
 
 
@@ -379,8 +379,8 @@ def _check_value(knob: Knob, value: str) -> None:
 
 
 _EXCLUSIVE_PAIRS = (("cuda_kernel", "cuda_full"), ("fusion_ir", "fusion_ir_math"))
-"""Pairs of dump options: only the first is printed where both are requested, and
-nothing tells that (torch/csrc/jit/codegen/cuda/executor.cpp: else-if)."""
+"""Pairs of dump options: if both are requested, only the first is printed, without
+any message (torch/csrc/jit/codegen/cuda/executor.cpp: else-if)."""
 
 USUAL = {
     fuser.name: fuser.catalogue.usual_dumps
@@ -485,7 +485,7 @@ LISTS = {
     for fuser in FUSERS.values()
     if fuser.switches.log_list is not None
 }
-"""Variables that list what a fuser logs, with commas."""
+"""Variables that list a fuser's logs, separated by commas."""
 
 
 def listed(

@@ -1,9 +1,8 @@
-"""Every knob: what it is called in torch, what it does and in which versions it
-does it. Those of one fuser stand with the fuser; here are those of executors and
-logs.
+"""Every knob: its name in torch, its effect and the versions that have it. Knobs of
+one fuser are in the fuser's folder; this file has those of executors and logs.
 
 Facts from the functions of ``torch._C`` in the release wheels 1.11.0 to 2.1.2 and
-2.13.0, tried live on 1.12.1 and 2.13.0; meanings from the C++ file that each
+2.13.0, tried live on 1.12.1 and 2.13.0; effects from the C++ file that each
 ``source`` names.
 """
 

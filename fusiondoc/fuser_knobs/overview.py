@@ -47,12 +47,12 @@ slips."""
 
 @dataclass(frozen=True)
 class KnobHere:
-    """A knob of the catalogue, and what was found of it on this torch."""
+    """A knob of the catalogue, with its state on this torch."""
 
     name: str
     fuser: str
     functions: tuple[str, ...]
-    """Full names in torch of what sets and reads it."""
+    """Full names in torch of its setter and getter."""
     value: str
     """How a value is written, in words."""
     default: str
@@ -129,7 +129,7 @@ Entry = KnobHere | VariableHere | OptionHere | DumpHere | LogFileHere
 
 
 class Found(NamedTuple):
-    """An entry that a name stands for, and what it is, in words."""
+    """An entry with the given name, and its kind, in words."""
 
     kind: str
     entry: Entry
@@ -137,8 +137,8 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Overview:
-    """Everything in the catalogue with what holds here. As JSON it is what
-    ``fusiondoc knobs`` prints."""
+    """Everything in the catalogue with its state here. As JSON it is the output of
+    ``fusiondoc knobs``."""
 
     schema: str
     torch: str | None
@@ -149,7 +149,7 @@ class Overview:
     dumps: tuple[DumpHere, ...]
     log_files: tuple[LogFileHere, ...]
     problems: tuple[str, ...]
-    """What in the environment this torch would misread or ignore."""
+    """Settings in the environment that this torch would misread or ignore."""
 
     def entries(self) -> Iterator[Found]:
         """Each with its kind."""
@@ -170,12 +170,12 @@ def overview(
     tried: Iterable[TriedKnob],
     environ: Mapping[str, str],
 ) -> Overview:
-    """Everything in the catalogue with what holds here.
+    """Return everything in the catalogue with its state here.
 
     Args:
-        torch_version: the torch found, or None where none was.
-        tried: what came of trying every knob on it.
-        environ: the environment whose variables are looked at.
+        torch_version: the version of torch found, or None.
+        tried: the results of trying every knob on it.
+        environ: the environment to read variables from.
     """
     version = as_version(torch_version)
     found = {knob.name: knob for knob in tried}

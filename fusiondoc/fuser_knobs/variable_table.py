@@ -1,5 +1,5 @@
-"""Environment variables that change what is fused, how, or what is printed about
-it, and the words that they take. Those of one fuser stand with the fuser; here are
+"""Environment variables that change fusion or the output about it, and their
+possible words. Variables of one fuser are in the fuser's folder; this file has
 those of torch's JIT.
 
 Variables are from the names that each release wheel reads (1.11.0 to 2.1.2 and

@@ -1,8 +1,8 @@
 """Secrets in text, arguments and variables, each replaced by ``***``.
 
-What is looked for stands in ``KINDS``. What torch and models print must stay: names
-of values (``%token.1``), special tokens (``pad_token=<pad>``), hashes of kernels,
-mangled names, paths. Every pattern takes time in proportion to the text.
+``KINDS`` lists the kinds of secrets. Normal output of torch and models must stay:
+names of values (``%token.1``), special tokens (``pad_token=<pad>``), hashes of
+kernels, mangled names, paths. Every pattern takes time in proportion to the text.
 """
 
 from __future__ import annotations

@@ -60,14 +60,14 @@ def texts_changed(
     change: Callable[[str], str],
     entry: Callable[[Any, Any], tuple[Any, Any]],
 ) -> T:
-    """A report, a record or JSON with another text for each; itself where none is
-    another.
+    """Return a report, a record or JSON with ``change`` applied to each text; the
+    same object if no text changed.
 
-    Lists and tuples are gone through; other sequences (packed lines of a log) are
-    left as they are, as are fields that stand in no JSON.
+    Lists and tuples are traversed; other sequences (compressed lines of a log) are
+    left as they are, as are fields that are not in the JSON.
 
     Args:
-        entry: the same for a key of a mapping and what is under it.
+        entry: changes a key of a mapping and its value.
     """
     kind: Any = type(value)
     if kind in _NO_TEXT or not _may_hold_text(kind):

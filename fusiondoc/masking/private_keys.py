@@ -118,8 +118,8 @@ def _mask_last(lines: list[str], at: int, first: int, mask: str) -> bool:
 
 
 def _shape(prefix: str) -> str:
-    """A pattern of what stands before each line: numbers, and so times, may be
-    others."""
+    """Return a pattern of the prefix of each line, in which numbers, and so times,
+    may differ."""
     return (
         re.sub(r"(?:\\?[0-9]|[0-9])+", r"[0-9]+", re.escape(prefix.rstrip()[:200]))
         if prefix.strip()

@@ -1,5 +1,5 @@
-"""The rules by which secrets are found in free text: by what stands before them, or
-by their own form."""
+"""The rules by which secrets are found in free text: by the text before them, or by
+their own form."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-# -- what a match becomes ----------------------------------------------------------------------------------
+# -- replacements of a match ---------------------------------------------------------------------------------
 
 
 def _whole(found: re.Match[str]) -> str:

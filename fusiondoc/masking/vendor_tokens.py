@@ -1,8 +1,8 @@
-"""The forms that services give their tokens: how each begins, and what follows.
+"""The formats of services' tokens: the prefix of each, and the characters after it.
 
-Only forms that nothing else has: a prefix of the service's own and a long random
-rest. Sources are the pages on which the services describe their tokens, many of
-them for GitHub's secret scanning.
+Only formats that no other text has: a prefix unique to the service and a long
+random rest. Sources are the pages on which the services describe their tokens, many
+of them for GitHub's secret scanning.
 """
 
 from __future__ import annotations
