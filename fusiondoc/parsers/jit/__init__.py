@@ -1,28 +1,24 @@
 """Messages of torch's JIT log: passes, plans, rejections.
 
-Here are the kinds of nodes: what fuses, what guards, what computes nothing of the
-program.
+This module has the kinds of nodes: which nodes are operators, which check types,
+and which compute nothing of the program.
 
-Tensors that are numbers for the host: traces compute sizes with them, and no fuser
-takes that alone.
+``HostNumbers``: tensors that hold a number for the host. Traces compute sizes with
+them, and no fuser takes such arithmetic alone. ``NumToTensor`` of a size begins it,
+``aten::Int`` ends it; in a training plan torch makes differentiable graphs of it
+too, whose executors take integers without dimensions on the CPU.
 
-``NumToTensor`` of a size begins such arithmetic, ``aten::Int`` ends it; in a
-training plan torch makes differentiable graphs of it too, whose executors take
-integers without dimensions on the CPU.
-
-Reductions over constant dimensions of which a plan computes only the size of the
-result.
-
-A fusion pass may take an output of a group away where only its size is read, as the
-gradient formulas of sums and differences do, and compute the size with
-``prim::ReductionSizes`` (removeOutputsUsedOnlyInSize and buildShapeExpressions of
-torch/csrc/jit/codegen/cuda/graph_fuser.cpp, 1.12 to 2.1; of sum, mean, var and
-std). With ``keepdim`` that node sets an element of the list of sizes by the
-dimension as it is written (torch/csrc/jit/runtime/register_prim_ops.cpp), so a
-negative one ends the run: ``vector::_M_range_check``. Of a tensor that the group
-computes itself, the node stands before the group whose result it reads (the plan of
-the log ``size-before-group`` in fixtures/logs): ``Graph::copy() encountered a use
-of a value``.
+``only_sized``: reductions over constant dimensions from whose result a plan
+computes only a size. A fusion pass may remove an output of a group if only its size
+is read, as the gradient formulas of sums and differences do, and compute the size
+with ``prim::ReductionSizes`` (removeOutputsUsedOnlyInSize and buildShapeExpressions
+of torch/csrc/jit/codegen/cuda/graph_fuser.cpp, 1.12 to 2.1; for sum, mean, var and
+std). With ``keepdim`` that node indexes the list of sizes with the dimension as it
+is written (torch/csrc/jit/runtime/register_prim_ops.cpp), so a negative dimension
+ends the run: ``vector::_M_range_check``. For a tensor that the group itself
+computes, the node is placed before the group whose result it reads (the plan of the
+log ``size-before-group`` in fixtures/logs): ``Graph::copy() encountered a use of a
+value``.
 """
 
 from __future__ import annotations
@@ -43,7 +39,7 @@ if TYPE_CHECKING:
 
 
 AUTOGRAD = "prim::Autograd"
-"""How the nodes of gradient executors begin."""
+"""Prefix of the node kinds that only executors of gradients have."""
 
 FUSION_KINDS = group_nodes()
 
@@ -55,7 +51,7 @@ GUARDS = frozenset(
         "prim::Guard",
     )
 ).union(*(fuser.log.guards for fuser in FUSERS.values()))
-"""Nodes that a fuser or the executor adds to check types; they compute nothing of
+"""Nodes that a fuser or the executor adds to check types. They compute nothing of
 the program."""
 
 NOT_OPERATORS = ("prim::profile", "prim::Tuple", "prim::List")
@@ -77,7 +73,7 @@ OUT_OF_CONTAINERS = frozenset(
         "aten::values",
     )
 )
-"""What takes tensors out of a list or a dictionary."""
+"""Operators that take tensors out of a list or a dictionary."""
 HANDED_ON = (OUT_OF_CONTAINERS - {"aten::values"}) | {
     "prim::unchecked_cast",
     "prim::unchecked_unwrap_optional",
@@ -85,19 +81,19 @@ HANDED_ON = (OUT_OF_CONTAINERS - {"aten::values"}) | {
     "aten::append",
     "aten::list",
 }
-"""Refinements of a type and the handling of lists: a tensor comes out of them as it
-went in."""
+"""Refinements of a type and operators on lists: their output tensors are their
+input tensors, unchanged."""
 _GIVE_CONTAINERS = OF_LISTS_TOO | {"aten::copy", "aten::values"}
-"""Operators of which some overloads give a list: those for lists, and those for
+"""Operators with some overloads that return a list: operators on lists and on
 dictionaries."""
 OF_HOST = frozenset(("prim::GetAttr", "prim::Uninitialized", "prim::NumToTensor"))
-"""They make tensors, and compute nothing that a kernel could."""
+"""Nodes that make tensors, but compute nothing that a kernel could."""
 
 NO_WORK = HANDED_ON | OF_HOST
 
 
 def is_operator(node: Node) -> bool:
-    """Whether it computes tensors that a fuser could compute."""
+    """True if the node computes tensors that a fuser could compute."""
     kind = node.kind
     if (
         kind in NOT_OPERATOR_KINDS
@@ -111,8 +107,8 @@ def is_operator(node: Node) -> bool:
 
 
 def hands_on(kind: str, outputs: Sequence[Value]) -> bool:
-    """Whether a node gives the tensors that it was given, or lists of them, and
-    computes none."""
+    """True if a node returns its input tensors, or lists of them, and computes
+    none."""
     if kind in HANDED_ON:
         return True
     return (
@@ -123,8 +119,8 @@ def hands_on(kind: str, outputs: Sequence[Value]) -> bool:
 
 
 def is_guarded(node: Node) -> bool:
-    """Whether it is the prim::If behind a guard: its second block is the fallback
-    for other types."""
+    """True for the prim::If after a guard. Its second block is the fallback for
+    other types."""
     return (
         node.kind == "prim::If"
         and len(node.blocks) == 2
@@ -133,10 +129,10 @@ def is_guarded(node: Node) -> bool:
 
 
 def _is_fallback(nodes: Iterable[Node]) -> bool:
-    """The else-branch of a guard: a FallbackGraph, or after the executor's last
-    step a call of ``fallback_function``
-    (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp). Of an output of
-    which only the dtype is read, the pass leaves the dtype
+    """True for the else-branch of a guard: a FallbackGraph, or after the executor's
+    last step a call of ``fallback_function``
+    (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp). If only the dtype of
+    an output is read, the pass leaves ``prim::dtype`` in the branch
     (removeOutputUsedOnlyInDtype of graph_fuser.cpp)."""
     found = False
     for node in nodes:
@@ -156,7 +152,7 @@ def _is_fallback(nodes: Iterable[Node]) -> bool:
 
 
 def of_autodiff(node: Node) -> bool:
-    """Whether it is a node of autodiff, not the check that
+    """True for a node of autodiff, but not for the check that
     specialize_autogradzero.cpp adds."""
     if node.kind == "prim::AutogradAllZero":
         return bool(node.inputs)
@@ -175,11 +171,12 @@ def _is_one_number(text: str) -> bool:
 
 
 _SIZE = re.compile(r"Long\((requires_grad=0, )?device=cpu\)\Z")
-"""That of a size or an index."""
+"""The type of a size or an index."""
 
 
 class HostNumbers:
-    """Which values of a graph are such numbers, as far as its nodes were read."""
+    """The values of a graph that are host numbers (see the module), for the nodes
+    read so far."""
 
     def __init__(self, type_of: Callable[[str], str]) -> None:
         self._type_of = type_of
@@ -187,12 +184,12 @@ class HostNumbers:
         self._constants: set[str] = set()
 
     def parameter(self, name: str, text: str) -> None:
-        """An input of the graph."""
+        """Add an input of the graph."""
         if _SIZE.match(text):
             self._names.add(name)
 
     def made(self, node: Node) -> None:
-        """A node that is no operator."""
+        """Add a node that is not an operator."""
         constant = node.kind == "prim::Constant"
         if node.kind == "prim::NumToTensor" or (
             constant
@@ -200,24 +197,23 @@ class HostNumbers:
         ):
             self._names.update(value.name for value in node.outputs)
         elif constant and (node.attribute("value") or "").startswith("{"):
-            # A tensor of one number, of which the executor's plan does not tell
-            # where it is.
+            # A tensor of one number. The executor's plan does not show its device.
             self._constants.update(value.name for value in node.outputs)
 
     def handed_on(self, node: Node) -> None:
-        """A guard or profile node: each output is the input of the same
+        """Add a guard or profile node: each output is the input at the same
         position."""
         for name, value in zip(node.inputs, node.outputs):
             self.alias(value.name, name)
 
     def alias(self, name: str, other: str) -> None:
-        """``name`` is ``other``."""
+        """Record that ``name`` is the value ``other``."""
         if other in self._names:
             self._names.add(name)
 
     def computes(self, node: Node) -> bool:
-        """Whether a node computes with such numbers alone: then its results are
-        some, too."""
+        """True if a node computes with host numbers only. Its results are then host
+        numbers too."""
         if not self._names:
             return False
         tensors = {name for name in node.inputs if is_tensor(self._type_of(name))}
@@ -244,13 +240,13 @@ class SizedOnly:
 
 
 def constant_dims(dims: str | None) -> tuple[int, ...]:
-    """The numbers of a constant list as printed (``[-1, 0]``)."""
+    """Return the numbers of a constant list as printed (``[-1, 0]``)."""
     return tuple(whole_numbers(_NUMBER.findall(dims or "")))
 
 
 def only_sized(body: Graph) -> Iterator[SizedOnly]:
-    """The reductions over constant dimensions whose results the group does not
-    return."""
+    """Yield the reductions over constant dimensions whose results the group does
+    not return."""
     constants = {
         node.outputs[0].name: node.attributes.get("value")
         for node in body.nodes

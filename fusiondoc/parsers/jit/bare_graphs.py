@@ -1,13 +1,13 @@
-"""Graphs without their header: pasted ones without the prefix of the JIT log, and
-plans that a cut log begins in.
+"""Graphs without their header: pasted graphs without the prefix of the JIT log, and
+plans at the beginning of a truncated log.
 
 ``print(fn.graph_for(x))`` writes the former. The text may follow other text on its
-line, be indented as a whole, or have lost its indentation. A paste often holds no
-more than the body of a group (``with prim::CudaFusionGroup_0 = graph(``). Of a plan
-whose header was cut off, the groups that are printed whole count.
+line, be indented as a whole, or have lost its indentation. A paste often holds only
+the body of a group (``with prim::CudaFusionGroup_0 = graph(``). In a plan whose
+header was cut off, the groups that are printed completely count.
 
-Plans and graphs of groups that were printed before, so that each is parsed once: a
-log prints many of them again, equal but for value names.
+``KnownPlans`` holds the plans and group graphs printed so far, so that each is
+parsed once: a log prints many of them several times, equal except for value names.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ IR_LINE = re.compile(
     rb"[ \t]*(?:%[^\s,:)]+(?: : |, %| = )|block\d{1,9}\(|-> \(|return \(|with [A-Za-z_]\w*::\w+ = graph\(|"
     rb"= [A-Za-z_]\w*::)"
 )
-"""How a line of a graph begins, whatever its indentation."""
+"""Matches the beginning of a line of a graph, with any indentation."""
 
 _NODE = re.compile(rb"[ \t]*(?:%[^=]* )?= \^?[A-Za-z_]")
 
 _LIMIT = 150_000
-"""Lines after which a graph without an end is given up as cut off."""
+"""Number of lines after which a graph without an end counts as cut off."""
 BARE_FOREIGN = 40
-"""Foreign lines in a row after which it counts as cut off."""
+"""Number of foreign lines in a row after which a graph counts as cut off."""
 
 Sink = Callable[[Print, int, bool], bool]
-"""Told a graph, where it begins, and whether it is only the rest of one; says
-whether it was understood."""
+"""Called with a graph, its position, and True if it is only the rest of a graph.
+Returns True if the graph was understood."""
 
 
 class BareGraphs:
-    """Takes the lines of one stream that have no prefix."""
+    """Reads the lines of one stream that have no prefix."""
 
     def __init__(self, sink: Sink, counts: LineCounts) -> None:
         self._sink = sink
@@ -57,22 +57,23 @@ class BareGraphs:
         self._run: Run | None = None
         self._lead = b""
         self._quoted = False
-        """Other text stands before it on its line, as where a summary quotes the
-        begin of an error."""
+        """True if other text precedes the graph on its first line, as when a
+        summary quotes the beginning of an error."""
         self._rest = False
         self._done = False
         self._foreign = 0
         self._torn = False
-        """Lines stand in it that are none of a graph, as where a page breaks long
-        ones."""
+        """True if lines that are not part of a graph come in between, as when a
+        page breaks long lines."""
 
     @property
     def open(self) -> bool:
-        """A graph has begun, and nothing shows yet that no more of it comes."""
+        """True if a graph has begun and may still continue."""
         return self._run is not None
 
     def starts(self, line: bytes, pos: int) -> bool:
-        """Whether a graph begins on this line, which is no part of another one."""
+        """True if a graph begins on this line, which is not part of another
+        graph."""
         found = head_of(line)
         if found is None:
             return False
@@ -88,8 +89,8 @@ class BareGraphs:
         return True
 
     def goes_on(self, line: bytes, pos: int) -> bool:
-        """Whether the line belongs to the graph that has begun. Other lines may
-        come in between."""
+        """True if the line belongs to the open graph. Other lines may come in
+        between."""
         run = self._run
         if run is None:
             return False
@@ -124,7 +125,7 @@ class BareGraphs:
         return False
 
     def end(self) -> None:
-        """Nothing more of it comes."""
+        """Finish the open graph and pass it to the sink."""
         run, self._run = self._run, None
         if run is None or (self._quoted and run.length == 1):
             return
@@ -143,9 +144,9 @@ class BareGraphs:
 
 
 def _without_braces(lines: list[bytes]) -> Iterator[bytes]:
-    """The lines of a graph as torch prints them today: in 2018 bodies stood in
-    braces, and no commas between parameters that stood on lines of their own (the
-    graphs of pytorch/pytorch#10466)."""
+    """Yield the lines of a graph as torch prints them today: in 2018 bodies were in
+    braces, and parameters on separate lines had no commas between them (the graphs
+    of pytorch/pytorch#10466)."""
     head = False
     for line in lines:
         head = head or line.startswith((b"graph(", b"with "))
@@ -159,7 +160,8 @@ def _without_braces(lines: list[bytes]) -> Iterator[bytes]:
 
 
 def _is_printed(lines: list[bytes]) -> bool:
-    """Whether the nodes stand where torch prints them: 2, 6, 10 ... spaces in."""
+    """True if the nodes have the indentation that torch prints: 2, 6, 10 ...
+    spaces."""
     return all(
         line.startswith(b" ") and (len(line) - len(line.lstrip(b" "))) % 4 == 2
         for line in lines[1:]
@@ -168,8 +170,8 @@ def _is_printed(lines: list[bytes]) -> bool:
 
 
 def _indented(lines: list[bytes]) -> list[bytes]:
-    """The lines as torch indents them, which the blocks tell (``Node::print``,
-    torch/csrc/jit/ir/ir.cpp)."""
+    """Return the lines with torch's indentation, which follows from the blocks
+    (``Node::print``, torch/csrc/jit/ir/ir.cpp)."""
     made: list[bytes] = []
     depth = 0
     for line in lines:
@@ -187,7 +189,8 @@ def _indented(lines: list[bytes]) -> list[bytes]:
 
 
 def head_of(line: bytes) -> tuple[int, bool] | None:
-    """Where on the line a graph begins, and whether it is only a section of one."""
+    """Return the offset on the line where a graph begins, and True if it is only a
+    section of a graph; None without a graph."""
     at = line.find(b"graph(")
     if at < 0:
         return None
@@ -196,7 +199,8 @@ def head_of(line: bytes) -> tuple[int, bool] | None:
     section = _SECTION.search(line, max(0, at - _NEAR), at)
     if section is not None:
         return section.start(), True
-    # ``%1 : Tensor = prim::X[Subgraph=graph(``, a word that ends so
+    # Accepts ``%1 : Tensor = prim::X[Subgraph=graph(``; refuses a word that ends in
+    # ``graph(``.
     return (
         (at, False)
         if not at or line[at - 1 : at] in (b" ", b"\t", b":", b">", b"=")
@@ -208,18 +212,19 @@ _HEADERS = frozenset(
     (b"Optimized Graph:", *(header.encode() for header in plan_headers()))
 )
 _MOST = 20
-"""A log that was cut has one; damaged ones may have any number."""
+"""Number of headless graphs that are kept: a truncated log has one; damaged logs
+may have any number."""
 
 
 class HeadlessPlans:
-    """Graphs without a header, looked at when all is read: what they are shows in
-    the rest of the log."""
+    """Graphs without a header. They are read after the whole log, since other lines
+    show whether they are plans."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[bytes, str, Run]] = []
 
     def add(self, prefix: bytes, file: str, run: Run) -> None:
-        """``file``: of torch, that printed it."""
+        """Add a graph. ``file``: the file of torch that printed it."""
         if len(self._runs) < _MOST and any(
             line.startswith(b"with ", run.cut) for line in lines_of(run.text)
         ):
@@ -228,17 +233,17 @@ class HeadlessPlans:
     def plans(
         self, headers: Mapping[bytes, bytes], others: Sequence[PlanUse]
     ) -> list[PlanUse]:
-        """Those that are plans.
+        """Return the graphs that are plans.
 
-        Args: headers: of each prefix. A statement of torch's source prints one kind
-            of graph. others: the plans that have a header.
+        Args: headers: the last header with each prefix; a statement of torch's
+        source prints one kind of graph. others: the plans that have a header.
         """
         planned = any(use.level <= PlanLevel.EXECUTOR for use in others)
         made = []
         for prefix, file, run in self._runs:
             header = headers.get(prefix)
-            # Of the graphs of graph_fuser.cpp only plans hold groups; of others,
-            # see whether a plan is there.
+            # Graphs of graph_fuser.cpp hold groups only if they are plans; graphs
+            # of other files count only if the log has no other plan.
             if header not in _HEADERS and (
                 header is not None or (planned and file != "graph_fuser")
             ):
@@ -261,39 +266,39 @@ def _use(run: Run, use: PlanUse) -> PlanUse:
 
 
 _Key = tuple[bytes, PlanLevel, bool, Around | None]
-"""Digest of a print, who printed it, whether its executor gave up, and what is
-known of the layers around."""
+"""Digest of a print, its kind of printer, whether its executor gave up, and the
+known layers around it."""
 
 
 class KnownPlans:
-    """The plans of one stream; new ones are noted in ``facts``."""
+    """The plans of one stream. New plans are added to ``facts``."""
 
     def __init__(self, facts: Facts, regions: Regions) -> None:
         self._facts = facts
         self._regions = regions
         self.began_with: Print | None = None
-        """The graph that the fusion pass which is being read began with: it tells
-        more types."""
+        """The graph with which the current fusion pass began: it has more types."""
         self._plans: dict[_Key, PlanUse] = {}
-        """By their text without value names."""
+        """By the digest of their text without value names."""
         self._printed: dict[_Key, tuple[PlanUse, bool]] = {}
-        """By their very text, which is quicker to hash; and whether the values are
-        named as in the plan."""
+        """By the digest of their exact text, which is faster to compute; with True
+        if the values have the names of the plan."""
         self._first_prints: set[_Key] = set()
         self._groups: dict[bytes, PlanGroup] = {}
         self._printed_groups: dict[bytes, PlanGroup] = {}
-        """The same by their very text."""
+        """The same as ``_groups``, by the digest of the exact text."""
         self._sources = LostSources()
         self._left: tuple[bytes, Print] | None = None
-        """What the last pass left, and the graph that it began with: an executor
-        prints it once more, without types."""
+        """The plan that the last pass left, and the graph with which the pass
+        began: an executor prints the plan again, without types."""
         self._forms = PrintedForms()
 
     def plan(
         self, graph: Print, level: PlanLevel, simple: bool, rest: bool = False
     ) -> tuple[PlanUse, bool] | None:
-        """The plan that these lines print, parsed only if no equal one was seen;
-        and whether its values have the names of the first print."""
+        """Return the plan that these lines print, and True if its values have the
+        names of the first print. The lines are parsed only if no equal plan was
+        seen."""
         if not graph.text:
             return None
         executor = level in (PlanLevel.FUSION_PASS, PlanLevel.EXECUTOR)
@@ -343,6 +348,6 @@ class KnownPlans:
         return group
 
     def _nameless(self, graph: Print) -> bytes:
-        """Equal graphs of one message have equal ones, whatever the names of their
-        values."""
+        """Return a digest that is equal for prints of one message that differ only
+        in value names."""
         return graph.prefix + self._forms.nameless(graph.printed())

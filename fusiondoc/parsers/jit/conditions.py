@@ -16,9 +16,9 @@ Makers = Mapping[str, "Node"]
 
 _UNKNOWN = Condition("unknown")
 _ROUNDS = "aten::__round_to_zero_floordiv"
-"""Counts the rounds of a loop that torch unrolls."""
+"""Computes the number of rounds of a loop that torch unrolls."""
 _DEEPEST = 6
-"""Nodes in a row that a condition is traced back through."""
+"""Length of the chain of nodes through which a condition is traced back."""
 _KINDS = {
     "aten::__is__": Condition("test_for_none"),
     "aten::__isnot__": Condition("test_for_none"),
@@ -38,7 +38,7 @@ _KINDS = {
 
 
 def constant_of(node: Node) -> str | None:
-    """The value of a constant as printed; None for another node."""
+    """Return the value of a constant as printed; None for another node."""
     if node.kind != "prim::Constant":
         return None
     value = node.attribute("value")
@@ -46,17 +46,17 @@ def constant_of(node: Node) -> str | None:
 
 
 def condition_of(node: Node, makers: Makers) -> Condition:
-    """The condition of a prim::If or prim::Loop."""
+    """Return the condition of a prim::If or prim::Loop."""
     if node.kind == "prim::Loop":
         return _of_loop(node, makers)
     return _cause(node.inputs[0], makers, _DEEPEST) if node.inputs else _UNKNOWN
 
 
 def _of_loop(node: Node, makers: Makers) -> Condition:
-    """Which of the two loops that torch makes of one it is: that of the steps it
-    has unrolled, or the rest (unroll in torch/csrc/jit/passes/loop_unrolling.cpp).
-    A counted loop has more than 32 nodes (kMaxBodySize of that file, 1.12 to
-    2.13)."""
+    """Return the condition of a loop. torch makes two loops of one: the loop over
+    the unrolled steps, and the remainder (unroll in
+    torch/csrc/jit/passes/loop_unrolling.cpp). A counted loop that is not unrolled
+    has more than 32 nodes (kMaxBodySize of that file, 1.12 to 2.13)."""
     trips = makers.get(node.inputs[0]) if node.inputs else None
     steps = _steps_of_rounds(trips)
     if steps is not None:
@@ -75,16 +75,16 @@ def _of_loop(node: Node, makers: Makers) -> Condition:
 
 
 def _steps_of_rounds(node: Node | None) -> str | None:
-    """Name of the steps in a round, where the node counts the rounds of an unrolled
-    loop."""
+    """Return the name of the number of steps per round, if the node computes the
+    rounds of an unrolled loop; None for others."""
     if node is None or node.kind != _ROUNDS or len(node.inputs) != 2:
         return None
     return node.inputs[1]
 
 
 def _goes_on_always(loop: Node, makers: Makers) -> bool:
-    """Whether the number of rounds alone ends a loop: it goes on before the first
-    and after each."""
+    """True if only the number of rounds ends a loop: its condition is constant true
+    before the first round and after each."""
     if len(loop.inputs) < 2 or not loop.blocks or not loop.blocks[0].outputs:
         return False
     tests = (loop.inputs[1], loop.blocks[0].outputs[0])
@@ -103,28 +103,30 @@ _HARDEST = (
     Condition("argument"),
     Condition("test_for_none"),
 )
-"""Of a condition of several parts, what is hardest to make a constant: with another
-part alone the branch stays."""
+"""Conditions, the one that is hardest to make constant first. It represents a
+condition with several parts: if only another part becomes constant, the branch
+stays."""
 
 
 def _cause(name: str, makers: Makers, depth: int) -> Condition:
-    """The condition that a value is.
+    """Return the condition that a value represents.
 
     Args:
-        depth: nodes in a row that may be traced back through.
+        depth: number of nodes in a row that may be traced back through.
     """
     found = dict.fromkeys(_causes(name, makers, depth))
     for condition in _HARDEST:
         if condition in found:
             return condition
     first = next(iter(found), _UNKNOWN)
-    # Of several attributes one alone is no constant that takes the branch away.
+    # If the condition has several attributes, making one of them constant does not
+    # remove the branch.
     return first if len(found) < 2 else Condition(first.on, first.attribute)
 
 
 def _causes(name: str, makers: Makers, depth: int) -> Iterator[Condition]:
-    """What a value is made of, as far as it decides; of ``a or b`` both, whose
-    second is in a branch."""
+    """Yield the conditions from which a value is computed. For ``a or b`` these are
+    both, although the second is in a branch."""
     node = makers.get(name)
     if node is None:
         yield Condition("argument")

@@ -1,10 +1,11 @@
 """How tensors flow through a plan: the neighbours of each operator, and the block
-of control flow it is in.
+of control flow that contains it.
 
-A small graph of its own, kept with the plan: nodes are fusion groups,
-differentiable graphs, control flow and tensor operators; an edge says that a tensor
-goes from one to the other. Guards, profile nodes, tuples and lists are seen
-through."""
+A small graph of its own, kept with the plan: its nodes are fusion groups,
+differentiable graphs, control flow and tensor operators; an edge is a tensor that
+one node makes and the other takes. Guards, profile nodes, tuples and lists are no
+nodes: edges pass through them.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +35,11 @@ _MAKES_OF_A_SIZE = frozenset(
 
 _APPEND = "aten::append"
 _LONGEST_LIST = 10
-"""Sizes and axes have no more elements; of longer lists of tensors the first are
-looked at."""
+"""Number of elements of a list that are read. Lists of sizes and axes are never
+longer; of longer lists of tensors only the first are read."""
 
 PYTHON = "^"
-"""Begins the kinds of calls of Python functions: ``^log_stats``."""
+"""Prefix of the node kinds of calls of Python functions: ``^log_stats``."""
 
 SIDE_EFFECTS = frozenset(
     [
@@ -51,52 +52,54 @@ SIDE_EFFECTS = frozenset(
         PYTHON,
     ]
 )
-"""Nodes past which none is moved (hasSideEffects of torch/csrc/jit/ir/ir.cpp)."""
+"""Nodes with side effects: no node is moved past them (hasSideEffects of
+torch/csrc/jit/ir/ir.cpp)."""
 
 
 class Operand(NamedTuple):
-    """An input of a node, a tensor or not."""
+    """An input of a node: a tensor or another value."""
 
     type: str
     maker: str
     """Kind of the node that makes it; empty for an input of the graph or a
     block."""
     value: str | None
-    """Of a constant, as printed: ``1``, ``[0, 1]``, ``"none"``, ``None``."""
+    """For a constant, its value as printed: ``1``, ``[0, 1]``, ``"none"``,
+    ``None``."""
     parts: tuple[str | None, ...] = ()
-    """Of a prim::ListConstruct: its elements, as far as they are constants."""
+    """For a prim::ListConstruct, its elements; None for those that are not
+    constant."""
     by: int | None = None
-    """The index in the flow of the one node that makes it; None for several and for
-    none."""
+    """The flow index of the only node that makes it; None if several or none do."""
     result: int | None = None
-    """Which of the results of that node it is, where that is known."""
+    """The index of the output of that node, if it is known."""
 
 
 Result: TypeAlias = tuple[int, int]
-"""A node of the flow, and which of its results."""
+"""The index of a node in the flow, and of one of its outputs."""
 
 
 class Stop(NamedTuple):
-    """One of SIDE_EFFECTS. What stands in a block around its own is moved past that
-    block."""
+    """One of SIDE_EFFECTS. Nodes of an enclosing block move past the whole block
+    that contains it."""
 
     before: int
-    """How many nodes of the flow stand before it."""
+    """The number of nodes of the flow before it."""
     kind: str
     source: str | None
     block: tuple[int, ...]
-    """The control nodes it stands in, outermost first."""
+    """The control nodes that contain it, outermost first."""
 
 
 Indexes = Collection[int]
-"""Indexes in the flow, each once. A plan can have 100,000 nodes: a tuple while
-there are few."""
+"""Distinct indexes in the flow. A plan can have 100,000 nodes, so this is a tuple
+while there are few."""
 
 _FEW = 8
 
 
 def _with(indexes: Indexes, index: int) -> Indexes:
-    """The indexes and one more; a set may be changed."""
+    """Return the indexes and one more; a set is changed itself."""
     if index in indexes:
         return indexes
     if isinstance(indexes, set):
@@ -106,8 +109,8 @@ def _with(indexes: Indexes, index: int) -> Indexes:
 
 
 class FlowNode:
-    """``kind`` is one of the constants above. ``block`` are the control nodes it
-    stands in, outermost first."""
+    """A node of the flow. ``kind`` is one of the constants above; ``block`` has the
+    control nodes that contain the node, outermost first."""
 
     __slots__ = (
         "after",
@@ -140,47 +143,48 @@ class FlowNode:
         self.source = node.source
         self.block = block
         self.inputs: tuple[str, ...] = ()
-        """Types of its tensor inputs, as far as they are known."""
+        """Types of its tensor inputs, if known."""
         self.outputs: tuple[str, ...] = ()
         self.index = index
         """Its index in the flow."""
         self.before: Indexes = ()
         self.after: Indexes = ()
         self.condition: Condition | None = None
-        """Of a branch or loop."""
+        """The condition of a branch or loop."""
         self.decides: Indexes = ()
-        """Control flow whose condition reads its result, or a size or type of
-        it."""
+        """Control flow nodes whose condition reads its result, or a size or type of
+        the result."""
         self.sizes: Indexes = ()
-        """Operators that make a tensor of the size of its result."""
+        """Operators that make a tensor with the size of its result."""
         self.numbers: Indexes = ()
-        """Nodes that take a number which is computed of its result or of its
-        sizes."""
+        """Nodes that take a number computed from its result or from a size of the
+        result."""
         self.requires_grad = False
         self.operands: tuple[Operand, ...] = ()
         self.takes: tuple[Result, ...] = ()
-        """The results of other nodes that it takes, as far as it is known which of
-        several they are."""
+        """The results of other nodes that it takes, if the index of the result is
+        known."""
         self.ran: bool | None = None
-        """Whether it ran before the plan was made; None where the log does not show
+        """True if it ran before the plan was made; None if the log does not show
         it."""
         self.stored = False
-        """Its result is put into an attribute."""
+        """True if its result is assigned to an attribute."""
         self.arguments = 0
-        """Its inputs and outputs, tensors or not."""
+        """The number of its inputs and outputs, tensors or not."""
         self.line = node.line
-        """Lines of the dump before the one it begins on."""
+        """The number of lines of the dump before its first line."""
 
 
 @lru_cache(maxsize=4096)
 def _any_requires_grad(types: tuple[str, ...]) -> bool:
-    """True if any type has ``requires_grad=1``. A plan has few different tuples of
-    types."""
+    """True if any type has ``requires_grad=1``. Cached: a plan has few different
+    tuples of types."""
     return any("requires_grad=1" in text for text in types)
 
 
 class Flow:
-    """Built while a plan is walked, in order. A log can hold ten thousand."""
+    """The flow of one plan, built while the plan is walked in order. A log can hold
+    ten thousand."""
 
     __slots__ = (
         "__weakref__",
@@ -206,41 +210,42 @@ class Flow:
         self.nodes: list[FlowNode] = []
         self.regions = False
         self.gradients = False
-        """A tensor in it was profiled with ``requires_grad=1``."""
+        """True if a tensor in it was profiled with ``requires_grad=1``."""
         self.stops: list[Stop] = []
-        """Each of SIDE_EFFECTS, in order."""
+        """The nodes of SIDE_EFFECTS, in order."""
         self.property_reads: Mapping[int, Sequence[PropertyRead]] = {}
-        """Operator -> the nodes that read the dtype, device or layout of its
-        result."""
+        """Index of an operator -> the nodes that read the dtype, device or layout
+        of its result."""
         self.waits: list[tuple[int, int]] = []
-        """Nodes of which the second needs the first, whether or not a tensor goes
-        to it as well: it reads the dtype, device or layout of the result, a number
-        that is computed of it or of its sizes, or a list to which it was
-        appended."""
+        """Pairs of nodes of which the second depends on the first, whether or not a
+        tensor also goes from one to the other: the second reads the dtype, device
+        or layout of the result, a number computed from the result or its sizes, or
+        a list to which the result was appended."""
         self.bodies: Mapping[int, AbstractSet[tuple[str, str | None]]] = {}
-        """Group -> its operators (kind and source), where a property of some
-        operator is read."""
+        """Index of a group -> its operators (kind and source). Filled if a property
+        of any operator is read."""
         self.shortened: tuple[frozenset[int], frozenset[int]] = (
             frozenset(),
             frozenset(),
         )
-        """Nodes of which ``before``, and of which ``after``, has the first
-        neighbours alone."""
+        """The nodes whose ``before``, and the nodes whose ``after``, has only the
+        first neighbours."""
         self._types = dict(types)
         self._made: dict[str, tuple[int, ...]] = {}
         self._hubs = Hubs()
         self._results: dict[str, Result] = {}
-        """Value -> the one result that it is."""
+        """Value -> the result that it is, if it is only one."""
         self._listed: dict[str, dict[int, None]] = {}
         """List -> the nodes whose results were appended to it."""
         self._whole: dict[int, Indexes] = {}
-        """Node -> the nodes that take its result not in a list, where ``after`` has
-        not all of them."""
+        """Node -> the nodes that take its result directly, not in a list. Filled if
+        ``after`` is not complete."""
         self._maker: dict[str, Node] = {}
         self._alike: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def close(self) -> None:
-        """The plan is walked: drop the state of the walk, and with it the graph."""
+        """Finish after the walk: drop the state of the walk, and with it the
+        graph."""
         del (
             self._types,
             self._made,
@@ -255,14 +260,14 @@ class Flow:
 
     @property
     def looked_at_in_part(self) -> int:
-        """How many nodes have more neighbours than the rules for reasons look
-        at."""
+        """The number of nodes with more neighbours than the rules for reasons
+        inspect."""
         before, after = self.shortened
         return len(before | after)
 
     def read_by(self, node: int, group: int) -> PropertyRead | None:
-        """The dtype, device or layout of an operator's result that a group
-        reads."""
+        """Return a read of the dtype, device or layout of an operator's result in a
+        group; None without one."""
         body = self.bodies.get(group, frozenset())
         for read in self.property_reads.get(node, ()):
             if (read.op, read.source) in body:
@@ -270,8 +275,8 @@ class Flow:
         return None
 
     def takers(self, maker: int, most: int) -> Collection[int]:
-        """All nodes below ``most`` that take the result of a node; ``after`` has
-        the first of very many."""
+        """Return all nodes below ``most`` that take the result of a node; ``after``
+        has only the first if there are very many."""
         every = self._whole.get(maker, self.nodes[maker].after)
         direct = [taker for taker in every if taker < most]
         ends = self._hubs.ends(maker, True) if maker in self._whole else []
@@ -282,8 +287,8 @@ class Flow:
         return found
 
     def _settle_neighbours(self) -> None:
-        """Each node has its neighbours, also those through lists, up to the most of
-        this plan."""
+        """Set the neighbours of each node, also those through lists, up to the
+        maximum for this plan."""
         nodes, hubs = self.nodes, self._hubs
         degrees = [len(node.before) for node in nodes] + [
             len(node.after) for node in nodes
@@ -306,8 +311,7 @@ class Flow:
         self.shortened = frozenset(short_before), frozenset(short_after)
 
     def _settle_before(self, node: FlowNode, most: int) -> bool:
-        """Give the node its neighbours before it. Returns whether some are left
-        out."""
+        """Set the neighbours before a node. Return True if some are left out."""
         if not self._hubs.of(node.index, False) and len(node.before) <= most:
             return False
         found = self._hubs.within(node.index, False, node.before, most)
@@ -315,8 +319,7 @@ class Flow:
         return len(found) > most
 
     def _settle_after(self, node: FlowNode, most: int) -> bool:
-        """Give the node its neighbours behind it. Returns whether some are left
-        out."""
+        """Set the neighbours after a node. Return True if some are left out."""
         if not self._hubs.of(node.index, True) and len(node.after) <= most:
             return False
         self._whole[node.index] = node.after
@@ -328,8 +331,8 @@ class Flow:
         return self._types.get(name, "")
 
     def define(self, name: str, text: str) -> None:
-        """A value of the graph. A bare ``Tensor`` says less than what was profiled
-        for it."""
+        """Add a value of the graph with its type. A bare ``Tensor`` does not
+        replace a profiled type, which is more specific."""
         if text not in ("", "Tensor", "Tensor?") or name not in self._types:
             self._types[name] = text
 
@@ -337,7 +340,8 @@ class Flow:
         """Add a node that computes.
 
         Returns:
-            the index that it has from now on.
+
+            its index in the flow.
         """
         index = len(self.nodes)
         tensors = [
@@ -363,15 +367,15 @@ class Flow:
                 self._results[name] for name in tensors if name in self._results
             )
         )
-        for place, value in enumerate(node.outputs):
+        for position, value in enumerate(node.outputs):
             if holds_tensor(value.type):
                 self._made[value.name] = (index,)
-                self._results[value.name] = index, place
+                self._results[value.name] = index, position
         return index
 
     def _wait_for_lists(self, new: FlowNode, names: Iterable[str]) -> None:
-        """What was appended to the lists among these values runs before the node
-        that takes them."""
+        """Record that nodes whose results were appended to lists among these values
+        run before the node that takes the lists."""
         makers = {
             maker: None for name in names for maker in self._listed.get(name, ())
         }
@@ -382,7 +386,8 @@ class Flow:
     def _note_numbers(
         self, new: FlowNode, node: Node, tensors: Sequence[str]
     ) -> None:
-        """Note it at the nodes whose sizes or results, as numbers, it takes."""
+        """Record a node at the nodes whose sizes, or whose results as numbers, it
+        takes."""
         if node.kind in _MAKES_OF_A_SIZE:
             for maker in self._behind_numbers(node.inputs):
                 self.nodes[maker].sizes = _with(self.nodes[maker].sizes, new.index)
@@ -400,7 +405,8 @@ class Flow:
                 )
 
     def _types_of(self, names: Iterable[str]) -> tuple[str, ...]:
-        """One tuple for equal ones: a plan has few."""
+        """Return the types of values. Equal tuples are one object: a plan has few
+        different ones."""
         types = tuple([self._types.get(name, "") for name in names])
         return self._alike.setdefault(types, types)
 
@@ -418,16 +424,16 @@ class Flow:
         return Operand(text, node.kind, constant_of(node), (), by, result)
 
     def constant(self, name: str) -> str | None:
-        """The value of a constant as printed; None for anything else."""
+        """Return the value of a constant as printed; None for anything else."""
         node = self._maker.get(name)
         return None if node is None else constant_of(node)
 
     def condition_of(self, node: Node) -> Condition:
-        """The condition of a prim::If or prim::Loop."""
+        """Return the condition of a prim::If or prim::Loop."""
         return condition_of(node, self._maker)
 
     def _is_constant(self, name: str) -> bool:
-        """Whether it is a constant that no node of the flow makes."""
+        """True for a constant that no node of the flow makes."""
         node = self._maker.get(name)
         return (
             node is not None
@@ -436,13 +442,14 @@ class Flow:
         )
 
     def store(self, node: Node) -> None:
-        """A prim::SetAttr: what comes out of the attribute again is on no edge."""
+        """Add a prim::SetAttr. There is no edge to nodes that read the attribute
+        later."""
         for maker in self._made.get(node.inputs[-1], ()) if node.inputs else ():
             self.nodes[maker].stored = True
 
     def pass_through(self, node: Node) -> None:
-        """A node that hands tensors on: each output comes from the input at its
-        position, or from all."""
+        """Add a node that returns its input tensors: each output comes from the
+        input at its position, or from all inputs if there is one output."""
         if node.kind == _APPEND and len(node.inputs) > 1:
             self._append(*node.inputs[:2])
         for position, value in enumerate(node.outputs):
@@ -454,14 +461,15 @@ class Flow:
             self.alias(value.name, names)
 
     def _append(self, to: str, name: str) -> None:
-        """A tensor is appended to a list, of which the first few are noted."""
+        """Record that a tensor is appended to a list; only the first few are
+        recorded."""
         listed = self._listed.setdefault(to, {})
         for maker in self._made.get(name, ()):
             if len(listed) < _LONGEST_LIST:
                 listed[maker] = None
 
     def alias(self, name: str, names: Sequence[str]) -> None:
-        """``name`` is (one of) ``names``."""
+        """Record that ``name`` is the value ``names``, or one of them."""
         made = [self._made.get(n, ()) for n in names]
         if len(names) == 1 and names[0] in self._results:
             self._results[name] = self._results[names[0]]
@@ -478,26 +486,27 @@ class Flow:
                 break
 
     def leave_block(self, control: int, outputs: Iterable[str]) -> None:
-        """The block of a control node ends and hands these values out."""
+        """End the block of a control node that returns the values ``outputs``."""
         for name in outputs:
             self._link(name, control)
 
     def remember(self, node: Node) -> None:
-        """Every node, also of numbers: conditions are traced back through them; and
-        the types of its values."""
+        """Record a node and the types of its values. This is called for every node,
+        also for those that compute numbers, since conditions are traced back
+        through them."""
         for value in node.outputs:
             self._maker[value.name] = node
             self.define(value.name, value.type)
 
     def note_condition(self, control: int, node: Node) -> None:
-        """Note which nodes the condition of a prim::If or prim::Loop reads, also
+        """Record which nodes the condition of a prim::If or prim::Loop reads, also
         through numbers."""
         for index in self._behind_numbers(node.inputs[:1]):
             self.nodes[index].decides = _with(self.nodes[index].decides, control)
 
     def _behind_numbers(self, values: Iterable[str]) -> set[int]:
-        """The nodes whose results these values are computed from, also through
-        numbers."""
+        """Return the nodes from whose results these values are computed, also
+        through numbers."""
         names = list(values)
         seen: set[str] = set()
         found: set[int] = set()

@@ -1,12 +1,12 @@
-"""Plans of gradients: an executor makes one for each set of gradients that are
-defined, and the checks in a plan show which of them it is.
+"""Plans of gradients: an executor makes one plan for each set of defined gradients,
+and the checks in a plan show for which set it is.
 
-The graph of a gradient is made for the gradients that are defined when it is
+The graph of a gradient is specialised for the gradients that are defined when it is
 profiled, and for sizes that need no sum; ``specialize_autogradzero.cpp`` of
-torch/csrc/jit/passes puts the checks of both in front
-(``prim::AutogradAllNonZero``, ``prim::AutogradAllZero``, ``aten::__is__``) and
-leaves an unchanged copy for all other cases. It becomes a fallback function: with
-an executor, and a plan, of its own (1.12 to 2.13).
+torch/csrc/jit/passes puts the checks of both first (``prim::AutogradAllNonZero``,
+``prim::AutogradAllZero``, ``aten::__is__``) and leaves an unchanged copy for all
+other cases. That copy becomes a fallback function with an executor, and a plan, of
+its own (1.12 to 2.13).
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _CHECKS = (
 )
 
 Checks = frozenset[tuple[str, tuple[int, ...]]]
-"""Each check, and the positions of the inputs of the graph that it reads."""
+"""(Kind of a check, positions of the graph's inputs that it reads), for each
+check."""
 
 
 @dataclass(frozen=True)
@@ -40,24 +41,23 @@ class GradientPlan:
     """The kinds of its inputs: ``Tensor``, ``int[]?``."""
     checks: Checks
     copy: tuple[tuple[str, str | None], ...] | None
-    """The operators of the unchanged copy; None where the print has only its
-    name."""
+    """The operators of the unchanged copy; None if only its name is printed."""
 
     def is_of(self, other: GradientPlan) -> bool:
-        """Whether both can be plans of one gradient, for different gradients that
-        are defined."""
+        """True if both can be plans of one gradient, for different sets of defined
+        gradients."""
         if self.inputs != other.inputs or self.checks == other.checks:
             return False
         if self.copy is None or other.copy is None:
             return True
-        # The passes before it rewrite a few operators of the later copy.
+        # Earlier passes rewrite a few operators of the later copy.
         shared = sum((Counter(self.copy) & Counter(other.copy)).values())
         return shared * 10 >= max(len(self.copy), len(other.copy)) * 9
 
 
 def gradient_plan(dump: Dump) -> GradientPlan | None:
-    """The checks and the copy in a plan of a gradient; None for the plan of another
-    graph."""
+    """Return the checks and the copy in the plan of a gradient; None for the plan
+    of another graph."""
     graph = dump.graph
     if not any(node.kind.startswith("prim::AutogradAll") for node in graph.nodes):
         return None
@@ -90,6 +90,7 @@ def _has_autodiff(body: Graph) -> bool:
 
 
 def _operators(nodes: Iterable[Node]) -> Iterable[tuple[str, str | None]]:
-    """Without the tuple that each further copy returns its results in."""
+    """Yield the operators, without the tuple in which each later copy returns its
+    results."""
     left_out = ("prim::Constant", "prim::TupleConstruct")
     return ((node.kind, node.source) for node in nodes if node.kind not in left_out)

@@ -1,8 +1,8 @@
-"""What messages of the JIT log do to the facts of one stream: plans, groups and
-their caches, and what fusers refuse.
+"""Records messages of the JIT log in the facts of one stream: plans, groups and
+their caches, and nodes that fusers refuse.
 
-Graphs that matter (plans, group graphs) are parsed when first seen; equal prints,
-also equal but for value names, are looked up.
+Graphs that matter (plans, group graphs) are parsed on first sight; later prints
+that are equal, or differ only in value names, are looked up.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ from fusiondoc.parsers.kernels.launches import KernelTracker
 from fusiondoc.parsers.kernels.nnc_kernels import NncKernels
 
 LOOKS_AT = "Considering node:"
-"""Counted among the headers: a pass states what it refuses."""
+"""Counted with the headers: it shows that a pass states which nodes it refuses."""
 
 _MOST_GRADIENTS = 1_000
 
 
 class _PlanLeft(NamedTuple):
-    """A plan that the pass of a fuser left."""
+    """A plan that a fuser's pass left."""
 
     fuser: str | None
     use: PlanUse
     line: int
-    """Where it is printed."""
+    """Position of its print."""
     graph: Print
 
 
 class GraphFacts:
-    """Takes what the JIT log of one stream prints, in order."""
+    """Reads the JIT log of one stream, in order."""
 
     def __init__(
         self,
@@ -82,35 +82,35 @@ class GraphFacts:
         self._pointer = b""
         self._caches: dict[bytes, CacheInstance] = {}
         self._begun: CacheInstance | None = None
-        """Its constructor has begun, and its graph is not read yet."""
+        """A cache whose constructor has begun and whose graph is not read yet."""
         self._created: Print | None = None
         self._left: _PlanLeft | None = None
         """The last plan that a pass left."""
         self._goes_on: _PlanLeft | None = None
-        """The plan of another fuser that the pass at work goes on with."""
+        """The plan of another fuser from which the current pass continues."""
         self._pending = OfPass()
         self._gradients: dict[bytes, tuple[str, ...] | None] = {}
-        """What ``profiled_gradient`` finds in graphs, by their digests."""
+        """Results of ``profiled_gradient``, by the digest of the graph."""
 
-    # -- what passes state ----------------------------------------------------------------------------------
+    # -- statements of passes -------------------------------------------------------
 
     def refused(self, pos: int, block: Block) -> None:
-        """A pass refuses nodes, in lines from ``pos`` on."""
+        """Record that a pass refuses nodes, in lines from ``pos`` on."""
         state_all(self._pending.statements, pos, block)
 
     def refused_again(self, pos: int, block: BlockAgain) -> None:
-        """The same, in lines that stand in the log again."""
+        """The same for lines that are a repetition in the log."""
         self._pending.add(pos, block)
 
     def nnc_lines_again(self, pos: int, again: NncLinesAgain) -> None:
-        """Lines on conditions that stand in the log again."""
+        """Record repeated lines about conditions."""
         self._pending.add(pos, again.block)
         self._looked_at(again.looked_at)
         self._conditions.goes_on(again.behind)
 
     def nnc_lines(self, pos: int, texts: Sequence[bytes]) -> None:
-        """Lines on the conditions that a pass states, and on groups that it
-        undoes."""
+        """Read lines about the conditions that a pass states, and about groups that
+        it undoes."""
         block: list[tuple[int, NodeStatement]] = []
         looked_at = 0
         for i, text in enumerate(texts):
@@ -132,8 +132,8 @@ class GraphFacts:
             )
 
     def _too_small(self, node: bytes, pos: int) -> None:
-        """A group of fewer than two nodes is undone; its node is found by the value
-        it makes."""
+        """Record that a group of fewer than two nodes is undone. Its node is found
+        by its output."""
         if self._created is None:
             return
         known = self._known.plan(self._created, PlanLevel.UNFINISHED, False)
@@ -163,7 +163,7 @@ class GraphFacts:
             self._cache_begins(pos)
 
     def cache_lines(self, pos: int, texts: Sequence[bytes]) -> None:
-        """Messages that a GraphCache is made or run."""
+        """Read messages that a GraphCache is made or run."""
         for i, text in enumerate(texts):
             self._cache_line(text, pos + i)
 
@@ -183,15 +183,15 @@ class GraphFacts:
         self._kernels.runs(cache)
 
     def _cache_begins(self, pos: int) -> None:
-        """A fuser makes a GraphCache. A process that dies now has not printed the
-        end of its graph."""
+        """Record that a fuser makes a GraphCache. If the process dies now, the log
+        lacks the end of its graph."""
         self._begun = CacheInstance(self._pointer, None, pos, begun=True)
         self._facts.work.last = Work("compile", self._begun, pos)
 
     # -- graphs ---------------------------------------------------------------------------------------------
 
     def printed(self, pos: int, event: PrintedGraph) -> None:
-        """A message from ``pos`` on prints a graph."""
+        """Record a message from ``pos`` on that prints a graph."""
         at = pos + event.below
         kind, graph = event.kind, event.graph
         if kind in _PLANS:
@@ -203,7 +203,8 @@ class GraphFacts:
             _DO[kind](self, pos, at, event)
 
     def _pass_begins(self, pos: int, at: int, event: PrintedGraph) -> None:
-        """What was stated before belongs to a pass whose plan was not printed."""
+        """Begin a pass. Earlier pending statements belong to a pass whose plan was
+        not printed."""
         graph, left = event.graph, self._left
         self._known.began_with = graph
         self._left, self._goes_on = None, None
@@ -222,8 +223,8 @@ class GraphFacts:
             self._pending = OfPass()
 
     def _pass_leaves(self, pos: int, at: int, event: PrintedGraph) -> None:
-        """A plan of an executor, unless the pass of another fuser goes on with
-        it."""
+        """Record the plan of an executor, unless the pass of another fuser
+        continues from it."""
         before = self._goes_on
         if before is not None and facts_of(event.fuser).log.follows is not None:
             before.use.lines.remove(before.line)
@@ -257,8 +258,8 @@ class GraphFacts:
         return use
 
     def bare(self, graph: Print, at: int, rest: bool) -> bool:
-        """A graph without prefix; ``rest``: only sections of one. Whether all of it
-        was understood."""
+        """Record a graph without prefix; ``rest``: it is only sections of a graph.
+        Return True if all of it was understood."""
         known = self._known.plan(graph, PlanLevel.PRINT, False, rest)
         if known is not None:
             known[0].lines.append(at)
@@ -300,9 +301,8 @@ class GraphFacts:
 
     def _profiled(self, pos: int, at: int, event: PrintedGraph) -> None:
         graph = event.graph
-        digest = (
-            graph.known_digest
-        )  # to make it costs more than to read the first lines
+        # Computing the digest costs more than reading the first lines.
+        digest = graph.known_digest
         kinds = self._gradients.get(digest, ()) if digest is not None else ()
         if kinds == ():
             kinds = profiled_gradient(graph)
@@ -318,7 +318,7 @@ class GraphFacts:
             self._facts.profiled.add(len(self._facts.iterations) - 1)
 
     def close(self) -> None:
-        """The log ends: what was stated last belongs to no plan."""
+        """Finish at the end of the log: the last statements belong to no plan."""
         self._pass_has_no_plan()
 
 
@@ -326,7 +326,7 @@ _PLANS = {
     GraphKind.EXECUTED: (PlanLevel.EXECUTOR, False),
     GraphKind.EXECUTED_SIMPLY: (PlanLevel.EXECUTOR, True),
 }
-"""Who printed a plan, and whether its executor gave up specialising."""
+"""The level of a plan, and True if its executor gave up specialising."""
 
 _DO: dict[GraphKind, Callable[[GraphFacts, int, int, PrintedGraph], None]] = {
     GraphKind.PASS_BEGINS: GraphFacts._pass_begins,
@@ -336,4 +336,4 @@ _DO: dict[GraphKind, Callable[[GraphFacts, int, int, PrintedGraph], None]] = {
     GraphKind.PROFILED: GraphFacts._profiled,
     GraphKind.COMPILES: GraphFacts._compiles,
 }
-"""With the positions of the message and of its graph."""
+"""Handlers, called with the positions of the message and of its graph."""

@@ -2,8 +2,8 @@
 fuser's kernel cache.
 
 The key is the graph without value names and sources, but with the scopes that
-tracing adds, as ``Node::print`` writes it without source locations. So equal groups
-of other source lines have it too, and those of other traced layers do not
+tracing adds, as ``Node::print`` writes it without source locations. So groups from
+other source lines can have the same key, but groups of other traced layers cannot
 (torch/csrc/jit/codegen/cuda/manager.cpp, registerOrGetCacheId).
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fusiondoc.parsers.ir import Graph, Node
 
 _SYMBOL = re.compile(r"SS\((-?\d+)\)")
-"""A symbolic size; its number is only a name."""
+"""A symbolic size; its number serves only as a name."""
 
 
 class GroupNode(NamedTuple):
@@ -35,7 +35,7 @@ class GroupNode(NamedTuple):
     values: tuple[str, ...] = ()
     """Names of the node's outputs."""
     conditional: bool = False
-    """It stands in a branch or loop of the program."""
+    """True if it is in a branch or loop of the program."""
     node: int = -1
     """Its index in the flow of its graph."""
     sized: tuple[SizedOnly, ...] = ()
@@ -49,7 +49,7 @@ def group_of(
     layers: Layers,
     canonical: Canonical,
 ) -> PlanGroup:
-    """The group of a printed body.
+    """Return the group of a printed body.
 
     Args:
         canonical: makes the digest of the key in the kernel cache.
@@ -79,9 +79,8 @@ def group_of(
 
 
 def _wiring(body: Graph, nodes: Sequence[Node]) -> Wiring:
-    """How tensors flow between these nodes of a body. Constants are none of
-    them."""
-    made = {value.name: -1 - place for place, value in enumerate(body.params)}
+    """Return how tensors flow between these nodes of a body, without constants."""
+    made = {value.name: -1 - index for index, value in enumerate(body.params)}
     takes = []
     for index, node in enumerate(nodes):
         takes.append(tuple([made[name] for name in node.inputs if name in made]))
@@ -93,8 +92,8 @@ def _wiring(body: Graph, nodes: Sequence[Node]) -> Wiring:
 
 
 def _cache_key(body: Graph, nodes: Sequence[Node]) -> list[str]:
-    """The words of the key: types, kinds, attributes and scopes; values by their
-    number."""
+    """Return the words of the key: types, kinds, attributes and scopes, and numbers
+    for values."""
     numbers = {value.name: number for number, value in enumerate(body.params)}
     words = [value.type for value in body.params]
     for node in nodes:
@@ -121,8 +120,8 @@ def _numbers_of(names: Iterable[str], numbers: dict[str, int]) -> list[str]:
 
 
 class _Symbols:
-    """Numbers the symbolic sizes of a group anew, in the order in which they
-    appear: from ``SS(-2)`` on."""
+    """Renumbers the symbolic sizes of a group in order of appearance, from
+    ``SS(-2)`` on."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}

@@ -1,8 +1,9 @@
 """Lists, tuples and results of control flow, and the values that they hold. Values
 are numbers here, and a list has a larger number than the values that it holds.
 
-Lists hold lists: of branches in a row each holds the result of the one before. So
-each list is entered once, not by each node that reads it.
+Lists can hold lists: with several branches in a row, each result holds the result
+of the previous branch. So each list is entered only once, not for each node that
+reads it.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ Known = TypeVar("Known")
 
 
 class Together(Generic[Known]):
-    """Joins the facts of values and of all values that the lists among them hold.
-    The fact of a value must not change once a list that holds it was read.
+    """Joins the facts of values and of all values in lists among them. The fact of
+    a value must not change after a list that holds it was read.
 
     Args:
-        fact: of a value by itself; None for none.
+        fact: returns the fact of a single value; None if it has none.
         join: makes one fact of two.
     """
 
@@ -71,20 +72,20 @@ class Together(Generic[Known]):
 
 
 class HandedDown:
-    """Layers of values; those of a list are also of all values that it holds, once
-    ``down_to`` reached it.
+    """Layers of values. ``down_to`` adds the layers of a list to the values that it
+    holds.
 
     Args:
-        of: the layers, which this adds to.
+        of: the layers; this object adds to them.
     """
 
     def __init__(self, parts: Parts, of: Layers) -> None:
         self._parts = parts
         self._of = of
         self._lists: Layers = {}
-        """Layers of lists that are not yet those of the values that they hold."""
+        """Layers of lists that the values in the lists have not got yet."""
         self._order: list[int] = []
-        """These lists, as a heap: the largest number first."""
+        """The keys of ``_lists``, as a heap with the largest number first."""
 
     def add(self, numbers: Iterable[int], layers: frozenset[str]) -> None:
         for number in numbers:
@@ -95,15 +96,15 @@ class HandedDown:
                 _add(self._lists, number, layers)
 
     def down_to(self, number: int) -> None:
-        """Give the layers of lists with larger numbers to the values that they
-        hold."""
+        """Add the layers of lists with numbers above ``number`` to the values that
+        they hold."""
         while self._order and -self._order[0] > number:
             one = -heappop(self._order)
             self.add(self._parts[one], self._lists.pop(one))
 
 
 def united(some: frozenset[str], more: frozenset[str]) -> frozenset[str]:
-    """Both, as one of the two where that holds the other."""
+    """Return the union; the same object if one set contains the other."""
     return some if more <= some else some | more
 
 

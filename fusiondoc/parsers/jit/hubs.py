@@ -1,9 +1,10 @@
-"""Edges of a plan in which very many meet: a list of n tensors that n operators
-read has n * n of them.
+"""Edges of a plan that share a list: a list of n tensors that n operators read
+makes n * n edges.
 
-An edge through such a list is not made while the plan is walked. Then each node
-gets its neighbours, as far as the rules for reasons may look at all of them in a
-time that grows with the plan; who draws the edges asks for the others.
+Edges through such a list are not made while the plan is walked. Afterwards each
+node gets its neighbours, limited so that the rules for reasons can inspect all of
+them in time proportional to the plan; code that draws the edges requests the
+others.
 """
 
 from __future__ import annotations
@@ -11,25 +12,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 MOST_STEPS = 200_000
-"""Neighbours of neighbours that are looked at, all of a plan together; the
-recordings have 1,200 at most."""
+"""Number of neighbours of neighbours that are inspected in a plan; the recorded
+plans have at most 1,200."""
 
 STEPS_OF_NODE = 64
 """The same for each node of a large plan."""
 
 FEWEST = 16
-"""Neighbours of a node on one side that are always looked at, if it has so many."""
+"""Number of neighbours of a node on one side that are always inspected, if it has
+so many."""
 
 MOST_IN_LISTS = 1_000_000
-"""Tensors of all lists of a plan together: one list may hold another."""
+"""Number of tensors in all lists of a plan: lists can hold lists."""
 
 SEEN_IN_LIST = 100
-"""Tensors of a list of which a number is followed back, such as its length."""
+"""Number of tensors of a list that are followed back from a number such as the
+list's length."""
 
 
 class Hub(tuple[int, ...]):
-    """A list of many tensors: the nodes that make them, each once; and those that
-    take them."""
+    """A list of many tensors: the distinct nodes that make them, and in ``takers``
+    the nodes that take them."""
 
     takers: list[int]
     ordered: tuple[list[int], list[int]] | None = None
@@ -42,26 +45,26 @@ class Hub(tuple[int, ...]):
 
 
 class Hubs:
-    """Those of one plan, by the nodes at their ends."""
+    """The hubs of one plan, by the nodes that make or take their tensors."""
 
     __slots__ = ("_in_lists", "_into", "_out_of")
 
     def __init__(self) -> None:
         self._into: dict[int, list[Hub]] = {}
-        """Node -> lists that hold a tensor that it makes."""
+        """Node -> the lists that hold a tensor that it makes."""
         self._out_of: dict[int, list[Hub]] = {}
-        """Node -> lists that it takes."""
+        """Node -> the lists that it takes."""
         self._in_lists = 0
 
     def __bool__(self) -> bool:
         return bool(self._into)
 
     def joined(self, made: Sequence[Sequence[int]], few: int) -> tuple[int, ...]:
-        """The nodes that make the tensors of a list, each once; of lists in lists
-        beyond the most a few of each."""
+        """Return the distinct nodes that make the tensors of a list. Once the plan
+        has more than MOST_IN_LISTS, only a few makers of each element count."""
         if self._in_lists > MOST_IN_LISTS:
             made = [one[:few] for one in made]
-        makers = dict.fromkeys(place for one in made for place in one)
+        makers = dict.fromkeys(maker for one in made for maker in one)
         self._in_lists += len(makers)
         if len(makers) <= few:
             return tuple(makers)
@@ -70,7 +73,7 @@ class Hubs:
         return hub
 
     def take(self, hub: Hub, taker: int) -> None:
-        """A node takes the tensors of a list."""
+        """Record that a node takes the tensors of a list."""
         if not hub.takers:
             for maker in hub:
                 self._into.setdefault(maker, []).append(hub)
@@ -79,37 +82,38 @@ class Hubs:
             known.append(hub)
             hub.takers.append(taker)
 
-    def of(self, place: int, forward: bool) -> list[Hub]:
-        return (self._into if forward else self._out_of).get(place, [])
+    def of(self, node: int, forward: bool) -> list[Hub]:
+        return (self._into if forward else self._out_of).get(node, [])
 
-    def ends(self, place: int, forward: bool) -> list[Sequence[int]]:
-        """What the lists on one side of a node connect it with, of each list in
-        order."""
-        return [hub.sides()[forward] for hub in self.of(place, forward)]
+    def ends(self, node: int, forward: bool) -> list[Sequence[int]]:
+        """Return the nodes on the other side of each list that the node makes or
+        takes, in order."""
+        return [hub.sides()[forward] for hub in self.of(node, forward)]
 
     def within(
-        self, place: int, forward: bool, direct: Iterable[int], most: int
+        self, node: int, forward: bool, direct: Iterable[int], most: int
     ) -> tuple[int, ...]:
-        """The first neighbours of a node on one side, in order; one more than
-        ``most`` if it has more."""
+        """Return the first neighbours of a node on one side, in order; one more
+        than ``most`` if there are more."""
         found = set(sorted(direct)[: most + 1])
-        for end in self.ends(place, forward):
+        for end in self.ends(node, forward):
             found.update(end[: most + 2])
-        found.discard(place)
+        found.discard(node)
         return tuple(sorted(found)[: most + 1])
 
 
 def most_steps(nodes: int) -> int:
-    """Steps from node to node that a plan of so many may cost."""
+    """Return how many steps from node to node are allowed in a plan with this
+    number of nodes."""
     return max(MOST_STEPS, STEPS_OF_NODE * nodes)
 
 
 def most_neighbours(degrees: Sequence[int], nodes: int) -> int:
-    """How many neighbours of a node on one side the rules may look at, so that
-    neighbours of neighbours are no more than the plan may cost.
+    """Return how many neighbours of a node on one side the rules may inspect, so
+    that the neighbours of neighbours stay within ``most_steps``.
 
     Args:
-        degrees: how many each node has, once for each side.
+        degrees: number of neighbours of each node, for each side.
     """
     allowed = most_steps(nodes)
     most = max(degrees, default=0)

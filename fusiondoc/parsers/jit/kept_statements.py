@@ -1,6 +1,5 @@
-"""The statements of the passes that left a plan, as bytes while only one pass did:
-of a log in which all is different they are a third of the memory.
-"""
+"""The statements of the passes that left a plan, packed to bytes while only one
+pass left it: in a log without repetitions they are a third of the memory."""
 
 from __future__ import annotations
 
@@ -24,13 +23,13 @@ class KeptStatements:
         self._open: Statements | None = None
         self._packed: bytes | None = None
         self._hashes: array[int] = array("q")
-        """Hashes of the nodes, while they are packed."""
+        """Hashes of the nodes, while the statements are packed."""
 
     def __bool__(self) -> bool:
         return self._packed is not None or bool(self._open)
 
     def opened(self) -> Statements:
-        """For the statements of a further pass; they are not packed any more."""
+        """Return the statements unpacked, to add those of another pass."""
         if self._open is None:
             self._open = (
                 Statements() if self._packed is None else _unpacked(self._packed)
@@ -39,7 +38,8 @@ class KeptStatements:
         return self._open
 
     def pack(self) -> None:
-        """A pass has left the plan for the first time: few plans are left twice."""
+        """Pack the statements after the first pass that left the plan: few plans
+        are left twice."""
         statements = self._open
         if not statements or statements.further:
             return
@@ -51,13 +51,13 @@ class KeptStatements:
         self._open = None
 
     def get(self) -> Statements:
-        """To read them."""
+        """Return the statements for reading."""
         if self._packed is not None:
             return _last_unpacked(self._packed)
         return self._open if self._open is not None else Statements()
 
     def hashes(self) -> Iterable[int]:
-        """Hashes of the nodes that they are about."""
+        """Return the hashes of the nodes that the statements are about."""
         return (
             self._hashes
             if self._packed is not None
@@ -65,7 +65,7 @@ class KeptStatements:
         )
 
     def settle(self) -> None:
-        """See ``Statements.settle``; those of one pass are settled."""
+        """See ``Statements.settle``; packed statements are settled already."""
         if self._open is not None:
             self._open.settle()
 
@@ -85,8 +85,7 @@ def _row(statement: Statement) -> _Row:
 
 
 def _unpacked(packed: bytes) -> Statements:
-    """The statements of bytes that ``pack`` has made: they never leave the
-    process."""
+    """Unpack bytes that ``pack`` made: they never leave the process."""
     statements = Statements()
     rows: list[tuple[Op, list[_Row]]] = pickle.loads(zlib.decompress(packed))
     for key, about in rows:

@@ -17,11 +17,12 @@ _DIGITS = re.compile(r"\d+")
 
 @lru_cache(maxsize=8192)
 def layer_of_scope(scope: str | None) -> str | None:
-    """``encoder.layer.0`` of the text behind ``scope:``; None for the model itself.
+    """Return ``encoder.layer.0`` from the text after ``scope:``; None for the model
+    itself.
 
-    The forms: ``__module.encoder/__module.encoder.layer.0``, whole paths below one
-    another (since torch 1.5); ``BertModel/BertLayer[layer]/Linear[q]``, names in
-    the module above (until 1.4); and ``Model::/Linear::encoder.q``, whole paths
+    The forms: ``__module.encoder/__module.encoder.layer.0``, full paths, each below
+    the previous (since torch 1.5); ``BertModel/BertLayer[layer]/Linear[q]``, names
+    in the parent module (until 1.4); and ``Model::/Linear::encoder.q``, full paths
     (torch.onnx since 1.13, ``torch/onnx/utils.py``).
     """
     if not scope:
@@ -39,14 +40,14 @@ def layer_of_scope(scope: str | None) -> str | None:
 
 
 def common_layer(layers: Iterable[str | None]) -> str | None:
-    """The layer of a group of operators with these layers; None where none is
+    """Return the layer of a group of operators with these layers; None if none is
     known.
 
-    It is their nearest common parent: of ``output.dropout``, ``output`` and
-    ``output.LayerNorm`` it is ``output``. Where that is the whole model, or a list
-    of layers (two of ``encoder.layer.0.output`` and one of
-    ``encoder.layer.1.attention``), it is that of the part with the most of them,
-    the first of equal ones.
+    It is their nearest common parent: for ``output.dropout``, ``output`` and
+    ``output.LayerNorm`` it is ``output``. If that is the whole model, or a list of
+    layers (two of ``encoder.layer.0.output`` and one of
+    ``encoder.layer.1.attention``), only the layers of the child with most of them
+    count; the first child if several have as many.
     """
     paths = [tuple(layer.split(".")) for layer in layers if layer]
     while paths:
@@ -61,13 +62,13 @@ def common_layer(layers: Iterable[str | None]) -> str | None:
 
 
 def parent_layer(layers: Iterable[str]) -> str | None:
-    """The nearest common parent; None if that is the model."""
+    """Return the nearest common parent; None if that is the model."""
     paths = [tuple(layer.split(".")) for layer in layers]
     return ".".join(paths[0][: _shared(paths)]) or None
 
 
 def _shared(paths: Sequence[tuple[str, ...]]) -> int:
-    """How many names all paths begin with."""
+    """Return the number of names that all paths begin with."""
     first, last = min(paths), max(paths)
     for depth, (name, other) in enumerate(zip(first, last)):
         if name != other:
@@ -76,8 +77,8 @@ def _shared(paths: Sequence[tuple[str, ...]]) -> int:
 
 
 def _are_layers(paths: Sequence[tuple[str, ...]], depth: int) -> bool:
-    """Whether the modules at this depth differ in a number only, and hold further
-    modules."""
+    """True if the modules at this depth differ only in a number, and contain
+    further modules."""
     names = {_DIGITS.sub("#", path[depth]) for path in paths}
     if len(names) > 1 or "#" not in names.pop():
         return False

@@ -1,8 +1,8 @@
-"""The layer of each node of a dump: the path of the module that it belongs to.
+"""The layer of each node of a dump: the path of the module to which it belongs.
 
-Traces write a scope behind each node (``layer_names.py``). Nodes that a pass made
-(the formulas of autodiff, merged views) have none: their layer follows from the
-parameters that they read and from their neighbours, or it stays unknown. Of a live
+Traces write a scope after each node (``layer_names.py``). Nodes that a pass made
+(the formulas of autodiff, merged views) have none: their layer is inferred from the
+parameters that they read and from their neighbours, or stays unknown. For a live
 run the probe records the modules of each operator of the inlined graph, in order.
 """
 
@@ -37,12 +37,12 @@ class Layers:
 
     of: Mapping[int, str]
     between: AbstractSet[int]
-    """The nodes whose layer is known from the nodes around them alone."""
+    """The nodes whose layer is inferred only from neighbouring nodes."""
     scopes: bool = False
-    """The dump has scopes, which only tracing writes."""
+    """True if the dump has scopes, which only tracing writes."""
 
     def of_group(self, nodes: Iterable[Node]) -> str | None:
-        """The layer of these nodes together."""
+        """Return the common layer of these nodes."""
         ids = [id(node) for node in nodes]
         sure = common_layer(
             self.of.get(number) for number in ids if number not in self.between
@@ -51,14 +51,14 @@ class Layers:
 
 
 def layers_of(dump: Dump, regions: Regions) -> Layers:
-    """The layer of every node for which it is known.
+    """Return the layer of every node for which it is known.
 
-    A node with a position in a file but no scope, in a graph with scopes, is of the
-    model itself. Without any scope (scripted models), a node that reads parameters
-    of one module is taken to be of it.
+    A node with a position in a file but no scope, in a graph with scopes, belongs
+    to the model itself. Without any scope (scripted models), a node that reads
+    parameters of one module is assigned to that module.
 
     Args:
-        regions: of the plans before this one; those of this one are added.
+        regions: the regions of earlier plans; those of this plan are added.
     """
     numbered = NumberedNodes(dump)
     inference = _Inference(numbered, regions)
@@ -72,8 +72,8 @@ _NONE: frozenset[str] = frozenset()
 
 
 class _Inference:
-    """Finds the layers of nodes, in three walks: their own, then those behind each
-    value, then those of nodes between known ones."""
+    """Finds the layers of nodes in three walks: first each node's own layer, then
+    the layers after each value, then the layers of nodes between known ones."""
 
     def __init__(self, numbered: NumberedNodes, regions: Regions) -> None:
         self.layers: dict[int, str] = {}
@@ -84,14 +84,14 @@ class _Inference:
         self._held = numbered.held
         self._owner = numbered.owner
         self._before: dict[int, frozenset[str]] = {}
-        """Value -> the layers of the node that makes it, or if that has none of
-        those before it."""
+        """Value -> the layers of the node that makes it; if that node has none,
+        those of the nodes before it."""
         self._after: dict[int, frozenset[str]] = {}
-        """Value -> the layers of the nodes that take it, or of those behind
-        them."""
+        """Value -> the layers of the nodes that take it, or of the nodes after
+        those."""
         self._captured: dict[int, _Shared] = {}
         """Value that a gradient takes from the forward pass -> the layers that made
-        or took it; twice, for ``_both``."""
+        or took it; as a pair of equal sets, for ``_both``."""
         live = regions.live
         around = regions.around(tuple(numbered.inputs))
         if around is not None:
@@ -101,12 +101,12 @@ class _Inference:
                 around, list(numbered.inputs.values()), numbered.outputs
             )
         self._live = _live_layers(self._nodes, live)
-        """By the id of a node of a live run: its key, and its layer."""
+        """Id of a node of a live run -> its key and its layer."""
         self._several_models = len(regions.live) > 1
-        """The paths of live layers begin with the name of a model, which no scope
-        has."""
-        # No methods of this object: they would hold it and the graph, and no cycle
-        # is collected meanwhile.
+        """True if the paths of live layers begin with the name of a model, which
+        scopes never have."""
+        # No methods of this object here: they would keep it and the graph alive,
+        # and the cycle collector does not run meanwhile.
         self._before_all = Together(self._held, self._before.get, united)
         self._captured_all = Together(self._held, self._captured.get, _both)
         self._walk_forward()
@@ -118,7 +118,7 @@ class _Inference:
     def _add_around(
         self, around: Around, inputs: Sequence[int], outputs: Sequence[int | None]
     ) -> None:
-        """Note the known layers around the graph of this executor."""
+        """Record the known layers around the graph of this executor."""
         for number, captured in zip(inputs, around.captured):
             if captured:
                 self._captured[number] = frozenset(captured), frozenset(captured)
@@ -129,7 +129,7 @@ class _Inference:
                 self._after[output] = frozenset(after)
 
     def _walk_forward(self) -> None:
-        """Find the nodes whose layer is known by itself, and the layers before each
+        """Find the nodes with a layer of their own, and the layers before each
         value."""
         owner = self._owner
         owners = Together(
@@ -150,8 +150,8 @@ class _Inference:
     def _own_layer(
         self, numbered: NumberedNode, owners: Together[frozenset[str]]
     ) -> str | None:
-        """By the live run, by its scope, or by the one module whose parameters it
-        reads."""
+        """Return the layer from the live run, from the scope, or from the only
+        module whose parameters the node reads."""
         scope = numbered.node.scope
         live = self._live.get(id(numbered.node))
         if live is not None and (scope is None or self._several_models):
@@ -168,7 +168,7 @@ class _Inference:
         )
 
     def _walk_backward(self) -> None:
-        """Find the layers behind each value."""
+        """Find the layers after each value."""
         after = HandedDown(self._held, self._after)
         for node in reversed(self._nodes):
             if node.outputs:
@@ -184,9 +184,9 @@ class _Inference:
         after.down_to(0)
 
     def _infer_from_neighbours(self, node: NumberedNode) -> None:
-        """A node of a pass is of the common parent of the layers before and after
-        it; a node of a gradient is of the layer that all its values of the forward
-        pass have in common."""
+        """Infer the layer of a node. A node that a pass made gets the common parent
+        of the layers before and after it; a node of a gradient gets the layer that
+        all its values from the forward pass have in common."""
         if node.by_pass:
             before, behind = (
                 self._before_all.of(node.inputs),
@@ -205,7 +205,7 @@ class _Inference:
                 self.layers[id(node.node)] = layer
 
     def around(self, region: NumberedRegion) -> Around:
-        """The layers around a differentiable graph of this plan."""
+        """Return the layers around a differentiable graph of this plan."""
         live: dict[str, list[str]] = {}
         for node in self._nodes[region.inside]:
             if id(node.node) in self._live:
@@ -225,7 +225,7 @@ class _Inference:
         )
 
     def returned(self, region: NumberedRegion) -> tuple[Kept, ...]:
-        """The values that a differentiable graph of this plan returns."""
+        """Return the values that a differentiable graph of this plan returns."""
         layers: dict[int, frozenset[str]] = {}
         held = HandedDown(self._held, layers)
         for node in self._nodes[region.inside]:
@@ -248,9 +248,10 @@ _ByLive = dict[int, tuple[str, str]]
 def _live_layers(
     nodes: Sequence[NumberedNode], live: Sequence[LiveLayers]
 ) -> _ByLive:
-    """The layers by the live run: nodes at one source position stand in the plan as
-    in the inlined graph, if all of them are there. Of several models it is the
-    model that explains most nodes, if only one does."""
+    """Return the layers from the live run: nodes at one source position have the
+    same order in the plan and in the inlined graph, if all of them are in the plan.
+    Of several models the one that explains most nodes counts; {} if several
+    explain as many, with different layers."""
     found = [_layers_of_model(nodes, layers) for layers in live]
     most = max(map(len, found), default=0)
     best = [layers for layers in found if len(layers) == most]
@@ -278,8 +279,9 @@ def _layers_of_model(numbered: Sequence[NumberedNode], live: LiveLayers) -> _ByL
 
 
 def _live_key(node: Node, live: LiveLayers) -> str | None:
-    """The key of a tensor operator in the layers of a live run: its source
-    position, if one operator is there, else with the operator."""
+    """Return the key of a tensor operator in the layers of a live run: its source
+    position, if only one operator is there, else the position with the operator.
+    None without a key."""
     if node.source is None or not any(
         holds_tensor(value.type) for value in node.outputs
     ):
@@ -301,7 +303,8 @@ def _single(layer: str | None) -> frozenset[str] | None:
 def _united(
     layers: Mapping[int, frozenset[str]], numbers: Iterable[int]
 ) -> frozenset[str]:
-    """The layers of all these values; nearly always none, or those of one value."""
+    """Return the union of the layers of these values; usually none or only one
+    value has layers."""
     found = _NONE
     for number in numbers:
         more = layers.get(number)
@@ -311,12 +314,13 @@ def _united(
 
 
 def _more_than_one(some: frozenset[str], more: frozenset[str]) -> frozenset[str]:
-    """Both, or some of them: one layer, or more than one."""
+    """Return some of both: one layer, or more than one. Callers only need to know
+    which."""
     return some if len(some) > 1 else some | more
 
 
 _Shared = tuple[frozenset[str], frozenset[str]]
-"""The layers that all values have, and those that any has."""
+"""The layers that all values have, and the layers that any value has."""
 
 
 def _both(shared: _Shared, other: _Shared) -> _Shared:

@@ -1,9 +1,9 @@
 """The sources of operators that plans print without one.
 
-A fusion pass may make copies of views while it partitions a graph. What it puts
-back in their place (``revertAliasCopyOps`` of graph_fuser.cpp, 2.0 and 2.1) has no
-source, a new name, and the inputs of the node that stood there before; the graph
-that its pass began with has that node.
+A fusion pass may replace views by copies while it partitions a graph. The views
+that it puts back (``revertAliasCopyOps`` of graph_fuser.cpp, 2.0 and 2.1) have no
+source and a new name, but the inputs of the original node; the graph with which the
+pass began has that node.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from fusiondoc.parsers.ir import Dump, Node
 from fusiondoc.parsers.jit.profiled_graphs import PROFILE, PROFILE_OF_VALUE
 
 _MOST_PASSES = 50
-"""Passes that are remembered: the executor prints its plan behind those of its
-fallback functions."""
+"""Number of passes that are remembered: the executor prints its plan after those of
+its fallback functions."""
 
 _Key = tuple[str, str, tuple[str, ...]]
 """First output, kind and inputs of a node."""
@@ -27,7 +27,7 @@ _NOTHING: FoundSources = {}
 
 
 class LostSources:
-    """Those that passes of one stream found."""
+    """The sources that the passes of one stream found."""
 
     def __init__(self) -> None:
         self._of_passes: deque[tuple[tuple[str, ...], FoundSources]] = deque(
@@ -39,7 +39,8 @@ class LostSources:
         self._of_passes.appendleft((inputs, found))
 
     def known(self, inputs: tuple[str, ...]) -> FoundSources:
-        """Those of the last pass over a graph with these inputs."""
+        """Return the sources found by the last pass over a graph with these
+        inputs."""
         return next(
             (sources for of, sources in self._of_passes if of == inputs), _NOTHING
         )
@@ -48,12 +49,13 @@ class LostSources:
 def give_sources(
     dump: Dump, began: Dump | None, known: FoundSources
 ) -> FoundSources | None:
-    """Give the operators of a plan their sources: those that were found in the
-    graph which its pass began with, or None if no operator lost one.
+    """Set the sources of a plan's operators that lost them. Return the sources
+    found in the graph with which the pass began, or None if no operator lost its
+    source.
 
     Args:
-        began: that graph; None where an executor prints the plan.
-        known: where an executor prints it.
+        began: that graph; None if an executor prints the plan.
+        known: the sources for a plan that an executor prints.
     """
     lost = [
         node for node in dump.graph.walk() if node.source is None and _is_lost(node)
@@ -83,9 +85,8 @@ def _found(lost: Sequence[Node], began: Dump) -> dict[_Key, str]:
             profiled.update((value.name, inputs[0]) for value in node.outputs)
         elif node.source is not None and node.outputs:
             key = node.kind, inputs
-            before[key] = (
-                node if key not in before else None
-            )  # of two equal ones it is not known which
+            # Two equal nodes cannot be distinguished.
+            before[key] = node if key not in before else None
     old_names: dict[str, str] = {}
     found: dict[_Key, str] = {}
     for node in lost:

@@ -1,4 +1,4 @@
-"""How messages of the JIT log begin: the headers of printed graphs."""
+"""Headers with which messages of the JIT log begin, if they print graphs."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ PLAN_FILES = (*pass_files(), "profiling_graph_executor_impl")
 
 
 class GraphKind(Enum):
-    """Which graph a message prints, by its header."""
+    """The graph that a message prints, by its header."""
 
     PASS_BEGINS = auto()
-    """The graph that the pass of a fuser begins with."""
+    """The graph with which a fuser's pass begins."""
     PASS_LEAVES = auto()
-    """The plan that the pass of a fuser leaves."""
+    """The plan that a fuser's pass leaves."""
     EXECUTED = auto()
     """The plan of an executor."""
     EXECUTED_SIMPLY = auto()
     """The plan of an executor that gave up specialising."""
     GROUPS_MADE = auto()
-    """The groups of a pass before those that are too small are undone."""
+    """The groups of a pass, before groups that are too small are undone."""
     CACHE = auto()
-    """The group that a cache of kernels is made for."""
+    """The group for which a kernel cache is made."""
     FALLS_BACK = auto()
     """The group that a fuser fails to compile."""
     PROFILED = auto()
     """A graph that an executor begins to profile."""
     COMPILES = auto()
-    """The group that a fuser compiles a kernel for."""
+    """The group for which a fuser compiles a kernel."""
 
 
 _OF_FUSER: tuple[tuple[GraphKind, Callable[[FuserLog], str | None]], ...] = (
@@ -48,8 +48,8 @@ _OF_FUSER: tuple[tuple[GraphKind, Callable[[FuserLog], str | None]], ...] = (
 
 
 def _headers() -> Iterator[tuple[bytes, GraphKind, str]]:
-    """Headers of the graphs that fusers print, each with its kind and the name of
-    the fuser."""
+    """Yield the headers of the graphs that fusers print, each with its kind and the
+    name of the fuser."""
     for fuser in FUSERS.values():
         for kind, header_in in _OF_FUSER:
             header = header_in(fuser.log)
@@ -79,4 +79,5 @@ FALLBACK_HEADERS = tuple(
 )
 
 BEGINS_WORK = (GraphKind.CACHE, GraphKind.FALLS_BACK, GraphKind.COMPILES)
-"""Of a fuser on a group, which may be under way when the process dies."""
+"""A fuser's work on a group begins, which may be unfinished when the process
+dies."""

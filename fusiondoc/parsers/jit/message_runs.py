@@ -1,11 +1,10 @@
-"""Runs of JIT log lines, cut out of a chunk of the log whole: no line of most
-messages is ever split off.
+"""Runs of JIT log lines, cut out of a chunk of the log as one text: the lines of
+most messages are never split.
 
-Nearly all of a large log are prints of graphs, and nearly all of those were printed
-before or are of no interest. All lines of one message have one prefix, so where a
-run of them ends is found by one search, their number by one count, and whether the
-graph is known by one digest of its text. Lines are made of a text only where
-something must be read from them.
+Most of a large log are prints of graphs, and most of those were printed before or
+do not matter. All lines of one message have one prefix, so one search finds the end
+of a run, one count the number of its lines, and one digest of its text whether the
+graph is known. A text is split into lines only if something must be read from them.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ GLUED = re.compile(
     rb"|Launch Parameters: "
     rb"|kernel\d+ run in |\[fusiondoc\] "
 )
-"""Marks that can stand behind output of the program that had no line end."""
+"""Marks that can follow output of the program that did not end its line."""
 CONTINUES = (b" ", b"graph(", b"with ", b"-> (", b"[ ")
-"""How lines begin that go on with the message before them."""
+"""Beginnings of lines that continue the message before them."""
 
 FRAME = re.compile(rb"={4,7} [Cc]odegen output for kernel: (\S+) ={4,7}\n")
-"""The line before the source of a kernel, whose name it has."""
+"""The line before the source of a kernel, with the name of the kernel."""
 
 _BEHIND_A_LINE = re.compile(
     rb"\n(?=\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.(?:cpp|h|cu|cc):\d{3,}\]|%s)"
@@ -40,29 +39,30 @@ _BEHIND_A_LINE = re.compile(
 _LINE_MESSAGES = tuple(
     fuser.log.line_messages for fuser in FUSERS.values() if fuser.log.line_messages
 )
-"""Taken together, these messages are a tenth of the runs that they are one by
-one."""
+"""Messages of one line that are matched together, which makes a tenth as many runs
+as one message each."""
 
 _SHORT = 6
-"""Lines of a run that are looked at one by one, before its prefix is worth a
-pattern of its own."""
+"""Number of lines of a run that are tested one by one before a pattern for its
+prefix is compiled."""
 _MOST_PATTERNS = 500
 
 _HEAD = 256
-"""Bytes by which runs are found that may be equal."""
+"""Number of first bytes by which runs that may be equal are found."""
 _LEAST_SEEN = 1_024
-"""Bytes of a run that is worth being recognised."""
+"""Number of bytes from which on a run is remembered."""
 _MOST_HEADS = 4_000
 _MOST_ALIKE = 12
-"""Runs that are remembered of one head."""
+"""Number of runs with the same first bytes that are remembered."""
 
 Where = list[tuple[int, int]]
-"""(offset in the run, position) where each stretch of consecutive lines starts."""
+"""(offset in the run, position) of the start of each stretch of consecutive
+lines."""
 
 
 def may_hold_a_mark(line: bytes) -> bool:
-    """One of these is in each of the marks that can be glued to output: quicker to
-    look for."""
+    """True if the line has one of these texts; each of the marks in GLUED contains
+    one. Faster than searching for the marks."""
     return (
         b"[D" in line
         or b" run in " in line
@@ -74,8 +74,8 @@ def may_hold_a_mark(line: bytes) -> bool:
 
 
 def run_end(lines: list[bytes], start: int, end: int, prefix: bytes) -> int:
-    """Behind the line at ``start`` and those after it that begin with
-    ``prefix``."""
+    """Return the index after the line at ``start`` and the following lines that
+    begin with ``prefix``."""
     start += 1
     while start < end and lines[start].startswith(prefix):
         start += 1
@@ -83,22 +83,22 @@ def run_end(lines: list[bytes], start: int, end: int, prefix: bytes) -> int:
 
 
 class Seen:
-    """A run that stood in the log before, byte for byte, and what was found in it:
-    it is found once."""
+    """A run that occurred in the log before, byte for byte, and the results of
+    reading it once."""
 
     __slots__ = ("digest", "graphs", "length", "rejections", "size")
 
     def __init__(self, size: int, length: int, digest: bytes) -> None:
         self.size = size
-        """With its last line end."""
+        """Number of bytes, with the last line end."""
         self.length = length
-        """In lines."""
+        """Number of lines."""
         self.digest = digest
         self.graphs: tuple[tuple[int, int, int, int, bytes], ...] | None = None
-        """Its messages: line and graph's line, start and end of the graph's text,
-        digest of that."""
+        """Its messages: line of the message, line of its graph, start and end of
+        the graph's text, digest of that text."""
         self.rejections: Sequence[tuple[int, Any]] | None = None
-        """Of partition.cpp, with their lines."""
+        """Rejections of the pass, with their line numbers."""
 
 
 class Lines(NamedTuple):
@@ -108,7 +108,7 @@ class Lines(NamedTuple):
     length: int
     seen: Seen | None = None
     at: int = -1
-    """Where it begins in the chunk; -1 if it is not cut out of one."""
+    """Offset of the text in the chunk; -1 if it was not cut out of one."""
 
     @classmethod
     def of(cls, lines: list[bytes]) -> Lines:
@@ -119,7 +119,7 @@ class Lines(NamedTuple):
         return first_line(self.text)
 
     def cut_at(self, count: int) -> tuple[Lines, Lines]:
-        """The first ``count`` lines, and the others."""
+        """Return the first ``count`` lines, and the others."""
         if count >= self.length:
             return self, Lines(b"", 0)
         lines = self.split()
@@ -130,8 +130,8 @@ class Lines(NamedTuple):
 
 
 def lines_of(text: bytes) -> list[bytes]:
-    """The lines of a text of the log; line ends of any other kind are characters of
-    a line."""
+    """Return the lines of a text of the log. Only ``\\n`` ends a line; other line
+    ends are characters of it."""
     return text.split(b"\n")
 
 
@@ -141,25 +141,27 @@ def first_line(text: bytes) -> bytes:
 
 
 class RunEnds:
-    """Finds where runs of lines end. ``text`` is always one of whole lines, with
-    the last line end."""
+    """Finds the ends of runs of lines. ``text`` always consists of whole lines,
+    with the last line end."""
 
     def __init__(self) -> None:
         self._seen: dict[bytes, list[Seen]] = {}
-        """By how they begin. The first run that begins so is not kept: few come
-        again in a log in which all are different."""
+        """Runs by their first bytes. The first run with these bytes is not kept: in
+        a log without repetitions few come again."""
         self._search: dict[bytes, Callable[[bytes, int], Match[bytes] | None]] = {}
-        """What finds the line end that no line with the prefix follows."""
+        """Prefix -> search for a line end that is followed by a line without the
+        prefix."""
 
     @staticmethod
     def without_prefix(text: bytes, at: int) -> int:
-        """Behind the line at ``at`` and those after it on which neither a message
-        of the JIT log begins nor the source of a kernel."""
+        """Return the offset after the line at ``at`` and the following lines that
+        begin neither a message of the JIT log nor the source of a kernel."""
         found = _BEHIND_A_LINE.search(text, at)
         return found.end() if found is not None else len(text)
 
     def run(self, text: bytes, at: int, prefix: bytes) -> Lines:
-        """The line at ``at`` and those after it that begin with ``prefix``."""
+        """Return the line at ``at`` and the following lines that begin with
+        ``prefix``."""
         head = text[at : at + _HEAD]
         alike = self._seen.get(head)
         for seen in alike or ():
@@ -172,9 +174,8 @@ class RunEnds:
         start, end = at, self.of_prefix(text, at, prefix)
         own = text[at : end - 1]
         length = text.count(b"\n", at, end)
-        if len(own) < _LEAST_SEEN or end == len(
-            text
-        ):  # it may go on in the next chunk
+        # At the end of the text, the run may continue in the next chunk.
+        if len(own) < _LEAST_SEEN or end == len(text):
             return Lines(own, length, None, start)
         if alike is None:
             if len(self._seen) >= _MOST_HEADS:
@@ -186,8 +187,8 @@ class RunEnds:
 
     @staticmethod
     def line_messages(text: bytes, at: int) -> Lines | None:
-        """The line at ``at`` and those after it, if they are several messages of a
-        pass of one line each."""
+        """Return the line at ``at`` and the following lines, if they are several
+        one-line messages of a pass; else None."""
         for form in _LINE_MESSAGES:
             found = form.match(text, at)
             if found is not None:
@@ -197,8 +198,8 @@ class RunEnds:
         return None
 
     def of_prefix(self, text: bytes, at: int, prefix: bytes) -> int:
-        """Behind the line at ``at`` and those after it that begin with
-        ``prefix``."""
+        """Return the offset after the line at ``at`` and the following lines that
+        begin with ``prefix``."""
         for _ in range(_SHORT):
             at = text.find(b"\n", at) + 1
             if not text.startswith(prefix, at):
@@ -216,8 +217,8 @@ class RunEnds:
 
 
 class Print:
-    """The lines of one printed graph, as one text; what is printed on each starts
-    at ``cut``."""
+    """The lines of one printed graph, as one text. The printed text of each line
+    starts at ``cut``."""
 
     __slots__ = ("_printed", "at", "cut", "known_digest", "stretches", "text")
 
@@ -231,29 +232,28 @@ class Print:
     ) -> None:
         self.text = text
         self.at = at
-        """Where it begins in the chunk; -1 if it is not a piece of one."""
+        """Offset of the text in the chunk; -1 if it was not cut out of one."""
         self.cut = cut
         self.stretches = stretches
-        """Where its lines stand if others stand between them
+        """Positions of its lines, if other lines come in between
         (``PlanUse.stretches``)."""
         self.known_digest = digest
-        """Nothing until it is needed."""
+        """None until it is needed."""
         self._printed: bytes | None = None
 
     def texts(self) -> list[bytes]:
-        """The lines without what stands before their text; none of an empty
-        print."""
+        """Return the lines without their prefix; none for an empty print."""
         cut = self.cut
         lines = lines_of(self.text) if self.text else []
         return [line[cut:] for line in lines] if cut else lines
 
     @property
     def prefix(self) -> bytes:
-        """What stands before the text of each line."""
+        """The prefix of each line."""
         return self.text[: self.cut]
 
     def printed(self) -> bytes:
-        """What is printed on all lines, as one text."""
+        """Return the printed text of all lines, as one text."""
         if self._printed is None:
             self._printed = self._without_prefixes()
         return self._printed
@@ -266,19 +266,19 @@ class Print:
         return b"\n".join(self.texts())  # a line is shorter than the prefix
 
     def lines(self) -> Iterator[bytes]:
-        """Its lines, one after the other, for who needs only the first ones."""
+        """Yield its lines one by one, for callers that need only the first ones."""
         return _one_by_one(self.text)
 
     @property
     def digest(self) -> bytes:
-        """Of its text as it stands in the log: equal prints have equal ones."""
+        """The digest of its text as it is in the log: equal for equal prints."""
         if self.known_digest is None:
             self.known_digest = sha256(self.text).digest()
         return self.known_digest
 
     @property
     def whole(self) -> bool:
-        """Whether the end of its graph is among the lines."""
+        """True if the lines include the end of the graph."""
         text, cut = self.text, self.cut
         at = text.rfind(b"  return (")
         while at >= 0:
@@ -300,7 +300,8 @@ def _one_by_one(text: bytes) -> Iterator[bytes]:
 
 
 class Run:
-    """Lines of one prefix, as they come; ``cut`` is where their text starts."""
+    """Lines with one prefix, added as they are read; ``cut`` is the offset of their
+    text."""
 
     __slots__ = ("_parts", "_seen", "at", "cut", "headless", "length", "where")
 
@@ -310,10 +311,10 @@ class Run:
         self._parts = [lines.text]
         self._seen = lines.seen
         self.at = lines.at
-        """Where it begins in the chunk; -1 if it is not a piece of one."""
+        """Offset of the text in the chunk; -1 if it was not cut out of one."""
         self.length = lines.length
         self.headless = headless
-        """Its first lines are not in the log."""
+        """True if its first lines are not in the log."""
         self.cut = cut
         self.where: Where = [(0, pos)]
 
@@ -340,8 +341,8 @@ class Run:
         return self.where[0][1]
 
     def stretches(self, start: int, end: int) -> array[int] | None:
-        """Where the lines from ``start`` to ``end`` stand, as PlanUse has it; None
-        if all are consecutive."""
+        """Return the positions of the lines from ``start`` to ``end``, in the form
+        of PlanUse; None if all are consecutive."""
         inside = [
             (offset, pos) for offset, pos in self.where if start < offset < end
         ]
@@ -353,7 +354,7 @@ class Run:
         return made
 
     def begins(self, headers: tuple[bytes, ...]) -> bool:
-        """Whether its first line begins with one of these."""
+        """True if its first line begins with one of these headers."""
         return self._parts[0].startswith(headers, self.cut)
 
     @property
@@ -362,7 +363,7 @@ class Run:
         return first_line(self.text)[self.cut :].strip()
 
     def behind_header(self) -> Print:
-        """All lines behind the first one, as the print of a graph."""
+        """Return all lines after the first, as the print of a graph."""
         text = self.text
         start = text.find(b"\n") + 1
         if not start:
@@ -373,7 +374,7 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether the last graph of the run is printed to its end (a ``with``
+        """True if the last graph of the run is printed to its end (a ``with``
         section may still follow)."""
         last = self._parts[-1]
         last = last[last.rfind(b"\n") + 1 + self.cut :]
@@ -382,14 +383,13 @@ class Run:
         ) or not last.startswith(CONTINUES)
 
     def graphs(self) -> Iterator[tuple[int, int, Print]]:
-        """For each message of the run, which all have one header: where it and its
-        graph begin, the graph."""
+        """Yield the position of each message, the position of its graph, and the
+        graph. All messages of the run have one header."""
         text, cut, seen = self.text, self.cut, self._seen
         several = len(self.where) > 1
         made = seen.graphs if seen is not None else None
-        chunk = (
-            self.at if self.at >= 0 else -len(text) - 1
-        )  # negative for all of it
+        # Without a chunk: so small that every sum with an offset stays negative.
+        chunk = self.at if self.at >= 0 else -len(text) - 1
         if made is not None:
             for line, graph_line, start, end, digest in made:
                 yield (
@@ -404,7 +404,7 @@ class Run:
             messages, 1
         ):
             part = text[start:end]
-            if number == len(messages):  # a graph may have 15 MB: not twice
+            if number == len(messages):  # a graph may have 15 MB: one copy
                 text, self._parts = b"", [b""]
             stretches = self.stretches(graph_line, behind) if several else None
             graph = Print(part, cut, stretches, None, chunk + start)
@@ -416,8 +416,8 @@ class Run:
             seen.graphs = tuple(found)
 
     def _messages(self) -> Iterator[tuple[int, int, int, int, int]]:
-        """Of each message its line, that of its graph, start and end of the graph's
-        text, the line behind."""
+        """Yield for each message: its line, the line of its graph, start and end of
+        the graph's text, and the line after it."""
         text, cut = self.text, self.cut
         head = first_line(text)
         line = start = 0
@@ -442,8 +442,8 @@ class Run:
 
 
 def _next_line(text: bytes, line: bytes, start: int) -> int:
-    """The line end before the next line like that one behind ``start``; the end of
-    the text without any."""
+    """Return the offset of the line end before the next line equal to ``line``
+    after ``start``; the end of the text if there is none."""
     mark = b"\n" + line
     at = text.find(mark, start)
     while at >= 0:

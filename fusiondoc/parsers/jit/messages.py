@@ -1,10 +1,10 @@
-"""Messages of torch's JIT log: ``[LEVEL file.cpp:line] text``, every line of a
-message with the same prefix; and which release of torch printed them, by the lines
-of its source that they name.
+"""Messages of torch's JIT log: ``[LEVEL file.cpp:line] text``, with the same prefix
+on every line of a message. Also the release of torch that printed them, from the
+source lines that the prefixes name.
 
 A message has no end mark: a run of lines with one prefix is taken as a whole and
-split where its header text stands again. What they do to the facts is in
-``graph_facts.py``. Grammar: torch/csrc/jit/jit_log.cpp.
+split where its header text occurs again. ``graph_facts.py`` records the messages in
+the facts. Grammar: torch/csrc/jit/jit_log.cpp.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ _SOURCE_POSITION = re.compile(rb"([\w+-]+)\.cpp:(\d{3,6})\]")
 
 
 def _release_of(prefixes: Iterable[bytes]) -> str | None:
-    """The release whose fuser printed messages with these prefixes (``[DUMP
-    graph_fuser.cpp:2419]``); "2.0" for 2.0 and 2.1. None where they name no line
-    that tells it, or several releases."""
+    """Return the release whose fuser printed messages with these prefixes (``[DUMP
+    graph_fuser.cpp:2419]``); "2.0" for 2.0 and 2.1. None if they name no known
+    source line, or lines of several releases."""
     positions = (_SOURCE_POSITION.search(prefix) for prefix in prefixes)
     releases = {
         _RELEASES.get(
@@ -78,15 +78,15 @@ _INDENTED = tuple(
 )
 
 _AFTER_WORK = (*PLAN_FILES, "partition")
-"""Files of torch whose messages stand before or after the work on a group, never
-inside it."""
+"""Files of torch whose messages come before or after the work on a group, never
+during it."""
 
 
 _LONGEST_HEADER = 80
 
 
 class JitMessages:
-    """Takes runs of JIT log lines in order; what they say happens as events."""
+    """Reads runs of JIT log lines in order and emits their contents as events."""
 
     def __init__(
         self, gathering: Gathering, counts: LineCounts, tape: Tape
@@ -108,13 +108,13 @@ class JitMessages:
             if fuser.log.refusals is not None
         ]
         self._rejections = {one.file: Rejections(one) for one in refusals}
-        """By the file of torch that prints them."""
+        """By the file of torch that prints the refusals."""
 
     # -- runs -----------------------------------------------------------------------------------------------
 
     def take(self, prefix: bytes, lines: Lines, pos: int) -> None:
-        """Lines that start with ``prefix`` (up to its ``]``), consecutive in the
-        log from ``pos`` on."""
+        """Read lines that start with ``prefix`` (up to its ``]``), consecutive in
+        the log from ``pos`` on."""
         cut = len(prefix) + 1
         first = lines.first[cut:]
         if self._file(prefix) in _AFTER_WORK:
@@ -127,21 +127,22 @@ class JitMessages:
         elif prefix in self._open:
             self._goes_on(prefix, lines, cut, pos)
         elif prefix == self._last_single:
-            # Blocks of the node that the last line printed, or more of a loop nest.
+            # Blocks of the node that the last line printed, or the rest of a loop
+            # nest.
             own, rest = lines.cut_at(_going_on(lines.split(), cut))
             self._take_kernel(self._file(prefix), own, cut, pos)
             self._take_rest(prefix, own, rest, pos)
         elif first.startswith(b"graph(") and (
             self._facts.levels or self._file(prefix) not in PLAN_FILES
         ):
-            # A message that is nothing but a graph.
+            # A message that consists only of a graph.
             self.settle()
             self._opens(prefix, Run(lines, cut, pos))
         else:
             self._starts_before(prefix, first, lines, cut, pos)
 
     def _begins(self, prefix: bytes, first: bytes, run: Run, pos: int) -> None:
-        """A message of several lines begins."""
+        """Begin a message of several lines."""
         self.settle()
         if prefix in self._open:
             self._finish(prefix)
@@ -154,7 +155,7 @@ class JitMessages:
         self._held = prefix if run.complete else None
 
     def _goes_on(self, prefix: bytes, lines: Lines, cut: int, pos: int) -> None:
-        """More lines of a message that is open."""
+        """Add lines to an open message."""
         if self._held != prefix:
             self.settle()
         run = self._open[prefix]
@@ -167,8 +168,8 @@ class JitMessages:
     def _starts_before(
         self, prefix: bytes, first: bytes, lines: Lines, cut: int, pos: int
     ) -> None:
-        """The start of this message is not in the log, unless it is an indented one
-        of a fuser."""
+        """Read lines of a message whose start is not in the log, unless it is an
+        indented message of a fuser."""
         if not first.startswith(_INDENTED) and self._file(prefix) in PLAN_FILES:
             self.settle()
             self._take_headless(prefix, lines, cut, pos)
@@ -181,14 +182,14 @@ class JitMessages:
         self._take_rest(prefix, own, rest, pos)
 
     def _may_go_on(self, prefix: bytes) -> bool:
-        """Whether an empty line may be of the message before it: one is open, or a
-        kernel is printed, of which the text that was read ended there."""
+        """True if an empty line may belong to the message before it: that message
+        is open, or it is a kernel whose text so far ended there."""
         return prefix in self._open or (
             prefix == self._last_single and self._file(prefix) in EVENT_OF_FILE
         )
 
     def take_several(self, prefix: bytes, lines: Lines, pos: int) -> None:
-        """Messages of a pass of one line each, as ``RunEnds`` finds them;
+        """Read several one-line messages of a pass, as ``RunEnds`` finds them;
         ``prefix`` is that of the first."""
         self._tape.happens(pos, WorkOver())
         self.settle()
@@ -203,8 +204,8 @@ class JitMessages:
     def _take_headless(
         self, prefix: bytes, lines: Lines, cut: int, pos: int
     ) -> None:
-        """Lines of a graph whose header is not in the log; the message after it may
-        follow among them."""
+        """Read lines of a graph whose header is not in the log; the next message
+        may follow among them."""
         own, rest = lines.cut_at(_going_on(lines.split(), cut))
         if prefix not in self._open:
             self._open[prefix] = Run(own, cut, pos, headless=True)
@@ -221,31 +222,32 @@ class JitMessages:
         run.extend(lines, pos)
 
     def _take_rest(self, prefix: bytes, own: Lines, rest: Lines, pos: int) -> None:
-        """``own`` lines are read of a message whose end shows only in the ``rest``,
-        which follows them."""
+        """Count the ``own`` lines as read, and read the ``rest``, which follows
+        them and begins another message."""
         self._counts.recognised += own.length
         if rest.length:
             self.take(prefix, rest, pos + own.length)
 
     def settle(self) -> None:
-        """Note the last message now if it is complete: something that may depend on
+        """Emit the last message now if it is complete: an event that may depend on
         it follows."""
         if self._held is not None:
             self._finish(self._held)
 
     def at_rest(self) -> bool:
-        """Note the last message, as a new one begins; whether nothing is open then
-        but what broke off."""
+        """Emit the last message, as a new one begins. Return True if only truncated
+        messages are open then."""
         if self._held is not None:
             if self._open[self._held].begins(FALLBACK_HEADERS):
-                return False  # when the work is over depends on whether the new one is known already
+                # When the work ends depends on whether the new message is known.
+                return False
             self._finish(self._held)
         return True
 
     @property
     def last_ones(self) -> tuple[bytes | None, bytes | None, tuple[bytes, ...]]:
-        """The prefixes of the last message of one line, of the last one whose start
-        is not in the log, and of those that are open."""
+        """The prefixes of the last one-line message, of the last message whose
+        start is not in the log, and of the open messages."""
         return self._last_single, self._without_start, tuple(self._open)
 
     @last_ones.setter
@@ -255,7 +257,7 @@ class JitMessages:
         self._last_single, self._without_start, _ = prefixes
 
     def close(self) -> None:
-        """The log ends: what is open stays cut off."""
+        """Finish at the end of the log: open messages are truncated."""
         for prefix in list(self._open):
             self._finish(prefix)
         for reader in self._rejections.values():
@@ -267,7 +269,7 @@ class JitMessages:
         self._facts.release = _release_of(self._files)
 
     def _finish(self, prefix: bytes) -> None:
-        """All of an open message is read."""
+        """Emit an open message that is read completely."""
         run = self._open.pop(prefix)
         self._tape.read()
         if self._held == prefix:
@@ -346,24 +348,24 @@ class JitMessages:
         return True
 
     def _take_kernel(self, name: str, lines: Lines, cut: int, pos: int) -> None:
-        """Lines of a kernel, if the file of torch prints some."""
+        """Emit lines of a kernel, if the file of torch prints kernels."""
         kernel = EVENT_OF_FILE.get(name)
         if kernel is not None:
             self._tape.happens(pos, kernel(_texts(lines, cut)))
 
     def _logged(self, file: str, pos: int) -> None:
-        """A file of torch printed something."""
+        """Record that a file of torch printed a message."""
         if file not in self._facts.levels:
             self._tape.happens(pos, Logged(file))
 
 
 def _texts(lines: Lines, cut: int) -> list[bytes]:
-    """The text of each line, which starts at ``cut``."""
+    """Return the text of each line, which starts at ``cut``."""
     return [line[cut:] for line in lines.split()]
 
 
 def _going_on(lines: list[bytes], cut: int) -> int:
-    """How many of the first lines can go on with the message before them."""
+    """Return how many of the first lines can continue the message before them."""
     for i, line in enumerate(lines):
         if not line.startswith(CONTINUES, cut) and len(line) > cut:
             return i

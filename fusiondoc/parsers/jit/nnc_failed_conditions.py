@@ -1,5 +1,5 @@
-"""The conditions that NNC states to fail, line by line: of which node, and what it
-was to be joined with."""
+"""Reads the conditions that NNC reports as failed, line by line: the node, and the
+group or operator with which it was to be merged."""
 
 from __future__ import annotations
 
@@ -15,30 +15,29 @@ FAILED = b"Failed cond "
 CONSIDERING = b"Considering node:"
 MERGING = b"Trying to merge: "
 INTO = b"Current fusion group: "
-"""What MERGING tries to put it into: a group, or the operator that is to begin
-one."""
+"""The target of MERGING: a group, or the operator that begins a new group."""
 
 TOO_SMALL = b"Fusion group is too small, unmerging: "
 SINGLE = (FAILED, CONSIDERING, MERGING, INTO, TOO_SMALL, *REMARKS)
-"""How the messages of one line begin that the pass prints."""
+"""Beginnings of the one-line messages of the pass."""
 FILE = "tensorexpr_fuser"
 """The file of torch that prints them."""
 
 _UNKNOWN = b"?"
-"""In place of what nodes are tried to go into, where that stands before the lines
-that are looked at."""
+"""Stands for the merge target, if the line that names it comes before the lines
+that are read."""
 
 _NEVER_STARTS = ("prim::Constant", "prim::Param", "prim::TensorExprGroup")
 
 
 NncState = tuple[bytes | None, bytes | None, Stated | None]
-"""The node that is looked at, what it is tried to go into, the remark before the
-next condition."""
+"""The node under consideration, the target into which it is merged, the remark
+before the next condition."""
 
 
 @lru_cache(maxsize=500)
 def _of_condition(condition: bytes) -> tuple[str, Stated] | None:
-    """Code and detail of a condition as it is printed; None for WRAPPER."""
+    """Return code and detail of a printed condition; None for WRAPPER."""
     text = condition.decode("utf-8", "replace").strip()
     if text == WRAPPER:
         return None
@@ -50,26 +49,26 @@ def _of_condition(condition: bytes) -> tuple[str, Stated] | None:
 
 
 class FailedConditions:
-    """The small state machine that ties each ``Failed cond`` to its node."""
+    """The small state machine that assigns each ``Failed cond`` to its node."""
 
     def __init__(self) -> None:
         self.state: NncState = (None, None, None)
         self._known: dict[bytes, NodeText | None] = {}
 
     def take(self, payload: bytes) -> Sequence[NodeStatement]:
-        """A message of one line; its statements about nodes."""
+        """Read a one-line message and return its statements about nodes."""
         node, into, remark = self.state
         if payload.startswith(FAILED):
             self.state = node, into, None
             return self._failed(payload[len(FAILED) :], node, into, remark)
         if payload.startswith(CONSIDERING):
-            # A node is being considered,
+            # A node is under consideration,
             self.state = payload[len(CONSIDERING) :], into, None
         elif payload.startswith(MERGING):
-            # or tried as the next member of a group,
+            # or is tried as the next member of a group,
             self.state = payload[len(MERGING) :], into, None
         elif payload.startswith(INTO):
-            # which is this one.
+            # which is this group.
             self.state = node, payload[len(INTO) :], remark
         elif payload in REMARKS:
             self.state = node, into, Stated(REMARKS[payload])
@@ -93,7 +92,7 @@ class FailedConditions:
             node, code, remark if remark is not None and code == "FD215" else detail
         )
         if code == "FD216" and into is not None:
-            # The operator that was to begin a group has the same reason.
+            # The operator that would have begun the group has the same reason.
             begins = self._read(into)
             if begins is not None and begins.kind not in _NEVER_STARTS:
                 return refused, NodeStatement(
@@ -102,8 +101,8 @@ class FailedConditions:
         return (refused,)
 
     def known_again(self, payloads: Iterable[tuple[int, bytes]]) -> Block | None:
-        """The statements of lines, with the numbers of these, if the lines before
-        do not matter; ``state`` is then that after them."""
+        """Return the statements of lines, with their line numbers, or None if
+        earlier lines matter. ``state`` is then the state after these lines."""
         found: list[tuple[int, NodeStatement]] = []
         self.state = None, _UNKNOWN, None
         for number, payload in payloads:
@@ -119,7 +118,8 @@ class FailedConditions:
         return found
 
     def goes_on(self, state: NncState) -> None:
-        """Lines were read whose ``state`` it is by ``known_again``."""
+        """Continue from ``state``, which ``known_again`` left after lines that were
+        read there."""
         node, into, remark = state
         self.state = node, self.state[1] if into is _UNKNOWN else into, remark
 

@@ -1,9 +1,9 @@
-"""The nodes of a dump with their values numbered: names repeat between a graph and
-the bodies of its groups.
+"""The nodes of a dump with numbers for their values, since names repeat between a
+graph and the bodies of its groups.
 
-Guards, profile nodes and the nodes of groups are seen through: their outputs have
-the numbers of the values that they hand on. A list, tuple or result of control flow
-has a larger number than the values that it holds.
+Guards, profile nodes and the nodes of groups do not count: their outputs have the
+numbers of the values that they return unchanged. A list, tuple or result of control
+flow has a larger number than the values that it holds.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from fusiondoc.parsers.ir import Dump, Graph, Node
 
 _DEEPEST = 60
-"""Graphs in one another that are entered, as in plan_walk.py."""
+"""Depth of nested graphs that are entered, as in plan_walk.py."""
 _NOT_READ = ("prim::Constant", "prim::FallbackGraph")
 _LISTS = ("prim::List", "prim::Tuple")
 _MODULE = "__torch__."
-"""How the type of a module begins."""
+"""Prefix of the type of a module."""
 
 Environment = dict[str, int]
 """Name of a value in a graph -> its number."""
@@ -37,7 +37,8 @@ class NumberedNode(NamedTuple):
 
     @property
     def by_pass(self) -> bool:
-        """A pass of torch made it: its source is in no file of the program."""
+        """True if a pass of torch made the node: its source is in no file of the
+        program."""
         source = self.node.source
         return source is None or source.startswith("<")
 
@@ -46,11 +47,11 @@ class NumberedRegion(NamedTuple):
     """A differentiable graph, with the numbers of its values."""
 
     names: tuple[str, ...]
-    """Of its inputs, in its own graph."""
+    """The names of its inputs, in its own graph."""
     inputs: list[int]
     outputs: list[int]
     inside: slice
-    """Its nodes among those read."""
+    """The range of its nodes in ``NumberedNodes.nodes``."""
     returned: list[tuple[str, str, int]]
     """Name, type and number of each value that its graph returns: its outputs, and
     the values that its gradient needs."""
@@ -62,11 +63,11 @@ class NumberedNodes:
     def __init__(self, dump: Dump) -> None:
         self._dump = dump
         self._module: dict[int, str] = {}
-        """Value -> the path of the module that it is."""
+        """Value -> the path of the module, for values that are modules."""
         self._depth = 0
         self._count = 0
         self.inputs: Environment = {}
-        """The values that the graph takes."""
+        """The values that the graph takes, by name."""
         self.outputs: list[int | None] = []
         """The values that the graph returns; None for those without a number."""
         self.nodes: list[NumberedNode] = []
@@ -76,7 +77,7 @@ class NumberedNodes:
         self.owner: dict[int, str] = {}
         """Parameter or buffer -> its module."""
         self.scopes = False
-        """Some node has a scope."""
+        """True if any node has a scope."""
         self._read_graph(dump.graph)
 
     def _read_graph(self, graph: Graph) -> None:
@@ -90,7 +91,8 @@ class NumberedNodes:
         self.outputs = [environment.get(name) for name in graph.outputs]
 
     def own_inputs(self, around: Around) -> None:
-        """Note the modules whose parameters the inputs of the graph are."""
+        """Record, for inputs of the graph that are parameters, the modules that own
+        them."""
         for number, owner in zip(self.inputs.values(), around.owners):
             if owner is not None:
                 self.owner[number] = owner
@@ -135,7 +137,7 @@ class NumberedNodes:
     def _body(
         self, node: Node, body: Graph, inputs: list[int], environment: Environment
     ) -> None:
-        """The graph of a group or a differentiable graph."""
+        """Read the graph of a group or a differentiable graph."""
         params = body.params
         inner = {
             value.name: environment[name]
@@ -193,7 +195,7 @@ class NumberedNodes:
 def _numbers_at(
     position: int, outputs: Sequence[Sequence[str]], environment: Environment
 ) -> list[int]:
-    """The numbers of the values that blocks return at one position."""
+    """Return the numbers of the values that blocks return at one position."""
     names = [returned[position] for returned in outputs if position < len(returned)]
     return [environment[name] for name in names if name in environment]
 

@@ -1,10 +1,10 @@
-"""What was read of one printed graph as a pattern, which the texts of other graphs
-of its form fill.
+"""Patterns: the result of reading one printed graph, into which the texts of other
+graphs of the same form are filled.
 
 A graph is read with a mark in each text that may differ (``%x.1`` is read as
-``%x.1.0zq00007zq``). What was read is kept as a pickle that has those texts by
-number. To fill it takes a twentieth of the time of reading a graph. The pickles are
-made here of our own objects and never leave the process.
+``%x.1.0zq00007zq``). The result is kept as a pickle in which those texts are
+numbers. Filling it takes a twentieth of the time of reading a graph. The pickles
+are made here from our own objects and never leave the process.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ _MARK = re.compile(r"zq(\d{5})zq|\(971(\d{5})71")
 _SIZE = re.compile(rb"\(\d+")
 
 MOST_TOKENS = 90_000
-"""Different texts of a graph: they are numbered with five digits."""
+"""Number of different texts of a graph: they are numbered with five digits."""
 
 
 class CanonicalText(bytes):
-    """The digest of a text that is taken from each graph's own text."""
+    """A digest together with its text, since in a pattern the digest must be
+    computed from each graph's own text."""
 
     text: str
 
 
 def canonical_digest(text: str) -> bytes:
-    """The digest of a canonical graph: see ``PlanGroup.canonical``."""
+    """Return the digest of a canonical graph: see ``PlanGroup.canonical``."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def canonical_kept(text: str) -> bytes:
-    """The same, with the text beside it, for a graph that becomes a pattern."""
+    """The same, with the text attached, for a graph that becomes a pattern."""
     made = CanonicalText(canonical_digest(text))
     made.text = text
     return made
@@ -49,8 +50,8 @@ Part = TypeVar("Part", covariant=True)
 
 
 class Kept(Generic[Part]):
-    """A part of what was read of a printed graph, as the pattern of its form and
-    its own texts."""
+    """A part of a read graph, kept as the pattern of its form and the graph's own
+    texts."""
 
     __slots__ = ("_pattern", "_texts")
 
@@ -59,13 +60,14 @@ class Kept(Generic[Part]):
         self._texts = texts
 
     def get(self) -> Part:
-        """The part; each call makes it anew."""
+        """Return the part; each call makes a new object."""
         part: Part = self._pattern.filled(self._texts.split("\n"))
         return part
 
 
 class Whole(Kept[Part]):
-    """A part of a graph that is read by itself: the very object."""
+    """A part of a graph that was read without a pattern: ``get`` returns the object
+    itself."""
 
     __slots__ = ("_part",)
 
@@ -77,17 +79,17 @@ class Whole(Kept[Part]):
 
 
 def holds_mark(text: bytes) -> bool:
-    """Whether a text of a graph may be taken for a mark: no pattern is made of
+    """True if a text of a graph may be mistaken for a mark: no pattern is made of
     it."""
     return any(mark in text for mark in _MARKS)
 
 
 class NoPattern(Exception):
-    """What was read holds a mark where its text cannot be known."""
+    """The result of reading holds a mark where its text cannot be determined."""
 
 
 def marked(token: bytes, number: int) -> bytes:
-    """The token with a mark, of the same kind to all that reads it."""
+    """Return the token with a mark. The reader sees a token of the same kind."""
     if token.startswith(b"%"):
         return b"%s.0zq%05dzq" % (token, number)
     if token.startswith(b"# "):
@@ -96,16 +98,16 @@ def marked(token: bytes, number: int) -> bytes:
 
 
 def texts_of(tokens: bytes) -> list[str]:
-    """Tokens, each on a line, as they stand in what is read: a name without its
-    sign, a source position without the mark before it."""
+    """Return the texts of tokens (one per line) as they occur in the result of
+    reading: a name without its ``%``, a source position without ``# ``."""
     text = "\n" + tokens.decode("ascii")
     texts = text.replace("\n%", "\n").replace("\n# ", "\n")[1:].split("\n")
     return list(map(str.rstrip, texts))
 
 
 Composed = tuple["str | int", ...]
-"""The parts of a text that holds texts of the graph: these as their number or
-slot."""
+"""The parts of a text that contains texts of the graph: those are given by their
+number or slot."""
 
 
 class _Slots:
@@ -116,18 +118,18 @@ class _Slots:
         self.numbers = {text: number for number, text in enumerate(marked_texts)}
         self._texts = marked_texts
         self._slots: dict[int | Composed, int] = {}
-        """Number of a text, or the canonical graph of whose digest this is the
+        """Number of a text, or the parts of a canonical graph for its digest ->
         slot."""
 
     def of(self, used: int | Composed) -> int:
         return self._slots.setdefault(used, len(self._slots))
 
     def used(self) -> list[int | Composed]:
-        """What stands in each slot."""
+        """Return the content of each slot."""
         return list(self._slots)
 
     def parts(self, text: str) -> Composed:
-        """The parts of a text with marks."""
+        """Return the parts of a text with marks."""
         parts: list[str | int] = []
         at = 0
         for found in _MARK.finditer(text):
@@ -149,9 +151,10 @@ def _composed(parts: Composed, texts: Sequence[str]) -> str:
 
 
 class _Writer(pickle.Pickler):
-    """Pickles what was read of a marked text: each string, and each tuple or set of
-    constants, as its index in the table that fills the pattern. Texts of the graph
-    come first there; constants and composed texts are counted from its end."""
+    """Pickles the result of reading a marked text. Each string, and each tuple or
+    set of constants, becomes an index in the table that fills the pattern. Texts of
+    the graph come first in the table; constants and composed texts are counted from
+    its end."""
 
     def __init__(self, out: io.BytesIO, slots: _Slots) -> None:
         super().__init__(out, pickle.HIGHEST_PROTOCOL)
@@ -159,13 +162,13 @@ class _Writer(pickle.Pickler):
         self.others: list[object] = []
         """Constants, and None for a composed text or a digest."""
         self.composed: dict[int, Composed] = {}
-        """Index in ``others`` -> the parts of a text that holds tokens: a token as
-        its slot."""
+        """Index in ``others`` -> the parts of a text that contains tokens, with the
+        slot of each token."""
         self.digests: dict[int, int] = {}
         """Index in ``others`` -> the slot of a digest."""
         self._known: dict[object, int] = {}
-        """By the text, or by type and representation of a tuple or set: 1 and True
-        are equal."""
+        """Keyed by the text, or by type and representation of a tuple or set, since
+        1 and True are equal."""
 
     def persistent_id(self, value: object) -> int | None:
         if isinstance(value, str):
@@ -182,8 +185,8 @@ class _Writer(pickle.Pickler):
         return None
 
     def reducer_override(self, value: Any) -> Any:
-        """Named tuples are made by ``tuple`` itself: their own ``__new__`` is
-        Python, and takes longer than all else of them."""
+        """Rebuild named tuples with ``tuple`` itself: their own ``__new__`` is
+        Python code and takes longer than everything else."""
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return tuple.__new__, (type(value), tuple(value))
         return NotImplemented
@@ -204,8 +207,8 @@ class _Writer(pickle.Pickler):
         return index
 
     def _index_of_digest(self, digest: CanonicalText) -> int:
-        """The digest stands among the texts of each graph: to make it takes
-        long."""
+        """Return the index of a digest. It is stored with the texts of each graph,
+        since it is slow to compute."""
         slot = self._texts.of(self._texts.parts(digest.text))
         index = self._other(None)
         self.digests[len(self.others) - 1] = slot
@@ -217,8 +220,8 @@ class _Writer(pickle.Pickler):
 
 
 def _is_constant(value: object) -> bool:
-    """Whether it is the same object of all graphs of a form: it cannot be changed,
-    and holds no token."""
+    """True if the object can be shared by all graphs of a form: it is immutable and
+    contains no token."""
     if isinstance(value, str):
         return _MARK.search(value) is None
     if type(value) is frozenset:
@@ -231,7 +234,7 @@ def _is_constant(value: object) -> bool:
 
 
 class Pattern(NamedTuple):
-    """A part of what all graphs of a form say."""
+    """A part of the result of reading, for all graphs of a form."""
 
     data: bytes
     composed: list[tuple[int, Composed]]
@@ -242,7 +245,7 @@ class Pattern(NamedTuple):
     """Constants, and None for composed texts and digests."""
 
     def filled(self, texts: list[str]) -> Any:
-        """What the graph with these texts says."""
+        """Return the part for the graph with these texts."""
         others = self.others.copy()
         for index, parts in self.composed:
             others[index] = _composed(parts, texts)
@@ -255,15 +258,15 @@ class Pattern(NamedTuple):
 
 
 class Patterns(NamedTuple):
-    """What all graphs of a form say, part by part."""
+    """The result of reading for all graphs of a form, part by part."""
 
     parts: Sequence[Pattern]
     used: Sequence[int | Composed]
-    """The numbers of the texts of a graph that its parts hold, and the canonical
-    graphs of whose digests they hold."""
+    """The numbers of the texts of a graph that its parts contain, and the canonical
+    graphs whose digests they contain."""
 
     def kept(self, texts: Sequence[str]) -> list[Kept[Any]]:
-        """The parts of what the graph with these texts says."""
+        """Return the parts for the graph with these texts."""
         own = [
             texts[used]
             if isinstance(used, int)
@@ -275,15 +278,15 @@ class Patterns(NamedTuple):
 
     @property
     def size(self) -> int:
-        """About how many bytes they hold."""
+        """Approximate number of bytes."""
         return sum(len(pattern.data) for pattern in self.parts)
 
 
 def patterns_of(
     parts: Sequence[object], marked_texts: Sequence[str]
 ) -> Patterns | None:
-    """The patterns of what was read of a marked graph; None where it cannot be kept
-    so."""
+    """Return the patterns for a marked graph that was read to ``parts``; None if no
+    pattern can be made."""
     slots = _Slots(marked_texts)
     try:
         patterns = [_pattern_of(part, slots) for part in parts]

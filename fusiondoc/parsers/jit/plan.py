@@ -1,9 +1,9 @@
 """A printed execution plan as it is kept: its fusion groups, the tensor operators
-outside them, their flow.
+outside them, and their flow.
 
-``plan_walk.py`` makes it of a parsed dump (:mod:`fusiondoc.parsers.ir`), which can
-then be dropped. How tensors flow through it stands apart from it: that takes most
-of the memory, and few steps need it.
+``plan_walk.py`` makes it from a parsed dump (:mod:`fusiondoc.parsers.ir`), which
+can then be dropped. The flow of tensors is kept apart from it: it takes most of the
+memory, and few steps need it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fusiondoc.parsers.jit.gradient_plans import GradientPlan
 from fusiondoc.parsers.jit.patterns import Kept, Whole
 
 Op = tuple[str, "str | None"]
-"""(kind, source): what identifies an operator across dumps, in which value names
+"""(kind, source): identifies an operator across dumps, in which value names
 change."""
 
 HashedOps = frozenset[int]
@@ -32,7 +32,7 @@ def hashed(ops: Iterable[Op]) -> HashedOps:
 
 
 class PlanGroup(NamedTuple):
-    """A fusion group in a plan, or a graph of a group that is printed alone."""
+    """A fusion group in a plan, or a group graph that is printed alone."""
 
     kind: str
     name: str
@@ -45,18 +45,18 @@ class PlanGroup(NamedTuple):
     values: tuple[str, ...]
     """Names of the node's outputs."""
     canonical: bytes
-    """Digest of the group's key in the cache of kernels (``group_bodies.py``):
-    groups of equal digests share their kernels."""
+    """Digest of the group's key in the kernel cache (``group_bodies.py``): groups
+    with equal digests share their kernels."""
     layer: str | None = None
-    """The module that it belongs to: see
+    """The module to which it belongs: see
     :func:`fusiondoc.parsers.jit.layer_names.common_layer`."""
     conditional: bool = False
-    """It stands in a branch or loop of the program, so it need not run once in
-    every run of the plan."""
+    """True if it is in a branch or loop of the program, so that it need not run
+    exactly once in every run of the plan."""
     node: int = -1
     """Its index in the flow of its graph; -1 for a graph printed alone."""
     sized: tuple[SizedOnly, ...] = ()
-    """Reductions over constant dimensions of which the plan computes the size."""
+    """Reductions over constant dimensions whose size the plan computes."""
     wiring: Wiring = Wiring()
 
 
@@ -71,7 +71,7 @@ class LooseNode(NamedTuple):
     node: int
     """Its index in the flow of its graph."""
     layer: str | None = None
-    """The module that it belongs to."""
+    """The module to which it belongs."""
 
 
 @dataclass
@@ -81,11 +81,11 @@ class DiffGraph:
 
     ops: frozenset[Op]
     node: int
-    """Its index in the flow of the plan; of a graph in another, that of the
-    outermost. -1 where the node of the outermost is missing."""
+    """Its index in the flow of the plan; for a nested graph, the index of the
+    outermost graph. -1 if the node of the outermost is missing."""
     nested: bool
-    """It stands in another differentiable graph, or in a graph whose node is
-    missing."""
+    """True if it is inside another differentiable graph, or inside a graph whose
+    node is missing."""
     groups: list[PlanGroup] = field(default_factory=list)
     loose: list[LooseNode] = field(default_factory=list)
 
@@ -95,12 +95,12 @@ class Flows(NamedTuple):
 
     outer: Flow | None = None
     inner: tuple[Flow | None, ...] = ()
-    """Those of its differentiable graphs, in order."""
+    """The flows of its differentiable graphs, in order."""
 
     @property
     def looked_at_in_part(self) -> int:
-        """How many nodes have more neighbours than the rules for reasons look
-        at."""
+        """The number of nodes with more neighbours than the rules for reasons
+        inspect."""
         return sum(
             flow.looked_at_in_part
             for flow in (self.outer, *self.inner)
@@ -119,22 +119,22 @@ class Traits(NamedTuple):
     complete: bool
     may_be_fallback: bool
     gradient: bool
-    """It has checks of which gradients are defined."""
+    """True if it has checks for which gradients are defined."""
     groups: bool
-    """It has groups of its own, outside differentiable graphs."""
+    """True if it has groups outside differentiable graphs."""
     diff_graphs: bool
     numbers: bool
-    """Some nodes compute with numbers of the host alone."""
+    """True if some nodes compute only with host numbers."""
     sized: bool
-    """Some group has reductions of which the plan computes the size."""
+    """True if some group has reductions whose size the plan computes."""
     looked_at_in_part: int
     """See ``Flows``."""
     nodes: int
-    """Of its own flow."""
+    """Number of nodes in its outer flow."""
     profiled_gradients: bool
-    """A tensor in that was profiled with ``requires_grad=1``."""
+    """True if a tensor in the outer flow was profiled with ``requires_grad=1``."""
     copies: tuple[str, ...]
-    """The kinds of copies that stand in its groups for views (``prim::*_copy``)."""
+    """The kinds of copies that replace views in its groups (``prim::*_copy``)."""
 
 
 @dataclass
@@ -143,29 +143,29 @@ class Plan:
     loose: list[LooseNode] = field(default_factory=list)
     diff_graphs: list[DiffGraph] = field(default_factory=list)
     backward: bool = False
-    """The graph holds nodes that only gradient executors have (prim::AutogradAdd,
-    ...)."""
+    """True if the graph has nodes that only executors of gradients have
+    (prim::AutogradAdd, ...)."""
     of_region: bool = False
-    """Only the executor of a differentiable graph, forward or backward, has such a
-    graph: it returns several values or none, where a function or method always
-    returns one, or it holds nodes of autodiff."""
+    """True if only the executor of a differentiable graph, forward or backward, can
+    have such a graph: it returns several values or none, where a function or method
+    always returns one, or it has nodes of autodiff."""
     numbers: set[Op] = field(default_factory=set)
-    """Nodes that compute with numbers of the host alone, so they are no operators
+    """Nodes that compute only with host numbers, so that they are no operators
     (``HostNumbers``)."""
     users: bool = False
-    """The graph holds a node of a source file (autodiff formulas have the source
-    ``<string>``)."""
+    """True if the graph has a node from a source file (autodiff formulas have the
+    source ``<string>``)."""
     traced: bool = False
-    """The graph has scopes, which only tracing writes."""
+    """True if the graph has scopes, which only tracing writes."""
     complete: bool = True
     may_be_fallback: bool = False
-    """It has the form of a fallback function; the group that its guard protects
-    decides whether it is."""
+    """True if it has the form of a fallback function; the group that its guard
+    protects decides whether it is one."""
     gradient: GradientPlan | None = None
-    """Set for a gradient's plan with checks of what is defined."""
+    """Set for a gradient's plan with checks for defined gradients."""
 
     def every_group(self) -> Sequence[PlanGroup]:
-        """Its groups, then those that stand in its differentiable graphs."""
+        """Return its groups, then the groups in its differentiable graphs."""
         if not self.diff_graphs:
             return self.groups
         return [
@@ -174,15 +174,15 @@ class Plan:
         ]
 
     def ops(self) -> frozenset[Op]:
-        """Every operator of the plan, in groups or not."""
+        """Return every operator of the plan, in groups or not."""
         found = {(node.op, node.source) for node in self.loose}
         for group in self.groups:
             found.update(group.body)
         return frozenset(found)
 
     def content(self) -> int:
-        """The same of two plans if their groups and operators are equal, types
-        included."""
+        """Return a hash that is equal for two plans if their groups and operators
+        are equal, including types."""
         groups = tuple(
             (group.body, group.inputs, group.node) for group in self.groups
         )
@@ -219,7 +219,7 @@ class Plan:
 
 
 class PlanParts(NamedTuple):
-    """A plan as it is kept: its graph is made of its form and texts when it is
+    """A plan as it is kept: its graph is rebuilt from its form and texts when it is
     needed."""
 
     traits: Traits
@@ -228,5 +228,5 @@ class PlanParts(NamedTuple):
 
     @classmethod
     def of(cls, plan: Plan, flows: Flows) -> PlanParts:
-        """A plan that is read by itself."""
+        """Wrap a plan that was read without a pattern."""
         return cls(plan.traits(flows), Whole(plan), Whole(flows))

@@ -1,9 +1,8 @@
-"""Printed plans and graphs of groups, read once for each form that they have
-(``printed_forms.py``).
+"""Reads printed plans and group graphs, once for each form (``printed_forms.py``).
 
-A plan is read together with the graph that its pass began with, which has more
+A plan is read together with the graph with which its pass began, which has more
 types. Its facts about later graphs (the layers around its differentiable graphs,
-the sources that its pass lost) are noted each time.
+the sources that its pass lost) are recorded each time.
 """
 
 from __future__ import annotations
@@ -36,49 +35,47 @@ class PlanPrint(NamedTuple):
 
     graph: Print
     began: Print | None
-    """The graph that the pass began with which left it."""
+    """The graph with which the pass began that left this plan."""
     of_pass: bool
-    """A fusion pass prints it."""
+    """True if a fusion pass prints it."""
     executor: bool
-    """It is that of an executor: the layers around its differentiable graphs are
-    known to later plans."""
+    """True for the plan of an executor: later plans know the layers around its
+    differentiable graphs."""
     rest: bool
-    """Its beginning is missing."""
+    """True if its beginning is missing."""
 
 
 class _Earlier(NamedTuple):
-    """Facts from earlier plans that the print of an executor's plan is read
-    with."""
+    """Facts from earlier plans that are needed to read an executor's plan."""
 
     regions: Regions
     around: Around | None
     """The layers around its graph."""
     sources: FoundSources
-    """Sources of operators that lost their own, where an earlier pass found
-    them."""
+    """Sources of operators that lost theirs, found by an earlier pass."""
 
 
 class _AtOnce(NamedTuple):
-    """The facts in the print of a plan that are needed when it is read."""
+    """The facts of a plan's print that are needed immediately when it is read."""
 
     traits: Traits
     learnt: list[tuple[tuple[str, ...], Around]]
     """The layers around its differentiable graphs."""
     kept: list[tuple[Kept, ...]]
     sources: FoundSources | None
-    """Those of operators that lost their own, as the pass found them."""
+    """Sources of operators that lost theirs, found by this pass."""
 
 
 _Read = tuple[_AtOnce, Plan, Flows]
-"""The parts of what is read of a plan's print."""
+"""The parts into which a plan's print is read."""
 
 
 class _OfOnePlan(Regions):
-    """The regions as one plan is read: the plan's additions are collected.
+    """The regions while one plan is read. The plan's additions are collected.
 
     Args:
         earlier: the facts from earlier plans.
-        pattern: the print is read as a pattern: its names are no names of the log.
+        pattern: the print is read as a pattern: its names are not names of the log.
     """
 
     def __init__(self, earlier: _Earlier, pattern: bool) -> None:
@@ -106,8 +103,8 @@ class _OfOnePlan(Regions):
 def read_plan(
     printed: PlanPrint, forms: PrintedForms, regions: Regions, sources: LostSources
 ) -> PlanParts:
-    """The plan of a print; its facts about later plans go into ``regions`` and
-    ``sources``."""
+    """Return the plan of a print; its facts about later plans go into ``regions``
+    and ``sources``."""
     texts = [
         graph.printed()
         for graph in (printed.graph, printed.began)
@@ -126,7 +123,8 @@ def read_plan(
     earlier = _Earlier(
         regions, around, {} if finds_sources else sources.known(inputs)
     )
-    if regions.live or earlier.sources:  # they name source positions and values
+    # Both contain source positions and value names.
+    if regions.live or earlier.sources:
         at_once, plan, flows = whole(partial(_read, printed, earlier), texts)
     else:
         at_once, plan, flows = forms.read(
@@ -143,8 +141,8 @@ def read_plan(
 
 
 def _finds_sources(printed: PlanPrint) -> bool:
-    """Whether the sources that the pass lost can be found, in the graph that it
-    began with."""
+    """True if the sources that the pass lost can be found in the graph with which
+    it began."""
     return printed.of_pass and printed.began is not None
 
 
@@ -154,8 +152,8 @@ def _read(
     texts: Sequence[bytes],
     canonical: Canonical,
 ) -> _Read:
-    """Read the texts of a plan and, where it is in the log, of the graph that its
-    pass began with."""
+    """Read the texts of a plan and, if it is in the log, of the graph with which
+    its pass began."""
     dump, *began = map(parse_text, texts)
     before = began[0] if began else None
     found = None
@@ -177,7 +175,7 @@ def _read(
 
 
 def read_group(graph: Print, forms: PrintedForms) -> PlanGroup:
-    """The group of a printed body."""
+    """Return the group of a printed body."""
 
     def read(texts: Sequence[bytes], canonical: Canonical) -> tuple[PlanGroup]:
         return (summarise_group(parse_text(texts[0]), canonical),)

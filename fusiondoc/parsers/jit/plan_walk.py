@@ -1,4 +1,4 @@
-"""A parsed dump of an execution plan to its
+"""Turns a parsed dump of an execution plan into a
 :class:`~fusiondoc.parsers.jit.plan.Plan`.
 
 Source of the rules: torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp (1.12
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from fusiondoc.parsers.ir import Block, Dump, Graph, Node
 
 _DEEPEST = 60
-"""Differentiable graphs in one another beyond this are not entered: the walk
-recurses. torch makes two."""
+"""Nesting of differentiable graphs that is entered, since the walk recurses. torch
+nests two."""
 _TUPLE = "prim::TupleConstruct"
 
 
@@ -65,12 +65,12 @@ def summarise(
     regions: Regions | None = None,
     canonical: Canonical = canonical_digest,
 ) -> Summary:
-    """The plan of a dump, and its flows. Bodies of FallbackGraph and
-    fallback_function count for nothing.
+    """Return the plan of a dump, and its flows. Bodies of FallbackGraph and
+    fallback_function are left out.
 
-    Args: profiled: known from the graph that the same pass began with. regions: the
-        differentiable graphs of the plans before it; its own are added. canonical:
-        makes the digests of its groups (``PlanGroup.canonical``).
+    Args: profiled: known from the graph with which the same pass began. regions:
+    the differentiable graphs of earlier plans; those of this plan are added.
+    canonical: makes the digests of its groups (``PlanGroup.canonical``).
     """
     plan = Plan(
         complete=dump.complete,
@@ -90,11 +90,12 @@ def summarise(
 
 
 def summarise_rest(dump: Dump, canonical: Canonical = canonical_digest) -> Summary:
-    """The rest of a plan's dump whose beginning is missing: its groups that are
-    printed whole.
+    """Return the plan of a dump whose beginning is missing: only its complete
+    groups.
 
     The owner of the first nodes is not known: they may be in a group or a
-    FallbackGraph."""
+    FallbackGraph.
+    """
     known = summarise(dump, canonical=canonical).plan
     groups = [group._replace(node=-1) for group in known.every_group()]
     plan = Plan(
@@ -110,8 +111,8 @@ def summarise_rest(dump: Dump, canonical: Canonical = canonical_digest) -> Summa
 def summarise_group(
     dump: Dump, canonical: Canonical = canonical_digest
 ) -> PlanGroup:
-    """A dump that is the body of a group itself (kernel_cache's ``GraphCache
-    created for graph``)."""
+    """Return the group of a dump that is itself the body of a group (kernel_cache's
+    ``GraphCache created for graph``)."""
     return group_of(
         "CudaFusionGroup",
         "",
@@ -123,7 +124,7 @@ def summarise_group(
 
 
 class _Walked(NamedTuple):
-    """The dump that is walked, and the plan that is made of it."""
+    """The dump that is walked, and the plan that is made from it."""
 
     dump: Dump
     plan: Plan
@@ -134,8 +135,8 @@ class _Walked(NamedTuple):
 
 
 def _add_ownerless(walked: _Walked) -> None:
-    """Add groups whose section is whole though the line of their node is missing or
-    mangled."""
+    """Add groups whose section is complete but whose node's line is missing or
+    damaged."""
     plan = walked.plan
     for section in walked.dump.sections:
         if section.node is not None or not section.graph.complete:
@@ -174,15 +175,14 @@ def _from_file(source: str | None) -> bool:
 
 
 def _may_be_fallback(dump: Dump) -> bool:
-    """Whether it can be the plan of a ``fallback_function``:
+    """True if this can be the plan of a ``fallback_function``:
     ``createFallbackPathFunction``
     (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp) makes it return one
-    tuple. A gradient executor does so too, but has nodes of autodiff: in its plan,
-    or in the copy of its graph that
+    tuple. An executor of a gradient does so too, but has nodes of autodiff: in its
+    plan, or in the copy of its graph that
     torch/csrc/jit/passes/specialize_autogradzero.cpp keeps for gradients that are
-    zero. That pass gives the fallback function of a group with
-    ``aten::_grad_sum_to_size`` such a copy as well.
-    """
+    zero. That pass also gives the fallback function of a group with
+    ``aten::_grad_sum_to_size`` such a copy."""
     maker = _maker_of_the_result(dump.graph)
     if maker is None:
         return False
@@ -200,13 +200,13 @@ def _may_be_fallback(dump: Dump) -> bool:
 
 
 def _maker_of_the_result(graph: Graph) -> Node | None:
-    """The prim::If or prim::TupleConstruct that alone makes the only output of a
-    graph."""
+    """Return the prim::If or prim::TupleConstruct that makes the only output of a
+    graph, if no other node makes it."""
     if len(graph.outputs) != 1:
         return None
     name = graph.outputs[0]
-    # A graph can have 100,000 nodes: all are looked at only where a node of the two
-    # kinds returns it.
+    # A graph can have 100,000 nodes: all are searched only if a node of the two
+    # kinds makes the output.
     if not any(
         node.kind in ("prim::If", _TUPLE) and _makes(node, name)
         for node in graph.nodes
@@ -224,13 +224,13 @@ def _makes(node: Node, name: str) -> bool:
 
 
 class _Walk:
-    """Walks a graph and the blocks in it: its groups and operators outside groups
-    go into the two lists.
+    """Walks a graph and the blocks in it. Its groups and its operators outside
+    groups go into the two lists.
 
     Args:
-        above: graphs and blocks around this graph.
-        region: index of the differentiable graph of the plan that this graph is of or stands in; None for the
-            graph of the plan itself.
+        above: number of graphs and blocks around this graph.
+        region: index of the outermost differentiable graph of the plan that
+            contains this graph; None for the graph of the plan itself.
     """
 
     def __init__(
@@ -253,22 +253,22 @@ class _Walk:
         self._flow = Flow(self._profiled.types)
         self._numbers = HostNumbers(self._flow.type_of)
         self._sized: set[tuple[int, ...]] = set()
-        """Dimensions that nodes of the fusion pass compute sizes with; they stand
-        before the group."""
+        """Dimensions with which nodes of the fusion pass compute sizes; those nodes
+        come before the group."""
 
     def graph(self, graph: Graph) -> Flow:
         for value in graph.params:
             self._flow.define(value.name, value.type)
             self._numbers.parameter(value.name, self._flow.type_of(value.name))
-        # An executor makes a plan of a graph that ran.
+        # An executor makes plans only of graphs that ran.
         self._nodes(graph.nodes, (), True)
         self._note_property_reads()
         self._flow.close()
         return self._flow
 
     def _note_property_reads(self) -> None:
-        """Note the nodes that read the dtype, device or layout of what others
-        make."""
+        """Record the nodes that read the dtype, device or layout of other nodes'
+        results."""
         reads = self._profiled.property_reads
         if reads:
             self._flow.waits += self._property_pairs(
@@ -287,8 +287,9 @@ class _Walk:
     def _property_pairs(
         self, reads: Iterable[PropertyRead]
     ) -> Sequence[tuple[int, int]]:
-        """The nodes of the plan between which a property is read, by kind and
-        source: a group may hold the reader, or what makes the tensor."""
+        """Return the pairs of plan nodes between which a property is read, found by
+        kind and source: the reader, or the node that makes the tensor, may be in a
+        group."""
         nodes: dict[tuple[str, str | None], set[int]] = {}
         for loose in self._loose:
             nodes.setdefault((loose.op, loose.source), set()).add(loose.node)
@@ -313,7 +314,7 @@ class _Walk:
         for node in nodes:
             kind = node.kind
             flow.remember(node)
-            if kind == "prim::Constant":  # half of them
+            if kind == "prim::Constant":  # half of all nodes
                 self._plan.users = self._plan.users or _from_file(node.source)
                 self._numbers.made(node)
             elif kind in FUSION_KINDS:
@@ -327,8 +328,8 @@ class _Walk:
     def _settle_ran(
         self, first: int, block: tuple[int, ...], ran: bool | None
     ) -> None:
-        """A block runs as a whole: what is known of some of its nodes holds for
-        those that a pass added."""
+        """Set ``ran`` for nodes that a pass added to a block. A block runs as a
+        whole, so the nodes for which it is known decide."""
         inside = self._flow.nodes[first:]
         known = {
             node.ran for node in inside if node.ran or len(node.block) == len(block)
@@ -340,9 +341,7 @@ class _Walk:
     def _group(self, node: Node, block: tuple[int, ...]) -> None:
         body = self._dump.resolve(node)
         index = self._flow.add(GROUP, node, block)
-        self._flow.nodes[
-            index
-        ].ran = True  # without profiled types there is no group
+        self._flow.nodes[index].ran = True  # a group needs profiled types
         if body is None:
             return
         values = tuple(value.name for value in node.outputs)
@@ -401,8 +400,8 @@ class _Walk:
             self._numbers.made(node)
 
     def _guarded(self, node: Node, block: tuple[int, ...]) -> None:
-        """A guard's prim::If computes nothing: its first block stands in its
-        stead."""
+        """Walk the first block of a guard's prim::If, which itself computes
+        nothing."""
         taken = node.blocks[0]
         self._nodes(taken.nodes, block, None)
         for value, inner in zip(node.outputs, taken.outputs):
@@ -420,7 +419,7 @@ class _Walk:
 
     @staticmethod
     def _passes_through(node: Node) -> bool:
-        """Whether it gives the tensors that it takes, also in a list or tuple."""
+        """True if a node returns its input tensors, possibly in a list or tuple."""
         kind = node.kind
         return (
             kind in GUARDS
@@ -452,7 +451,8 @@ class _Walk:
             self._add_loose(node, index)
 
     def _enter(self, block: Block, node: Node) -> None:
-        """A block of a loop takes the loop's inputs behind the first two."""
+        """Define the parameters of a block. A block of a loop takes the loop's
+        inputs after the first two."""
         for number, value in enumerate(block.params):
             self._flow.define(value.name, value.type)
             if number and number + 1 < len(node.inputs):
@@ -461,7 +461,7 @@ class _Walk:
     def _add_loose(self, node: Node, index: int) -> None:
         types = tuple([value.type for value in node.outputs])
         known = self._flow.nodes[index].outputs
-        types = known if types == known else types  # equal tuples are kept once
+        types = known if types == known else types  # equal tuples are one object
         layer = self._walked.layers.of.get(id(node))
         name = _first_output(node)
         self._loose.append(

@@ -1,15 +1,15 @@
-"""Graphs that differ in the names of values, source positions and sizes of tensors
-alone are read once.
+"""Graphs that differ only in value names, source positions and tensor sizes are
+read once.
 
 A program that meets other shapes, or that runs the same layers from other lines,
-prints the same graphs with other numbers. What such a graph says is the same but
-for these texts. So it is read once as a pattern (``patterns.py``), and of each
-further graph of that form only its own texts are kept.
+prints the same graphs with other numbers. So such a graph is read once as a pattern
+(``patterns.py``), and of each further graph of that form only the differing texts
+are kept.
 
-Nothing that is read of a graph may depend on these numbers but by equality: two
-texts are the same text of the pattern exactly if they are equal. Names keep their
-letters, types their scalar type, rank, ``requires_grad`` and device, and constants
-and scopes are no such texts: a graph with other ones has another form.
+The result of reading a graph may depend on these texts only by equality: two texts
+are the same text of the pattern exactly if they are equal. The letters of names,
+the scalar type, rank, ``requires_grad`` and device of types, and constants and
+scopes belong to the form: a graph with others has another form.
 """
 
 from __future__ import annotations
@@ -38,48 +38,48 @@ from fusiondoc.parsers.jit.patterns import (
 _TOKEN = re.compile(
     rb"([%#(](?:[A-Za-z0-9_.](?<=%.)[A-Za-z0-9_.]*| (?<=# ).*|[0-9](?<=[A-Za-z0-9_]\(.)[^()\n]*\)))"
 )
-"""A name, a source position, the part of a type with sizes that stands in brackets.
-The first byte stands before the alternatives, and each of them begins with the byte
-that tells it apart: so it is found in a third of the time."""
+"""A name, a source position, or the bracketed part of a type with sizes. The first
+byte is matched before the alternatives, and each alternative begins with the byte
+that distinguishes it: this takes a third of the time."""
 _NUMBER = re.compile(rb"[0-9](?<![A-Za-z=0-9][0-9])[0-9]{0,17}(?![0-9)])")
-"""A number that may differ: no part of a scalar type (``Float8_e5m2``), no
-``requires_grad=1``, no device."""
+"""A number that may differ: not in a scalar type (``Float8_e5m2``), not in
+``requires_grad=1``, not in a device."""
 _DIGITS = b"0123456789"
-"""All those of names and source positions may differ."""
+"""In names and source positions all digits may differ."""
 _NAME = re.compile(rb"%[\w.]+")
 _OF_NAMES = ord("%")
 _OF_TYPES = ord("(")
 
 _MOST_TEXT = 1 << 20
-"""Bytes of a graph that is kept as a pattern: to cut it up takes ten times as
-many."""
+"""Number of bytes of a graph that is kept as a pattern: cutting it takes ten times
+as many."""
 _MOST_CUTS = 4
-"""Texts that stay cut up: what a pass began with and what it left, and the same of
-the pass before."""
+"""Number of texts that stay cut: the graph with which a pass began and the plan
+that it left, and the same of the previous pass."""
 _MOST_SEEN = 50_000
-"""Forms that are remembered and have no pattern yet."""
+"""Number of remembered forms without a pattern."""
 _MOST_KEPT = 24 << 20
-"""Bytes of all patterns."""
+"""Number of bytes of all patterns."""
 
 Reader = Callable[[Sequence[bytes], Canonical], Sequence[Any]]
-"""Reads printed graphs, in parts that are needed at different times; takes the
-digests of canonical graphs by its second argument."""
+"""Reads printed graphs into parts that are needed at different times. Its second
+argument makes the digests of canonical graphs."""
 
 
 class _CutText:
-    """A printed graph, cut into what all graphs of its form have in common and what
-    differs."""
+    """A printed graph, cut into the texts that all graphs of its form have in
+    common and the tokens that differ."""
 
     def __init__(self, text: bytes) -> None:
         parts = _TOKEN.split(text)
         self.rest = parts[::2]
         self.tokens = parts[1::2]
-        """Those between, in order."""
+        """The tokens between ``rest``, in order."""
         self.common = sha256(b"\0".join(self.rest))
 
     def nameless(self) -> bytes:
-        """The digest of the text without the names of values: equal graphs have
-        equal ones."""
+        """Return the digest of the text without value names: equal for equal
+        graphs."""
         digest = self.common.copy()
         digest.update(
             b"\0".join(
@@ -90,14 +90,14 @@ class _CutText:
 
 
 class _Tokens(NamedTuple):
-    """What differs in graphs that are read together."""
+    """The tokens that differ in graphs that are read together."""
 
     different: Collection[bytes]
-    """Each token once, in the order of its first occurrence."""
+    """Each token once, in the order of first occurrence."""
     lines: bytes
-    """The same, each on a line of its own."""
+    """The same tokens, one per line."""
     form: bytes
-    """The digest of what all graphs of this form have in common."""
+    """The digest of the texts that all graphs of this form have in common."""
 
 
 def _tokens_of(cuts: Sequence[_CutText], about: object) -> _Tokens:
@@ -116,20 +116,21 @@ def _tokens_of(cuts: Sequence[_CutText], about: object) -> _Tokens:
 
 
 class PrintedForms:
-    """What printed graphs say, by their form."""
+    """The results of reading printed graphs, by their form."""
 
     def __init__(self) -> None:
         self._seen: set[bytes] = set()
-        """Forms that one graph had: few come again in a short log."""
+        """Forms that occurred once: in a short log few occur again."""
         self._patterns: dict[bytes, Patterns | None] = {}
-        """None of a form that cannot be kept."""
+        """None for a form of which no pattern can be made."""
         self._kept = 0
         self._cuts: dict[bytes, _CutText | None] = {}
-        """Of the last texts: an executor prints again what a fusion pass left."""
+        """The last texts, cut: an executor prints again the plan that a fusion pass
+        left."""
 
     def nameless(self, text: bytes) -> bytes:
-        """The digest of a printed graph without the names of values: equal graphs
-        have equal ones."""
+        """Return the digest of a printed graph without value names: equal for equal
+        graphs."""
         cut = self._cut(text)
         return (
             cut.nameless()
@@ -140,10 +141,10 @@ class PrintedForms:
     def read(
         self, texts: Sequence[bytes], about: object, reader: Reader
     ) -> Sequence[Kept[Any]]:
-        """The parts of what ``reader`` reads of the texts.
+        """Return the parts that ``reader`` reads from the texts.
 
         Args:
-            about: all else that it depends on.
+            about: everything else on which the result depends.
         """
         cuts = [cut for cut in map(self._cut, texts) if cut is not None]
         if len(cuts) < len(texts) or sum(map(len, texts)) > _MOST_TEXT:
@@ -163,7 +164,7 @@ class PrintedForms:
         return patterns.kept(own) if patterns is not None else whole(reader, texts)
 
     def _cut(self, text: bytes) -> _CutText | None:
-        """The text cut up; None for one that cannot be."""
+        """Return the text cut into tokens; None if it cannot be cut."""
         if text not in self._cuts:
             if len(self._cuts) >= _MOST_CUTS:
                 del self._cuts[next(iter(self._cuts))]
@@ -173,7 +174,7 @@ class PrintedForms:
     def _keep(
         self, cuts: Sequence[_CutText], tokens: _Tokens, reader: Reader
     ) -> None:
-        """Make the patterns of a form."""
+        """Make and keep the patterns of a form."""
         patterns = _patterns(cuts, tokens.different, reader)
         if self._kept > _MOST_KEPT:
             self._patterns.clear()
@@ -183,7 +184,7 @@ class PrintedForms:
 
 
 def whole(reader: Reader, texts: Sequence[bytes]) -> Sequence[Kept[Any]]:
-    """The parts of what is read of these texts by themselves."""
+    """Read these texts without a pattern and return the parts."""
     return [Whole(part) for part in reader(texts, canonical_digest)]
 
 

@@ -1,12 +1,12 @@
-"""The graph that a fusion pass begins with: the types of values in the profiled
-runs, and which code ran.
+"""The graph with which a fusion pass begins: the types of values in the profiled
+runs, and the code that ran.
 
 The executor puts a prim::profile before the tensors that most nodes read and that
 blocks return (torch/csrc/jit/runtime/profiling_record.cpp, ``instrumentBlock``;
 1.12 to 2.13). The graph ``Before Fusion`` still has these nodes. ``Before
 TExprFuser`` has their types at the values instead
-(``removeProfileNodesAndSpecializeTypes``) and keeps those nodes that saw nothing,
-of type ``Tensor``.
+(``removeProfileNodesAndSpecializeTypes``) and keeps only the profile nodes that saw
+no tensor, with type ``Tensor``.
 """
 
 from __future__ import annotations
@@ -40,16 +40,17 @@ class PropertyRead(NamedTuple):
 
 @dataclass(frozen=True)
 class Profiled:
-    """The facts of the profiled runs, by name of a value."""
+    """The facts of the profiled runs, by value name."""
 
     types: Mapping[str, str] = field(default_factory=dict)
-    """Of the values that have a known one."""
+    """The types of values that have a known type."""
     ran: Mapping[str, bool] = field(default_factory=dict)
-    """Whether the node that makes the value ran. A block runs as a whole, so what
-    is seen of one of its nodes holds for all; values of a block of which nothing is
-    seen are missing."""
+    """True if the node that makes the value ran. A block runs as a whole, so the
+    facts about one of its nodes hold for all; values of a block without such facts
+    are missing."""
     blocks: Mapping[str, Sequence[bool | None]] = field(default_factory=dict)
-    """Whether the blocks of the node that makes the value ran."""
+    """True for each block of the node that makes the value if it ran; None if
+    unknown."""
     property_reads: Mapping[str, Sequence[PropertyRead]] = field(
         default_factory=dict
     )
@@ -64,19 +65,19 @@ _PROPERTIES = {
 
 
 def profiled_in(dump: Dump) -> Profiled:
-    """The facts in the graph that a fusion pass begins with."""
+    """Return the facts in the graph with which a fusion pass begins."""
     runs = _Runs(dump)
     return Profiled(_types(dump), runs.ran, runs.blocks, _property_reads(dump))
 
 
 def _property_reads(dump: Dump) -> dict[str, list[PropertyRead]]:
-    """By the name of the tensor. In a plan the property is a constant of the group
-    that takes it, and its origin is lost; while a pass makes groups it is a node
-    between the two."""
+    """Return the reads of properties, by the name of the tensor. In a plan the
+    property is a constant of the group that takes it, and its origin is lost; while
+    a pass makes groups it is a node between the two."""
     properties: dict[str, tuple[str, str]] = {}
-    """Name of a property -> which it is, and its tensor."""
+    """Name of a property's value -> the property, and its tensor."""
     profiled: dict[str, str] = {}
-    """Output of a profile node -> the value that it hands on."""
+    """Output of a profile node -> its input."""
     found: dict[str, list[PropertyRead]] = {}
     made: dict[str, tuple[str, str | None]] = {}
     for node in dump.graph.walk():
@@ -122,7 +123,7 @@ def _types(dump: Dump) -> dict[str, str]:
 
 
 class _Block:
-    """A block of the graph (or all of it), and those inside it."""
+    """A block of the graph (or the whole graph), and the blocks inside it."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
@@ -130,7 +131,7 @@ class _Block:
         self.inner: list[tuple[Node, list[_Block]]] = []
 
     def never_ran(self) -> None:
-        """Nothing runs inside what did not run."""
+        """Mark this block, and the blocks inside it, as not run."""
         self.ran = False
         for _, blocks in self.inner:
             for block in blocks:
@@ -144,7 +145,7 @@ class _Block:
 
 
 class _Runs:
-    """Which nodes of a graph ran."""
+    """The nodes of a graph that ran."""
 
     def __init__(self, dump: Dump) -> None:
         self.ran: dict[str, bool] = {}
@@ -154,10 +155,10 @@ class _Runs:
             and node.attributes.get("profiled_type") not in (None, *_UNKNOWN)
             for node in dump.graph.walk()
         )
-        """The profile nodes are in the graph; some passes leave only those that saw
-        nothing."""
+        """True if the graph has all its profile nodes; some passes leave only those
+        that saw no tensor."""
         self._seen: dict[str, bool] = {}
-        """Whether the input of a profile node was seen, by the node's output."""
+        """Output of a profile node -> True if it saw its input."""
         whole = self._block(dump.graph.nodes, dump.graph.outputs)
         if not whole.ran:
             return
@@ -207,8 +208,8 @@ class _Runs:
         if node.kind == PROFILE_OF_VALUE:
             return (True,) if node.attributes else ()
         if not self._by_nodes:
-            # A result has no type also where only nodes read it whose inputs are
-            # not profiled.
+            # A result also lacks a type if only nodes without profiled inputs read
+            # it.
             return [
                 True
                 for value in node.outputs
@@ -218,8 +219,8 @@ class _Runs:
 
 
 def _follow_conditions(whole: _Block) -> None:
-    """A condition that was never true (or never false) at one prim::If was not at
-    the others that read it."""
+    """Mark further blocks as not run: a condition that was never true (or never
+    false) at one prim::If was not at others that read it."""
     never: set[tuple[str, int]] = set()
     for block in whole.walk():
         for node, inner in block.inner:

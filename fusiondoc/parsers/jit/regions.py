@@ -1,7 +1,6 @@
-"""The differentiable graphs of a log's plans, which later graphs belong to: layers
-around them, and for gradients the layers of the values that they take from the
-forward pass.
-"""
+"""The differentiable graphs of a log's plans, to which later graphs belong: the
+layers around them, and for gradients the layers of the values that they take from
+the forward pass."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ _INPUT = re.compile(rb"%([\w.]+) : ([\w\[\]?(]+)")
 _VALUE = re.compile(rb"%([\w.]+)")
 _ALL_ZERO = re.compile(rb"prim::AutogradAllZero([^\n]*)")
 _MOST_INPUTS = 20_000
-"""Of all printed graphs whose inputs are remembered."""
+"""Number of inputs of printed graphs that are remembered, over all graphs."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +37,14 @@ class Around:
     after: tuple[tuple[str, ...], ...]
     """The layers of the nodes that take the output, sorted."""
     live: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """The live run's layers of the nodes in it."""
+    """The layers of the nodes in it, from the live run."""
     captured: tuple[tuple[str, ...], ...] = ()
-    """Of a gradient's graph, for each input: the layers of the forward pass that
+    """For a gradient's graph, for each input: the layers of the forward pass that
     made or took the value."""
 
 
 _Values = tuple[tuple[str, str], ...]
-"""Of each value the stem of its name and its kind."""
+"""The stem of its name and its kind, for each value."""
 
 
 class Kept(NamedTuple):
@@ -55,15 +54,15 @@ class Kept(NamedTuple):
     name: str
     type: str
     layers: tuple[str, ...]
-    """Of the operators in the graph that make or take it, sorted."""
+    """The layers of the operators in the graph that make or take it, sorted."""
 
 
 class Regions:
     """The differentiable graphs of the plans so far, by the names of their inputs.
 
-    The executor of a differentiable graph prints a plan of its own, later, with the
-    same names of the inputs (torch/csrc/jit/passes/create_autodiff_subgraphs.cpp
-    names those of the subgraph so).
+    The executor of a differentiable graph later prints a plan of its own with the
+    same input names (torch/csrc/jit/passes/create_autodiff_subgraphs.cpp names the
+    inputs of the subgraph so).
     """
 
     def __init__(self, live: Sequence[LiveLayers] = ()) -> None:
@@ -71,35 +70,36 @@ class Regions:
         self._inputs: dict[
             bytes, tuple[list[tuple[str, str]], tuple[str, ...], int]
         ] = {}
-        """Of printed graphs, by their digests: a log prints few of them often. Also
-        how many of them are gradients, 0 for a graph that is no gradient's."""
+        """Digest of a printed graph -> its inputs, their names, and how many of
+        them are gradients (0 if the graph is not a gradient's). Cached: a log
+        prints few graphs often."""
         self._room = _MOST_INPUTS
         self._kept: dict[
             _Values, list[tuple[int, tuple[tuple[str, ...], ...]]]
         ] = {}
-        """Values that a differentiable graph returns -> the number in the order of
-        the log, and the layers of the values, for each such graph whose gradient
-        made no plan yet. A log has few different ones."""
+        """Values that a differentiable graph returns -> for each such graph whose
+        gradient made no plan yet, its number in the order of the log and the layers
+        of the values. A log has few different keys."""
         self._ending: dict[tuple[str, str], dict[_Values, None]] = {}
-        """The keys of ``_kept`` by stem and kind of their last value, those of the
-        latest graphs last."""
+        """The keys of ``_kept`` by stem and kind of their last value; keys of later
+        graphs come last."""
         self._number = 0
         self._gradient: tuple[tuple[str, ...], Around, bool] | None = None
-        """The last graph of a gradient: its inputs, the layers around it, and
-        whether its pass printed it."""
+        """The last graph of a gradient: its inputs, the layers around it, and True
+        if its pass printed it."""
         self.live = tuple(map(_by_position, live))
-        """Of each model of the run."""
+        """The layers of each model of the run."""
 
     def learn(self, names: tuple[str, ...], around: Around) -> None:
-        """Note the layers around a graph. Names that two different graphs have are
-        of neither."""
+        """Record the layers around a graph. Input names that two graphs with
+        different layers share identify neither."""
         self._known[names] = (
             around if self._known.get(names, around) == around else None
         )
 
     def keep(self, returned: tuple[Kept, ...]) -> None:
-        """Note the values that a differentiable graph returns, for the plan of its
-        gradient."""
+        """Record the values that a differentiable graph returns, for the plan of
+        its gradient."""
         values = _values((one.name, one.type) for one in returned)
         self._kept.setdefault(values, []).append(
             (self._number, tuple(one.layers for one in returned))
@@ -111,21 +111,21 @@ class Regions:
         self._number += 1
 
     def around(self, names: tuple[str, ...]) -> Around | None:
-        """The layers around the graph with inputs of these names; None where these
-        are not known."""
+        """Return the layers around the graph with inputs of these names; None if
+        they are not known."""
         if self._gradient is not None and self._gradient[0] == names:
             return self._gradient[1]
         return self._known.get(names)
 
     def inputs_of(self, graph: Print) -> tuple[str, ...]:
-        """The names of the inputs of a printed graph."""
+        """Return the names of the inputs of a printed graph."""
         return self._inputs_of(graph)[1]
 
     def around_print(self, graph: Print, of_pass: bool) -> Around | None:
         """The same for a printed graph.
 
         Args:
-            of_pass: a fusion pass prints it: the executor prints it again.
+            of_pass: True if a fusion pass prints it: the executor prints it again.
         """
         if not self._known:
             return None
@@ -162,9 +162,10 @@ class Regions:
         gradients: int,
         of_pass: bool,
     ) -> Around | None:
-        """Gradients run, and make their plans, in the reverse order of the
-        differentiable graphs. The values that one needs are the last ones that its
-        differentiable graph returns, in the same order (``lambdaLiftReverse`` of
+        """Return the layers around a gradient's graph. Gradients run, and make
+        their plans, in the reverse order of the differentiable graphs. The values
+        that a gradient needs are the last values that its differentiable graph
+        returns, in the same order (``lambdaLiftReverse`` of
         torch/csrc/jit/runtime/autodiff.cpp, 1.12 to 2.13)."""
         last = self._gradient
         if last is not None and last[0] == names and last[2] and not of_pass:
@@ -192,8 +193,8 @@ class Regions:
         return around
 
     def _latest_that_ends_so(self, captured: _Values) -> _Values | None:
-        """The values that the latest differentiable graph returns of those whose
-        last ones may be the ones captured."""
+        """Return the values of the latest differentiable graph whose last returned
+        values can be the captured ones; None without one."""
         if not captured:
             return None
         stem, kind = captured[-1]
@@ -213,12 +214,12 @@ class Regions:
         return max(found, key=self._number_of, default=None)
 
     def _number_of(self, values: _Values) -> int:
-        """Of the latest graph that returns them."""
+        """Return the number of the latest graph that returns these values."""
         return self._kept[values][-1][0]
 
 
 def _input_kinds(lines: Iterable[bytes]) -> list[tuple[str, str]]:
-    """Name and kind of each input of a printed graph."""
+    """Return name and kind of each input of a printed graph."""
     inputs: list[tuple[str, str]] = []
     for line in lines:
         inputs += [
@@ -234,8 +235,8 @@ def _input_kinds(lines: Iterable[bytes]) -> list[tuple[str, str]]:
 
 
 def _gradients(names: tuple[str, ...], text: bytes) -> int:
-    """How many of the inputs of a gradient's graph are gradients: those before the
-    values of the forward pass. All but the first are zero, as a rule, and the graph
+    """Return how many inputs of a gradient's graph are gradients: those before the
+    values of the forward pass. Usually all but the first are zero, and the graph
     checks that (torch/csrc/jit/passes/specialize_autogradzero.cpp). 0 for any other
     graph."""
     if b"prim::AutogradAll" not in text:
@@ -256,8 +257,8 @@ def _values(names_and_types: Iterable[tuple[str, str]]) -> _Values:
 
 
 def _are_last_of(captured: _Values, returned: _Values) -> bool:
-    """Whether the values that a gradient's graph takes can be the last ones of
-    those returned. A value whose name is only a number can have any name."""
+    """True if the values that a gradient's graph takes can be the last of the
+    returned values. A value whose name is only a number matches any name."""
     if not captured or len(captured) > len(returned):
         return False
     for (mine, kind), (other, other_kind) in zip(
@@ -269,14 +270,14 @@ def _are_last_of(captured: _Values, returned: _Values) -> bool:
 
 
 def _stem(name: str) -> str:
-    """A value's name without its number; empty for one that has only a number."""
+    """Return a value's name without its number; "" if the name is only a number."""
     stem = name.partition(".")[0]
     return "" if stem.isdigit() else stem
 
 
 def _by_position(live: LiveLayers) -> LiveLayers:
-    """Also without the operator, for source positions with only one operator:
-    passes replace operators and keep their position."""
+    """Return the layers, also keyed without the operator for source positions with
+    only one operator: passes replace operators and keep their position."""
     at: dict[str, list[tuple[str, ...]]] = {}
     for key, layers in live.items():
         at.setdefault(key.partition("|")[2], []).append(layers)
@@ -291,8 +292,8 @@ def _by_position(live: LiveLayers) -> LiveLayers:
 
 
 def profiled_gradient(graph: Print) -> tuple[str, ...] | None:
-    """The kinds of the inputs of a graph that is profiled, if it is that of a
-    gradient."""
+    """Return the kinds of the inputs of a profiled graph, if it is a gradient's;
+    else None."""
     if b"prim::Autograd" not in graph.text:
         return None
     return tuple(kind_of(text) for _, text in _input_kinds(graph.lines()))

@@ -1,5 +1,5 @@
-"""Why a fusion pass refused a node, as it states it in lines of one form
-(``Refusals`` of its fuser)."""
+"""The reasons for which a fusion pass refused nodes, from the lines that it prints
+in a fixed form (``Refusals`` of its fuser)."""
 
 from __future__ import annotations
 
@@ -26,21 +26,22 @@ _PLAIN_NODE = re.compile(
     rb" *%([^\s:,=%]+) : ([^\s,%=][^%=\n]*) = ([A-Za-z_]\w*::\w*[A-Za-z_])\((?:%[^()\n]*)?\)"
     rb"((?:, scope: | # ).*)?$"
 )
-"""A node as nearly all are printed: one output, no attributes, no number that names
-a section."""
+"""The common form of a node: one output, no attributes, no number that names a
+section."""
 
 _MOST_SHAPES = 5_000
 _shapes: dict[tuple[bytes, bytes, bytes | None], tuple[str, str | None, bool]] = {}
-"""What was read of such nodes, by all but their names: type, operator, scope and
-source."""
+"""(Type, operator, scope and source) of a plain node -> its kind, source, and True
+if it makes a tensor. Names differ, so they are not part of the key."""
 
 
 def read_node(text: bytes) -> NodeText | None:
-    """The gist of a node print; the full grammar is in :mod:`fusiondoc.parsers.ir`.
+    """Return the main facts of a printed node; the full grammar is in
+    :mod:`fusiondoc.parsers.ir`.
 
     A fusion pass may rewrite aliasing operators to ``prim::*_copy`` while it
-    partitions and reverts them later (graph_fuser.cpp), so the copy is named by the
-    operator of the program.
+    partitions and reverts them later (graph_fuser.cpp), so the copy gets the name
+    of the program's operator.
     """
     text = text.split(b"\n", 1)[0]
     plain = _PLAIN_NODE.match(text)
@@ -68,7 +69,7 @@ def _read_node(text: bytes) -> NodeText | None:
         NODE.match(line) if len(line) < LONG and not line.endswith("\r") else None
     )
     if found is not None and found[3][-1] > "9":
-        # All but few: no subgraph, so its line says all.
+        # Most nodes: they have no subgraph, so their line is complete.
         kind, outputs, source = (
             found[3],
             parse_values(found[2]),
@@ -91,14 +92,14 @@ def _read_node(text: bytes) -> NodeText | None:
 
 
 _KEPT = 5_000
-"""Distinct lines that are remembered, 600 bytes each: more than the passes of a
-large model print."""
+"""Number of distinct lines that are remembered, 600 bytes each: more than the
+passes of a large model print."""
 
 _UNREAD = NodeStatement(NodeText("", None, "", False), "", Stated("other"))
 
 
 class Rejections:
-    """Gathers the refusals of a fuser; equal lines are read once."""
+    """Collects the refusals of a fuser. Equal lines are read once."""
 
     def __init__(self, refusals: Refusals) -> None:
         self._refusals = refusals
@@ -107,15 +108,15 @@ class Rejections:
             condition: Stated(condition)
             for _, condition in refusals.causes.values()
         }
-        """One object for all nodes with that condition."""
+        """One shared object for all nodes with the same condition."""
 
     def clear(self) -> None:
-        """There are no more lines."""
+        """Drop the remembered lines at the end of the log."""
         self._known.clear()
 
     def found(self, run: Lines, cut: int) -> Block:
-        """The rejections in a run of lines of the pass, and which line each is on;
-        what is none (blocks of a node) is passed over."""
+        """Return the rejections in a run of lines of the pass, with their line
+        numbers; other lines (blocks of a node) are skipped."""
         found = run.seen.rejections if run.seen is not None else None
         if found is None:
             found = list(self._known_lines(run, cut))
@@ -126,8 +127,8 @@ class Rejections:
     def _known_lines(
         self, run: Lines, cut: int
     ) -> Iterator[tuple[int, NodeStatement]]:
-        """The rejections, and which line each is on. Most lines are of blocks of
-        nodes: they are not split off."""
+        """Yield the rejections with their line numbers. Most lines belong to blocks
+        of nodes: they are not split off."""
         known, text, mark = self._known, run.text, self._refusals.mark
         number = start = 0
         at = text.find(mark)

@@ -1,6 +1,6 @@
 """The statements of a log about nodes that a fuser refused, by operator and source
-line, and which of them is the reason. Of very many nodes only which they are,
-without the lines of each statement."""
+line, and the choice of the statement that is the reason. If there are very many
+nodes, only their hashes are kept, without the lines of each statement."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fusiondoc.model.reasons import Stated
 from fusiondoc.parsers.jit.plan import Op
 
 MOST_NODES = 20_000
-"""Nodes with statements of their own; a pass over the largest models refuses a few
-thousand."""
+"""Number of nodes with statements of their own; a pass over the largest models
+refuses a few thousand."""
 
 MOST_NAMES = 1000
-"""Names of one statement; beyond them its nodes are only counted."""
+"""Number of names kept for one statement; further nodes are only counted."""
 
 MOST_AGAIN = 50
-"""Passes of one plan that are known again."""
+"""Number of passes of one plan that are recognised when they are repeated."""
 
 MOST_TELLING = (
     *("FD202", "FD203", "FD206", "FD205", "FD204", "FD201", "FD207"),
@@ -37,8 +37,8 @@ MOST_TELLING = (
         "FD216",
     ),
 )
-"""If a node has several statements, the first of these is its reason: those that
-rule the node out before those that rule out one merge."""
+"""If a node has several statements, the first of these codes is its reason: codes
+that rule the node out come before codes that rule out one merge."""
 
 
 _ORDER = {code: nth for nth, code in enumerate(MOST_TELLING)}
@@ -60,14 +60,15 @@ class NodeText:
 
     @property
     def key(self) -> Op:
-        """By which ``Statements`` has it."""
+        """The key of the node in ``Statements``."""
         return (
             self.kind,
             self.source if self.source is not None else "%" + self.value,
         )
 
     def alike(self, code: str, detail: Stated) -> Alike:
-        """What it has in common with other nodes of the same statement."""
+        """Return the fields that the node shares with other nodes of the same
+        statement."""
         return Alike(self.kind, code, detail, self.tensor, self.source is not None)
 
 
@@ -82,38 +83,39 @@ class Statement:
         self.tensor = tensor
         self.lines = array("Q")
         self.values: set[str] | None = None
-        """Names of the first output, which distinguish equal (op, source) nodes of
-        one pass; of the pass that is being read."""
+        """Names of the first output in the current pass, which distinguish nodes
+        with equal (op, source)."""
         self.nodes = 0
-        """Most nodes in one pass, over the passes that are read."""
+        """The largest number of nodes in one pass, over the finished passes."""
         self.of_plan: tuple[str, ...] | None = None
-        """Names of the first output in the plan that the pass left, where these are
-        known: they choose between several nodes of one source line."""
+        """Names of the first output in the plan that the pass left, if they are
+        known: they distinguish several nodes of one source line."""
 
     @property
     def count(self) -> int:
         return max(self.nodes, len(self.values or ()), 1)
 
     def is_about(self, value: str) -> bool:
-        """Whether it is about the node with this first output; True if that is not
+        """True if it is about the node with this first output, or if that is not
         known."""
         return self.of_plan is None or value in self.of_plan
 
     def pass_ends(self) -> None:
-        """The names mean nothing in the next pass: keep only how many they were."""
+        """Keep only the number of names: the names mean nothing in the next
+        pass."""
         self.nodes = self.count
         self.values = None
 
 
 class Alike(NamedTuple):
-    """What statements about further nodes have in common."""
+    """The fields that statements about further nodes have in common."""
 
     op: str
     code: str
     detail: Stated
     tensor: bool
     sourced: bool
-    """The nodes have a source."""
+    """True if the nodes have a source."""
 
 
 class Further:
@@ -127,13 +129,14 @@ class Further:
         """Hashes of operator and source."""
 
     def add(self, nodes: Iterable[int], lines: Iterable[int]) -> None:
-        """These nodes have the statement, in these lines."""
+        """Add nodes with the statement, and the lines that state it."""
         self.nodes.update(nodes)
         self.statement.lines.extend(lines)
 
 
 class NodeStatement:
-    """The statement of a line about a node, and where its last evidence went."""
+    """The statement of a line about a node, and the ``Statements`` that last
+    received it."""
 
     __slots__ = ("code", "detail", "into", "node", "statement")
 
@@ -150,8 +153,8 @@ Block = Sequence[tuple[int, NodeStatement]]
 
 
 class BlockAgain:
-    """The statements of lines that a log repeats. A number identifies them: no
-    reader has to hold them."""
+    """The statements of lines that a log repeats, identified by a number so that
+    readers need not keep the lines."""
 
     __slots__ = ("lines", "number")
 
@@ -164,36 +167,36 @@ _NUMBERS = count()
 
 
 class PassAgain(NamedTuple):
-    """The statements of a pass whose lines are in the log again."""
+    """The statements of a pass whose lines are repeated in the log."""
 
     blocks: Sequence[tuple[int, Block]]
-    """And where each begins, from the line of the plan that the pass left."""
+    """Each block with its offset from the line of the plan that the pass left."""
     of_plan: bool
     plans: array[int]
-    """Where that plan stands again."""
+    """The positions where that plan is repeated."""
 
 
 class Statements(dict[Op, tuple[Statement, ...]]):
-    """(op, source) -> its statements, each of another reason code. A node without a
-    source has its first output as "source" ("%name")."""
+    """(op, source) -> its statements, each with another reason code. A node without
+    a source has its first output as "source" ("%name")."""
 
     __slots__ = ("_again", "further")
 
     def __init__(self) -> None:
         super().__init__()
         self.further: dict[Alike, Further] = {}
-        """Those about nodes beyond MOST_NODES."""
+        """The statements about nodes beyond MOST_NODES."""
         self._again: dict[object, PassAgain | None] = {}
-        """None of those that were in the log once: of most logs in which all is
-        different nothing is held."""
+        """Passes that may be repeated; None for passes that occurred once, so that
+        a log without repetitions holds nothing."""
 
     def passed_again(
         self, blocks: Sequence[tuple[int, BlockAgain]], plan: int, of_plan: bool
     ) -> bool:
-        """A pass has left a plan at ``plan``, with the statements ``blocks`` and no
-        others. If the log had that before, the pass only adds lines, which
-        ``settle`` adds at once. Else the result is False, and they have to be
-        merged."""
+        """Record that a pass left a plan at ``plan``, with the statements
+        ``blocks`` and no others. Return True if the log had the same before: then
+        the pass only adds lines, which ``settle`` adds together. If False, the
+        caller must merge the statements."""
         known = of_plan, *((pos - plan, block.number) for pos, block in blocks)
         if known not in self._again:
             if len(self._again) >= MOST_AGAIN:
@@ -209,7 +212,7 @@ class Statements(dict[Op, tuple[Statement, ...]]):
         return True
 
     def settle(self) -> None:
-        """Add the lines of the passes that were in the log again."""
+        """Add the lines of the repeated passes."""
         changed: dict[int, Statement] = {}
         for blocks, of_plan, plans in filter(None, self._again.values()):
             for before, block in blocks if plans else ():
@@ -224,8 +227,8 @@ class Statements(dict[Op, tuple[Statement, ...]]):
             statement.lines = array("Q", sorted(statement.lines))
 
     def _statement_of(self, one: NodeStatement, of_plan: bool) -> Statement | None:
-        """The statement that has its lines; None if it is of the names of another
-        print (``with_source``)."""
+        """Return the statement to which the lines belong; None if it uses value
+        names of another print (``with_source``)."""
         key = one.node.key
         if not of_plan and (key[1] or "").startswith("%"):
             return None
@@ -235,7 +238,7 @@ class Statements(dict[Op, tuple[Statement, ...]]):
         return statement
 
     def of(self, node: Op) -> tuple[Statement, ...]:
-        """The statements about a node."""
+        """Return the statements about a node."""
         found = self.get(node)
         if found is not None or not self.further:
             return found or ()
@@ -247,7 +250,8 @@ class Statements(dict[Op, tuple[Statement, ...]]):
         )
 
     def beyond(self, alike: Alike) -> Further:
-        """Those further ones."""
+        """Return the entry for further nodes with these fields; make it if it is
+        missing."""
         more = self.further.get(alike)
         if more is None:
             more = self.further[alike] = Further(alike)
@@ -255,7 +259,7 @@ class Statements(dict[Op, tuple[Statement, ...]]):
 
 
 def with_code(statements: Iterable[Statement], code: str) -> Statement | None:
-    """The statement with this reason code."""
+    """Return the statement with this reason code; None without one."""
     for statement in statements:
         if statement.code == code:
             return statement
@@ -265,8 +269,8 @@ def with_code(statements: Iterable[Statement], code: str) -> Statement | None:
 def state(
     into: Statements, node: NodeText, code: str, detail: Stated, pos: int
 ) -> Statement:
-    """Note the statement ``code`` about ``node`` at ``pos``; the statement that now
-    holds it."""
+    """Record the statement ``code`` about ``node`` at ``pos``; return the statement
+    object that holds it."""
     key = node.key
     known = into.get(key)
     if known is None:
@@ -289,7 +293,7 @@ def state(
 
 
 def state_all(into: Statements, pos: int, block: Block) -> None:
-    """Note the statements of the lines from ``pos`` on."""
+    """Record the statements of the lines from ``pos`` on."""
     for offset, one in block:
         if one.into is into and one.statement is not None:
             one.statement.lines.append(pos + offset)
@@ -301,32 +305,33 @@ def state_all(into: Statements, pos: int, block: Block) -> None:
 
 
 class OfPass:
-    """The statements since the last plan: they belong to the next one."""
+    """The statements since the last plan: they belong to the next plan."""
 
     def __init__(self) -> None:
         self._statements = Statements()
         self._blocks: list[tuple[int, BlockAgain]] = []
-        """Of stretches that stood in the log before; not noted yet."""
+        """Repeated stretches of lines that are not recorded in ``_statements``
+        yet."""
 
     def __bool__(self) -> bool:
         return bool(self._blocks or self._statements)
 
     def add(self, pos: int, block: BlockAgain) -> None:
-        """Lines that stood in the log before, from ``pos`` on; they are one object
-        each time."""
+        """Add repeated lines from ``pos`` on; ``block`` is the same object for each
+        repetition."""
         if block.lines:
             self._blocks.append((pos, block))
 
     @property
     def statements(self) -> Statements:
-        """All of them."""
+        """All statements; pending blocks are recorded first."""
         for pos, block in self._blocks:
             state_all(self._statements, pos, block.lines)
         self._blocks.clear()
         return self._statements
 
     def belongs_to(self, into: Statements, plan: int, of_plan: bool) -> None:
-        """It is of the pass that left the plan which is printed at ``plan``.
+        """Assign the statements to the pass that left the plan printed at ``plan``.
         ``of_plan`` as for ``merge``."""
         if not self._statements and into.passed_again(self._blocks, plan, of_plan):
             return
@@ -335,10 +340,10 @@ class OfPass:
 
 
 def merge(into: Statements, more: Statements, of_plan: bool = False) -> None:
-    """Add the statements of a pass that has ended to those of others.
+    """Add the statements of a finished pass to those of others.
 
-    Args: of_plan: ``into`` is of the plan that the pass left, and has the same
-        names of values.
+    Args: of_plan: ``into`` belongs to the plan that the pass left, which has the
+    same value names.
     """
     for key, statements in more.items():
         known = into.get(key)
@@ -359,7 +364,7 @@ def merge(into: Statements, more: Statements, of_plan: bool = False) -> None:
 def _add_further(
     into: Statements, key: Op, statements: Iterable[Statement]
 ) -> None:
-    """A node beyond MOST_NODES."""
+    """Add a node beyond MOST_NODES."""
     sourced = not (key[1] or "").startswith("%")
     for statement in statements:
         alike = Alike(
@@ -371,7 +376,7 @@ def _add_further(
 def _with_pass(
     known: tuple[Statement, ...], more: Iterable[Statement], of_plan: bool
 ) -> tuple[Statement, ...]:
-    """The statements about a node, with those of another pass."""
+    """Return the statements about a node, with those of another pass added."""
     made = known
     for statement in more:
         mine = with_code(known, statement.code)
@@ -383,7 +388,7 @@ def _with_pass(
 
 
 def _add_pass(mine: Statement, more: Statement, of_plan: bool) -> None:
-    """Another pass states the same of a node."""
+    """Add the same statement of another pass about the node."""
     mine.lines.extend(more.lines)
     mine.nodes = max(mine.nodes, more.nodes)
     if of_plan and mine.of_plan is not None and more.of_plan is not None:
@@ -393,8 +398,8 @@ def _add_pass(mine: Statement, more: Statement, of_plan: bool) -> None:
 
 
 def with_source(statements: Statements) -> Statements:
-    """Those of nodes with a source: the others are known by the names of one print
-    only."""
+    """Return the statements about nodes with a source: other nodes are known only
+    by the names of one print."""
     kept = Statements()
     kept.update(
         (key, those)
@@ -408,12 +413,13 @@ def with_source(statements: Statements) -> Statements:
 
 
 def telling(code: str) -> int:
-    """The index of a code in MOST_TELLING; behind them for others."""
+    """Return the index of a code in MOST_TELLING; the length of it for other
+    codes."""
     return _ORDER.get(code, len(_ORDER))
 
 
 def best_of(statements: Sequence[Statement]) -> Sequence[Statement]:
-    """The statements with the most telling reason code."""
+    """Return the statements whose reason code comes first in MOST_TELLING."""
     if len(statements) < 2:
         return statements
     best = min((statement.code for statement in statements), key=telling)

@@ -51,8 +51,8 @@ class RanPlans:
     """The operators of the plans in the log.
 
     Args:
-        plans: the operators of each plan, and the kinds of the copies that replace views in its groups
-            (``Traits.copies``).
+        plans: the operators of each plan, and the kinds of the copies that replace
+            views in its groups (``Traits.copies``).
     """
 
     def __init__(self, plans: Iterable[tuple[HashedOps, Collection[str]]]) -> None:
