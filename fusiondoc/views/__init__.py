@@ -1,2 +1,2 @@
-"""What documents show: reports, benches, surveys as sections of blocks, the same
+"""Contents of documents: reports, benches, surveys as sections of blocks, the same
 for every format."""

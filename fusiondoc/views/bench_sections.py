@@ -1,6 +1,5 @@
 """A bench as sections: speeds, curves over shapes, where the time goes, its tables,
-and why something is not in them.
-"""
+and why rows are missing."""
 
 from __future__ import annotations
 
@@ -56,7 +55,7 @@ HUES: Mapping[str, str] = dict(
         ("r7", "r5", "r3", "r2", "r6", "r4", "r0", "r1", "r0"),
     )
 )
-"""The colour of a variant, the same in every picture."""
+"""The colour class of each variant, the same in every picture."""
 
 _BUSY, _IDLE = "GPU busy", "GPU idle"
 
@@ -76,7 +75,8 @@ _VARIANTS = (
 
 
 def bench_document(bench: Bench, full: bool = True) -> Document:
-    """The bench. ``full``: with where the time of each variant goes, in words."""
+    """Return the document of a bench. ``full``: with the times of each variant in
+    words."""
     kinds = _kinds(bench)
     goes = (Facts(tuple(words.times(bench))),) if full else ()
     sections = (
@@ -164,18 +164,18 @@ def _under(bench: Bench, variant: BenchVariant) -> str:
 
 
 def ran_on(interpreters: Sequence[str], device: str) -> str:
-    """The device and the interpreters."""
+    """Return the device and the interpreters in one phrase."""
     return f"{device}; {' and '.join(interpreters)}"
 
 
 def device_of(bench: Bench) -> str:
-    """The GPU's name, or that there is none."""
+    """Return the GPU's name, or ``CPU``."""
     return bench.environment.get("gpu") or "CPU"
 
 
 def speed_cell(found: Ratio | None) -> Cell:
-    """A speed against eager's with its interval, or that no difference could be
-    shown."""
+    """Return the cell of a speed relative to eager with its interval, or "no
+    difference"."""
     if found is None:
         return Factor(None)
     if not found.differs:
@@ -184,15 +184,15 @@ def speed_cell(found: Ratio | None) -> Cell:
 
 
 def tone_of(found: Ratio | None) -> Tone:
-    """Whether it is faster than eager."""
+    """Return the tone: good if faster than eager, doubtful if slower."""
     if found is None or not found.differs:
         return Tone.PLAIN
     return Tone.GOOD if found.value > 1 else Tone.DOUBTFUL
 
 
 def _speeds(bench: Bench, phase: str) -> Table:
-    """A row for each variant that ran, under its shape and interpreter where there
-    are several."""
+    """A row for each variant that ran, below its shape and interpreter if there are
+    several."""
     rows = []
     for shape, label in words.shapes_of(bench):
         for interpreter in words.interpreters(bench):
@@ -205,8 +205,8 @@ def _speeds(bench: Bench, phase: str) -> Table:
 
 
 def _speed_columns(changing: bool) -> tuple[Column, ...]:
-    """Where steps met several sizes, what a new size costs is wanted more than the
-    figures of a step."""
+    """If steps ran with several sizes, the columns on the cost of a new size have
+    priority over those on the figures of a step."""
     of_step, of_new_size = (4, 8) if changing else (8, 4)
     return (
         Column("variant"),
@@ -253,7 +253,8 @@ def _figures(text: str) -> Cell:
 
 
 def _of_variants(bench: Bench) -> Table:
-    """Compilation, memory against eager's, and how far the results are off."""
+    """Compilation, memory relative to eager, and the largest difference of
+    results."""
     rows = []
     several = len(words.interpreters(bench)) > 1
     for variant in bench.variants:
@@ -315,12 +316,12 @@ def _speed_bar(
 
 
 def hue(variant: str) -> str:
-    """The class of its colour."""
+    """Return the class of the variant's colour."""
     return HUES.get(variant, "r7")
 
 
 def length(value: float, longest: float) -> float:
-    """Per cent of the longest bar."""
+    """Return the length of a bar in per cent of the longest."""
     return round(min(100.0, 100 * value / longest), 2) if longest else 0.0
 
 
@@ -330,8 +331,8 @@ def curves(
     names: Sequence[str],
     values: Mapping[str, Sequence[float | None]],
 ) -> Curves | None:
-    """Values of each variant over names; None without two names that have a
-    value."""
+    """Return the values of each variant over names; None unless at least two names
+    have a value."""
     measured = {
         number
         for row in values.values()
@@ -376,7 +377,7 @@ def _over_shapes(bench: Bench) -> Iterator[Curves]:
 
 
 def megabytes_of(timed: BenchPhase | None) -> float | None:
-    """Its peak memory."""
+    """Return the peak memory in MB."""
     return (
         timed.peak_bytes / 1e6 if timed is not None and timed.peak_bytes else None
     )
@@ -393,8 +394,8 @@ def _kinds(bench: Bench) -> list[str]:
 
 
 def _parts(timed: BenchPhase | None) -> tuple[list[tuple[str, float]], float]:
-    """The kinds of work of a step with their shares, and its milliseconds; where
-    only that is known, how long the GPU is busy."""
+    """Return the kinds of work of a step with their shares, and its milliseconds;
+    if the kinds are not known, the shares in which the GPU is busy and idle."""
     if timed is not None and timed.parts:
         return [(part.what, part.share) for part in timed.parts], sum(
             part.ms for part in timed.parts
@@ -424,8 +425,8 @@ def _stacks(bench: Bench) -> Iterator[Stack]:
 
 
 def _short(labels: Sequence[str]) -> list[str]:
-    """Sizes of the first input, if they differ in every shape; else the shapes'
-    numbers."""
+    """Return the sizes of the first input as labels if they differ in every shape;
+    else the numbers of the shapes."""
     sizes = [
         label[label.find("[") + 1 : label.find("]")].replace(",", "×")
         for label in labels

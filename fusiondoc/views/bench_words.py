@@ -1,5 +1,4 @@
-"""The sentences of a bench: verdicts, and what is worth knowing beside its
-tables."""
+"""The sentences of a bench: verdicts, and remarks on its tables."""
 
 from __future__ import annotations
 
@@ -26,11 +25,12 @@ from fusiondoc.rendering.units import (
 from fusiondoc.views.step_words import shares
 
 HOST_BOUND = 0.5
-"""A GPU that is busy for less of the time waits for the host."""
+"""If the GPU is busy for a smaller share of the time, it waits for the host."""
 
 
 def called(bench: Bench, variant: BenchVariant) -> str:
-    """Its name, with its torch where there are several interpreters."""
+    """Return the variant's name, with its torch if there are several
+    interpreters."""
     if len(interpreters(bench)) < 2:
         return variant.name
     return f"{variant.name} ({variant.interpreter.partition(', ')[2] or variant.interpreter})"
@@ -46,14 +46,14 @@ def verdict(found: Ratio | None) -> str:
 
 
 def groups(variant: BenchVariant) -> str:
-    """Groups of the forward plan, and of the backward plan where there is one: ``2
-    + 1``."""
+    """Return the groups of the forward plan, and of the backward plan if there is
+    one: ``2 + 1``."""
     return by_phase(variant, variant.groups)
 
 
 def by_phase(variant: BenchVariant, found: ByPhase | None) -> str:
-    """A figure of both phases, ``2 + 1``; of the forward phase where no other was
-    timed."""
+    """Return a figure of both phases, ``2 + 1``; only of the forward phase if no
+    other was timed."""
     if found is None or (found.forward is None and found.backward is None):
         return "-"
     forward = "?" if found.forward is None else str(found.forward)
@@ -76,7 +76,8 @@ def moved(variant: BenchVariant) -> int | None:
 def phase_of(
     variant: BenchVariant, phase: str, shape: int = 0
 ) -> BenchPhase | None:
-    """That phase with that shape, if it was timed."""
+    """Return the variant's row of a phase with a shape; None if it was not
+    timed."""
     for one in variant.phases:
         if one.phase == phase and one.shape == shape:
             return one
@@ -84,7 +85,7 @@ def phase_of(
 
 
 def shapes_of(bench: Bench) -> list[tuple[int, str]]:
-    """Number and name of each shape that some variant was timed with."""
+    """Return number and name of each shape that any variant was timed with."""
     timed = {one.shape for variant in bench.variants for one in variant.phases}
     return [
         (
@@ -98,12 +99,12 @@ def shapes_of(bench: Bench) -> list[tuple[int, str]]:
 
 
 def changing(bench: Bench) -> bool:
-    """Whether steps met more than one set of sizes."""
+    """True if steps ran with more than one set of sizes."""
     return len(shapes_of(bench)) > 1 or any(one.sizes > 1 for one in bench.shapes)
 
 
 def phases(bench: Bench) -> list[str]:
-    """Those that some variant has, in order."""
+    """Return the phases that any variant has, in order."""
     return list(
         dict.fromkeys(
             one.phase for variant in bench.variants for one in variant.phases
@@ -116,8 +117,8 @@ def interpreters(bench: Bench) -> list[str]:
 
 
 def times(bench: Bench) -> list[tuple[str, str]]:
-    """(variant, phase and shape; where the time of its step goes), where that is
-    known."""
+    """Return pairs (variant, phase and shape; where the time of its step goes), as
+    far as that is known."""
     several = len(interpreters(bench)) > 1
     found = []
     for phase in phases(bench):
@@ -134,7 +135,8 @@ def times(bench: Bench) -> list[tuple[str, str]]:
 
 
 def of_processes(timed: Iterable[BenchPhase]) -> list[str]:
-    """In how many processes each was timed, and what the intervals know of that."""
+    """Return the remark on the number of processes of each variant, and on what the
+    intervals include."""
     counts = sorted({one.processes for one in timed})
     if not counts:
         return []
@@ -150,8 +152,8 @@ def of_processes(timed: Iterable[BenchPhase]) -> list[str]:
 
 
 def remarks(bench: Bench) -> list[str]:
-    """What the numbers mean: in how many processes, who waits for whom, what has no
-    group."""
+    """Return remarks on the numbers: processes, waiting for the host, variants
+    without groups."""
     lines = of_processes(
         found for variant in bench.variants for found in variant.phases
     )
@@ -175,8 +177,8 @@ def remarks(bench: Bench) -> list[str]:
 
 
 def _waiting(bench: Bench, phase: str, shape: int) -> list[str]:
-    """The variants in which the GPU waits for the host, each with how busy it
-    is."""
+    """Return the variants in which the GPU waits for the host, each with its busy
+    share."""
     waiting = []
     for variant in bench.variants:
         for timed in variant.phases:
@@ -189,7 +191,7 @@ def _waiting(bench: Bench, phase: str, shape: int) -> list[str]:
 
 
 def _notes(bench: Bench) -> list[str]:
-    """The notes of variants, each with the variants that have it."""
+    """Return the notes of variants, each with the variants that have it."""
     notes: dict[str, list[str]] = {}
     for variant in bench.variants:
         for note in _notes_on(variant) if variant.available else ():
@@ -210,7 +212,7 @@ def _notes_on(variant: BenchVariant) -> Iterator[str]:
 
 
 def _on_variant(bench: Bench, variant: BenchVariant) -> Iterator[str]:
-    """What happened to the groups of a variant."""
+    """Yield remarks on the groups of a variant: none, fallbacks, recompilations."""
     groups, name = variant.groups, called(bench, variant)
     fuses = variant.available and variant.name not in WITHOUT_GROUPS
     if fuses and groups is not None and groups.forward == 0 and not groups.backward:
@@ -224,8 +226,8 @@ def _on_variant(bench: Bench, variant: BenchVariant) -> Iterator[str]:
 
 
 def _moves(bench: Bench) -> list[str]:
-    """What moving from the first interpreter to another brings: the fastest variant
-    of each, in the last phase with each shape."""
+    """Return the gain of changing from the first interpreter to another: the
+    fastest variant of each compared, in the last phase with each shape."""
     parts = []
     names = interpreters(bench)
     for phase in phases(bench)[-1:]:
@@ -270,8 +272,9 @@ def _facts(bench: Bench, variant: BenchVariant, timed: BenchPhase) -> str:
 
 
 def _hints(bench: Bench) -> list[str]:
-    """What would help more than fusion, of the first variant (eager, if it ran) in
-    the last phase that has such a thing, in each interpreter."""
+    """Return the advice that helps more than fusion (``BenchPhase.hint``), for each
+    interpreter: of the first variant (eager, if it ran) in the last phase that has
+    it."""
     found: dict[str, str] = {}
     for phase in phases(bench):
         for one in reversed(bench.variants):
@@ -283,7 +286,7 @@ def _hints(bench: Bench) -> list[str]:
 
 
 def missing(bench: Bench) -> list[tuple[str, str]]:
-    """(variant, why it or one of its phases could not run)."""
+    """Return pairs (variant, why it or one of its phases could not run)."""
     several = len(interpreters(bench)) > 1
     return [
         (f"{one.name}, {one.interpreter}" if several else one.name, one.reason)

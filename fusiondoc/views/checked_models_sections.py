@@ -1,5 +1,5 @@
-"""The check of many models as sections: a table of the models, what each lost, and
-what was not run."""
+"""The check of many models as sections: a table of the models, the losses of each,
+and the models that were not run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _COLUMNS = (
 
 
 def checked_document(checked: CheckedModels) -> Document:
-    """The whole check."""
+    """Return the document of the whole check."""
     sections = (
         _table(checked.models),
         _lost(checked.models),
@@ -69,7 +69,7 @@ def checked_document(checked: CheckedModels) -> Document:
 
 
 def verdict(checked: CheckedModels) -> str:
-    """The whole check in a sentence."""
+    """Return the whole check in a sentence."""
     total = (
         len(checked.models)
         - checked.number(Outcome.NOT_RUN)
@@ -166,7 +166,7 @@ def _not_run(models: Sequence[CheckedModel]) -> Section:
 
 
 def _changed(checked: CheckedModels) -> Section:
-    """Why each model was run or left out by ``--changed-since``."""
+    """Section: why each model was run or left out by ``--changed-since``."""
     items = []
     for model in checked.models if checked.changed_since is not None else ():
         if model.outcome is Outcome.UNCHANGED:
@@ -202,4 +202,5 @@ def _item(model: CheckedModel) -> Item:
 
 
 _MOST_LINES = 6
-"""Of an error; the last ones of a traceback name it."""
+"""Most lines of an error that are shown; the last lines of a traceback name the
+error."""

@@ -1,6 +1,5 @@
 """A comparison as sections: settings, groups, operators outside, fallbacks,
-kernels, the model's speed and findings, with what became of each.
-"""
+kernels, the model's speed and findings, each with its change."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ from fusiondoc.views.formatting import near
 
 MOST_ON_A_TERMINAL = 40
 MOST_IN_A_COMMENT = 30
-"""Changes of one kind."""
+"""Most changes of one kind."""
 
 _TONES = {
     **dict.fromkeys(("gone", "split", "slower"), Tone.BAD),
@@ -46,7 +45,7 @@ _UNWANTED = {
     "reason": Status("other reason", Tone.DOUBTFUL, "~"),
     "count": Status("other count", Tone.DOUBTFUL, "~"),
 }
-"""What became of things that nobody wants: findings, fallbacks, operators outside
+"""The marks of changes to unwanted things: findings, fallbacks, operators outside
 groups."""
 
 
@@ -55,8 +54,8 @@ def comparison_document(
     most: int | None = None,
     pictures: Sequence[Picture] = (),
 ) -> Document:
-    """The changes, of each kind at most ``most``; a page has pictures of both
-    sides."""
+    """Return the document of the changes, at most ``most`` of each kind; a page has
+    pictures of both sides."""
     kernels, counted = words.only_bytes(comparison)
     findings, single = words.findings(comparison)
     sections = (
@@ -205,7 +204,8 @@ def _details(change: GroupChange) -> Iterator[str]:
 
 
 def _by_lines(one: GroupByLines) -> Item:
-    """A group of one compiler, and what the other makes of its lines."""
+    """Return the entry of a group of one compiler, with the groups into which the
+    other compiler puts its lines."""
     details = [words.operators([ref]) for ref in one.b]
     named = [f"B {ref.id}: {text}" for ref, text in zip(one.b, details)]
     between = [words.boundary(boundary) for boundary in one.boundaries]

@@ -1,4 +1,4 @@
-"""A comparison in words, which its text, Markdown and page share."""
+"""The words of a comparison, which its text, Markdown and page share."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ KINDS = {
     "bandwidth": "with another bandwidth",
     "bytes": "counted otherwise",
 }
-"""What a kind of change is called in a sentence, where its name alone is none."""
+"""The phrase for a kind of change in a sentence, if its name alone is not one."""
 
 ARROW = "→"
 
@@ -85,7 +85,7 @@ def side(one: Side) -> str:
 
 
 def coverage(one: Side) -> str:
-    """How much of it is fused."""
+    """Return how much of a side is fused."""
     share = one.coverage
     if not share.is_known:
         return (
@@ -161,8 +161,8 @@ def _changed_findings(comparison: Comparison) -> Iterator[str]:
 
 
 def group_head(change: GroupChange) -> str:
-    """``G1 and G2 of A are now G1 of B in 9 of 12 places (encoder.layer.[0-8]);
-    forward``."""
+    """Return the line on a changed group: ``G1 and G2 of A are now G1 of B in 9 of
+    12 places (encoder.layer.[0-8]); forward``."""
     facts = [became(change) + where_in_plans(change)]
     ref = (change.a or change.b)[0]
     facts.append(ref.phase or "phase unknown")
@@ -179,8 +179,8 @@ def group_head(change: GroupChange) -> str:
 
 
 def became(change: GroupChange) -> str:
-    """Which groups of A are which of B: numbers are those of the side's own report,
-    so the side is named."""
+    """Return which groups of A became which of B. Numbers are those of each side's
+    own report, so the side is named."""
     a, b = (_named([ref.id for ref in refs]) for refs in (change.a, change.b))
     if not change.b:
         return f"{a} of A is gone"
@@ -200,8 +200,8 @@ def _named(ids: Sequence[str]) -> str:
 
 
 def where_in_plans(change: GroupChange) -> str:
-    """How many instances of a group changed, and in which modules; empty for a
-    group that occurs once, in no module that the log names."""
+    """Return how many instances of a group changed, and in which modules; empty for
+    a group that occurs once, in no module that the log names."""
     layers = f" ({folded(change.layers)})" if change.layers else ""
     of = max(ref.instances for ref in change.a or change.b)
     if of == change.count == 1:
@@ -214,14 +214,14 @@ def where_in_plans(change: GroupChange) -> str:
 
 
 def operators_differ(change: GroupChange) -> bool:
-    """Whether its groups hold other operators than before, so that each is shown
-    with its own."""
+    """True if its groups hold other operators than before, so that each is shown
+    with its operators."""
     return bool(set(change.kinds) & {"split", "merged", "operators"})
 
 
 def sides_of(change: GroupChange) -> list[str]:
-    """``A G1: 2 operators: add, mul``, one for each group, where they hold other
-    operators than before."""
+    """Return ``A G1: 2 operators: add, mul``, one for each group, if they hold
+    other operators than before."""
     if not operators_differ(change):
         return []
     return [
@@ -267,8 +267,8 @@ MOST_NAMES = 6
 
 
 def place(refs: Sequence[GroupRef]) -> str:
-    """The first line of the program that the groups come from, else of a
-    formula."""
+    """Return the first line of the program that the groups come from; else a
+    position in a formula."""
     sources = [
         node.user_source or node.source for ref in refs for node in ref.nodes
     ]
@@ -279,7 +279,7 @@ def place(refs: Sequence[GroupRef]) -> str:
 
 
 def nodes(of: Iterable[OpNode]) -> list[str]:
-    """Equal operators of one line once, with how many they are."""
+    """Return equal operators of one line once, with their number."""
     counts = Counter(
         (node.op, where_from(node.user_source, node.source)) for node in of
     )
@@ -295,7 +295,8 @@ def nodes(of: Iterable[OpNode]) -> list[str]:
 
 
 def types(change: GroupChange) -> list[str]:
-    """The input and output types that only one side has: ``in  - Float(8)``."""
+    """Return the input and output types that only one side has: ``- input
+    Float(8)``."""
     found = []
     for what in ("inputs", "outputs"):
         of_a, of_b = _types(change.a, what), _types(change.b, what)
@@ -340,8 +341,8 @@ def unfused(change: UnfusedChange) -> str:
 
 
 def once_each(rows: Sequence[UnfusedChange]) -> list[UnfusedChange]:
-    """Those that read alike as one: operators of one line that differ by their
-    column."""
+    """Merge the rows that read alike: operators of one line that differ only in
+    their column."""
     alike: dict[tuple[str, str], UnfusedChange] = {}
     for row in rows:
         key = (row.change, unfused(replace(row, count=1)))
@@ -371,8 +372,8 @@ def fallback(change: FallbackChange) -> str:
 
 
 def findings(comparison: Comparison) -> tuple[list[FindingChange], str | None]:
-    """The findings to show, and a sentence on those about single operators, which
-    have a part of their own ("Not fused")."""
+    """Return the findings to show, and a sentence on the findings about single
+    operators, which have a section of their own ("Not fused")."""
     single = [
         row for row in comparison.findings if row.finding.code.startswith("FD2")
     ]
@@ -406,7 +407,8 @@ def kernel_head(change: KernelChange) -> str:
 
 
 def kernel_facts(change: KernelChange) -> list[str]:
-    """What changed, each in a few words; empty for a kernel of one side."""
+    """Return the changes of a kernel, each in a few words; empty for a kernel of
+    one side."""
     a, b = change.a, change.b
     if a is None or b is None:
         return []
@@ -439,12 +441,12 @@ def _rate(change: KernelChange) -> str:
 
 
 _COUNTS = titles(lambda fuser: fuser.catalogue.options)
-"""What prints the rates of kernels."""
+"""The fusers that print the rates of kernels."""
 
 
 def only_bytes(comparison: Comparison) -> tuple[list[KernelChange], str | None]:
-    """The kernels to show, and a sentence on those of which only the counted bytes
-    differ."""
+    """Return the kernels to show, and a sentence on those of which only the counted
+    bytes differ."""
     shown = [change for change in comparison.kernels if change.kinds != ("bytes",)]
     counted = sum(1 for change in comparison.kernels if "bytes" in change.kinds)
     if not counted:

@@ -30,7 +30,7 @@ _COLUMNS = (
 
 
 def fix_document(fixes: Fixes, shown: str = "") -> Document:
-    """All that was tried, and the diff.
+    """Return the document of all tried changes, and the diff.
 
     Args: shown: the folder to which paths are made relative, as text with a
         separator at its end.

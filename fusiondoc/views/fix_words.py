@@ -1,4 +1,4 @@
-"""The result of ``fix`` in sentences: the gain of each change, why another did not
+"""The result of ``fix`` in sentences: the gain of each change, why others did not
 help, the verdict."""
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from fusiondoc.model.change_plan import (
 )
 from fusiondoc.rendering.units import difference, interval, size
 
-_MOST_PLACES = 4
+_MOST_NAMED = 4
 
 
 def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
-    """All that is printed beside the diff.
+    """Yield all lines that are printed besides the diff.
 
     Args: shown: the folder to which paths are made relative, as text with a
         separator at its end.
@@ -31,7 +31,7 @@ def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
     yield f"unchanged: {counts(fixes.unchanged)}"
     for one in fixes.kept:
         yield f"+ {one.change}: {gain(one.before, one.after, one.speed)}"
-        yield from _places(one, shown)
+        yield from _changed_lines(one, shown)
         yield from (
             f"    {line}" for note in one.notes for line in note.split("\n")
         )
@@ -40,7 +40,7 @@ def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
         yield "tried without success:"
     for one in others:
         yield f"- {one.change}: {why_not(one)}"
-        yield from _places(one, shown)
+        yield from _changed_lines(one, shown)
     if fixes.described:
         yield "not changed here:"
     yield from (f"  {text}" for text in fixes.described)
@@ -56,8 +56,8 @@ def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
 
 
 def within(line: str, width: int) -> list[str]:
-    """A line as a terminal of so many columns shows it without words broken; a
-    command stays on one line."""
+    """Wrap a line to ``width`` columns without breaking words; a command stays on
+    one line."""
     text = line.lstrip()
     if len(line) <= width or text.startswith("fusiondoc "):
         return [line]
@@ -70,7 +70,7 @@ def within(line: str, width: int) -> list[str]:
 
 
 def verdict(fixes: Fixes) -> str:
-    """The last line."""
+    """Return the last line."""
     stopped = "interrupted; " if fixes.interrupted else ""
     number = len(fixes.kept)
     if number:
@@ -92,7 +92,7 @@ def verdict(fixes: Fixes) -> str:
 
 
 def _next(fixes: Fixes) -> Iterator[str]:
-    """What to do where nothing was found."""
+    """Yield the next step if no change was found."""
     if fixes.kept or fixes.interrupted:
         return
     if fixes.unchanged.launches <= 1 and fixes.unchanged.groups:
@@ -176,8 +176,8 @@ def why_not(one: TriedFix) -> str:
 
 
 def how_compared(fixes: Fixes) -> Iterator[str]:
-    """How it was found out that the program is still the same, and whether speed
-    was judged."""
+    """Yield how it was checked that the program still computes the same, and
+    whether speed was judged."""
     if not fixes.tried:
         return
     text = "compared: outputs, gradients and arguments after the call, unfused, from one seed; and fused with"
@@ -212,7 +212,8 @@ def how_compared(fixes: Fixes) -> Iterator[str]:
 
 
 def _unfused_sides(fixes: Fixes) -> str:
-    """What the program and its changed versions draw."""
+    """Return a clause on how the random numbers of the program and its changed
+    versions agree."""
     how = {one.after.drew_otherwise for one in fixes.tried} - {None}
     if "statistics" in how:
         return "of both unfused sides what differs is compared by statistics"
@@ -224,12 +225,12 @@ def near_folder(where: str, shown: str) -> str:
     return where[len(shown) :] if shown and where.startswith(shown) else where
 
 
-def _places(one: TriedFix, shown: str) -> Iterator[str]:
-    places = [near_folder(where, shown) for where in one.where]
-    if places:
+def _changed_lines(one: TriedFix, shown: str) -> Iterator[str]:
+    named = [near_folder(where, shown) for where in one.where]
+    if named:
         more = (
-            f" and {len(places) - _MOST_PLACES} more"
-            if len(places) > _MOST_PLACES
+            f" and {len(named) - _MOST_NAMED} more"
+            if len(named) > _MOST_NAMED
             else ""
         )
-        yield f"    {', '.join(places[:_MOST_PLACES])}{more}"
+        yield f"    {', '.join(named[:_MOST_NAMED])}{more}"

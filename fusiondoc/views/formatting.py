@@ -1,7 +1,6 @@
 """How every report writes figures and source positions: numbers, sizes and the
-verdict in words; how positions are named, and the user's lines, where their files
-are at hand.
-"""
+verdict in words; source positions, and the user's lines, if their files are
+available."""
 
 from __future__ import annotations
 
@@ -32,14 +31,15 @@ from fusiondoc.model.source import Source, Texts, from_package, without_packages
 from fusiondoc.rendering.units import ratio, seconds
 
 NO_DIFFERENCE = "no difference"
-"""Words for a ratio whose 95 % interval holds 1."""
+"""Words for a ratio whose 95 % interval contains 1."""
 
 DOING = {"compile": "compiling", "run": "running"}
-"""What a group did when it fell back, by the stage of the fallback."""
+"""The activity during which a group fell back, by the stage of the fallback."""
 
 
 def verdict_on_tries(tries: Sequence[Try]) -> str:
-    """What ``--try`` came to: the change that helps most, or that none does."""
+    """Return the result of ``--try``: the change that helps most, or that none
+    does."""
     helped = [one for one in tries[1:] if one.helps(tries[one.against])]
     if not helped:
         number = len(tries) - 1
@@ -78,8 +78,8 @@ def _gain(one: Try, base: Try) -> tuple[float, int, int, int]:
 
 
 def never_ran(report: Report) -> str | None:
-    """``264 operators that never ran: aten::linear x12, aten::cat x6 and 8 more``;
-    None without any."""
+    """Return ``264 operators that never ran: aten::linear x12, aten::cat x6 and 8
+    more``; None without any."""
     counts: dict[str, int] = {}
     for row in report.unfused:
         if row.ran is False:
@@ -101,8 +101,8 @@ _MOST_NAMED = 3
 def covered(
     report: Report, show: Callable[[float], str], any_fuser: bool = True
 ) -> str | None:
-    """``54% of what its fuser can fuse, 40% of what any fuser can``, or why the
-    share is unknown; None where there is nothing to fuse. ``any_fuser``: with the
+    """Return ``54% of what its fuser can fuse, 40% of what any fuser can``, or why
+    the share is unknown; None if there is nothing to fuse. ``any_fuser``: with the
     second half."""
     cover = report.coverage
     if cover.fraction is None:
@@ -118,20 +118,21 @@ def covered(
 
 
 def further_values(group: Group) -> str | None:
-    """How many of its inputs and outputs a report does not list; None for none."""
+    """Return how many of the group's inputs and outputs a report does not list;
+    None for none."""
     left = group.values_left_out
     return f"{left:,} further inputs and outputs" if left else None
 
 
 def times(group: Group) -> str:
-    """How many nodes a group stands for; nothing for one."""
+    """Return the number of nodes of a group, ``×3``; empty for one."""
     return f" ×{group.count:,}" if group.count > 1 else ""
 
 
 def groups_of(report: Report) -> str:
-    """``2 groups``; ``2 groups (and 4 in further specialisations)`` where the same
-    was compiled again; ``5 groups (3 of TorchScript, 2 of te.ops)`` where both were
-    at work."""
+    """Return ``2 groups``; ``2 groups (and 4 in further specialisations)`` if they
+    were compiled again; ``5 groups (3 of TorchScript, 2 of te.ops)`` if several
+    frontends made groups."""
     more = sum(group.count for group in report.groups if group.specialisation > 1)
     again = f" (and {more:,} in further specialisations)" if more else ""
     first = report.fusion_groups - more
@@ -139,12 +140,12 @@ def groups_of(report: Report) -> str:
 
 
 def _by_frontend(report: Report, groups: int) -> str:
-    """`` (3 of TorchScript, 2 of torch.compile)`` where several frontends made
-    groups, else nothing.
+    """Return `` (3 of TorchScript, 2 of torch.compile)`` if several frontends made
+    groups, else an empty text.
 
     Args:
-        groups: those of the first specialisation, with those that the report does not list, which are
-            TorchScript's.
+        groups: number of groups of the first specialisation, with those that the
+            report does not list, which belong to TorchScript.
     """
     counts = {TORCHSCRIPT.title: groups}
     for group in report.groups:
@@ -159,7 +160,7 @@ def _by_frontend(report: Report, groups: int) -> str:
 
 
 def verdict(report: Report) -> str:
-    """One sentence: did it fuse?"""
+    """Return the verdict in one sentence: did it fuse?"""
     each = each_rank(report)
     if each is not None:
         sentence = verdict(each.report)
@@ -184,8 +185,8 @@ def verdict(report: Report) -> str:
 
 
 def fuser(report: Report, none: str = "no fuser") -> str:
-    """The fuser that worked, and the requested one. ``none``: the text if none
-    did."""
+    """Return the fuser that made groups, and the requested one. ``none``: the text
+    if no fuser did."""
     state = report.fuser
     if state.effective in fusers_of_frontends():
         return state.why or fuser_title(state.effective or "unknown")
@@ -206,7 +207,7 @@ def fuser(report: Report, none: str = "no fuser") -> str:
 
 
 def machine(report: Report) -> list[str]:
-    """Torch and device, as far as they are known."""
+    """Return torch and the device, as far as they are known."""
     env = report.environment
     parts = [
         f"torch {env['torch']}" if env.get("torch") else "",
@@ -216,8 +217,8 @@ def machine(report: Report) -> list[str]:
 
 
 def runs_of(ops: Iterable[str]) -> list[str]:
-    """``add``, ``mul ×2``: operators without their namespace, equal neighbours
-    together."""
+    """Return ``add``, ``mul ×2``: operators without their namespace, equal
+    neighbours merged."""
     runs: list[tuple[str, int]] = []
     for op in ops:
         name = op[len("aten::") :] if op.startswith("aten::") else op
@@ -229,7 +230,7 @@ def runs_of(ops: Iterable[str]) -> list[str]:
 
 
 def fused_in_words(report: Report) -> str:
-    """``31 operators`` that are in groups."""
+    """Return ``31 operators``: the number of operators in groups."""
     number = report.fused_operators
     if not number and any(
         without_operators(group, report) for group in report.groups
@@ -239,14 +240,15 @@ def fused_in_words(report: Report) -> str:
 
 
 def size_in_words(group: Group, report: Report) -> str:
-    """``3 operators``; of none what is known of a kernel without any."""
+    """Return ``3 operators``; for a kernel without operators the text of
+    ``without_operators``."""
     return without_operators(group, report) or count(group.size, "operator")
 
 
 def without_operators(group: Group, report: Report) -> str:
-    """What is known of a kernel of torch.compile without operators; "" of any
-    other. The loops that copy an input of a library's call into the layout or type
-    that it takes have no operator but the call's."""
+    """Return a text for a kernel of torch.compile without operators; "" for any
+    other group. The loops that copy an input of a library's call into the layout or
+    type that it takes have no operator but the call's."""
     graphs = (
         report.compiled.graphs
         if report.compiled is not None and not group.size
@@ -266,7 +268,7 @@ def phase_of(group: Group) -> str:
 
 
 def peak_share(kernel: Kernel, report: Report) -> float | None:
-    """The share of the peak bandwidth that a kernel's median reaches."""
+    """Return the share of the peak bandwidth that a kernel's median reaches."""
     if kernel.peak_fraction is not None:
         return kernel.peak_fraction
     if kernel.gb_per_s is None or report.peak is None or report.peak.gb_per_s <= 0:
@@ -275,7 +277,7 @@ def peak_share(kernel: Kernel, report: Report) -> float | None:
 
 
 class Speedup(NamedTuple):
-    """How many times as fast as eager, and the two times in words."""
+    """The speed as a multiple of eager's, and the two times in words."""
 
     times: float
     differs: bool
@@ -292,9 +294,9 @@ class Speedup(NamedTuple):
 
 
 def against(eager: Speed, other: Speed) -> tuple[float, bool]:
-    """How many times as fast as eager, and whether that is a difference. Captures
-    of before rounds were kept have no interval: there all times of one must be
-    below all of the other."""
+    """Return the speed as a multiple of eager's, and whether it differs from 1.
+    Older captures, which did not keep rounds, have no interval: for these all times
+    of one side must be below all of the other."""
     if other.ratio is not None:
         return other.ratio.value, other.ratio.differs
     apart = eager.ms.min > other.ms.max or other.ms.min > eager.ms.max
@@ -302,8 +304,8 @@ def against(eager: Speed, other: Speed) -> tuple[float, bool]:
 
 
 def speedups(report: Report) -> list[Speedup]:
-    """Each way against eager, for each phase and set of inputs that both were timed
-    with."""
+    """Return the speed of each way relative to eager, for each phase and set of
+    inputs with which both were timed."""
     eager_rows = {
         (one.phase, one.inputs): one for one in report.speed if one.way == "eager"
     }
@@ -321,10 +323,10 @@ def speedups(report: Report) -> list[Speedup]:
 
 
 def short_type(text: str) -> str:
-    """``Float(2, 3, strides=[3, 1], requires_grad=0, device=cuda:0)`` -> ``Float(2,
-    3) cuda:0``.
+    """Return a shorter type: ``Float(2, 3, strides=[3, 1], requires_grad=0,
+    device=cuda:0)`` becomes ``Float(2, 3) cuda:0``.
 
-    Dense strides and requires_grad=0 say nothing new.
+    Dense strides and requires_grad=0 are the usual case and left out.
     """
     from fusiondoc.parsers.ir.types import TensorType, parse_type
 
@@ -349,9 +351,9 @@ T = TypeVar("T")
 
 
 def near(source: str) -> str:
-    """A source as it is read best: a package's file from the package's name on
-    (``torch/functional.py:1``), one below the current folder without that
-    folder."""
+    """Return a source position in its most readable form: a package's file from the
+    package's name on (``torch/functional.py:1``), a file below the current folder
+    without that folder."""
     short = without_packages(source)
     if short != source:
         return short
@@ -365,8 +367,7 @@ _NAMED = re.compile(r"(?<=\()([^()\s]+\.py:\d+)(?::\d+)?(?=\))")
 
 
 def with_near_places(text: str) -> str:
-    """A reason in words with the places that it names as they are read best,
-    without columns."""
+    """Return a reason in words with readable source positions, without columns."""
     return _NAMED.sub(lambda found: near(found[1]), text)
 
 
@@ -377,12 +378,12 @@ _PACKAGES = re.compile(
 
 
 class NearPaths:
-    """Texts with the paths in them as others read them best: files below some
-    folders from there on, files of installed packages from the package's name on.
+    """Rewrites texts with readable paths: files in given folders relative to these,
+    files of installed packages from the package's name on.
 
     Args:
-        folders: a path that begins with one of them is without it.
-        packages: whether the second is done.
+        folders: they are removed from the beginning of paths.
+        packages: whether paths of packages are shortened.
     """
 
     def __init__(self, folders: Iterable[str], packages: bool = True) -> None:
@@ -416,18 +417,19 @@ class NearPaths:
         return made
 
     def before(self, file: str) -> str:
-        """The file that a text named, by what stands there now."""
+        """Return the file that a text named before its path was rewritten."""
         return self._files.get(file, file)
 
     def inside(self, value: T) -> T:
-        """A report, a comparison or a part of one with every text so."""
+        """Return a report, a comparison or a part of one with every text
+        rewritten."""
         return texts_changed(
             value, self, lambda key, item: (key, self.inside(item))
         )
 
 
 class _NearTexts:
-    """The texts of a report whose paths are so."""
+    """The texts of a report whose paths were rewritten."""
 
     def __init__(self, texts: Texts, near_paths: NearPaths) -> None:
         self._texts, self._near_paths = texts, near_paths
@@ -457,8 +459,9 @@ class _NearTexts:
 
 
 def near_paths_of(*reports: Report) -> NearPaths:
-    """For what is read about these reports: no text names the current folder, the
-    folders that the programs were run in, or that of installed packages."""
+    """Return the rewriting for texts on these reports: it removes the current
+    folder, the folders that the programs were run in, and that of installed
+    packages."""
     here = str(Path.cwd())
     return NearPaths(
         [here, os.path.realpath(here), *(run_folder(one) for one in reports)]
@@ -466,16 +469,16 @@ def near_paths_of(*reports: Report) -> NearPaths:
 
 
 def run_folder(report: Report) -> str:
-    """The folder that the program was run in; "" where nothing tells."""
+    """Return the folder that the program was run in; "" if it is not known."""
     return report.target.folder or ""
 
 
 def with_near_paths(report: Report) -> Report:
-    """A report for others to read, see ``near_paths_of``. What is typed again is
-    left as it is, but for the current folder.
+    """Return a report for others to read, see ``near_paths_of``. Commands, which
+    users type again, only lose the current folder.
 
-    JSON is made without: it holds what the log says, so that the files of its
-    machine are found again.
+    JSON does not use it: JSON holds the paths of the log, so that the files are
+    found again on its machine.
     """
     near_paths, typed = (
         near_paths_of(report),
@@ -497,12 +500,12 @@ def with_near_paths(report: Report) -> Report:
 
 
 MOST_LINES = 3
-"""Lines of the user's that are named."""
+"""Most of the user's lines that are named."""
 
 
 def listed_lines(lines: Sequence[str]) -> str:
-    """``model.py:12, 14 and 3 more lines``: the first lines, a file's name before
-    the first of its own."""
+    """Return ``model.py:12, 14 and 3 more lines``: the first lines; a file's name
+    stands before its first line."""
     named: list[str] = []
     file = None
     for line in map(Source.parse, map(near, lines[:MOST_LINES])):
@@ -514,18 +517,18 @@ def listed_lines(lines: Sequence[str]) -> str:
 
 
 def where_called(row: Unfused) -> str:
-    """``where_from`` of an operator outside groups, with all lines of the user's
-    that may lead there."""
+    """Return ``where_from`` of an operator outside groups, with all of the user's
+    lines that may lead there."""
     if not row.called_from or row.source is None:
         return where_from(row.user_source, row.source)
     return f"{listed_lines(row.called_from)} ({near(without_column(row.source))})"
 
 
 def where_from(user_source: str | None, source: str | None) -> str:
-    """Where an operator comes from: the user's line, and that of the package which
-    it leads to.
+    """Return where an operator comes from: the user's line, and the line of the
+    package to which it leads.
 
-    ``model.py:12 (torch/nn/functional.py:2987)``; "" where nothing is known.
+    ``model.py:12 (torch/nn/functional.py:2987)``; "" if neither is known.
     """
     if not user_source or not source:
         return near(user_source or source or "")
@@ -536,27 +539,28 @@ def where_from(user_source: str | None, source: str | None) -> str:
 
 
 def code_at(source: str | None, texts: Texts | None) -> str | None:
-    """The text of ``file:line``, if that file is at hand: kept by the capture, or
-    of the project here."""
-    place = Source.parse(source)
-    if place is None or texts is None:
+    """Return the text of ``file:line``, if that file is available: kept by the
+    capture, or in the project here."""
+    position = Source.parse(source)
+    if position is None or texts is None:
         return None
-    lines = (texts.source(place.file) or "").split("\n")
+    lines = (texts.source(position.file) or "").split("\n")
     return (
-        lines[place.line - 1].strip() or None
-        if 0 < place.line <= len(lines)
+        lines[position.line - 1].strip() or None
+        if 0 < position.line <= len(lines)
         else None
     )
 
 
 def without_column(source: str) -> str:
-    """``file:line`` of a source that has a column; another text as it is."""
-    place = Source.parse(source)
-    return place.at_line if place is not None else source
+    """Return ``file:line`` of a source with a column; another text unchanged."""
+    position = Source.parse(source)
+    return position.at_line if position is not None else source
 
 
 def source_lines(group: Group) -> str:
-    """Where the group's operators stand: each file once, with its lines."""
+    """Return the source lines of the group's operators: each file once, with its
+    lines."""
     files: dict[str, dict[str, None]] = {}
     for node in group.nodes:
         position = Source.parse(near(node.user_source or node.source or ""))

@@ -1,5 +1,5 @@
-"""A history as sections: the models with their figures over time, the groups that
-were lost, and lasting changes of coverage and step time."""
+"""A history as sections: the models with their figures over time, the lost groups,
+and lasting changes of coverage and step time."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from fusiondoc.rendering.values import (
 )
 
 MOST_NARROW = 12
-"""Rows of a table on a terminal."""
+"""Most rows of a table on a terminal."""
 MOST_WIDE = 500
-"""Rows of a table on a page."""
+"""Most rows of a table on a page."""
 MOST_PLOTTED = 100
-"""Models with plots on a page."""
+"""Most models with plots on a page."""
 _COMMIT = 9
 """Digits of a commit that are shown."""
 
@@ -63,7 +63,7 @@ def history_document(history: History, most: int) -> Document:
 
 
 def verdict(history: History) -> str:
-    """All of it in a sentence."""
+    """Return the whole history in a sentence."""
     lost = [one for model in history.models for one in model.lost]
     back = len(lost) - len(history.still_lost)
     moved = Counter(move.what for model in history.models for move in model.moves)
@@ -121,8 +121,8 @@ def _last_runs() -> str:
 
 
 def _changed_models(history: History) -> Section:
-    """The models with a loss or move or a broken last run; a comment has no room
-    for the others."""
+    """Section of the models with a loss, a lasting change or a broken last run; a
+    comment has no room for the others."""
     changed = [
         model
         for model in history.models
@@ -185,7 +185,8 @@ def _model_row(history: History, model: ModelHistory) -> Row:
 
 
 def name_of(model: ModelHistory, history: History) -> str:
-    """The model, with what tells it from other rows of the same model."""
+    """Return the model's name, with the properties that distinguish it from other
+    rows of the same model."""
     others = [other for other in history.models if other.model == model.model]
     parts = [model.model or "-"]
     for name in ("device", "fuser", "settings"):
@@ -198,8 +199,8 @@ def name_of(model: ModelHistory, history: History) -> str:
 
 
 def _broken(history: History, most: int) -> Section:
-    """The expectations that the last run of each model breaks, and the error of a
-    run that failed."""
+    """Section of the expectations that the last run of each model breaks, and the
+    error of a failed run."""
     found = []
     for model in history.models:
         last = model.runs[-1]
@@ -276,7 +277,7 @@ def group_text(lost: LostGroup) -> str:
 
 
 def why_text(lost: LostGroup) -> str:
-    """Why its operators are outside, and what else changed."""
+    """Return why its operators are outside groups, and the other changes."""
     why = (
         f"outside now: {', '.join(lost.why)}"
         if lost.why
@@ -286,7 +287,7 @@ def why_text(lost: LostGroup) -> str:
 
 
 def at(date: str, commit: str | None) -> str:
-    """``4f3c2a1b9 (2026-11-20)``; without a commit the day and time."""
+    """Return ``4f3c2a1b9 (2026-11-20)``; without a commit the day and time."""
     return (
         f"{commit[:_COMMIT]} ({date[:10]})"
         if commit is not None

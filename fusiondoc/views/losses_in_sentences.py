@@ -1,4 +1,4 @@
-"""An expectation of ``check`` and what was found, in one sentence."""
+"""An expectation of ``check`` and its result, in one sentence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fusiondoc.model.runs import Expectation
 
 
 def expected_and_found(row: Expectation) -> str:
-    """``expected X; found Y: why``."""
+    """Return ``expected X; found Y: why``."""
     text = f"expected {row.expected}; found {row.found}" + (
         f": {row.why}" if row.why else ""
     )

@@ -1,4 +1,4 @@
-"""A loss that a survey found, as people read it."""
+"""A loss that a survey found, in words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = (
 
 
 def cells(one: Gone) -> tuple[Cell, ...]:
-    """A row of a table with ``COLUMNS``."""
+    """Return a row of a table with ``COLUMNS``."""
     return (
         Text("; ".join(one.texts) + _instances(one)),
         Text(one.model or "-"),
@@ -35,7 +35,7 @@ def cells(one: Gone) -> tuple[Cell, ...]:
 
 
 def title(one: Gone) -> str:
-    """What was lost, in which model."""
+    """Return the lost groups and the model."""
     more = len(one.texts) - 1
     text = one.text + _instances(one)
     text += f", and {count(more, 'more group')}" if more else ""
@@ -43,7 +43,7 @@ def title(one: Gone) -> str:
 
 
 def sentence(one: Gone) -> str:
-    """When it was lost, in how many runs, and with what."""
+    """Return when it was lost, in how many runs, and the cause."""
     if one.by in ("date", "lines"):
         last, since = "before it", "since"
     else:

@@ -1,5 +1,5 @@
-"""The plan of a report in words: what a change brings and unlocks, where it is; and
-the last line."""
+"""The plan of a report in words: the gain of a change, what it unlocks, its
+position; and the last line of a report."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ TITLE = "Do this first"
 
 
 def gain(change: PlannedChange) -> str:
-    """``up to 0.42 ms of a step``, ``1.04 MB less memory traffic per run``; else
-    how many operators, if what it unlocks does not begin so; "" where nothing
-    tells."""
+    """Return ``up to 0.42 ms of a step`` or ``1.04 MB less memory traffic per
+    run``; else the number of operators, unless the text of ``unlocks`` begins with
+    it; "" if nothing is known."""
     if change.gain_ms:
         return f"up to {milliseconds(change.gain_ms)} of a step"
     if change.gain_bytes and change.gain_bytes > 0:
@@ -25,8 +25,8 @@ def gain(change: PlannedChange) -> str:
 
 
 def position(change: PlannedChange) -> str:
-    """``net.py:12, 14 and 3 more lines``: all lines that change; "" where none is
-    known."""
+    """Return ``net.py:12, 14 and 3 more lines``: all lines that change; "" if none
+    is known."""
     return (
         listed_lines((change.where, *change.also_at))
         if change.where is not None
@@ -35,7 +35,7 @@ def position(change: PlannedChange) -> str:
 
 
 def before_command(change: PlannedChange) -> str | None:
-    """What is to be known before its command is run; None where nothing is."""
+    """Return the instruction that precedes its command; None if none is needed."""
     if change.command.startswith(("fusiondoc compare ", "fusiondoc parse ")):
         words = change.command.split(" ")
         if words[-1] == NEW_LOG:
@@ -52,14 +52,14 @@ def before_command(change: PlannedChange) -> str | None:
 
 
 def unlocks(change: PlannedChange) -> str:
-    """``unlocks 8 groups of add+relu``; of an error what it is."""
+    """Return ``unlocks 8 groups of add+relu``; for an error its text."""
     text = change.unlocks or ""
     return f"unlocks {text}" if change.operators and text[:1].isdigit() else text
 
 
 def proof(change: PlannedChange) -> str:
-    """``proved by fusiondoc fix: 0 -> 4 groups, 0 -> 10 operators fused, the same
-    results``; "" of a change that was not run."""
+    """Return ``proved by fusiondoc fix: 0 -> 4 groups, 0 -> 10 operators fused, the
+    same results``; "" for a change that was not run."""
     ran = change.proof
     if ran is None:
         return ""
@@ -79,16 +79,16 @@ def proof(change: PlannedChange) -> str:
 
 
 def no_plan(report: Report) -> str:
-    """What stands above the reason why there is nothing to change."""
+    """Return the heading above the reason why there is nothing to change."""
     return report.plan_title or "Nothing to do"
 
 
 ONLY_TRYING = "to test changes that the log cannot predict (changes no files):"
-"""What stands before that command."""
+"""The text before that command."""
 
 
 def last_word(report: Report) -> str:
-    """The verdict, and what to do about it, on one line."""
+    """Return the verdict, and the first change to make, on one line."""
     known = report.coverage.fraction is not None
     share = covered(report, short_percent, any_fuser=False) if known else None
     text = verdict(report) + (f" ({share})" if share is not None else "")

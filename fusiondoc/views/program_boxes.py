@@ -1,5 +1,5 @@
-"""The pictures of a program's plans: which nodes have boxes, what each says, and
-which plans have room."""
+"""The pictures of a program's plans: which nodes have boxes, the text of each box,
+and which plans have room."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fusiondoc.views.formatting import runs_of
 from fusiondoc.views.report_context import shown
 
 _LONGEST = 34
-"""Characters of a line of a box."""
+"""Most characters of a line in a box."""
 _MOST_LINES = 6
 
 
 def title(program: Program) -> str:
-    """What a program is called in the selector."""
+    """Return the name of a program in the selector."""
     words = [program.id, program.phase or "phase unknown"]
     if program.specialisation > 1:
         words.append(f"specialisation {program.specialisation}")
@@ -46,7 +46,7 @@ def picture(
     key: str | None = None,
     boundaries: Sequence[Boundary] = (),
 ) -> Graph:
-    """The graph of a program.
+    """Return the graph of a program.
 
     Args: changed: nodes that are marked so. key: its id on a page. boundaries: of
         the report; those between two nodes of this program are shown on its edges.
@@ -56,7 +56,7 @@ def picture(
         for index, node in enumerate(program.nodes)
         if node.op not in NO_OPERATORS
     ]
-    number = {index: place for place, index in enumerate(kept)}
+    number = {index: number for number, index in enumerate(kept)}
     edges = [(a, b) for a, b in program.edges if a in number and b in number]
     why = _why_apart(boundaries)
     causes = [
@@ -78,7 +78,7 @@ def picture(
 
 
 _End = tuple[str | None, int | None]
-"""A group by its id, or an operator outside by the row that it has."""
+"""A group by its id, or an operator outside groups by the index of its row."""
 
 
 def _ends(node: ProgramNode) -> _End:
@@ -86,8 +86,8 @@ def _ends(node: ProgramNode) -> _End:
 
 
 def _why_apart(boundaries: Sequence[Boundary]) -> dict[tuple[_End, _End], str]:
-    """Two ends -> code, bytes and cause, of the boundary with the most bytes: they
-    are sorted so."""
+    """Return a map from two ends to code, bytes and cause of the boundary with the
+    most bytes, which comes first in ``boundaries``."""
 
     def end(of: BoundaryEnd) -> _End:
         return (of.group, None) if of.group is not None else (None, of.row)
@@ -185,8 +185,8 @@ def _spoken(node: ProgramNode, group: Group | None) -> str:
 
 
 def within(programs: Sequence[Program], first: str, left: int) -> list[Program]:
-    """The programs that fit, the one that is shown first before all others; the
-    last of them cut."""
+    """Return the programs that fit, the last one cut; ``first``, which is shown
+    first, has priority."""
     fitting: dict[str, Program] = {}
     for program in sorted(programs, key=lambda one: one.id != first):
         if left > 0:
@@ -204,8 +204,8 @@ def _cut(program: Program, most: int) -> Program:
 
 
 def main_program(report: Report) -> str:
-    """The program that is shown first: of the forward ones that with the most
-    groups."""
+    """Return the program that is shown first: among the forward programs the one
+    with the most groups."""
 
     def groups(program: Program) -> tuple[bool, int]:
         return program.phase != "backward", sum(

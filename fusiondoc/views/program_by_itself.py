@@ -1,4 +1,4 @@
-"""What a program fuses without the switches of the run, in words."""
+"""The fuser that a program uses without the switches of the run, in words."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ from fusiondoc.fusers import fuser_title
 from fusiondoc.model.own_fuser import OwnFuser
 
 LABEL = "Program"
-"""On a line of its own, before ``shortly`` or ``lead``."""
+"""The label of the line with ``shortly`` or ``lead``."""
 
 COMMAND = "fusiondoc env --export"
-"""What has the lines for any target."""
+"""The command that prints these lines for any target."""
 
 
 def shortly(own: OwnFuser) -> str:
-    """``by itself fuses nothing: ...``, with the cause."""
+    """Return ``by itself fuses nothing: ...``, with the cause."""
     where = "on the GPU" if own.device == "cuda" else "on the CPU"
     fuses = "nothing" if own.fuser == "none" else f"under {fuser_title(own.fuser)}"
     return f"by itself fuses {fuses}: {fuser_title(own.wanted)} is off {where}"
 
 
 def lead(own: OwnFuser) -> str:
-    """The same before the lines that switch the fuser on."""
+    """Return ``shortly`` as the introduction of the lines that switch the fuser
+    on."""
     return f"{shortly(own)} until switched on:"
 
 
 def sentence(own: OwnFuser) -> str:
-    """All of it, without a full stop."""
+    """Return the text with these lines, without a full stop."""
     return f"the program {lead(own)} {'; '.join(own.python)}"

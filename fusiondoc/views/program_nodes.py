@@ -1,6 +1,5 @@
-"""What a page shows of a node of a picture when it is chosen: its source line, its
-types, why it is in no group, what to do about it, and the lines of the log.
-"""
+"""The details that a page shows of a selected node of a picture: its source line,
+its types, why it is in no group, the advice, and the lines of the log."""
 
 from __future__ import annotations
 
@@ -17,24 +16,25 @@ from fusiondoc.views.report_context import QUOTED, Context, shown
 
 
 class NodeData:
-    """Of all programs of a page. Texts stand once and are named by their number."""
+    """Details of the nodes of all programs of a page. Each text is stored once and
+    referred to by its number."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._texts: dict[str, int] = {}
         self._programs: dict[str, list[list[Any]]] = {}
         self._shown_rows: dict[int | None, int] = {}
-        """Row -> its number among ``_reasons``."""
+        """``Unfused.index`` of a row -> its index in ``_reasons``."""
         self._reasons: list[list[Any]] = []
         self._unfused = rows_by_index(context.report)
         self._advice: dict[int, str] = {}
         """``Unfused.index`` -> the advice of the finding on that row."""
         self._advice_alike: dict[tuple[str, str, Detail | None], str] = {}
-        """Operator, code and detail of the reason, None for any -> the advice on
+        """Operator, code and detail of the reason (None for any) -> the advice on
         the first row with these."""
         self._folded: dict[tuple[str, bool], str] = {}
-        """Operator, whether it is of torch's formulas -> the advice of the note on
-        what nobody can change."""
+        """Operator, and whether it is in one of torch's formulas -> the advice of
+        the note on operators that nobody can change."""
         for finding in context.report.findings:
             self._add_advice(finding)
 
@@ -58,7 +58,7 @@ class NodeData:
         )
 
     def _node(self, program: Program, node: ProgramNode) -> list[Any]:
-        """In the order that page.js reads."""
+        """Return the values in the order in which page.js reads them."""
         if node.group is not None:
             return [self._text(node.group)]
         evidence = node.evidence[0] if node.evidence else None
@@ -84,7 +84,7 @@ class NodeData:
         ]
 
     def _printed(self, evidence: Evidence | None) -> str | None:
-        """The line of the log, as far as the page has room."""
+        """Return the line of the log, as long as the page has room."""
         text = self._context.excerpt(evidence) if evidence is not None else None
         return (
             text
@@ -93,8 +93,8 @@ class NodeData:
         )
 
     def _add_advice(self, finding: Finding) -> None:
-        """One note is on all lines of torch's own formulas, and one on all kernels
-        of libraries."""
+        """Index the advice of a finding. One note covers all lines of torch's own
+        formulas, and one all kernels of libraries."""
         if finding.advice is None:
             return
         if finding.code == "FD236":
@@ -116,8 +116,8 @@ class NodeData:
             self._advice_alike.setdefault((row.op, code, None), finding.advice)
 
     def _advice_on(self, node: ProgramNode, row: Unfused | None) -> str:
-        """What is advised on an operator: by the finding on its row, else on
-        another row with the same reason, else by its code."""
+        """Return the advice on an operator: of the finding on its row, else of that
+        on another row with the same reason, else of its code."""
         code, op = node.reason or "", node.op
         known = self._advice.get(node.row) if node.row is not None else None
         detail = row.reason.detail if row is not None else None
@@ -130,7 +130,8 @@ class NodeData:
         return known or general or ""
 
     def _reason(self, node: ProgramNode) -> int:
-        """The number of the reason why it is in no group; -1 without one."""
+        """Return the index in ``_reasons`` of the reason why it is in no group; -1
+        without one."""
         if node.reason is None:
             return -1
         if node.row in self._shown_rows:

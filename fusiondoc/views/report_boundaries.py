@@ -49,8 +49,8 @@ _COLUMNS = (
 
 
 def boundaries(context: Context) -> Section:
-    """Those of a program that torch.compile compiled, most bytes first; empty
-    without it."""
+    """Section of the boundaries of a program that torch.compile compiled, most
+    bytes first; empty without torch.compile."""
     report = context.report
     if report.compiled is None or not report.boundaries:
         return Section("boundaries", "Boundaries")
@@ -87,7 +87,7 @@ def boundaries(context: Context) -> Section:
 
 
 def through_memory(rows: tuple[Boundary, ...]) -> str:
-    """``12 tensors through memory, 3.1 MB``."""
+    """Return ``12 tensors through memory, 3.1 MB``."""
     number = count(sum(one.count for one in rows), "tensor")
     known = [one.bytes * one.count for one in rows if one.bytes is not None]
     return f"{number} through memory" + (f", {size(sum(known))}" if known else "")
@@ -96,7 +96,7 @@ def through_memory(rows: tuple[Boundary, ...]) -> str:
 def _left_out(
     every: Sequence[Boundary], shown: Sequence[Boundary]
 ) -> Iterator[str]:
-    """How many are at calls that stay calls."""
+    """Yield how many boundaries are at calls that no change removes."""
     left = sum(one.count for one in every) - sum(one.count for one in shown)
     if left > 0:
         yield f"Besides, {count(left, 'tensor')} around calls of libraries and the like: --verbose has all"
@@ -108,14 +108,14 @@ about them."""
 
 
 def _matters(boundary: Boundary) -> bool:
-    """Whether something may be done about it."""
+    """True if a change may remove the boundary."""
     detail = boundary.cause.detail if boundary.cause is not None else None
     return not (isinstance(detail, StayedApart) and detail.call in _SELDOM_CHANGED)
 
 
 def _item(boundary: Boundary, rows: Mapping[int | None, Unfused]) -> Item:
-    """An entry of a terminal: bytes and code, ends and tensor, the cause below
-    them."""
+    """Return an entry of a terminal: bytes and code, ends and tensor, and the cause
+    below them."""
     cause = boundary.cause
     moved = size(boundary.bytes) if boundary.bytes is not None else "unknown size"
     tensor = (

@@ -1,6 +1,5 @@
-"""What a run is compared with, as sections: its numbers with those of eager
-(``--verify``), and runs with one change each (``--try``).
-"""
+"""Comparisons of a run, as sections: its results with those of eager
+(``--verify``), and runs with one change each (``--try``)."""
 
 from __future__ import annotations
 
@@ -37,8 +36,8 @@ _MOST_COMPARED = 20
 
 
 def numbers_in_a_line(report: Report) -> str | None:
-    """The outcome of ``--verify``: how many results are the same as without a
-    fuser, and the one that is furthest off; None without ``--verify``."""
+    """Return the outcome of ``--verify``: how many results are the same as without
+    a fuser, and the one that is furthest off; None without ``--verify``."""
     if not report.verification:
         options = report.target.options
         return (
@@ -117,7 +116,8 @@ _TRIED = (
 
 
 def tried(report: Report) -> Section:
-    """The runs with one change against the run as it was requested."""
+    """Section of the runs with one change, compared with the run as it was
+    requested."""
     rows = report.tries
     if not rows:
         return Section("tried", "Tried")
@@ -159,7 +159,7 @@ def _try(row: Try, base: Try, is_first: bool) -> Row:
 
 
 def _speed(row: Try) -> Cell:
-    """Against the run as it was requested, timed in turns."""
+    """Speed relative to the run as it was requested, timed alternately."""
     if row.speed is None:
         return UNKNOWN
     return Factor(row.speed.value) if row.speed.differs else Text(NO_DIFFERENCE)

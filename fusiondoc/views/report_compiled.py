@@ -1,6 +1,5 @@
-"""What torch.compile made of a program as a section: its graphs, where their
-operators went, what several kernels compute.
-"""
+"""torch.compile as a section: the graphs of a program, where their operators are
+computed, and operators that several kernels compute."""
 
 from __future__ import annotations
 
@@ -42,7 +41,8 @@ _COLUMNS = (
 
 
 def compiled(report: Report) -> Section:
-    """Each graph with its groups and operators; empty without torch.compile."""
+    """Section of each graph with its groups and operators; empty without
+    torch.compile."""
     title = "Compiled graphs"
     if report.compiled is None or not report.compiled.graphs:
         return Section("compiled", title)
@@ -81,7 +81,7 @@ def _cells(graph: CompiledGraphRow) -> tuple[Cell, ...]:
 
 
 def _again(report: CompiledReport) -> tuple[str, ...]:
-    """The operators that kernels compute again, most often first."""
+    """Return the operators that several kernels compute, most often first."""
     rows = sorted(report.computed_again, key=lambda row: -row.times)
     lines = []
     for row in rows[:3]:

@@ -1,7 +1,6 @@
-"""What the sections of a report share: the format they are made for, the texts of
-the log and of the user's files, read once, and the reasons of its operators in
-their order.
-"""
+"""Data that the sections of a report share: the format they are made for, the texts
+of the log and of the user's files, read once, and the reasons of its operators in
+their order."""
 
 from __future__ import annotations
 
@@ -24,11 +23,11 @@ from fusiondoc.views.formatting import (
 )
 
 MOST_IN_TABLE = 1_200
-"""Operators of their table on a page."""
+"""Most operators in their table on a page."""
 MOST_DETAILS = 300_000
-"""Characters of the lines of the log that the boxes of pictures quote."""
+"""Most characters of lines of the log that the boxes of pictures quote."""
 QUOTED = 3
-"""Lines of evidence that are quoted; the rest are counted."""
+"""Number of lines of evidence that are quoted; the rest are counted."""
 
 
 class Context:
@@ -51,13 +50,13 @@ class Context:
 
     @cached_property
     def reasons(self) -> list[Cause]:
-        """The reasons of all operators outside the groups, each with how many have
-        it."""
+        """The reasons of all operators outside groups, each with its number of
+        operators."""
         return _reasons(self.report, self.fixed)
 
     @cached_property
     def fixed(self) -> frozenset[str]:
-        """The operators that a finding says nothing can be done about: kernels of a
+        """The operators of findings about which nothing can be done: kernels of a
         library, torch's code."""
         unchangeable = [
             finding
@@ -88,11 +87,11 @@ class Context:
         )
 
     def excerpt(self, evidence: Evidence) -> str | None:
-        """The text of a line of the log, or the graph that begins there."""
+        """Return the text of a line of the log, or the graph that begins there."""
         return self._excerpts.get(evidence)
 
     def position(self, evidence: Evidence) -> str:
-        """Where a line of the log is."""
+        """Return the position of a line of the log."""
         is_short = self.format is Formats.PAGE and self._is_one_log
         return (
             f"line {evidence.line:,}"
@@ -101,7 +100,8 @@ class Context:
         )
 
     def lines_of(self, file: str) -> list[str] | None:
-        """A source file of the user's, if it is at hand."""
+        """Return the lines of one of the user's source files; None if it is not
+        available."""
         if file not in self._files:
             text = (
                 self.report.texts.source(file)
@@ -112,7 +112,7 @@ class Context:
         return self._files[file]
 
     def code_at(self, source: str | None) -> str:
-        """The text of ``file:line``; "" where the file is not at hand."""
+        """Return the text of ``file:line``; "" if the file is not available."""
         position = Source.parse(source)
         lines = self.lines_of(position.file) if position is not None else None
         if position is None or lines is None or not 0 < position.line <= len(lines):
@@ -120,22 +120,22 @@ class Context:
         return lines[position.line - 1].strip()
 
     def line(self, user_source: str | None, source: str | None) -> Position:
-        """The user's line and the package's, with the code of the first that is at
-        hand."""
+        """Return the user's line and the package's, with the code of the first that
+        is available."""
         code = self.code_at(user_source) or self.code_at(source)
         if source and self.format is not Formats.TERMINAL:
             source = without_column(source)
         return Position(where_from(user_source, source), code)
 
     def line_of(self, row: Unfused) -> Position:
-        """The same of an operator outside groups: the lines of the user's that may
+        """Return the same for an operator outside groups: the user's lines that may
         lead there."""
         if not row.called_from:
             return self.line(row.user_source, row.source)
         return Position(where_called(row), self.code_at(row.called_from[0]))
 
     def quotes(self, evidence: Sequence[Evidence], most: int = QUOTED) -> Quotes:
-        """Lines of the log with their positions."""
+        """Return lines of the log with their positions."""
         lines = []
         for line in islice(evidence, most):
             text = self.excerpt(line) or ""
@@ -143,8 +143,8 @@ class Context:
         return Quotes(tuple(lines), max(0, len(evidence) - most))
 
     def takes_room(self, characters: int) -> bool:
-        """Whether the boxes of pictures have room for another line of the log;
-        takes it if so."""
+        """True if the boxes of pictures have room for another line of the log; the
+        room is then taken."""
         if characters > self._room:
             return False
         self._room -= characters
@@ -152,20 +152,20 @@ class Context:
 
 
 def shown(source: str | None) -> str:
-    """A source range for reading: near paths, without the column."""
+    """Return a readable source position, without the column."""
     return without_column(near(source)) if source else ""
 
 
 def can_change(code: str) -> bool:
-    """Whether there may be something to do about operators with this reason. A
-    saved report of a later version can have codes that are not known."""
+    """True if operators with this reason may be changed. A saved report of a later
+    version can have codes that are not known."""
     return code not in CODES or CODES[code].loss is not Loss.NONE
 
 
 def _reasons(report: Report, fixed: frozenset[str]) -> list[Cause]:
-    """What can be changed comes first, then what costs most: what the log states,
-    then the bytes that fusing would save. The text is that of the rows, where all
-    say the same; else what the code says of them all."""
+    """Return the causes in order: first those that can be changed, then those that
+    the log states, then those with the most bytes that fusing would save. The text
+    is that of the rows, if all have the same; else the title of the code."""
     counts: dict[str, int] = {}
     moved: dict[str, int] = {}
     first: dict[str, tuple[int, str, bool]] = {}
@@ -199,7 +199,7 @@ def _reasons(report: Report, fixed: frozenset[str]) -> list[Cause]:
 
 
 def _quoted_lines(report: Report) -> Iterable[Evidence]:
-    """The lines that the page quotes."""
+    """Yield the lines that the page quotes."""
     for program in report.programs:
         for node in program.nodes:
             yield from islice(node.evidence, 1)

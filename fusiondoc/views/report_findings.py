@@ -26,14 +26,15 @@ from fusiondoc.views.report_context import Context, can_change, shown
 from fusiondoc.views.step_words import takes
 
 MOST_SINGLE = 100
-"""Findings on single operators; the table of those operators has all."""
+"""Most findings on single operators; the table of those operators has all."""
 _TONES = {"error": Tone.BAD, "warning": Tone.DOUBTFUL, "note": Tone.NOTE}
 _SIGNS = {"error": "🔴", "warning": "🟡", "note": "🔵"}
 
 
 def findings(context: Context) -> Section:
-    """Every finding with its advice. Those that the rows of their operators have
-    too are one line or folded; those that the first lines have are left out."""
+    """Section of every finding with its advice. Findings that the rows of their
+    operators repeat are one line or folded; those that the first lines of the
+    report have are left out."""
     main, single = _main_and_single(context)
     if not main and not single:
         nothing = () if _worst_of_first_screen(context) else ("none",)
@@ -46,7 +47,8 @@ def findings(context: Context) -> Section:
 
 
 def _main_and_single(context: Context) -> tuple[list[Finding], list[Finding]]:
-    """The findings that stand for themselves, and those on single operators."""
+    """Return the findings that are shown one by one, and those on single
+    operators."""
     listed = [
         finding for finding in context.report.findings if not finding.in_header
     ]
@@ -65,7 +67,8 @@ def _main_and_single(context: Context) -> tuple[list[Finding], list[Finding]]:
 
 
 def _worst_of_first_screen(context: Context) -> Finding | None:
-    """The error of which the first screen of a terminal has all."""
+    """Return the error that the first screen of a terminal shows completely; None
+    without one."""
     if context.format is not Formats.TERMINAL or context.every:
         return None
     listed = (
@@ -111,7 +114,7 @@ def _text(finding: Finding, format_: Formats) -> str:
 
 
 def _single(single: Sequence[Finding], context: Context) -> Block:
-    """Findings on single operators: on a page folded, in text a line."""
+    """Return findings on single operators: folded on a page, one line in text."""
     if not single:
         return Sentences(())
     number = count(len(single), "finding")
@@ -138,7 +141,7 @@ _FALLBACKS = (
 
 
 def fallbacks(context: Context) -> Section:
-    """What ran unfused although it had been fused."""
+    """Section of the groups that fell back to unfused operators."""
     rows = []
     for fallback in context.report.fallbacks:
         often = f"{'' if fallback.count_exact else 'at least '}{count(fallback.count, 'time')}"

@@ -1,7 +1,6 @@
-"""Where graphs come from, as sections: the models of a program that ran as it is,
-and AOTAutograd's functions with their graphs, their groups and what a partition
-keeps.
-"""
+"""The sources of graphs, as sections: the models of a program that was run
+unchanged, and AOTAutograd's functions with their graphs, their groups and the
+tensors that a partition keeps."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ from fusiondoc.views.formatting import near
 
 _MOST_FUNCTIONS = 100
 _MOST_VALUES = 48
-"""Tensors of a partition; the JSON report has all."""
+"""Most tensors of a partition; the JSON report has all."""
 _VALUES_ON_A_TERMINAL = 12
 
 _GRAPHS = (
@@ -55,8 +54,8 @@ _TENSORS = (
 
 
 def aot(report: Report) -> Section:
-    """The functions that were given to AOTAutograd, and modules that go through it
-    by themselves."""
+    """Section of the functions that were passed to AOTAutograd, and of the modules
+    that call it by themselves."""
     blocks: list[Block] = [
         Sentences(tuple(map(_module_line, report.fused_modules)))
     ]
@@ -81,13 +80,14 @@ def aot(report: Report) -> Section:
 
 
 def _is_compiled(function: AotFunction, report: Report) -> bool:
-    """Whether its graphs are those of torch.compile, which the report has with
+    """True if its graphs are those of torch.compile, which the report shows with
     their kernels."""
     return report.compiled is not None and function.how == "torch.compile"
 
 
 def _headline(function: AotFunction) -> str:
-    """``fn: memory_efficient_fusion in m.py:7, called 5 times, compiled once``."""
+    """Return ``fn: memory_efficient_fusion in m.py:7, called 5 times, compiled
+    once``."""
     where = f" in {near(function.user_source)}" if function.user_source else ""
     lines = [f"{function.name}: {function.how}{where}"]
     if function.processes > 1:
@@ -105,8 +105,8 @@ def _times(number: int) -> str:
 
 
 def _graphs(function: AotFunction) -> Table:
-    """The joint, forward and backward graph: how many operators are in groups, and
-    why not the others."""
+    """Table of the joint, forward and backward graph: how many operators are in
+    groups, and why the others are not."""
     return Table(
         _GRAPHS,
         tuple(map(_graph, function.graphs)),
@@ -135,7 +135,8 @@ def _graph(graph: AotGraph) -> Row:
 
 
 def _outside(graph: AotGraph) -> list[str]:
-    """``aten::sort x2 (FD201)``: operators of a graph that are in no group."""
+    """Return ``aten::sort x2 (FD201)``: operators of a graph that are in no
+    group."""
     reasons = Counter(
         (node.op or "", node.reason)
         for node in graph.nodes
@@ -175,8 +176,8 @@ def _kept(made: Partition) -> str:
 
 
 def _tensors(function: AotFunction) -> Table:
-    """The tensors of the partition, and those that only the default partition would
-    keep."""
+    """Table of the tensors of the partition, and of those that only the default
+    partition would keep."""
     made = function.partition
     if made is None:
         return Table(_TENSORS, ())
@@ -197,8 +198,8 @@ def _tensors(function: AotFunction) -> Table:
 
 
 def _of_fate(fate: str, values: Sequence[AotValue]) -> list[Row]:
-    """Tensors that are kept for the backward pass, computed again in it, or kept by
-    the default partition."""
+    """Rows of tensors that are kept for the backward pass, computed again in it, or
+    kept by the default partition."""
     return [
         Row(
             (
@@ -214,8 +215,8 @@ def _of_fate(fate: str, values: Sequence[AotValue]) -> list[Row]:
 
 
 def _remarks(function: AotFunction) -> tuple[str, ...]:
-    """Several shapes, writes in place, shared memory and a failure; empty where
-    there is none of them."""
+    """Return remarks on several shapes, writes in place, shared memory and a
+    failure; empty if there are none of them."""
     lines = []
     if len(function.shapes) > 1:
         more = "; ..." if len(function.shapes) > 3 else ""
@@ -274,8 +275,8 @@ def _model_line(model: ScriptModel) -> str:
 
 
 def script(report: Report) -> Section:
-    """The models that a program gave to TorchScript as it is, and its steps; empty
-    for another run."""
+    """Section of the models that an unchanged program gave to TorchScript, and of
+    its steps; empty for another run."""
     run = report.script
     if run is None or not run.reached:
         return Section("script", "What the program ran")
@@ -291,8 +292,8 @@ def script(report: Report) -> Section:
 
 
 def _scripts_graphs(report: Report, run: ScriptRun) -> bool:
-    """The backend of torch.compile makes TorchScript: of graphs of AOTAutograd, or
-    there are groups and no model that they could be of."""
+    """True if the backend of torch.compile makes TorchScript: from graphs of
+    AOTAutograd, or if there are groups and no model that they could belong to."""
     graphs = (
         graph
         for one in report.aot

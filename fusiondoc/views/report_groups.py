@@ -54,8 +54,8 @@ from fusiondoc.views.step_words import takes
 
 MOST_ON_A_PAGE = 2_000
 _MOST_WHOLE, _WHOLE_OF_MANY = 20, 8
-"""Up to so many groups have their operators on a terminal; of more, so many, and a
-line for each other."""
+"""If there are at most ``_MOST_WHOLE`` groups, a terminal shows all with their
+operators; else the first ``_WHOLE_OF_MANY``, and a line for each other."""
 _MOST_OPERATORS = 8
 _MOST_ALIKE = 8
 _MOST_KERNELS = 4
@@ -64,7 +64,7 @@ _FELL_BACK = Status("fell back", Tone.BAD)
 
 
 def groups(context: Context) -> Section:
-    """All groups; empty without any."""
+    """Section of all groups; empty without any."""
     if context.format is Formats.MARKDOWN:
         block: Block = _table(context)
     elif context.format is Formats.TERMINAL:
@@ -121,7 +121,7 @@ def _table(context: Context) -> Table:
 
 
 def _lines(group: Group, context: Context) -> Positions:
-    """The lines of the user's program that the group computes."""
+    """Return the lines of the user's program that the group computes."""
     sources = dict.fromkeys(
         node.user_source for node in group.nodes if node.user_source
     )
@@ -132,8 +132,8 @@ def _lines(group: Group, context: Context) -> Positions:
 
 
 def _on_a_terminal(context: Context) -> Entries:
-    """Groups of the same operators and lines, which differ in their types only, are
-    shown once."""
+    """Entries of groups; groups of the same operators and lines, which differ in
+    their types only, are shown once."""
     kinds: dict[object, list[Group]] = {}
     for group in context.report.groups:
         kinds.setdefault(group.id if context.every else _alike(group), []).append(
@@ -152,8 +152,8 @@ def _on_a_terminal(context: Context) -> Entries:
 
 
 def _alike(group: Group) -> object:
-    """What groups that are shown together have in common; a fallback is shown for
-    itself."""
+    """Return the key that is equal for groups that are shown together; a group that
+    fell back is shown alone."""
     if group.fallback or group.segments:
         return group.id
     nodes = tuple((node.op, node.source, node.user_source) for node in group.nodes)
@@ -167,7 +167,7 @@ def _alike(group: Group) -> object:
 
 
 def _whole(alike: Sequence[Group], context: Context) -> Entry:
-    """A group with its operators, and the names of those like it."""
+    """Entry of a group with its operators, and the names of the groups like it."""
     group = alike[0]
     facts = ", ".join(_facts_in_words(group, context.report))
     return Entry(
@@ -205,7 +205,8 @@ def _facts_in_words(group: Group, report: Report) -> Iterator[str]:
 
 
 def _others(alike: Sequence[Group]) -> str:
-    """``and 8 groups like it, for other types: G4 ×3, G7``; "" without any."""
+    """Return ``and 8 groups like it, for other types: G4 ×3, G7``; "" without
+    any."""
     if not alike:
         return ""
     named = ", ".join(group.id + times(group) for group in alike[:_MOST_ALIKE])
@@ -308,8 +309,8 @@ def _facts(group: Group, context: Context) -> Iterator[tuple[str, str | Cell]]:
 
 
 def _ir(group: Group, context: Context) -> Iterator[Block]:
-    """The body as the log prints it; where the log cannot be read again, what the
-    report knows of it."""
+    """Yield the body as the log prints it; if the log cannot be read again, a body
+    from the data in the report."""
     first = group.evidence[0] if group.evidence else None
     text = context.excerpt(first) if first is not None else None
     where = (
@@ -358,13 +359,14 @@ def _segments(group: Group) -> Iterator[Block]:
 
 
 def _printed(group: Group, context: Context) -> Iterator[str]:
-    """How often the log has it."""
+    """Yield how often the log prints the group."""
     if len(group.evidence) > 1:
         often = len(group.evidence) + group.evidence_left_out
         yield f"Printed {often:,} times in the log, first at {context.position(group.evidence[0])}."
 
 
-# -- what a terminal and a page share ------------------------------------------------------------------------
+# -- shared by a terminal and a page
+# --------------------------------------------------------------------------
 
 _OPERATORS = (
     Column("operator"),
@@ -392,13 +394,14 @@ def _operators(group: Group, context: Context) -> Table:
 
 
 def _launched(group: Group) -> Facts:
-    """The kernels of a run, and why it was specialised."""
+    """The kernels of a run of the group, and the guard that failed before this
+    specialisation."""
     words = (("runs", runtimes_in_words(group)), ("guard", guard_in_words(group)))
     return Facts(tuple((name, text) for name, text in words if text))
 
 
 def _values(group: Group) -> Facts:
-    """Its inputs and outputs, as far as they are known."""
+    """The inputs and outputs of the group, as far as they are known."""
     facts: list[tuple[str, str | Cell]] = []
     for name, types, moved in (
         ("in", group.inputs, group.bytes_in),

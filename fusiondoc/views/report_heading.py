@@ -1,6 +1,6 @@
-"""The first lines of a report: what ran, whether it fused, what not, why, and how
-fast. On a terminal they are names and values, on a page four cards.
-"""
+"""The first lines of a report: target, machine, whether it fused, what did not
+fuse, why, and how fast. On a terminal they are names and values, on a page four
+cards."""
 
 from __future__ import annotations
 
@@ -61,12 +61,13 @@ from fusiondoc.views.report_times import how_fast, pairs
 from fusiondoc.views.step_words import sentence
 
 MOST_REASONS = 3
-"""Reasons on the first screen of a terminal."""
+"""Most reasons on the first screen of a terminal."""
 _MOST = 4
-"""Rows of a card."""
+"""Most rows of a card."""
 _Fact = tuple[str, str | Cell]
 
-# -- what ran, on a terminal ---------------------------------------------------------------------------------
+# -- target and machine, on a terminal
+# -----------------------------------------------------------------------
 
 
 def heading(
@@ -75,7 +76,7 @@ def heading(
     with_lines: bool = True,
     whole_problem: bool = True,
 ) -> Facts:
-    """What ran, and the verdict.
+    """The target, the machine, the fuser, and the verdict.
 
     Args:
         all_of_it: with the whole reason why a fuser is missing.
@@ -150,8 +151,8 @@ def _by_itself(report: Report, with_lines: bool) -> Iterator[_Fact]:
 
 
 def _fuser(report: Report, all_of_it: bool) -> str:
-    """On one line; the long reason of a missing fuser, which is usual, only if
-    ``all_of_it``."""
+    """Return the fuser on one line; the long reason of a missing fuser, which is
+    usual, only if ``all_of_it``."""
     state = report.fuser
     name = fuser(report, none="none")
     if state.effective in fusers_of_frontends() or report.compiled is not None:
@@ -167,7 +168,7 @@ def _fuser(report: Report, all_of_it: bool) -> str:
 
 
 def _fused(report: Report) -> Text:
-    """How many operators are in how many groups."""
+    """Return how many operators are in how many groups."""
     nothing = _nothing(report)
     if nothing is not None:
         return Text(nothing, Tone.DOUBTFUL)
@@ -186,7 +187,7 @@ def _fused(report: Report) -> Text:
 
 
 def _nothing(report: Report) -> str | None:
-    """Why there is no group; None where there are some."""
+    """Return why there is no group; None if there are some."""
     if report.fusion_groups:
         return None
     if report.te is not None and not report.unfused:
@@ -213,8 +214,8 @@ def _nothing(report: Report) -> str | None:
 def summary(
     report: Report, most_reasons: int = MOST_REASONS, minor: bool = True
 ) -> Facts:
-    """Why not, and how fast: what comes after what to do. ``minor``: with
-    variables, suppressed findings and iterations."""
+    """Why operators are not fused, and how fast the run is: the lines after the
+    plan. ``minor``: with variables, suppressed findings and iterations."""
     facts = [*_summary(report, most_reasons), *(_minor(report) if minor else ())]
     return Facts(tuple(facts))
 
@@ -250,19 +251,19 @@ def _minor(report: Report) -> Iterator[_Fact]:
 
 
 def _named_once(name: str, values: Iterable[str | Cell]) -> Iterator[_Fact]:
-    """The values below one another, the first with the name."""
+    """Yield the values one below the other, the first with the name."""
     for value in values:
         yield name, value
         name = ""
 
 
 _TEXT = 140
-"""Characters of a reason on the first screen, some two lines; its section has the
-rest."""
+"""Most characters of a reason on the first screen, about two lines; its section has
+the rest."""
 
 
 def _why_not(report: Report, most: int) -> list[str]:
-    """The reasons that cost most: ``aten::sort x2: no rule (FD201)``."""
+    """Return the reasons that cost most: ``aten::sort x2: no rule (FD201)``."""
     fixed = {
         op
         for finding in report.findings
@@ -274,7 +275,7 @@ def _why_not(report: Report, most: int) -> list[str]:
         hopeful = [row for row in rows if row.op not in fixed]
         if hopeful:
             reasons.append((reason, hopeful))
-    # Views and bookkeeping are not what a user looks for first.
+    # Users do not look for views and bookkeeping first.
     reasons = [found for found in reasons if can_change(found[0].code)] or reasons
     lines: dict[str, str] = {}
     for reason, rows in reasons:
@@ -285,8 +286,8 @@ def _why_not(report: Report, most: int) -> list[str]:
 
 
 def _operators(rows: Sequence[Unfused]) -> str:
-    """``aten::sort x2, aten::cumsum and 3 more``: first what keeps most others out
-    of groups."""
+    """Return ``aten::sort x2, aten::cumsum and 3 more``: first the operators that
+    keep most others out of groups."""
     counts: dict[str, int] = {}
     kept = {row.op: row.keeps_out or 0 for row in rows}
     for row in rows:
@@ -299,8 +300,8 @@ def _operators(rows: Sequence[Unfused]) -> str:
 
 
 def shortened(text: str) -> str:
-    """Its clauses that fit, else its words: what decides stands in the first
-    ones."""
+    """Return the clauses that fit, else the words that fit: the first clauses hold
+    the essential part."""
     if len(text) <= _TEXT:
         return text
     clauses = re.match(rf"(.{{{_TEXT // 2},{_TEXT}}})[,;:] ", text)
@@ -309,7 +310,8 @@ def shortened(text: str) -> str:
 
 
 def kernels_in_words(report: Report) -> str:
-    """How many kernels, how fast, and against which peak."""
+    """Return how many kernels there are, how fast they are, and relative to which
+    peak."""
     launched = [kernel for kernel in report.kernels if kernel.gb_per_s is not None]
     computed = [
         kernel for kernel in report.kernels if kernel.implementation is not None
@@ -364,8 +366,8 @@ def _range(low: float, high: float, write: Callable[[float], str]) -> str:
 
 
 def _speed(report: Report) -> Iterator[Text]:
-    """Eager against the other way, of the first shape; without times, why there are
-    none."""
+    """Yield eager compared with the other way, for the first shape; without times,
+    why there are none."""
     is_timed = False
     for eager, other in pairs(report):
         if eager is None or other is None or other.inputs != 0:
@@ -379,8 +381,8 @@ def _speed(report: Report) -> Iterator[Text]:
 
 
 def _when(report: Report) -> str:
-    """How many passes were profiled, when the first group appeared, and how long a
-    pass took."""
+    """Return how many passes were profiled, when the first group appeared, and how
+    long a pass took."""
     if not report.iterations or compiles_python(report.frontend):
         return ""  # no pass is profiled
     profiling = sum(
@@ -407,7 +409,7 @@ def _when(report: Report) -> str:
 
 
 def _first_and_last_pass(report: Report) -> str:
-    """``; the first took 1.2 s, the last 3.4 ms``; "" where passes have no
+    """Return ``; the first took 1.2 s, the last 3.4 ms``; "" if passes have no
     times."""
     passes: dict[int, float] = {}
     for iteration in report.iterations:
@@ -424,12 +426,13 @@ def _first_and_last_pass(report: Report) -> str:
 
 
 def lead(report: Report) -> str:
-    """The machine and the fuser, on a line."""
+    """Return the machine and the fuser, on a line."""
     return " · ".join([*machine(report), fuser(report)])
 
 
 def notes(report: Report) -> tuple[Block, ...]:
-    """Why this fuser, and what the program does without the switches of the run."""
+    """Blocks on why this fuser was used, and on the fuser of the program without
+    the switches of the run."""
     blocks: list[Block] = [Sentences(tuple(_why_this_fuser(report)), Tone.DIM)]
     own = report.fuser.by_itself
     if own is not None:
@@ -450,7 +453,7 @@ def _why_this_fuser(report: Report) -> Iterator[str]:
 
 
 def cards(context: Context) -> tuple[Card, ...]:
-    """Did it fuse, what did not, why, how fast?"""
+    """The four cards: did it fuse, what did not, why, how fast?"""
     return (
         _fused_card(context.report),
         _outside_card(context),
@@ -508,7 +511,8 @@ def _fused_card(report: Report) -> Card:
 
 
 def _outside_card(context: Context) -> Card:
-    """What can be changed first."""
+    """Card of the operators outside groups; those that can be changed come
+    first."""
     counts: dict[str, int] = {}
     stated: dict[str, bool] = {}
     for row in outside(context.report):
@@ -546,8 +550,8 @@ def _why_card(context: Context) -> Card:
 
 
 def _fast_card(report: Report) -> Card:
-    """The ways that were timed, and the kernels that take longest; else the
-    passes."""
+    """Card of the ways that were timed, and of the kernels that take longest; else
+    of the passes."""
     title = "How fast?"
     timed = [kernel for kernel in report.kernels if kernel.gb_per_s is not None]
     known = tuple(
@@ -577,7 +581,7 @@ def _fast_card(report: Report) -> Card:
 
 
 def _passes_card(title: str, report: Report) -> Card:
-    """Nothing was timed but, perhaps, the passes."""
+    """Card of a run in which at most the passes were timed."""
     is_known = any(iteration.seconds is not None for iteration in report.iterations)
     line = ("Time of the passes",) if is_known else ()
     nothing = report.speed_note or "The log holds no bandwidth of a kernel."
@@ -591,7 +595,8 @@ def _passes_card(title: str, report: Report) -> Card:
 
 
 def _kernel(kernel: Kernel, report: Report, fastest: float) -> tuple[Cell, ...]:
-    """Its bar against the peak bandwidth or, without one, the fastest kernel."""
+    """Row of a kernel with its bar relative to the peak bandwidth or, without one,
+    the fastest kernel."""
     rate = kernel.gb_per_s.median if kernel.gb_per_s else 0.0
     share = peak_share(kernel, report)
     if share is None:
@@ -602,7 +607,7 @@ def _kernel(kernel: Kernel, report: Report, fastest: float) -> tuple[Cell, ...]:
 
 
 def _against(report: Report, timed: Sequence[Kernel]) -> str:
-    """What the bars of the kernels are shares of."""
+    """Return a sentence on the reference value of the kernels' bars."""
     shares = [peak_share(kernel, report) for kernel in timed]
     if report.peak is not None:
         text = f"Peak {bandwidth(report.peak.gb_per_s)} ({report.peak.source})."

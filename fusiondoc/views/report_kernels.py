@@ -51,11 +51,11 @@ from fusiondoc.views.formatting import peak_share
 
 MOST_ON_A_PAGE = 600
 _MOST_GROUPS = 3
-"""Groups of a kernel that its row names."""
+"""Most groups of a kernel that its row names."""
 
 
 def kernels(report: Report) -> Section:
-    """All kernels; the first ones where there are very many."""
+    """Section of all kernels; of the first ones if there are very many."""
     rows = report.kernels[:MOST_ON_A_PAGE]
     left_out = len(report.kernels) - len(rows)
     blocks: list[Block] = [kernel_table(report, rows, left_out, MOST_ROWS)]
@@ -105,7 +105,7 @@ def kernel_table(
     left_out: int = 0,
     on_terminal: int | None = None,
 ) -> Table:
-    """The figures of these kernels of the report."""
+    """Table of the figures of these kernels of the report."""
     layers = layers_of_kernels(report)
     parts = _parts_of_groups(report)
     rows = []
@@ -158,7 +158,7 @@ def _row(report: Report, kernel: Kernel, layer: str, part: str) -> tuple[Cell, .
 
 
 def peak_bar(share: float | None, label: str | None = None) -> Gauge:
-    """A share of the peak; over it the data come from a cache."""
+    """Gauge of a share of the peak; above the peak the data come from a cache."""
     if share is None:
         return Gauge(0.0, "")
     return Gauge(
@@ -167,13 +167,13 @@ def peak_bar(share: float | None, label: str | None = None) -> Gauge:
 
 
 def _parts_of_groups(report: Report) -> dict[str, str]:
-    """Kernel -> ``1/3``: which part of its group it computes, where the group was
-    cut."""
+    """Return kernel -> ``1/3``: the part of its group that it computes, if the
+    group was cut."""
     parts: dict[str, str] = {}
     for group in report.groups:
         cuts = [runtime.kernels for runtime in group.runtimes]
         if not cuts:
-            # No launch is in the log, so the kernels stand in the order of
+            # Without launches in the log, the kernels are in the order of
             # compilation.
             cuts = [
                 one.kernels
@@ -189,7 +189,7 @@ def _parts_of_groups(report: Report) -> dict[str, str]:
 
 
 def shared_launches(kernels: Iterable[Kernel]) -> Iterator[str]:
-    """Whose the launches are of each kernel that groups share."""
+    """Yield the launches of each group, for each kernel that groups share."""
     for kernel in kernels:
         if kernel.launches_of_groups:
             yield f"{kernel.id}: {_of_each_group(kernel)}"
@@ -201,7 +201,7 @@ def _of_each_group(kernel: Kernel) -> str:
 
 
 def legend_of(kernels: Sequence[Kernel]) -> Iterator[str]:
-    """What the columns mean that do not say it themselves, on a line."""
+    """Yield the meanings of columns that are not obvious, on a line."""
     meanings = []
     if any(kernel.bound == "launch" for kernel in kernels):
         meanings.append("launch: it moves so little that the launch takes longer")
@@ -227,7 +227,7 @@ _BOUND = {
 
 
 def _details(report: Report, kernels: Sequence[Kernel]) -> Entries:
-    """Each kernel with its code and what was dumped of it."""
+    """Entries of each kernel with its code and its dumps."""
     layers = layers_of_kernels(report)
     entries = []
     for kernel in kernels:
@@ -247,7 +247,7 @@ def _details(report: Report, kernels: Sequence[Kernel]) -> Entries:
 
 
 def _facts(kernel: Kernel, layers: str) -> Iterator[tuple[str, str | Cell]]:
-    """What is known of the kernel."""
+    """Yield the known facts about the kernel."""
     if kernel.groups:
         yield "Groups", Reference(kernel.groups)
     known = {
@@ -278,7 +278,7 @@ def _facts(kernel: Kernel, layers: str) -> Iterator[tuple[str, str | Cell]]:
 
 
 def code_in_words(kernel: Kernel) -> Iterator[str]:
-    """What the code of a kernel shows of how it works."""
+    """Yield the traits that the code of a kernel shows."""
     traits = kernel.traits
     if traits is None:
         return

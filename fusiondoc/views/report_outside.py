@@ -1,4 +1,5 @@
-"""The operators outside the groups as a section: why, where, and what they move."""
+"""The operators outside groups as a section: why, where, and the bytes that they
+move."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ from fusiondoc.views.report_context import MOST_IN_TABLE, Context, can_change
 from fusiondoc.views.step_words import takes
 
 MOST_QUOTING = 500
-"""Rows of a page that quote the log."""
+"""Most rows of a page that quote the log."""
 _NOT_TERMINAL = ~Formats.TERMINAL
 _COLUMNS = (
     Column("operator", formats=Formats.TERMINAL),
@@ -52,8 +53,8 @@ _COLUMNS = (
 
 
 def unfused(context: Context) -> Section:
-    """A row for each operator outside the groups, and a line on those that never
-    ran; empty without any."""
+    """Section with a row for each operator outside groups, and a line on those that
+    never ran; empty without any."""
     rows = list(_in_order(context))
     on_page = context.format is Formats.PAGE
     made = []
@@ -85,8 +86,8 @@ def unfused(context: Context) -> Section:
 
 
 def _in_order(context: Context) -> Iterable[Unfused]:
-    """On a terminal below their reasons; elsewhere what can be changed comes first,
-    and what moves most."""
+    """Return the rows in order: on a terminal below their reasons; elsewhere first
+    those that can be changed, by the bytes that they move."""
     if context.format is Formats.TERMINAL:
         return [row for _, rows in by_reason(context.report) for row in rows]
     order = {reason.code: number for number, reason in enumerate(context.reasons)}
@@ -102,9 +103,10 @@ def _in_order(context: Context) -> Iterable[Unfused]:
 
 
 def by_reason(report: Report) -> list[tuple[Reason, list[Unfused]]]:
-    """The rows of what ran under their reason, those of equal words under one:
-    stated reasons first, and of these the ones that cost most; of operators whose
-    fuser states no reason, those first that a change of the program can mend."""
+    """Return the rows of operators that ran by their reason, those with equal words
+    together: stated reasons first, and of these the most expensive; for operators
+    whose fuser states no reason, first those that a change of the program can
+    mend."""
     of_words: dict[tuple[str, str, bool], list[Unfused]] = {}
     for row in outside(report):
         key = (row.reason.code, row.reason.text, row.reason.stated)
@@ -126,7 +128,7 @@ def by_reason(report: Report) -> list[tuple[Reason, list[Unfused]]]:
 def _mendable(reason: Reason) -> tuple[int, str]:
     known = CODES.get(
         reason.code
-    )  # a saved report of a later version can have others
+    )  # a saved report of a later version can have other codes
     is_lost = known is not None and can_change(reason.code)
     return (
         SEVERITIES.index(known.severity) if known is not None and is_lost else 3
@@ -160,7 +162,7 @@ def _cells(row: Unfused, context: Context, quotes: Quotes) -> tuple[Cell, ...]:
 
 
 def _operator(row: Unfused) -> str:
-    """``aten::add x2``, over what they take of a step."""
+    """Return ``aten::add x2``, above the time that they take in a step."""
     took = takes(row.time)
     return (
         row.op + multiple(row.count) + (f"\n  {took}" if took is not None else "")

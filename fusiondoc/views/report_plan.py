@@ -27,12 +27,12 @@ from fusiondoc.views.plan_words import (
 )
 
 MOST_STEPS = 3
-"""Steps of a plan."""
+"""Most steps of a plan."""
 
 
 def plan(report: Report) -> Section:
-    """Empty for a saved report that has neither a plan nor a reason why there is
-    none."""
+    """Section of the plan; empty for a saved report that has neither a plan nor a
+    reason why there is none."""
     if report.plan:
         shared = _shared_command(report)
         steps = Steps(
@@ -60,8 +60,8 @@ def plan_on_a_terminal(
     shown: int = MOST_STEPS,
     others: str = "below",
 ) -> Section:
-    """The same without the error of the run, which the lines above it have; a
-    command that all changes share is written once, at the end.
+    """Section of the plan without the error of the run, which the lines above it
+    have; a command that all changes share is written once, at the end.
 
     Args: whole: so many steps have their lines and conditions; of the others only
         what to do, and where. shown: the steps beyond are counted. others: where a
@@ -87,7 +87,8 @@ def plan_on_a_terminal(
 
 
 def further_steps(report: Report, whole: int) -> Section:
-    """The steps of which the first screen of a terminal has no lines."""
+    """Section of the steps whose lines the first screen of a terminal leaves
+    out."""
     rows = _steps_on_a_terminal(report)[whole:]
     blocks = (Steps(tuple(rows), first=whole + 1),) if rows else ()
     return Section("further-steps", "Then do this", blocks=blocks)
@@ -105,7 +106,8 @@ def _steps_on_a_terminal(report: Report) -> list[Step]:
 
 
 def _shared_command(report: Report) -> Command | None:
-    """The command that tries each of the changes; None where they have several."""
+    """Return the command that tries each of the changes; None if they have
+    several."""
     if len({change.command for change in report.plan}) != 1:
         return None
     first = report.plan[0]

@@ -14,10 +14,11 @@ from fusiondoc.views.program_nodes import NodeData
 from fusiondoc.views.report_context import Context
 
 MOST_BOXES = 2_000
-"""Of all pictures together: more take megabytes, and nobody reads them."""
+"""Most boxes of all pictures together: more take megabytes, and nobody reads
+them."""
 MOST_MODULES = 1000
 _OPEN = 30
-"""The tree is shown open down to where this many modules show."""
+"""The tree is shown open to the depth at which this many modules are visible."""
 _HINT = (
     "Click a box, or move with the "
     "arrow keys and press Enter, for its source line, IR, types and lines of the log."
@@ -25,7 +26,7 @@ _HINT = (
 
 
 def program(context: Context) -> Section:
-    """The pictures of the plans; empty where the log shows none."""
+    """Section of the pictures of the plans; empty if the log shows none."""
     report = context.report
     if not report.programs:
         return Section("program", "Program", formats=Formats.PAGE)
@@ -48,8 +49,8 @@ def program(context: Context) -> Section:
 
 
 def modules(context: Context) -> Section:
-    """Empty where nothing tells a layer, or there are more modules than a page can
-    show."""
+    """Section of the tree of modules; empty if no layer is known, or there are more
+    modules than a page can show."""
     tree = module_tree(context.report)
     if not tree or _size(tree) > MOST_MODULES:
         return Section("modules", "Modules", formats=Formats.PAGE)
@@ -78,7 +79,7 @@ def _size(level: Sequence[Module]) -> int:
 
 
 def _open_depth(level: Sequence[Module]) -> int:
-    """How many levels are open."""
+    """Return how many levels of the tree are open."""
     visible_modules = len(level)
     depth = 0
     while level:

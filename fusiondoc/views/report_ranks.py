@@ -1,5 +1,5 @@
-"""The ranks of a run: their section, and a report with one row for what is equal on
-several of them."""
+"""The ranks of a run: their section, and a report in which rows that are equal on
+several ranks are merged."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _KNOWN_BY = {
     "devices": "a guess by the GPU of their groups",
 }
 _SLOWER = 1.05
-"""A ratio below this is no difference that a few launches show."""
+"""A smaller ratio is no difference that a few launches can show."""
 _MOST = 12
 
 
 def ranks_merged(report: Report) -> Report:
-    """The report with one row for what is equal on several ranks, that of the
-    lowest; itself where there is nothing to merge. Counts of rows are then those of
-    one rank; the report's own sums are of all."""
+    """Return the report with one row, of the lowest rank, for rows that are equal
+    on several ranks; the report itself if there is nothing to merge. Counts of rows
+    are then those of one rank; the report's own sums are of all ranks."""
     ranks = report.ranks
     if ranks is None or ranks.known_by == "devices":
         return report
@@ -103,7 +103,7 @@ def _unfused(
 
 
 def ranks_where(report: Report, group: str) -> str | None:
-    """``ranks 0-7`` of a group, in a report of several."""
+    """Return ``ranks 0-7`` of a group; None for a run of one process."""
     if report.ranks is None:
         return None
     there = report.ranks.of_group(group)
@@ -119,8 +119,8 @@ def of_ranks(ranks: Ranks) -> str:
 
 
 def ranks(report: Report) -> Section:
-    """A row for each rank, and what is the same or differs between them; empty for
-    one process."""
+    """Section with a row for each rank, and with equalities and differences between
+    them; empty for one process."""
     known = report.ranks
     if known is None:
         return Section("ranks", "Ranks")
@@ -150,8 +150,8 @@ def _row(row: RankRow) -> Row:
 
 
 def rank_sentences(report: Report) -> list[str]:
-    """What is the same, what differs and why, and what is slowest; the table stands
-    apart."""
+    """Return sentences on the equal groups, the differences with their causes, and
+    the slowest rank; the table is separate."""
     ranks = report.ranks
     if ranks is None:
         return []

@@ -1,6 +1,5 @@
-"""What a report is made from, as sections: the expectations it was checked against,
-how to run it again, and how well its log was read.
-"""
+"""The origin of a report, as sections: the expectations that it was checked
+against, how to run it again, and how well its log was read."""
 
 from __future__ import annotations
 
@@ -33,7 +32,8 @@ from fusiondoc.rendering.values import Status, Text, Tone
 
 
 def expectations(report: Report) -> Section:
-    """What ``check`` expected and what was found, the broken expectations first."""
+    """Section of the expectations of ``check`` with their results, the broken ones
+    first."""
     rows = sorted(report.expectations, key=lambda row: row.holds)
     broken = sum(not row.holds for row in rows)
     note = f"{len(rows) - broken} of {len(rows)} hold" + (
@@ -81,13 +81,13 @@ _SET = re.compile(
         ("PYTORCH_JIT_LOG_LEVEL", "PYTORCH_JIT_TYPE_VERBOSITY", *variables_set())
     )
 )
-"""Variables that fusiondoc sets: a capture or report of another's may name any, and
-lines are there to be copied."""
+"""Variables that fusiondoc sets. A capture or report from elsewhere can name any
+variable, and users copy these lines."""
 
 
 def reproduce(report: Report) -> Section:
-    """The command, the variables that were set, the machine and the knobs; only
-    pages have it."""
+    """Section of the command, the variables that were set, the machine and the
+    knobs; only pages have it."""
     command, options = report.target.command, report.target.options
     blocks: list[Block] = []
     typed = _shell(command) if command else None
@@ -124,8 +124,8 @@ def reproduce(report: Report) -> Section:
 
 
 def _in_words(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """What a record of the environment holds under the names, and with the units,
-    that people know."""
+    """Yield the record of the environment with the names and units that people
+    know."""
     for name, value in environment.items():
         label, written = _ENVIRONMENT.get(name, (name, str))
         yield label, written(value)
@@ -163,13 +163,14 @@ _ENVIRONMENT: Mapping[str, tuple[str, Callable[[str], str]]] = {
 
 
 def _facts(pairs: Iterable[tuple[str, str | None]]) -> Facts:
-    """Names and values; what has no value is left out."""
+    """Facts of names and values; pairs without a value are left out."""
     return Facts(tuple((name, value) for name, value in pairs if value))
 
 
 def _shell(words: Sequence[str]) -> str | None:
-    """The command as a user types it, without the path of the program. None for
-    another program than fusiondoc: somebody else may have written the capture."""
+    """Return the command as a user types it, without the path of the program. None
+    for another program than fusiondoc: somebody else may have written the
+    capture."""
     program = re.split(r"[/\\]", words[0]) if words else [""]
     if program[-1] not in ("fusiondoc", "fusiondoc.exe") and program[-2:] != [
         "fusiondoc",
@@ -184,7 +185,7 @@ _LONGEST_LINE = 90
 
 
 def log(report: Report) -> Section:
-    """How well the log was read, and where it is kept."""
+    """Section on how well the log was read, and where it is kept."""
     stats = report.parse
     if not stats.lines:
         return Section("log", "Log", blocks=(Sentences(("empty",)),))

@@ -1,5 +1,5 @@
-"""The user's source with what became of each line, as a coverage report shows
-it."""
+"""The user's source with the groups and operators of each line marked, like a
+coverage report."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from fusiondoc.views.formatting import near
 from fusiondoc.views.report_context import Context
 
 WHOLE = 300
-"""Files of so many lines are shown whole; of longer ones what is near a marked
-line."""
+"""Files of at most this many lines are shown whole; of longer files the lines near
+a marked line."""
 AROUND = 6
 MOST_LINES = 1_200
-"""Of all files of a page."""
+"""Most lines of all files of a page."""
 _MOST_CODES = 3
 _MOST_OPERATORS = 4
 _NOTE = "Lines whose operators are in a group name it; lines with operators outside name the reason."
@@ -35,8 +35,8 @@ _Files = dict[str, dict[int, _Mark]]
 
 
 def source(context: Context) -> Section:
-    """Empty if no line of the user's own program is known, and no file of a package
-    is at hand."""
+    """Section of the source files; empty if no line of the user's own program is
+    known, and no file of a package is available."""
     mine, packages = _marks(context)
     files = {**packages, **mine}
     left = MOST_LINES
@@ -54,12 +54,13 @@ def source(context: Context) -> Section:
 
 
 def _marks(context: Context) -> tuple[_Files, _Files]:
-    """Of the user's files, and of packages'."""
+    """Return the marks of the user's files, and of packages' files."""
     files: _Files = {}
     packages: _Files = {}
 
     def marked(row: OpNode | Unfused) -> Iterator[_Mark]:
-        """The user's line, and that of a package whose file is at hand."""
+        """Yield the marks of the user's lines, and of the package's line if its
+        file is available."""
         package = Source.parse(row.source)
         lines = row.users_lines if isinstance(row, Unfused) else (row.user_source,)
         users = [user for user in map(Source.parse, lines) if user is not None]
@@ -100,7 +101,7 @@ def _file(
 
 
 def _shown_lines(lines: list[str] | None, marks: dict[int, _Mark]) -> list[int]:
-    """The numbers of the lines that are shown, in their order."""
+    """Return the numbers of the lines that are shown, in their order."""
     if lines is None:
         return sorted(marks)
     last = len(lines) - (not lines[-1])

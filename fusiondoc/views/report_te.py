@@ -1,5 +1,5 @@
-"""The plans of Transformer Engine's operation fuser as a section: what each runs
-as, and what it takes."""
+"""The plans of Transformer Engine's operation fuser as a section: the fused
+operators of each, and their time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TIMED = (
 
 
 def te_plans(report: Report) -> Section:
-    """Each fuser with its plans; empty without Transformer Engine."""
+    """Section of each fuser with its plans; empty without Transformer Engine."""
     title = "Transformer Engine"
     if report.te is None or not report.te.fusers:
         return Section("te", title)
@@ -67,8 +67,8 @@ def _phases(plan: TePlan) -> Iterator[tuple[str, Sequence[TeStep]]]:
 
 
 def _plans_of(fuser: TeFuser) -> object:
-    """What fusers have in common that are shown once: equal operators of equal
-    lines with equal plans."""
+    """Return the key that is equal for fusers that are shown once: equal operators
+    of equal lines with equal plans."""
     plans = [
         (
             plan.recipe,
@@ -88,7 +88,7 @@ _MOST_NUMBERS = 4
 
 
 def _heading(alike: Sequence[tuple[int, TeFuser]]) -> str:
-    """``Fuser 1 of seq: BasicLinear, Bias``; ``Fusers 1, 3, 5 of
+    """Return ``Fuser 1 of seq: BasicLinear, Bias``; ``Fusers 1, 3, 5 of
     blocks.[0-2].seq``."""
     numbers, first = [str(number) for number, _ in alike], alike[0][1]
     shown = ", ".join(numbers[:_MOST_NUMBERS]) + (
@@ -153,8 +153,8 @@ def _step(step: TeStep, title: str, timed: bool) -> Row:
 
 
 def _time(time: TeTime | None) -> tuple[Cell, ...]:
-    """Launches and microseconds, as planned and without the fusion. Tenths keep the
-    points of a column below each other."""
+    """Cells of launches and microseconds, as planned and without the fusion. Tenths
+    keep the decimal points of a column below each other."""
     if time is None:
         return (UNKNOWN,) * len(_TIMED)
     launches = f"{time.kernels}" + (f"+{time.copies}" if time.copies else "")
@@ -163,7 +163,7 @@ def _time(time: TeTime | None) -> tuple[Cell, ...]:
 
 
 def _passes(passes: Sequence[TePass]) -> list[str]:
-    """What all fusions of a pass save on the GPU."""
+    """Return the sentences on the GPU time that all fusions of a pass save."""
     without_fusion = {
         (run.recipe, run.training): run for run in reversed(passes) if not run.fused
     }

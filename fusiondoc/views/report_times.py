@@ -1,6 +1,5 @@
-"""The times of a run as sections: eager against fused, where the time of a step
-goes, its passes in order, and what each set of input shapes cost.
-"""
+"""The times of a run as sections: eager compared with fused, where the time of a
+step goes, its passes in order, and the cost of each set of input shapes."""
 
 from __future__ import annotations
 
@@ -55,8 +54,8 @@ _EVERY_WAY = (
 
 
 def pairs(report: Report) -> list[tuple[Speed | None, Speed | None]]:
-    """(eager, the other way) of each shape and phase, in the order of the
-    report."""
+    """Return pairs (eager, the other way) of each shape and phase, in the order of
+    the report."""
     found: dict[tuple[int, str], dict[str, Speed]] = {}
     for row in report.speed:
         found.setdefault((row.inputs, row.phase), {})[row.way] = row
@@ -68,7 +67,7 @@ def pairs(report: Report) -> list[tuple[Speed | None, Speed | None]]:
 
 
 def how_fast(eager: Speed | None, other: Speed | None) -> Text:
-    """``2.57× as fast``, or that no difference could be shown."""
+    """Return ``2.57× as fast``, or that no difference could be shown."""
     if eager is None or other is None or not other.ms.median:
         return Text("-")
     times, differs = against(eager, other)
@@ -80,8 +79,8 @@ def how_fast(eager: Speed | None, other: Speed | None) -> Text:
 
 
 def speed(report: Report) -> Section:
-    """A row for each shape and phase, what warming up took, and on a page each way
-    by itself."""
+    """Section with a row for each shape and phase, the time of the warm-up, and on
+    a page each way by itself."""
     rows = pairs(report)
     several = len({row.inputs for row in report.speed}) > 1
     memory = any(row.memory_bytes is not None for row in report.speed)
@@ -157,7 +156,7 @@ def _way(row: Speed) -> Row:
 
 
 def _warm_up(report: Report) -> list[str]:
-    """What the first passes took: profiling and compiling."""
+    """Return the times of the first passes, which profile and compile."""
     lines = []
     for row in report.speed:
         if row.way != "eager" and row.inputs == 0 and len(row.warmup_ms) > 1:
@@ -173,8 +172,8 @@ _MODULES_ON_A_TERMINAL = 8
 
 
 def where_time_goes(report: Report) -> Section:
-    """Kinds of work and the modules that take most of a step; without a profile why
-    there is none."""
+    """Section of the kinds of work and the modules that take most of a step;
+    without a profile, why there is none."""
     steps = report.steps
     if steps is None:
         notes = (report.steps_note,) if report.steps_note is not None else ()
@@ -232,13 +231,15 @@ def _parts(
 
 
 _ALONE = 3
-"""So many equal passes in a row have a line each; more are put together."""
+"""At most this many equal passes in a row have a line each; longer runs of equal
+passes share one."""
 
 _STAGES = {"compiling": Tone.DOUBTFUL, "steady": Tone.GOOD}
 
 
 def time_line(report: Report) -> Section:
-    """The passes in order: profiling, compiling, steady; only pages have it."""
+    """Section of the passes in order: profiling, compiling, steady; only pages have
+    it."""
     title = "Passes" if report.compiled is not None else "Time line"
     if not report.iterations:
         return Section("time", title, formats=Formats.PAGE)
@@ -307,8 +308,8 @@ def _span(
 
 
 def _spans(iterations: Sequence[Iteration]) -> list[list[Iteration]]:
-    """Passes in a row of one phase, stage and set of inputs; few of them each by
-    itself."""
+    """Return successive passes of one phase, stage and set of inputs together; if
+    they are few, each by itself."""
     in_order = sorted(
         iterations, key=lambda one: (one.phase != "forward", one.index)
     )
@@ -324,7 +325,7 @@ def _spans(iterations: Sequence[Iteration]) -> list[list[Iteration]]:
 
 
 def _median(span: Sequence[Iteration]) -> float | None:
-    """Milliseconds."""
+    """Return the median in milliseconds."""
     known = [one.seconds * 1e3 for one in span if one.seconds is not None]
     return float(median(known)) if known else None
 
@@ -340,7 +341,7 @@ _SHAPES = (
 
 
 def shapes(report: Report) -> Section:
-    """A row for each set of inputs; none if there is one."""
+    """Section with a row for each set of inputs; empty if there is only one."""
     rows = []
     without = "none: those of other inputs serve" if report.groups else "none"
     for row in by_inputs(report.iterations, report.groups):

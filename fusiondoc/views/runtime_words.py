@@ -1,5 +1,5 @@
-"""Which kernels the runs of a group launch, and which inputs its guard refused, in
-words."""
+"""The kernels that the runs of a group launch, and the inputs that its guard
+refused, in words."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fusiondoc.model.group_runs import GroupRuntime, GuardMiss
 from fusiondoc.model.report import Group
 
 _MOST = 4
-"""Runtimes, and inputs, that are named."""
+"""Most runtimes, and most inputs, that are named."""
 
 
 def runtimes_in_words(group: Group) -> str:
-    """``each launches K2, K3, K4, its segments``; "" where one kernel is all, or
-    where the log does not show it."""
+    """Return ``each launches K2, K3, K4, its segments``; "" if the group has only
+    one kernel, or if the log does not show it."""
     of_nodes: dict[tuple[int, ...], list[GroupRuntime]] = {}
     for runtime in group.runtimes:
         of_nodes.setdefault(runtime.instances, []).append(runtime)
@@ -36,7 +36,8 @@ def runtimes_in_words(group: Group) -> str:
 
 
 def _others(compiled: int) -> str:
-    """Equal nodes with scopes of their own are compiled each for itself."""
+    """Return the remark that equal nodes with scopes of their own are compiled
+    separately."""
     return (
         "" if compiled < 2 else f" (its nodes are compiled apart, {compiled} times)"
     )
@@ -58,8 +59,8 @@ def _runtime(runtime: GroupRuntime) -> str:
 
 
 def guard_in_words(group: Group) -> str:
-    """``that of G1 failed: input 0 has the shape (4, 16), expected (8, 16)``; ""
-    for no specialisation."""
+    """Return ``that of G1 failed: input 0 has the shape (4, 16), expected (8,
+    16)``; "" if the group is no specialisation."""
     guards: dict[str, list[GuardMiss]] = {}
     for miss in group.guard_misses:
         guards.setdefault(miss.group, []).append(miss)
@@ -70,7 +71,8 @@ def guard_in_words(group: Group) -> str:
 
 
 def _inputs(misses: Sequence[GuardMiss]) -> str:
-    """Inputs that differ in the same way are named together."""
+    """Return the inputs in words; those that differ in the same way are named
+    together."""
     alike: dict[tuple[str, str, str], list[int]] = {}
     for miss in misses:
         alike.setdefault((miss.what, miss.expected, miss.seen), []).append(

@@ -11,12 +11,12 @@ from fusiondoc.rendering.units import LEAST_SHARE, milliseconds, share
 
 
 def sentence(steps: Steps) -> str:
-    """``33.1 ms a step: matmul 79 %, groups 8 %, device idle 4 %``."""
+    """Return ``33.1 ms a step: matmul 79 %, groups 8 %, device idle 4 %``."""
     return f"{milliseconds(steps.ms)} a step: {shares(steps.parts)}"
 
 
 def shares(parts: Sequence[Part]) -> str:
-    """``matmul 79 %, groups 8 %, device idle 4 %``."""
+    """Return ``matmul 79 %, groups 8 %, device idle 4 %``."""
     return ", ".join(
         f"{one.what} {share(one.share)}"
         for one in parts
@@ -25,7 +25,7 @@ def shares(parts: Sequence[Part]) -> str:
 
 
 def could_save(steps: Steps) -> str | None:
-    """What fusing the rest would save at most."""
+    """Return the most that fusing the rest would save."""
     if steps.could_save_ms is None:
         return None
     part = steps.could_save_ms / steps.ms if steps.ms else 0.0
@@ -36,8 +36,8 @@ def could_save(steps: Steps) -> str | None:
 
 
 def _at_bandwidth(steps: Steps) -> str | None:
-    """``the bytes of generated kernels need 0.1 ms at 3,350 GB/s; the kernels take
-    0.15 ms (67 %)``."""
+    """Return ``the bytes of generated kernels need 0.1 ms at 3,350 GB/s; the
+    kernels take 0.15 ms (67 %)``."""
     known = steps.at_bandwidth
     if known is None or not known.ms or steps.gb_per_s is None:
         return None
@@ -64,7 +64,7 @@ def remarks(report: Report) -> list[str]:
 
 
 def takes(time: Time | None) -> str | None:
-    """``1.2 ms (4 %)``: of a row."""
+    """Return the time of a row, ``1.2 ms (4 %)``."""
     return (
         None if time is None else f"{milliseconds(time.ms)} ({share(time.share)})"
     )

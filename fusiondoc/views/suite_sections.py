@@ -1,6 +1,5 @@
 """A suite as sections: a table for each measure (cases down, variants across),
-pictures of them, and what was published.
-"""
+pictures of them, and the published figures."""
 
 from __future__ import annotations
 
@@ -57,17 +56,17 @@ from fusiondoc.views.bench_sections import (
 )
 
 SAME = "≈1"
-"""The cell of a speed whose 95 % interval holds 1."""
+"""The cell of a speed whose 95 % interval contains 1."""
 
 _MOST_MEMORY = 1.005
-"""More than this share of eager's memory is more."""
+"""Memory above this multiple of eager's counts as more."""
 
 Measure = Callable[[Bench, BenchVariant], "Cell | None"]
-"""The cell of a variant; None where nothing was measured."""
+"""The cell of a variant; None if nothing was measured."""
 
 
 def suite_document(suite: Suite) -> Document:
-    """All cases of the suite."""
+    """Return the document of all cases of the suite."""
     sections = (
         Section(
             "speed",
@@ -109,7 +108,7 @@ def suite_document(suite: Suite) -> Document:
 
 
 def device(suite: Suite) -> str:
-    """The GPU's name, or that there is none."""
+    """Return the GPU's name, or ``CPU``."""
     benches = [case.bench for case in suite.cases if case.bench is not None]
     return next(
         (device_of(bench) for bench in benches if bench.environment.get("gpu")),
@@ -118,7 +117,7 @@ def device(suite: Suite) -> str:
 
 
 def verdict(suite: Suite) -> str:
-    """The fastest variant of any case."""
+    """Return the fastest variant of any case in a sentence."""
     best: tuple[float, str] | None = None
     for case, variant in suite.variants():
         for timed in variant.phases:
@@ -135,8 +134,8 @@ def verdict(suite: Suite) -> str:
 
 
 def grids(suite: Suite) -> Iterator[Section]:
-    """Speeds of each phase, then GPU time, memory, busy share, groups and
-    compilations where known."""
+    """Yield speeds of each phase, then GPU time, memory, busy share, groups and
+    compilations, as far as they are known."""
     for phase in _phases(suite):
         note = f"speed of eager; {SAME}: no difference, the 95 % interval holds 1"
         yield _grid(
@@ -198,8 +197,8 @@ def _grid(
     eager_column: Column | None = None,
     eager_measure: Measure | None = None,
 ) -> Section:
-    """A measure of every variant in every case. Variants and cases in which nothing
-    is known are left out."""
+    """Section of a measure of every variant in every case. Variants and cases
+    without any value are left out."""
     names = _measured_variants(suite, measure)
     several = len(suite.interpreters()) > 1
     columns = [Column("case")]
@@ -238,7 +237,7 @@ def _measured(
     names: Sequence[str],
     measure: Measure,
 ) -> list[Cell | None]:
-    """The measure of each variant; None where there is none."""
+    """Return the measure of each variant; None if there is none."""
     return [
         measure(bench, variants[name]) if name in variants else None
         for name in names
@@ -356,7 +355,7 @@ def _torch(suite: Suite, interpreter: str) -> str:
 
 
 def interpreter_short(suite: Suite, interpreter: str) -> str:
-    """``torch 2.1.2`` where no other interpreter has it."""
+    """Return ``torch 2.1.2`` if no other interpreter has it; else the full name."""
     short = {one: one.rpartition(", ")[2] for one in suite.interpreters()}
     return (
         short[interpreter]
@@ -366,8 +365,8 @@ def interpreter_short(suite: Suite, interpreter: str) -> str:
 
 
 def _ratios(suite: Suite) -> Iterator[Bars]:
-    """Bars for each case, phase and interpreter where a block has one or two cases;
-    curves show more."""
+    """Yield bars for each case, phase and interpreter, if a block has one or two
+    cases; curves show more."""
     counts: dict[str, int] = {}
     for case in suite.cases:
         counts[case.block] = counts.get(case.block, 0) + 1
@@ -472,7 +471,7 @@ def _by_variant(
 
 @dataclass(frozen=True)
 class Figure:
-    """A published figure, and what was measured here: (interpreter, value and
+    """A published figure, and the measurements here: (interpreter, value and
     interval)."""
 
     name: str
@@ -482,7 +481,7 @@ class Figure:
 
 
 def figures(suite: Suite) -> list[Figure]:
-    """Every published figure of a case that ran here."""
+    """Return every published figure of a case that ran here."""
     found: dict[Published, list[Beside]] = {}
     for one in suite.beside():
         found.setdefault(one.published, []).append(one)
@@ -547,7 +546,7 @@ def _published(suite: Suite) -> Iterator[Section]:
 
 
 def remarks(suite: Suite) -> list[str]:
-    """The meaning of the numbers."""
+    """Return remarks on the numbers."""
     lines = words.of_processes(
         phase for _, variant in suite.variants() for phase in variant.phases
     )
@@ -623,8 +622,8 @@ def _without_groups(suite: Suite) -> str | None:
 
 
 def missing(suite: Suite) -> list[tuple[str, str]]:
-    """(variant, reason) of what could not run: one row for each reason, with its
-    cases."""
+    """Return pairs (variant, reason) of variants that could not run: one row for
+    each reason, with its cases."""
     found: dict[tuple[str, str], list[str]] = {}
     several = len(suite.interpreters()) > 1
     for case, variant in suite.variants():

@@ -1,6 +1,5 @@
-"""A survey as sections: which groups some runs lost, which only some have, why
-operators are in no group, and which kernels are slow in one run.
-"""
+"""A survey as sections: groups that some runs lost, groups that only some runs
+have, why operators are in no group, and kernels that are slow in one run."""
 
 from __future__ import annotations
 
@@ -37,9 +36,9 @@ from fusiondoc.rendering.values import (
 from fusiondoc.views import losses_in_words
 
 MOST_NARROW = 8
-"""Rows of a table for a terminal."""
+"""Most rows of a table on a terminal."""
 MOST_WIDE = 500
-"""Rows of a table on a page."""
+"""Most rows of a table on a page."""
 
 
 def survey_document(survey: Survey, most: int) -> Document:
@@ -69,7 +68,7 @@ def survey_document(survey: Survey, most: int) -> Document:
 
 
 def verdict(survey: Survey) -> str:
-    """The whole survey in a sentence."""
+    """Return the whole survey in a sentence."""
     text = (
         f"{count(len(survey.runs), 'run')} of {count(len(survey.models), 'model')}"
     )
@@ -81,7 +80,8 @@ def verdict(survey: Survey) -> str:
 
 
 def read(survey: Survey) -> Iterator[tuple[str, str]]:
-    """Names and values of what was read, and of what was not."""
+    """Yield names and values on the files that were read, and on those that were
+    not."""
     work = survey.work
     by = f"{work.engine} engine" + (
         f", {count(work.workers, 'worker')}" if work.workers else ""
@@ -130,7 +130,7 @@ def read(survey: Survey) -> Iterator[tuple[str, str]]:
 
 
 def _machines(survey: Survey) -> Iterator[tuple[str, str]]:
-    """What the runs ran on, each with how many did."""
+    """Yield the versions and GPUs of the runs, each with its number of runs."""
     for name, title in (("torch", "Torch"), ("gpu", "GPUs"), ("driver", "Drivers")):
         counts = Counter(
             value
@@ -145,7 +145,8 @@ def _machines(survey: Survey) -> Iterator[tuple[str, str]]:
 
 
 def _files(key: str, title: str, rows: Sequence[tuple[str, str]]) -> Section:
-    """Files by name; a terminal has their number in the first lines."""
+    """Section of files by name; a terminal shows their number in the first
+    lines."""
     return Section(key, title, blocks=(Facts(tuple(rows)),), formats=Formats.PAGE)
 
 
@@ -204,9 +205,9 @@ def _group(one: GroupShare) -> str:
     text = ", ".join(names[:5]) + (
         f" and {len(names) - 5} more" if len(names) > 5 else ""
     )
-    own = [
-        place for place in one.places if not place.startswith("<string>")
-    ] or list(one.places)
+    own = [line for line in one.places if not line.startswith("<string>")] or list(
+        one.places
+    )
     return (
         text
         + (" (backward)" if one.phase == "backward" else "")

@@ -1,5 +1,5 @@
-"""Two benches compared, as sections: which variants are slower or faster, and what
-else differs."""
+"""Two benches compared, as sections: the variants that are slower or faster, and
+the other differences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _TONES = {FASTER: Tone.GOOD, SLOWER: Tone.DOUBTFUL}
 
 
 def two_benches_document(comparison: BenchComparison) -> Document:
-    """The rows that both have, and what only one has."""
+    """Return the document of the rows that both have, and of those that only one
+    has."""
     environment = tuple(
         (one.name, f"{one.a or '-'} → {one.b or '-'}")
         for one in comparison.environment
@@ -51,7 +52,7 @@ def two_benches_document(comparison: BenchComparison) -> Document:
 
 
 def headline(comparison: BenchComparison) -> str:
-    """``2 slower, 1 faster``; eager rows do not count."""
+    """Return ``2 slower, 1 faster``; eager rows do not count."""
     counts = [(len(comparison.having(word)), word) for word in (SLOWER, FASTER)]
     text = ", ".join(f"{number} {word}" for number, word in counts if number)
     return text or (
