@@ -4,6 +4,7 @@ their own."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.evidence import Evidence
@@ -25,8 +26,7 @@ class OpNode:
     user_source: str | None
 
 
-@dataclass(frozen=True)
-class Wiring:
+class Wiring(NamedTuple):
     """How tensors flow in a group; empty where its graph is not known."""
 
     takes: tuple[tuple[int, ...], ...] = ()

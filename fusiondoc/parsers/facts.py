@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
@@ -22,9 +22,9 @@ from fusiondoc.parsers.jit.kept_statements import KeptStatements
 from fusiondoc.parsers.jit.patterns import Kept
 from fusiondoc.parsers.jit.plan import (
     Flows,
+    GroupGraph,
     HashedOps,
     Plan,
-    PlanGroup,
     PlanParts,
     Traits,
 )
@@ -63,14 +63,6 @@ class PlanLevel(IntEnum):
     so it never runs. It is read only to tell which group was taken back."""
 
 
-class _Hashed(NamedTuple):
-    """By which plans are compared: to make a plan of its form and texts takes
-    long."""
-
-    ops: array[int]
-    content: int
-
-
 @dataclass
 class PlanUse:
     """A distinct plan and every position where it was printed."""
@@ -91,6 +83,10 @@ class PlanUse:
     position) after one another."""
     stated: KeptStatements = field(default_factory=KeptStatements)
     iteration: int | None = None
+    _ops: array[int] | None = None
+    _content: int = 0
+    """Hashes by which plans are compared: to make a plan of its form and texts
+    takes long."""
 
     @property
     def traits(self) -> Traits:
@@ -103,16 +99,21 @@ class PlanUse:
 
     def ops(self) -> HashedOps:
         """Every operator of the plan, in groups or not."""
-        return frozenset(self._hashed.ops)
+        return frozenset(self._hashed())
 
     def content(self) -> int:
         """See ``Plan.content``."""
-        return self._hashed.content
+        self._hashed()
+        return self._content
 
-    @cached_property
-    def _hashed(self) -> _Hashed:
-        plan = self.plan()
-        return _Hashed(array("q", map(hash, plan.ops())), plan.content())
+    def _hashed(self) -> array[int]:
+        if self._ops is None:
+            plan = self.plan()
+            self._ops, self._content = (
+                array("q", map(hash, plan.ops())),
+                plan.content(),
+            )
+        return self._ops
 
     def flows(self) -> Flows:
         """How tensors flow through it; made by each call."""
@@ -265,7 +266,7 @@ class PrintedKernel:
     as the log has it."""
 
     name: str
-    graph: PlanGroup | None = None
+    graph: GroupGraph | None = None
     """The graph that it was made from, where the log prints that."""
     operators: tuple[str, ...] = ()
     """Its operators by name, where the log prints no graph."""
@@ -303,7 +304,7 @@ class FallbackSeen:
     shows a warning once)."""
     lines: array[int]
     owner: CacheInstance | None = None
-    graph: PlanGroup | None = None
+    graph: GroupGraph | None = None
     warned: bool = False
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fusiondoc.model import dataclass
-from fusiondoc.parsers.jit.plan import PlanGroup
+from fusiondoc.parsers.jit.plan import GroupGraph, PlanGroup
 
 
 class CacheInstance:
@@ -19,7 +19,7 @@ class CacheInstance:
     def __init__(
         self,
         pointer: bytes,
-        graph: PlanGroup | None,
+        graph: GroupGraph | None,
         created: int,
         runs: int = 0,
         begun: bool = False,
@@ -42,7 +42,7 @@ class Work(NamedTuple):
     cache: CacheInstance | None
     """Of the group, where the fuser announces runs."""
     line: int
-    graph: PlanGroup | None = None
+    graph: GroupGraph | None = None
     """The graph that it compiles, where the fuser prints that."""
 
 

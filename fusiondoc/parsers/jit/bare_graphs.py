@@ -20,7 +20,7 @@ from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse
 from fusiondoc.parsers.ir.parse import parse_text
 from fusiondoc.parsers.jit.lost_sources import LostSources
 from fusiondoc.parsers.jit.message_runs import Lines, Print, Run, lines_of
-from fusiondoc.parsers.jit.plan import PlanGroup, PlanParts
+from fusiondoc.parsers.jit.plan import GroupGraph, PlanParts
 from fusiondoc.parsers.jit.plan_reading import PlanPrint, read_group, read_plan
 from fusiondoc.parsers.jit.plan_walk import summarise_rest
 from fusiondoc.parsers.jit.printed_forms import PrintedForms
@@ -284,8 +284,8 @@ class KnownPlans:
         """By the digest of their exact text, which is faster to compute; with True
         if the values have the names of the plan."""
         self._first_prints: set[_Key] = set()
-        self._groups: dict[bytes, PlanGroup] = {}
-        self._printed_groups: dict[bytes, PlanGroup] = {}
+        self._groups: dict[bytes, GroupGraph] = {}
+        self._printed_groups: dict[bytes, GroupGraph] = {}
         """The same as ``_groups``, by the digest of the exact text."""
         self._sources = LostSources()
         self._left: tuple[bytes, Print] | None = None
@@ -332,7 +332,7 @@ class KnownPlans:
         known = self._printed[key] = (use, key in self._first_prints)
         return known
 
-    def group(self, graph: Print) -> PlanGroup | None:
+    def group(self, graph: Print) -> GroupGraph | None:
         if not graph.text:
             return None
         known = self._printed_groups.get(graph.digest)

@@ -11,8 +11,10 @@ its own (1.12 to 2.13).
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fusiondoc.model import dataclass
@@ -40,8 +42,16 @@ class GradientPlan:
     inputs: tuple[str, ...]
     """The kinds of its inputs: ``Tensor``, ``int[]?``."""
     checks: Checks
-    copy: tuple[tuple[str, str | None], ...] | None
-    """The operators of the unchanged copy; None if only its name is printed."""
+    copy: Sequence[object] | None
+    """The operators of the unchanged copy, or their hashes; None if only its name
+    is printed."""
+
+    def hashed(self) -> GradientPlan:
+        """Return the same with the hashes of operators: a log can have ten thousand
+        such plans."""
+        if self.copy is None:
+            return self
+        return replace(self, copy=array("q", map(hash, self.copy)))
 
     def is_of(self, other: GradientPlan) -> bool:
         """True if both can be plans of one gradient, for different sets of defined

@@ -33,6 +33,7 @@ from fusiondoc.parsers.jit.nnc_failed_conditions import (
     TOO_SMALL,
     FailedConditions,
 )
+from fusiondoc.parsers.jit.plan_reading import read_cut_group
 from fusiondoc.parsers.jit.regions import LiveLayers, Regions, profiled_gradient
 from fusiondoc.parsers.jit.statements import (
     Block,
@@ -273,11 +274,10 @@ class GraphFacts:
             None,
         )
         cache.created = pos
-        group = self._known.group(event.graph)
         if event.graph.text and event.graph.whole:
-            cache.graph = group
-        else:
-            cache.in_part = group
+            cache.graph = self._known.group(event.graph)
+        elif event.graph.text:
+            cache.in_part = read_cut_group(event.graph)
         self._caches[self._pointer] = cache
         self._pointer = b""
         self._facts.caches.append(cache)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pickle
 import zlib
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from fusiondoc.model.reasons import Stated
@@ -22,7 +22,7 @@ class KeptStatements:
     def __init__(self) -> None:
         self._open: Statements | None = None
         self._packed: bytes | None = None
-        self._hashes: array[int] = array("q")
+        self._hashes: Sequence[int] = ()
         """Hashes of the nodes, while the statements are packed."""
 
     def __bool__(self) -> bool:
@@ -34,12 +34,12 @@ class KeptStatements:
             self._open = (
                 Statements() if self._packed is None else _unpacked(self._packed)
             )
-            self._packed, self._hashes = None, array("q")
+            self._packed, self._hashes = None, ()
         return self._open
 
     def pack(self) -> None:
-        """Pack the statements after the first pass that left the plan: few plans
-        are left twice."""
+        """Pack the statements, as few plans are left twice: after the first pass
+        that left the plan, and before a report."""
         statements = self._open
         if not statements or statements.further:
             return
@@ -68,6 +68,7 @@ class KeptStatements:
         """See ``Statements.settle``; packed statements are settled already."""
         if self._open is not None:
             self._open.settle()
+            self.pack()
 
 
 _Row = tuple[str, Stated, bool, "array[int]", int, "tuple[str, ...] | None"]

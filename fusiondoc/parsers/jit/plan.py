@@ -60,6 +60,16 @@ class PlanGroup(NamedTuple):
     wiring: Wiring = Wiring()
 
 
+class GroupGraph(NamedTuple):
+    """The graph of a group that a fuser prints by itself. A log can have ten
+    thousand."""
+
+    canonical: bytes
+    """See ``PlanGroup``."""
+    operators: tuple[str, ...]
+    """By name."""
+
+
 class LooseNode(NamedTuple):
     """A tensor operator outside every group."""
 

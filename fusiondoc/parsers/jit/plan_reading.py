@@ -19,7 +19,14 @@ from fusiondoc.parsers.jit.lost_sources import (
 )
 from fusiondoc.parsers.jit.message_runs import Print
 from fusiondoc.parsers.jit.patterns import Canonical, canonical_digest
-from fusiondoc.parsers.jit.plan import Flows, Plan, PlanGroup, PlanParts, Traits
+from fusiondoc.parsers.jit.plan import (
+    Flows,
+    GroupGraph,
+    Plan,
+    PlanGroup,
+    PlanParts,
+    Traits,
+)
 from fusiondoc.parsers.jit.plan_walk import (
     summarise,
     summarise_group,
@@ -174,12 +181,18 @@ def _read(
     )
 
 
-def read_group(graph: Print, forms: PrintedForms) -> PlanGroup:
-    """Return the group of a printed body."""
+def read_group(graph: Print, forms: PrintedForms) -> GroupGraph:
+    """Return the graph of a printed body."""
 
-    def read(texts: Sequence[bytes], canonical: Canonical) -> tuple[PlanGroup]:
-        return (summarise_group(parse_text(texts[0]), canonical),)
+    def read(texts: Sequence[bytes], canonical: Canonical) -> tuple[GroupGraph]:
+        group = summarise_group(parse_text(texts[0]), canonical)
+        return (GroupGraph(group.canonical, tuple([op for op, _ in group.body])),)
 
     (kept,) = forms.read([graph.printed()], None, read)
-    group: PlanGroup = kept.get()
-    return group
+    body: GroupGraph = kept.get()
+    return body
+
+
+def read_cut_group(graph: Print) -> PlanGroup:
+    """Return the body of a group as far as it is printed."""
+    return summarise_group(parse_text(graph.printed()))

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.facts import Facts, PrintedKernel
-from fusiondoc.parsers.jit.plan import PlanGroup
+from fusiondoc.parsers.jit.plan import GroupGraph
 
 LOOP_NEST = "nnc_ir"
 STAGES = "nnc_stages"
@@ -44,7 +44,7 @@ class NncKernels:
         self._start = 0
         self._stages: list[bytes] = []
 
-    def begins(self, pos: int, graph: PlanGroup | None) -> None:
+    def begins(self, pos: int, graph: GroupGraph | None) -> None:
         """A kernel is compiled from this graph; what follows is of it. NNC compiles
         equal graphs each on its own; their code differs in names only, so that they
         are one kernel here."""
@@ -128,7 +128,7 @@ class NncKernels:
                 self._made.name = function.group(1).decode("ascii", "replace")
 
     def _kernel(
-        self, key: bytes, graph: PlanGroup | None, pos: int
+        self, key: bytes, graph: GroupGraph | None, pos: int
     ) -> PrintedKernel:
         kernel = self._known.get(key)
         if kernel is None:
@@ -147,12 +147,12 @@ class NncKernels:
             kernel.main = option
 
 
-def _name(graph: PlanGroup | None) -> str:
+def _name(graph: GroupGraph | None) -> str:
     """The name that torch gives the kernel, which only CUDA code has in print: from
     the operators."""
     if graph is None:
         return "fused"
-    words = [op.split("::")[1] for op, _ in graph.body if op.startswith("aten::")]
+    words = [op.split("::")[1] for op in graph.operators if op.startswith("aten::")]
     return "_".join(["fused", *words])[:_LONGEST_NAME]
 
 

@@ -42,9 +42,10 @@ _PENDING = 8
 """Number of fusion passes that still wait for their ``Optimized Graph:``. Processes
 in one log interleave."""
 
-_Body = tuple[Op, ...]
-_Bodies = Mapping[_Body, int]
-_Specialised = tuple[_Body, tuple[str, ...]]
+Body = tuple[Op, ...]
+"""The operators of a group."""
+_Bodies = Mapping[Body, int]
+_Specialised = tuple[Body, tuple[str, ...]]
 """The body of a group, and the types of its inputs."""
 _Content = tuple[HashedOps, frozenset[_Specialised]]
 _Print = tuple[int, int, PlanUse]
@@ -74,7 +75,7 @@ class Executor:
     bare: bool = False
     fallback: bool = False
     """True for the executor of a fallback function, or of a region in one."""
-    stands_for: tuple[PlanGroup, ...] = ()
+    stands_for: tuple[Body, ...] = ()
     """The earlier groups that have the operators of this fallback function: it runs
     instead of one of them."""
     other_gradients: bool = False
@@ -136,7 +137,7 @@ class _Compared:
     def __init__(self, use: PlanUse) -> None:
         self.use = use
 
-    @cached_property
+    @property
     def _plan(self) -> Plan:
         return self.use.plan()
 
@@ -169,11 +170,6 @@ class _Compared:
     def bodies(self) -> _Bodies:
         """The number of groups with each body."""
         return dict(Counter(one.body for one in self.every_group))
-
-    @cached_property
-    def group_operators(self) -> list[HashedOps]:
-        """The operators of each group."""
-        return [hashed(group.body) for group in self.every_group]
 
     @cached_property
     def groups(self) -> Counter[_Specialised]:
@@ -303,6 +299,10 @@ def _becomes(left: _Compared, optimised: _Compared) -> bool:
     return len(mine & other) * 2 >= min(len(mine), len(other))
 
 
+def _bodies(groups: Iterable[PlanGroup]) -> tuple[Body, ...]:
+    return tuple(group.body for group in groups)
+
+
 class _Fallbacks:
     """Finds the executors of fallback functions, and the executors whose groups
     were printed before."""
@@ -321,25 +321,26 @@ class _Fallbacks:
         ] = {}
         """The first plan of each gradient, and the number of such plans before it,
         by the kinds of its inputs and by its checks."""
-        self._groups: dict[HashedOps, dict[_Specialised, PlanGroup]] = {}
-        """The groups so far, by their operators; one group for each list of input
-        types."""
-        self._bodies: list[tuple[HashedOps, dict[_Specialised, PlanGroup]]] = []
-        """The entries of ``_groups`` that ``_shared`` holds already."""
+        self._groups: dict[int, dict[Body, None]] = {}
+        """The groups so far, by the hash of their set of operators."""
+        self._sizes: list[int] = []
+        """The number of operators of each entry of ``_groups`` that ``_shared``
+        holds already."""
         self._shared = SharedOperators()
         self._with_groups: set[int] = set()
         """The ids of the uses whose groups are in ``_groups``."""
-        self._plans: set[_Content] = set()
-        """The contents of the plans that do not stand in for another plan."""
+        self._plans: set[int] = set()
+        """Hashes of the contents of the plans that do not stand in for another
+        plan."""
         self._to_plans: list[PlanUse] = []
         """Plans whose content is not in ``_plans`` yet. It is added only when
         needed, since few logs have fallback functions."""
         self._inside: list[Counter[_Specialised]] = []
         """The groups inside each region that has no executor yet."""
-        self._regions: list[tuple[HashedOps, tuple[PlanGroup, ...]]] = []
+        self._regions: list[tuple[HashedOps, tuple[Body, ...]]] = []
         """The operators of each region that has no forward executor yet, and the
         groups that the executor around it stands in for."""
-        self._of_regions: list[tuple[HashedOps, tuple[PlanGroup, ...]]] = []
+        self._of_regions: list[tuple[HashedOps, tuple[Body, ...]]] = []
         """The operators of each region of the program that has a forward executor,
         and the groups of that executor."""
         self._regions_with_a_plan = {False: 0, True: 0}
@@ -362,7 +363,7 @@ class _Fallbacks:
             return Executor(tuple(prints), bare=True, known=self._shown(use))
         traits = use.traits
         other_gradients = False
-        stands_for: tuple[PlanGroup, ...] = ()
+        stands_for: tuple[Body, ...] = ()
         gradient = use.plan().gradient if traits.gradient else None
         if traits.may_be_fallback:
             stands_for = self._protected(use)
@@ -389,18 +390,18 @@ class _Fallbacks:
             self._to_plans.append(use)
         if id(use) not in self._with_groups:
             self._with_groups.add(id(use))
-            for ops, group in zip(plan.group_operators, plan.every_group):
-                self._groups.setdefault(ops, {}).setdefault(
-                    (group.body, group.inputs), group
-                )
+            for group in plan.every_group:
+                ops = hash(hashed(group.body))
+                self._groups.setdefault(ops, {})[group.body] = None
         self._regions += [(ops, executor.stands_for) for ops in plan.regions]
         self._inside += plan.groups_inside
 
     def _of_gradient(
         self, use: PlanUse, gradient: GradientPlan, at: int
-    ) -> tuple[PlanGroup, ...]:
+    ) -> tuple[Body, ...]:
         """Return the groups of the first plan of this gradient; () if this is the
         first plan."""
+        gradient = gradient.hashed()
         begun = bisect_left(self._profiled.get(gradient.inputs, ()), at)
         known = self._gradients.setdefault(gradient.inputs, {})
         count = sum(map(len, known.values()))
@@ -412,7 +413,7 @@ class _Fallbacks:
                 chain.from_iterable(others), key=itemgetter(0)
             ):
                 if first.is_of(gradient):
-                    return tuple(its_use.plan().every_group())
+                    return _bodies(its_use.plan().every_group())
         if self._is_of_a_fallback():
             self._gradients_of_fallbacks += 1
             return self._most_alike(self._compared.of(use).operators)
@@ -438,25 +439,25 @@ class _Fallbacks:
             and self._gradients_of_fallbacks < of_fallbacks
         )
 
-    def _protected(self, use: PlanUse) -> tuple[PlanGroup, ...]:
+    def _protected(self, use: PlanUse) -> tuple[Body, ...]:
         """Return the groups that have the operators of a plan. A pass replaces some
         operators (a view by a copy), so most must agree, not all. A plan with
         further operators and the content of an earlier plan belongs to an equal
         layer or to another process: it gives ()."""
         plan = self._compared.of(use)
         ops = plan.operators
-        exact = self._groups.get(ops)
+        exact = self._groups.get(hash(ops))
         if exact is not None:
-            return tuple(exact.values())
+            return tuple(exact)
         self._plans.update(
-            self._compared.of(known).content for known in self._to_plans
+            hash(self._compared.of(known).content) for known in self._to_plans
         )
         self._to_plans.clear()
-        if plan.content in self._plans:
+        if hash(plan.content) in self._plans:
             return ()
         return self._most_alike(ops) or self._in_the_region(plan)
 
-    def _in_the_region(self, plan: _Compared) -> tuple[PlanGroup, ...]:
+    def _in_the_region(self, plan: _Compared) -> tuple[Body, ...]:
         """Return the groups of a region of the program whose operators agree with
         those of this plan, which has one region: the plan is the fallback function
         of that region, for values that need other gradients."""
@@ -470,21 +471,21 @@ class _Fallbacks:
         )
         return next(alike, ())
 
-    def _most_alike(self, ops: HashedOps) -> tuple[PlanGroup, ...]:
+    def _most_alike(self, ops: HashedOps) -> tuple[Body, ...]:
         """Return the groups that share most operators with ``ops``: more than half
         of the union."""
-        for body, groups in islice(self._groups.items(), len(self._bodies), None):
-            self._shared.add(body)
-            self._bodies.append((body, groups))
-        best: tuple[float, Mapping[_Specialised, PlanGroup]] = (0.5, {})
+        for bodies in islice(self._groups.values(), len(self._sizes), None):
+            operators = hashed(next(iter(bodies)))
+            self._shared.add(operators)
+            self._sizes.append(len(operators))
+        most, best = 0.5, len(self._sizes)
         for index, count in sorted(self._shared.shared(ops).items()):
-            body, groups = self._bodies[index]
-            share = count / (len(ops) + len(body) - count)
-            if share > best[0]:
-                best = (share, groups)
-        return tuple(best[1].values())
+            share = count / (len(ops) + self._sizes[index] - count)
+            if share > most:
+                most, best = share, index
+        return tuple(next(islice(self._groups.values(), best, None), ()))
 
-    def _around(self, plan: _Compared) -> tuple[PlanGroup, ...]:
+    def _around(self, plan: _Compared) -> tuple[Body, ...]:
         """Return the groups that the executor around a region stands in for, where
         this plan is that of the region. The region is found by its operators; its
         own passes rewrite some."""
@@ -502,7 +503,7 @@ class _Fallbacks:
         region, stands_for = self._regions.pop((of_fallbacks or alike)[0])
         self._regions_with_a_plan[bool(stands_for)] += 1
         if not stands_for:
-            self._of_regions.append((region, tuple(plan.every_group)))
+            self._of_regions.append((region, _bodies(plan.every_group)))
         return stands_for
 
     def _shown(self, use: PlanUse) -> bool:

@@ -12,6 +12,7 @@ from fusiondoc.model.groups import Wiring
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Segment
 from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.ir.types import bytes_once, holds_tensor, is_tensor
+from fusiondoc.parsers.jit.plan import Op
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable, Member, Runs
 from fusiondoc.parsers.rows.guard_misses import guard_misses
@@ -53,15 +54,36 @@ def group_rows(
         for group in kernel.groups:
             kernels.setdefault(group, []).append(kernel.id)
     before: dict[str, GroupRow] = {}
+    shared = _Shared(sources)
     rows = []
     for row in table.rows:
         misses = tuple(_misses(row, before))
         rows.append(
             _finished(
-                row, table, run, kernels.get(row.id, ()), misses, (files, sources)
+                row, table, run, kernels.get(row.id, ()), misses, files, shared
             )
         )
     return rows
+
+
+class _Shared:
+    """Operators and instances of groups, equal ones once: most are in several
+    groups."""
+
+    def __init__(self, sources: SourceMap) -> None:
+        self._sources = sources
+        self._nodes: dict[Op, OpNode] = {}
+        self._instances: dict[tuple[Instance, ...], tuple[Instance, ...]] = {}
+
+    def node(self, operator: Op) -> OpNode:
+        known = self._nodes.get(operator)
+        if known is None:
+            lines = user_source(*operator, self._sources)
+            known = self._nodes[operator] = OpNode(*operator, lines)
+        return known
+
+    def instances(self, made: tuple[Instance, ...]) -> tuple[Instance, ...]:
+        return self._instances.setdefault(made, made)
 
 
 def _misses(row: GroupRow, before: dict[str, GroupRow]) -> Iterator[GuardMiss]:
@@ -87,9 +109,9 @@ def _finished(
     run: RunOfGroups,
     kernels: Sequence[str],
     misses: tuple[GuardMiss, ...],
-    names: tuple[list[str], SourceMap],
+    files: list[str],
+    shared: _Shared,
 ) -> Group:
-    files, sources = names
     group = row.group
     layer = _only_layer(row.first)
     return Group(
@@ -99,10 +121,7 @@ def _finished(
         phase=row.phase,
         specialisation=row.specialisation,
         respecialises=row.first.id if row.first is not None else None,
-        nodes=tuple(
-            OpNode(op, source, user_source(op, source, sources))
-            for op, source in group.body[:MOST_OPERATORS]
-        ),
+        nodes=tuple(map(shared.node, group.body[:MOST_OPERATORS])),
         inputs=group.inputs[:MOST_VALUES],
         outputs=group.outputs[:MOST_VALUES],
         values_left_out=beyond_the_most(group.inputs, group.outputs),
@@ -118,13 +137,15 @@ def _finished(
         segments=run.segments.get(row.id, ()),
         runtimes=run.runtimes.get(row.id, ()),
         guard_misses=misses,
-        instances=tuple(
-            Instance(
-                one.group.layer or layer,
-                tuple(run.run_by.get(one, ())),
-                run.runs.of_member.get(one),
+        instances=shared.instances(
+            tuple(
+                Instance(
+                    one.layer or layer,
+                    tuple(run.run_by.get(one, ())),
+                    run.runs.of_member.get(one),
+                )
+                for one in row.members[:MOST_INSTANCES]
             )
-            for one in row.members[:MOST_INSTANCES]
         ),
         nodes_left_out=max(0, len(group.body) - MOST_OPERATORS),
         instances_left_out=max(0, len(row.members) - MOST_INSTANCES),
@@ -140,9 +161,7 @@ def beyond_the_most(*values: Sequence[str]) -> int:
 def _only_layer(first: GroupRow | None) -> str | None:
     """Return the layer of a group that is specialised again; None if its instances
     are in several layers."""
-    layers = (
-        {one.group.layer for one in first.members} if first is not None else set()
-    )
+    layers = {one.layer for one in first.members} if first is not None else set()
     return layers.pop() if len(layers) == 1 else None
 
 

@@ -20,11 +20,10 @@ from fusiondoc.model.source import Source
 from fusiondoc.operators import GRADIENTS
 from fusiondoc.parsers.facts import Facts, PlanUse, positions, unpack
 from fusiondoc.parsers.fuser_work import CacheInstance
-from fusiondoc.parsers.jit.plan import Op, Plan, PlanGroup, hashed
-from fusiondoc.parsers.rows.executors import Executor, executors_of
+from fusiondoc.parsers.jit.plan import GroupGraph, Op, Plan, PlanGroup, hashed
+from fusiondoc.parsers.rows.executors import Body, Executor, executors_of
 from fusiondoc.parsers.rows.shared_operators import SharedOperators
 
-Body = tuple[Op, ...]
 _Key = tuple[str, "str | None", Body, tuple[str, ...], int]
 """(kind, phase, body, input types, id() of the row that it specialises again)."""
 
@@ -59,13 +58,17 @@ class Copies(NamedTuple):
     types."""
 
 
-@dataclass(frozen=True, eq=False)
 class Member:
-    """A fusion node: an instance of a row."""
+    """A fusion node: an instance of a row. A log can have ten thousand."""
 
-    group: PlanGroup
-    file: int
-    """Index of the log that shows it."""
+    __slots__ = ("canonical", "conditional", "file", "layer")
+
+    def __init__(self, group: PlanGroup, file: int) -> None:
+        self.canonical = group.canonical
+        self.layer = group.layer
+        self.conditional = group.conditional
+        self.file = file
+        """Index of the log that shows it."""
 
 
 @dataclass(eq=False)
@@ -115,7 +118,7 @@ class GroupTable:
         self._in_graph: set[tuple[bytes, str]] = set()
         """The pairs in ``_of_graph``, with the id of the row, for fast look-up: ten
         thousand rows can have one graph."""
-        self._graphs_of: dict[int, set[bytes]] = {}
+        self._graphs_of: dict[int, tuple[bytes, ...]] = {}
         """Digests of the graphs of a use, by its id."""
         self._of_use: dict[int, list[GroupRow]] = {}
         self._of_plain: dict[int, list[GroupRow]] = {}
@@ -126,9 +129,7 @@ class GroupTable:
         use of the executor's first print."""
         self._diff_graphs = SharedOperators()
 
-    def _phase_of(
-        self, use: PlanUse, stands_for: Sequence[PlanGroup]
-    ) -> str | None:
+    def _phase_of(self, use: PlanUse, stands_for: Sequence[Body]) -> str | None:
         """Return the phase of a plan. Executors of gradients have prim::Autograd*
         nodes; a plan that specialises a group again has the phase of that group."""
         traits = use.traits
@@ -140,8 +141,8 @@ class GroupTable:
             return phase
         if use.iteration is not None:
             return self.facts.iterations[use.iteration].phase
-        for group in (*plan.groups, *stands_for):
-            known = self._of_body.get(group.body)
+        for body in (*(group.body for group in plan.groups), *stands_for):
+            known = self._of_body.get(body)
             if known:
                 return known[0].phase
         if traits.users or traits.diff_graphs or self._is_region_of_outer(use):
@@ -211,7 +212,7 @@ class GroupTable:
         for inner in use.plan().diff_graphs:
             self._diff_graphs.add(hashed(inner.ops))
         groups = use.plan().every_group()
-        self._graphs_of[id(use)] = {group.canonical for group in groups}
+        self._graphs_of[id(use)] = tuple({group.canonical for group in groups})
         # ``_specialises`` reads ``before`` for these groups only.
         compared = [
             group.body
@@ -270,7 +271,9 @@ class GroupTable:
         key = (group.kind, phase, group.body, group.inputs, id(first))
         row = self._rows.get(key)
         if row is None:
-            row = GroupRow(f"G{self._first + len(self.rows)}", group, phase)
+            # Names of values mean nothing outside their plan.
+            own = group._replace(values=())
+            row = GroupRow(f"G{self._first + len(self.rows)}", own, phase)
             if first is not None:
                 row.first = first
                 row.other_gradients = executor.other_gradients
@@ -314,7 +317,7 @@ class GroupTable:
     ) -> Sequence[GroupRow]:
         """Return the first rows that a group of a fallback function may stand in
         for."""
-        others = [other.body for other in executor.stands_for]
+        others = executor.stands_for
         # In a region with several groups, a group stands in for the one with the
         # same body.
         bodies = dict.fromkeys(
@@ -337,7 +340,7 @@ class GroupTable:
         ``Plan.every_group``."""
         return self._of_use.get(id(use), ())
 
-    def of_graph(self, graph: PlanGroup | None) -> list[GroupRow]:
+    def of_graph(self, graph: GroupGraph | None) -> list[GroupRow]:
         """Return the rows whose body is ``graph``: equal groups share one
         GraphCache."""
         if graph is None:
@@ -367,6 +370,8 @@ class GroupTable:
             row.members = max(of_files, key=len, default=[])
         self.plans = [PhasedPlan(use, self._phases[id(use)]) for use in plans]
         self._diff_graphs = SharedOperators()
+        self._rows.clear()
+        self._of_body.clear()
         self._in_graph.clear()
         self._of_plain.clear()
         self._of_print.clear()
@@ -446,19 +451,15 @@ class GroupTable:
         sharing: dict[bytes, list[tuple[GroupRow, Member]]] = {}
         for row in self.rows:
             for member in row.members:
-                if member.group.canonical in totals:
-                    sharing.setdefault(member.group.canonical, []).append(
-                        (row, member)
-                    )
+                if member.canonical in totals:
+                    sharing.setdefault(member.canonical, []).append((row, member))
         return sharing
 
 
 def _runs_of_each(total: int, members: Sequence[Member]) -> int | None:
     """Return the number of runs of each instance that shares a total; None if they
     may differ."""
-    uneven = len(members) > 1 and any(
-        member.group.conditional for member in members
-    )
+    uneven = len(members) > 1 and any(member.conditional for member in members)
     return None if uneven or total % len(members) else total // len(members)
 
 
@@ -472,9 +473,8 @@ def _of_one_process(
     """
     files: dict[int, dict[bytes, list[Member]]] = {}
     for member in members:
-        files.setdefault(member.file, {}).setdefault(
-            member.group.canonical, []
-        ).append(member)
+        of_graph = files.setdefault(member.file, {})
+        of_graph.setdefault(member.canonical, []).append(member)
     shown = []
     for file, of_graph in files.items():
         kept: list[Member] = []
@@ -538,7 +538,7 @@ def _guarded_by_others(
 
 
 def _has_layer(row: GroupRow, layer: str) -> bool:
-    return any(member.group.layer == layer for member in row.members)
+    return any(member.layer == layer for member in row.members)
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:

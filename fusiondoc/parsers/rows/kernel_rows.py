@@ -13,7 +13,7 @@ from fusiondoc.model.report import Dump, Fallback, Kernel, Segment
 from fusiondoc.model.runs import Spread
 from fusiondoc.parsers.facts import Facts, FallbackSeen, KernelUse, Runtime
 from fusiondoc.parsers.ir.types import TensorType, parse_type
-from fusiondoc.parsers.jit.plan import PlanGroup
+from fusiondoc.parsers.jit.plan import GroupGraph
 from fusiondoc.parsers.kernels.code_traits import code_traits, scheduler_of_code
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable, Member
@@ -93,7 +93,7 @@ class _Ties:
     graph."""
 
     def __init__(
-        self, graphs: Iterable[PlanGroup | None], groups: GroupTable
+        self, graphs: Iterable[GroupGraph | None], groups: GroupTable
     ) -> None:
         self._graphs: dict[bytes, _Graph] = {}
         for graph in graphs:
@@ -107,7 +107,7 @@ class _Ties:
                 )
             known.kernels += 1
 
-    def of(self, graph: PlanGroup | None) -> _Tied:
+    def of(self, graph: GroupGraph | None) -> _Tied:
         """Return the groups of the next kernel of this graph."""
         if graph is None:
             return _Tied((), ())
@@ -160,14 +160,14 @@ def kernels_of(
     )
 
 
-def _instances(rows: Sequence[GroupRow], graph: PlanGroup | None) -> list[Member]:
+def _instances(rows: Sequence[GroupRow], graph: GroupGraph | None) -> list[Member]:
     """Return the nodes of these rows whose body is this graph; all nodes if only a
     fallback function has it."""
     members = [member for row in rows for member in row.members]
     own = [
         member
         for member in members
-        if graph is not None and member.group.canonical == graph.canonical
+        if graph is not None and member.canonical == graph.canonical
     ]
     return own or members
 
@@ -260,7 +260,7 @@ def _shape(segment: Segment) -> tuple[object, ...]:
     return segment.index, segment.scheduler, segment.refused, segment.ops
 
 
-def _graph_of(use: KernelUse) -> PlanGroup | None:
+def _graph_of(use: KernelUse) -> GroupGraph | None:
     """Return the graph of the group to which a kernel belongs; None if that is not
     known."""
     return None if use.disputed or use.owner is None else use.owner.graph
@@ -378,7 +378,7 @@ def _owners(
             rows.setdefault(_shape_of(row), []).extend(row.members)
     for shape, indexes in alike.items():
         fitting = rows.get(shape, [])
-        branches = any(member.group.conditional for member in fitting)
+        branches = any(member.conditional for member in fitting)
         if len(fitting) == len(indexes) and (len(indexes) == 1 or not branches):
             for index, member in zip(indexes, fitting):
                 found[index] = [member]

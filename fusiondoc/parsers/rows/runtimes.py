@@ -9,7 +9,7 @@ from dataclasses import replace
 from fusiondoc.model.group_runs import GroupRuntime, LaunchesOfGroup
 from fusiondoc.model.report import Group, Kernel
 from fusiondoc.parsers.facts import Facts, KernelUse
-from fusiondoc.parsers.jit.plan import PlanGroup
+from fusiondoc.parsers.jit.plan import GroupGraph
 from fusiondoc.parsers.rows.finished_groups import MOST_INSTANCES
 from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable
 
@@ -36,7 +36,7 @@ def runtimes_of(
     if facts.disordered:
         return {}
     of_graphs: dict[bytes, dict[tuple[str, ...], int]] = {}
-    graphs: dict[bytes, PlanGroup] = {}
+    graphs: dict[bytes, GroupGraph] = {}
     for (cache, kernels), number in facts.launched_together.items():
         if cache.graph is not None:
             graphs[cache.graph.canonical] = cache.graph
@@ -63,9 +63,7 @@ def _instances(row: GroupRow, canonical: bytes) -> tuple[int, ...]:
     """Return the indexes of the nodes of a row that have this graph; all indexes if
     only a fallback function has it."""
     own = tuple(
-        index
-        for index, one in enumerate(row.members)
-        if one.group.canonical == canonical
+        index for index, one in enumerate(row.members) if one.canonical == canonical
     )
     return own or tuple(range(len(row.members)))
 

@@ -19,6 +19,8 @@ true."""
 
 _OfPhase = tuple["str | None", Statement]
 """A statement, and the phase of the plan whose pass made it."""
+_Alike = tuple["str | None", str]
+"""Phase and code."""
 
 
 class StatedReasons:
@@ -37,7 +39,7 @@ class StatedReasons:
             self._with.add(statements.hashes())
         self._of_several = self._statements_of_several()
         """Hash of an operator with statements in several plans -> those statements,
-        with their phase."""
+        by phase and code."""
         self._best: dict[tuple[int, str | None], Sequence[Statement]] = {}
         """The best statements, by operator and phase. Cached: an operator of a
         formula is in as many nodes as there are plans."""
@@ -87,11 +89,11 @@ class StatedReasons:
             [statement for statement in about if statement.code in _OF_A_KIND]
         )
 
-    def _statements_of_several(self) -> dict[int, list[_OfPhase]]:
+    def _statements_of_several(self) -> dict[int, dict[_Alike, Statement]]:
         """Return the statements about operators that are in several plans. Formulas
         of gradients and lines of libraries are in thousands of plans: their
-        statements are parsed once, and not for each node."""
-        found: dict[int, list[_OfPhase]] = {}
+        statements of one code become one statement, with the lines of all."""
+        found: dict[int, dict[_Alike, Statement]] = {}
         for phase, statements in self._planned:
             shared = {
                 op for op in statements.hashes() if len(self._with.of(op)) > 1
@@ -100,9 +102,7 @@ class StatedReasons:
                 continue
             for key, about in statements.get().items():
                 if hash(key) in shared:
-                    found.setdefault(hash(key), []).extend(
-                        (phase, one) for one in about
-                    )
+                    _add(found.setdefault(hash(key), {}), phase, about)
         return found
 
     def _of_plans(self, key: Op) -> Sequence[_OfPhase]:
@@ -110,7 +110,7 @@ class StatedReasons:
         the log."""
         several = self._of_several.get(hash(key))
         if several is not None:
-            return several
+            return [(phase, one) for (phase, _), one in several.items()]
         found: list[_OfPhase] = []
         for number in self._with.of(hash(key)):
             phase, statements = self._planned[number]
@@ -138,3 +138,16 @@ class StatedReasons:
         if reason is not self._latest:
             self._latest = self._alike.setdefault(reason, reason)
         return self._latest
+
+
+def _add(
+    into: dict[_Alike, Statement],
+    phase: str | None,
+    statements: Iterable[Statement],
+) -> None:
+    for one in statements:
+        known = into.get((phase, one.code))
+        if known is None:
+            known = Statement(one.code, one.detail, one.tensor)
+            into[phase, one.code] = known
+        known.lines.extend(one.lines)

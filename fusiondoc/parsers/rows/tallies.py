@@ -98,18 +98,15 @@ class CountedRow:
     """A row of operators outside groups, while it is counted."""
 
     __slots__ = (
-        *(
-            "count",
-            "kept",
-            "layers",
-            "lines",
-            "moved",
-            "number",
-            "ran",
-            "reason",
-            "statements",
-        ),
-        "_latest",
+        "count",
+        "kept",
+        "layers",
+        "lines",
+        "moved",
+        "number",
+        "ran",
+        "reason",
+        "statements",
     )
 
     def __init__(
@@ -128,15 +125,6 @@ class CountedRow:
         """The number in each layer, in order."""
         self.statements: dict[int, array[int]] | None = None
         """Lines of statements, by the id of the array."""
-        self._latest: Sequence[Statement] = ()
-
-    def add_statements(self, statements: Sequence[Statement]) -> None:
-        """Add their lines to the evidence, once; nodes that share statements come
-        directly after each other."""
-        if statements is not self._latest:
-            self._latest = statements
-            for statement in statements:
-                self.add_statement(statement)
 
     def add_statement(self, statement: Statement) -> None:
         """Add its lines to the evidence, once."""

@@ -156,7 +156,8 @@ def _add_lines(
 ) -> None:
     """Add the lines of the log that show the reason: those of the statements, else
     those of the operator."""
-    row.add_statements(statements)
+    for statement in statements:
+        row.add_statement(statement)
     if not any(statement.lines for statement in statements):
         row.lines.extend(use.places(node.line))
 
@@ -179,7 +180,8 @@ class _UnfusedTable:
         self._work_out = work_out
         self.rows = rows
         self._stated = stated
-        self._counted: set[Op] = set()
+        self._counted: set[int] = set()
+        """Hashes of operators in plans: a log can have a hundred thousand."""
         self._numbers: set[Op] = set()
         """Nodes that compute with numbers on the host, from the plan of a fusion
         pass: the executor's print of the same plan can lack the types that show
@@ -225,7 +227,7 @@ class _UnfusedTable:
         no plan of their own."""
         plan, flows = use.plan(), use.flows()
         for group in plan.groups:
-            self._counted.update(group.body)
+            self._counted.update(map(hash, group.body))
         given = _GIVEN_UP if use.simple else None
         self._add_part(_Part(use, phase, OUTER, plan.loose, flows.outer, given))
         not_yet = _NO_PLAN_YET if LEGACY_PLAN not in self._facts.headers else None
@@ -306,7 +308,7 @@ class _UnfusedTable:
                 for node in counted
                 if (node.op, node.source) not in self._numbers
             ]
-        self._counted.update((node.op, node.source) for node in counted)
+        self._counted.update(hash((node.op, node.source)) for node in counted)
         left = self._not_settled(part, counted, rows) if printed_again else counted
         if left:
             self._add_nodes(part, counted, left, copies, rows)
@@ -481,7 +483,7 @@ class _UnfusedTable:
             position = (
                 None if source is not None and source.startswith("%") else source
             )
-            if (op, position) in self._counted or op in NO_WORK:
+            if hash((op, position)) in self._counted or op in NO_WORK:
                 continue
             best = best_of(about)
             if not best or not best[0].tensor or op.startswith("prim::profile"):
@@ -494,7 +496,7 @@ class _UnfusedTable:
             row.add_statement(statement)
 
         if statements.further:
-            known = {hash(op) for op in (*self._counted, *statements)}
+            known = self._counted.union(map(hash, statements))
             for alike, more in sorted(
                 statements.further.items(), key=lambda item: telling(item[0].code)
             ):
@@ -509,7 +511,7 @@ class _UnfusedTable:
             or alike.op.startswith("prim::profile")
         ):
             return
-        if not alike.sourced and (alike.op, None) in self._counted:
+        if not alike.sourced and hash((alike.op, None)) in self._counted:
             return
         more.nodes -= known
         new = len(more.nodes)
