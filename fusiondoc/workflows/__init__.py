@@ -63,8 +63,8 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Source:
-    """Something to report on. ``text`` is how the user names it; ``path`` where it
-    is, None for stdin."""
+    """A source of a report. ``text`` is the user's name for it; ``path`` its
+    location, None for stdin."""
 
     kind: Kind
     text: str
@@ -73,7 +73,7 @@ class Source:
     """Folder in which a bundle is unpacked."""
 
     def capture(self) -> Capture:
-        """The capture that this is; UsageError if it cannot be read."""
+        """The capture at this source; UsageError if it cannot be read."""
         assert self.kind is Kind.CAPTURE and self.path is not None
         return Capture(
             self.path, Path(self.text) if self.unpacked else None, self.unpacked
@@ -81,11 +81,11 @@ class Source:
 
 
 def is_target(argument: str, notify: Callable[[str], None] | None = None) -> bool:
-    """Whether an argument is a model to run, by its form alone but for one case.
+    """True if an argument is a model to run, by its form alone but for one case.
 
-    ``FILE.py``, ``FILE.py:NAME``, ``FILE.pt`` and ``package.module:NAME`` are; all
-    else is a log. An existing file or folder of the form ``module:NAME`` is a log,
-    and ``notify`` gets a note; so is any folder.
+    ``FILE.py``, ``FILE.py:NAME``, ``FILE.pt`` and ``package.module:NAME`` are
+    models; all else is a log. An existing file or folder of the form
+    ``module:NAME`` is a log, and ``notify`` gets a note; so is any folder.
     """
     path = Path(argument)
     if path.is_dir():
@@ -105,9 +105,9 @@ def is_target(argument: str, notify: Callable[[str], None] | None = None) -> boo
 
 
 def source_of(argument: str) -> Source:
-    """The source that an argument names, which is no target. A path comes before
-    the name of a capture (or a part of it that only one has); a file is a saved
-    report by its ending ``.json`` or by how it begins.
+    """Return the source that an argument names, if it is no target. A path comes
+    before the name of a capture (or a part of it that only one has); a file is a
+    saved report by its ending ``.json`` or by how it begins.
 
     Raises:
         UsageError: there is no such thing.
@@ -135,8 +135,8 @@ def source_of(argument: str) -> Source:
 
 
 def sources_of(arguments: Sequence[str]) -> list[Source]:
-    """The sources that the arguments of a command name that takes parts of one run:
-    the newest capture without any.
+    """Return the sources that a command's arguments name as parts of one run;
+    without arguments, the newest capture.
 
     Raises: UsageError: there is no such thing; a saved report, which is a whole
         run, is one of several.
@@ -168,7 +168,8 @@ def logs_of(sources: Sequence[Source]) -> list[LogInput]:
 
 
 def logs_in(folder: str) -> list[LogInput]:
-    """The logs of a folder, as if it was named; UsageError without any."""
+    """Return the logs of a folder, as if each was named; UsageError if there is
+    none."""
     return with_ranks(find_logs([folder]))
 
 
@@ -253,7 +254,7 @@ _MOST_BYTES = 64 << 20
 
 
 def saved_bench(argument: str) -> Bench | Suite | None:
-    """The bench, or the suite, in that file; None if it is something else (a log, a
+    """Return the bench or suite in a file; None if it is something else (a log, a
     report, a capture).
 
     Raises:
@@ -283,10 +284,11 @@ def saved_bench(argument: str) -> Bench | Suite | None:
 
 
 def two_benches(a: str, b: str) -> tuple[Bench, Bench] | tuple[Suite, Suite] | None:
-    """Both, if both are benches, or both suites; None if none is either.
+    """Return both files, if both are benches or both are suites; None if neither is
+    one.
 
     Raises:
-        UsageError: one is and the other is not.
+        UsageError: only one is, or they are of different kinds.
     """
     old, new = saved_bench(a), saved_bench(b)
     if old is None and new is None:
@@ -349,7 +351,8 @@ def _posix(log: LogInput) -> str:
 
 
 def _absolute(log: LogInput) -> str:
-    """The folders of a launcher may be above the current one."""
+    """The absolute path of a log: the launcher's folders may be above the current
+    one."""
     return "" if log.path is None else log.path.absolute().as_posix()
 
 

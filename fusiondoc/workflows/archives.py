@@ -36,9 +36,9 @@ LEAST_LIMIT = 2 << 30
 """Bytes that an archive may unpack to: this, or LIMIT_RATIO times its own size if
 that is more."""
 MOST_SMALL = 64 << 20
-"""Bytes of a file that is no log."""
+"""Most bytes of a file that is no log."""
 _MOST_DIRECTORY = 1 << 20
-"""Bytes of the list of files in a zip, which is read whole."""
+"""Most bytes of the list of files in a zip, which is read whole."""
 
 _BLOCK = 512
 _TIME = 315532800
@@ -118,8 +118,8 @@ def write_archive(path: Path, members: Sequence[Member]) -> None:
 
 @dataclass(frozen=True)
 class Unpacked:
-    """A capture out of an archive, in a temporary folder that goes when nothing
-    refers to this any more."""
+    """A capture from an archive, in a temporary folder that is removed when this
+    object is no longer referenced."""
 
     path: Path
     folder: tempfile.TemporaryDirectory[str]
@@ -129,8 +129,8 @@ _UNPACKED: weakref.WeakSet[tempfile.TemporaryDirectory[str]] = weakref.WeakSet()
 
 
 def remove_unpacked() -> None:
-    """Remove the folders of all archives that were unpacked. A process that a
-    signal ends lets go of nothing by itself."""
+    """Remove the folders of all archives that were unpacked. A process ended by a
+    signal does not release its objects."""
     for folder in list(_UNPACKED):
         with contextlib.suppress(OSError):
             folder.cleanup()
@@ -196,7 +196,8 @@ def _unpack(path: Path, folder: Path) -> Path:
 
 
 def _member_path(path: Path, name: str, size: int) -> str | None:
-    """Where a file goes below the capture; None for one that no report needs."""
+    """Return the path of a file below the capture; None for a file that no report
+    needs."""
     if (
         name.startswith(("/", "\\"))
         or "\\" in name

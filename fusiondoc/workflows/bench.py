@@ -47,13 +47,13 @@ class _Silent:
 
 @contextlib.contextmanager
 def silent() -> Iterator[BenchProgress]:
-    """No progress is shown."""
+    """Context manager without a progress display."""
     yield _Silent()
 
 
 class _Whole:
-    """The progress of one of ``phases`` phases, as a part of all, so that the time
-    left is that of all."""
+    """The progress of one of ``phases`` phases as a part of the whole, so that the
+    displayed time left is that of the whole."""
 
     def __init__(self, bar: BenchProgress, before: int, phases: int) -> None:
         self._bar, self._before, self._phases = bar, before, phases
@@ -166,7 +166,7 @@ def _phase(
     folder: Path,
     bar: BenchProgress,
 ) -> tuple[list[VariantRun], bool]:
-    """All variants of one phase, and whether the user interrupted."""
+    """Run all variants of one phase; also return whether the user interrupted."""
 
     def starting(name: str, chosen: Interpreter) -> Start:
         return lambda inside: start_variant(request, name, chosen, phase, inside)
@@ -182,8 +182,8 @@ def _phase(
 def _refuse_if_nothing_ran(
     request: BenchRequest, done: Mapping[str, Sequence[VariantRun]]
 ) -> None:
-    """Where no variant has a round for the same reason, that is the error of the
-    command."""
+    """Raise the error of the variants if no variant has a round, for the same
+    reason."""
     runs = [run for of_start in done.values() for run in of_start]
     if any(run.measured_shapes() for run in runs):
         return
@@ -213,13 +213,11 @@ _EXAMPLE = "For example: --shapes 'float32[8,{64,128,256},1024]'"
 
 
 def expanded(texts: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """The ``--input`` texts of each shape.
-
-    Sets that are written alike vary together; different ones are combined each with
-    each, the first slowest.
+    """Return the ``--input`` texts of each shape. Equal sets vary together;
+    different ones are combined each with each, the first slowest.
 
     Args:
-        texts: one an argument of the model; none is no shape.
+        texts: one for each argument of the model; without any there is no shape.
 
     Raises:
         UsageError: a text cannot be read, or there are more than ``MOST_SHAPES``.

@@ -74,7 +74,7 @@ def _counts(report: Report) -> CompiledCounts:
 
 
 def _by_phase(figures: Iterable[tuple[str | None, int | None]]) -> ByPhase:
-    """The sum for each phase; None where one of its figures is not known."""
+    """Sum the figures of each phase; None if one of its figures is not known."""
     sums: dict[str, int | None] = {_FORWARD: 0, _BACKWARD: 0}
     for phase, figure in figures:
         name = _BACKWARD if phase == _BACKWARD else _FORWARD
@@ -84,10 +84,10 @@ def _by_phase(figures: Iterable[tuple[str | None, int | None]]) -> ByPhase:
 
 
 def why_not_known(graphs: int | None, failed_hooks: Sequence[str]) -> str:
-    """Why a process of torch.compile shows no counts.
+    """Return why a process of torch.compile shows no counts.
 
     Args:
-        graphs: that it compiled, by torch's own count.
+        graphs: number of graphs that it compiled, by torch's own count.
     """
     if graphs == 0:
         return "torch.compile compiled no graph"

@@ -24,8 +24,8 @@ from fusiondoc.workflows.bench_turns import VariantRun
 def label_among(
     interpreter: Interpreter, interpreters: Sequence[Interpreter]
 ) -> str:
-    """``Python 3.10, torch 2.1.2``; with the path where two have the same
-    versions."""
+    """Return ``Python 3.10, torch 2.1.2``; with the path if two interpreters have
+    the same versions."""
     text = _versions(interpreter)
     same = [other for other in interpreters if _versions(other) == text]
     return text if len(same) == 1 else f"{text} ({interpreter.path})"
@@ -98,7 +98,8 @@ def _compiled(runs: Sequence[VariantRun]) -> CompiledCounts:
 
 
 def _why_no_groups(runs: Sequence[VariantRun]) -> str | None:
-    """Where they were to be recorded and no record has them."""
+    """Return why a variant has no counts of groups although they were to be
+    recorded."""
     if _compiled(runs).groups is not None:
         return None
     for run in reversed(runs):
@@ -117,8 +118,8 @@ def _eager_of(
 
 
 def _reason(present: Mapping[str, VariantRun], measured: bool) -> str | None:
-    """Why it could not run, or stopped; without the phases where nothing was
-    measured in any of them, for the same reason."""
+    """Return why a variant could not run, or stopped. The phases are not named if
+    nothing was measured and all have the same reason."""
     reasons: dict[str, str] = {}
     for phase, run in present.items():
         reasons.update(_reasons_of(phase, run))
@@ -129,7 +130,7 @@ def _reason(present: Mapping[str, VariantRun], measured: bool) -> str | None:
 
 
 def _reasons_of(phase: str, run: VariantRun) -> dict[str, str]:
-    """The reasons of one phase: the shape or phase, and why."""
+    """Return the reasons of one phase, each with the phase or shape."""
     reasons: dict[str, str] = {}
     if run.why is not None:
         reasons[phase] = run.why
@@ -195,25 +196,25 @@ def _measured_phase(
 
 
 def _sum(values: Iterable[float]) -> float | None:
-    """None of no value."""
+    """Sum of the values; None if there is none."""
     several = list(values)
     return sum(several) if several else None
 
 
 def _whole_sum(values: Iterable[int | None]) -> int | None:
-    """Of the known values; None if none is known."""
+    """Sum of the known values; None if none is known."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 
 def _max(values: Iterable[Any]) -> Any:
-    """Of the known values; None if none is known."""
+    """Maximum of the known values; None if none is known."""
     return max((value for value in values if value is not None), default=None)
 
 
 def _groups(benched: Sequence[Benched]) -> ByPhase | None:
-    """The forward groups of the last phase: with gradients the forward plan is
-    another one."""
+    """Number of forward groups in the last phase: with gradients the forward plan
+    differs."""
     for run in reversed(benched):
         if run.groups_forward is not None or run.groups_backward is not None:
             return ByPhase(run.groups_forward, run.groups_backward)

@@ -19,7 +19,7 @@ from fusiondoc.workflows.bench import run_bench
 from fusiondoc.workflows.bench_turns import BenchProgress, BenchRequest
 
 ROUND_SECONDS = 0.05
-"""Shorter than of a bench of its own: there are many cases."""
+"""Seconds of a round: shorter than in a single bench, as there are many cases."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def run_suite(
 
 
 def _sees_gpu(request: BenchRequest) -> bool:
-    """Whether the inputs will be on a GPU, found without importing torch."""
+    """True if the inputs will be on a GPU, found without importing torch."""
     if request.device is not None:
         return not request.device.startswith("cpu")
     builds = [inspect(find_python(path)).torch_cuda for path in request.pythons]

@@ -1,5 +1,5 @@
-"""The processes of a bench: all of one number live together and take a round in
-turns."""
+"""The processes of a bench: the n-th processes of all variants live at the same
+time and take a round in turns."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ROUND_SECONDS = 0.2
 PROCESSES = 2
 """Rounds of each variant in each phase, by default."""
 LEAST_ROUNDS_OF_PROCESS = 3
-"""Fewer give no median of a process."""
+"""Rounds that a process needs at least to have a median."""
 TRACE = "trace-%d.json.gz"
 """The name that probe/benchmark.py gives the trace of a shape."""
 
@@ -118,15 +118,16 @@ class BenchRequest:
     """Source files of the program -> files whose text runs instead of theirs."""
 
     def phases(self) -> dict[str, bool]:
-        """Which phases are timed."""
+        """The phases to time."""
         return {FORWARD: self.forward, TRAINING: self.backward}
 
     def rounds_of(self, number: int, processes: int) -> int:
-        """Rounds that the process of this number runs, from 0, of so many."""
+        """Number of rounds for the process with this index (from 0), of
+        ``processes``."""
         return self.rounds // processes + (number < self.rounds % processes)
 
     def check(self) -> None:
-        """Raise UsageError for a request that can be seen to be wrong."""
+        """Raise UsageError for a request that is recognisably wrong."""
         for name in self.variants:
             if name not in (*VARIANTS, EACH_CALL):
                 raise UsageError(
@@ -167,14 +168,14 @@ class VariantRun:
         self.ms: dict[int, list[float]] = {}
         """Milliseconds of a step of each shape, in each round."""
         self.further: list[dict[int, list[float]]] = []
-        """The same of each further process; nothing of one that was not started or
-        died before a round."""
+        """The same for each further process; empty for one that was not started, or
+        that died before a round."""
         self.why_not_again: str | None = None
         """Why a further process could not run, or stopped."""
         self.profiled: dict[int, Profiled] = {}
         self.inspected: dict[int, Inspected] = {}
         self.parts: dict[int, StepParts | None] = {}
-        """Where the time of a step of each shape goes."""
+        """The parts of the time of a step, by shape."""
         self.benched: Benched | None = None
         self.besides = SeenBesides()
         self.why: str | None = None
@@ -185,13 +186,13 @@ class VariantRun:
         return [medians.get(shape, []) for medians in (self.ms, *self.further)]
 
     def measured_shapes(self) -> list[int]:
-        """The shapes of which the first process has rounds."""
+        """The shapes for which the first process has rounds."""
         return [shape for shape, times in self.ms.items() if times]
 
 
 def take_turns(runs: Sequence[VariantRun], number: int, shape: int) -> None:
-    """A round of each; another begins each turn, and every other turn goes
-    backwards."""
+    """Run a round of each variant. Each turn begins with another variant, and every
+    other turn goes backwards."""
     start = number % len(runs) if runs else 0
     order = [*runs[start:], *runs[:start]]
     measured_now: dict[int, float] = {}
@@ -208,8 +209,8 @@ def take_turns(runs: Sequence[VariantRun], number: int, shape: int) -> None:
 
 
 def look_at(run: VariantRun, shape: int) -> None:
-    """The facts of a shape beside its times; found after all rounds, because that
-    disturbs."""
+    """Collect the facts of a shape beside its times; after all rounds, because this
+    disturbs the timing."""
     inspected = run.child.inspect(shape)
     if inspected is not None:
         run.inspected[shape] = inspected
@@ -226,12 +227,13 @@ def look_at(run: VariantRun, shape: int) -> None:
 def parts_of_trace(
     file: Path, profiled_steps: Profiled, ms: float
 ) -> StepParts | None:
-    """Where the time of a step goes, by the trace that the child wrote; None where
-    it is not known.
+    """Split the time of a step into parts, by the trace that the child wrote; None
+    if this is not possible.
 
     Args:
-        ms: of a step without the profiler. On a GPU that is the step of which the parts are: a profiler makes
-            a host slower, and kernels not. On a CPU it is the profiled one.
+        ms: time of a step without the profiler. On a GPU the parts are those of
+            this step: a profiler slows down the host, but not kernels. On a CPU
+            they are those of the profiled step.
     """
     if not profiled_steps.traced or profiled_steps.traced < 0:
         return None
@@ -268,7 +270,7 @@ _IN_SPEC = (
     ),
     *("device", "seed", "knobs", "overlay"),
 )
-"""Fields of ``BenchRequest`` that the probe gets (probe/benchmark.py)."""
+"""Fields of ``BenchRequest`` that are passed to the probe (probe/benchmark.py)."""
 
 
 def start_variant(
@@ -278,10 +280,11 @@ def start_variant(
     phase: str,
     folder: Path,
 ) -> VariantRun:
-    """Start its process, which loads the model and waits to be warmed up.
+    """Start the process of a variant, which loads the model and waits for the
+    command to warm up.
 
     Args:
-        folder: is made for its files.
+        folder: created for its files.
     """
     folder.mkdir()
     spec: dict[str, Any] = {
@@ -353,8 +356,8 @@ def run_in_turns(
 class _Turns:
     """One process of each variant: all live at the same time and take turns.
 
-    Args: number: which process of each variant, from 0; the first ones are looked
-        at as well as timed. keeps: as in ``run_in_turns``.
+    Args: number: index of the processes, from 0; those with index 0 also collect
+        facts. keeps: as in ``run_in_turns``.
     """
 
     def __init__(
@@ -383,7 +386,8 @@ class _Turns:
         self.runs: list[VariantRun] = []
 
     def run(self) -> bool:
-        """Start, warm up and time them; whether the user interrupted."""
+        """Start, warm up and time the processes; return whether the user
+        interrupted."""
         self._folder.mkdir()
         interrupted = False
         try:
@@ -414,8 +418,8 @@ class _Turns:
             run.besides = seen_besides(run.child.log, run.child.records)
 
     def _warm_up(self) -> None:
-        """One after the other: a compilation beside another one would take longer.
-        Some may have warmed up before."""
+        """Warm up the processes one after the other: concurrent compilations would
+        take longer. Some may be warm already."""
         began = time.monotonic()
         for number, run in enumerate(self.runs):
             self._say(f"{run.name} warms up", number)

@@ -40,7 +40,7 @@ _AROUND = 4 << 10
 """Characters on each side of a cut that decide whether it would go through a secret
 or name."""
 _MOST_CUTS = 200
-"""Places that are tried for one cut."""
+"""Positions that are tried for one cut."""
 _KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
 
 
@@ -116,7 +116,7 @@ def bundle(capture: Capture, output: Path | None, sources: bool = True) -> Bundl
 
 
 def looked_for() -> tuple[str, ...]:
-    """Kinds of secrets, with those of detect-secrets where it is installed."""
+    """Kinds of secrets, with those of detect-secrets if it is installed."""
     more = more_secrets.kinds()
     return (
         (
@@ -271,7 +271,7 @@ def _text(
 
 
 def _stretches(source: IO[bytes], names: Names) -> Iterator[str]:
-    """The text in parts that end where no name and no secret is cut. UTF-16 (a log
+    """Yield the text in parts whose ends cut no name and no secret. UTF-16 (a log
     of another system) becomes UTF-8."""
     rest = b""
     first = True
@@ -322,8 +322,8 @@ def _whole_part(data: bytes, names: Names) -> int:
 
 
 def _nothing_across(data: bytes, position: int, names: Names) -> bool:
-    """Whether masking changes the text around a position equally in two pieces and
-    in one."""
+    """True if masking changes the text around a position in the same way in two
+    pieces and in one."""
 
     def changed(start: int, end: int) -> str:
         return names.text(

@@ -46,7 +46,7 @@ class Standing:
 
     needed: bool
     why: str | None
-    """None without a commit to compare with."""
+    """None if there is no commit to compare with."""
 
 
 class ChangedSections:
@@ -109,7 +109,7 @@ class ChangedSections:
         )
 
     def _for_everything(self, policy: str | None) -> Iterator[str]:
-        """Why all runs are needed."""
+        """Return why all runs are needed; None if they are not."""
         if self._file is None or self._sections is None:
             yield f"{self._expectations.file} is new"
         elif policy != self._policy:
@@ -126,7 +126,7 @@ class ChangedSections:
         )
 
     def _of_section(self, section: Section) -> str | None:
-        """Why a section has to be held against a run again."""
+        """Return why a section has to be checked again; None if it need not."""
         now = (self._now or {}).get(section.path)
         if now is None or now not in (self._sections or {}).values():
             return f"{self._expectations.file}:{section.at.line} changed"
@@ -185,7 +185,7 @@ class ChangedSections:
             )
 
     def _opened_before(self, job: Job) -> Iterator[str]:
-        """The files of the repository that a kept result of this run states."""
+        """The files of the repository that a kept result of this run lists."""
         try:
             names = (
                 self._cache.files_of(job.request) if self._cache is not None else ()

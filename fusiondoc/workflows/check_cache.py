@@ -1,4 +1,5 @@
-"""Results of ``check``, kept by the content of all that they depend on.
+"""Results of ``check``, kept together with the content of everything they depend
+on.
 
 A result is found by its key: fusiondoc, the run as it was requested, the
 interpreter with its torch, the environment variables that torch and libraries read,
@@ -39,9 +40,9 @@ from fusiondoc.workflows.program_reads import Reads, reads_of
 
 SCHEMA = "fusiondoc.cached/1"
 MOST_KEPT = 4
-"""Results of one key: those of a few branches."""
+"""Most results of one key: those of a few branches."""
 _MOST_BYTES = 128 << 20
-"""Of a kept result."""
+"""Most bytes of a kept result."""
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 VARIABLES = (
@@ -161,9 +162,9 @@ def _machine() -> list[Any]:
 
 
 def _compiler(environment: Mapping[str, str]) -> list[Any]:
-    """The C++ compiler that torch.compile takes (torch 2.13, the option ``cpp.cxx``
-    of its configuration), by which it also finds out how wide vectors are; its
-    version is seen by its size and time."""
+    """Return the C++ compiler that torch.compile uses (torch 2.13, the option
+    ``cpp.cxx`` of its configuration), also to find the vector width; its size and
+    time stand for its version."""
     name = environment.get("CXX") or (
         "clang++" if sys.platform == "darwin" else "g++"
     )
@@ -175,7 +176,7 @@ def _compiler(environment: Mapping[str, str]) -> list[Any]:
 
 
 def _of_file(path: Path) -> str | None:
-    """A digest of a file's content; None where there is none."""
+    """A digest of a file's content; None if there is no file."""
     made = hashlib.sha256()
     try:
         with open_regular(path) as file:
@@ -220,7 +221,8 @@ def state_of(
     environment: Mapping[str, str],
     target: Path | None,
 ) -> dict[str, Any]:
-    """All that a result depends on beside its key, with its present state."""
+    """Return everything that a result depends on beside its key, with its present
+    state."""
     variables = {
         variable
         for name in _own_python(inputs)
@@ -242,8 +244,8 @@ def _present_state(
     patterns: Sequence[str],
     environment: Mapping[str, str],
 ) -> dict[str, Any]:
-    """The state now of the files, folders, packages and variables that a result
-    states by name."""
+    """Return the present state of the files, folders, packages and variables that a
+    result lists by name."""
     names = [str(name) for name in stated["names"]]
     return {
         "files": {name: _of_file(Path(name)) for name in stated["files"]},
@@ -267,8 +269,8 @@ def _changed_since(name: str, began: float) -> bool:
 
 
 def _entries(folder: str, names: Iterable[str]) -> list[str]:
-    """The files and folders that a module of one of these names would be imported
-    from."""
+    """The files and folders from which a module of one of these names would be
+    imported."""
     wanted = set(names)
     with contextlib.suppress(OSError):
         found = os.listdir(folder)  # noqa: PTH208 - names alone
@@ -277,8 +279,7 @@ def _entries(folder: str, names: Iterable[str]) -> list[str]:
 
 
 def _installed(folder: str) -> str:
-    """A digest of the names of installed packages, which have their versions in
-    them."""
+    """A digest of the names of installed packages, which include their versions."""
     endings = (".dist-info", ".egg-info", ".egg-link", ".pth")
     with contextlib.suppress(OSError):
         names = os.listdir(folder)  # noqa: PTH208 - names alone
@@ -303,7 +304,8 @@ class CheckCache:
         self._environment = environment
 
     def get(self, request: RunRequest, patterns: Sequence[str]) -> Kept | None:
-        """The result of a run whose inputs are as they were; None without one."""
+        """Return the result of a run whose inputs are unchanged; None if there is
+        none."""
         for path in self._paths(request):
             try:
                 entry = object_of(read_within(path, _MOST_BYTES))
@@ -319,8 +321,8 @@ class CheckCache:
         return None
 
     def files_of(self, request: RunRequest) -> set[str]:
-        """The files that kept results of a run state, whatever became of these
-        files."""
+        """The files that kept results of a run list, whether or not these still
+        exist."""
         found: set[str] = set()
         for path in self._paths(request):
             with contextlib.suppress(OSError):
@@ -337,9 +339,9 @@ class CheckCache:
         kept: Kept,
         began: float,
     ) -> None:
-        """Keep a result. A folder that cannot be written keeps nothing; nor is a
-        result kept of which a file was changed since the run began (seconds since
-        1970): the run may have read the one before."""
+        """Keep a result. Nothing is kept in a folder that cannot be written, or if
+        an input file was changed after the run began (``began``, seconds since
+        1970): the run may have read its earlier content."""
         if any(_changed_since(name, began) for name in inputs.files):
             return
         state = state_of(inputs, patterns, self._environment, request.target.path)
@@ -378,7 +380,7 @@ class CheckCache:
     def _now(
         self, state: Mapping[str, Any], patterns: Sequence[str]
     ) -> dict[str, Any] | None:
-        """The present state of all that a kept result depends on."""
+        """Return the present state of everything that a kept result depends on."""
         try:
             return _present_state(state, patterns, self._environment)
         except (KeyError, TypeError):

@@ -22,20 +22,20 @@ class Job:
 
     request: RunRequest
     profile: bool
-    """Times of a step are limited: a profiled run follows."""
+    """True if a section limits times of a step: then a profiled run follows."""
     sections: tuple[Section, ...]
     files: tuple[str, ...] = ()
     """Patterns of further files that its result depends on, as the sections name
     them."""
     optional: bool = False
-    """The fuser is a condition of the section: where it is not there, the section
+    """The fuser is a condition of the section: if it is not available, the section
     is for other machines."""
 
 
 @dataclass(frozen=True)
 class NoJob:
-    """A section without a run: it is for another machine, or it cannot be run as it
-    stands (``error``)."""
+    """A section without a run: it is for another machine, or cannot be run as
+    written (``error``)."""
 
     section: Section
     why: str
@@ -43,7 +43,7 @@ class NoJob:
 
 
 def target_of(section: Section) -> str | None:
-    """The target that a section names: of ``run``, else of ``when``."""
+    """The target of a section: that of ``run``, else that of ``when``."""
     if section.run.target is not None:
         return section.run.target
     return section.when.target[0] if section.when.target else None
@@ -108,11 +108,11 @@ def _job(section: Section, expectations: Expectations, python: str) -> Job | NoJ
 
 
 def parsed_target(text: str, file: Path) -> TargetSpec:
-    """The target, seen from the current folder, else from that of the file of
-    expectations.
+    """Parse a target, relative to the current folder, else to the folder of the
+    file of expectations.
 
     Raises:
-        UsageError: it is none, or its file is not there.
+        UsageError: it is no target, or its file does not exist.
     """
     try:
         return parse_target(text)
@@ -124,7 +124,7 @@ def parsed_target(text: str, file: Path) -> TargetSpec:
 
 
 def _fuser(section: Section) -> tuple[str | None, bool]:
-    """The fuser that a section requests, and whether it is a condition alone
+    """Return the fuser that a section requests, and whether it is only a condition
     (``when``)."""
     if "fuser" in section.run.options:
         return None, False
@@ -139,7 +139,7 @@ def _is_same_run(first: Job, second: Job) -> bool:
 
 
 def _joined(first: Job, second: Job) -> Job:
-    """The run for the sections of both."""
+    """Return one run for the sections of both."""
     return replace(
         first,
         profile=first.profile or second.profile,

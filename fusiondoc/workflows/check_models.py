@@ -48,7 +48,7 @@ from fusiondoc.workflows.survey_engines import Local
 
 @dataclass(frozen=True)
 class RunResult:
-    """The result of a job: a report, or the error that there is none for."""
+    """The result of a job: a report, or the error that prevented one."""
 
     report: Report | None = None
     exit_status: int = 0
@@ -60,7 +60,7 @@ class RunResult:
 
 
 Suppress = Callable[[Report], Report]
-"""Takes away the findings that the configuration and comments suppress."""
+"""Removes the findings that the configuration and comments suppress."""
 
 
 def check_models(
@@ -147,7 +147,7 @@ def _progress(row: CheckedModel, number: int, total: int) -> str:
 def _results(
     jobs: Sequence[Job], workers: int, cache: CheckCache | None
 ) -> Iterable[tuple[int, RunResult]]:
-    """The number and the result of each job as soon as it is there."""
+    """Yield the index and the result of each job as soon as it is finished."""
     by_number = dict(enumerate(jobs))
     engine = Local(workers)
     chunks = [[number] for number in by_number]
@@ -174,8 +174,8 @@ def _run_some(
 
 
 def run_job(job: Job, cache: CheckCache | None = None) -> RunResult:
-    """The kept result of a model, or one of a run, which is kept where all that it
-    depends on is known."""
+    """Return the kept result of a model, or run it; the result of a run is kept if
+    everything that it depends on is known."""
     try:
         kept = (
             cache.get(job.request, job.files)
@@ -219,7 +219,7 @@ def _failed(error: FusiondocError, job: Job) -> RunResult:
 
 
 def _without_run(job: NoJob) -> CheckedModel:
-    """The row of a section that no run is made for."""
+    """The row of a section that has no run."""
     section, error = job.section, job.error
     if error is None:
         return CheckedModel(
@@ -269,7 +269,7 @@ def _checked(
 def _held(
     section: Section, target: str, result: RunResult, rows: Sequence[Expectation]
 ) -> CheckedModel:
-    """The row of a section that was held against a report."""
+    """The row of a section that was compared with a report."""
     report = result.report
     assert report is not None
     lost = sum(not row.holds for row in rows)

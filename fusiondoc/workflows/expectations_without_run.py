@@ -19,8 +19,8 @@ from fusiondoc.workflows.git_files import git
 def problems_without_run(
     expectations: Expectations, sections: Sequence[Section]
 ) -> list[str]:
-    """A sentence for each target that is not there, each pattern that fits no file,
-    and the captures that git tracks."""
+    """A sentence for each target that does not exist, each pattern that matches no
+    file, and the captures that git tracks."""
     found = [
         problem
         for section in sections
@@ -43,8 +43,8 @@ def _of_section(section: Section, file: str) -> Iterator[str]:
 
 
 def _tracked_captures(folder: Path) -> Iterator[str]:
-    """Captures hold logs, sources and variables of a run: they are for their
-    machine."""
+    """A sentence on captures that git tracks: they hold logs, sources and variables
+    of a run, and are meant for their machine only."""
     listed = git(folder, "ls-files", "-z") or b""
     paths = [os.fsdecode(name) for name in listed.split(b"\0") if name]
     captures = [path for path in paths if FOLDER in PurePosixPath(path).parts]

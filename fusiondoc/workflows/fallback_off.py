@@ -34,9 +34,9 @@ def _switches() -> list[FallbackOff]:
 def _variables(
     switch: FallbackOff, torch: str, user: Mapping[str, str]
 ) -> dict[str, str]:
-    """Those that this torch reads. For a torch without the fuser both are given: a
-    log with fallbacks then comes from another torch, which the program starts
-    itself."""
+    """The variables of a switch that this torch reads. If it has no such fuser,
+    both are set: a log with fallbacks then comes from another torch, which the
+    program starts itself."""
     option = next(
         known
         for known in catalogue.options(switch.options)

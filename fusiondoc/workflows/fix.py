@@ -75,8 +75,8 @@ class Found:
 
 
 def _diff(file: ChangedFile, cwd: Path) -> str:
-    """With names relative to the current folder, where it can be applied (``patch
-    -p1``)."""
+    """The diff of a file, with names relative to the current folder, in which it
+    can be applied (``patch -p1``)."""
     path, here = file.source.path, cwd.resolve()
     name = path.relative_to(here).as_posix() if here in path.parents else path.name
     return unified_diff(file.source.text, file.text, name)
@@ -175,7 +175,7 @@ class _Phases:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """The block is that phase."""
+        """Context manager: time the block as that phase."""
         began = time.monotonic()
         try:
             yield
@@ -218,7 +218,7 @@ class _ToTry:
     bundles: tuple[Bundle, ...]
     described: tuple[str, ...]
     diagnose: str
-    """The command of the report of the unchanged program."""
+    """The command that shows the report of the unchanged program."""
 
 
 def _found(
@@ -316,8 +316,9 @@ def apply(
     """Write the files; returns (file, backup) of each.
 
     Raises:
-        UsageError: a file is outside the project, has changed meanwhile, has uncommitted changes on these
-            lines (``force`` writes all the same), or cannot be written.
+        UsageError: a file is outside the project, has changed meanwhile, has
+            uncommitted changes on these lines (``force`` writes nevertheless), or
+            cannot be written.
     """
     root = project_root(cwd)
     for one in files:
@@ -374,7 +375,7 @@ def _check(one: ChangedFile, root: Path, force: bool) -> None:
 
 
 def _lines(text: str, edit: Edit) -> Iterable[int]:
-    """The lines that an edit touches, from 1; none of an insertion between two
+    """The lines that an edit touches, from 1; empty for an insertion between two
     lines."""
     first = text.count("\n", 0, edit.start) + 1
     if edit.start == edit.end and (edit.start == 0 or text[edit.start - 1] == "\n"):
@@ -383,10 +384,10 @@ def _lines(text: str, edit: Edit) -> Iterable[int]:
 
 
 def _backup(path: Path) -> Path:
-    """A copy of the file under a name that nothing has yet: model.py.before-fix,
+    """Copy the file to a name that does not exist yet: model.py.before-fix,
     model.py.before-fix-2 ...
 
-    A link of that name, which may lead anywhere, is something too.
+    A link of that name counts as existing, whether or not its target exists.
     """
     data = read_within(path)
     number = 1
@@ -410,8 +411,8 @@ def _backup(path: Path) -> Path:
 
 
 def unified_diff(before: str, after: str, name: str) -> str:
-    """As ``git diff`` writes it: lines keep their ends, and a last line without one
-    is marked."""
+    """Return a diff as ``git diff`` writes it: lines keep their ends, and a last
+    line without one is marked."""
     lines = difflib.unified_diff(
         _ended_lines(before), _ended_lines(after), f"a/{name}", f"b/{name}"
     )
@@ -423,6 +424,6 @@ def unified_diff(before: str, after: str, name: str) -> str:
 
 
 def _ended_lines(text: str) -> list[str]:
-    """Split at line feeds alone: a carriage return before one is part of the
+    """Split a text at line feeds alone: a carriage return before one is part of the
     line."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)

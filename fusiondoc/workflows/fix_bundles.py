@@ -33,28 +33,29 @@ class Bundle:
     words: str = ""
     """The changes' common description."""
     parts: tuple[Bundle, ...] = ()
-    """Those that it was made of, which did not help alone."""
+    """The bundles that it was made of, none of which helped alone."""
 
     @classmethod
     def of_all(cls, bundles: Sequence[Bundle]) -> Bundle:
-        """Several as one."""
+        """Combine several bundles into one."""
         return cls(
             tuple(one for bundle in bundles for one in bundle.changes),
             parts=tuple(bundles),
         )
 
     def plus(self, more: Bundle) -> Bundle:
-        """With further changes on top."""
+        """Return this bundle with further changes added."""
         return Bundle((*self.changes, *more.changes))
 
     @property
     def kind(self) -> ChangeKind:
-        """Of the first."""
+        """The kind of the first change."""
         return self.changes[0].kind
 
     @property
     def title(self) -> str:
-        """Of its only change, else of the family with the number of lines."""
+        """The title of its only change, else of the family with the number of
+        lines."""
         if self.parts:
             return "; together with ".join(one.title for one in self.parts)
         if len(self.changes) == 1:
@@ -63,7 +64,7 @@ class Bundle:
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        """All of them, each once."""
+        """All edits of its changes, without duplicates."""
         return tuple(
             dict.fromkeys(edit for one in self.changes for edit in one.edits)
         )
@@ -77,14 +78,14 @@ class Bundle:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Of all changes, each once."""
+        """The notes of all changes, without duplicates."""
         return tuple(
             dict.fromkeys(one.note for one in self.changes if one.note is not None)
         )
 
     @property
     def setting(self) -> Setting:
-        """The settings of all changes; of fusers the last."""
+        """The settings of all changes; if several select a fuser, the last."""
         made = AS_REQUESTED
         for one in self.changes:
             made = made.with_more(one.setting)
@@ -92,20 +93,19 @@ class Bundle:
 
     @property
     def about(self) -> frozenset[str]:
-        """The operators that it is about; empty where it is about none in
-        particular."""
+        """The operators that it targets; empty if it targets none in particular."""
         named = [one.ops for one in self.changes]
         return frozenset().union(*named) if all(named) else frozenset()
 
     @property
     def replaces_by_several(self) -> bool:
-        """Whether more operators in groups alone are no gain: some are replaced by
-        several."""
+        """True if it replaces some operators by several: then more operators in
+        groups are no gain by themselves."""
         return any(one.kind in _BY_SEVERAL for one in self.changes)
 
     def singly(self) -> list[Bundle]:
-        """Each change as a bundle of its own, or each of its parts; none where
-        there is only one."""
+        """Each change as a bundle of its own, or each of its parts; empty if there
+        is only one."""
         if self.parts:
             return list(self.parts)
         if len(self.changes) < 2:
@@ -192,12 +192,12 @@ _ALONE = frozenset(
         *(ChangeKind.COMPOSITION, ChangeKind.LAYOUT),
     ]
 )
-"""Kinds whose changes are alternatives, or may help one by one where they do not
+"""Kinds whose changes are alternatives, or may help singly if they do not
 together."""
 
 
 def _family(one: Change) -> int:
-    """Which of the families it belongs to."""
+    """The index of the family that it belongs to."""
     for index, (_, kinds, outside) in enumerate(_FAMILIES):
         if one.kind in kinds and one.at_model is outside:
             return index
@@ -216,7 +216,7 @@ def alters_signature(program: UserProgram, one: Change) -> bool:
 
 
 def bundles(every: Iterable[Change]) -> list[Bundle]:
-    """The changes to try, those first that others need."""
+    """Return the changes to try; those that others depend on come first."""
     made: list[Bundle] = []
     for index, group in groupby(sorted(every, key=_family), key=_family):
         words, kinds, _ = _FAMILIES[index]
@@ -229,7 +229,8 @@ def bundles(every: Iterable[Change]) -> list[Bundle]:
 
 
 def _distinct(changes: Iterable[Change]) -> list[Change]:
-    """Those with the same edits once: one line may have several operators."""
+    """Drop changes with the same edits as another: one line may have several
+    operators."""
     found: dict[tuple[Edit, ...], Change] = {}
     for one in changes:
         found.setdefault(one.edits, one)
@@ -276,8 +277,8 @@ def _in_packages(program: UserProgram) -> list[str]:
 
 
 def _instead(program: UserProgram, op: str) -> str | None:
-    """How to write an operator in place so that the fuser can take it; None where
-    it cannot."""
+    """Return how to write an in-place operator so that the fuser can take it; None
+    if it cannot."""
     if not is_in_place(op) or op in IN_PLACE_ASSIGNS:
         return None
     made, sign = FILLS.get(op), sign_of(op)

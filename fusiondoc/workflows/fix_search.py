@@ -33,7 +33,7 @@ def _can_time(versions: Sequence[Version]) -> bool:
 def speeds_of(
     versions: Sequence[tuple[Version, RunRequest]], ahead: TimedAhead
 ) -> list[Ratio | None]:
-    """The speed of each version against the first, timed in turns; None where it
+    """The speed of each version relative to the first, timed in turns; None if it
     cannot be timed."""
     if not _can_time([version for version, _ in versions]):
         return [None] * len(versions)
@@ -46,7 +46,7 @@ MOST_TIMED_AHEAD = 3
 """Processes that warm up beside runs; each holds the memory of a model."""
 
 _TIMED_WITH_NEXT = 2
-"""Those of the unchanged program and of a change that is not yet known to help."""
+"""Processes of the unchanged program and of the change being tried."""
 
 
 class Search:
@@ -78,8 +78,8 @@ class Search:
         versions.make_room = self._make_room
 
     def run(self, found: Sequence[Bundle]) -> None:
-        """All of them; those that did not help alone once more, if operators
-        changed after them."""
+        """Try all bundles; those that did not help alone are tried again if
+        operators changed after their try."""
         waiting: list[tuple[int, int, Bundle]] = []
         rewritten = 0
         for number, bundle in enumerate(found, 1):
@@ -103,11 +103,11 @@ class Search:
     def _expected(
         self, found: Sequence[Bundle], no_gain: Sequence[Bundle]
     ) -> Iterator[tuple[Bundle, str]]:
-        """The versions that are measured if changes of source code help, and others
-        help together at most.
+        """Predict the versions to measure: changes of source code are assumed to
+        help alone, others at most together.
 
-        Args: found: those that were not tried yet; ``no_gain``: those that did not
-            help alone.
+        Args: found: bundles that were not tried yet; ``no_gain``: bundles that did
+            not help alone.
         """
         changes, others = (
             self._steps[-1].changes,
@@ -137,7 +137,7 @@ class Search:
 
     @property
     def now(self) -> tuple[Version, RunRequest]:
-        """The program with all that is kept so far."""
+        """The version of the program with all kept changes."""
         return self._steps[-1].version
 
     def time(self) -> Ratio | None:
@@ -179,9 +179,9 @@ class Search:
                 self._ahead.begin(step.version[1], step.version[0].timeable)
 
     def _begin_timing_of_next(self, bundle: Bundle) -> None:
-        """Let the processes that time a change of source code warm up while it is
-        run, where cores are idle: a fuser compiles in them for as long as in the
-        run."""
+        """Start processes that time a change of source code while it is run, so
+        that they warm up, if cores are idle: a fuser compiles in them for as long
+        as in the run."""
         fuser = self.original[0].timeable
         if (
             fuser is None
@@ -225,8 +225,9 @@ class Search:
     # -- the second round -----------------------------------------------------------------------------------
 
     def _together(self, waiting: Sequence[tuple[int, Bundle]]) -> None:
-        """Changes that did not help: each line of those that did something, then
-        all changes at once, and two at a time where that fails or does harm."""
+        """Try changes that did not help alone: each line of those that had some
+        effect, then all changes at once, and two at a time if that fails or does
+        harm."""
         for index, bundle in waiting:
             if self._outcome(index) is Outcome.NO_GAIN and not self._did_nothing(
                 index
@@ -243,8 +244,8 @@ class Search:
             self._in_pairs(pool)
 
     def _pool(self, waiting: Sequence[tuple[int, Bundle]]) -> list[Bundle]:
-        """Changes that may help together: no line of them is kept yet, and they do
-        not exclude each other."""
+        """The changes that may help together: none of their lines is kept yet, and
+        they do not exclude each other."""
         kept = set(self.edits)
         pool = []
         for index, bundle in waiting:
@@ -257,7 +258,7 @@ class Search:
         return list(_compatible(pool, self.edits))
 
     def _in_pairs(self, pool: Sequence[Bundle]) -> None:
-        """Two at a time until a pair helps; those next to each other first."""
+        """Try two at a time until a pair helps; neighbouring ones first."""
         numbers = sorted(
             combinations(range(len(pool)), 2), key=lambda pair: pair[1] - pair[0]
         )
@@ -396,7 +397,7 @@ class Step:
 
 
 def _name(bundle: Bundle) -> str:
-    """Of the folder of its run."""
+    """Name of the folder of its run."""
     return bundle.kind.name.lower()
 
 
@@ -405,8 +406,8 @@ def _value(speed: Ratio | None) -> float:
 
 
 def _combines(bundle: Bundle) -> bool:
-    """Whether it is a change that others may need: not the mode of the model, and
-    not another fuser."""
+    """True if other changes may need it: not a change of the model's mode, and not
+    another fuser."""
     return not bundle.setting.flags and bundle.setting.fuser is None
 
 

@@ -77,11 +77,11 @@ class Versions:
         self._prepared: dict[_Wanted, _VersionRun] = {}
         self._measured: set[_Wanted] = set()
         self.make_room: Callable[[], None] = self.end_ahead
-        """Ends all that takes memory beside a run."""
+        """Ends everything that uses memory beside a run."""
 
     def begin(self, expected: Iterable[tuple[Bundle, str]]) -> None:
-        """Begin the runs of versions that will probably be measured next, where
-        runs are made ahead."""
+        """Start the runs of versions that will probably be measured next, if runs
+        are made ahead."""
         if not self._ahead.makes_any:
             return
         runs = []
@@ -92,7 +92,7 @@ class Versions:
 
     @property
     def side_by_side(self) -> bool:
-        """Whether this machine makes runs beside each other."""
+        """Whether this machine makes runs concurrently."""
         return self._ahead.makes_any
 
     @property
@@ -110,7 +110,7 @@ class Versions:
         )
 
     def end_ahead(self) -> None:
-        """End the runs that nobody waits for."""
+        """End the runs whose results nobody waits for."""
         self._ahead.end_all()
 
     def measure(self, bundle: Bundle, name: str) -> tuple[Version, RunRequest]:
@@ -152,8 +152,8 @@ class Versions:
         return _VersionRun(request, self._capture.path, folder, self._rounding)
 
     def lines_changed(self, bundle: Bundle) -> tuple[LineEdit, ...]:
-        """The whole lines of the unchanged files that a bundle changes, as reports
-        name them."""
+        """The whole lines of the unchanged files that a bundle changes, with the
+        names used in reports."""
         lines: list[LineEdit] = []
         for file, own in self._by_file(bundle.edits):
             path = file.source.path
@@ -199,7 +199,8 @@ class Versions:
             return prepared(bar)
 
     def close(self) -> None:
-        """End the runs that nobody waits for, and leave none of their captures."""
+        """End the runs whose results nobody waits for, and remove their
+        captures."""
         self._ahead.close()
         for wanted, prepared in self._prepared.items():
             if wanted not in self._measured:
@@ -210,8 +211,8 @@ class Versions:
 
 @dataclass(frozen=True)
 class _VersionRun:
-    """A run of a version, whose capture is ``folder`` inside ``capture``; called,
-    it is made."""
+    """A callable that runs a version; its capture is ``folder`` inside
+    ``capture``."""
 
     request: RunRequest
     capture: Path
@@ -255,13 +256,13 @@ def _wanted(bundle: Bundle) -> _Wanted:
 
 
 def _in_eval_mode(bundle: Bundle) -> bool:
-    """Whether it is held against the unchanged program in eval mode."""
+    """True if it is compared with the unchanged program in eval mode."""
     return "--eval" in bundle.setting.flags
 
 
 def _edits_for_the_run(bundle: Bundle) -> list[Edit]:
-    """Without those of a module that the run itself freezes, where it has been
-    moved to its device."""
+    """The edits, without those of a module that was moved to its device, as the run
+    itself freezes it."""
     frozen = {
         edit
         for one in bundle.changes
@@ -272,7 +273,7 @@ def _edits_for_the_run(bundle: Bundle) -> list[Edit]:
 
 
 def results_file(folder: Path, eval_mode: bool) -> Path:
-    """Where the results of the unchanged program are."""
+    """The file with the results of the unchanged program."""
     return folder / ("results-eval.pt" if eval_mode else "results.pt")
 
 
@@ -302,7 +303,7 @@ class Rounding:
         }
 
     def explains(self, row: Verification) -> bool:
-        """Whether a difference is no larger than roundings make it."""
+        """True if a difference is no larger than the effect of rounding."""
         return (
             row.max_rel is not None
             and row.detail is None
@@ -315,7 +316,7 @@ class Rounding:
 
 
 def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
-    """The numbers of a run."""
+    """The figures of a run."""
     first = report.first_groups
     outside = [
         row for row in report.rows_that_may_have_run if row.reason.code != COUNTER
@@ -385,7 +386,7 @@ def _launches(
     groups: Sequence[Group], outside: Sequence[Unfused], of_gradients: bool
 ) -> int:
     """Kernel launches of a pass, of its groups and of the operators outside: of the
-    forward one alone, or of both."""
+    forward pass alone, or of both."""
     of_groups = sum(
         group.count for group in groups if of_gradients or group.phase != "backward"
     )

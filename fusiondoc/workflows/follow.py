@@ -52,13 +52,13 @@ from fusiondoc.views.formatting import phase_of, runs_of, source_lines
 from fusiondoc.workflows.load import report_of_logs
 
 _LOOK_SECONDS = 0.1
-"""Between two looks at a log that does not grow."""
+"""Seconds between two looks at a log that does not grow."""
 _SHOW_SECONDS = 0.5
-"""Between two times that it is shown, at least."""
+"""Least seconds between two updates of the view."""
 _REST_SECONDS = 2.0
-"""So long the end of a run waits for the view; the report does not need it."""
+"""Seconds that the end of a run waits for the view; the report does not need it."""
 _SHARE = 10
-"""Working out the next lines takes at most one part in so many of the time."""
+"""The view takes at most one part in so many of the time."""
 
 
 class View(Protocol):
@@ -72,7 +72,7 @@ class View(Protocol):
         findings and no reasons."""
 
     def interrupted(self, text: str) -> None:
-        """The log was rotated or truncated, in words."""
+        """The log was rotated or truncated; ``text`` describes it."""
 
 
 class Follower:
@@ -109,11 +109,7 @@ class Follower:
         self._seen = 0
 
     def run(self) -> None:
-        """Read.
-
-        Raises:
-            UsageError: it cannot be read.
-        """
+        """Read the log. Raises: UsageError: it cannot be read."""
         if self._path is None:
             self._take(GrowingPipe(self._pause))
         else:
@@ -123,8 +119,8 @@ class Follower:
         self._reading.close()
 
     def _goes_on(self, path: Path) -> bool:
-        """Read all that the path holds now; returns whether there is more behind
-        it."""
+        """Read everything that the path holds now; return True if a continuation
+        follows, as the log was rotated or truncated."""
         if is_pipe(path):
             self._take(GrowingPipe(self._pause, path))
             return False
@@ -145,8 +141,8 @@ class Follower:
         return part.failure is None and part.ended is not None
 
     def _ends(self, why: str) -> None:
-        """Keep the text that was read: hours of a run, which nobody can read
-        again."""
+        """Show why following ends. The text read so far is kept: hours of a run,
+        which nobody can read again."""
         self._view.interrupted(
             f"{why}. Following ends here; the report is of what was read before."
         )
@@ -204,7 +200,7 @@ class Follower:
 
 
 _LEVELS = (Go.ON, Go.FINISH, Go.STOP)
-"""By how many interruptions came."""
+"""The way to go on, by the number of interruptions."""
 
 
 def follow(
@@ -265,7 +261,7 @@ def live_progress(
 
 
 class _FollowedRun:
-    """The log of a run of ours, followed by a thread of its own."""
+    """The log of one of our own runs, followed by a separate thread."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -273,8 +269,7 @@ class _FollowedRun:
         self._thread: threading.Thread | None = None
 
     def record(self, record: LiveRecord) -> None:
-        """The records mark iterations in the log, so nothing is done with them
-        here."""
+        """Do nothing: the log itself marks iterations."""
 
     def logs_to(self, log: Path) -> None:
         """Start to follow it."""
@@ -303,14 +298,14 @@ class _FollowedRun:
             )
 
     def end(self) -> None:
-        """The run is over: show the rest of its log, if that is not too much."""
+        """The run is over: show the rest of its log, unless it is too much."""
         self._ended = time.monotonic()
         if self._thread is not None:
             self._thread.join()
 
 
 _MOST_LINES = 12
-"""Lines a look adds; the rest is counted."""
+"""Most lines that one look adds; further ones are only counted."""
 
 _STATUS_SECONDS = 10.0
 """Between two lines with the status, where there is no terminal to keep it on."""
@@ -319,7 +314,7 @@ Notify = Callable[[str, str, str], None]
 
 
 class LiveView:
-    """Shows the news since the last look.
+    """Shows changes since the last look.
 
     Args:
         name: of the log or the run.
@@ -337,7 +332,7 @@ class LiveView:
 
     @property
     def seconds(self) -> float:
-        """Since the view was made."""
+        """Seconds since the view was made."""
         return time.monotonic() - self._began
 
     def waits(self, path: Path) -> None:
@@ -349,7 +344,7 @@ class LiveView:
         self._say("log", text)
 
     def look(self, report: Report) -> None:
-        """The log shows this now."""
+        """Show the changes in the log's report."""
         self.report = report
         new = [*self._new_fallbacks(report), *self._new_groups(report)]
         for kind, text in new[:_MOST_LINES]:
@@ -472,7 +467,7 @@ def _operators(ops: Iterable[str]) -> str:
 
 
 class _Lines(LiveView):
-    """Without a terminal: the status as a line now and then."""
+    """Without a terminal: prints the status as a line now and then."""
 
     def __init__(self, name: str, notify: Notify) -> None:
         super().__init__(name, notify)
@@ -504,9 +499,9 @@ def _line(parts: Iterable[str]) -> Table:
 
 @contextmanager
 def live_view(name: str, notify: Callable[[str], None]) -> Iterator[LiveView]:
-    """A view on stderr for as long as the block lasts: on a terminal the status
-    stays below the lines and is gone at the end, elsewhere it is a line every ten
-    seconds. ``notify`` prints a line where there is no terminal."""
+    """Context manager: a view on stderr. on a terminal the status stays below the
+    lines and is gone at the end, without a terminal it is a line every ten seconds.
+    ``notify`` prints a line where there is no terminal."""
     if not sys.stderr.isatty():
         yield _Lines(
             name,

@@ -39,7 +39,7 @@ from fusiondoc.workflows.speed import interpreted, why_not_timed
 from fusiondoc.workflows.speeds_in_turns import speeds_in_turns
 
 _TRIES = "tries"
-"""The captures of the tries, inside the capture of the run they belong to."""
+"""The folder for captures of the tries, inside the capture of their run."""
 
 UNCHANGED = "unchanged"
 
@@ -113,7 +113,7 @@ def _with_speeds(
 def _speeds_of_tries(
     rows: list[Try], ran: list[tuple[RunRequest, str | None]]
 ) -> list[Ratio | None]:
-    """Each against the run that it is compared with."""
+    """The speed of each run relative to the run that it is compared with."""
     found: list[Ratio | None] = [None] * len(rows)
     for first in sorted({row.against for row in rows}):
         compared = [
@@ -130,8 +130,8 @@ def _speeds_of_tries(
 
 
 def _timeable(row: Try, report: Report, request: RunRequest) -> str | None:
-    """The fuser under which a bench can time it; None where it failed, where its
-    kernels were not compiled, or where its time would be that of an evaluator."""
+    """The fuser under which a bench can time it; None if the run failed, if its
+    kernels were not compiled, or if it used an interpreter."""
     if (
         row.problem is not None
         or report.fuser is None
@@ -187,8 +187,8 @@ def _like(row: Try, before: list[Try]) -> int:
 
 
 def _named(name: str, capture: Capture) -> str:
-    """The name of a run, with a note if its module is frozen: it is compared with
-    one that is not."""
+    """The name of a run, with a note if its module is frozen and that of the first
+    run is not."""
     return name + (" (frozen)" if capture.records.target.frozen_here else "")
 
 
@@ -204,7 +204,7 @@ def measured(
     capture: Capture,
     failed: FusiondocError | None,
 ) -> Try:
-    """The numbers of a run that the table compares."""
+    """The figures of a run that the table compares."""
     rates = [
         kernel.gb_per_s.median
         for kernel in report.kernels
@@ -273,9 +273,9 @@ _WARM_UP = 6
 backward."""
 _ROUNDS = 15
 """Rounds of a model, in both processes together; the steps of a script are combined
-into so many."""
+into that many rounds."""
 _SECOND_WITHIN = 60.0
-"""Seconds: programs that take longer than this run once each way, others twice."""
+"""Seconds: longer programs run once each way, others twice."""
 _OFF = {"PYTORCH_JIT": "0"}
 """torch.jit.script and trace return the Python that they were given
 (torch/jit/_state.py, 1.10 to 2.13)."""
@@ -416,8 +416,8 @@ def _speeds_of_script(
 
 
 def _rounds(ms: Sequence[float]) -> list[float]:
-    """Means of stretches of equally many steps: every step counts, those that wait
-    for data too."""
+    """Means of stretches with equal numbers of steps: every step counts, also those
+    that wait for data."""
     size = max(1, len(ms) // _ROUNDS)
     whole = [
         ms[start : start + size] for start in range(0, len(ms) - size + 1, size)
@@ -498,7 +498,8 @@ def run_timing(
 def _timed_run(
     request: RunRequest, capture: Capture, folder: str, progress: ShowProgress
 ) -> Capture | FusiondocError:
-    """The capture of a timed process inside ``capture``, or why there is none."""
+    """Return the capture of a timed process inside ``capture``, or why there is
+    none."""
     with progress(f"{request.target.label} timed") as bar:
         try:
             return run(request, Within(capture.path, folder), bar)
@@ -507,8 +508,8 @@ def _timed_run(
 
 
 def _rounds_of(process: int) -> int:
-    """Two processes share the rounds, as in a bench: processes of one program
-    differ by more than the rounds of one."""
+    """Number of rounds of a process. Two processes share the rounds, as in a bench:
+    processes of one program differ by more than the rounds of one."""
     return _ROUNDS // PROCESSES + (process < _ROUNDS % PROCESSES)
 
 

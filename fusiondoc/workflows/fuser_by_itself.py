@@ -1,5 +1,5 @@
-"""The fuser that the program of a capture has by itself, held against that of the
-run."""
+"""The fuser that the program of a capture uses on its own, compared with that of
+the run."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _FUSERS = of_torchscript()
 
 
 def own_fuser(report: Report, capture: Capture) -> OwnFuser | None:
-    """None where the program has the fuser of the run by itself, or where that is
-    not known: no plan of an executor holds a device."""
+    """Describe the fuser that the program uses on its own. None if it is the fuser
+    of the run, or if it is not known: no executor's plan holds a device."""
     recorded, env = capture.records.by_itself, report.environment
     torch, device = env.get("torch"), _device(report)
     own = recorded.fusers.get(device) if device is not None else None

@@ -1,5 +1,5 @@
-"""Whose error it is that a run under a fuser ended with: the run again without the
-fuser, and once more with it.
+"""Whether the fuser or the program caused the error of a run: run it again without
+the fuser, and once more with it.
 
 If only the fused run fails, the fuser is at fault. Then groups run alone, those
 first whose results were read where it failed, until one fails too, and that one is
@@ -54,7 +54,7 @@ _MOST_ALONE = 4
 _MOST_SMALLER = 40
 """Runs of smaller parts of the group that fails."""
 _SMALLER_WITHIN = 120.0
-"""Seconds for these."""
+"""Seconds for these runs."""
 _ALONE_WITHIN = 120.0
 """Seconds that one run of a group may take."""
 _MOST_OPERATORS = 3
@@ -100,7 +100,7 @@ def wants_to_know(report: Report, capture: Capture) -> bool:
 
 
 def _is_compiled(capture: Capture) -> bool:
-    """Whether Python is compiled: no group runs alone, and no setting of
+    """True if Python code is compiled: no group runs alone, and no setting of
     TorchScript avoids an error."""
     records = capture.records
     of_torchscript = facts_of(records.fuser.effective).of_torchscript
@@ -114,8 +114,8 @@ def find_fault(
     notify: Notify,
     progress: ShowProgress,
 ) -> bool:
-    """Find out whose error it is and keep that in ``capture``; False if the user
-    interrupted."""
+    """Find out whether the fuser caused the error, and keep the result in
+    ``capture``; False if the user interrupted."""
     notify(
         "note: the run failed; running it again without the fuser to see whether the fuser causes it"
         " (--no-rerun)"
@@ -154,7 +154,8 @@ class _Runs:
     progress: ShowProgress
 
     def blamed(self) -> FuserFault | None:
-        """Whose error it is; None if the user interrupted."""
+        """Return whether the fuser or the program caused the error; None if the
+        user interrupted."""
         plain = self._without_fuser()
         done = self._run(plain, _UNFUSED, "without the fuser")
         if (
@@ -225,8 +226,8 @@ class _Runs:
 
 
 def _fused_all_the_same(capture: Capture) -> bool:
-    """Whether a run without a fuser has groups: the program switched one on
-    itself."""
+    """True if a run without a fuser has groups: then the program switched a fuser
+    on itself."""
     return bool(report_of(capture).groups)
 
 
@@ -237,8 +238,8 @@ def _alone(
     folder: Path,
     progress: ShowProgress,
 ) -> Iterator[FailingGroup]:
-    """The groups that can be the cause, each run alone, up to the first that fails,
-    which is made smaller."""
+    """Run the groups that can be the cause, each alone, up to the first that fails;
+    that one is made smaller."""
     report = parsed.report
     if not report.groups:
         return
@@ -258,8 +259,8 @@ def _alone(
 def _run_alone(
     known: Groups, group: Group, python: Path, folder: Path
 ) -> FailingGroup | None:
-    """One group, fused and unfused, in a process of its own; None where it cannot
-    be built again.
+    """Run one group, fused and unfused, in a process of its own; None if it cannot
+    be rebuilt.
 
     Raises:
         KeyboardInterrupt: the user stopped it.
@@ -299,8 +300,8 @@ def _run_alone(
 
 
 def _as_in_the_group(op: str, group: Group) -> str:
-    """An operator of the file by its name in the group: the copy of a view, which
-    only a fusion pass knows, stands in the file as that view."""
+    """Return the group's name of an operator in the file: the copy of a view, which
+    only a fusion pass knows, is that view in the file."""
     copy = f"prim::{op.partition('::')[2]}_copy"
     return copy if op not in group.ops and copy in group.ops else op
 
@@ -308,8 +309,8 @@ def _as_in_the_group(op: str, group: Group) -> str:
 def _changes(
     request: RunRequest, report: Report, fault: FuserFault
 ) -> list[Change]:
-    """Settings that may avoid the error: the user's own switches the other way
-    round, operators out of groups, another fuser."""
+    """Settings that may avoid the error: the user's own switches reversed,
+    operators kept out of groups, another fuser."""
     changes = [*_switched_back(request.knobs), *_left_out(request, report, fault)]
     fuser = other_fuser(report, request.options(), (CODE,))
     if fuser is not None:
@@ -339,8 +340,8 @@ def _switched_back(knobs: Mapping[str, str]) -> Iterator[Change]:
 def _left_out(
     request: RunRequest, report: Report, fault: FuserFault
 ) -> Iterator[Change]:
-    """The fuser without an operator of the group that fails; copies of views come
-    first, whose rules of 2.0 and 2.1 take the order of memory for that of
+    """The fuser without an operator of the failing group. Copies of views come
+    first: their rules of 2.0 and 2.1 confuse memory order with the order of
     dimensions (parser.cpp)."""
     if facts_of(report.fuser.effective).switches.knob_to_leave_out is None:
         return

@@ -103,8 +103,8 @@ def _lines(data: bytes) -> list[bytes]:
 
 
 _MOST_LINES_EXACT = 5000
-"""Above, repeated lines are not compared one by one, which takes time in proportion
-to their square."""
+"""Most lines for an exact diff; above, repeated lines are not compared singly,
+which takes quadratic time."""
 
 
 def _changed_lines(before: Sequence[bytes], after: Sequence[bytes]) -> set[int]:

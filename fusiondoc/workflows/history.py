@@ -20,7 +20,7 @@ from fusiondoc.workflows.history_runs import read_runs
 from fusiondoc.workflows.survey_since import day_of
 
 BASE = "base"
-"""``History.since`` of runs that are held against a base."""
+"""``History.since`` of runs that are compared with a base."""
 
 
 def history(
@@ -71,7 +71,8 @@ def history(
 
 
 class _Series(NamedTuple):
-    """Runs with the same of all this are compared with one another."""
+    """The facts that are equal for all runs of a series; runs are compared within a
+    series."""
 
     model: str | None
     device: str | None
@@ -84,16 +85,14 @@ def _series_of(run: RunLine) -> _Series:
 
 
 def _in_order(runs: Iterable[RunLine]) -> list[RunLine]:
-    """Oldest first; those of one moment in the order in which they were read."""
+    """Sort the runs, oldest first; runs of one moment stay in the order in which
+    they were read."""
     return sorted(runs, key=lambda run: run.date)
 
 
 def _wanted(series: Iterable[_Series], model: str | None) -> list[_Series]:
-    """The series of the models that are wanted, by name.
-
-    Raises:
-        UsageError: no model has such a name.
-    """
+    """Group the runs of the chosen models into series. Raises: UsageError: no model
+    has such a name."""
     ordered = sorted(series, key=lambda key: tuple(text or "" for text in key))
     if model is None:
         return ordered
@@ -107,7 +106,7 @@ def _wanted(series: Iterable[_Series], model: str | None) -> list[_Series]:
 
 
 def is_named(name: str | None, wanted: str) -> bool:
-    """Whether a model is the wanted one: by its name, the end of its path, or a
+    """True if a model is the one meant: by its name, the end of its path, or a
     pattern of names."""
     if name is None:
         return False
@@ -123,7 +122,8 @@ def _history_of(key: _Series, runs: Sequence[RunLine]) -> ModelHistory:
 
 
 def _of_runs(made: ModelHistory, runs: Sequence[RunLine]) -> ModelHistory:
-    """The history with the losses and moves that begin with some runs."""
+    """The history with only the losses and moves that begin with one of some
+    runs."""
     begun = {(run.date, run.commit) for run in runs}
     lost = tuple(one for one in made.lost if (one.date, one.commit) in begun)
     moved = tuple(one for one in made.moves if (one.date, one.commit) in begun)
@@ -133,7 +133,7 @@ def _of_runs(made: ModelHistory, runs: Sequence[RunLine]) -> ModelHistory:
 
 
 def _of_days(made: ModelHistory, since: str | None) -> ModelHistory:
-    """The history with the losses and moves of a day and later."""
+    """The history with only the losses and moves since a day."""
     lost = tuple(one for one in made.lost if is_since(one.date, since))
     moved = tuple(one for one in made.moves if is_since(one.date, since))
     return ModelHistory(

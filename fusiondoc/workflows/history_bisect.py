@@ -24,10 +24,10 @@ from fusiondoc.model.run_lines import BROKEN, HOLDS
 from fusiondoc.workflows.git_files import changing_git, git
 
 _OWN_COMMAND = "import sys; sys.path[:1] == [''] and sys.path.pop(0); from fusiondoc.cli import main; main()"
-"""Without the current folder among the folders of modules: a click.py of the
-program is none of ours."""
+"""The command, without the current folder in ``sys.path``: a click.py of the
+program must not be imported."""
 _HOLDS, _BROKEN = 0, 1
-"""Exit statuses of check; of a commit with another one nothing is known."""
+"""Exit statuses of check; any other tells nothing about a commit."""
 _FOUND = re.compile(r"^([0-9a-f]{40,64}) is the first bad commit$", re.MULTILINE)
 
 
@@ -159,8 +159,8 @@ def first_broken(history: History) -> Iterator[tuple[str, str | None, str | None
 
 
 def _at_any_commit(arguments: Sequence[str], folder: Path) -> list[str]:
-    """The arguments with the file of expectations by its whole path, the same at
-    each commit."""
+    """The arguments with the absolute path of the file of expectations, so that it
+    is the same at each commit."""
     made = list(arguments)
     for number, argument in enumerate(made):
         name, sign, value = argument.partition("=")
@@ -173,7 +173,7 @@ def _at_any_commit(arguments: Sequence[str], folder: Path) -> list[str]:
 
 @contextmanager
 def _worktree(folder: Path, commit: str) -> Iterator[Path]:
-    """A worktree of the repository while the block lasts."""
+    """Context manager: a temporary worktree of the repository."""
     with tempfile.TemporaryDirectory(prefix="fusiondoc-") as above:
         tree = Path(above) / "tree"
         _git(folder, "worktree", "add", "--quiet", "--detach", str(tree), commit)

@@ -22,7 +22,7 @@ MOST_REASONS = 4
 
 
 class Key(NamedTuple):
-    """A group as it is known in all runs."""
+    """The identity of a group in all runs."""
 
     phase: str | None
     ops: tuple[str, ...]
@@ -30,15 +30,17 @@ class Key(NamedTuple):
 
 
 def key_of(group: GroupLine | LostGroup) -> Key:
-    """How a group is known."""
+    """Return the key of a group."""
     return Key(group.phase, tuple(sorted(group.ops)))
 
 
 def lost_groups(runs: Sequence[RunLine]) -> tuple[LostGroup, ...]:
-    """The losses, newest first; each with the run in which it came back.
+    """Return the losses, newest first; each with the run in which the group came
+    back.
 
-    Args: runs: of one model, device, fuser and setting, oldest first. A run that
-        ended early is left out.
+    Args:
+        runs: of one model, device, fuser and setting, oldest first. A run that
+            ended early is left out.
     """
     whole = [run for run in runs if not run.ended_early and run.status != FAILED]
     found: list[LostGroup] = []
@@ -83,8 +85,8 @@ def _lost_between(before: RunLine, after: RunLine) -> Iterator[LostGroup]:
 
 
 class _Gained:
-    """The groups that a run has and the run before it had not, as far as no lost
-    group has joined them."""
+    """Groups that a run has and the one before it had not. Instances are removed as
+    lost groups are found in them."""
 
     def __init__(self, before: RunLine, after: RunLine) -> None:
         counts = Counter({key_of(group): group.count for group in before.groups})
@@ -94,8 +96,8 @@ class _Gained:
                 self._left.append((group.phase, Counter(group.ops)))
 
     def joined(self, group: GroupLine, instances: int) -> int:
-        """How many instances of a group are whole in one of these. They are taken
-        out of it."""
+        """Return how many instances of a group are contained in the gained groups,
+        and remove these instances."""
         ops = Counter(group.ops)
         found = 0
         for phase, left in self._left:
@@ -112,7 +114,7 @@ def _first_line(group: GroupLine) -> str | None:
 
 
 def _knows_no_backward(group: GroupLine, after: RunLine) -> bool:
-    """Whether the later run had no backward pass, and so none of its groups."""
+    """True if the later run had no backward pass, and so none of its groups."""
     return group.phase == "backward" and after.backward is not True
 
 
@@ -136,9 +138,9 @@ def _outside(run: RunLine) -> Counter[tuple[str | None, str, str]]:
 def _reasons(
     group: GroupLine, more: Counter[tuple[str | None, str, str]]
 ) -> list[OutsideLine]:
-    """Operators of the group that are outside groups more often now, most first.
-    Where none is, its operators were written with others: all that are outside more
-    often."""
+    """Return the operators of the group that are outside groups more often now, the
+    most frequent first. If there are none, the group's operators were replaced by
+    others: then all operators that are outside more often."""
     of_phase = [
         OutsideLine(phase, op, code, number)
         for (phase, op, code), number in more.items()
@@ -159,7 +161,8 @@ def changes_between(before: RunLine, after: RunLine) -> tuple[str, ...]:
 
 
 def _if_back(lost: LostGroup, run: RunLine) -> LostGroup:
-    """The loss, with the run if that is the first that has the group again."""
+    """Return the loss, with the run added if that is the first that has the group
+    again."""
     if lost.back_date is not None:
         return lost
     if not any(key_of(group) == key_of(lost) for group in run.groups):

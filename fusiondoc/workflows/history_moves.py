@@ -19,7 +19,7 @@ from fusiondoc.workflows.history_losses import changes_between
 
 LEAST_COVERAGE = 0.001
 LEAST_TIME = 0.1
-"""Of the median before, as a share."""
+"""Least change of a time, as a share of the median before."""
 LEAST_RUNS = 2
 RUNS_BEFORE, RUNS_AFTER = 5, 3
 

@@ -25,14 +25,15 @@ from fusiondoc.workflows.survey_listing import listed
 ENDING = ".jsonl"
 BRANCH = "branch:"
 IN_BRANCH = "history.jsonl"
-"""The file in a branch."""
+"""The name of the file in a branch."""
 _MOST_OF_A_LINE = 64 << 20
-"""Bytes: a run with 100,000 groups has 30 MB."""
+"""Most bytes of a line: a run with 100,000 groups has 30 MB."""
 
 
 @dataclass(frozen=True)
 class ReadRuns:
-    """The runs of some sources, and the lines and files that are none."""
+    """The runs of some sources, and the lines and files that could not be read as
+    runs."""
 
     runs: tuple[RunLine, ...]
     unreadable: tuple[NotRead, ...] = ()
@@ -122,15 +123,15 @@ def _add_lines(
 
 @dataclass(frozen=True)
 class _Plan:
-    """The part of a line that most runs of a model have in common."""
+    """The part of a line that is the same in most runs of a model."""
 
     groups: tuple[GroupLine, ...] = ()
     outside: tuple[OutsideLine, ...] = ()
 
 
 class _Reader:
-    """Lines to runs. A plan that stood in an earlier line is not read again: its
-    runs share one object."""
+    """Converts lines to runs. A plan that occurred in an earlier line is not read
+    again: its runs share one object."""
 
     def __init__(self) -> None:
         self._plans: dict[bytes, _Plan] = {}
@@ -189,8 +190,8 @@ def _add_reports(
 
 
 def _line_of_facts(facts: RunFacts, day: str) -> RunLine:
-    """The line of a report that was read in part. Its time of day is the local one
-    in the name of its capture."""
+    """Return the line of a report that was read in part. Its time of day is the
+    local time in the name of its capture."""
     row, plan = facts.row, facts.plan
     return RunLine(
         schema=SCHEMA,

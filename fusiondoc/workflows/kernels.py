@@ -1,6 +1,6 @@
 """The work of ``fusiondoc kernels``: the report of a target that it runs, of a log,
-a capture, or a capture run again; and the dumps of its kernels as one file a kernel
-and dump, with an index."""
+a capture, or a capture run again; and the dumps of its kernels as one file for each
+kernel and dump, with an index."""
 
 from __future__ import annotations
 
@@ -47,13 +47,14 @@ from fusiondoc.workflows.load import (
 from fusiondoc.workflows.run import Notify, run_target
 
 FOLDER = "kernels"
-"""The capture of a run again, inside the capture of the run it repeats."""
+"""The folder for the capture of a repeated run, inside the capture of the run it
+repeats."""
 
 
 @dataclass(frozen=True)
 class Looked:
-    """``failed`` is the error that the run ended with; ``ran`` whether there was a
-    run just now; ``lacking`` the dumps that a log does not hold, which was
+    """``failed`` is the error that ended the run; ``ran`` is True if a run was made
+    just now; ``lacking`` are the dumps that the log does not hold, which were
     reported."""
 
     report: Report
@@ -70,8 +71,8 @@ def of_target(
     notify: Notify,
     progress: ShowProgress,
 ) -> Looked:
-    """Run a target that is to print the dumps of the request, and those that name
-    its kernels."""
+    """Run a target with the dumps of the request, and those that name its
+    kernels."""
     has_first = _check(request)
     fuser = INSTEAD if request.fuser == "auto" and not has_first else request.fuser
     usual = [name for name in USUAL.get(fuser, ()) if name not in request.dumps]
@@ -128,8 +129,8 @@ def of_capture(
     notify: Notify,
     progress: ShowProgress,
 ) -> Looked:
-    """The capture's report; where it lacks a dump, that of its target run again
-    with it."""
+    """Return the capture's report; if a dump is missing, run its target again with
+    the dump."""
     lacking = [
         name for name in dumps if not is_set(name, capture.request.variables)
     ]
@@ -151,8 +152,8 @@ def of_capture(
 
 
 def _check(request: RunRequest) -> bool:
-    """Refuse dumps that this torch does not print; whether it has the fuser that is
-    tried first."""
+    """Refuse dumps that this torch does not print; return True if it has a fuser
+    for GPUs."""
     interpreter = inspect(request.python)
     torch = interpreter.require_torch()
     check_dumps(
@@ -186,7 +187,7 @@ def _report(capture: Capture) -> Report:
 
 
 def _with(kernel: Kernel, files: Sequence[tuple[str, str]]) -> Kernel:
-    """A file whose name is written instead of its lines."""
+    """Replace the lines of dumps by the names of the fuser's files."""
     options = [option for option, _ in files]
     kept = [dump for dump in kernel.dumps if dump.option not in options]
     return replace(
@@ -202,8 +203,8 @@ def _earlier(capture: Capture) -> Capture | None:
 def _lacking(
     report: Report, dumps: Sequence[str], name: str, notify: Notify
 ) -> tuple[str, ...]:
-    """Raise or note how a log is made that has the dumps that this one lacks: a log
-    cannot be run again."""
+    """Report how to make a log with the missing dumps, as a log cannot be run
+    again: raise the error, or print a note."""
     have = present(report.kernels)
     lacking = tuple(wanted for wanted in dumps if wanted not in have)
     if not lacking:
@@ -230,7 +231,7 @@ TABLE = "index.txt"
 
 @dataclass(frozen=True)
 class SavedDump:
-    """A file, as the index names it."""
+    """A file, as described in the index."""
 
     file: str
     kernel: str

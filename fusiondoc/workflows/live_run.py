@@ -62,13 +62,13 @@ from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows.load import report_of
 
 LOG_LIMIT = 1024
-"""MiB of a log that are kept, as of a run in a child."""
+"""Most MiB of a log that are kept, as for a run in a child."""
 _LOOK_SECONDS = 0.2
 
 _RUNNING = threading.Lock()
 _entered_at = ""
-"""Where the capture that runs was entered: descriptors 1 and 2 belong to the whole
-process."""
+"""The line at which the running capture was entered: only one can run, as
+descriptors 1 and 2 belong to the whole process."""
 
 
 class LiveRun:
@@ -161,7 +161,7 @@ class LiveRun:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Put everything back; an exception of the block goes on to the caller."""
+        """Restore everything; an exception of the block propagates."""
         undo, self._undo = self._undo, None
         if undo is None:
             return
@@ -291,7 +291,8 @@ class LiveRun:
         undo.enter_context(_looked_at(log))
 
     def _in_this_process(self, do: Callable[[], None]) -> None:
-        """Not in a fork of the program that leaves the block too."""
+        """Call ``do``, but not in a fork of the program that leaves the block
+        too."""
         if os.getpid() == self._process:
             with contextlib.suppress(OSError):
                 do()
@@ -299,8 +300,8 @@ class LiveRun:
     def _wanted(
         self, torch: Any, switches: live_capture.Switches
     ) -> tuple[str, dict[str, str], list[str]]:
-        """The log level, the variables that are to be set in the block, and notes
-        about them."""
+        """Return the log level, the variables to set in the block, and notes about
+        them."""
         version, cuda = str(torch.__version__), torch.version.cuda
         fuser = self._fuser
         if (
@@ -355,7 +356,7 @@ class LiveRun:
     # -- leaving --------------------------------------------------------------------------------------------
 
     def _finish(self, kind: type[BaseException] | None) -> None:
-        """Write the facts around the run and how it ended."""
+        """Write the facts around the run and its outcome."""
         torch = self._torch
         records = self._records
         self._aot.finish()
@@ -427,9 +428,9 @@ class LiveRun:
 
 @contextlib.contextmanager
 def _looked_at(log: GrowingLog) -> Iterator[None]:
-    """Inside the block a thread keeps the log within its limit. A pipe to a thread
-    would not do: code that prints while it holds Python's lock would wait for that
-    thread for ever."""
+    """Context manager: a thread keeps the log within its limit. A pipe to a thread
+    would not work: code that prints while it holds Python's lock would wait for
+    that thread for ever."""
     ended = threading.Event()
 
     def look() -> None:
@@ -449,7 +450,7 @@ def _looked_at(log: GrowingLog) -> Iterator[None]:
 
 
 def _is_chosen_by_name(fuser: str) -> bool:
-    """Whether the registry has the fuser, and "auto" never chooses it."""
+    """True if the registry has the fuser and "auto" never chooses it."""
     return fuser in FUSERS and not facts_of(fuser).by_default
 
 
@@ -468,7 +469,7 @@ def _names_a_group(log: Path) -> bool:
 
 
 def _caller(frame: FrameType | None) -> FrameType | None:
-    """Where the block is entered, outside of fusiondoc."""
+    """The frame that enters the block, outside of fusiondoc."""
     own = (str(Path(__file__).parent.parent) + os.sep, contextlib.__file__)
     while frame is not None and frame.f_code.co_filename.startswith(own):
         frame = frame.f_back
@@ -485,7 +486,7 @@ def _caller_line(frame: FrameType | None) -> str:
 
 
 def _model_at(frame: FrameType | None) -> str | None:
-    """The file and function of the block, as a model; None where no file holds it
+    """Name the file and function of the block as a model; None if it is in no file
     (a notebook)."""
     if frame is None or not Path(frame.f_code.co_filename).is_file():
         return None

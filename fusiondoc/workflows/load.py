@@ -74,10 +74,11 @@ from fusiondoc.workflows.refused_logs import refuse_what_is_no_log
 
 
 def log_from(arguments: Sequence[str], peak: float | None = None) -> Report:
-    """The same as ``report_from``, for a report that is compared with expectations.
+    """As ``report_from``, for a report that is compared with expectations.
 
     Raises:
-        UsageError: the arguments name logs, and no line of them is of torch.
+        UsageError: the arguments name logs, and none of their lines comes from
+            torch.
     """
     sources = sources_of(arguments)
     report = _report(sources, peak, ())
@@ -181,8 +182,8 @@ def side(argument: str) -> Report:
 
 
 def with_peak(report: Report, peak: float) -> Report:
-    """The report with its kernels held against another memory bandwidth, in
-    GB/s."""
+    """Return the report with its kernels compared to another peak memory bandwidth,
+    in GB/s."""
     return with_speed_of_light(replace(report, peak=Peak(peak, "given")))
 
 
@@ -236,7 +237,7 @@ def report_of_logs(
     folder: str | None = None,
 ) -> Report:
     """The report of parsed logs that belong to no capture, with findings, plan and
-    coverage. ``folder``: the one whose logs these are, if one was named."""
+    coverage. ``folder``: the folder of the logs, if a folder was named."""
     report = with_compiled(report, observed, None)
     report = replace(
         report,
@@ -253,8 +254,8 @@ def report_of_logs(
 
 
 def _folder_of(logs: Sequence[LogInput]) -> str | None:
-    """The folder that holds these logs and no others, as the report names it; None
-    for one log, and where no folder does."""
+    """The folder that holds exactly these logs, with its name in reports; None for
+    one log, or if there is no such folder."""
     paths = {str(log.path) for log in logs if log.path is not None}
     if len(logs) < 2 or len(paths) != len(logs):
         return None
@@ -291,8 +292,8 @@ def _without_secrets(report: Report) -> Report:
 
 
 def logs_behind(report: Report) -> tuple[LogInput, ...]:
-    """The logs that a report was made of; of a saved one those that it names, where
-    they are regular files here."""
+    """The logs that a report was made from; for a saved report, those that it names
+    and that are regular files here."""
     if isinstance(report.texts, LogTexts):
         return report.texts.logs
     named = dict.fromkeys(
@@ -304,7 +305,7 @@ def logs_behind(report: Report) -> tuple[LogInput, ...]:
 
 
 def _is_log(path: Path) -> bool:
-    """A file with something in it: not a pipe, a device, or a file of /proc, whose
+    """True for a file with content: not a pipe, a device, or a file of /proc, whose
     size is 0."""
     try:
         status = path.stat()
@@ -325,7 +326,7 @@ class ParsedLog:
 
 def parse_capture(capture: Capture, others: Sequence[Capture] = ()) -> ParsedLog:
     """Read the log of a capture, or those of its ranks and of the ranks that
-    ``others`` have of the run."""
+    ``others`` hold."""
     shown = _shown(capture)
     logs = [
         LogInput(str(shown / name), capture.path / name)
@@ -369,7 +370,7 @@ def _made_by(capture: Capture) -> dict[str, str]:
 
 
 def _fuser_off(capture: Capture) -> str | None:
-    """The switch that set the fuser of a run off, as the reason of its
+    """The switch that turned the fuser of a run off, as the reason of its
     operators."""
     if capture.records.switches.fuser_off_before:
         return "this process had the fuser off before the block began"
@@ -511,8 +512,8 @@ class LogTexts:
         self._sources: dict[str, str | None] = {}
 
     def source(self, file: str) -> str | None:
-        """The copy in the capture, else the file on disk as seen from the current
-        folder, if it is of the project."""
+        """Return the copy in the capture, else the file on disk, relative to the
+        current folder, if it belongs to the project."""
         if file not in self._sources:
             self._sources[file] = self._read(file)
         return self._sources[file]
@@ -534,8 +535,7 @@ class LogTexts:
         return None if data is None else masked(text_of(data))
 
     def is_elsewhere(self, file: str) -> bool:
-        """Whether it is a file of Python on disk and ``source`` has no text of
-        it."""
+        """True if it is a Python file on disk that ``source`` does not return."""
         return (
             file.endswith(".py")
             and self.source(file) is None
@@ -545,20 +545,20 @@ class LogTexts:
     def log(
         self, lines: Iterable[Evidence], graphs: Iterable[Evidence]
     ) -> Mapping[Evidence, str]:
-        """Reads the logs once more."""
+        """Return these lines of the logs, which are read once more."""
         return masked_in(excerpts(self.logs, lines, graphs))
 
 
 def _frozen(target: Loaded) -> str | None:
-    """Who froze the module: "fusiondoc" or "program"; None if nobody did, or it is
-    not known."""
+    """ "fusiondoc" or "program", whichever froze the module; None if neither did, or
+    if it is not known."""
     if not target.frozen:
         return None
     return "fusiondoc" if target.frozen_here else "program"
 
 
 def _shown(capture: Capture) -> Path:
-    """How a report names the folder."""
+    """The folder's name in a report."""
     if capture.shown is not None:
         return capture.shown
     try:
@@ -589,7 +589,8 @@ def _knob(setting: KnobSetting) -> KnobState:
 def _timed(
     iterations: tuple[Iteration, ...], passes: Sequence[PassDone]
 ) -> tuple[Iteration, ...]:
-    """The iterations that the log marks, with the seconds that the probe took."""
+    """The iterations that the log marks, with the seconds that the probe
+    measured."""
     seconds = {(done.index, done.phase): done.seconds for done in passes}
     return tuple(
         replace(iteration, seconds=seconds.get((iteration.index, iteration.phase)))

@@ -33,22 +33,24 @@ from fusiondoc.workflows.share_explanations import (
 )
 
 LEAST_DROP = 0.15
-"""By how much the share of runs must fall."""
+"""Least fall of the share of runs."""
 ODDS = 10.0
-"""How much more likely the loss must be than none, times the number of groups that
-were looked at."""
+"""Least likelihood ratio of a loss to no loss; multiplied by the number of groups
+tested."""
 NEARLY = 2.0
-"""Evidence within which two factors explain a loss alike: both are named."""
+"""Difference in evidence up to which two factors explain a loss equally well: both
+are named."""
 SAME_RUNS = 0.9
-"""Share of the runs after a loss that two explanations must have in common to be of
-the same loss."""
+"""Share of the runs after a loss that two explanations must have in common to be
+about the same loss."""
 PURE = 0.03
-"""Share of runs that disagree with a cause below which that is noise."""
+"""Share of runs that contradict a cause, up to which they count as noise."""
 STILL = 0.1
-"""Share of the runs without a group that must be after the last one with it, for
-this to be the end of those: else both go on side by side."""
+"""Share of the runs without a group that must be later than the last run with it
+for a loss to have ended the group; else both kinds of runs continue side by
+side."""
 MOST_LOSSES = 4
-"""Losses that are found of a group."""
+"""Most losses that are looked for in one group."""
 
 
 @dataclass(frozen=True)
@@ -61,22 +63,22 @@ class Loss:
     together: tuple[str, ...]
     """Other factors that changed with it: they explain the loss as well."""
     before: tuple[int, ...]
-    """Runs of the scope that should have the group, and mostly have."""
+    """Runs of the scope that should have the group, and mostly do."""
     after: tuple[int, ...]
     evidence: float
     """Evidence of the loss against none."""
     slope: Slope | None = None
-    """Slope of a loss that came gradually, without another cause."""
+    """Slope of a gradual loss without another cause."""
 
 
 def losses_of(
     history: History, has: Sequence[int | None], tested: int
 ) -> list[Loss]:
-    """The losses of a group, one after another.
+    """Return the losses of a group, one after another.
 
     Args: has: for each run whether it has the group; None if that is not known.
-        tested: how many groups are looked at in all: with many of them, one looks
-        lost by chance.
+        tested: number of groups tested in all: among many, one looks lost by
+        chance.
     """
     found: list[Loss] = []
     left = Holders(history, has, range(history.runs))
@@ -95,8 +97,8 @@ def losses_of(
 
 
 def _explained(left: Holders, loss: Loss) -> frozenset[int]:
-    """Runs that lack the group because of the loss; of a gradual one also those
-    while it came."""
+    """The runs that lack the group because of the loss; for a gradual one also
+    those during the loss."""
     if loss.slope is None:
         return frozenset(loss.after)
     members = frozenset(loss.scope.runs)
@@ -136,7 +138,7 @@ def _best_loss(left: Holders, tested: int) -> Loss | None:
 
 
 def _explains_all(left: Holders, best: Explanation) -> bool:
-    """Whether nearly all runs before it have the group, and nearly none after
+    """True if nearly all runs before it have the group, and nearly none after
     it."""
     before, after = _has_group(left, best.before), _has_group(left, best.after)
     return share_of(before) > 1 - PURE and share_of(after) < PURE
@@ -160,8 +162,8 @@ def _came_with(other: Explanation, best: Explanation) -> bool:
 def _named_causes(
     best: Explanation, together: Sequence[Explanation]
 ) -> tuple[Explanation, tuple[str, ...]]:
-    """The cause to name first, and the names of the others. Lines change by a
-    commit, and that has a name."""
+    """Return the cause to name first, and the names of the others. A change of
+    lines comes from a commit, which has a name."""
     if best.by == "lines":
         best = next((other for other in together if other.by == "commit"), best)
     names = [other.by for other in together if other.by != best.by]
@@ -180,8 +182,8 @@ def _alike(runs: frozenset[int], other: frozenset[int]) -> float:
 
 
 def _null(left: Holders, tried: Sequence[Explanation]) -> float:
-    """The evidence that nothing was lost: all runs have one share, or it depends on
-    facts that were there all the time, or it rose."""
+    """The evidence that nothing was lost: all runs have one share, or the share
+    depends on facts that existed all the time, or it rose."""
     same = evidence(left.having, len(left.runs))
     others = [
         other.evidence
@@ -192,7 +194,7 @@ def _null(left: Holders, tried: Sequence[Explanation]) -> float:
 
 
 def _fell(left: Holders, explanation: Explanation) -> bool:
-    """Whether the runs that came later have the group less often."""
+    """True if the later runs have the group less often."""
     before, after = (
         _has_group(left, explanation.before),
         _has_group(left, explanation.after),
@@ -216,8 +218,8 @@ def _is_loss(left: Holders, explanation: Explanation) -> bool:
 def _best(
     left: Holders, tried: Sequence[Explanation], tested: int
 ) -> Explanation | None:
-    """The loss that explains most, if it does so beyond chance. Of a factor and a
-    day that explain alike it is the factor: days change always."""
+    """Return the loss with most evidence, if that is beyond chance. If a factor and
+    a day explain it equally well, the factor is chosen: days always change."""
     losses = [explanation for explanation in tried if _is_loss(left, explanation)]
     if not losses:
         return None
@@ -242,15 +244,15 @@ def _best(
 
 
 def _sum_of(evidences: Sequence[float]) -> float:
-    """The evidence of several explanations by which the same runs lack a group:
-    whichever it is, it was lost."""
+    """The summed evidence of several explanations of why the same runs lack a
+    group: it was lost, by one of these causes."""
     most = max(evidences)
     return most + math.log(sum(math.exp(value - most) for value in evidences))
 
 
 def _back_since(left: Holders, loss: Loss) -> int | None:
-    """The run since which the group is there again, as often as before; None if it
-    is not."""
+    """The run since which the group is present again, as often as before; None if
+    it is not."""
     if not left.history.dated:
         return None
     members = frozenset(loss.scope.runs)
@@ -281,9 +283,9 @@ def _back_since(left: Holders, loss: Loss) -> int | None:
 def onset(
     history: History, has: Sequence[int | None], loss: Loss
 ) -> tuple[str, str, str, str | None]:
-    """The day of a loss, the first and last day on which it may have begun, and the
-    last day on which runs still had the group if they had it for a while beside
-    those that lacked it."""
+    """Return the day of a loss, the first and last day on which it may have begun,
+    and the last day with the group, if runs with and without it coexisted for a
+    while."""
     lacking = [run for run in loss.after if not has[run]]
     begin = min(lacking, key=lambda run: (history.moments[run], run))
     if loss.slope is not None:

@@ -54,7 +54,7 @@ def is_installed() -> bool:
 
 
 def version() -> str:
-    """Detectors of detect-secrets."""
+    """The version of detect-secrets, as text."""
     return str(
         getattr(importlib.import_module(PACKAGE + ".__version__"), "VERSION", "")
     )
@@ -97,7 +97,8 @@ def finder() -> MoreSecrets | None:
 
 
 def _masked(text: str, patterns: Sequence[re.Pattern[str]]) -> tuple[str, int]:
-    """Each line is looked at once: a log repeats most of its own."""
+    """Mask the secrets in a text. Each different line is searched once: a log
+    repeats most of its lines."""
     lines = [line for line in set(text.split("\n")) if _MAY_BE_ONE.search(line)]
     number = 0
     for secret in sorted(
@@ -118,8 +119,8 @@ characters, or a password in an address."""
 
 
 def _found(text: str, patterns: Sequence[re.Pattern[str]]) -> set[str]:
-    """The last group that a pattern has is the secret; without one all that it
-    finds."""
+    """Return the matched secrets: the last group of a pattern, or the whole match
+    if it has no group."""
     secrets = set()
     for pattern in patterns:
         for found in pattern.finditer(text):

@@ -33,8 +33,7 @@ PROJECT, HOME, USER, HOST, ADDRESS = (
 )
 
 MoreSecrets = Callable[[str], "tuple[str, int]"]
-"""Another finder of secrets: returns the text with them masked, and their
-number."""
+"""Another finder of secrets: returns the masked text, and the number of secrets."""
 
 _HOMES = re.compile(
     r"(?:/home|/Users|[A-Za-z]:[\\/]+Users)[\\/]+([^\\/\s:\"'<>|*?]{1,64})"
@@ -96,8 +95,8 @@ _WORDS = frozenset(
         " loss step rank debug info batch weight bias grad forward backward",
     )
 )
-"""Words that a log is full of: such a user or host is replaced in paths and
-addresses only."""
+"""Words that are frequent in logs: a user or host of that name is replaced in paths
+and addresses only."""
 
 _Other = str | Callable[[re.Match[str]], str]
 
@@ -128,8 +127,8 @@ class _Numbered:
 
 @dataclass(frozen=True)
 class Replacement:
-    """``pattern`` becomes ``other`` in a text that has one of ``hints`` in it, in
-    lower case: to look for these is many times quicker."""
+    """``pattern`` is replaced by ``other`` in a text that has one of ``hints`` in
+    it, in lower case: searching for a hint first is many times faster."""
 
     kind: str
     hints: tuple[str, ...]
@@ -145,8 +144,8 @@ class Names:
     more_secrets: MoreSecrets | None = None
 
     def text(self, text: str, counts: Counter[str]) -> str:
-        """The text with names replaced and secrets masked; ``counts`` gets how many
-        of each kind."""
+        """Return the text with names replaced and secrets masked; add the number of
+        each kind to ``counts``."""
         text, number = mask(text)
         counts[SECRET] += number
         if self.more_secrets is not None:
@@ -160,7 +159,7 @@ class Names:
         return text
 
     def json(self, value: Any, counts: Counter[str]) -> Any:
-        """The same for a value of JSON: also keys, and values under the name of a
+        """The same for a JSON value: also keys, and values under the name of a
         secret."""
         if isinstance(value, str):
             return self.text(value, counts)
@@ -181,7 +180,7 @@ class Names:
         return made
 
     def document(self, data: bytes, counts: Counter[str]) -> bytes:
-        """A file of JSON; one that is damaged is text."""
+        """The same for a JSON file; a damaged one is treated as text."""
         try:
             content = json.loads(data)
         except (ValueError, RecursionError):
@@ -192,7 +191,7 @@ class Names:
         return text.encode("utf-8", "backslashreplace")
 
     def record(self, line: bytes, counts: Counter[str]) -> bytes:
-        """A line of JSON, without its end."""
+        """The same for a line of JSON, without its end."""
         try:
             content = json.loads(line)
         except (ValueError, RecursionError):
@@ -226,7 +225,7 @@ def names_in(
     """The names to replace in a capture.
 
     Args: paths: texts that may hold home folders, such as the interpreter's path
-        and the command. folders: those in which something ran; their projects are
+        and the command. folders: folders in which a program ran; their projects are
         replaced. more_secrets: finds secrets that fusiondoc does not know.
     """
     homes = {
@@ -279,7 +278,7 @@ def names_in(
 
 
 def _words_of_host() -> set[str]:
-    """The machine's name without its domain, where there is one."""
+    """The machine's name without its domain, if it has a name."""
     node = platform.node()
     return {node.partition(".")[0]} if "." in node else set()
 
@@ -289,7 +288,8 @@ def _is_common(name: str) -> bool:
 
 
 def _path(folder: str) -> re.Pattern[str] | None:
-    """A folder in any text, with slashes of either kind; None for the root."""
+    """Return the replacement of a folder in any text, with slashes of either kind;
+    None for the root."""
     parts = [part for part in re.split(r"[\\/]+", folder) if part]
     if not parts or (len(parts) == 1 and parts[0].endswith(":")):
         return None
@@ -311,8 +311,8 @@ def _hints_of_word(name: str, in_paths: bool) -> tuple[str, ...]:
 
 
 def _word(name: str, in_paths: bool, is_host: bool) -> re.Pattern[str]:
-    """A name in any text, in capitals too; that of a host with the domain behind
-    it."""
+    """Return the replacement of a name in any text, also in capitals; a host also
+    with its domain."""
     word = re.escape(name)
     domain = (
         rf"(?:\.[A-Za-z0-9-]{{1,63}}){{1,4}}\.(?:{_TLD})(?![\w-])"

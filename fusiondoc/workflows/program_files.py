@@ -19,7 +19,7 @@ from fusiondoc.workflows.repository_since import RepositorySince
 _COMPILED = (".so", ".pyd", ".pyc", ".pyx", ".dll", ".dylib")
 _CODE = (*_COMPILED, ".py")
 _IMPLICIT = (Imported(0, "sitecustomize"), Imported(0, "usercustomize"))
-"""Modules that Python imports where it finds them."""
+"""Modules that Python imports automatically if it finds them."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class ProgramFiles:
 
     files: frozenset[str]
     unknown: str | None = None
-    """Why there may be more: ``models/m.py:7: it calls exec``."""
+    """Why the program may depend on more files: ``models/m.py:7: it calls
+    exec``."""
 
 
 class FilesOfPrograms:
@@ -114,7 +115,7 @@ class FilesOfPrograms:
         )
 
     def _why_unknown(self, names: ProgramNames, path: str) -> str | None:
-        """Why a source depends on more than it names."""
+        """Return why a source may depend on more files than it names."""
         if names.unknown is not None:
             return f"{path}:{names.unknown}"
         for line, ending in names.endings:
@@ -140,7 +141,7 @@ class FilesOfPrograms:
         return self._names[path]
 
     def _imported(self, imported: Imported, path: str) -> Iterator[str]:
-        """The files that an import may be of, with the packages around them."""
+        """The files that an import may refer to, with the packages around them."""
         parts = tuple(imported.module.split(".")) if imported.module else ()
         if imported.level:
             folder = PurePosixPath(path)
@@ -167,7 +168,7 @@ class FilesOfPrograms:
         yield from self._links(parts)
 
     def _links(self, parts: tuple[str, ...]) -> Iterator[str]:
-        """Links of this name: one to a folder is listed as a file."""
+        """Symbolic links of this name: a link to a folder is listed as a file."""
         for path in self._files[parts[-1]]:
             if _ends_with(
                 PurePosixPath(path).parts, parts
@@ -175,8 +176,8 @@ class FilesOfPrograms:
                 yield path
 
     def _inside(self, parts: tuple[str, ...]) -> Iterator[str]:
-        """Modules of a package: ``import *`` imports those that its ``__all__``
-        names."""
+        """Submodules of a package: ``import *`` imports those in its
+        ``__all__``."""
         if not parts:
             yield from (path for paths in self._modules.values() for path in paths)
             return
@@ -185,7 +186,7 @@ class FilesOfPrograms:
                 yield from self._below(folder, _CODE)
 
     def _named(self, text: str) -> Iterator[str]:
-        """Files and folders that a text may name, from any folder."""
+        """Files and folders that a text may refer to, from any folder."""
         for piece in {text, text.rpartition("=")[2]}:
             parts = tuple(
                 part
@@ -281,8 +282,8 @@ def _ends_with(parts: Sequence[str], end: Sequence[str]) -> bool:
 
 
 def _within(parts: Sequence[str], text: Sequence[str]) -> bool:
-    """Whether a text names a path of the repository: its end, or the whole behind
-    the folder of another checkout (an absolute path)."""
+    """True if a text names a path of the repository: the end of the path, or the
+    whole path below the folder of another checkout (an absolute path)."""
     return _ends_with(parts, text) or (
         len(text) > len(parts) and tuple(text[-len(parts) :]) == tuple(parts)
     )

@@ -107,8 +107,8 @@ _OF_PATHS = frozenset(
         *("read_text", "read_bytes"),
     )
 )
-"""Calls that make a path of their arguments and of the path that they are methods
-of."""
+"""Calls that return a path made of their arguments and of the path whose methods
+they are."""
 _PARTS_OF_PATHS = frozenset(("parent", "parents", "name", "stem"))
 _LONGEST = 300
 """Characters of a text that may be a path."""
@@ -134,11 +134,11 @@ class ProgramNames:
     texts: tuple[str, ...] = ()
     """Texts that may name a file or folder."""
     endings: tuple[tuple[int, str], ...] = ()
-    """Endings (``.json``) of texts that are put together, with their lines: the
+    """Endings (``.json``) of texts that are concatenated, with their lines: the
     whole name is unknown."""
     unknown: str | None = None
-    """Line and words of the first thing whose name is not written there: ``7: it
-    calls exec``."""
+    """Line and description of the first name that is not a literal: ``7: it calls
+    exec``."""
 
 
 def names_in(text: str | bytes) -> ProgramNames:
@@ -283,11 +283,11 @@ def _is_dynamic(node: ast.Name | ast.Attribute) -> bool:
 
 
 class _Written:
-    """Whether the files that a call reads are named by texts in it.
+    """Finds calls that read files whose names are not literals in the call.
 
     Args:
         modules: names that import statements bind.
-        opened: names of files that ``with`` opens.
+        opened: variables of ``with open(...) as``.
     """
 
     def __init__(self, modules: frozenset[str], opened: frozenset[str]) -> None:
@@ -373,7 +373,7 @@ _PUT_IN = re.compile(r"[%{]")
 
 
 def _endings(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """The endings of texts that are parts of a longer one."""
+    """The endings of texts that are parts of a concatenated text."""
     for part in _parts_of_texts(node):
         found = (
             _ENDING.search(part.value)
@@ -385,7 +385,7 @@ def _endings(node: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def _parts_of_texts(node: ast.AST) -> Sequence[ast.AST]:
-    """The parts of a text that is put together."""
+    """The parts of a concatenated text."""
     if isinstance(node, ast.JoinedStr):
         return node.values
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mod)):

@@ -1,5 +1,5 @@
-"""The text of a program as an input of its result: which environment variables it
-reads, and whether it looks at something that no record of a run shows."""
+"""The environment variables that the text of a program reads, and whether it has an
+input that no record of a run shows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOOKS = (
     "stat",
     "lstat",
 )
-"""Calls that see a file without opening it."""
+"""Calls that examine a file without opening it."""
 _LOADS = ("load_library", "from_file", "import_ir_module")
 """Calls of torch that open a file in C++; and ``torch.jit.load``."""
 _OF_ENVIRON = ("get", "setdefault", "pop")
@@ -36,7 +36,7 @@ class Reads:
 
 
 def reads_of(text: str | bytes) -> Reads:
-    """The variables that a Python file names where it reads the environment."""
+    """The variables that a Python file reads by name from the environment."""
     nodes = nodes_in(text)
     if nodes is None:
         return Reads(unknown="line 1: it cannot be parsed")
@@ -55,8 +55,8 @@ def _is_environ(node: ast.AST) -> bool:
 
 
 def _named_variables(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """The node that reads the environment, and the variable's name where it is
-    written there."""
+    """The node that reads the environment, and the variable's name if it is a
+    literal."""
     if isinstance(node, ast.Subscript) and _is_environ(node.value):
         yield from _constant(node.value, node.slice)
     elif (
@@ -84,7 +84,7 @@ def _constant(reader: ast.AST, name: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def _unseen_call(node: ast.AST) -> str | None:
-    """A call that looks at a file without opening it by Python, in words."""
+    """Describe a call that examines a file without opening it in Python."""
     if not isinstance(node, ast.Call):
         return None
     name = name_of(node.func)

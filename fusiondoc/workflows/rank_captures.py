@@ -1,5 +1,5 @@
-"""The facts in the captures of the ranks of a run: their logs, how each ended,
-their steps, their results."""
+"""The facts in the captures of the ranks of a run: logs, outcomes, steps and
+results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def rank_logs(captures: Sequence[Capture], shown: Sequence[str]) -> list[LogInpu
     """The logs of the ranks in some captures of one run.
 
     Args:
-        shown: how a report names each capture.
+        shown: the name of each capture in reports.
     """
     return [
         LogInput(f"{name}/{RANKS}/{rank.name}/{file}", rank.path / file, rank.rank)
@@ -55,8 +55,8 @@ def ranks_of_captures(captures: Sequence[Capture]) -> RankTold | None:
 
 
 def compared(captures: Sequence[Capture]) -> tuple[Verification, ...]:
-    """Results of several ranks against eager: of each the one that is furthest off,
-    and on which ranks."""
+    """Results of several ranks compared with eager: of each result the rank that is
+    furthest off, and the ranks that differ."""
     rows: dict[tuple[int, int, str, str], dict[int, Verification]] = {}
     for process in (rank for capture in captures for rank in capture.ranks):
         for row in process.records.verification:
@@ -79,7 +79,7 @@ def _furthest_off(rows: Mapping[int, Verification]) -> Verification:
 
 
 def ranks_stated_by_log(observed: Observed) -> RankTold | None:
-    """The same of logs alone."""
+    """The facts of each rank as far as logs alone state them."""
     if observed.ranks_by is None:
         return None
     note = None
@@ -136,5 +136,6 @@ def _passes(process: Capture) -> tuple[float, ...]:
 
 
 def _later(steps: Sequence[float]) -> tuple[float, ...]:
-    """The later half: the first ones profile and compile."""
+    """The later half of the steps: in the first ones torch profiles and
+    compiles."""
     return tuple(steps[len(steps) // 2 :])

@@ -1,5 +1,5 @@
-"""Refuses a file that is no log, or an empty one, where a log is compared with
-something. Any log can be reported on, so ``parse`` takes them."""
+"""Refuse a file that is no log, or an empty one, if it is to be compared. ``parse``
+accepts them: it reports on any log."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The files of a repository now and at a commit: which of them are not as they
-were.
+"""The files of a repository now and at a commit, and which of them differ.
 
 The content of the working tree is read here and hashed as git hashes it: ``git
 diff`` would run the filters and drivers that the repository names
@@ -22,7 +21,7 @@ from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows.git_files import git
 
 _MOST_FOR_LINE_ENDS = 16 << 20
-"""Bytes: of a larger file, line ends count."""
+"""Most bytes of a file whose line ends are normalised for the comparison."""
 
 
 class Entry(NamedTuple):
@@ -40,10 +39,10 @@ class RepositorySince:
 
     root: Path
     commit: str
-    """Its first digits."""
+    """The first digits of its name."""
     before: dict[str, Entry]
     now: frozenset[str]
-    """Files that git tracks, and those that it neither tracks nor ignores."""
+    """Files that git tracks, and untracked files that it does not ignore."""
     inner: frozenset[str]
     """Files of other repositories inside this one, whose changes git does not show
     here."""
@@ -51,7 +50,7 @@ class RepositorySince:
 
     @property
     def known(self) -> frozenset[str]:
-        """All files whose state is known: of now and of the commit."""
+        """All files with a known state, now or at the commit."""
         return self.now | self.before.keys()
 
     def path_in(self, path: Path) -> str | None:
@@ -66,8 +65,8 @@ class RepositorySince:
             return None
 
     def changed(self, path: str) -> bool:
-        """Whether a file is new, gone or has another content than in the commit;
-        git does not show that of files of other repositories."""
+        """True if a file is new, gone or has another content than in the commit.
+        git does not show this for files of other repositories."""
         if path in self.inner:
             return False
         if path not in self._changed:

@@ -42,10 +42,11 @@ from fusiondoc.workflows.fuser_faults import find_fault, wants_to_know
 from fusiondoc.workflows.load import parse_capture, report_of
 
 _RERUN = "rerun"
-"""The rerun's own capture, inside the capture of the run it belongs to."""
+"""The folder of the rerun's capture, inside the capture of its run."""
 
 _LOG_BYTES = 64 << 20
-"""How much of the rerun's log is searched for an error that the program caught."""
+"""Bytes of the rerun's log that are searched for an error that the program
+caught."""
 
 
 def wants_rerun(report: Report, capture: Capture) -> bool:
@@ -102,7 +103,7 @@ def _error(capture: Capture) -> FuserError | None:
 
 
 _PROFILE = "profile"
-"""The capture of the profiled run, inside the capture of the run it belongs to."""
+"""The folder of the profiled run's capture, inside the capture of its run."""
 
 
 def run_profile(
@@ -152,13 +153,13 @@ fell back; ..."."""
 
 
 def silent(line: str) -> None:
-    """Leaves the notes out."""
+    """Discards the note."""
 
 
 @dataclass(frozen=True)
 class Ran:
-    """A run that started. ``failed`` is the error that it ended with, to be raised
-    after the report."""
+    """A finished run. ``failed`` is the error that ended it, to be raised after the
+    report."""
 
     capture: Capture
     failed: FusiondocError | None
@@ -170,17 +171,18 @@ class Ran:
 
 @dataclass(frozen=True)
 class FollowUps:
-    """Which runs follow the first one, each in a child of its own."""
+    """Which further runs are made after the first one, each in a child of its
+    own."""
 
     rerun: bool = True
-    """Without fallback, where groups fell back and the log does not state why; and
-    without the fuser, where the run failed."""
+    """A run without fallback, if groups fell back and the log does not state why; a
+    run without the fuser, if the first run failed."""
     timing: bool = False
-    """Without logs: eager against fused, and where the time of a step goes."""
+    """Runs without logs: eager against fused, and under the profiler."""
     tries: bool = False
-    """With each change that the findings suggest."""
+    """A run with each change that the findings suggest."""
     profile: bool = False
-    """Without logs: where the time of a step goes; ``timing`` implies it."""
+    """A run under the profiler, without logs; ``timing`` implies it."""
 
     @property
     def takes_times(self) -> bool:
@@ -272,8 +274,8 @@ def report_run(
     notify: Notify = silent,
     progress: ShowProgress = no_progress,
 ) -> Finished:
-    """The report of a run just made, after its follow-up runs. The capture keeps
-    the peak and the program's sources. Its log is parsed once."""
+    """Return the report of a run just made, after its follow-up runs. The capture
+    keeps the peak and the program's sources. Its log is parsed once."""
     capture = ran.capture
     with while_writing(capture.path):
         keep_peak(capture, peak)
@@ -321,14 +323,15 @@ def _keep_sources(
 
 
 def _te_alone(report: Report, capture: Capture) -> bool:
-    """The run was one of te.ops, or its program reached nothing else."""
+    """True if the run was one of te.ops, or if its program reached no other
+    fuser."""
     return is_switched_by_package(
         report.frontend, capture.records.frontend.effective
     )
 
 
 def _te_files(capture: Capture) -> set[str]:
-    """The files whose lines make operators of te.ops."""
+    """The files with the lines that construct operators of te.ops."""
     operators = [
         operator
         for pipeline in capture.records.te.pipelines
@@ -345,7 +348,8 @@ def _user_files(report: Report) -> set[str]:
 
 
 def _package_files(report: Report) -> frozenset[str]:
-    """The files that the report names of operators whose line is not the user's."""
+    """The files in the report with lines of operators outside the user's own
+    files."""
     sources = [row.source for row in report.unfused]
     sources += [node.source for group in report.groups for node in group.nodes]
     positions = (
@@ -361,8 +365,7 @@ def _package_files(report: Report) -> frozenset[str]:
 
 
 def _packages_of(python: Path) -> Path | None:
-    """The folder of the interpreter's packages; None for another layout than that
-    of pip."""
+    """The interpreter's folder of packages; None if its layout is not pip's."""
     try:
         version_file = inspect(python).version_file
     except FusiondocError:  # it went away meanwhile

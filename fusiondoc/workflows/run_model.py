@@ -84,7 +84,7 @@ class Target(NamedTuple):
     """A function or module that a child can run."""
 
     file: Path
-    """Loads the archive and the inputs."""
+    """The program that loads the archive and the inputs."""
     source_map: Mapping[str, Any]
     """See probe/models.py: lines of the program that call functions of torch's
     Python files, and the layers of operators. Only the process that compiled the
@@ -105,10 +105,10 @@ def write_target(
     """Write ``fn`` and its inputs into ``folder``.
 
     Args:
-        label: how messages name it.
+        label: its name in messages.
         trace: ``torch.jit.trace`` instead of ``torch.jit.script``.
         further: inputs of other shapes.
-        by_name: pickle it where all its code can be imported by name.
+        by_name: pickle it if all its code can be imported by name.
 
     Raises: ModelFailed: TorchScript cannot compile it; the message is TorchScript's
         own. UsageError: ``fn`` is nothing that can be run, or an input cannot be
@@ -136,7 +136,7 @@ def write_target(
 
 
 def _check(fn: Callable[..., Any], inputs: Sequence[Any], label: str) -> None:
-    """Refuse a model that TorchScript takes in no form."""
+    """Refuse a model that TorchScript cannot take in any form."""
     if isinstance(fn, type):
         raise UsageError(
             f"{label}: a function or an nn.Module is needed, and this is the class {fn.__name__}",
@@ -157,7 +157,7 @@ def _check(fn: Callable[..., Any], inputs: Sequence[Any], label: str) -> None:
 
 
 def _target_text(torch: Any, pickled: bool) -> str:
-    """The program that loads the files."""
+    """The text of the program that loads the files."""
     # weights_only exists from 1.13 on; its default from 2.6 on accepts only tensors
     # and plain values.
     release = pair_of(re.match(r"(\d+)\.(\d+)", str(torch.__version__))) or (0, 0)
@@ -178,7 +178,7 @@ def _archived(
     label: str,
     trace: bool,
 ) -> Any:
-    """The scripted model, which is saved in ``folder``."""
+    """Script the model, and save it in ``folder``."""
     with _quiet():
         scripted = _torchscript(
             torch, fn, inputs, label, trace or not _has_source(torch, fn)
@@ -195,7 +195,7 @@ def _archived(
 
 
 def _pickled(torch: Any, fn: Any, file: Path) -> bool:
-    """Whether it could be pickled so that another process can load it."""
+    """Pickle the model; True if another process can load it."""
     if isinstance(fn, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return False
     if not (isinstance(fn, torch.nn.Module) or _has_source(torch, fn)):
@@ -244,9 +244,9 @@ def _source_map(torch: Any, scripted: Any) -> dict[str, Any]:
 
 
 def _has_source(torch: Any, fn: Any) -> bool:
-    """Whether TorchScript can read it: it parses a module, or the ``def`` of a
-    function; not a lambda, a bound method, a builtin, a ``functools.partial`` or
-    another object with ``__call__``."""
+    """True if TorchScript can read its source: that of a module, or the ``def`` of
+    a function; not that of a lambda, a bound method, a builtin, a
+    ``functools.partial`` or another object with ``__call__``."""
     if isinstance(fn, (torch.nn.Module, torch.jit.ScriptFunction)):
         return True
     return inspect.isfunction(fn) and fn.__name__ != "<lambda>"
@@ -298,9 +298,9 @@ def _traceable(torch: Any, fn: Any) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without torch's warning that TorchScript is deprecated (torch 2.9 upward):
-    the program does not use TorchScript itself, and a test would fail where
-    warnings are errors."""
+    """Context manager: suppress torch's warning that TorchScript is deprecated
+    (torch 2.9 upward): the program does not use TorchScript itself, and a test
+    would fail where warnings are errors."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is ")
         yield
@@ -308,8 +308,8 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _untouched(torch: Any, fn: Any) -> Iterator[None]:
-    """Tracing runs the Python code once: random state and buffers (running means)
-    are put back after it."""
+    """Context manager: restore random state and buffers (running means), as tracing
+    runs the Python code once."""
     devices = (
         list(range(torch.cuda.device_count()))
         if torch.cuda.is_initialized()
@@ -327,7 +327,7 @@ def _untouched(torch: Any, fn: Any) -> Iterator[None]:
 
 
 def _where(error: Exception) -> str:
-    """The user's part of the traceback."""
+    """The user's part of an error's traceback."""
     from fusiondoc.probe import users_traceback
 
     inner = error.__traceback__
@@ -347,7 +347,7 @@ class Ready:
         self._path = path
 
     def new(self, slug: str) -> Path:
-        """The folder."""
+        """Return the folder."""
         return self._path
 
     def done(self, path: Path) -> None:
@@ -442,7 +442,7 @@ def _tell_what_is_off(
     capture: Capture, off: Sequence[str], request: RunRequest
 ) -> None:
     """Record the switches that are ``off`` in this process and were on in the run,
-    so that the model does not fuse here."""
+    as they keep the model from fusing here."""
     of_capture = capture.records
     known = {row.what for row in of_capture.switches.rows}
     for what in off:
@@ -458,8 +458,8 @@ def _tell_what_is_off(
 
 
 def model_of_object(fn: Any, label: str, cwd: Path) -> str:
-    """Which model an object of this process is: its name in the file of its code,
-    where that is of the user's, else in the current folder."""
+    """Return the model's name for an object of this process: its name in the file
+    of its code, if the file is the user's, else in the current folder."""
     owner = fn if inspect.isfunction(fn) else type(fn)
     file = getattr(sys.modules.get(owner.__module__), "__file__", None)
     if file is None or from_package(file) != file or not Path(file).is_file():
@@ -475,7 +475,7 @@ def name_of(fn: Any) -> str:
 
 
 def slug_of(fn: Any) -> str:
-    """Its name as a part of a folder's name."""
+    """The name as a part of a folder's name."""
     return "".join(c if c.isalnum() and c.isascii() else "_" for c in name_of(fn))[
         :40
     ]

@@ -1,5 +1,5 @@
-"""Runs that will probably be wanted, made side by side: each by a worker process,
-which ends its program when it is ended itself."""
+"""Runs whose results will probably be needed, made concurrently: each by a worker
+process, which ends its program when it is ended itself."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ Key = TypeVar("Key", bound=Hashable)
 Made = TypeVar("Made")
 
 _CORES_OF_A_RUN = 2
-"""A run compiles, and its eager side computes: on fewer cores runs side by side
-only slow each other down."""
+"""Cores for each run: it compiles, and its eager side computes. With fewer cores
+concurrent runs only slow each other down."""
 _MOST = 6
 
 
 def beside_each_other() -> int:
-    """How many runs this machine makes at a time in reasonable time; below 2 it is
-    better to make one after the other."""
+    """The number of runs that this machine makes concurrently in reasonable time;
+    below 2 it is better to make one after the other."""
     return min(_cores() // _CORES_OF_A_RUN, _MOST)
 
 
 def threads_of_a_run() -> int:
-    """Threads for the work of a run on the CPU: as many as there are cores, runs
-    beside each other wait for each other's."""
+    """Number of threads of a run's CPU work: with one for each core, concurrent
+    runs would wait for each other's threads."""
     return max(1, _cores() // _MOST)
 
 
@@ -40,11 +40,11 @@ def _cores() -> int:
 
 
 class RunsAhead(Generic[Key, Made]):
-    """Runs that began before their results are wanted, each a function that can be
+    """Runs that began before their results are needed, each a function that can be
     pickled.
 
     Args:
-        most: runs at a time; below 2 none begins.
+        most: number of concurrent runs; below 2 none begins.
     """
 
     def __init__(self, most: int) -> None:
@@ -54,7 +54,7 @@ class RunsAhead(Generic[Key, Made]):
 
     @property
     def makes_any(self) -> bool:
-        """Whether any run begins before its result is wanted."""
+        """Whether runs begin before their results are needed."""
         return self._most > 0
 
     @property
@@ -63,8 +63,8 @@ class RunsAhead(Generic[Key, Made]):
         return _cores() // _CORES_OF_A_RUN - len(self._workers)
 
     def begin(self, expected: Sequence[tuple[Key, Callable[[], Made]]]) -> None:
-        """Begin those that come next, in this order, as far as there is room; end
-        those that are no longer expected."""
+        """Begin the expected runs in this order, as far as there is room; end those
+        that are no longer expected."""
         keys = {key for key, _ in expected}
         for key in [key for key in self._workers if key not in keys]:
             self._workers.pop(key).end()
@@ -79,8 +79,8 @@ class RunsAhead(Generic[Key, Made]):
         return worker
 
     def take(self, key: Key) -> Made | None:
-        """The result of a run, waited for; None where it has not begun, or ended
-        without a result.
+        """Wait for the result of a run; None if it has not begun, or ended without
+        a result.
 
         Raises:
             Exception: the exception that the run raised.
@@ -95,13 +95,13 @@ class RunsAhead(Generic[Key, Made]):
         return made
 
     def end_all(self) -> None:
-        """End all that still run; they can begin again."""
+        """End all running ones; they can begin again."""
         for worker in self._workers.values():
             worker.end()
         self._workers.clear()
 
     def close(self) -> None:
-        """End all that still run, and remove their files."""
+        """End all running ones, and remove their files."""
         self.end_all()
         self._folder.cleanup()
 

@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 PRIOR = 0.02
-"""Both parameters of the Beta distribution. The smaller it is, the less is
-explained by chance."""
+"""Both parameters of the Beta distribution. The smaller, the fewer differences
+count as chance."""
 
 PLAUSIBLE = 0.95
 """Probability that the change lies at one of the plausible indices."""
 
 MOST_PLACES = 40
-"""Places at which a gradual change may begin or end."""
+"""Positions at which a gradual change may begin or end."""
 
 _LOG_GAMMA: tuple[list[float], list[float]] = ([], [])
 _OF_NOTHING = 2 * math.lgamma(PRIOR) - math.lgamma(2 * PRIOR)
@@ -37,7 +37,8 @@ def _log_gamma(which: int, number: int) -> float:
 
 
 def evidence(having: int, runs: int) -> float:
-    """Logarithm of the marginal likelihood of a stretch."""
+    """Logarithm of the marginal likelihood of a stretch with ``having`` of
+    ``runs``."""
     both = _log_gamma(0, having) + _log_gamma(0, runs - having)
     return both - _log_gamma(1, runs) - _OF_NOTHING
 
@@ -53,13 +54,13 @@ class Split(NamedTuple):
 
     evidence: float
     at: int
-    """The first run after it."""
+    """Index of the first run after it."""
     choices: int
-    """Indices at which it could have been."""
+    """Number of possible indices."""
 
 
 def sums_of(has: Sequence[int]) -> list[int]:
-    """``sums[n]``: how many of the first n runs have it."""
+    """``sums[n]``: how many of the first n runs have the property."""
     sums = [0]
     for value in has:
         sums.append(sums[-1] + value)
@@ -67,7 +68,7 @@ def sums_of(has: Sequence[int]) -> list[int]:
 
 
 def best_split(has: Sequence[int], moments: Sequence[str]) -> Split | None:
-    """The most likely change in time; None if all runs are of one moment."""
+    """The most likely change in time; None if all runs are from one moment."""
     splits = _splits(has, moments)
     if not splits:
         return None
@@ -94,7 +95,7 @@ def plausible_indices(
     has: Sequence[int], moments: Sequence[str]
 ) -> tuple[int, int] | None:
     """The first and last plausible index of one change in time, by the profile of
-    the likelihood; None if all runs are of one moment."""
+    the likelihood; None if all runs are from one moment."""
     splits = _splits(has, moments)
     return _likeliest(splits) if splits else None
 
@@ -117,8 +118,8 @@ def _likeliest(found: Sequence[tuple[float, int]]) -> tuple[int, int]:
 
 
 class Slope(NamedTuple):
-    """A change that takes its time: the share goes from one level to another
-    between two days."""
+    """A gradual change: the share goes from one level to another between two
+    days."""
 
     evidence: float
     begin: int
@@ -129,10 +130,8 @@ class Slope(NamedTuple):
 
 
 def best_slope(has: Sequence[int], days: Sequence[int]) -> Slope | None:
-    """The most likely gradual change; None where there are too few days for one.
-
-    Args:
-        days: of each run, rising.
+    """The most likely gradual change; None if there are too few days. Args: days:
+    of each run, ascending.
     """
     numbers = sorted(set(days))
     index = {day: nth for nth, day in enumerate(numbers)}

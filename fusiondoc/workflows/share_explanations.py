@@ -25,60 +25,60 @@ from fusiondoc.workflows.share_changes import (
 
 DATE = "date"
 HALF = 0.5
-"""Share of the runs from which on a group counts as present."""
+"""Least share of the runs at which a group counts as present."""
 SURE = 10.0
-"""How much more likely it must be that a group came, or came back, than that it did
-not."""
+"""Least likelihood ratio for a group to count as having come, or come back."""
 LEAST_LACKING = 2
-"""Runs that must lack it: one alone can have any reason."""
+"""Least number of runs that lack it: a single run can have any reason."""
 EARLY = 0.1
 EARLY_OF_OTHERS = 0.25
-"""Share of the runs with a group that must be before those without it, for these to
-have come later: on newer versions, and on values without an order."""
+"""Least share of the runs with a group that precede those without it, for the
+latter to count as later: EARLY for newer versions, this for values without an
+order."""
 BY_CHANCE = 0.01
-"""Chance that they are, of runs in any order."""
+"""Probability in random order below which the order counts as no chance."""
 MOSTLY = 0.9
-"""Share of the runs before that is enough where runs are few."""
+"""Share of the runs with a group that is enough instead, if there are few runs."""
 LEAST_SLOPE, MOST_SLOPE = 0.1, 0.98
-"""Fall of the share at one run between which a gradual change is looked for: with
-more it was at once."""
+"""Fall of the share at a single run for which a gradual change is considered: a
+larger fall was sudden."""
 MOST_SCOPES = 24
 MOST_SEVERAL = 12
-"""Values of a factor up to which a cause can be some of them, and not only the
-newer ones."""
+"""Most values of a factor for which a cause can be any subset of them, and not only
+the newer ones."""
 
 
 @dataclass(frozen=True)
 class Factor:
-    """Something that runs record."""
+    """A fact that runs record, with its values."""
 
     name: str
     values: tuple[str, ...]
-    """In the order in which they came."""
+    """In the order of their first occurrence."""
     codes: tuple[int, ...]
     """For each run the index of its value; -1 where it is not known."""
     ordered: bool
-    """Newer values come after older ones; GPUs have no order."""
+    """True if the values have an order, newer after older; GPUs have none."""
     scope: bool
-    """Runs with one value of it may lose groups that others keep."""
+    """True if runs with one value of it may lose groups that others keep."""
 
 
 class Scope(NamedTuple):
-    """Runs among which a loss is looked for."""
+    """The runs among which a loss is looked for."""
 
     values: tuple[tuple[str, str], ...]
-    """Factor and value that these runs have: several if these are the same runs;
-    none of all runs."""
+    """Factor and value that define these runs: several pairs if they define the
+    same runs; empty for all runs."""
     runs: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class History:
-    """The runs of a model in the order of time, or of versions where no run has a
+    """The runs of a model in the order of time, or of versions if no run has a
     date."""
 
     moments: tuple[str, ...]
-    """``2025-03-04T12:30:00`` or ``2025-03-04``; of runs without a date, the text
+    """``2025-03-04T12:30:00`` or ``2025-03-04``; for runs without a date, the text
     that orders them."""
     dated: bool
     factors: tuple[Factor, ...]
@@ -89,12 +89,12 @@ class History:
         return len(self.moments)
 
     def day(self, run: int) -> int:
-        """As a number."""
+        """The day of a run, as a number."""
         return datetime.date.fromisoformat(self.moments[run][:10]).toordinal()
 
 
 def scopes_of(runs: int, factors: Sequence[Factor]) -> tuple[Scope, ...]:
-    """All runs, then those with one value of a factor, where these are some of
+    """All runs, then the runs with one value of a factor, if these are some of
     them."""
     values: dict[tuple[int, ...], list[tuple[str, str]]] = {}
     for factor in factors:
@@ -123,7 +123,7 @@ class Explanation:
     by: str
     after: frozenset[int]
     raw_evidence: float
-    """Evidence for it, were it the only one that was tried."""
+    """The evidence for it if it was the only explanation tried."""
     cost: float
     came_later: bool
     slope: Slope | None = None
@@ -135,7 +135,7 @@ class Explanation:
 
 
 class Holders:
-    """Which of some runs have a group."""
+    """The runs that have a group, among some runs."""
 
     def __init__(
         self, history: History, has: Sequence[int | None], runs: Sequence[int]
@@ -155,7 +155,8 @@ class Holders:
         )
 
     def since_it_came(self) -> Holders:
-        """From where most runs have it: before that it was not there to be lost."""
+        """The runs since most of them have it: earlier it did not exist, and could
+        not be lost."""
         if not self.having or not self.history.dated:
             return self
         first = self.of.index(1)
@@ -184,7 +185,7 @@ def share_of(has: Sequence[int]) -> float:
 
 def explanations(left: Holders, scope: Scope, cost: float) -> Iterator[Explanation]:
     """An explanation for each factor and one for time, within a scope; ``cost`` is
-    that of the choice of the scope."""
+    that of choosing the scope."""
     members = frozenset(scope.runs)
     inside = Holders(
         left.history, left.has, [run for run in left.runs if run in members]
@@ -242,7 +243,7 @@ def _in_time(
 def _by_factor(
     inside: Holders, scope: Scope, factor: Factor, rest: float, cost: float
 ) -> Iterator[Explanation]:
-    """The best separation of the values that have the group from those that lack
+    """The best separation of the factor's values with the group from those without
     it."""
     runs: dict[int, int] = defaultdict(int)
     having: dict[int, int] = defaultdict(int)
@@ -281,8 +282,8 @@ def _best_way(
     runs: Mapping[int, int],
     having: Mapping[int, int],
 ) -> tuple[float, float, frozenset[int]] | None:
-    """The set of values without the group that has most evidence beyond the
-    logarithm of its choices."""
+    """The set of values without the group with most evidence, less the logarithm of
+    the number of possible sets."""
     all_having, all_runs = sum(having.values()), sum(runs.values())
     best: tuple[float, float, frozenset[int]] | None = None
     for choices, lost in _ways(factor, codes, runs, having):
@@ -303,8 +304,8 @@ def _ways(
     runs: Mapping[int, int],
     having: Mapping[int, int],
 ) -> Iterator[tuple[float, frozenset[int]]]:
-    """Sets of values that may be those without the group, with the logarithm of how
-    many there are."""
+    """Possible sets of values without the group, with the logarithm of their
+    number."""
     newer = [frozenset(codes[at:]) for at in range(1, len(codes))]
     if factor.ordered:
         cost = math.log(len(newer))
@@ -331,9 +332,9 @@ def _ways(
 def _came_later(
     inside: Holders, before: frozenset[int], after: frozenset[int], newer: bool
 ) -> bool:
-    """Whether the values of ``after`` were not there from the begin: too many other
-    runs were before them. A newer version may have been tried early; a GPU that was
-    there early was there all the time."""
+    """True if the values of ``after`` did not exist from the beginning: many other
+    runs precede them. A newer version may have been tried early; a GPU that was
+    used early was available all the time."""
     early = len(after) // 20 if newer else 0
     others = seen = 0
     for run in inside.runs:
@@ -354,7 +355,8 @@ def _came_later(
 
 
 def _at_most(few: int, runs: int, share: float) -> float:
-    """The chance of so few among so many runs, each with this chance."""
+    """The probability of at most ``few`` among ``runs`` runs, each with probability
+    ``share``."""
     if not 0 < share < 1:
         return float(share == 0)
     ways = [

@@ -1,5 +1,5 @@
 """The parts of a report that come from the timed and the profiled runs of a
-capture: the speed, or why there is none, where the time goes, and a trace of
+capture: the speed, or why there is none, the parts of a step's time, and a trace of
 torch's profiler with the groups named, for Perfetto and chrome://tracing.
 
 Starts no process.
@@ -103,8 +103,8 @@ def speed_of(
 
 
 def _why_no_speed(capture: Capture, report: Report) -> str | None:
-    """None where nothing fused: a report of a failed run needs no advice on
-    speed."""
+    """Return why there is no speed; None also if nothing fused: a report of a
+    failed run needs no advice on speed."""
     if not report.groups:
         return None
     if capture.request.options.no_run:
@@ -118,7 +118,7 @@ def _why_no_speed(capture: Capture, report: Report) -> str | None:
 def _row(
     processes: Sequence[Sequence[TimedPasses]], passes: TimedPasses, report: Report
 ) -> Speed | None:
-    """The row of one way to run, over all processes that have it."""
+    """The row of one way to run, over all processes that measured it."""
     same = _same_in(processes, passes, passes.way)
     speed = _together(same)
     if speed is None:
@@ -137,8 +137,8 @@ def _row(
 def _same_in(
     processes: Sequence[Sequence[TimedPasses]], passes: TimedPasses, way: str
 ) -> list[TimedPasses]:
-    """The passes that ran that way, with the same inputs in the same phase, in each
-    process that has them."""
+    """The passes of each process that ran that way, with the same inputs in the
+    same phase."""
     wanted = (way, passes.phase, passes.inputs)
     found = (
         next(
@@ -175,7 +175,8 @@ def _together(same: Sequence[TimedPasses]) -> Speed | None:
 def _against_eager(
     same: Sequence[TimedPasses], eager: Sequence[TimedPasses]
 ) -> Ratio | None:
-    """None for eager, and with too few rounds for an interval."""
+    """The speed relative to eager; None for eager itself, and with too few rounds
+    for an interval."""
     pairs = sum(
         min(len(first.rounds), len(other.rounds))
         for first, other in zip(eager, same)
@@ -275,7 +276,8 @@ def trace_file(capture: Capture) -> Path | None:
 
 
 def with_profile(report: Report, capture: Capture) -> Report:
-    """The report with the times of the profiled run; as it is if there was none."""
+    """Return the report with the times of the profiled run; unchanged if there was
+    none."""
     kept = capture.profile
     if kept is None:
         return report
@@ -311,8 +313,8 @@ def with_profile(report: Report, capture: Capture) -> Report:
 
 
 def _timed_ms(report: Report) -> float | None:
-    """Milliseconds of a step of a script, whose profiled run measures none without
-    the profiler."""
+    """Milliseconds of a step of a script. Its profiled run measures no time without
+    the profiler, so the timed run's is used."""
     return next(
         (
             speed.ms.median

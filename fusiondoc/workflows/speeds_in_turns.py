@@ -1,4 +1,4 @@
-"""The speed of runs against the first of them: processes that take their rounds in
+"""The speed of runs relative to the first of them: processes take their rounds in
 turns, as in a bench."""
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from fusiondoc.workflows.bench_turns import (
 
 ROUND_SECONDS = 0.1
 _TWICE_WITHIN = 20.0
-"""Seconds of warming up: a fuser that compiles for longer is not made to do it
-again."""
+"""Most seconds of a warm-up for which a second process is started: a fuser that
+compiles for longer does it only once."""
 
 
 class TimedAhead:
-    """Processes of runs that will be timed, which load and warm up beside other
+    """Processes of runs that will be timed, which load and warm up during other
     work.
 
     Args:
-        most: processes at a time; 0 for none.
+        most: number of concurrent processes; 0 for none.
     """
 
     def __init__(self, most: int) -> None:
@@ -55,7 +55,7 @@ class TimedAhead:
         self._begun: list[tuple[RunRequest, VariantRun]] = []
 
     def begin(self, request: RunRequest, fuser: str | None) -> None:
-        """Start the process of a run, if there is room and it can be timed. None of
+        """Start the process of a run, if there is room and it can be timed. Not for
         torch.compile: it times kernels to choose among them."""
         if not facts_of(fuser).of_torchscript:
             return
@@ -72,14 +72,14 @@ class TimedAhead:
             run.child.begin_warm_up()
 
     def new_folder(self) -> Path:
-        """Of a process that may live as long as this; not made yet."""
+        """The folder for a process that may live as long as this object; not
+        created yet."""
         self._started += 1
         return Path(self._folder.name) / str(self._started)
 
     def take(self, request: RunRequest) -> VariantRun | None:
-        """The process of a run, when it has warmed up; from now on it is the
-        caller's. None where there is none that lives: beside others it may have
-        lacked memory."""
+        """Return the process of a run, when it has warmed up, and leave it to the
+        caller. None if it has died: it may have lacked memory beside others."""
         for number, (known, run) in enumerate(self._begun):
             if known is request:
                 is_warm = (
@@ -93,11 +93,11 @@ class TimedAhead:
         return None
 
     def give_back(self, request: RunRequest, run: VariantRun) -> None:
-        """Keep a process that was timed: to time it again takes no warming up."""
+        """Keep a process after its timing: timing it again needs no warm-up."""
         self._begun.append((request, run))
 
     def end_others(self, wanted: Sequence[RunRequest] = ()) -> None:
-        """End those that nobody took and that are not of these runs."""
+        """End the processes that were not taken, except those of the given runs."""
         for known, run in self._begun:
             if not any(known is request for request in wanted):
                 run.child.kill()
@@ -108,7 +108,7 @@ class TimedAhead:
         ]
 
     def close(self) -> None:
-        """End those that nobody took, and remove the files of all."""
+        """End the processes that were not taken, and remove the files of all."""
         self.end_others()
         self._folder.cleanup()
 
@@ -173,8 +173,8 @@ def speeds_in_turns(
 def _first_taken(
     start: Start | None, request: RunRequest, ahead: TimedAhead | None
 ) -> Start | None:
-    """A function that first gives the process that has begun, if there is one that
-    lives, and then starts others, whose files stay as long as ``ahead``."""
+    """Return a function that first returns the process already started, if it is
+    alive, and then starts new ones, whose files live as long as ``ahead``."""
     if start is None or ahead is None:
         return start
 
@@ -185,7 +185,8 @@ def _first_taken(
 
 
 def _start(request: RunRequest, fuser: str | None) -> Start | None:
-    """A function that starts a process of it; None if it cannot be timed."""
+    """Return a function that starts a process of a run; None if it cannot be
+    timed."""
     timed_here = ("auto", TORCHSCRIPT.name, DYNAMO.name)
     if (
         fuser not in choices()
@@ -215,8 +216,8 @@ def _start(request: RunRequest, fuser: str | None) -> Start | None:
 
 
 def _times(run: VariantRun | None) -> list[list[float]]:
-    """Rounds of each process; none of a run that stopped: its rounds are of other
-    turns than those of the first."""
+    """Rounds of each process; empty for a run that stopped: its rounds are not from
+    the same turns as those of the first run."""
     return run.processes(0) if run is not None and run.why is None else []
 
 

@@ -35,7 +35,8 @@ _MOST_FILES = 50
 _MOST_BYTES = 16 << 20
 """Bytes of a chunk; a larger file is a chunk of its own."""
 _ATTEMPTS = 3
-"""How often the worker may die over one file; then it is named and left out."""
+"""How often the worker may die while reading a file before the file is named and
+left out."""
 
 
 def survey(
@@ -147,8 +148,8 @@ def _all(
     left: list[Unreadable] | None,
     notify: Callable[[str], None] | None,
 ) -> Iterator[Any]:
-    """The results of the work on all items. The items of a dead worker are read
-    again, in smaller pieces; a file over which workers die each time goes to
+    """Return the results of the work on all items. The items of a dead worker are
+    read again, in smaller pieces; a file over which workers die each time goes to
     ``left``, as do all files for which no worker is there (None: it is read again
     later)."""
     waiting = {item.name: item for item in items}
@@ -181,8 +182,8 @@ def _rounds(
     items: Sequence[Item],
     notify: Callable[[str], None] | None,
 ) -> Iterator[Outcome]:
-    """The last outcome of each chunk; without anything made of a file over which
-    workers died each time."""
+    """Return the last outcome of each chunk; empty for a file at which workers died
+    each time."""
     chunks = chunks_of(items)
     for attempt in range(_ATTEMPTS):
         again: list[Item] = []

@@ -20,7 +20,7 @@ from fusiondoc.workflows.survey_tallies import Part, read_chunk
 
 
 def may_be_equal(items: Sequence[Item]) -> list[Item]:
-    """The items that have, or may have, the size of another one."""
+    """The items whose size may be equal to that of another item."""
     if any(item.size == UNKNOWN for item in items):
         return list(items)
     sizes = Counter((item.size, item.capture) for item in items)
@@ -61,8 +61,8 @@ def once(
 
 @dataclass(frozen=True)
 class Apart:
-    """Some runs together, and the facts of each, which are read only if one of them
-    is a copy."""
+    """The sums over some runs, and the facts of each run, which are read only if
+    one of them is a copy."""
 
     part: Part
     facts: tuple[bytes, ...]
@@ -78,8 +78,8 @@ def read_apart(items: Sequence[Item]) -> Apart:
 
 
 class Contents:
-    """The runs of a part by their content; more of them come, of which some may be
-    copies."""
+    """The runs of a part by their content; further runs are added, some of which
+    may be copies."""
 
     def __init__(self, part: Part, duplicates: Iterable[Duplicate]) -> None:
         self._part = part
@@ -87,10 +87,10 @@ class Contents:
             (row.digest, row.model): row.run for row in part.rows.values()
         }
         self._same = {duplicate.run: duplicate.same_as for duplicate in duplicates}
-        """Each copy to a file that was kept when it was found."""
+        """Each copy -> the file that was kept when it was found."""
 
     def take(self, more: Apart) -> None:
-        """Some more runs. The answer does not depend on which come first."""
+        """Add further runs. The result does not depend on their order."""
         new = {(row.digest, row.model): row.run for row in more.part.rows.values()}
         if len(new) == len(more.facts) and not new.keys() & self._kept.keys():
             self._part.merge(more.part)
@@ -115,7 +115,7 @@ class Contents:
 
     @property
     def duplicates(self) -> list[Duplicate]:
-        """The copies, each with the file that is kept of them all."""
+        """The copies, each with the one file that is kept of all."""
         return [Duplicate(copy, self._end_of(copy)) for copy in self._same]
 
     def _end_of(self, name: str) -> str:

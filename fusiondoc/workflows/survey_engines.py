@@ -1,9 +1,8 @@
-"""Who reads the files of a survey: processes of this machine, or a Dask or Ray
-cluster that is there.
+"""The engines that read the files of a survey: processes of this machine, or an
+existing Dask or Ray cluster.
 
-An engine gives an outcome for each chunk of files, also where the worker that had
-it died. Nothing that happens to a worker lets it wait for ever: it waits for
-results and for the end of those who make them.
+An engine gives an outcome for each chunk of files, also if the worker died. It
+never waits for ever: it waits both for results and for the end of the workers.
 """
 
 from __future__ import annotations
@@ -27,16 +26,15 @@ Chunk = Sequence[Item]
 Job = Callable[[Chunk], Any]
 
 _IN_FLIGHT = 3
-"""Chunks for each worker of a cluster that are under way: more would only wait, and
+"""Most chunks in progress for each worker of a cluster: more would only wait, and
 take memory."""
 MOST_WAIT = 300.0
-"""Seconds that a cluster may be without any worker: one that grows by need takes
+"""Most seconds that a cluster may have no worker: one that grows on demand takes
 minutes to start one."""
 _MOST_FETCH = 10.0
 """Seconds for an answer to come from a worker of Dask; more at each try."""
 _LOOK = 2.0
-"""Seconds between two looks at the workers of a cluster from which nothing
-comes."""
+"""Seconds between two looks at the workers of a cluster that sends no results."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Outcome:
 
 
 class NoWorkers(Exception):
-    """A cluster has lost all its workers, and no other came; its text is a
+    """A cluster has lost all its workers, and no other came; the message is a
     clause."""
 
 
@@ -59,21 +57,19 @@ class Engine(Protocol):
 
     @property
     def workers(self) -> int:
-        """Workers that it has, or that have worked."""
+        """Number of workers that it has, or that have worked."""
 
     @property
     def lost(self) -> int:
         """Workers that died so far."""
 
     def outcomes(self, work: Job, chunks: Sequence[Chunk]) -> Iterator[Outcome]:
-        """An outcome for each chunk.
-
-        Raises:
-            NoWorkers: there is nobody to make more of them.
+        """Yield an outcome for each chunk. Raises: NoWorkers: no worker is left for
+        the others.
         """
 
     def close(self) -> None:
-        """Leave the cluster as it was."""
+        """Leave the cluster in its former state."""
 
 
 class Inline:
@@ -88,7 +84,7 @@ class Inline:
             yield Outcome(chunk, work(chunk))
 
     def close(self) -> None:
-        """Nothing to leave."""
+        """Do nothing."""
 
 
 class Local:
@@ -131,7 +127,7 @@ class Local:
                     worker.end()
 
     def close(self) -> None:
-        """The processes have ended."""
+        """Do nothing: the processes have ended."""
 
 
 class _Presence:
@@ -142,11 +138,8 @@ class _Presence:
         self._last = time.monotonic()
 
     def seen(self, workers: int) -> None:
-        """Takes note of the number of workers now.
-
-        Raises:
-            NoWorkers: there has been none for ``MOST_WAIT`` seconds.
-        """
+        """Note the current number of workers. Raises: NoWorkers: there has been
+        none for ``MOST_WAIT`` seconds."""
         now = time.monotonic()
         if workers:
             self._last = now
@@ -159,12 +152,13 @@ class _Presence:
 _HAS_FUSIONDOC = (
     "__import__('importlib.util').util.find_spec('fusiondoc') is not None"
 )
-"""Evaluated in a worker without fusiondoc's functions, which need fusiondoc
-there."""
+"""Evaluated in a worker without any function of fusiondoc, as fusiondoc may be
+missing there."""
 
 
 def _by_whom(work: Job, chunk: Chunk) -> tuple[str, Any]:
-    """The work of a worker of Dask: its address, and its result."""
+    """Do the work in a worker of Dask; return the worker's address and the
+    result."""
     worker: Any = importlib.import_module("distributed").get_worker()
     return worker.address, work(chunk)
 
@@ -193,7 +187,7 @@ class Dask:
                 f"no Dask scheduler at {address}: {error}", "Check --address."
             ) from None
         self._seen: set[str] = set(self._now())
-        """All that were there, and all that have worked."""
+        """Addresses of all workers that were present, or have worked."""
         self._worked: set[str] = set()
         self._presence = _Presence("Dask")
         # A worker that cannot load a task ends without a word, and the survey would
@@ -208,24 +202,24 @@ class Dask:
 
     @property
     def workers(self) -> int:
-        """Workers that have read something; before that those that are there."""
+        """Number of workers that have read something; before that, of the present
+        ones."""
         return len(self._worked or self._seen)
 
     @property
     def lost(self) -> int:
-        """Workers that were seen and are gone."""
+        """Number of workers that were seen and are gone."""
         return len(self._seen - set(self._now()))
 
     def _now(self) -> list[str]:
-        """Addresses of the workers that are there; none where the scheduler is
-        gone."""
+        """Addresses of the present workers; empty if the scheduler is gone."""
         try:
             return list(self._client.nthreads())
         except (OSError, RuntimeError, self._package.TimeoutError):
             return []
 
     def _look(self) -> int:
-        """How many workers are there."""
+        """Return the number of present workers."""
         now = self._now()
         self._seen.update(now)
         self._presence.seen(len(now))

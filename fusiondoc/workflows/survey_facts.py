@@ -86,7 +86,7 @@ class RunFacts:
     """Median nanoseconds of a launch, on the slowest of its ranks."""
     plan: Plan
     time: str | None = None
-    """Time of day."""
+    """Time of day, ``hh:mm:ss``."""
 
 
 def facts_of(item: Item) -> RunFacts:
@@ -130,12 +130,12 @@ def _saved(path: Path) -> SavedReport:
 
 
 _ESCAPED_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
-"""One half of a surrogate pair: alone it cannot be written."""
+"""One half of a surrogate pair: a text with it cannot be encoded."""
 _CAPTURED = re.compile(r"(?:^|[/\\])(\d{4})(\d\d)(\d\d)-\d{6}-")
 
 
 def facts_of_report(report: Report, name: str, created: str) -> RunFacts:
-    """The facts of a report that is at hand.
+    """Return the facts of a given report.
 
     Args:
         name: of the run, such as the path of its capture.
@@ -151,7 +151,7 @@ def _facts(
     content_digest: str,
     created: str | None = None,
 ) -> RunFacts:
-    """``created``: when its capture was made."""
+    """Return the facts of a report; ``created``: when its capture was made."""
     target, name = report.target, item.name
     environment = {key: value or None for key, value in report.environment.items()}
     model = _model(target, item, kind)
@@ -192,22 +192,23 @@ def _facts(
 
 
 def _step_ms(steps: Steps | SavedSteps | None) -> float | None:
-    """The profiler makes a step longer."""
+    """Milliseconds of a step, without the profiler if known, as that makes a step
+    longer."""
     if steps is None:
         return None
     return steps.unprofiled_ms if steps.unprofiled_ms is not None else steps.ms
 
 
 class _Groups:
-    """The groups of one run, equal ones as one."""
+    """The groups of one run; equal groups are counted as one."""
 
     def __init__(self, model: str | None) -> None:
         self._model = model
         self.facts: dict[GroupKey, GroupFact] = {}
         self.nodes: dict[GroupKey, Sequence[OpNode]] = {}
         self.kernel_names: dict[str, str] = {}
-        """Id of a kernel -> the text of its group, and which of its kernels it
-        is."""
+        """Id of a kernel -> the text of its group, and the kernel's number in the
+        group."""
         self.instances = 0
         """Number of instances, of all specialisations."""
         self.operators = 0
@@ -256,9 +257,9 @@ def _kernels(
 
 
 def _model(target: Target | SavedTarget, item: Item, kind: str) -> str | None:
-    """The model of the run: the part of its name that ``--model-from`` takes, else
-    the recorded model, else the target as it was named, with its folders; of a log
-    alone its folders."""
+    """The model of the run: the part of its name that matches ``--model-from``,
+    else the recorded model, else the target as named by the user, with its folders;
+    for a log alone its folders."""
     if item.label is not None:
         return item.label
     if target.model:
@@ -300,8 +301,8 @@ _NO_REASON = ReasonFact("", 0, 0, 0, 0)
 
 
 def _line(node: OpNode) -> str | None:
-    """``file:line`` of an operator without folders, in which the same program lies
-    on another machine."""
+    """``file:line`` of an operator, without folders, which differ between
+    machines."""
     text = node.user_source or node.source
     if text is None:
         return None
@@ -331,6 +332,6 @@ def _date(capture: str, name: str, created: str | None = None) -> str | None:
 
 
 def preference(name: str) -> tuple[bool, str]:
-    """Sorting key: of files with the same content the least is kept, as a path that
-    names the day is worth more."""
+    """Sort key for files with the same content: the least is kept. A path that
+    names the day is preferred."""
     return _date("", name) is None, name

@@ -9,35 +9,34 @@ from fusiondoc.model import dataclass
 
 
 class GroupKey(NamedTuple):
-    """Groups of several runs with this key are the same."""
+    """Groups of several runs with an equal key are the same group."""
 
     model: str | None
     phase: str | None
     ops: tuple[str, ...]
     source_lines: tuple[str, ...]
-    """``file:line`` of them."""
+    """``file:line`` of its operators."""
 
 
 class KernelKey(NamedTuple):
-    """Kernels of several runs with this key are the same."""
+    """Kernels of several runs with an equal key are the same kernel."""
 
     model: str | None
     gpu: str | None
     name: str
-    """The name of its group, and which of the group's kernels it is; without a
-    group its own name."""
+    """The name of its group, and its number in the group; its own name if it has no
+    group."""
 
 
 class ReasonKey(NamedTuple):
-    """Why, and which operator."""
+    """The reason's code, and the operator."""
 
     code: str
     op: str
 
 
 NS = 1_000_000
-"""Nanoseconds of a millisecond: sums of whole numbers do not depend on their
-order."""
+"""Nanoseconds of a millisecond: sums of integers do not depend on their order."""
 
 
 @dataclass(frozen=True)

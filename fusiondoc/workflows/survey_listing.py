@@ -29,7 +29,7 @@ OF_CAPTURE = (REQUEST, RECORDS, "log")
 
 
 UNKNOWN = -1
-"""Size of a file where the store gives none."""
+"""Size of a file if the store does not state it."""
 DATE = re.compile(r"(?<!\d)(20\d\d)-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?!\d)")
 
 
@@ -42,23 +42,23 @@ class Item:
     size: int
     capture: bool = False
     label: str | None = None
-    """The model, as ``--model-from`` takes it from the name; it counts before the
-    model that the run recorded."""
+    """The model, as ``--model-from`` matches it in the name; it overrides the model
+    that the run recorded."""
     folder: str | None = None
     """The folders between the path that the user named and the run, which name the
     model of a log that records none."""
 
     @property
     def model_by_name(self) -> str | None:
-        """The model, as far as the name decides it: files with the same content
-        differ by it."""
+        """The model as far as the name determines it: files with the same content
+        and different models are different runs."""
         by_folder = None if self.capture or named_json(self.name) else self.folder
         return self.label or by_folder
 
     @property
     def compressed(self) -> bool:
-        """Whether other bytes may hold the same content. An archive holds a
-        capture, and is read as it is."""
+        """True if different bytes may hold the same content. An archive holds a
+        capture, and is compared as it is."""
         return not self.capture and is_compressed(self.name)
 
 
@@ -74,7 +74,7 @@ class Listing:
 
 
 def _is_url(text: str) -> bool:
-    """Whether it is an address of a store, and no path."""
+    """True for an address of a store, False for a path."""
     return "://" in text
 
 
@@ -131,8 +131,8 @@ _MODEL_FROM = (
 
 
 def _label(pattern: re.Pattern[str], name: str) -> str | None:
-    """The groups of the expression in a name, joined by slashes; of one called
-    ``model`` that alone."""
+    """The groups of the expression that match in a name, joined by slashes; only
+    the group called ``model`` if there is one."""
     found = pattern.search(name.replace("\\", "/"))
     if found is None:
         return None
@@ -143,8 +143,8 @@ def _label(pattern: re.Pattern[str], name: str) -> str | None:
 def _folders(
     names: Sequence[str], addresses: Sequence[str]
 ) -> Iterator[tuple[str, str | None]]:
-    """Each name with its folders below the one that all given paths share, without
-    those that name a day."""
+    """Each name with its folders below the common folder of all given paths,
+    without folders that name a day."""
     tops = [re.split(r"[/\\]", address.rstrip("/\\")) for address in addresses]
     tops = [
         top[:-1] if address in names else top
@@ -160,8 +160,8 @@ def _folders(
 
 
 def without_days(folders: Sequence[str]) -> str | None:
-    """Folders as a path, but for those that only name a day; None if there are
-    none."""
+    """Folders as a path, without those that only name a day; None if none is
+    left."""
     return (
         "/".join(
             folder
@@ -199,7 +199,7 @@ def _in_folder(name: str) -> Listing:
 
 
 class _Walk:
-    """A walk through a folder and all below it."""
+    """A walk through a folder and all folders below it."""
 
     def __init__(self, top: str) -> None:
         self._top = top
@@ -224,7 +224,7 @@ class _Walk:
         self.unreadable.append(Unreadable(str(error.filename), text))
 
     def _is_taken_whole(self, folder: str) -> bool:
-        """Whether it is a capture, or its files are listed and cannot be opened."""
+        """True if it is a capture, or if its files can be listed and not opened."""
         files = [Path(folder, name) for name in OF_CAPTURE]
         try:
             if not is_capture(Path(folder)):
@@ -333,7 +333,7 @@ def _parents(name: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def at_hand(item: Item) -> Iterator[Path]:
-    """The item as a file or folder of this machine while the block lasts."""
+    """Context manager: the item as a file or folder of this machine."""
     if not _is_url(item.name):
         yield Path(item.name)
         return

@@ -1,6 +1,6 @@
-"""The groups that the runs of each model lost, one row a loss: several groups that
-were lost at one time with one cause are one loss, and a group that is there in
-another form is none."""
+"""The groups that the runs of each model lost, one row for each loss: several
+groups that were lost at one time with one cause are one loss, and a group that
+still exists in another form is not lost."""
 
 from __future__ import annotations
 
@@ -22,27 +22,24 @@ from fusiondoc.workflows.survey_successors import successors
 from fusiondoc.workflows.survey_tracks import Holdings, Node, Programs, Track
 
 MOST_COUNTS = 4
-"""Numbers of instances of a group of which each is looked at by itself."""
+"""Most numbers of instances of a group that are tested separately."""
 MOST_TRACKS = 2_000
-"""Groups of a model that are followed: those that most runs have."""
+"""Most groups of a model that are followed: those that most runs have."""
 MORE = 0.25
 """Share of runs by which a reason must become more frequent to count as a cause of
 a loss."""
 
 
 def id_of(key: GroupKey) -> str:
-    """Of a group in the answer."""
+    """The group's id in the answer."""
     return hashlib.blake2b(repr(tuple(key)).encode(), digest_size=5).hexdigest()
 
 
 def losses(
     rows: Iterable[RunRow], plans: Plans, times: Mapping[str, str]
 ) -> tuple[tuple[Gone, ...], int]:
-    """The losses of all models, and the number of groups that only went to other
-    lines.
-
-    Args:
-        times: time of day of each run where it is known.
+    """Return the losses of all models, and the number of groups that only moved to
+    other lines. Args: times: time of day of each run, if it is known.
     """
     by_model: dict[str | None, list[RunRow]] = defaultdict(list)
     for row in rows:
@@ -65,7 +62,7 @@ class _Lost(NamedTuple):
 
     track: Track
     least: int
-    """Instances that a run must have to have it."""
+    """Least number of instances with which a run counts as having it."""
     has: Sequence[int | None]
     """For each run whether it has it; None if that is not known."""
     loss: Loss
@@ -123,12 +120,12 @@ class _Model:
 
     @property
     def moved(self) -> int:
-        """Groups that were at other lines before."""
+        """Number of groups that were at other lines before."""
         return sum(len(forms) > 1 for forms in self._forms.values())
 
     def _ended_backward(self) -> frozenset[int]:
-        """Runs of scripts since one of which no backward pass is shown any more:
-        its groups are lost. One run without it may have had nothing to train."""
+        """The runs of scripts since which no backward pass is shown any more: its
+        groups are lost. A single run without one may have had nothing to train."""
         shown = [
             int(bool(plan.backward))
             if plan.backward is not False and not plan.ended_early
@@ -154,8 +151,8 @@ class _Model:
         return found[:MOST_TRACKS]
 
     def _look_at(self, track: Track) -> None:
-        """Keep which runs have it, and which have so many instances of it, where
-        some lack them."""
+        """Record which runs have a group, and, if some runs lack instances, which
+        have so many instances of it."""
         by_plan: dict[str, int | None] = {}
         for plan in self._plans:
             if plan.digest not in by_plan:
@@ -186,11 +183,8 @@ class _Model:
         return number
 
     def gone(self, tested: int) -> list[Gone]:
-        """A row for each loss.
-
-        Args:
-            tested: sequences of runs that are looked at in all models.
-        """
+        """Return a row for each loss. Args: tested: number of sequences of runs
+        that are tested in all models."""
         found: list[_Lost] = []
         for has, tracks in self.sequences.items():
             for loss in losses_of(self._history, has, tested):
@@ -222,7 +216,7 @@ class _Model:
             )
 
     def _of_runs(self, dimension: str) -> list[str | None]:
-        """The value of each run; None where it is not known."""
+        """The value of a factor for each run; None if it is not known."""
         if dimension != "lines":
             return [_value(row, dimension) for row in self._rows]
         numbers = [self._programs.of(plan) for plan in self._plans]
@@ -267,7 +261,7 @@ class _Model:
         )
 
     def _largest(self, members: Sequence[_Lost]) -> list[_Lost]:
-        """Without groups that are parts of others that were lost with them."""
+        """The groups, without those that are parts of others lost with them."""
         kept: list[_Lost] = []
         for lost in sorted(members, key=lambda lost: (-lost.size, lost.least)):
             if not any(_is_part(lost.track, other.track) for other in kept):
@@ -290,8 +284,8 @@ class _Model:
         return next(iter(self._forms[lost.track]))
 
     def _without_successors(self, members: Sequence[_Lost]) -> list[_Lost]:
-        """Those that the runs after the loss do not have in another form: the usual
-        plans are held against one another as ``compare`` does it."""
+        """The groups that the runs after the loss do not have in another form: the
+        usual plans are compared as ``compare`` does it."""
         loss, has = members[0].loss, members[0].has
         before = self._usual(run for run in loss.before if has[run])
         after = self._usual(run for run in loss.after if has[run] == 0)
@@ -301,7 +295,7 @@ class _Model:
         ]
 
     def _usual(self, runs: Iterable[int]) -> Plan:
-        """The plan that most of some runs have."""
+        """The most frequent plan of some runs."""
         often = Counter(self._plans[run].digest for run in runs)
         most = max(often.values())
         digest = min(
@@ -311,7 +305,7 @@ class _Model:
 
     def _values(self, loss: Loss, has: Sequence[int | None]) -> tuple[str, str]:
         """The last value with the groups and the first without; all values of a
-        factor that has no order."""
+        factor without order."""
         if loss.by == DATE:
             had = [run for run in loss.before if has[run]]
             lacking = [run for run in loss.after if has[run] == 0]
@@ -328,8 +322,7 @@ class _Model:
         return names_before, names_after
 
     def _named(self, factor: Factor, code: int) -> str:
-        """A value as people know it: a program has no name but the day on which it
-        came."""
+        """A value in words: a program has no name but the day of its first run."""
         if factor.name != "lines":
             return factor.values[code]
         run = factor.codes.index(code)
@@ -340,8 +333,8 @@ class _Model:
         return f"{NAMES[name]} {' to '.join(self._values(other, has))}"
 
     def _why(self, members: Sequence[_Lost], loss: Loss) -> tuple[str, ...]:
-        """Reasons that operators of the groups have in more of the runs after than
-        before."""
+        """The reasons that operators of the groups have in more of the runs after
+        than before."""
         nodes: set[Node] = set()
         for lost in members:
             nodes.update(lost.track.nodes)
@@ -358,8 +351,8 @@ class _Model:
         )
 
     def _codes(self, runs: Iterable[int], nodes: set[Node]) -> Counter[str]:
-        """Codes of the reasons of these operators outside groups, and in how many
-        of the runs."""
+        """Codes of the reasons of these operators outside groups, with the number
+        of runs that have them."""
         found: Counter[str] = Counter()
         for run in runs:
             plan = self._plans[run]
@@ -375,7 +368,7 @@ class _Model:
 
 
 def _is_part(track: Track, other: Track) -> bool:
-    """Whether all operators of a group are in another one of the same phase."""
+    """True if all operators of a group are in another one of the same phase."""
     return track.phase == other.phase and not Counter(track.nodes) - Counter(
         other.nodes
     )
@@ -400,8 +393,9 @@ def _value(row: RunRow, name: str) -> str | None:
 
 
 def _same_losses(found: Sequence[_Lost]) -> list[list[_Lost]]:
-    """Groups that were lost in the same runs, by the same cause, are one loss. Of a
-    group and its instances that were lost together only the group is reported."""
+    """Combine groups that were lost in the same runs, by the same cause, into one
+    loss. If a group and some of its instances were lost together, only the group is
+    reported."""
     clusters: list[list[_Lost]] = []
     ranked = sorted(
         found, key=lambda lost: (-lost.loss.evidence, lost.least, lost.track.nodes)

@@ -1,7 +1,7 @@
 """The plan of a run, kept by a survey to find losses: the source position of each
 operator, and its group or the reason why it is in none.
 
-Many runs have the same of all that; each such plan is kept once, and a run has its
+Many runs have equal plans; each plan is kept once, and a run refers to it by its
 digest.
 """
 
@@ -19,8 +19,8 @@ from fusiondoc.model.survey_answers import SavedReport, SavedUnfused
 from fusiondoc.workflows.survey_keys import GroupFact, GroupKey
 
 ENDED_EARLY = frozenset({"FD101", "FD303", "FD307", "FD902", "FD905"})
-"""Findings of runs that may lack groups because they, or their logs, ended before
-these were made."""
+"""Findings of runs that ended early, or whose logs did, and that may lack groups
+for that reason."""
 
 
 class Operator(NamedTuple):
@@ -29,8 +29,8 @@ class Operator(NamedTuple):
 
     op: str
     file: str
-    """Without folders: machines keep the same program in different ones; "" where
-    the source is not known."""
+    """File name without folders, as these differ between machines; "" where the
+    source is not known."""
     line: int
     column: int
 
@@ -60,8 +60,8 @@ class Plan:
     groups: tuple[PlannedGroup, ...]
     outside: tuple[Outside, ...]
     backward: bool | None
-    """It ran a backward pass: its log has one, or it was run with --backward; None
-    for a script without one."""
+    """True if a backward pass ran: its log has one, or it was run with --backward;
+    None for a script without one."""
     ended_early: bool
 
 
@@ -177,8 +177,8 @@ def _word(value: object) -> str:
 
 
 def circumstances(report: Report | SavedReport) -> dict[str, str | None]:
-    """Facts beside the environment that can change which operators are fused, as
-    fields of ``RunRow``."""
+    """Facts beside the environment that can change the fused operators, as fields
+    of ``RunRow``."""
     environment = report.environment
     return {
         "fusiondoc": environment.get("fusiondoc") or None,
@@ -192,8 +192,8 @@ _MOMENT = re.compile(r"(?:^|[/\\])(\d{8})-([01]\d|2[0-3])([0-5]\d)([0-5]\d)-")
 
 
 def time_of(capture: str, name: str, created: str | None) -> str | None:
-    """The time of day of a run, ``hh:mm:ss``: in the name of its capture, else when
-    that was made."""
+    """The time of day of a run, ``hh:mm:ss``: from the name of its capture, else
+    from its time of creation."""
     found = _MOMENT.search(capture) or _MOMENT.search(name)
     if found is not None:
         return ":".join(found.groups()[1:])
@@ -202,7 +202,7 @@ def time_of(capture: str, name: str, created: str | None) -> str | None:
 
 
 class Plans:
-    """The plans of some runs, each once."""
+    """The plans of some runs, each stored once."""
 
     def __init__(self) -> None:
         self.by_digest: dict[str, Plan] = {}
@@ -211,7 +211,7 @@ class Plans:
         self._same: dict[Any, Any] = {}
 
     def add(self, run: str, plan: Plan) -> None:
-        """The plan of one more run."""
+        """Add the plan of one more run."""
         self.of_run[run] = plan.digest
         self._keep(plan)
 
@@ -222,7 +222,7 @@ class Plans:
             self._keep(plan)
 
     def rename(self, before: str, after: str) -> None:
-        """A run has another name."""
+        """Give a run another name."""
         self.of_run[after] = self.of_run.pop(before)
 
     def of(self, runs: Iterable[str]) -> list[Plan]:

@@ -1,4 +1,4 @@
-"""The day from which the answers of a survey count: ``survey --since``, as a date
+"""``survey --since``: the first day that the answers of a survey cover, as a date
 or a commit."""
 
 from __future__ import annotations

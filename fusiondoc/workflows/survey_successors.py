@@ -1,5 +1,5 @@
-"""Whether groups of one plan are there in another one, in another form, matched as
-``compare`` does it."""
+"""Find the groups of one plan in another one, in which they may have another form,
+matched as ``compare`` does it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class _AsReport(NamedTuple):
 
 
 def successors(programs: Programs, before: Plan, after: Plan) -> set[Track]:
-    """The groups of the plan before whose operators are in groups of the plan after
-    as well, but for those that the program no longer has."""
+    """The groups of the plan ``before`` whose operators are in groups of the plan
+    ``after`` as well; operators that the program no longer has are not counted."""
     reports = [cast(Report, _as_report(programs, plan)) for plan in (before, after)]
     positions = Positions(*reports)
     items = (
@@ -102,8 +102,8 @@ def _as_report(programs: Programs, plan: Plan) -> _AsReport:
 
 
 def _source(programs: Programs, plan: Plan, operator: Operator) -> str | None:
-    """The source position, with the number that its line has in all programs of the
-    model: lines that are known to be the same are equal here too."""
+    """The source position of an operator, with its line's number in all programs of
+    the model: lines matched between programs have equal numbers."""
     line = programs.line(plan, operator)
     if line == NOWHERE:
         return None

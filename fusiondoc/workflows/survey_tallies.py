@@ -30,9 +30,9 @@ from fusiondoc.workflows.survey_losses import id_of, losses
 from fusiondoc.workflows.survey_plans import Plans
 
 MOST_SAMPLES = 5_000
-"""Times of a kernel of which its median is taken."""
+"""Most times of a kernel from which its median is calculated."""
 LEAST_RUNS = 5
-"""Runs of a kernel that are sampled for its usual time."""
+"""Least runs of a kernel in a sample of its usual time."""
 SLOWER = 1.5
 DEVIATIONS = 6.0
 """A run is an outlier if it is slower by both: times the median, and median
@@ -43,10 +43,10 @@ deviations beyond it."""
 class _Kernel:
     runs: int
     sample: tuple[tuple[str, int], ...]
-    """(digest of the run, nanoseconds), those of the lowest digests."""
+    """(digest of the run, nanoseconds) of the runs with the lowest digests."""
     highest: tuple[tuple[int, str], ...] | None = None
-    """(nanoseconds, digest of the run) of the highest times, where the sample has
-    not all of them."""
+    """(nanoseconds, digest of the run) of the highest times, if the sample does not
+    have all of them."""
 
     @property
     def times(self) -> Iterable[tuple[int, str]]:
@@ -64,7 +64,7 @@ class Part:
 
     def __init__(self) -> None:
         self.rows: dict[str, RunRow] = {}
-        """By name."""
+        """Rows of the runs, by name."""
         self.groups: dict[GroupKey, Counter[Any]] = defaultdict(Counter)
         """The sums of each group: "runs", "nodes", "fell back" and ("kind", K)."""
         self.reasons: dict[ReasonKey, Counter[str]] = defaultdict(Counter)
@@ -97,7 +97,7 @@ class Part:
                 self.kernels[kernel] = [_joined(self.kernels[kernel])]
 
     def merge(self, other: Part) -> None:
-        """The runs of another part too."""
+        """Add the runs of another part."""
         self.rows.update(other.rows)
         self.times.update(other.times)
         self.plans.merge(other.plans)
@@ -112,8 +112,8 @@ class Part:
         self.unreadable += other.unreadable
 
     def rename(self, name: str, run: RunFacts) -> None:
-        """A run that was added gets the name and day of this one, another file with
-        its content."""
+        """Give an added run the name and day of ``run``, another file with the same
+        content."""
         del self.rows[name]
         self.times.pop(name, None)
         self.plans.rename(name, run.row.run)
@@ -177,11 +177,8 @@ def survey_of(
     work: Work,
     since: str | None = None,
 ) -> Survey:
-    """The answers.
-
-    Args:
-        since: the first day (``YYYY-MM-DD``) of losses and of runs with slow kernels. Earlier runs are those
-            that they are compared with.
+    """Return the answers. Args: since: the first day (``YYYY-MM-DD``) for losses
+    and slow kernels. Earlier runs only serve for comparison.
     """
     rows = tuple(sorted(part.rows.values(), key=lambda row: row.run))
     runs_of = Counter(row.model for row in rows)

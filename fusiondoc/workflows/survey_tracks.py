@@ -19,35 +19,35 @@ Line = tuple[str, int]
 """(file, line)."""
 
 Node = tuple[str, int]
-"""(operator, line as all programs of a model number it)."""
+"""(operator, number of its line in all programs of a model)."""
 
 NOWHERE, FORMULA = -1, -2
 """Lines of operators without a source, and of autodiff formulas (``<string>``),
 which several texts share."""
 
 MOST_PROGRAMS = 40
-"""Programs that the lines of a run are held against, newest first: branches are
-built side by side."""
+"""Most programs with which the lines of a run are compared, newest first: branches
+are developed in parallel."""
 
 WHOLE = 0.6
-"""Share of the lines of the last program that the next one must have to be more
-than a part of it."""
+"""Least share of the last program's lines that the next program must have; with
+fewer it is only a part of a program."""
 
 LIKE = 0.5
-"""Share of equal lines above which a file of another name is taken for the renamed
-one."""
+"""Least share of equal lines with which a file of another name counts as the
+renamed one."""
 
 
 class Track(NamedTuple):
-    """A group, whatever its lines were."""
+    """A group, independent of its current lines."""
 
     phase: str | None
     nodes: tuple[Node, ...]
-    """Sorted."""
+    """Sorted nodes."""
 
 
 class _Program:
-    """Lines that stand in one version of a program."""
+    """The lines of one version of a program."""
 
     def __init__(self) -> None:
         self.marks: dict[Line, set[tuple[str, int]]] = defaultdict(set)
@@ -59,7 +59,7 @@ class _Program:
             )
 
     def files(self) -> dict[str, list[tuple[int, Marks]]]:
-        """File -> its lines in order, with the marks on them."""
+        """File -> its lines in order, with their operators."""
         found: dict[str, list[tuple[int, Marks]]] = defaultdict(list)
         for (file, line), marks in sorted(self.marks.items()):
             found[file].append((line, frozenset(marks)))
@@ -83,7 +83,7 @@ class Programs:
     """The programs of a model, numbered as they appeared.
 
     Args:
-        plans: those of its runs, in the order of time.
+        plans: plans of its runs, in the order of time.
     """
 
     def __init__(self, plans: Sequence[Plan]) -> None:
@@ -101,7 +101,7 @@ class Programs:
         return self._of_plan[plan.digest]
 
     def line(self, plan: Plan, operator: Operator) -> int:
-        """The line of an operator, in numbers that hold for all programs."""
+        """The line of an operator, as a number that is valid in all programs."""
         if not _is_line(operator):
             return FORMULA if operator.file else NOWHERE
         program = self._of_plan[plan.digest]
@@ -147,7 +147,7 @@ class Programs:
 
 
 def _same_lines(before: _Program, after: _Program) -> dict[Line, Line]:
-    """Lines of the later program, with those that they were."""
+    """Lines of the later program -> the corresponding earlier lines."""
     found: dict[Line, Line] = {}
     files = before.files(), after.files()
     for name_before, name_after in _same_files(*files):
@@ -167,8 +167,8 @@ def _nearest(
     b: Sequence[tuple[int, Marks]],
     pairs: Sequence[tuple[int, int]],
 ) -> list[tuple[int, int]]:
-    """Pair equal lines beside one another, of which some are gone, with the
-    nearest."""
+    """Pair equal lines next to one another, if some are gone, with the nearest
+    ones."""
     found: list[tuple[int, int]] = []
     for nth, (i, j) in enumerate(pairs):
         first = found[-1][0] + 1 if found else 0
@@ -184,7 +184,7 @@ def _same_files(
     before: Mapping[str, Sequence[tuple[int, Marks]]],
     after: Mapping[str, Sequence[tuple[int, Marks]]],
 ) -> list[tuple[str, str]]:
-    """Files of the same name, then renamed ones."""
+    """Pairs of files: equal names first, then renamed files."""
     pairs = [(name, name) for name in before if name in after]
     left = (
         [name for name in before if name not in after],
@@ -210,8 +210,8 @@ def _same_files(
 
 
 class Holdings:
-    """How many instances of each track the plan of a run holds. All by the digest
-    of a plan."""
+    """The number of instances of each track in the plan of a run. All tables are
+    keyed by the digest of a plan."""
 
     def __init__(self, programs: Programs, plans: Iterable[Plan]) -> None:
         self._groups: dict[
@@ -219,7 +219,7 @@ class Holdings:
         ] = {}
         """Phase, operators and instances of its groups."""
         self._together: dict[str, Mapping[str | None, Mapping[Node, int]]] = {}
-        """By phase, operators of all its groups."""
+        """By phase, the operators of all its groups."""
         self.tracks: dict[str, dict[Track, int]] = {}
         """Its groups as tracks, with their index in the plan."""
         for plan in plans:
@@ -247,9 +247,9 @@ class Holdings:
         self.tracks[plan.digest] = tracks
 
     def count(self, track: Track, plan: Plan) -> int:
-        """Instances of the track whose operators are all in groups of this plan: of
-        one that stands on lines in any groups, else in one group that holds them
-        all."""
+        """Return the number of instances of the track whose operators are all in
+        groups of this plan: for a track with source lines in any groups, else in a
+        single group."""
         needed = Counter(track.nodes)
         if all(line >= 0 for _, line in needed):
             together = self._together[plan.digest]
@@ -267,5 +267,6 @@ class Holdings:
 
 
 def _may_be(phase: str | None, other: str | None) -> bool:
-    """None for a log in which forward and backward cannot be distinguished."""
+    """True if the phases may be equal: the phase is None for a log in which forward
+    and backward cannot be distinguished."""
     return phase == other or None in (phase, other)

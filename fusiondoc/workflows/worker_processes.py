@@ -1,4 +1,4 @@
-"""A process that does the work of this one on the side, and can be ended at any
+"""A process that works for this one in the background, and can be ended at any
 moment.
 
 Each has a pipe of its own: workers share no lock and no queue, so that one that is
@@ -24,11 +24,11 @@ _TO_END = 5.0
 
 
 class WorkerProcess:
-    """A process that does one piece of work after the other.
+    """A process that does one piece of work after another.
 
     Args:
         folder: for its temporary files.
-        others: pipes of other workers, which it is not to hold open.
+        others: pipes of other workers, which it must not hold open.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class WorkerProcess:
         its.close()
 
     def give(self, piece: Any) -> None:
-        """Let it do this piece of work; if it is dead, the result is None."""
+        """Send it a piece of work; if it is dead, the result will be None."""
         self.given = piece
         with contextlib.suppress(OSError):
             self.pipe.send(piece)
 
     def result(self) -> Any:
-        """The result of its piece of work, waited for; None where it died.
+        """Wait for the result of its piece of work; None if it died.
 
         Raises:
             Exception: the exception that the work raised.
@@ -90,8 +90,7 @@ def _serve(
     folder: str,
     inherited: Sequence[Connection],
 ) -> None:
-    """Work until the pipe is closed, which the end of the first process does
-    too."""
+    """Work until the pipe is closed, also by the end of the first process."""
     for other in inherited:
         other.close()
     _as_a_new_process()
@@ -118,9 +117,9 @@ _SIGNALS = tuple(
 
 
 def _as_a_new_process() -> None:
-    """Take off the handlers of the process that was forked: an exception of theirs
-    would be taken for an error of the work, and the process would go on. Ctrl-C,
-    which reaches all processes, is for the first one."""
+    """Remove the signal handlers inherited from the forking process: their
+    exceptions would be taken for errors of the work, and the process would go on.
+    Ctrl-C, which reaches all processes, is left to the first one."""
     for number in _SIGNALS:
         signal.signal(
             number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL
@@ -131,8 +130,8 @@ def _as_a_new_process() -> None:
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[None]:
-    """Inside the block no signal is handled: a process that starts there first gets
-    handlers of its own."""
+    """Context manager: no signal is handled in the block, so that a process started
+    there first sets its own handlers."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
