@@ -1,2 +1,2 @@
-"""The changes of a program that ran, which can be run in turn: each kind in a
-file."""
+"""The changes of a program that ran, which can be run one after the other: a file
+for each kind."""

@@ -1,6 +1,6 @@
 """Rewrites of a program that torch.compile compiles, as changes to try: at the
-lines at which it ended a graph, of operators that it leaves to eager code, and
-where it compiled a function again for other sizes."""
+lines where it ended a graph, of operators that it leaves to eager code, and where
+it compiled a function again for other sizes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from fusiondoc.model.source import Source
 
 
 def propose(program: UserProgram) -> Iterator[Change]:
-    """Prints, reads of numbers and branches on values at graph breaks; other
-    operators for calls of eager code; one for each call of torch.compile."""
+    """Yield changes of prints, reads of numbers and branches on values at graph
+    breaks; other operators for calls of eager code; ``dynamic=True`` for each call
+    of torch.compile."""
     compiled = program.report.compiled
     if compiled is None:
         return
@@ -49,7 +50,7 @@ def _of_breaks(program: UserProgram) -> Iterator[Change]:
 
 
 def _lines_of_breaks(program: UserProgram, compiled: CompiledReport) -> set[str]:
-    """``file:line`` of each graph break in the user's files."""
+    """Return ``file:line`` of each graph break in the user's files."""
     found = set()
     for row in compiled.breaks:
         source = Source.parse(row.user_source)

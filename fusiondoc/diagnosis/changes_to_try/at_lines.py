@@ -1,8 +1,7 @@
 """The rewrites of ``fusiondoc/changes`` at the lines of a run, as changes to try:
-at each line of the user's that makes an operator outside groups, and what is looked
-for in whole files. Whether a rewrite helps, and whether something else sees the
-change, is for the comparison of the runs to find.
-"""
+at each user's line that makes an operator outside groups, and those that search
+whole files. The comparison of the runs shows whether a rewrite helps, and whether
+other code sees the change."""
 
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ from fusiondoc.operators import is_in_place
 
 
 def propose(program: UserProgram) -> Iterator[Change]:
-    """One change for each line and rewrite, one for each class whose attributes are
-    declared constant."""
+    """Yield a change for each line and rewrite, and one for each class whose
+    attributes are declared constant."""
     for site in program.sites:
         yield from _of_operator(program, site, UNITS)
     for site in program.idle_sites:
@@ -42,8 +41,8 @@ def propose(program: UserProgram) -> Iterator[Change]:
 def _of_operator(
     program: UserProgram, site: Site, units: Sequence[Rewrite]
 ) -> Iterator[Change]:
-    """The rewrites of which the plan shows the first that is sure, and those that a
-    run has to judge."""
+    """Yield the rewrites of which the plan shows the first sure one, and those that
+    only a run can judge."""
     likely = program.line_of(site)
     known = program.known_line_of(site) or likely
     for change in changes_at(known, units, likely):
@@ -52,7 +51,8 @@ def _of_operator(
 
 
 def constants_of_classes(program: UserProgram) -> Iterator[Change]:
-    """The attributes that lines of a class read, declared constant together."""
+    """Yield changes that declare constant the attributes that lines of a class
+    read, all of a class together."""
     classes: dict[tuple[ParsedFile, ast.ClassDef], dict[str, Site]] = {}
     for site in program.sites:
         line = program.line_of(site)
@@ -69,7 +69,7 @@ def constants_of_classes(program: UserProgram) -> Iterator[Change]:
 
 
 def numbers_read(program: UserProgram, file: ParsedFile) -> Iterator[Change]:
-    """Numbers that are read from tensors in functions that ran."""
+    """Yield changes of numbers that are read from tensors in functions that ran."""
     for node in read_numbers.numbers_read(file):
         if program.ran(file, node):
             found = read_numbers.tensor_instead(file, node, program.backward)
@@ -84,8 +84,8 @@ def numbers_read(program: UserProgram, file: ParsedFile) -> Iterator[Change]:
 
 
 def modules_in_place(program: UserProgram) -> Iterator[Change]:
-    """Each call that makes a module with ``inplace=True``, where operators in place
-    ran."""
+    """Yield a change for each call that makes a module with ``inplace=True``, if
+    in-place operators ran."""
     ops = frozenset(row.op for row in program.rows if is_in_place(row.op))
     for file in program.files if ops else ():
         for call, _, edit in out_of_place.modules_in_place(file):
@@ -99,8 +99,9 @@ def modules_in_place(program: UserProgram) -> Iterator[Change]:
 
 
 def prints(program: UserProgram) -> Iterator[Change]:
-    """A print, a warning or an assignment to an attribute among operators that ran
-    goes to the end of its block. Tracing records none."""
+    """Yield changes that move a print, a warning or an assignment to an
+    attribute among operators that ran to the end of its block. Tracing records
+    none of them."""
     if program.options.trace:
         return
     for file in program.files:

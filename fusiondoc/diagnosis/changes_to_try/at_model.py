@@ -1,6 +1,6 @@
-"""What can be done to a model from the lines where the user's file makes it: to its
-modules, by their replacement and by freezing. This is how a model of a package
-changes without its files."""
+"""Changes of a model at the lines where the user's file makes it: to its modules,
+by replacement and by freezing. This way a package's model changes without edits of
+the package's files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fusiondoc.operators import plain_name
 
 
 def propose(program: UserProgram) -> Iterator[Change]:
-    """What can be done to the model of a program from where it is made."""
+    """Yield the changes of a program's model where the model is made."""
     file = program.target_file
     if file is None:
         return
@@ -37,7 +37,7 @@ def propose(program: UserProgram) -> Iterator[Change]:
 
 
 def of_model(program: UserProgram, position: ModelPosition) -> Iterator[Change]:
-    """What can be done to the model from where it is made."""
+    """Yield the changes of the model where it is made."""
     off = frozenset(row.op for row in program.rows if of_module_in_place(row))
     if off:
         yield _in_place_off(position, off)
@@ -77,7 +77,8 @@ _PARAMETER = {
     "Hardshrink": ("0.5", "lambd"),
     "Softshrink": ("0.5", "lambd"),
 }
-"""The number in a recipe that stands for an attribute of the module."""
+"""Module -> the number in its recipe that stands for an attribute, and that
+attribute."""
 
 _ONLY_IF = {
     "Hardtanh": "({0}.min_val, {0}.max_val) == (-1.0, 1.0)",
@@ -85,11 +86,11 @@ _ONLY_IF = {
     "GLU": "{0}.dim == -1",
     "AdaptiveAvgPool2d": "{0}.output_size in (1, (1, 1))",
 }
-"""What else has to be so of a module that the recipe can stand for."""
+"""Module -> the further condition under which the recipe can replace it."""
 
 
 def _dearest_first(program: UserProgram, ops: set[str]) -> list[str]:
-    """Those that keep most operators out of groups first."""
+    """Return the operators, those that keep most operators out of groups first."""
     cost = dict.fromkeys(ops, 0)
     for row in program.rows:
         cost[f"aten::{plain_name(row.op)}"] += row.keeps_out or row.count
@@ -97,15 +98,15 @@ def _dearest_first(program: UserProgram, ops: set[str]) -> list[str]:
 
 
 def _both(ops: frozenset[str]) -> frozenset[str]:
-    """With their versions in place."""
+    """Return the operators and their in-place versions."""
     return ops | {f"{op}_" for op in ops}
 
 
 def _replaced(
     position: ModelPosition, recipe: Recipe, ops: frozenset[str]
 ) -> Iterator[Change]:
-    """A class with the recipe as its ``forward``, and a loop that puts it in the
-    place of torch's."""
+    """Yield the change that adds a class with the recipe as its ``forward``, and a
+    loop that replaces torch's modules by it."""
     if (
         recipe.module is None
         or recipe.inputs.count("=") != 1
@@ -182,7 +183,7 @@ def _replaced(
 
 
 def _condition(kind: str, child: str, old: str, recipe: Recipe) -> str:
-    """When a module is one that the recipe can stand for."""
+    """Return the condition under which the recipe can replace a module."""
     condition = f"type({child}) is {old}"
     if kind == "GELU":
         approximate = "tanh" if "tanh" in recipe.before else "none"
@@ -201,7 +202,8 @@ _OTHER_IN_TRAINING = (
 
 
 def _frozen(program: UserProgram, position: ModelPosition) -> Iterator[Change]:
-    """Inference only: weights and flags become constants."""
+    """Yield the frozen model, for inference only: weights and flags become
+    constants."""
     freeze, imports = spelled(position.file, "torch.jit.freeze")
     script, more = spelled(position.file, "torch.jit.script")
     title = f"{position.name} frozen"
@@ -254,8 +256,8 @@ def _frozen(program: UserProgram, position: ModelPosition) -> Iterator[Change]:
 
 
 def frozen_script(program: UserProgram, file: ParsedFile) -> Iterator[Change]:
-    """The model frozen, of a program that scripts, traces or loads it: freezing
-    comes behind that."""
+    """Yield the frozen model of a program that scripts, traces or loads it:
+    freezing comes after that."""
     value = value_of_model(file, program.model_name, program.makes_model)
     if value is None:
         return

@@ -1,5 +1,5 @@
 """Settings of torch written into the target's file, after its imports; another
-fuser, which is no line of a file; and inputs that ask for gradients which no
+fuser, which is no line of a file; and inputs with ``requires_grad`` that no
 backward pass uses."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fusiondoc.model.remedies import Setting
 
 
 def propose(program: UserProgram, of_run: Iterable[Change]) -> Iterator[Change]:
-    """One for each knob and fuser, and one for the inputs.
+    """Yield a change for each knob and fuser, and one for the inputs.
 
     Args:
         of_run: the settings of its run.
@@ -38,8 +38,8 @@ def propose(program: UserProgram, of_run: Iterable[Change]) -> Iterator[Change]:
 
 
 def written(program: UserProgram, of_run: Iterable[Change]) -> Iterator[Change]:
-    """The settings of its run: knobs as lines of the target's file, others as they
-    are."""
+    """Yield the settings of its run: knobs as lines of the target's file, others as
+    they are."""
     file = program.target_file
     for change in of_run:
         ops = frozenset(
@@ -60,8 +60,8 @@ def written(program: UserProgram, of_run: Iterable[Change]) -> Iterator[Change]:
 def _with_own_lines(
     program: UserProgram, change: Change, ops: frozenset[str]
 ) -> Change:
-    """No line of a file: which fuser runs is for the launcher to say, or for each
-    position with a context."""
+    """Return the change with a note instead of a line of a file: the launcher
+    chooses the fuser, or a context at each position does."""
     target = shlex.quote(program.target.text)
     note = (
         "a setting of the run, not in the diff; its lines for your own program:\n"
@@ -73,7 +73,7 @@ def _with_own_lines(
 def _written(
     file: ParsedFile, setting: Setting, ops: frozenset[str], kind: ChangeKind
 ) -> Iterator[Change]:
-    """The knobs of a setting behind the imports of a file."""
+    """Yield the knobs of a setting as lines after the imports of a file."""
     if not setting.knobs:
         return
     torch, imports = spelled(file, "torch")
@@ -93,7 +93,7 @@ _STATIC = Setting(knobs={"fusion_strategy": "STATIC:20"})
 
 
 def static_shapes(program: UserProgram, file: ParsedFile) -> Iterator[Change]:
-    """Plans for the shapes that come, one each, where a group for any shape was
+    """Yield the change to one plan for each shape, if a group for any shape was
     refused or none was left."""
     rows = [
         row
@@ -107,7 +107,8 @@ def static_shapes(program: UserProgram, file: ParsedFile) -> Iterator[Change]:
 
 
 def without_gradients(file: ParsedFile) -> Iterator[Change]:
-    """``requires_grad=True`` of the inputs, where nothing is differentiated."""
+    """Yield the change of ``requires_grad=True`` of the inputs, if nothing is
+    differentiated."""
     edits: list[Edit] = []
     for statement in file.tree.body:
         if isinstance(statement, ast.Assign) and _names_inputs(statement):
@@ -135,7 +136,7 @@ def _names_inputs(node: ast.Assign) -> bool:
 
 
 def _asks_for_gradients(node: ast.AST) -> TypeGuard[ast.keyword]:
-    """``requires_grad=True``"""
+    """True for ``requires_grad=True``."""
     if not isinstance(node, ast.keyword) or node.arg != "requires_grad":
         return False
     return isinstance(node.value, ast.Constant) and node.value.value is True

@@ -1,5 +1,5 @@
-"""A program that ran, and the files of it that may change: the user's lines that
-make operators outside groups."""
+"""A program that ran, and its files that may change: the user's lines that make
+operators outside groups."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from fusiondoc.operators import plain_name
 from fusiondoc.parsers.observed import Observed
 
 COUNTER = "FD226"
-"""The reason of what only counts batches: nothing is gained by changing it."""
+"""The reason of an operator that only counts batches: nothing is gained by changing
+it."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,13 @@ class Site:
 
 
 class UserProgram:
-    """A program that ran, its files read.
+    """A program that ran, with its files.
 
-    Attributes:
-        training: the target is a module in training mode; None: it is none.
-        is_module: it is a module that is no TorchScript yet.
-        is_scripted: it is a module of TorchScript that is not frozen.
-        run: what is known of its run; None where only its files are.
-        unread: files of the user's that could not be read, and why.
+    Attributes: training: the target is a module in training mode; None: it is no
+    module. is_module: it is a module that is no TorchScript yet. is_scripted: it is
+    a module of TorchScript that is not frozen. run: the facts that are known of its
+    run; None if only its files are known. unread: user's files that could not be
+    read -> why.
     """
 
     run: RunFacts | None = None
@@ -79,7 +79,7 @@ class UserProgram:
     def of(
         cls, request: RunRequest, capture: Capture, report: Report
     ) -> UserProgram:
-        """The program of a run, as its target was loaded."""
+        """Return the program of a run, as its target was loaded."""
         loaded = capture.records.target
         changeable = loaded.training is not None and not loaded.frozen
         program = cls(
@@ -102,7 +102,7 @@ class UserProgram:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether torch.compile compiles it."""
+        """True if torch.compile compiles it."""
         return self.report.compiled is not None
 
     @property
@@ -120,7 +120,7 @@ class UserProgram:
 
     @property
     def makes_model(self) -> bool:
-        """Whether the target calls ``model_name`` for its model."""
+        """True if the target calls ``model_name`` to get its model."""
         return self.target.call is not None
 
     @cached_property
@@ -143,12 +143,12 @@ class UserProgram:
 
     @cached_property
     def sites(self) -> Sequence[Site]:
-        """Those that the user's own lines make."""
+        """The unfused operators that the user's own lines make."""
         return list(self._sites(self.rows))
 
     @cached_property
     def idle_sites(self) -> Sequence[Site]:
-        """The same of operators that move no data, such as views."""
+        """The operators that move no data, such as views, with the user's lines."""
         return list(
             self._sites(
                 [row for row in self.report.unfused if row.reason.code == COUNTER]
@@ -163,7 +163,7 @@ class UserProgram:
                     yield Site(row, file, source.line)
 
     def known_line_of(self, site: Site) -> Line | None:
-        """The line of an operator with what the plan knows of it; None where
+        """Return the line of an operator with the facts that are certain; None if
         nothing is known of the run."""
         if self.run is None:
             return None
@@ -173,8 +173,8 @@ class UserProgram:
         return Line(site.file, site.line, column_of(site.row, site.line), shown)
 
     def line_of(self, site: Site) -> Line:
-        """The line of an operator with what the run makes likely of it, enough for
-        a change to be tried."""
+        """Return the line of an operator with the facts that the run makes likely,
+        enough to try a change."""
         row = site.row
         shown = self._operators.shown(
             row,
@@ -192,20 +192,20 @@ class UserProgram:
         return ShownOperators(self.report)
 
     def helping(self, op: str) -> Sequence[Recipe]:
-        """Recipes that help with an operator under the fuser of the run."""
+        """Return recipes that help with an operator under the fuser of the run."""
         return helping(
             f"aten::{plain_name(op)}", self.fuser, self.torch, self.backward
         )
 
     def lines_of_file(self, file: ParsedFile) -> frozenset[int]:
-        """Lines of a file with operators that ran."""
+        """Return the lines of a file with operators that ran."""
         return frozenset(
             line for path, line in self.lines_that_ran if path == file.source.path
         )
 
     @cached_property
     def lines_that_ran(self) -> frozenset[tuple[Path, int]]:
-        """The user's lines of operators in groups, and of those outside that
+        """The user's lines of operators in groups, and of those outside groups that
         ran."""
         names: list[str | None] = [
             line for row in self.rows for line in row.users_lines
@@ -226,7 +226,7 @@ class UserProgram:
         )
 
     def ran(self, file: ParsedFile, node: ast.AST) -> bool:
-        """Whether lines of the function around a node made operators of the run."""
+        """True if lines of the function around a node made operators of the run."""
         function = file.function_of(node)
         if function is None:
             return False
@@ -238,8 +238,8 @@ class UserProgram:
 
     @property
     def in_packages(self) -> Sequence[tuple[str, Unfused]]:
-        """``file:line`` of packages other than torch, and the operators that it
-        makes."""
+        """``file:line`` of packages other than torch, with the operators that each
+        line makes."""
         found = []
         for row in self.rows:
             source = Source.parse(row.source)
@@ -254,7 +254,7 @@ class UserProgram:
         return found
 
     def path_of(self, name: str) -> Path | None:
-        """The file of that name in the log, if it is one of the user's."""
+        """Return the file of that name in the log, if it is a user's file."""
         if name.startswith("<") or not name.endswith(".py"):
             return None
         path = self.cwd / name
@@ -269,7 +269,8 @@ class UserProgram:
         return real if inside and is_file else None
 
     def file(self, name: str) -> ParsedFile | None:
-        """The file of that name; None if it is not the user's or cannot be read."""
+        """Return the parsed file of that name; None if it is not the user's or
+        cannot be read."""
         path = self.path_of(name)
         if path is None:
             return None
@@ -283,7 +284,7 @@ class UserProgram:
 
     @cached_property
     def target_file(self) -> ParsedFile | None:
-        """The file that the target names, where the model is made or imported."""
+        """The file that the target names, which makes or imports the model."""
         if self.target.kind == "file" and self.target.path is not None:
             return self.file(str(self.target.path))
         if self.target.kind != "module" or self.target.module is None:
@@ -318,7 +319,7 @@ class UserProgram:
 
     @property
     def names_in_report(self) -> Mapping[Path, str]:
-        """How the report names the user's files."""
+        """The user's files -> how the report names them."""
         paths = {name: self.path_of(name) for name in self._names}
         return {path: name for name, path in paths.items() if path is not None}
 

@@ -1,5 +1,5 @@
-"""The rules of each fuser for reasons and remedies: a module a fuser, and the table
-of them."""
+"""The rules of each fuser for reasons and remedies: one module for each fuser, and
+the table of them."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _RULES: Mapping[str, FuserRules] = {
     "nnc": nnc_rules.RULES,
     "onednn": onednn_rules.RULES,
 }
-"""Name of a fuser -> its rules; a fuser without an entry has none beyond those for
-all."""
+"""Name of a fuser -> its rules; a fuser without an entry has only the general
+rules."""
 
 _NO_RULES = FuserRules()
 
 OF_UNKNOWN = "nvfuser"
-"""The fuser by whose rules a stated reason is refined where the log does not tell
-which fuser ran."""
+"""The fuser whose rules refine a stated reason if the log does not show which fuser
+ran."""
 
 
 def rules_of(fuser: str | None) -> FuserRules:
-    """The rules of the fuser of that name; empty ones where it has none, or is not
-    known."""
+    """Return the rules of the fuser of that name; empty rules if it has none, or is
+    not known."""
     return _RULES.get(fuser or "", _NO_RULES)
 
 
 def with_compiled(
     report: Report, observed: Observed, requested: str | None
 ) -> Report:
-    """The report with the rows of torch.compile, where it was at work.
+    """Return the report with the rows of torch.compile, if it was at work.
 
     Args:
         requested: the fuser that the run was requested with.
@@ -50,7 +50,7 @@ def with_compiled(
 
 
 def remedy_of_condition(condition: str) -> str | Remedy | None:
-    """What to do about a condition that a fuser states and that an operator does
-    not meet."""
+    """Return the remedy for a condition that a fuser states and that an operator
+    does not meet."""
     found = (rules.conditions.get(condition) for rules in _RULES.values())
     return next((remedy for remedy in found if remedy is not None), None)

@@ -1,9 +1,8 @@
-"""What to change in a program so that torch.compile fuses more of it (for the
-plan).
+"""Changes of a program that let torch.compile fuse more of it (for the plan).
 
-By the findings on breaks, recompiles, calls and boundaries that something of the
-program causes. What a change saves is known after it alone; the sentences have the
-bytes that go through memory now.
+They are made for findings on breaks, recompiles, calls and boundaries that the
+program causes. The saving of a change is known only after it was run; the sentences
+quote the bytes that go through memory now.
 """
 
 from __future__ import annotations
@@ -42,15 +41,16 @@ _KINDS: Mapping[str, ChangeKind] = {
     "FD271": ChangeKind.OUT_OF_PLACE,
     "FD272": ChangeKind.DEVICE,
 }
-"""Code of a finding -> what is changed. A code that is not here has no change of
-the program."""
+"""Code of a finding -> kind of its change. For other codes the program need not
+change."""
 
 _FIRST = ("FD121", "FD122")
-"""Before all others: what they bring is not known in bytes."""
+"""Codes that come before all others: their gain is not known in bytes."""
 
 
 def compiled_changes(report: Report, context: Context) -> list[Step]:
-    """The changes: breaks and recompiles first, then what moves most bytes."""
+    """Return the changes: breaks and recompiles first, then those that move most
+    bytes."""
     proofs = Proofs(report, context.fixes)
     rows = rows_by_index(report)
     found: dict[object, tuple[tuple[int, int], Step]] = {}
@@ -91,8 +91,8 @@ def compiled_changes(report: Report, context: Context) -> list[Step]:
 def _of_calls(
     finding: Finding, rows: Mapping[int | None, Unfused], report: Report
 ) -> list[Change]:
-    """The changes of the lines of a finding's calls, with the whole lines; the
-    first of each line."""
+    """Return the changes of the lines of a finding's calls, with the whole lines;
+    the first change of each line."""
     found: dict[str, Change] = {}
     for row in [rows[index] for index in finding.rows if index in rows]:
         for name in row.users_lines:
@@ -126,8 +126,8 @@ def _with_lines(
     report: Report,
     rewrites: Callable[[ParsedFile, int], Iterable[Change]],
 ) -> Iterator[Change]:
-    """What rewrites make of a line (``file:line``), with the whole lines, where its
-    file is at hand."""
+    """Yield the rewrites of a line (``file:line``) with the whole lines that they
+    change, if its file is available."""
     source = Source.parse(name)
     text = (
         report.texts.source(source.file)
@@ -150,7 +150,7 @@ def _with_lines(
 def _as_written(
     step: Step, report: Report, context: Context, proofs: Proofs
 ) -> Step:
-    """A change whose lines are known: ``fix`` makes it and proves it."""
+    """Return a step whose change has its lines: ``fix`` makes it and proves it."""
     one = step.change
     first = one.lines[0]
     change = replace(
@@ -169,7 +169,8 @@ def _as_written(
 
 
 def _definitions(one: Change) -> str | None:
-    """The functions that the changed line calls and its file gets."""
+    """Return the functions that the changed line calls and that are added to its
+    file."""
     texts = [
         edit.text.strip()
         for edit in one.edits

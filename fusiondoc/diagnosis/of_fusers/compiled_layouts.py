@@ -1,6 +1,6 @@
 """Lines of a program at which torch.compile copies a tensor to another layout, or
-two kernels use one tensor in two: where ``fix`` and the plan take a copy out, or
-put one in."""
+two kernels use one tensor in two layouts: ``fix`` and the plan remove or add a copy
+there."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _OF_LAYOUTS = frozenset(
 """Causes of boundaries that another layout can remove."""
 
 _COPY = "aten::clone"
-"""What ``.contiguous()`` is in a graph."""
+"""The operator of ``.contiguous()`` in a graph."""
 
 _COPIES_OF_WRAPPER = "FD257"
 _MOST_LINES = 40
-"""Between the lines of both ends of a boundary."""
+"""The most lines between the lines of both ends of a boundary."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,17 @@ class LayoutLine:
     source: str
     """``file:line``."""
     brings: str
-    """In words, what the copy costs or keeps apart."""
+    """The cost of the copy, or the kernels that it separates, in words."""
     bytes: int
     boundary: tuple[str, str | None] | None = None
     """The code of a boundary's cause, and the line of its finding."""
     copies: bool = True
-    """A copy is there; else a view, which may become one."""
+    """True for a copy; False for a view, which may become a copy."""
 
 
 def layout_lines(report: Report) -> list[LayoutLine]:
-    """The lines, copies before views, and those that move most bytes first."""
+    """Return the lines: copies before views, and those that move most bytes
+    first."""
     found = [
         *_copies_alone(report),
         *_copies_at_boundaries(report),
@@ -65,7 +66,7 @@ def layout_lines(report: Report) -> list[LayoutLine]:
 
 
 def _copies_alone(report: Report) -> Iterator[LayoutLine]:
-    """Kernels that copy, and compute nothing."""
+    """Yield the lines of kernels that only copy."""
     for group in report.groups:
         if group.nodes and all(node.op == _COPY for node in group.nodes):
             moved = (group.bytes_in or 0) + (group.bytes_out or 0)
@@ -93,8 +94,8 @@ def _copies_at_boundaries(report: Report) -> Iterator[LayoutLine]:
 
 
 def _views_at_boundaries(report: Report) -> Iterator[LayoutLine]:
-    """Lines from the one end to the other, where both take the tensor in other
-    orders."""
+    """Yield the lines from one end to the other of boundaries whose ends read the
+    tensor in different orders."""
     for boundary, code in _boundaries(report):
         detail = boundary.cause.detail if boundary.cause is not None else None
         accesses = detail.accesses if isinstance(detail, StayedApart) else ()

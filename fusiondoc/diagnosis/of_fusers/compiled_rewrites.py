@@ -1,5 +1,5 @@
-"""Lines of a program that torch.compile compiles, written otherwise: what ``fix``
-tries and the plan shows.
+"""Rewrites of lines that torch.compile compiles: ``fix`` tries them and the plan
+shows them.
 
 Whether a change helps, a run of the changed program shows.
 """
@@ -20,7 +20,7 @@ from fusiondoc.model.report import Unfused
 
 
 def of_call(row: Unfused, file: ParsedFile, line: int) -> Iterator[Change]:
-    """The line of an operator that the compiler leaves to eager code, written with
+    """Yield rewrites of an operator that the compiler leaves to eager code, with
     operators that it compiles."""
     if row.reason.code in FALLBACKS:
         for found in by_composition(file, line, compositions_of(row.op)):
@@ -28,8 +28,8 @@ def of_call(row: Unfused, file: ParsedFile, line: int) -> Iterator[Change]:
 
 
 def of_layout(copies: bool, file: ParsedFile, line: int) -> Iterator[Change]:
-    """A line with a copy to another layout without it, or one with a view as a
-    copy."""
+    """Yield rewrites of a line: without its copy to another layout, or with a copy
+    of its view."""
     for found in (without_copies if copies else with_copies)(file, line):
         yield _change(ChangeKind.LAYOUT, found, file, line)
 

@@ -1,4 +1,4 @@
-"""The rules for reasons that only one fuser has."""
+"""The rules for reasons that differ between fusers."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ def _no_reason(place: Place) -> Reason | None:
 
 @dataclass(frozen=True)
 class FuserRules:
-    """The rules of a fuser that need the graph around an operator; the facts alone
-    are in its ``Fuser``."""
+    """The rules of a fuser that need the graph around an operator; plain facts
+    about the fuser are in its ``Fuser``."""
 
     refine: Callable[[Place, Reason], Reason] = _as_stated
-    """The true cause behind a stated reason that names several, or the wrong
-    one."""
+    """Returns the true cause behind a stated reason that names several causes, or
+    the wrong one."""
     refusal: Callable[[FlowNode, str | None], Refusal | None] = _no_refusal
-    """The condition of the fuser's rule that a node does not meet, by the version
-    of torch where that is known; None where all that the log shows are met."""
+    """Returns the condition of the fuser's rule that a node does not meet, by the
+    version of torch if known; None if it meets all that the log shows."""
     left: Callable[[Place], Reason | None] = _no_reason
-    """The reason of an operator that no other rule explains."""
+    """Returns the reason of an operator that no other rule explains."""
     unexplained: Remedy | None = None
-    """What to do about an operator that it could take and does not, where no log
-    tells why."""
+    """The remedy for an operator that the fuser could take and does not, if no log
+    shows why."""
     calls: Mapping[str, str | Remedy] = field(default_factory=dict)
-    """Operators of which it takes some overloads -> how to call these."""
+    """Operators of which it takes only some overloads -> how to call these."""
     conditions: Mapping[str, str | Remedy] = field(default_factory=dict)
-    """``Stated.condition`` -> what to do."""
+    """``Stated.condition`` -> remedy."""
     causes_of_errors: Mapping[str | None, str | Remedy] = field(
         default_factory=dict
     )
     """``FuserError.cause``, else ``FuserError.kind``, of an error that ended the
-    program -> what to do."""
+    program -> remedy."""
     other_errors: str | Remedy | None = None
-    """What to do about any other error of it that ended the program."""
+    """The remedy for any other error of the fuser that ended the program."""
 
     def remedy_of(self, error: FuserError) -> str | Remedy | None:
-        """What to do about an error that ended the program."""
+        """Return the remedy for an error that ended the program."""
         if error.cause in self.causes_of_errors:
             return self.causes_of_errors[error.cause]
         return self.causes_of_errors.get(error.kind, self.other_errors)

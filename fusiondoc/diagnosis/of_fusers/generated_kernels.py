@@ -1,9 +1,9 @@
-"""Kernels of the report by their names in a profile: of a compiler that generates
-code, these are the same.
+"""Finds kernels of the report by their names in a profile: compilers that generate
+code use the same names in both.
 
 On a GPU an event of the device has the kernel's name (Triton). On a CPU there is an
-event where the code was generated for the profiler
-(``FuserLog.profile_variables``), and a prefix may stand before the name.
+event if the code was generated for the profiler (``FuserLog.profile_variables``),
+and the name may have a prefix.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fusiondoc.parsers.profiler_trace import Trace, Unit
 
 
 class GeneratedKernels:
-    """The kernels of a report whose names a profile has."""
+    """The kernels of a report that a profile names."""
 
     def __init__(self, report: Report) -> None:
         self._groups = {
@@ -36,35 +36,36 @@ class GeneratedKernels:
         return bool(self._by_name)
 
     def named(self, name: str, phase: str | None = None) -> Kernel | None:
-        """The kernel of that name; None where the report has none, or several of
-        the phase."""
+        """Return the kernel of that name; None if the report has none, or several
+        in the phase."""
         found = self._by_name.get(kernel_in_report(name), [])
         if len(found) > 1 and phase is not None:
             found = [kernel for kernel in found if phase in self.phases(kernel)]
         return found[0] if len(found) == 1 else None
 
     def of_unit(self, unit: Unit) -> Kernel | None:
-        """The kernel that a unit of a profile ran."""
+        """Return the kernel that a unit of a profile ran."""
         names = (unit.name, *(launched.name for launched in unit.launched))
         found = (self.named(name, unit.phase) for name in names)
         return next((kernel for kernel in found if kernel is not None), None)
 
     def only_group(self, kernel: Kernel) -> Group | None:
-        """The group that a kernel computes; None of a C++ function that holds the
-        loops of several, whose shares of the time nobody measured."""
+        """Return the group that a kernel computes; None for a C++ function that
+        holds the loops of several groups, whose shares of the time were not
+        measured."""
         return (
             self._groups.get(kernel.groups[0]) if len(kernel.groups) == 1 else None
         )
 
     def phases(self, kernel: Kernel) -> set[str]:
-        """Of its groups."""
+        """Return the phases of its groups."""
         groups = (self._groups[id_] for id_ in kernel.groups if id_ in self._groups)
         return {group.phase for group in groups if group.phase is not None}
 
 
 def with_launches_as_units(trace: Trace, kernels: GeneratedKernels) -> Trace:
-    """The trace with each launch of a known kernel as a unit of its own, where no
-    event of the host encloses it: Triton launches kernels without one."""
+    """Return the trace with each launch of a known kernel that no host event
+    encloses as a unit of its own: Triton launches kernels without a host event."""
     adopted, rest = [], []
     for launched in trace.elsewhere:
         kernel = kernels.named(launched.name)
@@ -94,8 +95,8 @@ def with_launches_as_units(trace: Trace, kernels: GeneratedKernels) -> Trace:
 def with_kernel_times(
     report: Report, trace: Trace, kernels: GeneratedKernels, on_gpu: bool
 ) -> Report:
-    """The report with times of a launch, and GB/s, on the kernels that ran in the
-    profile."""
+    """Return the report with times of a launch, and GB/s, for the kernels that ran
+    in the profile."""
     times: defaultdict[str, list[float]] = defaultdict(list)
     for unit in trace.units:
         kernel = kernels.of_unit(unit) if unit.group else None
@@ -127,12 +128,12 @@ def _timed(kernel: Kernel, times: Sequence[float]) -> Kernel:
 def least_ms(
     trace: Trace, kernels: GeneratedKernels, gb_per_s: float | None, on_gpu: bool
 ) -> tuple[float, float] | None:
-    """Milliseconds of a step that the bytes of the generated kernels need at the
-    memory's bandwidth, and those that these kernels take; None where bytes or
-    bandwidth are not known.
+    """Return the milliseconds of a step that the bytes of the generated kernels
+    need at the memory's bandwidth, and those that these kernels take; None if bytes
+    or bandwidth are not known.
 
     Args:
-        gb_per_s: what a large copy reaches on the device.
+        gb_per_s: the bandwidth of a large copy on the device.
     """
     needed = taken = 0.0
     for unit in trace.units:

@@ -1,5 +1,5 @@
-"""What torch.compile printed of a whole graph, as dumps of its first kernel, for
-``fusiondoc kernels``."""
+"""The texts that torch.compile printed about a whole graph, as dumps of its first
+kernel, for ``fusiondoc kernels``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fusiondoc.parsers.observed import Observed
 
 
 def with_graph_texts(report: Report, observed: Observed) -> Report:
-    """The report with what was printed of each compiled graph at the first of its
-    kernels."""
+    """Return the report with the texts of each compiled graph added to its first
+    kernel."""
     compilation = observed.compilation
     kernels = list(report.kernels)
     at = 0

@@ -1,5 +1,5 @@
-"""Boundaries between graphs of torch.compile: a tensor that one returns and another
-takes, as across a graph break."""
+"""Boundaries between graphs of torch.compile: a tensor that one graph returns and
+another takes, as at a graph break."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _CAUSE = ApartCause.OTHER_GRAPH
 def across_graphs(
     graphs: Sequence[ReportedGraph], crossings: Sequence[Crossing]
 ) -> Iterator[Boundary]:
-    """A boundary for each pair of nodes of which the first makes such a tensor and
-    the second reads it."""
+    """Yield a boundary for each pair of nodes of which the first makes such a
+    tensor and the second reads it."""
     forward = [one for one in graphs if one.graph.phase != "backward"]
     by_key = {(one.graph.compile_id, one.graph.order): one for one in forward}
     for crossing in crossings:
@@ -55,7 +55,7 @@ def _boundaries(
 
 
 def _readers(graph: ReportedGraph, buffer: str) -> list[Node]:
-    """The nodes that read an input of a graph."""
+    """Return the nodes that read an input of a graph."""
     return [
         node
         for node in graph.found.nodes

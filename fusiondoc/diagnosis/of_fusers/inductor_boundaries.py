@@ -1,11 +1,11 @@
-"""Where a tensor goes through memory between final nodes of Inductor, and why they
-stayed apart.
+"""Boundaries: tensors that go through memory between final nodes of Inductor, and
+why these nodes stayed apart.
 
-A boundary is a pair of final nodes of which the second reads what the first writes,
-or which read the same tensor. Which refusal belongs to it: one of the scheduler
-between these two as they are at the end; else one between parts of them, in an
-earlier round. Calls are taken out before pairs are tried, and the C++ back end
-refuses without a text: there the cause is worked out.
+A boundary is a pair of final nodes of which the second reads a tensor that the
+first writes, or which read the same tensor. It has the scheduler's refusal of these
+two nodes as they are at the end; else a refusal of parts of them, in an earlier
+round. Calls are removed before pairs are tried, and the C++ back end refuses
+without a text: there the cause is derived.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.operators import LIBRARY, NAMES_OF_REDUCTIONS, OF_MANY_ELEMENTS
 
 MOST_READERS = 64
-"""Nodes after a reader of a tensor that are paired with it: as many as torch tries
+"""Later readers of a tensor that are paired with a reader: as many as torch tries
 (``max_fusion_buffer_group_pairwise_attempts``, torch/_inductor/config.py, 2.6 to
 2.13)."""
 
@@ -107,8 +107,9 @@ class GraphBoundaries:
             yield self._boundary(pair)
 
     def nodes_at(self, boundary: Boundary) -> list[Node]:
-        """The two nodes of the boundary in this graph, with those between them that
-        keep them apart; empty where it is none of this graph."""
+        """Return the two nodes of the boundary in this graph, with the nodes
+        between them that keep them apart; empty if the boundary is not in this
+        graph."""
         for pair in self._pairs():
             made = self._boundary(pair)
             if made == boundary.times(made.count):
@@ -120,9 +121,9 @@ class GraphBoundaries:
         return []
 
     def _weight(self, refusal: Refusal) -> int:
-        """Of several refusals of two nodes that with most counts: torch also tries
-        the later node before the earlier one, which has to fail where it needs the
-        other's results."""
+        """Return the weight of a refusal: of several refusals of two nodes the one
+        with the highest weight counts. torch also tries the later node before the
+        earlier one, which must fail if it needs the other's results."""
         first, second = (
             self._order.get(refusal.first),
             self._order.get(refusal.second),
@@ -186,7 +187,7 @@ class GraphBoundaries:
         )
 
     def _bytes(self, pair: _Pair, buffer: str) -> int | None:
-        """Bytes of a shared buffer that both move at least."""
+        """Return the bytes of a shared buffer that both nodes move at least."""
         accesses: list[Access] = [*pair.second.final.reads, *pair.first.final.reads]
         if buffer in pair.written:
             accesses += pair.first.final.writes
@@ -195,8 +196,8 @@ class GraphBoundaries:
     # -- why ------------------------------------------------------------------------------------------------
 
     def _reason(self, pair: _Pair, between: Node | None) -> Reason | None:
-        """None where the log does not show what the scheduler decided, and no call
-        tells it."""
+        """Return the reason; None if the log does not show the scheduler's
+        decision, and no call explains it."""
         detail = (
             self._of_call(pair)
             or self._of_pair(pair, between)
@@ -212,8 +213,8 @@ class GraphBoundaries:
         return Reason.of(code, detail, stated)
 
     def _of_call(self, pair: _Pair) -> StayedApart | None:
-        """Of two calls, or a call and loops: the call that something can be done
-        about."""
+        """Return the detail if one node or both are calls: for two calls by the one
+        that can be avoided."""
         calls = [
             node
             for node in (pair.first, pair.second)
@@ -249,7 +250,7 @@ class GraphBoundaries:
         return any(map(self._found.call_is_stated, calls))
 
     def _of_pair(self, pair: _Pair, between: Node | None) -> StayedApart | None:
-        """By the refusal of these two."""
+        """Return the detail by the refusal of these two nodes."""
         refusal = self._refused.get(
             frozenset((pair.first.final.name, pair.second.final.name))
         )
@@ -264,7 +265,8 @@ class GraphBoundaries:
         return self._detail(pair, refusal, between, "pair")
 
     def _of_members(self, pair: _Pair, between: Node | None) -> StayedApart | None:
-        """By a refusal of parts of the two, in an earlier round."""
+        """Return the detail by a refusal of parts of the two, in an earlier
+        round."""
         first, second = (
             set(pair.first.final.members),
             set(pair.second.final.members),
@@ -321,8 +323,8 @@ class GraphBoundaries:
         return made
 
     def _reads_for_a_first_stage(self, pair: _Pair, refusal: Refusal) -> bool:
-        """Whether the second node is the first stage of a reduction, and only its
-        loops keep it apart: those of the stage have other sizes than the tensor."""
+        """True if the second node is the first stage of a reduction and only its
+        loops keep it apart: a stage loops over other sizes than the tensor's."""
         accesses = _accesses(pair, refusal)
         if not accesses or any(
             access.difference != Difference.LOOPS.value for access in accesses
@@ -336,8 +338,9 @@ class GraphBoundaries:
         )
 
     def _never_tried(self, pair: _Pair) -> StayedApart:
-        """What reads a concatenation reads another buffer than its parts are
-        written to: torch pairs them not."""
+        """Return the detail of a pair that torch did not try. It never pairs the
+        parts of a concatenation with its reader, which reads another buffer than
+        the parts are written to."""
         for access in pair.second.final.reads:
             roots = self._found.roots(access.buffer)
             if self._found.is_joined(access.buffer) and not set(roots).isdisjoint(
@@ -346,19 +349,19 @@ class GraphBoundaries:
                 return StayedApart(
                     cause=ApartCause.BETWEEN.value, source="never tried", op=CAT
                 )
-        if Part.LAYERS in self._found.graph.holds:  # hooks saw all that was tried
+        if Part.LAYERS in self._found.graph.holds:  # hooks saw every try
             return StayedApart(
                 cause=ApartCause.UNSTATED.value, source="never tried"
             )
         return StayedApart(cause=_by_sizes(pair).value, source="no line")
 
     def _op(self, node: Node) -> str:
-        """The operator of a call; of a group its first one."""
+        """Return the operator of a call; of a group its first operator."""
         return node.op or node.final.kernel or node.final.name
 
     def _between(self, pair: _Pair) -> Node | None:
-        """A node on another way from the first to the second: a call before
-        others."""
+        """Return a node on another path from the first node to the second: a call
+        before others."""
         on_the_way = self._on_the_way(pair)
         on_the_way.sort(key=lambda node: node.final.kind is not FinalKind.CALL)
         return on_the_way[0] if on_the_way else None
@@ -374,8 +377,8 @@ class GraphBoundaries:
 
 
 def _with_node_names(refusal: Refusal, found: FinalGraph) -> Refusal:
-    """A benchmark's line names the buffers that the nodes write, which have the
-    numbers of the nodes."""
+    """Name the nodes of a refusal: a benchmark's line names the buffers that the
+    nodes write, which have the numbers of the nodes."""
     by_operation = any(
         member.startswith("op")
         for node in found.nodes
@@ -405,7 +408,8 @@ _OF_SIZES = (ApartCause.SIZES, ApartCause.REDUCTIONS, ApartCause.ACCESS)
 def _reached(
     found: FinalGraph, nodes: Sequence[Node]
 ) -> Mapping[int, AbstractSet[int]]:
-    """Index of a node -> the nodes that need its results, directly or by others."""
+    """Map the index of a node to the nodes that need its results, directly or
+    through others."""
     after: dict[int, set[int]] = {node.index: set() for node in nodes}
     for node in reversed(nodes):
         for index in found.writers_before[node.index].values():
@@ -427,7 +431,8 @@ def _reached(
 
 
 def _by_sizes(pair: _Pair) -> ApartCause:
-    """Of a refusal without a text: the sizes of the loops, where they differ."""
+    """Return the cause of a refusal without a text: the sizes of the loops, if they
+    differ."""
     first, second = pair.first.final.sizes, pair.second.final.sizes
     if first is None or second is None or first == second:
         return ApartCause.UNSTATED
@@ -451,12 +456,13 @@ _REDUCTIONS = (
     | {f"aten::{name}" for name in NAMES_OF_REDUCTIONS}
     | {"aten::var_mean"}
 )
-"""In a graph for Inductor ``aten::max`` of two tensors is ``aten::maximum``."""
+"""Operators that reduce. ``aten::max`` of two tensors is ``aten::maximum`` in a
+graph for Inductor."""
 
 
 def are_stages(writer: Node, reader: Node) -> bool:
-    """Whether both compute one reduction, and nothing else is in the second, which
-    reads the first: it adds up what that left."""
+    """True if both compute one reduction, and the second, which reads the first,
+    does nothing else: it adds up the partial results."""
     first = {operator.name for operator in writer.operators}
     return share_reduction(writer, reader) and all(
         one.name in first for one in reader.operators
@@ -464,18 +470,18 @@ def are_stages(writer: Node, reader: Node) -> bool:
 
 
 def share_reduction(writer: Node, reader: Node) -> bool:
-    """Whether both compute one reduction: the second adds up what the first left,
-    and may go on with it."""
+    """True if both compute one reduction: the second adds up the partial results of
+    the first, and may compute more."""
     kernel = writer.final.kernel
     if kernel is not None and kernel == reader.final.kernel:
-        return False  # a C++ function, of which it is not always known which loops compute what
+        return False  # a C++ function may hold loops of other operators
     first = {operator.name for operator in writer.operators}
     return any(one.name in first and _is_reduction(one) for one in reader.operators)
 
 
 def _accesses(pair: _Pair, refusal: Refusal) -> tuple[SharedAccess, ...]:
-    """How the two use what they share: by torch's comparison, else by index
-    expressions that differ."""
+    """Return how the two nodes access their shared buffers: by torch's comparison,
+    else by index expressions that differ."""
     found = [
         SharedAccess(buffer, difference_of(text).value, text)
         for buffer, text in refusal.why_not_shared
@@ -496,7 +502,8 @@ def _accesses(pair: _Pair, refusal: Refusal) -> tuple[SharedAccess, ...]:
 def _without_common_elements(
     pair: _Pair, found: Sequence[SharedAccess]
 ) -> list[SharedAccess]:
-    """Accesses, with those to parts that have no element in common named so."""
+    """Return the accesses, with those to disjoint parts of a buffer marked as
+    such."""
     apart = set(_read_apart(pair))
     return [
         replace(access, difference=Difference.DISJOINT.value)
@@ -507,15 +514,16 @@ def _without_common_elements(
 
 
 def _read_apart(pair: _Pair) -> Iterator[str]:
-    """The buffers that both nodes read, each other elements of it."""
+    """Yield the buffers of which both nodes read disjoint elements."""
     for buffer, indices in _indices(pair):
         if buffer in pair.read and share_no_element(*indices):
             yield buffer
 
 
 def _without_text(pair: _Pair) -> tuple[SharedAccess, ...]:
-    """The same of two that torch refused without a text, because their loops have
-    other sizes: where the index expressions are equal, these differ alone."""
+    """Return the accesses of a pair that torch refused without a text because their
+    loops have other sizes: if the index expressions are equal, only the loops
+    differ."""
     found = []
     for buffer, (first, second) in _indices(pair):
         difference = (
@@ -529,7 +537,7 @@ def _without_text(pair: _Pair) -> tuple[SharedAccess, ...]:
 
 
 def _indices(pair: _Pair) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Each buffer that they share, with the index expressions of both."""
+    """Yield each buffer that they share, with the index expressions of both."""
     for buffer in (*pair.written, *pair.read):
         first = _index([*pair.first.final.writes, *pair.first.final.reads], buffer)
         second = _index(pair.second.final.reads, buffer)
@@ -540,8 +548,8 @@ def _indices(pair: _Pair) -> Iterator[tuple[str, tuple[str, str]]]:
 def _by_operators(
     pair: _Pair, accesses: Sequence[SharedAccess]
 ) -> tuple[SharedAccess, ...]:
-    """The differences that indexing, a reduction or a pooling makes, whatever the
-    layout."""
+    """Return the accesses, with differences that come from indexing, a reduction or
+    a pooling, whatever the layout."""
     return tuple(
         replace(
             access,
@@ -577,7 +585,7 @@ def _by_operator(pair: _Pair, buffer: str, difference: Difference) -> Difference
 
 
 def _indices_of(pair: _Pair, buffer: str) -> Sequence[str]:
-    """The index expressions of both nodes on a buffer that both use."""
+    """Return the index expressions of both nodes on a buffer that both use."""
     return next((indices for name, indices in _indices(pair) if name == buffer), ())
 
 
@@ -601,7 +609,7 @@ def _reduces_before_the_last(node: Node, buffer: str) -> bool:
 
 
 def _is_unrolled(node: Node, buffer: str) -> bool:
-    """Whether a small reduction reads all elements of a result at once."""
+    """True if a small reduction reads all elements of a result at once."""
     index = _index(node.final.reads, buffer)
     return index is not None and len(index.split("; ")) > 1
 
@@ -615,8 +623,8 @@ def _index(accesses: Sequence[Access], buffer: str) -> str | None:
 def merged(
     graphs: Sequence[GraphBoundaries], others: Sequence[Boundary] = ()
 ) -> Boundaries:
-    """The boundaries of several graphs, and others; equal ones of several nodes as
-    one, most bytes first."""
+    """Return the boundaries of several graphs, and others; equal boundaries are
+    merged, most bytes first."""
     found: dict[_Key, Boundary] = {}
     counts: dict[_Key, int] = {}
     for graph in graphs:

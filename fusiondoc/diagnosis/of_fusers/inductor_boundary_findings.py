@@ -1,5 +1,5 @@
-"""Where tensors go through memory between kernels of torch.compile, as findings
-with what to change."""
+"""Findings on tensors that go through memory between kernels of torch.compile, with
+remedies."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.rows_by_index import rows_by_index
 
 MOST_PAIRS = 3
-"""Ends that a message names."""
+"""Pairs of ends that a message names."""
 
 LEAST_BYTES = 1024
-"""That go through memory at a boundary which is worth a finding."""
+"""Bytes that must go through memory at a boundary for it to be a finding."""
 
 _OF_CALLS = frozenset(
     (CODE_OF_CAUSE[ApartCause.CALL], CODE_OF_CAUSE[ApartCause.USER_KERNEL])
 )
-"""Causes of boundaries that the finding on the call has."""
+"""Causes of boundaries that the finding on the call covers."""
 
 _OF_THE_COMPILER = frozenset(
     CODE_OF_CAUSE[cause]
@@ -36,8 +36,8 @@ _OF_THE_COMPILER = frozenset(
         ApartCause.OTHER,
     )
 )
-"""Causes that are no matter of how the operators are written: their advice holds of
-gradients too."""
+"""Causes that do not depend on how the operators are written: their advice holds
+for gradients too."""
 
 FORMULAS = Remedy(
     "Nothing in the program: torch's own gradient formulas make these operators.",
@@ -80,8 +80,8 @@ _LOOPS = Remedy(
 
 
 def boundaries(report: Report, context: Context) -> Iterable[Finding]:
-    """FD26x and FD27x: one finding a cause, line and remedy, with all bytes that go
-    through memory there."""
+    """FD26x and FD27x: one finding for each cause, line and remedy, with all bytes
+    that go through memory there."""
     found: dict[tuple[str, str | None, Remedy | None], list[Boundary]] = {}
     for boundary in report.boundaries:
         cause = boundary.cause
@@ -114,8 +114,8 @@ def boundaries(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _remedy(boundary: Boundary, cause: Reason, report: Report) -> Remedy | None:
-    """What to change so that the two become one kernel, by how they use what they
-    share."""
+    """Return the change that would make the two one kernel, by how they access the
+    shared tensor."""
     if _is_backward(boundary, report) and cause.code not in _OF_THE_COMPILER:
         return FORMULAS
     differences = _differences(cause)
@@ -160,7 +160,7 @@ def _differences(cause: Reason) -> frozenset[Difference]:
 
 
 def _is_backward(boundary: Boundary, report: Report) -> bool:
-    """Whether both ends are in a backward pass."""
+    """True if both ends are in a backward pass."""
     rows = rows_by_index(report)
     for end in (boundary.producer, boundary.consumer):
         known = report.group(end.group) or rows.get(end.row)
@@ -170,7 +170,7 @@ def _is_backward(boundary: Boundary, report: Report) -> bool:
 
 
 def line_of(boundary: Boundary, report: Report) -> str | None:
-    """The line of what stands between, else of the second end."""
+    """Return the line of the node between the ends, else of the second end."""
     for end in (*boundary.between, boundary.consumer, boundary.producer):
         group = report.group(end.group)
         if group is not None:
@@ -188,7 +188,8 @@ def line_of(boundary: Boundary, report: Report) -> str | None:
 
 
 def _message(several: Sequence[Boundary], moved: int) -> str:
-    """Bytes, ends and cause: ``16.4 kB are read twice by G4 and G5: ...``."""
+    """Return bytes, ends and cause: ``16.4 kB are read twice by G4 and G5:
+    ...``."""
     size = in_bytes(moved) if moved else "A tensor"
     twice = all(one.kind == READ_TWICE for one in several)
     verb = "are" if moved else "is"

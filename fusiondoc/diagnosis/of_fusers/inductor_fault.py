@@ -1,6 +1,5 @@
-"""Errors of torch.compile: FD309 where a run shows that the program in eager code
-has none, FD312 of a log, from which nobody can tell whose error it is.
-"""
+"""Errors of torch.compile: FD309 if a run shows that the program in eager code has
+none; FD312 for a log, from which nobody can tell whose error it is."""
 
 from __future__ import annotations
 
@@ -22,10 +21,11 @@ from fusiondoc.model.report import Evidence, Finding, Report
 def compiler_at_fault(
     failed: str, error: Failure, in_same_process: bool
 ) -> Finding:
-    """The finding, with torch's own hints where the error has some.
+    """Return the finding, with torch's own hints if the error has some.
 
-    Args: failed: which fuser fails, in which pass, and the error. in_same_process:
-        the pass that ran in eager code was one of the same process.
+    Args:
+        failed: which fuser fails, in which pass, and the error.
+        in_same_process: the pass that ran in eager code was in the same process.
     """
     without = "without torch.compile the same run ends without an error"
     if in_same_process:
@@ -46,8 +46,10 @@ def compiler_failed(
 ) -> Finding:
     """FD312: a compilation that ended in an error.
 
-    Args: of: what was compiled: " on graph 0/0". source: ``file:line`` of the
-        function, where the error names no line of the program.
+    Args:
+        of: the graph that was compiled: " on graph 0/0".
+        source: ``file:line`` of the function, for an error that names no line of
+            the program.
     """
     return finding(
         "FD312",
@@ -66,8 +68,8 @@ def compiler_failed(
 def logged_failure(
     report: Report, text: str, whose: str, evidence: Sequence[Evidence]
 ) -> tuple[Finding, ...] | None:
-    """FD312 of an error that a log ends with; nothing where the report has it with
-    the graph. None for an error that is not of torch.compile.
+    """FD312 for an error that a log ends with; empty if the report already has it
+    with the graph. None for an error that is not from torch.compile.
 
     Args:
         whose: " of rank 1".

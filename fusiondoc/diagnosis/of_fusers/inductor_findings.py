@@ -1,6 +1,5 @@
-"""What torch.compile did with a program, as findings: breaks and recompiles, calls,
-boundaries, failures, and what the log lacks.
-"""
+"""Findings on torch.compile's work: breaks and recompiles, calls, boundaries,
+failures, and missing parts of the log."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ MOST_NAMES = 3
 
 
 def failed(report: Report, context: Context) -> Iterable[Finding]:
-    """FD312: a graph whose compilation ended in an error, and the program went
+    """FD312: the compilation of a graph ended in an error, and the program went
     on."""
     fault = context.fault
     if fault is not None and fault.blame is Blame.FUSER:
@@ -70,7 +69,7 @@ def breaks(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _for_break(row: GraphBreakRow) -> Remedy:
-    """Torch's own hints, as they are."""
+    """Return torch's own hints, as they are."""
     if not row.hints:
         return Remedy(
             "Move the code that breaks it out of the compiled function, or rewrite it so that Dynamo"
@@ -131,7 +130,7 @@ def _for_recompiles(row: RecompileRow) -> Remedy:
 
 def calls(report: Report, context: Context) -> Iterable[Finding]:
     """FD25x: each row of operators that are calls, with the bytes that go through
-    memory because of it."""
+    memory because of the call."""
     around = _bytes_around_calls(report)
     for row in report.unfused:
         code = CODES[row.reason.code]
@@ -160,14 +159,14 @@ def calls(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _for_call(code: str, op: str, remedy: Remedy) -> Remedy:
-    """The remedy of the code, with the name of the operator if it is to be written
-    in another way."""
+    """Return the remedy of the code, with the operator's name if it is to be
+    written in another way."""
     step = rewrite_of(code, op)
     return replace(remedy, step=step) if step else remedy
 
 
 def _bytes_around_calls(report: Report) -> dict[int | None, int]:
-    """Index of a row -> bytes of the boundaries at its calls."""
+    """Map the index of a row to the bytes of the boundaries at its calls."""
     around: dict[int | None, int] = {}
     for boundary in report.boundaries:
         for row in {boundary.producer.row, boundary.consumer.row} - {None}:
@@ -182,7 +181,7 @@ def _bytes_around_calls(report: Report) -> dict[int | None, int]:
 
 
 def from_cache(report: Report, context: Context) -> Iterable[Finding]:
-    """FD921: graphs whose code a cache gave."""
+    """FD921: graphs whose code came from a cache."""
     cached = [graph for graph in _graphs(report) if graph.from_cache]
     compilation = context.observed.compilation
     hits = compilation.cache_hits if compilation is not None else 0
@@ -198,8 +197,8 @@ def from_cache(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def without_decisions(report: Report, context: Context) -> Iterable[Finding]:
-    """FD922: no artifact ``fusion``, so no reason of a boundary. Of graphs that
-    lack more see FD923."""
+    """FD922: the artifact ``fusion`` is missing, so that boundaries have no reason.
+    Graphs that lack more are in FD923."""
     lacking = [
         graph
         for graph in _without_fusion_log(report)
@@ -218,7 +217,7 @@ def without_decisions(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _without_fusion_log(report: Report) -> Sequence[CompiledGraphRow]:
-    """Graphs that the scheduler worked on, and the log does not show how."""
+    """Return the graphs that the scheduler worked on without a log of it."""
     return [
         graph
         for graph in _graphs(report)
@@ -230,8 +229,8 @@ def _without_fusion_log(report: Report) -> Sequence[CompiledGraphRow]:
 
 
 def _computes(graph: CompiledGraphRow) -> bool:
-    """Whether a graph has anything to decide on, as far as is known: not one of
-    views alone."""
+    """True if the scheduler has something to decide on in a graph, as far as known:
+    not for a graph of views only."""
     known = graph.accounts
     return known is None or bool(
         known.in_groups or known.in_calls or known.not_found
@@ -279,7 +278,7 @@ def without_texts(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _bare(report: Report) -> Sequence[CompiledGraphRow]:
-    """Graphs that were compiled, and no text shows what of."""
+    """Return the graphs that were compiled and whose operators no text shows."""
     return [
         graph
         for graph in _graphs(report)
@@ -288,7 +287,7 @@ def _bare(report: Report) -> Sequence[CompiledGraphRow]:
 
 
 def without_calls(report: Report, context: Context) -> Iterable[Finding]:
-    """FD923: calls of which nothing is known but that they are some."""
+    """FD923: calls whose operators are not known."""
     nameless = sum(row.count for row in report.unfused if row.op == NAMELESS)
     if nameless and not _bare(report):
         calls = f"{count(nameless, 'call')} of it {'call' if nameless != 1 else 'calls'}"
@@ -309,7 +308,7 @@ ALL_TEXTS = Remedy(
 
 
 def unknown_texts(report: Report, context: Context) -> Iterable[Finding]:
-    """FD924: texts that no table here knows."""
+    """FD924: texts that no table here contains."""
     texts = report.compiled.unknown_texts if report.compiled is not None else ()
     other = [
         one

@@ -1,7 +1,6 @@
-"""A compiled graph as rules need it: its final nodes with the operators that each
-really computes, the buffers that really hold data, and where every operator of the
-graph went.
-"""
+"""A compiled graph as rules need it: its final nodes with the operators that they
+compute, the buffers that hold data, and the final node of each operator of the
+graph."""
 
 from __future__ import annotations
 
@@ -28,20 +27,20 @@ from fusiondoc.operators import BY_NAME
 _NUMBER = re.compile(r"_\d+\Z")
 _ONEDNN = "mkldnn."
 _SYMBOL = "Sym("
-"""How torch prints the type of a number that it does not know when it compiles:
+"""How torch prints the type of a number that is not known at compile time:
 ``Sym(s77)``."""
 
 
 def name_without_graph(node: str) -> str:
-    """The operator of a node of which only the name is known: torch.fx makes
+    """Return the operator of a node of which only the name is known: torch.fx makes
     ``add_1`` of ``aten.add``."""
     name = _NUMBER.sub("", node)
     return f"aten::{name}" if f"aten::{name}" in BY_NAME else name
 
 
 CAT = "aten::cat"
-"""The operator that nothing computes where its parts are written to their final
-memory (``ConcatKernel``, torch/_inductor/ir.py)."""
+"""The operator that no node computes if its parts are written to their final memory
+(``ConcatKernel``, torch/_inductor/ir.py)."""
 _NO_KERNEL_OF_THEIR_OWN = frozenset(
     (
         CAT,
@@ -53,28 +52,27 @@ _NO_KERNEL_OF_THEIR_OWN = frozenset(
         "aten::lift_fresh_copy",
     )
 )
-"""Operators that may stand in no node: memory that is only reserved, and constants
-that kernels have in their code (a small tensor, ``get_attr`` of
-torch/_inductor/graph.py)."""
+"""Operators that may be in no node: memory that is only allocated, and constants in
+the code of kernels (a small tensor, ``get_attr`` of torch/_inductor/graph.py)."""
 
 
 def is_a_size(operator: GraphOperator) -> bool:
-    """Whether its result is a number that the host computes: a dynamic size, or a
+    """True if its result is a number that the host computes: a dynamic size, or a
     formula of sizes."""
     return operator.type is not None and operator.type.startswith(_SYMBOL)
 
 
 class Role(Enum):
-    """What a final node is in a report."""
+    """The role of a final node in a report."""
 
     GROUP = "group"
     CALL = "call"
     PASSES_ON = "passes on"
-    """It computes nothing: its results are the memory of what it reads."""
+    """It computes nothing: its results share the memory of its inputs."""
 
 
 class Node:
-    """A final node with what it computes."""
+    """A final node with the operators that it computes."""
 
     def __init__(
         self,
@@ -84,25 +82,28 @@ class Node:
         operators: Sequence[GraphOperator],
     ) -> None:
         self.index = index
-        """Among the final nodes of its graph."""
+        """The index among the final nodes of its graph."""
         self.final = final
         self.role = role
         self.operators = tuple(operators)
-        """That it computes, in the order of the graph, without views; of a call the
-        called one."""
+        """The operators that it computes, in the order of the graph, without views;
+        for a call the called one."""
 
     @property
     def op(self) -> str | None:
-        """Its first operator; None where none is known."""
+        """Its first operator; None if none is known."""
         return operator_name(self.operators[0].target) if self.operators else None
 
 
 class FinalGraph:
-    """A compiled graph, looked at from its final nodes."""
+    """A compiled graph, seen from its final nodes."""
 
     def __init__(self, graph: CompiledGraph, fallbacks: Sequence[str] = ()) -> None:
-        """``fallbacks``: the operators of which torch printed that they are
-        calls."""
+        """Index the nodes and buffers of a graph.
+
+        Args:
+            fallbacks: the operators that torch printed to be calls.
+        """
         self.graph = graph
         self._fallbacks = frozenset(fallbacks)
         self._operators = {operator.name: operator for operator in graph.operators}
@@ -134,16 +135,16 @@ class FinalGraph:
     # -- operators ------------------------------------------------------------------------------------------
 
     def operator(self, name: str) -> GraphOperator:
-        """The node of the graph; of one that no source shows what its name
-        tells."""
+        """Return the node of the graph; for a node that no source shows, one made
+        from its name."""
         known = self._operators.get(name)
         return known or GraphOperator(
             name, "call_function", name_without_graph(name), ()
         )
 
     def _called(self, final: FinalNode) -> GraphOperator | None:
-        """The operator that a call is: lowering names others beside it, views of
-        its arguments and what makes these."""
+        """Return the operator of a call: lowering also names views of its arguments
+        and the operators that make these."""
         operators = self._in_order(final.operators)
         wanted = _function_name(final.kernel)
         for operator in operators:
@@ -159,7 +160,7 @@ class FinalGraph:
         return candidates[-1] if candidates else None
 
     def call_is_stated(self, node: Node) -> bool:
-        """Whether torch itself printed that it made a call of the operator."""
+        """True if torch itself printed that it made a call of the operator."""
         printed = any(
             operator.target in self._fallbacks for operator in node.operators
         )
@@ -195,10 +196,10 @@ class FinalGraph:
 
     @cached_property
     def accounts(self) -> Accounts | None:
-        """Where each operator of the graph went; None where the graph is not known,
-        or no final nodes.
+        """The number of operators in groups, in calls, as views and dead; None if
+        the graph or its final nodes are not known.
 
-        A graph of views alone has none of these.
+        A graph of views only has no final nodes.
         """
         compiled = self.graph.failed is None and not self.graph.holds.isdisjoint(
             (Part.CODE, Part.LAYERS)
@@ -216,7 +217,7 @@ class FinalGraph:
         return Accounts(**counts, not_found=tuple(went.get("not_found", ())))
 
     def _fate(self, operator: GraphOperator) -> str:
-        """The field of ``Accounts`` that an operator is counted in."""
+        """Return the field of ``Accounts`` that counts an operator."""
         op = operator_name(operator.target)
         if operator.name in self._in_calls:
             return "in_calls"
@@ -245,21 +246,21 @@ class FinalGraph:
 
     @cached_property
     def buffers(self) -> Mapping[str, Buffer]:
-        """By name."""
+        """Name -> buffer."""
         return {buffer.name: buffer for buffer in self.graph.buffers}
 
     @cached_property
     def kernels(self) -> Mapping[str, GeneratedKernel]:
-        """By name."""
+        """Name -> kernel."""
         return {kernel.name: kernel for kernel in self.graph.kernels}
 
     def roots(self, buffer: str) -> tuple[str, ...]:
-        """The buffers whose memory it is: a result taken apart, and the parts of a
-        concatenation, go back to what computed them."""
+        """Return the buffers whose memory it shares: elements of a tuple result,
+        and the parts of a concatenation, lead to the buffers that were computed."""
         if buffer not in self._roots:
             self._roots[buffer] = (
                 buffer,
-            )  # before the search: names can go round in a damaged log
+            )  # before the search: a damaged log may have cycles
             found: dict[str, None] = {}
             for name in self._sources(buffer):
                 found.update(dict.fromkeys(self.roots(name)))
@@ -267,7 +268,7 @@ class FinalGraph:
         return self._roots[buffer]
 
     def _sources(self, buffer: str) -> Sequence[str]:
-        """The buffers of which a buffer that nothing computes is made."""
+        """Return the buffers that form a buffer which no node computes."""
         writer = self._writers.get(buffer)
         if writer is not None and self.nodes[writer].role is not Role.PASSES_ON:
             return ()
@@ -276,7 +277,7 @@ class FinalGraph:
 
     @cached_property
     def _parts(self) -> Mapping[str, list[str]]:
-        """Buffer -> those that look into its memory and are written."""
+        """Buffer -> the written buffers that are part of its memory."""
         parts: dict[str, list[str]] = {}
         for part in self.graph.buffers:
             if part.part_of is not None and part.name in self._writers:
@@ -284,20 +285,21 @@ class FinalGraph:
         return parts
 
     def is_joined(self, buffer: str) -> bool:
-        """Whether a buffer is a concatenation: others are written to parts of its
+        """True if a buffer is a concatenation: others are written to parts of its
         memory."""
         return len(self.roots(buffer)) > 1
 
     def writer(self, buffer: str) -> Node | None:
-        """The node that computes a buffer; None for one that the graph is given."""
+        """Return the node that computes a buffer; None for an input of the
+        graph."""
         index = self._writers.get(buffer)
         return self.nodes[index] if index is not None else None
 
     @cached_property
     def writers_before(self) -> Sequence[Mapping[str, int]]:
-        """Of each node the buffers that it reads, each with the index of the node
-        that wrote to it last: one that changes a buffer in place reads what another
-        one wrote."""
+        """For each node the buffers that it reads, with the index of the node that
+        wrote to each last: a node that changes a buffer in place reads the result
+        of an earlier writer."""
         last: dict[str, int] = {}
         found: list[Mapping[str, int]] = []
         for node in self.nodes:
@@ -312,7 +314,8 @@ class FinalGraph:
         return found
 
     def size_of(self, buffer: str, accesses: Sequence[Access]) -> int | None:
-        """Bytes of a buffer that these accesses move, each element once."""
+        """Return the bytes of a buffer that these accesses move, each element
+        once."""
         known = [
             access.bytes
             for access in accesses
@@ -323,8 +326,8 @@ class FinalGraph:
 
     @cached_property
     def read_later(self) -> Mapping[int, frozenset[str]]:
-        """Index of a node -> buffers that it writes and that others read, or the
-        graph returns."""
+        """Index of a node -> buffers that it writes and that other nodes read, or
+        the graph returns."""
         used = set(self.graph.outputs)
         for node in self.nodes:
             used.update(
@@ -347,9 +350,12 @@ def _own(node: Node, buffer: str) -> bool:
 
 
 def _role(final: FinalNode, has_code: bool) -> Role:
-    """``has_code``: the calls of the generated code are known. A call that is none
-    of them takes a result apart (``MultiOutput``, which the fusion log calls an
-    ExternKernelSchedulerNode)."""
+    """Return the role of a final node.
+
+    If ``has_code``, the calls of the generated code are known: a call that is none
+    of them takes an element of a tuple result (``MultiOutput``, which the fusion
+    log calls an ExternKernelSchedulerNode).
+    """
     if final.kind is FinalKind.NOTHING or final.call is CallKind.VIEW:
         return Role.PASSES_ON
     if final.kind is not FinalKind.CALL or is_pattern(final):
@@ -359,15 +365,15 @@ def _role(final: FinalNode, has_code: bool) -> Role:
 
 
 def is_pattern(final: FinalNode) -> bool:
-    """Whether it is a call that a pattern matcher made of several operators: one of
-    oneDNN's, such as ``mkldnn._convolution_pointwise`` for a convolution with what
-    follows it."""
+    """True if it is a call that a pattern matcher made of several operators: a call
+    of oneDNN's, such as ``mkldnn._convolution_pointwise`` for a convolution with
+    the operators that follow it."""
     called = final.kernel or ""
     return final.kind is FinalKind.CALL and _ONEDNN in called
 
 
 def _function_name(called: str | None) -> str | None:
-    """``addmm`` of ``extern_kernels.addmm``, ``twice`` of
+    """Return ``addmm`` for ``extern_kernels.addmm``, ``twice`` for
     ``torch.ops.lab.twice.default``."""
     if called is None:
         return None

@@ -1,9 +1,9 @@
-"""From what torch.compile did to the rows of a report: groups, operators outside,
+"""Makes the rows of a report from torch.compile's work: groups, operators outside,
 kernels, programs.
 
-A group is a final node of Inductor's scheduler: what is fused is fused there. On a
-GPU it is a kernel; on a CPU a generated function holds the loops of several, which
-are not fused with each other.
+A group is a final node of Inductor's scheduler, as fusion happens there. On a GPU
+it is a kernel; on a CPU a generated function holds the loops of several groups,
+which are not fused with each other.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _SCHEDULERS: Mapping[str, str] = {
     "tem": "template",
     "for": "foreach",
 }
-"""What the third part of a Triton kernel's name stands for
+"""The third part of a Triton kernel's name -> its meaning
 (torch/_inductor/codegen/triton.py)."""
 
 _TRITON_NAME = re.compile(r"triton_(\w{3})_")
@@ -73,7 +73,7 @@ def inductor_report(
     requested: str | None,
     files: Sequence[str] = (),
 ) -> Report:
-    """The report with what Inductor compiled, behind the rows that there are.
+    """Return the report with Inductor's rows after the existing rows.
 
     Args:
         requested: the requested fuser.
@@ -89,7 +89,7 @@ def inductor_report(
 
 
 class CompiledRows:
-    """The rows of all graphs, as they are made."""
+    """The rows of all graphs, while they are made."""
 
     def __init__(
         self, report: Report, compilation: Compilation, files: Sequence[str]
@@ -105,7 +105,7 @@ class CompiledRows:
         )
 
     def report(self, requested: str | None) -> Report:
-        """All that there is."""
+        """Return the report with all rows."""
         before = self._report
         alone = not before.groups and not before.unfused
         groups = self._groups(len(before.groups))
@@ -201,7 +201,7 @@ class CompiledRows:
         )
 
     def _with_kernels(self, group: Group, kernels: Sequence[Kernel]) -> Group:
-        """With the kernels of each of its instances."""
+        """Return the group with the kernels of each of its instances."""
         of_instances: list[tuple[str, ...]] = []
         for graph in self.graphs:
             for index, id_ in graph.groups.items():
@@ -257,7 +257,8 @@ class CompiledRows:
     # -- kernels --------------------------------------------------------------------------------------------
 
     def _kernels(self, before: int) -> list[Kernel]:
-        """The kernels of each graph. One that several nodes call is one."""
+        """Return the kernels of each graph; a kernel that several nodes call is
+        listed once."""
         kernels: list[Kernel] = []
         for graph in self.graphs:
             for kernel in graph.graph.kernels:

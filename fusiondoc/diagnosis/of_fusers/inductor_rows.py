@@ -1,6 +1,5 @@
-"""A final node of a compiled graph as a row of a report: what makes two of them one
-row, and what a row shows.
-"""
+"""A final node of a compiled graph as a row of a report: the keys by which nodes
+share a row, and the contents of a row."""
 
 from __future__ import annotations
 
@@ -27,10 +26,10 @@ _KINDS: Mapping[FinalKind, str] = {
     FinalKind.FOREACH: "Foreach",
     FinalKind.MIXED_ORDER: "MixedOrder",
 }
-"""How it ends, where the class of the node decides."""
+"""Class of a node -> the end of its kind, if the class decides it."""
 
 NAMELESS = "call"
-"""The operator of a call of which the log shows nothing but that it is one."""
+"""The operator of a call of which the log shows nothing else."""
 
 _LANGUAGES: Mapping[str, str] = {
     "cpp": "Cpp",
@@ -38,7 +37,7 @@ _LANGUAGES: Mapping[str, str] = {
     "template": "Template",
     "foreach": "Foreach",
 }
-"""``GeneratedKernel.kind`` -> the same."""
+"""``GeneratedKernel.kind`` -> the end of the kind."""
 
 _CODE_OF_CALL: Mapping[CallKind, str] = {
     CallKind.LIBRARY: "FD251",
@@ -57,7 +56,7 @@ _CODE_OF_CALL: Mapping[CallKind, str] = {
 
 @dataclass(frozen=True)
 class GroupKey:
-    """Final nodes of one key are one row."""
+    """The key by which final nodes share a row."""
 
     kind: str
     phase: str | None
@@ -82,7 +81,7 @@ Member = tuple["ReportedGraph", Node]
 
 
 class ReportedGraph:
-    """A compiled graph whose rows are made."""
+    """A compiled graph whose rows are being made."""
 
     def __init__(self, number: int, found: FinalGraph, specialisation: int) -> None:
         self.number = number
@@ -97,7 +96,7 @@ class ReportedGraph:
         """Name of a kernel -> its id."""
 
     def end(self, node: Node) -> BoundaryEnd:
-        """The final node as a boundary names it."""
+        """Return the final node as a boundary names it."""
         group, row = self.groups.get(node.index), self.rows.get(node.index)
         return BoundaryEnd(
             group,
@@ -107,7 +106,7 @@ class ReportedGraph:
 
 
 def with_specialisations(graphs: Sequence[FinalGraph]) -> list[ReportedGraph]:
-    """Numbers graphs that were compiled again for other types or sizes: the same
+    """Number graphs that were compiled again for other types or sizes: the same
     operators at the same lines of the same frame."""
     seen: dict[object, int] = {}
     made = []
@@ -128,7 +127,7 @@ def with_specialisations(graphs: Sequence[FinalGraph]) -> list[ReportedGraph]:
 
 
 def group_kind(found: FinalGraph, node: Node) -> str:
-    """``Group.kind`` of a final node."""
+    """Return ``Group.kind`` of a final node."""
     if is_pattern(node.final):
         return f"{KIND}Library"
     known = _KINDS.get(node.final.kind)
@@ -139,8 +138,8 @@ def group_kind(found: FinalGraph, node: Node) -> str:
 
 
 def _language(found: FinalGraph, node: Node) -> str:
-    """Of its kernel; where that is not known of all kernels of the graph, which are
-    for one device mostly."""
+    """Return the language of its kernel; if not known, that of all kernels of the
+    graph, which are mostly for one device."""
     kernel = found.kernels.get(node.final.kernel or "")
     known = (
         kernel.kind
@@ -188,7 +187,7 @@ def call_key(graph: ReportedGraph, node: Node) -> CallKey:
 
 
 def reason_of(found: FinalGraph, node: Node) -> Reason:
-    """Why a call is one."""
+    """Return why it is a call."""
     call = node.final.call or CallKind.UNKNOWN
     detail = CompiledCall(call=call.value, calls=node.final.kernel)
     return Reason.of(_CODE_OF_CALL[call], detail, found.call_is_stated(node))
@@ -204,8 +203,8 @@ def source_of(node: Node) -> str | None:
 
 
 def layer_of(node: Node) -> str | None:
-    """The layer that all its operators share; of operators of several layers the
-    one that holds these."""
+    """Return the layer that all its operators share; for operators of several
+    layers the one that contains these."""
     layers = [operator.layer for operator in node.operators if operator.layer]
     if not layers:
         return None
@@ -222,8 +221,8 @@ def layer_of(node: Node) -> str | None:
 
 
 def name_of(member: Member) -> str:
-    """The kernel's name; of a loop nest in a function with others which of them it
-    is."""
+    """Return the kernel's name; for a loop nest in a function with others also its
+    number."""
     graph, node = member
     kernel = node.final.kernel
     if kernel is None:
@@ -256,13 +255,13 @@ def moved_by(node: Node) -> int | None:
 
 
 def total(values: Sequence[int | None]) -> int | None:
-    """None where one is not known."""
+    """Return the sum; None if one value is not known."""
     known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None
 
 
 def edges_of(found: FinalGraph) -> list[tuple[int, int]]:
-    """Pairs of nodes of which the second reads what the first computes."""
+    """Return the pairs of nodes of which the second reads a result of the first."""
     edges: dict[tuple[int, int], None] = {}
     for node, writers in zip(found.nodes, found.writers_before):
         edges.update(((writer, node.index), None) for writer in writers.values())

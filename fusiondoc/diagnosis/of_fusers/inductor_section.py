@@ -1,7 +1,5 @@
-"""What torch.compile did in a run, beside the rows of a report: its graphs and
-where their operators went, breaks, recompiles, operators that several groups
-compute.
-"""
+"""The section on torch.compile beside the rows of a report: its graphs and where
+their operators went, breaks, recompiles, operators that several groups compute."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from fusiondoc.model.compiled import (
 def compiled_section(
     graphs: Sequence[ReportedGraph], compilation: Compilation
 ) -> CompiledReport:
-    """What torch.compile did in the run."""
+    """Return the section on torch.compile's work in the run."""
     return CompiledReport(
         graphs=tuple(map(_graph_row, graphs)),
         breaks=_breaks(compilation),
@@ -46,8 +44,8 @@ def _ids_of_second_stages(graphs: Sequence[ReportedGraph]) -> tuple[str, ...]:
 
 
 def _second_stages(graph: ReportedGraph) -> list[int]:
-    """Indices of the final nodes that only add up what the first stage of a
-    reduction left."""
+    """Return the indices of the final nodes that only add up the partial results of
+    a reduction's first stage."""
     nodes = graph.found.nodes
     stages: dict[int, None] = {}
     for writer, reader in edges_of(graph.found):
@@ -58,7 +56,8 @@ def _second_stages(graph: ReportedGraph) -> list[int]:
 
 
 def _computed_again(graphs: Sequence[ReportedGraph]) -> Iterator[ComputedAgain]:
-    """Operators of the first specialisations that several final nodes compute."""
+    """Yield operators of the first specialisations that several final nodes
+    compute."""
     for graph in graphs:
         if graph.specialisation > 1:
             continue
@@ -91,7 +90,7 @@ def _breaks(compilation: Compilation) -> tuple[GraphBreakRow, ...]:
 
 
 def _recompiles(compilation: Compilation) -> tuple[RecompileRow, ...]:
-    """A function once, with all guards of it that failed."""
+    """Return each function once, with all its guards that failed."""
     found: dict[tuple[str | None, str | None], RecompileRow] = {}
     for one in compilation.recompiles:
         key = (one.function, one.source)
@@ -99,10 +98,7 @@ def _recompiles(compilation: Compilation) -> tuple[RecompileRow, ...]:
         found[key] = RecompileRow(
             *key,
             tuple(dict.fromkeys((*row.guards, *one.guards))),
-            row.count
-            + (
-                not one.limit_reached
-            ),  # that it is not compiled again is no recompile
+            row.count + (not one.limit_reached),  # giving up is no recompile
             row.limit_reached or one.limit_reached,
         )
     return tuple(found.values())
@@ -128,7 +124,7 @@ def _graph_row(one: ReportedGraph) -> CompiledGraphRow:
 
 
 def helpful(hints: Sequence[str]) -> tuple[str, ...]:
-    """Torch's hints, each once, without those that advise nothing but a report to
+    """Return torch's hints, each once, without those that only advise a report to
     torch."""
     return tuple(
         hint for hint in dict.fromkeys(hints) if not _REPORT_IT.search(hint)

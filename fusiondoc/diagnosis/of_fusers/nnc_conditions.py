@@ -1,5 +1,5 @@
-"""What to do about a condition that NNC states and that an operator does not meet,
-and about its errors."""
+"""Remedies for conditions that NNC states and that an operator does not meet, and
+for NNC's errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONDITIONS: Mapping[str, str | Remedy] = {
     ),
     "pass_stopped": "Unset PYTORCH_JIT_OPT_LIMIT.",
 }
-"""``Stated.condition`` -> what to do. All but the last two are tried in
+"""``Stated.condition`` -> remedy. All but the last two are tried in
 ``fixtures/logs/refused_arguments.py``."""
 
 CAUSES_OF_ERRORS: Mapping[str | None, str | Remedy] = {

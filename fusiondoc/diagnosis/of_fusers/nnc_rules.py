@@ -1,5 +1,5 @@
-"""The true cause behind what NNC states of an operator, and how to call the
-overloads that it takes.
+"""The true cause behind the reason that NNC states for an operator, and how to call
+the overloads that it takes.
 
 Facts: ``isSupported`` and ``typesAreSupported`` of
 torch/csrc/jit/passes/tensorexpr_fuser.cpp, the same from 1.12 to 2.13.
@@ -45,7 +45,7 @@ _OVERLOADS: Mapping[str, str | Remedy] = {
     ),
     "aten::where": "Give torch.where tensors: torch.zeros_like(x) or torch.full_like(x, value) for a number.",
 }
-"""Operators of which it takes other overloads -> how to call these
+"""Operators of which NNC takes other overloads -> how to call these
 (``fixtures/logs/refused_numbers.py``)."""
 
 _NUMBERS = ("int", "float", "Scalar", "number", "bool")
@@ -53,9 +53,9 @@ _FLOATS = ("Float", "Double", "Half", "BFloat16")
 
 
 def _refine(place: Place, stated: Reason) -> Reason:
-    """Shapes and devices are checked before the lowering: of an operator without
-    one, they are not what it lacks. Where there is one, the overload or a type is
-    refused."""
+    """Refine a stated reason. Shapes and devices are checked before the lowering:
+    if the operator has no lowering, that is the cause. If it has one, the overload
+    or a type is refused."""
     detail: Detail | None = None
     if stated.code in ("FD212", "FD214"):
         lacks = no_rule(place)
@@ -78,20 +78,20 @@ def _refine(place: Place, stated: Reason) -> Reason:
 
 
 def _list_is_given(place: Place) -> bool:
-    """Whether its list of tensors is an input of its graph: that of the caller, or,
-    where gradients are recorded, one that is written where it is joined: no
-    operator of the differentiable graph makes its tensors."""
+    """True if its list of tensors is an input of its graph: the caller's list, or,
+    where gradients are recorded, a list made outside the differentiable graph
+    because no operator of that graph makes its tensors."""
     return place.node.operands[:1] != () and place.node.operands[0].maker == ""
 
 
 def _not_profiled(place: Place, stated: Reason) -> Reason | None:
-    """FD211: results and inputs are profiled only of what NNC takes
+    """FD211: types are profiled only for operators that NNC takes
     (``needsProfiledOutput`` and ``needsProfiledInputs`` of
-    torch/csrc/jit/runtime/profiling_record.cpp, 1.12 to 2.13, which ask
-    ``isSupported``): where the types of all inputs are known and that of the result
-    is not, or that of the result and not those of the inputs, NNC does not take the
-    overload, or reductions are off. Of one that may never have run only what holds
-    for any types is known."""
+    torch/csrc/jit/runtime/profiling_record.cpp, 1.12 to 2.13, which call
+    ``isSupported``). If the types of all inputs are known and that of the result is
+    not, or the other way round, NNC does not take the overload, or reductions are
+    off. For an operator that may never have run only causes that hold for any types
+    are known."""
     node = place.node
     if stated.code != "FD212" or is_of_a_formula(node.source):
         return None
@@ -134,7 +134,8 @@ def _overload(
 
 
 def _changing_arguments(place: Place) -> list[Operand]:
-    """The arguments behind the first that are neither tensors nor constants."""
+    """Return the arguments after the first that are neither tensors nor
+    constants."""
     return [
         given
         for given in place.node.operands[1:]
@@ -143,7 +144,7 @@ def _changing_arguments(place: Place) -> list[Operand]:
 
 
 def _other_overload(op: str, types: Sequence[str]) -> Overload:
-    """An overload by the types of its arguments."""
+    """Return an overload by the types of its arguments."""
     if op == "aten::div" and len(types) > 2:
         return Overload(op, "nnc", "rounding_mode")
     if op == "aten::clamp" and not {*types[1:]}.issubset((*_NUMBERS, "NoneType")):
@@ -156,8 +157,8 @@ def _other_overload(op: str, types: Sequence[str]) -> Overload:
 
 
 def _second_type(types: Sequence[str]) -> str:
-    """The name of the overload, which the second argument decides: ``Scalar``,
-    ``Tensor``."""
+    """Return the name of the overload, which the second argument decides:
+    ``Scalar``, ``Tensor``."""
     if types[1] in _NUMBERS:
         return "Scalar"
     if "ensor" in types[1] or "(" in types[1]:
@@ -183,7 +184,7 @@ def _types(place: Place) -> WrongType | WrongDevice | Stated | None:
 
 
 def _wrong_on_cpu(tensor: TensorType) -> WrongType | None:
-    """A type that no operator takes, or few on the CPU."""
+    """Return a type that no operator takes, or few on the CPU."""
     if tensor.dtype == "Byte":
         return WrongType("nnc", tensor.dtype, "none")
     if tensor.dtype == "Half" and tensor.device == "cpu":
@@ -191,12 +192,12 @@ def _wrong_on_cpu(tensor: TensorType) -> WrongType | None:
     if tensor.dtype == "BFloat16" and tensor.device == "cpu":
         return WrongType(
             "nnc", tensor.dtype, "some_on_cpu"
-        )  # of some operators, from 1.13 on
+        )  # some operators take it, from 1.13 on
     return None
 
 
 def _wrong_dtype(op: str, tensor: TensorType) -> WrongType | None:
-    """A type that this operator does not take."""
+    """Return a type that this operator does not take."""
     if tensor.dtype is None:
         return None
     if op in takes.FLOATING_ONLY and tensor.dtype not in _FLOATS:
@@ -207,7 +208,7 @@ def _wrong_dtype(op: str, tensor: TensorType) -> WrongType | None:
 
 
 def _wrong_device(op: str, tensor: TensorType) -> WrongDevice | None:
-    """A device on which it does not take this operator."""
+    """Return a device on which NNC does not take this operator."""
     if op in takes.ON_GPU_ONLY and tensor.device == "cpu":
         return WrongDevice("gpu_only", "nnc")
     if (

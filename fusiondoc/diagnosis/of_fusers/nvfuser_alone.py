@@ -13,17 +13,17 @@ from fusiondoc.parsers.lines.error_texts import of_stand_alone, read_error
 from fusiondoc.parsers.observed import LoggedError
 
 _STAND_ALONE = re.compile(r"nvfuser_\w+_f\d+_c\d+_r\d+_g\d+\Z")
-"""How stand-alone nvFuser names kernels: scheduler, fusion, concretisation, runtime
+"""Kernel names of stand-alone nvFuser: scheduler, fusion, concretisation, runtime
 and group (``KernelExecutor::kernelName``, csrc/runtime/compiled_kernel.cpp)."""
 
 
 def errors_of_stand_alone(context: Context) -> list[LoggedError]:
-    """Errors in the log that the stand-alone library wrote."""
+    """Return the errors in the log that the stand-alone library wrote."""
     return [one for one in context.observed.errors if of_stand_alone(one.text)]
 
 
 def of_other_tools(report: Report, context: Context) -> Iterable[Finding]:
-    """FD910: the log is of another tool of nvFuser's: its stand-alone library, or
+    """FD910: the log is from another tool with nvFuser: its stand-alone library, or
     Lightning Thunder."""
     observed = context.observed
     kernels = [
@@ -60,8 +60,11 @@ def of_other_tools(report: Report, context: Context) -> Iterable[Finding]:
 def _content_of_other_tools(
     report: Report, context: Context, kernels: int
 ) -> Iterable[str]:
-    """What was read of other tools. ``kernels``: those whose names are of the
-    stand-alone library."""
+    """Yield the contents of a log of other tools, in words.
+
+    Args:
+        kernels: the number of kernels named by the stand-alone library.
+    """
     observed = context.observed
     errors = errors_of_stand_alone(context)
     if observed.thunder_traces:

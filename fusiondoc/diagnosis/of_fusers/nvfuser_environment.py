@@ -45,8 +45,8 @@ def fuser_gone(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def bad_dump_option(report: Report, context: Context) -> Iterable[Finding]:
-    """FD003: everything fell back and no kernel ran, as an unknown dump option
-    makes it."""
+    """FD003: everything fell back and no kernel ran, as with an unknown dump
+    option."""
     if not report.fallbacks or report.kernels:
         return
     known = {fallback.error_kind for fallback in report.fallbacks} - {None}
@@ -71,8 +71,8 @@ def bad_dump_option(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _options_were_set(context: Context) -> bool:
-    """By the user: fusiondoc sets only what this torch knows. A plain log tells it
-    where a shell or the program printed the variable."""
+    """True if the user set nvFuser's options: fusiondoc sets only those that this
+    torch knows. For a plain log: if a shell or the program printed the variable."""
     request = context.request
     if request is None:
         return context.observed.options_set is not None

@@ -1,7 +1,7 @@
-"""FD307 and FD308: failures beside nvFuser's groups that its rules make.
+"""FD307 and FD308: failures outside nvFuser's groups that its rules cause.
 
 FD307: the size of a reduction's result, which its pass computes before a group.
-FD308: the shape of a gradient that a differentiable graph gave.
+FD308: the shape of a gradient from a differentiable graph.
 """
 
 from __future__ import annotations
@@ -38,8 +38,11 @@ def sizes_failed(report: Report, context: Context) -> Iterable[Finding]:
 def _finding(
     report: Report, sized: list[SizedReduction], line: Evidence | None, early: bool
 ) -> Finding:
-    """``early``: the size is computed before what it is the size of; else a
-    dimension is negative."""
+    """Return the finding.
+
+    Args:
+        early: the size is computed before its tensor; else a dimension is negative.
+    """
     last = sized[-1]
     group = next(group for group in report.groups if group.id == last.group)
     names = " and ".join(dict.fromkeys(one.op for one in sized))
@@ -78,7 +81,7 @@ def _finding(
 
 
 _MOST_DIMENSIONS = 6
-"""720 orders of dimensions to try."""
+"""Dimensions of a tensor for which all orders (at most 720) are tried."""
 
 _COPIES = ("prim::permute_copy", "prim::transpose_copy")
 
@@ -92,7 +95,8 @@ class _Culprit(NamedTuple):
 
 
 def wrong_gradient(report: Report, context: Context) -> Iterable[Finding]:
-    """FD308: autograd refused what the backward of a differentiable graph gave."""
+    """FD308: autograd refused a gradient from the backward of a differentiable
+    graph."""
     for logged in context.observed.errors:
         wrong = invalid_gradient(logged.text)
         if wrong is None:
@@ -126,9 +130,9 @@ def wrong_gradient(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _culprit(report: Report, got: _Sizes, expected: _Sizes) -> _Culprit | None:
-    """The group whose permute, done in the order of memory, gives exactly the wrong
-    sizes. nvFuser of 2.0 and 2.1 takes the input of these copies in its memory
-    format and applies the dimensions as they were given
+    """Return the group whose permute, done in the order of memory, gives exactly
+    the wrong sizes. nvFuser of 2.0 and 2.1 takes the input of these copies in its
+    memory format and applies the dimensions as they were given
     (third_party/nvfuser/csrc/parser.cpp, the rules for prim::permute_copy and
     prim::transpose_copy)."""
     if got == expected or not 0 < len(got) <= _MOST_DIMENSIONS:
@@ -154,8 +158,8 @@ def _is_of(text: str, sizes: _Sizes) -> bool:
 
 
 def _reordered(taken: TensorType, got: _Sizes, expected: _Sizes) -> bool:
-    """Whether some order of the dimensions gives ``expected`` of the tensor, and
-    ``got`` of its memory."""
+    """True if some order of the dimensions gives ``expected`` for the tensor, and
+    ``got`` for its memory."""
     sizes, strides = taken.sizes, taken.strides
     if (
         sizes is None

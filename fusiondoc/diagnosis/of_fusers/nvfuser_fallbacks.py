@@ -1,5 +1,5 @@
-"""Fallbacks of nvFuser's groups to unfused operators: what failed, also by a rerun
-without fallback, and what to do. No other fuser falls back after it made a
+"""Fallbacks of nvFuser's groups to unfused operators: their errors, also from a
+rerun without fallback, and remedies. No other fuser falls back after it made a
 group."""
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from fusiondoc.parsers.lines.error_texts import cause_of, in_words, read_error
 
 
 def with_errors(report: Report, rerun: Rerun | None) -> Report:
-    """The report with the kinds of errors, and the error of the rerun at the
-    fallback that came first.
+    """Return the report with the kinds of errors, and with the error of the rerun
+    at the fallback that came first.
 
-    The rerun stops at its first error, so it says nothing on the others; later ones
+    The rerun stops at its first error, so that the others stay unknown; later ones
     often follow from it.
     """
     fallbacks = [_classified(one) for one in report.fallbacks]
@@ -66,8 +66,11 @@ _REMEMBERED = "torch remembers the failure and silently runs the operators unfus
 def remedy_for_fallback(
     fallback: Fallback, rerun: Rerun | None, everything: bool = False
 ) -> Remedy | str:
-    """What to do, by what is known of the error. ``everything``: the log shows no
-    group that works."""
+    """Return the remedy, by the known facts about the error.
+
+    Args:
+        everything: the log shows no group that works.
+    """
     if cause_of(fallback.error or "") == LEGACY_EXECUTOR:
         return (
             "Turn the profiling executor on: --knob profiling_executor=on (FD104)."
@@ -102,7 +105,7 @@ def remedy_for_fallback(
 
 
 def _without_error(rerun: Rerun) -> str:
-    """How a rerun without fallback ended that raised no error."""
+    """Return how a rerun without fallback ended that raised no error."""
     if rerun.ended is Ended.SIGNAL:
         return f"The rerun without fallback died of {rerun.signal} instead of raising an error"
     if rerun.ended is Ended.TIMED_OUT:

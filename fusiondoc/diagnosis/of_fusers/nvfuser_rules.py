@@ -1,13 +1,13 @@
-"""Which condition of nvFuser's parse rule a node does not meet
+"""The condition of nvFuser's parse rule that a node does not meet
 (``fusiondoc/fusers/nvfuser/takes.py``).
 
-Versions differ in the operators and views that have a rule, not in what a rule asks
-of an argument. A rule belongs to one overload, by its schema; its merge query may
-refuse more: a tensor without elements (``isInputNonSizeZeroTensor``; of a reduction
-or a norm only the tensor that it reduces counts), a reduction of a tensor without
-dimensions (``isReductionNonCompatibleTensor``), an argument that is not a constant,
-an explicit memory format. Arguments that ``insertProfileIValue`` profiles are
-constants in the pass if the profiled runs agree on them.
+Versions differ in the operators and views that have a rule, not in a rule's
+conditions on arguments. A rule belongs to one overload, by its schema; its merge
+query may refuse more: a tensor without elements (``isInputNonSizeZeroTensor``; for
+a reduction or a norm only the tensor that it reduces counts), a reduction of a
+tensor without dimensions (``isReductionNonCompatibleTensor``), an argument that is
+not a constant, an explicit memory format. Arguments that ``insertProfileIValue``
+profiles are constants in the pass if the profiled runs agree on them.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _HALVES = {"5", "15"}
 def refused_by_form(
     node: FlowNode, op: str
 ) -> Overload | NotConstant | Argument | None:
-    """Why nvFuser's rule for ``op`` refuses the node's overload or an argument that
-    nvFuser does not profile: any print of the node shows it."""
+    """Return why nvFuser's rule for ``op`` refuses the node's overload or an
+    argument that nvFuser does not profile: any print of the node shows it."""
     rule = takes.rule_of(op)
     if rule is None:
         return None
@@ -58,8 +58,12 @@ def refused_by_form(
 def refused_because(
     node: FlowNode, op: str, torch: str | None = None
 ) -> Overload | NotConstant | Argument | NewerRule | None:
-    """Which condition of nvFuser's rule for ``op`` a node does not meet; None if
-    all that the log shows are met. ``torch``: the version that ran, if known."""
+    """Return the condition of nvFuser's rule for ``op`` that a node does not meet;
+    None if it meets all that the log shows.
+
+    Args:
+        torch: the version that ran, if known.
+    """
     form = refused_by_form(node, op)
     if form is not None:
         return form
@@ -104,7 +108,7 @@ def _bad_argument(
 
 
 def _value(operands: tuple[Operand, ...], index: int | None) -> str | None:
-    """The value of an argument; None where it is not given or not constant."""
+    """Return the value of an argument; None if it is not given or not constant."""
     return (
         operands[index].value
         if index is not None and index < len(operands)
@@ -115,7 +119,8 @@ def _value(operands: tuple[Operand, ...], index: int | None) -> str | None:
 def _bad_tensor(
     node: FlowNode, rule: takes.Rule | None
 ) -> NotConstant | Argument | None:
-    """Without a rule only the sizes of the tensors count."""
+    """Return the condition that a tensor or profiled argument does not meet.
+    Without a rule only the sizes of the tensors are checked."""
     reduced = rule.reduces if rule is not None else None
     checked = (
         node.operands if reduced is None else node.operands[reduced : reduced + 1]
@@ -142,7 +147,7 @@ def _bad_tensor(
 def _not_constant(
     operands: tuple[Operand, ...], names: Mapping[int, str]
 ) -> NotConstant | None:
-    """The arguments among ``names`` (by position) that are no constants."""
+    """Return the arguments among ``names`` (by position) that are no constants."""
     wrong = [
         position
         for position in names
@@ -156,9 +161,9 @@ def _not_constant(
 
 
 def _refine(place: Place, stated: Reason) -> Reason:
-    """What nvFuser calls "not parsible" may be an overload or an argument that its
-    rule refuses, and "scalar type not supported" a tensor of too many dimensions
-    (partition.cpp, isFusibleNode)."""
+    """Refine a stated reason: "not parsible" may be an overload or an argument that
+    the rule refuses, and "scalar type not supported" a tensor of too many
+    dimensions (partition.cpp, isFusibleNode)."""
     if stated.code == "FD201" and place.takes(place.loose.op):
         cause = refused_because(
             place.node, place.loose.op, place.torch

@@ -1,4 +1,4 @@
-"""oneDNN Graph: which reason an operator has that it could take and did not."""
+"""oneDNN Graph: the reason of an operator that it could take and did not."""
 
 from __future__ import annotations
 

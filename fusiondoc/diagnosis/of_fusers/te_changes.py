@@ -1,7 +1,8 @@
-"""What to change in a program so that Transformer Engine's operation fuser takes
-more (for the plan).
+"""Changes of a program that let Transformer Engine's operation fuser take more of
+it (for the plan).
 
-A gain is the operators that a rule would take then; their time is not known before.
+The gain is the number of operators that a rule would then take; their time is not
+known before.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _RECIPE = Setting(recipe="delayed")
 
 
 def te_changes(report: Report, context: Context) -> list[Step]:
-    """The changes, those for most operators first."""
+    """Return the changes, those for most operators first."""
     found = [*_of_rows(report, context), *_of_splits(report)]
     return sorted(found, key=lambda one: -one.operators)
 
@@ -42,8 +43,7 @@ class _Suggestion:
     kind: ChangeKind
     change: str
     lines: tuple[str, str]
-    """A line of the program and the changed one; where that is not known, lines
-    like them."""
+    """A line of the program and the changed line; if not known, lines like them."""
     rows: Sequence[Unfused]
     """The operators."""
     first: Unfused
@@ -92,7 +92,7 @@ def _step(code: str, suggestion: _Suggestion) -> Step:
 
 
 def _in_words(rows: Sequence[Unfused]) -> str:
-    """``Linear and Bias and others in encoder.0``"""
+    """Return ``Linear and Bias and others in encoder.0``."""
     ops = list(dict.fromkeys(row.op for row in rows))
     names = " and ".join(op.rpartition(".")[2] for op in ops[:2])
     if len(ops) > 2:
@@ -102,7 +102,7 @@ def _in_words(rows: Sequence[Unfused]) -> str:
 
 
 def _other_lines(rows: Sequence[Unfused], position: Source | None) -> str:
-    """``; also for model.py:14, model.py:20 and 3 more lines``."""
+    """Return ``; also for model.py:14, model.py:20 and 3 more lines``."""
     others = list(
         dict.fromkeys(
             row.user_source for row in rows if row.user_source is not None
@@ -120,7 +120,7 @@ def _other_lines(rows: Sequence[Unfused], position: Source | None) -> str:
 def _in_bfloat16(
     report: Report, context: Context, rows: Sequence[Unfused]
 ) -> _Suggestion:
-    """FD241: a half type, from the start."""
+    """FD241: use a half type from the start."""
     if any(
         finding.code == "FD118" for finding in report.findings
     ):  # they have one, but too late
@@ -151,7 +151,7 @@ def _in_bfloat16(
 def _with_other_flag(
     report: Report, context: Context, rows: Sequence[Unfused]
 ) -> _Suggestion:
-    """FD242: ``in_place`` the other way."""
+    """FD242: give ``in_place`` the other value."""
     flags = _in_place_flags(rows[0])
     wanted = "False" if "output_in_place" in flags else "True"
     now = "True" if wanted == "False" else "False"
@@ -174,7 +174,7 @@ def _with_other_flag(
 def _under_a_recipe(
     report: Report, context: Context, rows: Sequence[Unfused]
 ) -> _Suggestion | None:
-    """FD244: under a recipe, unless it ran under one: then the report shows the
+    """FD244: run under a recipe, unless it ran under one: then the report shows the
     effect."""
     without = [row for row in rows if lacks_recipe(row.reason.detail)]
     if not without or _ran_under_a_recipe(report):
@@ -196,7 +196,7 @@ _SUGGESTED_FOR: Mapping[
     "FD242": _with_other_flag,
     "FD244": _under_a_recipe,
 }
-"""Code of a reason -> the change for its rows; the other reasons have none."""
+"""Code of a reason -> the change for its rows; other reasons have none."""
 
 
 def _ran_under_a_recipe(report: Report) -> bool:
@@ -205,13 +205,13 @@ def _ran_under_a_recipe(report: Report) -> bool:
 
 
 def _is_program(context: Context) -> bool:
-    """It enters recipes itself: --recipe is for models."""
+    """True for a program, which enters recipes itself: --recipe is for models."""
     return context.request is not None and bool(context.request.options.script)
 
 
 def _autocast(report: Report) -> str:
-    """``autocast`` is in transformer_engine/pytorch/__init__.py of 2.10, not in
-    that of 2.8."""
+    """Return the call of ``autocast``, which is in
+    transformer_engine/pytorch/__init__.py of 2.10, not of 2.8."""
     version = version_of(report.te.version) if report.te is not None else None
     if version is not None and version < (2, 10):
         return "fp8_autocast(enabled=True, fp8_recipe=recipe)"
@@ -222,7 +222,7 @@ _IN_PLACE = ("sum_not_in_place", "output_not_in_place", "output_in_place")
 
 
 def _in_place_flags(row: Unfused) -> set[str]:
-    """The conditions on ``in_place`` that do not hold of an operator."""
+    """Return the conditions on ``in_place`` that an operator does not meet."""
     detail = row.reason.detail
     if not isinstance(detail, UnmetConditions):
         return set()
@@ -239,8 +239,8 @@ def _in_place_flags(row: Unfused) -> set[str]:
 def _with_argument(
     report: Report, row: Unfused, keyword: str, value: str
 ) -> tuple[str, str] | None:
-    """The line that makes the operator, and with another argument; None where it is
-    no call on one line."""
+    """Return the line that makes the operator, and the line with another argument;
+    None if it is no call on one line."""
     line = _line_of(report, row)
     if line is None or not line.isascii():
         return None
@@ -260,8 +260,8 @@ def _with_argument(
 
 
 def _line_of(report: Report, row: Unfused) -> str | None:
-    """The line that made an operator, without its indentation and a comma behind
-    it."""
+    """Return the line that made an operator, without its indentation and a trailing
+    comma."""
     position = Source.parse(row.user_source)
     if position is None or position.line is None or report.texts is None:
         return None
@@ -272,7 +272,7 @@ def _line_of(report: Report, row: Unfused) -> str | None:
 
 
 def _only_call(line: str, names: Sequence[str]) -> ast.Call | None:
-    """The call of one of these names, where the line has a single one."""
+    """Return the call of one of these names, if the line has a single one."""
     try:
         nodes = list(ast.walk(ast.parse(line)))
     except (SyntaxError, ValueError):
@@ -286,7 +286,7 @@ def _only_call(line: str, names: Sequence[str]) -> ast.Call | None:
 
 
 def _called(call: ast.Call) -> str | None:
-    """``Linear`` of ``te.ops.Linear(...)``."""
+    """Return ``Linear`` for ``te.ops.Linear(...)``."""
     found = getattr(call.func, "attr", getattr(call.func, "id", None))
     return found if isinstance(found, str) else None
 

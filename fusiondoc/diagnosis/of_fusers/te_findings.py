@@ -1,7 +1,7 @@
-"""FD11x and FD24x: what Transformer Engine's operation fuser planned, and which
-operators stayed basic.
+"""FD11x and FD24x: the plans of Transformer Engine's operation fuser, and the
+operators that stayed basic.
 
-What each reason needs is in ``te_rules.py``.
+The conditions of each reason are in ``te_rules.py``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_DISAGREEMENTS = 3
 
 
 def no_operators(report: Report, context: Context) -> Iterable[Finding]:
-    """FD111: nothing of te.ops was called."""
+    """FD111: no operator of te.ops was called."""
     if report.te is not None and not report.te.fusers and not context.cut_short:
         yield finding(
             "FD111",
@@ -70,7 +70,7 @@ _ACTIVATIONS = ("GELU", "ReLU", "SiLU", "QGELU", "SReLU")
 
 
 def bias_without_activation(report: Report, context: Context) -> Iterable[Finding]:
-    """FD114: the fused operator's name names an activation that it never has."""
+    """FD114: the fused operator's name includes an activation that it never has."""
     if report.te is None or not any(group.name == _TRAP for group in report.groups):
         return
     follows = []
@@ -151,7 +151,8 @@ def disagree(report: Report, context: Context) -> Iterable[Finding]:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Where the table of rules and the plan of Transformer Engine differ."""
+    """A difference between the table of rules and the plan of Transformer
+    Engine."""
 
     layer: str | None
     phase: str
@@ -161,7 +162,7 @@ class Disagreement:
 
 
 def disagreements(records: TeRecords) -> tuple[Disagreement, ...]:
-    """Every plan against the rules of its version."""
+    """Return the plans that differ from those by the rules of their version."""
     version = version_of(records.package.version)
     if version is None:
         return ()
@@ -185,7 +186,7 @@ def disagreements(records: TeRecords) -> tuple[Disagreement, ...]:
             ]
             made = [
                 one for one in made if "GroupedMLP" not in one[0]
-            ]  # its conditions are not recorded
+            ]  # conditions of GroupedMLP are not recorded
             table = Planner(min(version, LATEST), phase, operators, plan).planned
             if made != table:
                 recipe = plan.recipe.kind if plan.recipe is not None else None
@@ -249,8 +250,8 @@ def older_than_weights(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def registered(report: Report, context: Context) -> Iterable[Finding]:
-    """FD117: fusions of the program's own, and those of the package that it took
-    out."""
+    """FD117: fusions that the program registered, and those of the package that it
+    removed."""
     gone = tuple(
         dict.fromkeys(name for plan in context.te.plans for name in plan.taken_out)
     )

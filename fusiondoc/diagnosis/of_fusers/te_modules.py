@@ -1,5 +1,5 @@
-"""Modules that split a ``te.ops.Sequential``: their names in a program, and what to
-write instead."""
+"""Modules that split a ``te.ops.Sequential``: their names in a program, and their
+counterparts in te.ops."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ _OPS = {
     "RMSNorm": (1, 10),
     "SiLU": (2, 8),
 }
-"""Modules of torch.nn and transformer_engine.pytorch with a counterpart in te.ops,
-and from which version on (transformer_engine/pytorch/ops/basic, 1.13 to 2.20)."""
+"""Modules of torch.nn and transformer_engine.pytorch with a counterpart in
+te.ops -> the first version with it (transformer_engine/pytorch/ops/basic, 1.13
+to 2.20)."""
 
 _OF_TE = f"{TE.module}.pytorch"
 
 
 def named(split: TeSplit) -> str:
-    """The module as a program names it: ``torch.nn.Dropout``, ``te.Linear``,
+    """Return the module as a program names it: ``torch.nn.Dropout``, ``te.Linear``,
     ``Block``."""
     home = split.of or ""
     if home.startswith(f"{_OF_TE}.ops"):
@@ -33,12 +34,13 @@ def named(split: TeSplit) -> str:
         return f"te.{split.module}"
     torch = home.startswith("torch.nn") or (
         not home and split.module in _OPS
-    )  # older captures tell none
+    )  # older captures do not record it
     return f"torch.nn.{split.module}" if torch else split.module
 
 
 def counterpart(split: TeSplit, version: tuple[int, int] | None) -> str | None:
-    """``te.ops.Dropout``, where this version has it; None where it has none."""
+    """Return ``te.ops.Dropout``, if this version has it; None if there is no
+    counterpart."""
     home = split.of or "torch.nn"
     known = home.startswith(("torch.nn", _OF_TE)) and not home.startswith(
         f"{_OF_TE}.ops"
@@ -52,7 +54,7 @@ def counterpart(split: TeSplit, version: tuple[int, int] | None) -> str | None:
 
 
 def instead_of(split: TeSplit, version: tuple[int, int] | None) -> str:
-    """What to do about it, as a sentence without its end."""
+    """Return the advice on it, as a sentence without its end."""
     other = counterpart(split, version)
     if other is not None:
         return f"Use {other} instead of {named(split)}"

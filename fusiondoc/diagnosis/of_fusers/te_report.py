@@ -1,5 +1,5 @@
-"""From the records of Transformer Engine's fuser to the rows of a report: groups,
-unfused, plans."""
+"""Makes the rows of a report from the records of Transformer Engine's fuser:
+groups, unfused operators, plans."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ FORWARD, BACKWARD = "forward", "backward"
 
 
 def te_report(report: Report, records: TeRecords, requested: str | None) -> Report:
-    """The report with what Transformer Engine planned. Its rows stand behind those
-    of TorchScript, where the program reached that too; else they are all that there
-    is."""
+    """Return the report with Transformer Engine's plans. Its rows come after those
+    of TorchScript, if the program has any; else they are the whole report."""
     rows = _Rows(report, records)
     return (
         rows.beside() if report.groups or report.unfused else rows.alone(requested)
@@ -52,16 +51,16 @@ class _Seen:
     step: PlannedOperator
     plans: tuple[Plan, ...]
     first: bool
-    """The pipeline's first plan has it."""
+    """True if the pipeline's first plan has it."""
 
 
 _Took = tuple[int, str, PlannedOperator, tuple[Plan, ...]]
-"""An operator of a pipeline in a phase, and the plans of its time."""
+"""An operator of a pipeline in a phase, and the plans that have it."""
 
 
 @dataclass(frozen=True)
 class _Key:
-    """Fused operators of one key are one row."""
+    """The key by which fused operators share a row."""
 
     kind: str
     phase: str
@@ -93,7 +92,7 @@ class _Rows:
         """(pipeline, phase, basic operators, class) -> id of the row."""
 
     def alone(self, requested: str | None) -> Report:
-        """All that there is."""
+        """Return the report if it has only these rows."""
         made = replace(
             self.beside(),
             fuser=FuserState(
@@ -106,7 +105,7 @@ class _Rows:
         return replace(made, coverage=te_coverage(made))
 
     def beside(self) -> Report:
-        """Behind the rows that there are."""
+        """Return the report with these rows after the others."""
         report = self._report
         groups = self._groups(len(report.groups))
         kernels = self._kernels(groups, len(report.kernels))
@@ -187,8 +186,8 @@ class _Rows:
         return groups
 
     def _seen(self) -> Iterator[_Seen]:
-        """Every fused operator of every pipeline, once: plans of other recipes and
-        of inference repeat it."""
+        """Yield every fused operator of every pipeline once: plans of other recipes
+        and of inference repeat it."""
         for fuser, plans in self._plans.items():
             found: dict[tuple[str, PlannedOperator], list[Plan]] = {}
             for plan in plans:
@@ -200,8 +199,8 @@ class _Rows:
                 yield _Seen(fuser, phase, step, tuple(having), plans[0] in having)
 
     def _first_of(self, seen: _Seen) -> str | None:
-        """The row of the first plan that has one of its operators in the same
-        phase."""
+        """Return the row of the first plan that has one of its operators in the
+        same phase."""
         for (fuser, phase, indexes, _), group in self._ids.items():
             mine = set(indexes) & set(seen.step.operators)
             if (
@@ -231,8 +230,8 @@ class _Rows:
         )
 
     def _layer(self, fuser: int) -> str | None:
-        """The path of the sequence; of operators that are called by themselves
-        their own."""
+        """Return the path of the sequence; for operators that are called by
+        themselves their own path."""
         if fuser in self._layers:
             return self._layers[fuser] or None
         paths = [one.path for one in self._pipelines[fuser].operators if one.path]
@@ -241,8 +240,8 @@ class _Rows:
     # -- operators in no group ------------------------------------------------------------------------------
 
     def _unfused(self) -> Iterator[Unfused]:
-        """Basic operators of the first plan of each pipeline: equal ones are one
-        row."""
+        """Yield the basic operators of the first plan of each pipeline: equal ones
+        share a row."""
         rows: dict[tuple[str, str | None, str, Reason], list[str | None]] = {}
         took: dict[tuple[str, str | None, str, Reason], list[_Took]] = {}
         for fuser, plans in self._plans.items():
@@ -309,8 +308,8 @@ class _Rows:
         )
 
     def _recipes_that_fuse(self, fuser: int, phase: str, index: int) -> set[str]:
-        """The recipes under which an operator of a pipeline is part of a fused
-        one."""
+        """Return the recipes under which an operator of a pipeline is part of a
+        fused one."""
         found = set()
         for plan in self._plans[fuser]:
             if plan.recipe is None:
@@ -323,7 +322,7 @@ class _Rows:
     # -- what was measured ----------------------------------------------------------------------------------
 
     def _kernels(self, groups: Sequence[Group], before: int) -> list[Kernel]:
-        """Kernels of the rows, from the first profile that has each."""
+        """Return the kernels of the rows, from the first profile that has each."""
         kernels: list[Kernel] = []
         done: set[str] = set()
         for profile in self._records.profiles:
@@ -360,8 +359,8 @@ class _Rows:
         return kernels
 
     def _row_time(self, took: Sequence[_Took]) -> Time | None:
-        """Of all operators of a row together, in a pass of the first profile that
-        has any of them."""
+        """Return the time of all operators of a row together, in a pass of the
+        first profile that has any of them."""
         for profile in self._records.profiles if took else ():
             if not profile.fused or not profile.us:
                 continue
@@ -379,7 +378,7 @@ class _Rows:
         return None
 
     def _is_of(self, entry: ProfiledOperator, took: _Took) -> bool:
-        """Whether a profile measured that operator, in a pass of one of its
+        """True if a profile measured that operator in a pass of one of its
         plans."""
         fuser, phase, step, plans = took
         if (entry.fuser, entry.phase) != (fuser, phase) or len(entry.us) != 3:
@@ -473,8 +472,8 @@ class _Rows:
         )
 
     def _profile(self, plan: Plan, fused: bool) -> Profile | None:
-        """Of the passes that have this plan; without fusion, of those of the same
-        recipe and mode."""
+        """Return the profile of a pass with this plan; for a pass without fusion
+        one with the same recipe and mode."""
         recipe = next(
             (
                 one.recipe
@@ -495,8 +494,8 @@ class _Rows:
 
 
 def _steps(plan: Plan, phase: str) -> tuple[PlannedOperator, ...]:
-    """The operators of a plan that a pass runs: a backward pass ends where no
-    gradient is needed."""
+    """Return the operators of a plan that a pass runs: a backward pass ends where
+    no gradient is needed."""
     if phase == FORWARD:
         return plan.forward
     if not plan.grad:

@@ -1,7 +1,6 @@
 """The plan that the rules of Transformer Engine's operation fuser make of a
 pipeline (``fusiondoc/fusers/te/rules.py``), and why an operator of it stays basic.
-The plan is compared with the one that Transformer Engine made itself.
-"""
+The plan is compared with the one that Transformer Engine made itself."""
 
 from __future__ import annotations
 
@@ -26,13 +25,13 @@ from fusiondoc.numbers import pair_of
 
 
 def version_of(text: str | None) -> tuple[int, int] | None:
-    """(major, minor) of a version, without its build: ``2.20.2+cu13``."""
+    """Return (major, minor) of a version, without its build: ``2.20.2+cu13``."""
     return pair_of(re.match(r"(\d+)\.(\d+)", text or ""))
 
 
 @dataclass(frozen=True)
 class _Taken:
-    """An operator of the plan while it is made."""
+    """An operator of the plan while the plan is made."""
 
     kind: str
     operands: tuple[Operand, ...]
@@ -74,15 +73,15 @@ class Planner:
         if phase == "backward" and (2, 7) <= version < (2, 13):
             self.first = (
                 plan.first_backward
-            )  # what comes before is no part of the pass
+            )  # operators before it are not part of the pass
         self._own = {i: one for one in done if one.own for i in one.operators}
         self._items = self._start()
         for rule in self.rules:
             self._items = self._applied(rule)
 
     def _start(self) -> list[_Taken]:
-        """Basic operators; those that the program's own fusions took are left out
-        of all rules."""
+        """Return the basic operators; those that the program's own fusions took are
+        excluded from all rules."""
         own = self._own
         items: list[_Taken] = []
         for one in self.operands[self.first :]:
@@ -141,9 +140,9 @@ class Planner:
     # -- why an operator stays basic ------------------------------------------------------------------------
 
     def why(self, index: int) -> Reason:
-        """Why the basic operator is fused in no operator: the condition that fails
-        where all it needs is beside it, else what took its neighbours, else what it
-        would need beside it."""
+        """Return why the basic operator is in no fused one: the condition that
+        fails, if a rule finds all its operators; else the fused operator that took
+        its neighbours; else the neighbours that it would need."""
         operand = self.operands[index]
         if not self._plan.asked:
             return Reason.of("FD245", NotInPattern("called_alone"))
@@ -168,7 +167,7 @@ class Planner:
     def _near_misses(
         self, rules: Sequence[Rule], index: int
     ) -> Iterator[tuple[str, UnmetCondition]]:
-        """The rules that find all their operators, each with the code and the
+        """Yield, for the rules that find all their operators, the code and the
         condition that fails."""
         basic = [
             _Taken(operand.kind, (operand,), False)
@@ -191,8 +190,8 @@ class Planner:
     def _near_miss(
         self, rule: Rule, window: Sequence[_Taken], fused: Sequence[_Taken]
     ) -> tuple[str, UnmetCondition]:
-        """Why a rule that finds all its operators does not fuse them: code and
-        condition."""
+        """Return why a rule that finds all its operators does not fuse them: code
+        and condition."""
         failing = self._failing(rule, window)
         if failing is not None:
             return failing.code, UnmetCondition(rule.fused, failing.name)
@@ -205,8 +204,8 @@ class Planner:
         return "FD249", UnmetCondition(rule.fused, "left_basic")
 
     def _taken_by(self, index: int) -> tuple[str | None, bool]:
-        """The fused operator that a basic one went into, and whether it is of the
-        program's own fusions."""
+        """Return the fused operator that contains a basic one, and whether it is
+        from the program's own fusions."""
         item = next(
             (item for item in self._items if item.fused and index in item.indexes),
             None,
@@ -217,8 +216,8 @@ class Planner:
         return (own.kind, True) if own is not None else (item.kind, False)
 
     def _needs(self, rule: Rule, operand: Operand) -> MissingNeighbours:
-        """The sides of the operator on which the rule finds other operators than it
-        needs."""
+        """Return the sides of the operator on which the rule does not find the
+        operators that it needs."""
         at = next(
             i
             for i, slot in enumerate(rule.slots)
@@ -250,7 +249,7 @@ class Planner:
 def _tried(
     rules: Sequence[Rule], version: tuple[int, int], plan: Plan
 ) -> list[Rule]:
-    """The rules that a plan of this version was made with."""
+    """Return the rules that a plan of this version was made with."""
     if not plan.asked:
         return []
     gone = [name.partition(".")[0] for name in plan.taken_out]
@@ -260,24 +259,24 @@ def _tried(
 
 
 def _has_a_slot_for(operand: Operand, rule: Rule) -> bool:
-    """Whether a rule names a class of the operator."""
+    """True if a rule names a class of the operator."""
     return any(slot.kinds and operand.is_a(slot.kinds) for slot in rule.slots)
 
 
 def _is_by_request(rule: Rule) -> bool:
-    """Whether a rule fuses only operators that have options for it."""
+    """True if a rule fuses only operators that have options for it."""
     return rule.fused.startswith("Userbuffers")
 
 
 def lacks_recipe(detail: Detail | None) -> TypeGuard[UnmetConditions]:
-    """Whether a rule does not hold because nothing is quantized."""
+    """True if a rule does not apply because nothing is quantized."""
     return isinstance(detail, UnmetConditions) and any(
         one.condition == "no_recipe" for one in detail.conditions
     )
 
 
 def _stands(slots: Sequence[Slot], there: Sequence[Operand]) -> bool:
-    """Whether the operators on one side of an operator fill the slots there."""
+    """True if the operators on one side of an operator fill the slots there."""
     at = 0
     for slot in slots:
         if at < len(there) and there[at].is_a(slot.kinds):
@@ -301,8 +300,8 @@ def _missing(
 
 
 def _match(rule: Rule, items: Sequence[_Taken], at: int) -> list[_Taken] | None:
-    """The operators from ``at`` on that fill the slots; an optional one is filled
-    where it can be."""
+    """Return the operators from ``at`` on that fill the slots; an optional slot is
+    filled if possible."""
     window: list[_Taken] = []
     for slot in rule.slots:
         item = items[at] if at < len(items) else None

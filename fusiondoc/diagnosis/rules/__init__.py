@@ -1,9 +1,9 @@
-"""What a rule is, what it may look at besides the report, and how it makes a
-finding of a code; and what is known of a run that rules and advice depend on.
+"""The type of a rule, its context beside the report, and how it makes a finding of
+a code; and the facts of a run that rules and advice depend on.
 
-What nothing tells is None, and no advice assumes it. One report can hold rows of
-several frontends (TorchScript, te.ops, torch.compile): each has rules, changes and
-a coverage of its own.
+A fact that nothing shows is None, and no advice assumes it. One report can hold
+rows of several frontends (TorchScript, te.ops, torch.compile): each has its own
+rules, changes and coverage.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Context:
     request: KeptRequest | None = None
     """The request of the run; None for a plain log."""
     own: bool = True
-    """The capture was made here by this user: its file names may be offered in
+    """True if this user made the capture here: its file names may be used in
     commands."""
     result: Result = field(default_factory=Result)
     """How the child ended; empty for a plain log."""
@@ -66,7 +66,8 @@ class Context:
     rerun: Rerun | None = None
     """The result of a rerun without fallback."""
     fault: FuserFault | None = None
-    """Whose error it is that the run ended with, where further runs showed it."""
+    """Whether the fuser or the program caused the error that ended the run, if
+    further runs showed it."""
     left: LeftRunning | None = None
     """Processes that the program left running."""
     left_later: LeftRunning | None = None
@@ -80,20 +81,21 @@ class Context:
     te: TeRecords = field(default_factory=TeRecords)
     """The records of the probe on te.ops."""
     finished: bool = False
-    """All requested passes were done when its process ended."""
+    """True if all requested passes were done when the process ended."""
     ended_early: bool = False
-    """The program ended its process, as it seems without an error, before all
-    passes were done."""
+    """True if the program ended its process, apparently without an error, before
+    all passes were done."""
 
     graph_breaks: GraphBreaks = field(default_factory=GraphBreaks)
-    """Where torch.compile cut the program for AOTAutograd."""
+    """The positions at which torch.compile split the program for AOTAutograd."""
     rank: int | None = None
-    """Whose end ``result`` and ``error`` are, of a run of several ranks."""
+    """The rank whose end ``result`` and ``error`` describe, in a run of several
+    ranks."""
 
     @property
     def cut_short(self) -> bool:
-        """The run did not come to its end: a line that is missing from the log
-        proves nothing."""
+        """True if the run did not come to its end: a line that is missing from the
+        log proves nothing."""
         return self.result.cut_short or self.error is not None or self.ended_early
 
 
@@ -117,11 +119,11 @@ def finding(
     time: Time | None = None,
     brief: str | None = None,
 ) -> Finding:
-    """A finding of ``code`` with its usual severity, unless another is given; no
-    more than a note where nothing is to be done.
+    """Return a finding of ``code`` with its usual severity, unless another is
+    given; at most a note if nothing can be done.
 
     Args:
-        remedy: what to do; a text is a step without an explanation.
+        remedy: a text is a step without an explanation.
         rows: the operators outside groups that it is about.
     """
     remedy = Remedy.of(remedy) if remedy is not None else None
@@ -147,8 +149,8 @@ def finding(
 
 
 def helps_any_size(report: Report) -> bool:
-    """Whether the setting ``ANY_SIZE`` can change anything: some fusers compile for
-    exact sizes with it too, and a run that has it gains nothing from it."""
+    """True if the setting ``ANY_SIZE`` can change anything: some fusers compile for
+    exact sizes even with it, and a run that already has it gains nothing."""
     strategies = [
         knob.effective or ""
         for knob in report.knobs
@@ -164,7 +166,7 @@ _GRADIENT = re.compile(r"requires_grad=([01])")
 
 
 class Owner(Enum):
-    """Whose line an operator comes from: what can be changed there."""
+    """The owner of an operator's line: decides how the line can be changed."""
 
     USER = "the user's program"
     PACKAGE = "an installed package"
@@ -178,49 +180,49 @@ class RunFacts:
     fuser: str | None
     torch: str | None
     gradients: bool | None
-    """They are recorded: training, or inference without torch.no_grad()."""
+    """True if gradients are recorded: training, or inference without
+    torch.no_grad()."""
     backward: bool
-    """A backward pass ran."""
+    """True if a backward pass ran."""
     frozen: bool | None
-    """The module was frozen."""
+    """True if the module was frozen."""
     traced: bool | None
     dtypes: frozenset[str]
-    """Of the tensors in groups and plans, as the log prints them: Float, Half
-    ..."""
+    """Dtypes of the tensors in groups and plans, as the log prints them: Float,
+    Half ..."""
     devices: frozenset[str]
     """cpu, cuda."""
     live: bool
-    """fusiondoc ran the program: another run can be another way."""
+    """True if fusiondoc ran the program, and can run it again in another way."""
     project: Path | None
-    """The folder whose files are the user's."""
+    """The folder of the user's files."""
     last: frozenset[int] = frozenset()
-    """Rows (``Unfused.index``) of operators whose results nothing element-wise
-    takes that this fuser could fuse."""
+    """Rows (``Unfused.index``) of operators whose results no fusible element-wise
+    operator takes."""
 
     mixed_casts: frozenset[int] = frozenset()
-    """Rows of casts whose results meet tensors of other types alone."""
+    """Rows of casts whose results meet only tensors of other types."""
     computed: frozenset[tuple[str, str | None]] | None = None
-    """Operators (kind and the user's line) of the forward graphs of AOTAutograd;
-    None without any."""
+    """Operators (name and user's line) of the forward graphs of AOTAutograd; None
+    if there are no such graphs."""
 
     def of_aot_gradient(self, row: Unfused) -> bool:
-        """Whether AOTAutograd has it from the gradient of a line, which does not
-        show it. What a backward graph computes again of the forward pass is in its
-        line."""
+        """True if the operator is from AOTAutograd's gradient of a line, which does
+        not show it. Operators of the forward pass that a backward graph recomputes
+        do not count: they are in their line."""
         graph = row.source is not None and row.source.startswith("<eval_with_key>")
         if self.computed is None or row.phase != "backward" or not graph:
             return False
         return (row.op, row.user_source) not in self.computed
 
     def at_the_end(self, row: Unfused) -> bool:
-        """Whether nothing element-wise that could be fused takes its result, in any
-        plan."""
+        """True if no fusible element-wise operator takes its result in any plan."""
         return row.index in self.last
 
     @property
     def freezing(self) -> str:
-        """The call that freezes its model; what was traced in training keeps what
-        the flags were."""
+        """The call that freezes the model; a model traced in training mode keeps
+        the values of its flags."""
         if self.traced:
             return "torch.jit.freeze(torch.jit.trace(model.eval(), inputs))"
         if self.traced is None:
@@ -228,7 +230,7 @@ class RunFacts:
         return "torch.jit.freeze(torch.jit.script(model.eval()))"
 
     def owner(self, row: Unfused) -> Owner:
-        """Whose line it is that makes the operator."""
+        """Return the owner of the line that makes the operator."""
         if row.source is not None and row.source.startswith("<"):
             written = (
                 row.source.startswith("<eval_with_key>")
@@ -238,21 +240,23 @@ class RunFacts:
             # between a number and a tensor
             # (torch/csrc/jit/frontend/builtin_functions.cpp, 1.12 to 2.13).
             plain = self.gradients is False and row.phase != "backward"
-            if (
-                not written
-            ):  # else a line of an FX graph, whose call the probe found
+            if not written:  # in an FX graph, with a call that the probe found
                 return Owner.UNKNOWN if plain else Owner.FORMULA
         lines = row.users_lines
         if row.source is None and not lines and row.phase == "backward":
-            return Owner.FORMULA  # what torch adds of gradients that meet
+            return Owner.FORMULA  # added by torch to sum gradients
         file = next(filter(None, map(file_of, lines)), None) or file_of(row.source)
         return _owner_of(file, self.project, bool(lines)) if file else Owner.UNKNOWN
 
 
 @lru_cache(maxsize=1024)
 def _owner_of(file: str, project: Path | None, called: bool) -> Owner:
-    """Whose file it is. ``called``: a line of the user's is known; else one outside
-    the project is not the user's."""
+    """Return the owner of a file.
+
+    Args:
+        called: a user's line is known; if not, a file outside the project is not
+            the user's.
+    """
     if in_torch(file):
         return Owner.TORCH
     if _PACKAGE.search(file):
@@ -267,12 +271,12 @@ def _owner_of(file: str, project: Path | None, called: bool) -> Owner:
 
 
 def in_torch(source: str | None) -> bool:
-    """Whether a source is a file of torch's own."""
+    """True if a source is one of torch's own files."""
     return source is not None and _TORCH.search(source) is not None
 
 
 def in_package(source: str) -> bool:
-    """Whether a source is a file of an installed package, torch among them."""
+    """True if a source is a file of an installed package, torch included."""
     return in_torch(source) or _PACKAGE.search(source) is not None
 
 
@@ -281,11 +285,11 @@ _PACKAGE = re.compile(
     r"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3[.\d]*|torch(?:vision|audio|text)|transformers|timm"
     r"|detectron2|fairseq|espnet2?|torch_geometric|diffusers|monai|torchani)[/\\]"
 )
-"""Folders of packages; logs of other machines name no project."""
+"""Folders of packages; logs of other machines have no project folder."""
 
 
 def run_facts(report: Report, context: Context) -> RunFacts:
-    """The facts of a run, by the request, the probe and the log."""
+    """Return the facts of a run, by the request, the probe and the log."""
     request = context.request
     options = request.options if request is not None else None
     live = options is not None and not options.script
@@ -314,8 +318,8 @@ def run_facts(report: Report, context: Context) -> RunFacts:
 
 
 def _torch(report: Report, context: Context) -> str | None:
-    """The version that ran, by the environment, the request or the lines of the
-    log."""
+    """Return the version that ran, by the environment, the request or the lines of
+    the log."""
     version = report.environment.get("torch")
     if version is None and context.request is not None:
         version = context.request.torch
@@ -333,8 +337,8 @@ def _is_on(device: str, types: Iterable[str]) -> bool:
 
 
 def _last(report: Report, fuser: str | None) -> frozenset[int]:
-    """Rows of operators whose results no element-wise operator takes that this
-    fuser could fuse."""
+    """Return the rows of operators whose results no fusible element-wise operator
+    takes."""
     last: set[int] = set()
     others: set[int] = set()
     inside = {
@@ -364,15 +368,15 @@ def _last(report: Report, fuser: str | None) -> frozenset[int]:
 def _is_element_wise(
     node: ProgramNode, ops: AbstractSet[str], fuser: str | None
 ) -> bool:
-    """Whether a node with these operators could be fused with one before it."""
+    """True if a node with these operators could be fused with one before it."""
     if node.kind == "operator" and (fuser is None or not taken_by(node.op, fuser)):
         return False
     return not ops & OF_MANY_ELEMENTS
 
 
 def _takers_through_views(graph: Graph[ProgramNode], node: int) -> Iterator[int]:
-    """The nodes that take a node's result, as it is or through views; these views
-    too."""
+    """Yield the nodes that take a node's result, directly or through views; these
+    views too."""
     reached = graph.reach(
         [node], "after", lambda index: graph.nodes[index].op in VIEWS
     )
@@ -399,8 +403,8 @@ def _computed(report: Report) -> frozenset[tuple[str, str | None]] | None:
 
 
 def _traced(report: Report, scopes: bool) -> bool | None:
-    """By a log alone: only tracing writes scopes; without any, control flow was
-    scripted."""
+    """Return whether the model was traced, by the log: only tracing writes scopes;
+    without scopes, control flow shows scripting. None if neither shows."""
     if scopes:
         return True
     control = any(row.op in CONTROL_FLOW and row.source for row in report.unfused)
@@ -421,8 +425,8 @@ def _types(report: Report) -> Iterable[str]:
 def _gradients(
     report: Report, types: Iterable[str], backward: bool, live: bool
 ) -> bool | None:
-    """Seen in a backward pass, a differentiable region or a type; a live run
-    without any of these records none."""
+    """Return whether gradients are recorded: a backward pass, a differentiable
+    region or a type shows it; a live run without any of these records none."""
     regions = any(
         node.kind == "region"
         for program in report.programs
@@ -436,24 +440,25 @@ def _gradients(
 
 
 def of_te(report: Report) -> Report:
-    """The report with the rows of te.ops alone."""
+    """Return the report with only the rows of te.ops."""
     return _with_rows(report, TE)
 
 
 def of_compiled(report: Report) -> Report:
-    """The report with the rows of torch.compile alone."""
+    """Return the report with only the rows of torch.compile."""
     return _with_rows(report, DYNAMO)
 
 
 def of_torchscript(report: Report) -> Report:
-    """The report with the rows of TorchScript alone, as if there were no others."""
+    """Return the report with only the rows of TorchScript, as if there were no
+    others."""
     if report.te is None and report.compiled is None:
         return report
     return replace(_with_rows(report, TORCHSCRIPT), te=None, compiled=None)
 
 
 def has_torchscript(report: Report) -> bool:
-    """Whether there are rows of TorchScript, or nothing else."""
+    """True if there are rows of TorchScript, or none of other frontends."""
     if report.te is None and report.compiled is None:
         return True
     groups = [frontend_of_group(group.kind) for group in report.groups]
@@ -467,7 +472,7 @@ def _frontend_of_row(row: Unfused) -> Frontend:
 
 
 def _with_rows(report: Report, frontend: Frontend) -> Report:
-    """The report with the rows of that frontend alone."""
+    """Return the report with only the rows of that frontend."""
     groups = tuple(
         group
         for group in report.groups
@@ -507,8 +512,8 @@ def _has_any(
 
 
 def te_coverage(report: Report) -> Coverage:
-    """Operators in groups against those plus the ones that some rule of te.ops
-    takes."""
+    """Return the share of operators in groups, among these and the ones that some
+    rule of te.ops takes."""
     fused = report.fused_operators
     total = fused + sum(
         row.count for row in report.unfused if row.reason.code != "FD246"
@@ -521,18 +526,19 @@ def te_coverage(report: Report) -> Coverage:
 
 
 def _not_found(report: Report) -> bool:
-    """Whether there are operators of compiled graphs that no kernel or call is
-    known to compute."""
+    """True if no kernel or call is known to compute some operators of compiled
+    graphs."""
     graphs = report.compiled.graphs if report.compiled is not None else ()
     return any(graph.not_found for graph in graphs)
 
 
 def compiled_coverage(report: Report) -> Coverage:
-    """Operators that generated kernels compute against those plus the ones that the
-    compiler left to calls for want of a lowering, or on purpose.
+    """Return the share of operators that generated kernels compute, among these and
+    those that the compiler left to calls because it has no lowering, or on purpose.
 
-    Calls of libraries are not counted, as those of other fusers are not, nor what
-    moves no data."""
+    Calls of libraries are not counted, as for other fusers, nor operators that move
+    no data.
+    """
     fused = report.fused_operators
     left = sum(row.count for row in report.unfused if row.reason.code in FALLBACKS)
     total = fused + left

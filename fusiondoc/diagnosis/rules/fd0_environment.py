@@ -24,7 +24,7 @@ def dead_knobs(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def other_fuser(report: Report, context: Context) -> Iterable[Finding]:
-    """FD002: the groups are of another fuser than the requested one."""
+    """FD002: the groups are from another fuser than the requested one."""
     requested, effective = report.fuser.requested, report.fuser.effective
     if requested in (None, "auto", "none") or effective in (None, requested):
         return
@@ -36,7 +36,8 @@ def other_fuser(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def merged_variables(report: Report, context: Context) -> Iterable[Finding]:
-    """FD004: log variables of the user were merged with what was needed."""
+    """FD004: the user's log variables were merged with those that fusiondoc
+    needs."""
     if context.request is None or not context.request.merged:
         return
     values = context.request.environment_set

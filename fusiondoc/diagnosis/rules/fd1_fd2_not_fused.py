@@ -1,7 +1,6 @@
 """FD1xx: nothing to fuse yet; FD2xx: an operator that is not fused, with the reason
-that the log states or that was worked out. And the requests to AOTAutograd and its
-results: FD105 to FD109, FD237, FD504.
-"""
+that the log states or that was derived. Also the requests to AOTAutograd and its
+results: FD105 to FD109, FD237, FD504."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ DYNAMO = "torch.compile"
 
 
 def compiled_each_time(one: AotFunction) -> bool:
-    """Whether each call of it was compiled for itself."""
+    """True if each call of the function was compiled separately."""
     return (
         one.how != DYNAMO
         and one.wraps is not None
@@ -49,8 +48,8 @@ def compiled_each_time(one: AotFunction) -> bool:
 
 
 def wrapped_anew(report: Report, context: Context) -> Iterable[Finding]:
-    """FD105: the wrapper is made in every call, and with it everything is traced
-    and compiled again."""
+    """FD105: the wrapper is made in every call, and then everything is traced and
+    compiled again."""
     for one in filter(compiled_each_time, report.aot):
         yield finding(
             "FD105",
@@ -63,7 +62,7 @@ def wrapped_anew(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def shapes_fixed(report: Report, context: Context) -> Iterable[Finding]:
-    """FD106: graphs that are right for the shapes of the first call only."""
+    """FD106: graphs that are correct only for the shapes of the first call."""
     for one in report.aot:
         several = len(one.shapes) > 1
         if compiled_each_time(one) or one.failure is not None or not one.compiles:
@@ -105,7 +104,7 @@ def _few(names: Iterable[str]) -> str:
 
 
 def not_compiled(report: Report, context: Context) -> Iterable[Finding]:
-    """FD107: AOTAutograd, or the compiler behind it, failed."""
+    """FD107: AOTAutograd, or the compiler that it calls, failed."""
     for one in report.aot:
         if one.failure is not None:
             yield finding(
@@ -118,7 +117,7 @@ def not_compiled(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def graph_breaks(report: Report, context: Context) -> Iterable[Finding]:
-    """FD108: torch.compile cut a function into several graphs."""
+    """FD108: torch.compile split a function into several graphs."""
     breaks = context.graph_breaks
     if breaks.reasons:
         total = sum(breaks.reasons.values())
@@ -135,7 +134,7 @@ def graph_breaks(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def modules_ran_eager(report: Report, context: Context) -> Iterable[Finding]:
-    """FD109: a module that is made to fuse itself did not."""
+    """FD109: a module that fuses itself ran its plain operators."""
     for one in report.fused_modules:
         if one.fused < one.calls or not one.calls:
             many = (
@@ -204,7 +203,7 @@ _PASSES = tuple(
 
 
 def only_profiling(report: Report, context: Context) -> Iterable[Finding]:
-    """FD101: executors profiled, none made a plan."""
+    """FD101: executors profiled, but none made a plan."""
     headers = context.observed.headers
     if any(map(compiled_each_time, report.aot)):
         return  # more runs would change nothing
@@ -250,7 +249,7 @@ def no_fusion_pass(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _why_no_pass(report: Report, context: Context) -> Finding:
-    """FD102 by its cause, or its possible causes."""
+    """Return FD102 with its cause, or its possible causes."""
     without = [row for row in report.unfused if row.reason.code == "FD231"]
     if any(gradients_recorded(row.reason.detail) for row in without):
         return _no_region(_ends(report), without[0], report)
@@ -275,14 +274,17 @@ _NO_REGION = (
 _NOTHING_TO_DIFFERENTIATE = nothing(
     "Nothing: none of its operators has a gradient formula and something beside it to fuse with.",
 )
-"""Of a run that logs every fusion pass: where no gradients are recorded, one always
-runs (``runProfilingOptimizations`` of
+"""The remedy for a run that logs every fusion pass: if no gradients are recorded, a
+pass always runs (``runProfilingOptimizations`` of
 torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, 1.12 to 2.13)."""
 
 
 def _no_region(ends: _Ends, row: Unfused, report: Report) -> Finding:
-    """FD102 where gradients were recorded. ``row``: the first operator outside
-    differentiable graphs."""
+    """Return FD102 for a run that records gradients.
+
+    Args:
+        row: the first operator outside differentiable graphs.
+    """
     why = f": {ends.text}" if ends.text else ""
     step = _OUT_OF_PLACE if ends.in_place else _WITH_FORMULAS
     changeable = bool(ends.in_place) or _may_be_written_otherwise(ends, report)
@@ -303,7 +305,7 @@ _NO_OTHER_WAY = "Nothing in training: no other way to write the operators around
 
 
 def _may_be_written_otherwise(ends: _Ends, report: Report) -> bool:
-    """Whether a recipe is known for one of the operators without a gradient
+    """True if a recipe is known for one of the operators without a gradient
     formula."""
     fuser, torch = report.fuser.effective, report.environment.get("torch")
     ops = ends.without_formula
@@ -311,7 +313,7 @@ def _may_be_written_otherwise(ends: _Ends, report: Report) -> bool:
 
 
 def _causes_of_no_pass(report: Report, without_region: bool) -> Iterable[str]:
-    """Why no fusion pass is in the log, likeliest first."""
+    """Yield the causes why no fusion pass is in the log, likeliest first."""
     if without_region:
         cause = "gradients were recorded and no differentiable graph of two operators exists"
         ends = _ends(report)
@@ -326,7 +328,7 @@ def _causes_of_no_pass(report: Report, without_region: bool) -> Iterable[str]:
 
 
 def _as_part(sentence: str) -> str:
-    """The sentence as it stands behind a colon."""
+    """Return the sentence as it follows a colon."""
     return f"{sentence[0].lower()}{sentence[1:]}"
 
 
@@ -341,16 +343,17 @@ _WITH_FORMULAS = "Replace the operators without a gradient formula by others tha
 
 @dataclass(frozen=True)
 class _Ends:
-    """What keeps operators with gradient formulas apart: operators, and how often
-    each stands there."""
+    """Operators between those with gradient formulas, which keep them apart: name
+    -> how often it is there."""
 
     in_place: Counter[str]
-    """They change their input."""
+    """Operators that change their input."""
     without_formula: Counter[str]
 
     @property
     def text(self) -> str:
-        """``aten::add_ (2 times) change their input in place``; "" without any."""
+        """Return ``aten::add_ (2 times) change their input in place``; "" without
+        any."""
         parts = []
         if self.in_place:
             parts.append(
@@ -380,7 +383,7 @@ def _ends(report: Report) -> _Ends:
 
 
 def _without_formula(row: Unfused) -> bool:
-    """Whether no overload of the operator has a gradient formula."""
+    """True if no overload of the operator has a gradient formula."""
     detail = row.reason.detail
     return (
         isinstance(detail, OutOfRegion)
@@ -419,8 +422,8 @@ OF_RUNS = (
 
 
 def not_fused(changes: SuggestedChanges) -> Iterable[Finding]:
-    """One finding for each unfused row that ran; what keeps nothing out, and is not
-    taken itself, is only a note."""
+    """Yield one finding for each unfused row that ran; only a note for an operator
+    that keeps no others out and that the fuser does not take."""
     for row, change in zip(changes.report.unfused, changes.first):
         if (
             row.ran is False
@@ -443,12 +446,13 @@ _UNCHANGEABLE: tuple[tuple[Callable[[Unfused, RunFacts], bool], Nothing], ...] =
 
 
 def _unchangeable(row: Unfused, run: RunFacts) -> Nothing | None:
-    """Why no change of the program brings it into a group; None where one may."""
+    """Return why no change of the program brings it into a group; None if one
+    may."""
     return next((why for case, why in _UNCHANGEABLE if case(row, run)), None)
 
 
 def not_to_be_changed(changes: SuggestedChanges) -> Iterable[Finding]:
-    """FD236: one note for each cause that no change of a program takes away."""
+    """FD236: one note for each cause that no change of a program can remove."""
     notes: dict[Nothing, list[Unfused]] = {}
     for row in changes.report.unfused:
         why = _unchangeable(row, changes.run) if row.may_have_run else None
@@ -502,7 +506,8 @@ def _finding(row: Unfused, run: RunFacts, advice: Advice) -> Finding:
 
 
 def _together(rows: Sequence[Unfused]) -> Time | None:
-    """What the rows take of a step; None where the profile does not tell of any."""
+    """Return the time that the rows take in a step together; None if the profile
+    has none of them."""
     times = [row.time for row in rows if row.time is not None]
     saved = [one.could_save_ms for one in times if one.could_save_ms is not None]
     if not times:
@@ -514,8 +519,8 @@ def _together(rows: Sequence[Unfused]) -> Time | None:
 
 
 def _taken(row: Unfused, run: RunFacts) -> bool:
-    """Whether the fuser takes the operator, for other arguments or in another
-    place."""
+    """True if the fuser takes the operator with other arguments or at another
+    position."""
     return (
         is_fusible(row.op)
         if run.fuser is None
@@ -524,8 +529,8 @@ def _taken(row: Unfused, run: RunFacts) -> bool:
 
 
 def listed(rows: Sequence[Unfused]) -> str:
-    """Their operators with how often each stands there, most first: ``aten::mm x3,
-    aten::add``."""
+    """Return the operators of rows with their counts, most frequent first:
+    ``aten::mm x3, aten::add``."""
     counts: dict[str, int] = {}
     for row in rows:
         counts[row.op] = counts.get(row.op, 0) + row.count
@@ -537,4 +542,4 @@ def listed(rows: Sequence[Unfused]) -> str:
 
 
 OF_NODES = (not_fused, not_to_be_changed)
-"""One operator each: after what is of the whole run."""
+"""Rules on single operators: they come after those on the whole run."""

@@ -1,4 +1,5 @@
-"""FD104: what switched the fuser off, or something that it needs."""
+"""FD104: the call or setting that switched the fuser off, or something that it
+needs."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ _SEARCH = "Search the program and the packages that it imports for _jit_set_ and
 
 
 def executor_off(report: Report, context: Context) -> Iterable[Finding]:
-    """FD104: a knob or a variable of the user's switches off what every fusion pass
-    needs."""
+    """FD104: a knob or an environment variable switches off something that every
+    fusion pass needs."""
     if report.fuser.requested in ("none", "legacy") or _fused(report):
         return
     for knob in report.knobs:
@@ -60,8 +61,8 @@ def executor_off(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def off_by_program(report: Report, context: Context) -> Iterable[Finding]:
-    """FD104: the program switches off its fuser, or what that needs, so that less
-    fuses than the run shows, or nothing."""
+    """FD104: the program switches off its fuser, or something that the fuser needs,
+    so that less fuses than the run shows, or nothing."""
     if report.fuser.requested in ("none", "legacy"):
         return
     variable = variable_off(report, context)
@@ -78,8 +79,8 @@ def off_by_program(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _matters(row: SwitchedOff, report: Report, context: Context) -> bool:
-    """Whether something of the program is not fused for it, in this run or without
-    fusiondoc."""
+    """True if the switch keeps something of the program from being fused, in this
+    run or without fusiondoc."""
     if row.when in (TRACED, CALLER) or (row.when == LOADING and row.what == FUSER):
         return True  # this run had the fuser on
     if not _fused(report):
@@ -88,11 +89,11 @@ def _matters(row: SwitchedOff, report: Report, context: Context) -> bool:
         return False
     if _is_over(report, context):
         return any(unfused.reason.code == "FD104" for unfused in report.unfused)
-    return True  # a model, or a process, that goes on without it
+    return True  # a model, or a process, that runs on without it
 
 
 def _is_over(report: Report, context: Context) -> bool:
-    """Whether the run was a whole program: at its end nothing is left that could
+    """True if the run was a whole program: at its end nothing is left that could
     fuse."""
     in_process = (
         context.request is not None and context.request.target.kind == IN_PROCESS
@@ -137,8 +138,8 @@ def _advice(row: SwitchedOff) -> str:
 
 
 def variable_off(report: Report, context: Context) -> str | None:
-    """The variable with its value, if it is set and switched the fuser of the run
-    off."""
+    """Return the environment variable with its value, if it is set and switched the
+    run's fuser off."""
     return (
         context.request.off_by_variable(report.fuser.effective)
         if context.request is not None

@@ -1,4 +1,4 @@
-"""FD303: a process that died, and the group or kernel that was at work then."""
+"""FD303: a process that died, and the group or kernel that it was working on."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def crashed(report: Report, context: Context) -> Iterable[Finding]:
 
 
 _ANNOUNCES = titles(lambda fuser: fuser.catalogue.options)
-"""What prints in a log when it compiles a group, and when that runs."""
+"""The fusers that print when they compile a group and when the group runs."""
 
 
 def _log_ends(report: Report, observed: Observed) -> Iterable[Finding]:
-    """FD303: nothing in the log speaks of a crash, and it ends where a fuser was at
-    work. A run that went well may end there too: a log states when the run of a
-    group begins, and nothing when it is done."""
+    """FD303: the log shows no crash, but ends where a fuser was at work. A
+    successful run may end there too: a log states when the run of a group begins,
+    not when it ends."""
     work = observed.first_run
     if work is not None:
         ends = "breaks off" if work.cut else "ends"
@@ -99,8 +99,8 @@ def _who(rank: int | None) -> str:
 def _how_to_go_on(
     observed: Observed, rank: int | None, signal: str | None
 ) -> Remedy:
-    """What is left to do where no group is known to be at fault. The stack is only
-    spoken of where it is."""
+    """Return the next step if no group is known to be the cause. The stack is
+    mentioned only if the log has one."""
     if signal in OF_SIGNAL:
         return Remedy(
             OF_SIGNAL[signal],
@@ -141,13 +141,13 @@ def _crash(
     rank: int | None,
     remedy: Remedy,
 ) -> Finding:
-    """A process that died.
+    """Return the finding on a process that died.
 
     Args:
-        work: not done by then.
-        kernel: the last whose source was printed, without a time.
+        work: unfinished work of a fuser.
+        kernel: the last one whose source was printed, without a time.
         rank: of the process.
-        remedy: where no group was at work.
+        remedy: if no group was at work.
     """
     if work is not None:
         return finding(
@@ -179,7 +179,7 @@ def _crash(
 
 
 def _stage_of(report: Report, work: LastWork) -> str:
-    """ "compiling" or "running"; both where the fuser does not announce runs."""
+    """Return "compiling" or "running"; both if the fuser does not announce runs."""
     group = report.group(work.group)
     fuser = FUSER_OF_KIND.get(group.kind) if group is not None else None
     if fuser is not None and not fuser.log.announces_runs:
@@ -190,8 +190,8 @@ def _stage_of(report: Report, work: LastWork) -> str:
 
 
 def _last_group(report: Report, rank: int | None) -> Group | None:
-    """The group of a process that was made last; of several in its last iteration
-    the last in the report."""
+    """Return the group of a process that was made last; of several groups of its
+    last iteration the last in the report."""
     groups = [
         group
         for group in report.groups

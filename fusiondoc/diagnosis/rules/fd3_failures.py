@@ -55,8 +55,8 @@ def fell_back(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _then_failed(fallback: Fallback, context: Context) -> str:
-    """What the unfused operators of the group did after it fell back, where they
-    failed as well."""
+    """Return the error of the group's unfused operators after it fell back, as part
+    of a sentence; "" if they worked."""
     for logged in context.observed.errors:
         if not is_of_fuser(logged.text) and came_of(logged, fallback):
             text = first_words(logged.text)
@@ -85,8 +85,8 @@ def timed_out(report: Report, context: Context) -> Iterable[Finding]:
 
 
 class _LoggedText(NamedTuple):
-    """The text of an error, with its line in the log and the work that was not done
-    by then."""
+    """The text of an error, with its line in the log and the work that was
+    unfinished then."""
 
     text: str
     line: Evidence | None
@@ -94,7 +94,7 @@ class _LoggedText(NamedTuple):
 
 
 def fuser_failed(report: Report, context: Context) -> Iterable[Finding]:
-    """FD307: an error of the fuser's own code ended the program, as no fallback
+    """FD307: an error in the fuser's own code ended the program, as no fallback
     caught it."""
     seen = set()
     for text, line, work in _error_texts(context):
@@ -106,7 +106,7 @@ def fuser_failed(report: Report, context: Context) -> Iterable[Finding]:
         ):
             continue
         if of_stand_alone(text) and not report.groups:
-            continue  # FD910: knobs and variables of TorchScript are none of its
+            continue  # FD910: knobs and variables of TorchScript do not apply to it
         seen.add((error.kind, error.text))
         group = _group_of(report, text, work)
         at = f"; group {describe(group)}" if group else ""
@@ -120,7 +120,7 @@ def fuser_failed(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _error_texts(context: Context) -> Iterable[_LoggedText]:
-    """The error that the program ended with, then those of the log."""
+    """Yield the error that the program ended with, then those of the log."""
     if context.error is not None:
         text = f"{context.error.type}: {context.error.message}"
         yield _LoggedText(text, None, context.observed.last_work)
@@ -132,8 +132,8 @@ _KERNEL_NAME = re.compile(r"\bvoid (fused_\w+)\(")
 
 
 def _group_of(report: Report, text: str, work: LastWork | None) -> Group | None:
-    """The group that was at work; an error may hold the source of its kernel, whose
-    name lists the operators (generateNameForGraph of
+    """Return the group that was at work; an error may hold the source of its
+    kernel, whose name lists the operators (generateNameForGraph of
     torch/csrc/jit/passes/utils/subgraph_utils.cpp)."""
     if work is not None:
         return report.group(work.group)

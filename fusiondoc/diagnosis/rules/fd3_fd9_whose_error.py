@@ -1,9 +1,9 @@
-"""FD309 and FD905: whose error it is that a run ended with, the fuser's or the
-program's.
+"""FD309 and FD905: whether the fuser or the program caused the error that ended a
+run.
 
-A run that failed is run again without the fuser (``workflows/fuser_faults.py``).
-Where that passes, the fuser is at fault: FD309 names the group. From a log alone
-nobody can tell, and the finding says how to find out.
+A failed run is repeated without the fuser (``workflows/fuser_faults.py``). If that
+passes, the fuser is the cause: FD309 names the group. A log alone does not show it,
+and the finding describes how to find out.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def fuser_at_fault(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _fuser_at_fault(report: Report, context: Context, fault: FuserFault) -> Finding:
-    """FD309 of a fuser of TorchScript."""
+    """FD309 for a fuser of TorchScript."""
     fuser = _fuser(report)
     error = context.error
     text = error.message if error is not None else ""
@@ -98,7 +98,7 @@ def _fuser(report: Report) -> str:
 
 
 def _failed(context: Context) -> str:
-    """How it failed: ``in the forward pass: RuntimeError: ...``."""
+    """Return how it failed: ``in the forward pass: RuntimeError: ...``."""
     if context.error is not None:
         return f"{_WHEN.get(context.error.stage, '')}: {_last_error(context.error)}"
     return f": the process {context.result.in_words}"
@@ -107,8 +107,9 @@ def _failed(context: Context) -> str:
 def _group(
     report: Report, context: Context, fault: FuserFault, line: str | None
 ) -> Group | None:
-    """The group that fails alone, else the nearest whose result was read where the
-    run failed, else the one that the fuser worked on last, or the only one."""
+    """Return the group that fails alone; else the nearest one whose result was read
+    where the run failed; else the one that the fuser worked on last, or the only
+    one."""
     work = context.observed.last_work
     named = (
         [fault.culprit.group]
@@ -157,8 +158,8 @@ _SIZES_DIFFER = re.compile(
 def _sized_by_broadcast(
     error: str, group: Group | None, fuser: str | None
 ) -> Sequence[str]:
-    """The operators of the group whose size the fuser computed wrongly, if that is
-    the error."""
+    """Return the operators of the group whose size the fuser computed wrongly, if
+    this is the error."""
     if group is None or _SIZES_DIFFER.search(error) is None:
         return ()
     wrong = facts_of(fuser).operators.sized_by_broadcast
@@ -168,7 +169,8 @@ def _sized_by_broadcast(
 def _ways_around(
     fault: FuserFault, fuser: str | None, sized: Sequence[str]
 ) -> Remedy | str:
-    """What was run and seen to work, best first; else what did not help.
+    """Return the settings that avoid the error in a run, best first; else those
+    that did not help.
 
     Args:
         sized: operators of the group whose size the fuser computed wrongly.
@@ -201,7 +203,8 @@ def _kept(way: Try) -> str:
 
 
 def program_failed(report: Report, context: Context) -> Iterable[Finding]:
-    """FD905: the user's program ended with an error. Ctrl-C is none of its own."""
+    """FD905: the user's program ended with an error. Ctrl-C is no error of the
+    program."""
     if context.result.ended is Ended.INTERRUPTED:
         return
     if context.error is not None:
@@ -236,7 +239,8 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
 def _recorded_error(
     report: Report, context: Context, error: Failure
 ) -> Iterable[Finding]:
-    """The error that the probe recorded, unless another finding has its cause."""
+    """Yield the finding on the error that the probe recorded, unless another
+    finding has its cause."""
     if context.observed.sized_for(error.message):
         return  # FD307 has the cause
     fault = context.fault
@@ -257,16 +261,16 @@ _MOST_LINES = 3
 
 
 def _line_refused(message: str) -> str | None:
-    """The user's line with an operator in place that TorchScript refuses; None of
-    another error."""
+    """Return the user's line with an in-place operator that TorchScript refuses;
+    None for another error."""
     error = changed_result(message)
     lines = error.lines if error is not None else ()
     return next((line for line in lines if not in_package(line)), None)
 
 
 def _out_of_place(report: Report, message: str) -> Remedy | None:
-    """Of an error that an operator in place makes in TorchScript alone: to write it
-    out of place."""
+    """Return the remedy for an error that an in-place operator causes in
+    TorchScript only: to write it out of place."""
     error = changed_result(message)
     if error is None:
         return None
@@ -297,7 +301,7 @@ def _out_of_place(report: Report, message: str) -> Remedy | None:
 
 
 def _logged_errors(report: Report, context: Context) -> Iterable[Finding]:
-    """The errors in the log that are of no fuser."""
+    """Yield findings on the errors in the log that are not from a fuser."""
     observed = context.observed
     others = [
         error
@@ -323,7 +327,8 @@ def _logged_errors(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _after_fallback(report: Report, error: ErrorOfRanks) -> str:
-    """That the error came of a group which had fallen back, if it did."""
+    """Return that the error came from a group which had fallen back, as part of a
+    sentence; "" if not."""
     for row in report.fallbacks:
         if came_of(error.first, row):
             return f"; it came from group {row.group}, which had fallen back ({_FELL[row.stage]})"
@@ -331,7 +336,8 @@ def _after_fallback(report: Report, error: ErrorOfRanks) -> str:
 
 
 def _of_program(hint: str | None, whose: Remedy | None) -> Remedy | None:
-    """What the probe advises on the error, then how to find out whose it is."""
+    """Return the probe's advice on the error, then how to find out whether the
+    fuser is the cause."""
     if not hint:
         return whose
     return Remedy(hint, whose.text if whose is not None else "")
@@ -351,7 +357,8 @@ def _remedy(
 
 
 def _without_fuser(fault: FuserFault | None) -> str:
-    """What the runs after it showed, as the end of the sentence on the error."""
+    """Return the result of the further runs, as the end of the sentence on the
+    error."""
     if fault is None or fault.blame is None:
         return ""
     if fault.blame is Blame.PROGRAM:
@@ -360,8 +367,8 @@ def _without_fuser(fault: FuserFault | None) -> str:
 
 
 def _whose(report: Report, context: Context, line: str | None) -> Remedy | None:
-    """How to find out whose error it is, where something was fused and nothing
-    tells."""
+    """Return how to find out whether the fuser or the program is the cause, if
+    something was fused and no run showed it."""
     fault = context.fault
     if fault is not None and fault.blame is Blame.UNSTEADY:
         return Remedy(
@@ -389,8 +396,8 @@ _FELL = {"compile": "FD301", "run": "FD302"}
 
 
 def came_of(logged: LoggedError, fallback: Fallback) -> bool:
-    """Whether an error was raised in the run of a group that had fallen back in
-    it."""
+    """True if an error was raised by the unfused operators of a group that had
+    fallen back."""
     work = logged.unfused
     return (
         work is not None and work.group is not None and work.group == fallback.group
@@ -407,18 +414,18 @@ _WHEN = {
     "backward": " in the backward pass",
     "verify": " in the eager run of --verify",
 }
-"""Stages of the probe's error record."""
+"""Stage in the probe's error record -> words."""
 
 
 def _last_error(error: Failure) -> str:
-    """Type and message; TorchScript puts the true error behind its own traceback,
-    on the last line."""
+    """Return type and message; TorchScript puts the true error after its own
+    traceback, on the last line."""
     lines = error.message.strip().split("\n")
     last = lines[-1].strip()
     if "Error: " in last and len(lines) > 1:
         return last[:300]
     text = lines[0][:300].rstrip(":")
-    # What the probe says itself has no type that is the program's.
+    # The probe's own messages have no exception type of the program.
     return text if error.type == "Refused" else f"{error.type}: {text}"
 
 

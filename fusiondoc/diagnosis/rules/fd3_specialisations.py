@@ -1,5 +1,5 @@
-"""FD304 and FD305: guards: what changed between the specialisations of a group, and
-what runs when none is left."""
+"""FD304 and FD305: guards: the differences between the specialisations of a group,
+and what runs if none is left."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from fusiondoc.parsers.ir.types import TensorType, in_order, parse_type
 
 
 def misses_of(first: Group, again: Group) -> list[GuardMiss]:
-    """Why the guard of ``first`` refused the inputs of ``again``, for which the
-    group was made anew."""
+    """Return why the guard of ``first`` refused the inputs of ``again``, a later
+    specialisation of the group."""
     return [miss for miss in again.guard_misses if miss.group == first.id]
 
 
 @dataclass(frozen=True)
 class FusedProducer:
-    """A group that now makes an input contiguous, which the profiled run, not yet
-    fused, made as a view."""
+    """A group that now makes an input contiguous, where the profiled run, not yet
+    fused, made it as a view."""
 
     group: Group
     place: int
-    """Which input of the other group."""
+    """The index of the other group's input."""
     before: str
     after: str
 
@@ -38,12 +38,15 @@ class FusedProducer:
 def fused_producer(
     first: Group, again: Group, report: Report
 ) -> FusedProducer | None:
-    """What made the guard of ``first`` fail, if it is a group of the same program:
-    only strides differ, the new ones are contiguous, and a group that takes a view
-    in gives a tensor of the old type. Where a fuser takes a permute or an expand
-    into a group (``TakenOperators.stand_ins``), its kernel writes the result out in
-    order, while the profiled run handed on a view. Of several such groups one that
-    ``first`` reads counts, then the one with as many instances."""
+    """Return the group of the same program that made the guard of ``first`` fail,
+    if there is one: only strides differ, the new ones are contiguous, and a group
+    that includes a view returns a tensor of the old type.
+
+    If a fuser takes a permute or an expand into a group
+    (``TakenOperators.stand_ins``), the group's kernel writes the result in memory
+    order, while the profiled run returned a view. Of several such groups one that
+    ``first`` reads is preferred, then the one with the same number of instances.
+    """
     before = feeding(first, report.programs)
     misses = misses_of(first, again)
     if any(miss.what != "strides" for miss in misses):
@@ -99,11 +102,12 @@ def _same_type(tensor: TensorType, output: str) -> bool:
 def in_words(
     first: Group, others: Sequence[Group], gradients: AbstractSet[str] = frozenset()
 ) -> str:
-    """``input 0 came with the shapes (4, 8), (5, 8)``: the input and property that
-    changed most.
+    """Return ``input 0 came with the shapes (4, 8), (5, 8)``: the input and
+    property that changed most.
 
-    Args: gradients: the groups that were made again because other gradients were
-        defined.
+    Args:
+        gradients: the groups that were specialised again because other gradients
+            were defined.
     """
     if any(other.id in gradients for other in others):
         return "other gradients were defined then than in the first plan"
@@ -123,7 +127,7 @@ def in_words(
 def remedy_for_more(
     others: Sequence[Group], gradients: AbstractSet[str], any_size: bool
 ) -> Remedy | str:
-    """What saves further specialisations of a group."""
+    """Return the remedy that avoids further specialisations of a group."""
     if any(other.id in gradients for other in others):
         return (
             "Use the same outputs in the loss of every step: one that some steps leave out can be added as"

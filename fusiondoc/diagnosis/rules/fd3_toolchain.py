@@ -20,8 +20,8 @@ from fusiondoc.parsers.lines.error_texts import FuserError, read_error
 
 def toolchain(report: Report, context: Context) -> Iterable[Finding]:
     """FD306: an error of NVRTC, of the driver or of a missing kernel image,
-    whatever raised it; or a crash on a GPU that the CUDA of this torch does not
-    know."""
+    raised by any code; or a crash on a GPU that the CUDA of this torch does not
+    support."""
     found = _found(report, context)
     cuda = parse_pair(report.environment.get("cuda"))
     capability = parse_pair(report.environment.get("capability"))

@@ -1,7 +1,7 @@
 """FD403, FD406, FD407 and FD408: more kernels, compilations and copies than the
 model needs.
 
-FD401, FD402, FD404 and FD405: what holds a kernel back.
+FD401, FD402, FD404 and FD405: causes that slow a kernel down.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from fusiondoc.operators.kinds import Kind
 from fusiondoc.parsers.ir.types import TensorType, in_order, parse_type
 
 IN_A_ROW = 4
-"""So many small groups in a row are worth a word."""
+"""The number of small groups in a row from which they are a finding."""
 
 SHAPES = 3
-"""From so many shapes on that each compiled."""
+"""The number of shapes, each compiled, from which they are a finding."""
 
 NEAR = 3
-"""Lines of the program between a copy and an operator of the group that it is next
-to."""
+"""Lines of the program between a copy and the nearest operator of a group, at
+most."""
 
 
 def segmented(report: Report, context: Context) -> Iterable[Finding]:
@@ -78,9 +78,9 @@ def segmented(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _launched_together(group: Group) -> Sequence[str]:
-    """The kernels that a run of the group launches: the most, where it was compiled
-    for several inputs. Of a log without launches those of the segments that the
-    fuser names."""
+    """Return the kernels that a run of the group launches: the most, if it was
+    compiled for several inputs. For a log without launches those of the segments
+    that the fuser names."""
     if group.runtimes or not group.segments:
         return max(
             (runtime.kernels for runtime in group.runtimes), key=len, default=()
@@ -91,7 +91,8 @@ def _launched_together(group: Group) -> Sequence[str]:
 
 
 def _extra_bytes(group: Group, kernels: Sequence[Kernel]) -> int | None:
-    """What the kernels move beyond the group's inputs and outputs."""
+    """Return the bytes that the kernels move beyond the group's inputs and
+    outputs."""
     counted = [counted_bytes(kernel) for kernel in kernels]
     least = must_move(group)
     if least is None or None in counted:
@@ -134,8 +135,8 @@ def many_small_groups(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _is_small(group: Group, kernels: dict[str, Kernel], limit: float) -> bool:
-    """Whether every kernel of it is launch-bound; without kernels, by its types, on
-    a GPU."""
+    """True if each of its kernels is launch-bound; without kernels, by its types,
+    on a GPU."""
     if group.specialisation != 1 or group.fallback:
         return False
     mine = [kernels[name] for name in group.kernels if name in kernels]
@@ -154,7 +155,11 @@ def _follows(one: Group, other: Group) -> bool:
 
 
 def _row(row: Sequence[Group], between: Sequence[str]) -> Finding:
-    """The finding. ``between``: operators of its phase that a fuser refused."""
+    """Return the finding on a row of small groups.
+
+    Args:
+        between: operators of its phase that a fuser refused.
+    """
     phase = f" of the {row[0].phase}" if row[0].phase else ""
     return finding(
         "FD406",
@@ -173,8 +178,8 @@ def _row(row: Sequence[Group], between: Sequence[str]) -> Finding:
 
 
 def recompiled(report: Report, context: Context) -> Iterable[Finding]:
-    """FD407: every shape of the inputs is compiled for, or a kernel is compiled
-    again and again."""
+    """FD407: every shape of the inputs is compiled, or a kernel is compiled again
+    and again."""
     rows = by_inputs(report.iterations, report.groups)
     compiled = [row for row in rows if row.compiled and row.groups]
     if len(rows) >= SHAPES and len(compiled) == len(rows):
@@ -202,8 +207,8 @@ def recompiled(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _cost(report: Report, steady: Sequence[float]) -> str:
-    """What the slowest pass that compiled took, where that is more than a steady
-    one."""
+    """Return the time of the slowest pass that compiled, if it is longer than a
+    steady pass."""
     compiling = [
         one.seconds
         for one in report.iterations
@@ -221,8 +226,8 @@ _COPIES = ("aten::contiguous", "aten::clone")
 
 
 def _reorders(report: Report) -> dict[int | None, bool]:
-    """Row (``Unfused.index``) of copies -> whether one of them has another order,
-    as far as any is known."""
+    """Map the row (``Unfused.index``) of copies to True if one of them reorders its
+    tensor, as far as known."""
     found: dict[int | None, bool] = {}
     for program in report.programs:
         for node in program.nodes:
@@ -254,7 +259,7 @@ def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
         copies = row.op in _COPIES or (
             row.op == "aten::reshape" and (row.source, row.phase) in turned
         )
-        # A clone of what is in order does not reorder it.
+        # A clone of a tensor in memory order does not reorder it.
         if row.op in _COPIES and not reorders.get(
             row.index, row.op != "aten::clone"
         ):
@@ -293,8 +298,8 @@ class _Near:
                     )
 
     def group_of(self, row: Unfused) -> Group | None:
-        """The first group of the same phase with an operator at most a few lines
-        away."""
+        """Return the first group of the same phase with an operator at most a few
+        lines away."""
         place = Source.parse(row.user_source or row.source)
         if place is None or not place.has_file:
             return None
@@ -308,8 +313,8 @@ class _Near:
 
 
 SLOW = 2.0
-"""A kernel is slow that takes so many times what its launch and the transfer at
-full bandwidth take together."""
+"""A kernel is slow if it takes more than this many times the time of its launch
+plus the transfer at full bandwidth."""
 
 LOW_OCCUPANCY = 0.5
 
@@ -317,7 +322,7 @@ _NAMED = 6
 
 
 def slow_kernels(report: Report, context: Context) -> Iterable[Finding]:
-    """FD401: far from what the memory can do."""
+    """FD401: a kernel is far from the memory bandwidth."""
     peak = report.peak
     for kernel in report.kernels:
         if peak is None or not _is_slow(kernel, peak.gb_per_s):
@@ -337,7 +342,7 @@ def slow_kernels(report: Report, context: Context) -> Iterable[Finding]:
             source=_source(report, kernel),
             evidence=kernel.evidence[:3],
             remedy=_remedy(kernel, report.fuser.effective),
-            # One that moves little costs little, however slow it is.
+            # A kernel that moves little costs little, however slow it is.
             severity="note"
             if kernel.bytes_moved < launch_bound_below(peak.gb_per_s)
             or little_of_the_step(kernel, kernel.ms.median - at_best, report)
@@ -371,7 +376,7 @@ WHENCE = {
     "driver": "by the driver",
     "table": "from the table by the GPU's name",
 }
-"""Where a peak comes from, in words."""
+"""Source of a peak -> words."""
 
 
 def launch_bound(report: Report, context: Context) -> Iterable[Finding]:
@@ -408,7 +413,7 @@ def launch_bound(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def spills(report: Report, context: Context) -> Iterable[Finding]:
-    """FD404: registers that are kept in memory."""
+    """FD404: registers that spill to memory."""
     for kernel in report.kernels:
         if kernel.spill_bytes:
             yield finding(
@@ -462,7 +467,7 @@ def _needs(kernel: Kernel) -> str:
 
 
 def named(kernel: Kernel) -> str:
-    """``K1 (G1)``."""
+    """Return ``K1 (G1)``."""
     return kernel.id + (
         f" ({', '.join(kernel.groups[:3])})" if kernel.groups else ""
     )

@@ -1,5 +1,5 @@
-"""FD501 to FD503: numbers, as ``--verify`` found them when it compared fused passes
-with eager ones."""
+"""FD501 to FD503: differences that ``--verify`` found between fused and eager
+passes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAMED = 3
 
 
 def numbers_differ(report: Report, context: Context) -> Iterable[Finding]:
-    """FD501: outputs, and gradients, that are not those of the eager run."""
+    """FD501: outputs and gradients that differ from those of the eager run."""
     for phase, kind in (("forward", "output"), ("backward", "gradient")):
         rows = [row for row in report.verification if row.phase == phase]
         wrong = [row for row in rows if not row.same]
@@ -32,7 +32,7 @@ def _of_wrong_numbers(
     rows: Sequence[Verification],
     wrong: Sequence[Verification],
 ) -> Finding:
-    """FD501 of one phase.
+    """Return FD501 for one phase.
 
     Args:
         kind: noun for the compared tensors.
@@ -92,13 +92,13 @@ _OF_COMPILER = Remedy(
     ' or backend="aot_eager", which fuses nothing;',
     "TORCHDYNAMO_REPRO_AFTER=aot with TORCHDYNAMO_REPRO_LEVEL=4 looks for the smallest graph that differs.",
 )
-"""(torch/_dynamo/repro/after_aot.py, 2.6 to 2.13)"""
+"""Source: torch/_dynamo/repro/after_aot.py, 2.6 to 2.13."""
 
 
 def _before_fusion(
     report: Report, wrong: Sequence[Verification], phase: str
 ) -> bool:
-    """Whether a pass that ran unfused, to profile, is wrong already."""
+    """True if a pass that ran unfused, to profile, already has wrong results."""
     profiling = {
         i.index
         for i in report.iterations
@@ -129,8 +129,7 @@ def _remedy(
 
 
 def layout_differs(report: Report, context: Context) -> Iterable[Finding]:
-    """FD502: outputs of another dtype, or with other strides, than in the eager
-    run."""
+    """FD502: outputs with another dtype or other strides than in the eager run."""
     rows = [row for row in report.verification if row.phase == "forward"]
     other = [row for row in rows if not (row.dtype_same and row.strides_same)]
     if not other:

@@ -1,4 +1,4 @@
-"""FD912: what a report lacks because it is beyond the bounds
+"""FD912: parts that a report leaves out because of its bounds
 (docs/evidence/2026-11-23-scaling.md)."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fusiondoc.parsers.rows.tallies import MOST_ROWS
 
 
 def beyond_bounds(report: Report, context: Context) -> Iterable[Finding]:
-    """FD912: what is beyond the rows and texts that a report holds."""
+    """FD912: rows and texts beyond the bounds of a report."""
     groups, kernels = report.groups_left_out, report.kernels_left_out
     if groups or kernels:
         of_groups = (
@@ -85,7 +85,7 @@ def beyond_bounds(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _more_than_is_worked_out(report: Report, in_part: int) -> Iterable[Finding]:
-    """FD912: what is worked out of a part of the plans alone."""
+    """FD912: results that are derived from only a part of the plans."""
     nodes, plans = (
         sum(program.cut for program in report.programs),
         report.programs_left_out,

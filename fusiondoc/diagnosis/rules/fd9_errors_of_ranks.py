@@ -1,6 +1,6 @@
-"""FD905: which errors of a log are shown, if several ranks wrote it: the same error
-of several ranks is one, and a lost rank is no cause if the cause is there; and how
-each rank ended."""
+"""FD905: the errors to show from a log of several ranks, and how each rank ended.
+The same error of several ranks is shown once, and a report of a lost rank is left
+out if the log has the cause."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fusiondoc.parsers.lines.error_texts import is_lost_rank
 from fusiondoc.parsers.observed import LoggedError, Observed
 
 _MOST_LINES = 10
-"""Evidence of one error that many ranks end with."""
+"""Evidence lines of an error that many ranks end with, at most."""
 
 
 class ErrorOfRanks(NamedTuple):
@@ -24,20 +24,21 @@ class ErrorOfRanks(NamedTuple):
     words: str
     """Its first line."""
     whose: str
-    """" of rank 1"; "" where no rank is known."""
+    """" of rank 1"; "" if no rank is known."""
     ranks: tuple[int, ...]
     lines: Sequence[Evidence]
     lost: bool
-    """It only reports that another rank was lost, and no log holds the cause."""
+    """True if it only reports that another rank was lost, and no log holds the
+    cause."""
 
 
 def errors_of_ranks(
     errors: Sequence[LoggedError], died: bool
 ) -> list[ErrorOfRanks]:
-    """The errors of a log, in its order.
+    """Return the errors of a log, in its order.
 
     Args:
-        died: a signal ended a process, which is a cause too.
+        died: a signal ended a process, which counts as a cause.
     """
     causes = [one for one in errors if not is_lost_rank(one.text)]
     alike: dict[tuple[str, int], list[LoggedError]] = {}
@@ -58,7 +59,7 @@ def errors_of_ranks(
 
 
 def remedy_for_lost(errors: Sequence[ErrorOfRanks], ranks: Ranks | None) -> Remedy:
-    """Where to look for the rank that the others lost."""
+    """Return the remedy that finds the rank which the others lost."""
     failed = {rank for one in errors for rank in one.ranks}
     silent = (
         tuple(row.rank for row in ranks.rows if row.rank not in failed)
@@ -74,8 +75,8 @@ def remedy_for_lost(errors: Sequence[ErrorOfRanks], ranks: Ranks | None) -> Reme
 
 
 def first_words(text: str) -> str:
-    """The first line of an error, and the next one where that only names its
-    type."""
+    """Return the first line of an error, with the next line if the first only names
+    the type."""
     lines = text.split("\n")
     words = lines[0].rstrip()
     return (
@@ -86,8 +87,8 @@ def first_words(text: str) -> str:
 
 
 def ranks_that_ended(observed: Observed) -> tuple[RankFacts, ...]:
-    """The ranks that failed by themselves, by the log: none that failed because it
-    lost another one."""
+    """Return the ranks that failed by themselves, by the log; not those that failed
+    because they lost another rank."""
     ended: dict[int, str] = {}
     crash = observed.crash
     if crash is not None and crash.rank is not None:

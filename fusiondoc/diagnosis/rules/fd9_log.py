@@ -1,4 +1,4 @@
-"""FD9xx: what the log itself lacks, and how to get it."""
+"""FD9xx: missing parts of the log, and how to record them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PLANS = ("Optimized Graph:", *plan_headers())
 _OF_FUSION = {"Profiled Graph:", *PLANS}
 
 _STATED_BY_A_FUSER = ("FD222", "FD223", "FD224", "FD233", "FD299")
-"""Causes that are worked out only where the fuser's own word is not in the log."""
+"""Causes that are derived only if the log lacks the fuser's own reason."""
 
 
 def missing_parts(report: Report, context: Context) -> Iterable[Finding]:
@@ -140,8 +140,8 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _is_about_fusion(report: Report, context: Context) -> bool:
-    """Whether anything in the log is of fusion, or of other tools (FD910 names
-    them)."""
+    """True if anything in the log is about fusion, or comes from other tools (FD910
+    names them)."""
     observed = context.observed
     if observed.headers.keys() & _OF_FUSION or observed.other_tools is not None:
         return True
@@ -160,7 +160,7 @@ def _what_fusion_needs_is_off(report: Report, context: Context) -> bool:
 
 
 def _nothing_in_program(report: Report, context: Context) -> Finding:
-    """A program that was run, and ran nothing in TorchScript, or had nothing
+    """Return FD901 for a program that ran nothing in TorchScript, or had nothing
     compiled."""
     advice = nothing_compiled(report.frontend)
     if advice is not None:
@@ -204,7 +204,7 @@ def _nothing_in_plain_log(report: Report, context: Context) -> Finding:
 
 
 def _content_of_log(report: Report, context: Context) -> str:
-    """What a log without fusion holds, as a sentence."""
+    """Return the contents of a log without fusion, as a sentence."""
     if any(is_of_fuser(error.text) for error in context.observed.errors):
         return "The log holds an error of a fuser, and no line about its groups"
     if not report.parse.lines:
@@ -218,7 +218,7 @@ def _content_of_log(report: Report, context: Context) -> str:
 
 
 def interrupted(report: Report, context: Context) -> Iterable[Finding]:
-    """FD902: the user ended the run."""
+    """FD902: the user interrupted the run."""
     if context.result.ended is Ended.INTERRUPTED:
         yield finding(
             "FD902",
@@ -232,8 +232,8 @@ def interrupted(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def cut_off(report: Report, context: Context) -> Iterable[Finding]:
-    """FD902: graphs or kernels that are not printed to their end, lines that other
-    processes tore apart."""
+    """FD902: graphs or kernels that are not printed to their end, lines that the
+    output of other processes split."""
     number = context.observed.torn
     torn = f"at least {count(number, 'line')} {'is' if number == 1 else 'are'} torn apart by other processes"
     parts = []
@@ -264,7 +264,7 @@ def cut_off(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def unknown_lines(report: Report, context: Context) -> Iterable[Finding]:
-    """FD903: lines of torch's log that no parser knows."""
+    """FD903: lines of torch's log that no parser recognises."""
     if report.parse.unrecognised:
         first = report.parse.first_unrecognised
         yield finding(
@@ -295,7 +295,8 @@ def out_of_order(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def turned_away(report: Report, context: Context) -> Iterable[Finding]:
-    """FD907: what fusers write goes to descriptors that are no longer the log's."""
+    """FD907: the output of fusers goes to file descriptors that are no longer the
+    log's."""
     if context.redirected.loses_of(report.fuser.effective):
         then = "meanwhile" if context.redirected.while_away else "after that"
         yield finding(
@@ -329,7 +330,7 @@ def longer_than_its_limit(report: Report, context: Context) -> Iterable[Finding]
 
 
 def left_running(report: Report, context: Context) -> Iterable[Finding]:
-    """FD908: processes of the program that were still there after its end."""
+    """FD908: processes of the program that were still running after its end."""
     left, later = context.left, context.left_later
     if later is not None:
         yield finding(
@@ -363,8 +364,8 @@ def left_running(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def ranks_differ(report: Report, context: Context) -> Iterable[Finding]:
-    """FD911: the ranks of the run differ; or the log does not show which line is
-    whose."""
+    """FD911: the ranks of the run differ; or the log does not show which lines
+    belong to which rank."""
     if report.ranks is None and context.observed.launched is not None:
         yield finding(
             "FD911",
@@ -392,8 +393,8 @@ def ranks_differ(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _difference_of_ranks(ranks: Ranks) -> Finding:
-    """The first difference with something to do, or the first of all; the others
-    are counted."""
+    """Return the finding on the first difference with a remedy, or the first of
+    all; the others are counted."""
     shown, remedy = ranks.differences[0], None
     for difference in ranks.differences:
         remedy = to_do(difference)
@@ -434,4 +435,4 @@ OF_LOG = (
     ranks_differ,
 )
 LAST = (missing_parts,)
-"""After all other findings of its severity."""
+"""The rules that run after all others of their severity."""

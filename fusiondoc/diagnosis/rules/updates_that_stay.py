@@ -10,8 +10,8 @@ from fusiondoc.model.report import Unfused
 
 
 def stays_in_place(changes: SuggestedChanges, row: Unfused) -> Advice | None:
-    """What to do about an update in place that must not be written out of place;
-    None of another operator."""
+    """Return the advice on an in-place update that must not be written out of
+    place; None for another operator."""
     if changes.caller_sees(row):
         return _CALLER_SEES
     if changes.another_name_sees(row):
