@@ -1,16 +1,15 @@
-"""Which kernel a dump belongs to, by the order of the log.
+"""Assigns dumps to kernels, by the order of the log.
 
 One compile prints its schedule and lowering first, then (codegen frame, file,
-ptxas) the kernel's name: so what was dumped before a kernel's first name is of that
-kernel. What is printed when a group's runtime is made (segmenter, heuristics) comes
-before all of its kernels. Where no name follows at all, kernels are numbered as in
-torch: from 1 in order of compilation (executor.cpp, fusion_id_counter_), unless a
-compile failed.
+ptxas) the kernel's name: so dumps before the first name of a kernel belong to that
+kernel. Dumps that are printed when a group's runtime is made (segmenter,
+heuristics) come before all of its kernels. If no names follow at all, kernels are
+numbered as in torch: from 1 in order of compilation (executor.cpp,
+fusion_id_counter_), unless a compile failed.
 
-What segmented_fusion, segmenter_logging and scheduler_params say.
-
-Formats: fusion_segmenter.cpp, kernel_cache.cpp and the schedulers' parameter
-classes of torch 1.11 to 2.1.
+This module also reads the contents of segmented_fusion, segmenter_logging and
+scheduler_params. Formats: fusion_segmenter.cpp, kernel_cache.cpp and the
+schedulers' parameter classes of torch 1.11 to 2.1.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ _CONSIDERING = re.compile(r"^\*\*Segmenter\*\* Considering fusion:.*\n", re.M)
 
 @dataclass(frozen=True)
 class Expression:
-    """A line of fusion IR: the tensors it makes and takes, by number, and what
-    computes them."""
+    """A line of fusion IR: the tensors that it makes and takes, by number, and the
+    operation."""
 
     makes: tuple[int, ...]
     takes: tuple[int, ...]
     text: str
-    """What stands right of the first ``=``."""
+    """The text right of the first ``=``."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A fusion that the segmenter tried on the schedulers; no expressions: the
-    whole one."""
+    """A fusion that the segmenter tried on the schedulers. Without expressions it
+    is the whole fusion."""
 
     expressions: tuple[Expression, ...]
     refused: tuple[tuple[str, str], ...]
@@ -69,7 +68,8 @@ class Candidate:
 
 
 def scheduler_of_parameters(text: bytes) -> str | None:
-    """The scheduler whose parameters these are, by its name in the dump."""
+    """Return the scheduler whose parameters these are, by its name in the dump;
+    None without one."""
     found = _PARAMETERS.search(text)
     if found is None:
         return None
@@ -81,7 +81,7 @@ def scheduler_of_parameters(text: bytes) -> str | None:
 
 @lru_cache(maxsize=256)
 def parts_of(dump: str) -> tuple[Part, ...]:
-    """The segments of a ``Segmented_Fusion`` dump, in its order."""
+    """Return the segments of a ``Segmented_Fusion`` dump, in its order."""
     _, _, details = dump.partition("group details:")
     starts = list(_GROUP.finditer(details))
     parts = []
@@ -103,8 +103,9 @@ def parts_of(dump: str) -> tuple[Part, ...]:
 
 
 def run_order(parts: Sequence[Part]) -> list[int]:
-    """The order in which segments are compiled and run: always the first one whose
-    inputs are there (kernel_cache.cpp, prepareRuntimeOrder)."""
+    """Return the order in which segments are compiled and run: always the first
+    segment whose inputs are ready (kernel_cache.cpp, prepareRuntimeOrder). [] if
+    there is no such order."""
     missing = {number for part in parts for number in part.outputs}
     order: list[int] = []
     while len(order) < len(parts):
@@ -120,8 +121,8 @@ def run_order(parts: Sequence[Part]) -> list[int]:
 
 @lru_cache(maxsize=256)
 def candidates_of(dump: str) -> tuple[Candidate, ...]:
-    """The fusions that the segmenter tried, in order. The first may be the whole
-    fusion."""
+    """Return the fusions that the segmenter tried, in order. The first may be the
+    whole fusion."""
     candidates, text = [], dump
     starts = [0, *(found.start() for found in _CONSIDERING.finditer(text))]
     for start, end in zip(starts, [*starts[1:], len(text)]):
@@ -156,7 +157,7 @@ def candidates_of(dump: str) -> tuple[Candidate, ...]:
 
 
 def expressions_of(text: str) -> tuple[Expression, ...]:
-    """The expressions on tensors among the lines of fusion IR."""
+    """Return the expressions on tensors in lines of fusion IR."""
     found = []
     for block in _blocks(text):
         left, equals, right = block.partition("=")
@@ -167,8 +168,8 @@ def expressions_of(text: str) -> tuple[Expression, ...]:
 
 
 def _blocks(text: str) -> list[str]:
-    """Lines that begin at the margin start an expression; a Welford has three such
-    lines, with commas."""
+    """Split fusion IR into expressions. An expression begins with a line at the
+    margin; a Welford has three such lines, with commas."""
     blocks: list[str] = []
     for line in text.split("\n"):
         if not line.strip() or line.startswith(("}", "%", "Inputs", "Outputs")):
@@ -185,40 +186,41 @@ def _numbers(text: str) -> list[int]:
 
 
 _TEXTS = 4
-"""Different texts of one option that are kept of one kernel: arguments differ with
-every launch."""
+"""Number of different texts of one option that are kept for a kernel: arguments
+differ with every launch."""
 
 _SEGMENTS = b"Segmented_Fusion"
 
 _SCHEDULING = frozenset(
     ("fusion_ir_presched", "transform_propagator", "inline_propagator")
 )
-"""They come before all others of a compile; only the first of them is printed
-once."""
+"""They come before all other dumps of a compile; only the first of them is printed
+just once."""
 
 _WAITING = 64
-"""Compiles that can wait for the name of their kernel."""
+"""Number of compiles that can wait for the name of their kernel."""
 
 
 @dataclass
 class _Compile:
-    """What was dumped of a kernel whose name is not known yet."""
+    """The dumps of a kernel whose name is not known yet."""
 
     owner: CacheInstance | None
     dumps: dict[str, list[DumpSeen]] = field(default_factory=dict)
     whole: bool = False
-    """One of the dumps is printed once a compile: so this is one compile."""
+    """True if one of the dumps is printed exactly once per compile: so this is one
+    compile."""
 
     def over(self, option: str, kind: DumpKind) -> bool:
-        """Whether this dump is of the next compile: one that was printed already,
-        or of the scheduling when the lowering has begun."""
+        """True if this dump belongs to the next compile: it was printed already, or
+        it is a dump of scheduling and lowering has begun."""
         if option in _SCHEDULING and not self.dumps.keys() <= _SCHEDULING:
             return True
         return option in self.dumps and not kind.again
 
 
 class Placer:
-    """Takes the dumps of one stream, and the names of kernels, in order."""
+    """Reads the dumps of one stream, and the names of kernels, in order."""
 
     def __init__(self, facts: Facts, texts: TextStore) -> None:
         self._facts = facts
@@ -234,12 +236,12 @@ class Placer:
     def of_kernel(
         self, kernel: KernelUse, option: str, lines: list[bytes], pos: int
     ) -> None:
-        """A dump that names its kernel."""
+        """Add a dump that names its kernel."""
         if sum(seen.option == option for seen in kernel.dumps) < _TEXTS:
             self._add(kernel, self._seen(option, text_of(lines), pos))
 
     def dumped(self, kind: DumpKind, lines: list[bytes], pos: int) -> None:
-        """A dump of a compile or of a group."""
+        """Add a dump of a compile or of a group."""
         text = text_of(lines)
         if kind.stage == COMPILE:
             option = _option(kind, text)
@@ -285,8 +287,8 @@ class Placer:
     # -- kernels --------------------------------------------------------------------------------------------
 
     def named(self, kernel: KernelUse) -> None:
-        """A kernel is named after its compile, for the first time or (a frame)
-        again."""
+        """Record that a kernel is named after its compile, for the first time or (a
+        frame) again."""
         self._names = True
         if self._waiting:
             for seen in self._waiting.popleft().dumps.values():
@@ -302,8 +304,8 @@ class Placer:
             self._scheduler(runtime)
 
     def _scheduler(self, runtime: Runtime) -> None:
-        """The parameters tell the scheduler if all that were printed are of one,
-        and the log is in order."""
+        """Set the scheduler from the parameters, if all printed parameters belong
+        to one scheduler and the owner of the kernels is certain."""
         (only,) = runtime.schedulers if len(runtime.schedulers) == 1 else (None,)
         certain = only is not None and (
             runtime.owner is not None or len(runtime.kernels) == 1
@@ -312,15 +314,15 @@ class Placer:
             kernel.scheduler = only if certain else None
 
     def launched(self) -> None:
-        """A known kernel runs: what waits for a name belongs to a compile that came
-        to nothing, and the parameters of heuristics to this run."""
+        """Record that a known kernel runs: dumps that wait for a name belong to a
+        compile that failed, and parameters of heuristics belong to this run."""
         while self._waiting:
             self._give_up(self._waiting.popleft())
         if self._runtime is not None and not self._runtime.kernels:
             self._runtime = None
 
     def runs(self, cache: CacheInstance) -> None:
-        """Another group runs."""
+        """Record that another group runs."""
         while self._waiting:
             self._give_up(self._waiting.popleft())
         self._leave(self._runtime)
@@ -343,8 +345,8 @@ class Placer:
             self._facts.kernels.append(kernel)
 
     def _leave(self, runtime: Runtime | None) -> None:
-        """A runtime without named kernels shows how a group was cut, if the group
-        is known."""
+        """Keep a runtime without named kernels if its group is known: it shows how
+        the group was segmented."""
         if (
             runtime is not None
             and runtime.shows_segments
@@ -376,13 +378,13 @@ class Placer:
 
 
 def text_of(lines: list[bytes]) -> bytes:
-    """The lines of a dump without the empty ones around it."""
+    """Return the lines of a dump without the empty lines around it."""
     return b"\n".join(lines).strip(b"\n")
 
 
 def _begins(runtime: Runtime, text: bytes) -> bool:
-    """Whether this dump is the first of another runtime: each has these once, in
-    this order."""
+    """True if this dump is the first of another runtime: each runtime has these
+    dumps once, in this order."""
     if text.startswith(b"***Runtime***: Try to schedule fusion un-"):
         return (
             bool(runtime.segmenter)
@@ -395,8 +397,9 @@ def _begins(runtime: Runtime, text: bytes) -> bool:
 
 
 def _option(kind: DumpKind, text: bytes) -> str:
-    """fusion_ir_presched prints as fusion_ir_math does, before anything is bound to
-    threads; without its transforms a ``%kernel`` is the lowered one."""
+    """Return the option that printed a dump. fusion_ir_presched prints the same
+    form as fusion_ir_math, before anything is bound to threads; a ``%kernel``
+    without transforms is the lowered one (kernel_ir)."""
     if (
         kind.option == "fusion_ir_math"
         and b"blockIdx." not in text

@@ -1,14 +1,14 @@
-"""The texts of kernels, their sources and dumps: kept within a budget, equal ones
-once."""
+"""Keeps the texts of kernels, their sources and dumps, within a budget; equal texts
+are kept once."""
 
 from __future__ import annotations
 
 from hashlib import blake2b
 
 BUDGET = 12 << 20
-"""Bytes of text that are kept of a run, source and dumps of kernels together: JSON
-holds them as they are. A kernel has about 10 KB, with the runtime of the fuser in
-front (``cuda_full``) 240 KB. Further ones are counted."""
+"""Number of bytes of text that are kept of a run, sources and dumps of kernels
+together: JSON contains them unchanged. A kernel has about 10 KB; with the fuser's
+runtime before it (``cuda_full``) 240 KB. Further texts are only counted."""
 
 
 class TextStore:
@@ -18,11 +18,12 @@ class TextStore:
         self._room = BUDGET
         self._known: dict[bytes, str] = {}
         self._refused: set[int] = set()
-        """Hashes of those that there was no room for."""
+        """Hashes of the texts for which there was no room."""
 
     def keep(self, text: bytes, digest: bytes | None = None) -> str | None:
-        """The text as it is kept; None if there is no room for it. With the digest
-        of one that was kept, or refused, before, the text is not looked at."""
+        """Return the text as it is kept; None if there is no room for it. If
+        ``digest`` belongs to a text that was kept or refused before, ``text`` is
+        not read."""
         if digest is None:
             digest = digest_of(text)
         known = self._known.get(digest)
@@ -37,7 +38,7 @@ class TextStore:
 
     @property
     def left_out(self) -> int:
-        """How many there was no room for."""
+        """The number of texts for which there was no room."""
         return len(self._refused)
 
 

@@ -1,5 +1,5 @@
-"""The lines of dumps, from the first to the last of each, and what they tell of
-kernels: figures where there are any, the text itself in any case.
+"""Reads the lines of dumps, from the first to the last of each, and the facts in
+them about kernels: figures if there are any, and always the text itself.
 
 Formats: executor.cpp, executor_utils.cpp and kernel_cache.cpp of nvFuser (torch
 1.11 to 2.1).
@@ -35,7 +35,8 @@ KINDS = dump_kinds()
 
 
 def _starts() -> dict[int, tuple[Pattern[bytes], list[DumpKind]]]:
-    """By first byte: a pattern with a group for each kind that can begin so."""
+    """Return, by first byte, a pattern with a group for each kind of dump that can
+    begin with that byte."""
     kinds: dict[int, list[DumpKind]] = {}
     for kind in KINDS:
         for byte in kind.first:
@@ -43,30 +44,29 @@ def _starts() -> dict[int, tuple[Pattern[bytes], list[DumpKind]]]:
     starts = {}
     for byte, those in kinds.items():
         forms = [b"(" + kind.start + b")" for kind in those]
-        starts[byte] = (
-            re.compile(b"|".join(forms)),
-            those,
-        )  # ``re`` keeps equal ones
+        # ``re`` caches patterns.
+        starts[byte] = (re.compile(b"|".join(forms)), those)
     return starts
 
 
 _STARTS = _starts()
 
 _LINES = 400_000
-"""Lines after which a dump without an end is given up."""
+"""Number of lines after which a dump without an end is given up."""
 
 Sink = Callable[[int, "list[bytes]", int], None]
-"""Called with a dump: the number of its kind, its lines, the position of the
-first."""
+"""Called with a dump: the number of its kind, its lines, the position of the first
+line."""
 _NUMBERS = {id(kind): number for number, kind in enumerate(KINDS)}
 
 
 class DumpReader:
-    """Whether the lines that pass belong to a dump, and what the dumps are."""
+    """Decides which lines belong to a dump, and emits the dumps."""
 
     def __init__(self, sink: Sink) -> None:
         self.inside = False
-        """The last line was of a dump: an empty line after it belongs to it."""
+        """True if the last line belonged to a dump: an empty line after it belongs
+        to the dump too."""
         self._sink = sink
         self._kind: DumpKind | None = None
         self._section: Section | None = None
@@ -76,7 +76,7 @@ class DumpReader:
 
     @property
     def open(self) -> bool:
-        """A dump has begun and may go on."""
+        """True if a dump has begun and may continue."""
         return self._kind is not None
 
     def starts(self, line: bytes, pos: int) -> bool:
@@ -104,8 +104,8 @@ class DumpReader:
         return True
 
     def refused(self, line: bytes) -> bool:
-        """True if ``line`` shows that what began was no dump: its only line is the
-        program's."""
+        """True if ``line`` shows that no dump had begun: the line before it is
+        output of the program."""
         kind = self._kind
         if kind is None or self._confirmed:
             return False
@@ -119,8 +119,8 @@ class DumpReader:
         return True
 
     def take(self, lines: list[bytes], i: int) -> int:
-        """Take the lines of the open dump from ``i`` on; the index of the first
-        that is not of it."""
+        """Read the lines of the open dump from ``i`` on; return the index of the
+        first line that does not belong to it."""
         kind, section = self._kind, self._section
         assert kind is not None
         assert section is not None
@@ -148,8 +148,8 @@ class DumpReader:
         return i
 
     def end(self) -> None:
-        """Something else was printed, or the log ends: the dump is as long as it
-        is."""
+        """End the dump with the lines so far: other text was printed, or the log
+        ends."""
         kind, self._kind = self._kind, None
         self._confirmed = True
         if kind is not None:
@@ -157,13 +157,14 @@ class DumpReader:
             self._sink(_NUMBERS[id(kind)], lines, self._pos)
 
     def enter(self) -> None:
-        """A line of a dump that another parser took: an empty line after it belongs
-        to it."""
+        """Record that another parser read a line of a dump: an empty line after it
+        belongs to the dump."""
         self.end()
         self.inside = True
 
     def leave(self) -> None:
-        """Something else was printed: a dump never goes on after it."""
+        """End the dump, since other text was printed: a dump never continues after
+        it."""
         if self._kind is not None:
             self.end()
         self.inside = False
@@ -185,8 +186,8 @@ _MANGLED = re.compile(
 
 
 def demangle(symbol: bytes) -> bytes | None:
-    """``_ZN11CudaCodeGen7kernel1E...`` -> ``kernel1`` (Itanium C++ ABI: a name has
-    its length before it)."""
+    """Return ``kernel1`` for ``_ZN11CudaCodeGen7kernel1E...`` (Itanium C++ ABI: the
+    length of a name precedes it); None for another symbol."""
     found = _MANGLED.match(symbol)
     if found is None:
         return None
@@ -194,14 +195,14 @@ def demangle(symbol: bytes) -> bytes | None:
 
 
 class KernelDumps:
-    """Takes the dumps of one stream, in order."""
+    """Reads the dumps of one stream, in order."""
 
     def __init__(self, kernels: KernelTracker) -> None:
         self._kernels = kernels
         self._columns: tuple[str, ...] = COLUMNS
 
     def take(self, pos: int, number: int, lines: list[bytes]) -> None:
-        """A text dump of the kind with that number (in KINDS)."""
+        """Read a text dump of the kind with this number (in KINDS)."""
         kind = KINDS[number]
         if kind.stage in (COMPILE, GROUP, SCHEDULE):
             self._kernels.placer.dumped(kind, lines, pos)
@@ -225,7 +226,7 @@ class KernelDumps:
             )
 
     def _performance(self, lines: list[bytes], pos: int) -> None:
-        """A block of perf_debug_verbose: its compiler log is that of the last
+        """Read a block of perf_debug_verbose. Its compiler log is that of the last
         compile, printed each time."""
         if lines[0].startswith(b"="):
             return
@@ -246,7 +247,7 @@ class KernelDumps:
         self._kernels.placer.of_kernel(kernel, "perf_debug_verbose", lines, pos)
 
     def _profiled(self, lines: list[bytes], pos: int) -> None:
-        """Lines of the stand-alone nvFuser's profile: a launch each."""
+        """Read lines of the stand-alone nvFuser's profile: each is a launch."""
         for offset, line in enumerate(lines):
             header = header_of(line)
             if header is not None:
@@ -268,13 +269,13 @@ class KernelDumps:
             kernel.registers = row.registers
 
     def _report(self, lines: list[bytes], pos: int) -> None:
-        """What ptxas says of a compile."""
+        """Read the report of ptxas on a compile."""
         entries = [
             (offset, name)
             for offset, name in enumerate(map(_entry, lines))
             if name is not None
         ]
-        # A report begins with what the module as a whole has, on the line before
+        # A report begins with the facts about the whole module, on the line before
         # the first entry.
         ends = [end - (b" bytes gmem" in lines[end - 1]) for end, _ in entries[1:]]
         start = 0
@@ -336,13 +337,15 @@ class KernelDumps:
 
 
 def _entry(line: bytes) -> bytes | None:
-    """The kernel that ptxas begins to compile on this line."""
+    """Return the kernel that ptxas begins to compile on this line; None for other
+    lines."""
     entry = PTXAS_ENTRY.search(line)
     return demangle(entry.group(1)) if entry else None
 
 
 def read_ptxas(lines: list[bytes], kernels: Mapping[bytes, KernelUse]) -> None:
-    """Registers and spills of the kernels whose entry functions the lines name."""
+    """Set registers and spills of the kernels whose entry functions the lines
+    name."""
     kernel: KernelUse | None = None
     for line in lines:
         if not line.startswith((b"ptxas ", b"    ")):
@@ -381,7 +384,7 @@ COLUMNS = (
     "S-Block",
     "S-KerName",
 )
-"""Those of ``print``; ``print.verbose`` has more, which its header names."""
+"""The columns of ``print``; ``print.verbose`` has more, which its header names."""
 
 _CELL = re.compile(r"\[[^\[\]]*\]|\S+")
 _DEVICE = "S-DeviceName"
@@ -401,16 +404,16 @@ class Profile:
 
 
 def header_of(line: bytes) -> tuple[str, ...] | None:
-    """The columns, if this is the header."""
+    """Return the columns, if this line is the header; else None."""
     cells = tuple(line.decode("utf-8", "replace").split())
     return cells if cells[:2] == COLUMNS[:2] else None
 
 
 def profile_of(line: bytes, columns: tuple[str, ...]) -> Profile | None:
-    """A line of the table; None if its cells are not those of the columns."""
+    """Return a row of the table; None if its cells do not fit the columns."""
     cells = _CELL.findall(line.decode("utf-8", "replace"))
     if _DEVICE in columns and len(cells) > len(columns):
-        # A device's name has spaces.
+        # The name of a device contains spaces.
         at = columns.index(_DEVICE)
         end = len(cells) - (len(columns) - at - 1)
         cells[at:end] = [" ".join(cells[at:end])]

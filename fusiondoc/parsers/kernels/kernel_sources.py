@@ -1,7 +1,6 @@
-"""Sources of kernels that stand in one piece: a kernel is compiled in every
-process, and each time its source is printed. It is looked through once, and its
-digest is made once.
-"""
+"""Complete sources of kernels in one piece of text. A kernel is compiled in every
+process, and each time its source is printed: it is checked once, and its digest is
+computed once."""
 
 from __future__ import annotations
 
@@ -16,37 +15,38 @@ NEXT_FRAME = (
     b"==== codegen output for kernel: ",
 )
 ENDS_CODE = (b"[DUMP ", b"[UPDATE ", b"[DEBUG ", *NEXT_FRAME)
-"""What no source holds: it broke off before, or messages stand between its
-lines."""
+"""Texts that no source contains: it was truncated before them, or messages come
+between its lines."""
 
 FRAME_LIMIT = 400_000
-"""Lines after which a codegen frame without an end is given up as cut off."""
+"""Number of lines after which a codegen frame without an end counts as
+truncated."""
 
 _MOST = 4_000
-"""Sources that are known again."""
+"""Number of sources that are remembered."""
 
 _END = b"\n%s\n" % FRAME_END
 
-Place = tuple[bytes, int, int]
-"""A text, and from where to where a source stands in it."""
+Span = tuple[bytes, int, int]
+"""A text, and the start and end of a source in it."""
 
 
 class Source:
-    """A source that was printed from its begin to its end."""
+    """A source that was printed completely."""
 
     __slots__ = ("digest", "lines")
 
     def __init__(self, lines: int) -> None:
         self.lines = lines
         self.digest: bytes | None = None
-        """Nothing until it is needed."""
+        """None until it is needed."""
 
-    def read(self, place: Place) -> tuple[bytes, bytes]:
-        """The source that stands there, without empty lines around it, and its
-        digest; nothing of one that was read before but its digest."""
+    def read(self, span: Span) -> tuple[bytes, bytes]:
+        """Return the source in this range, without empty lines around it, and its
+        digest; b"" and the digest if the source was read before."""
         if self.digest is not None:
             return b"", self.digest
-        text, start, end = place
+        text, start, end = span
         code = text[start:end].strip(b"\n")
         self.digest = digest_of(code)
         return code, self.digest
@@ -57,13 +57,13 @@ class Found(NamedTuple):
 
     kernel: bytes
     source: Source
-    place: Place
+    span: Span
     end: int
-    """Behind the line that ends it."""
+    """Offset after the last line of the source's frame."""
 
 
 class Sources:
-    """The sources of one stream. ``text`` is one of whole lines."""
+    """The sources of one stream. ``text`` consists of whole lines."""
 
     def __init__(self) -> None:
         self._known: dict[int, Source] = {}
@@ -71,8 +71,8 @@ class Sources:
         process."""
 
     def whole(self, text: bytes, at: int) -> Found | None:
-        """The source whose first line stands at ``at``, if its end stands in the
-        text too, and nothing else between its lines."""
+        """Return the source whose frame begins at ``at``, if its end is in the text
+        too and no other lines come in between; else None."""
         first = FRAME.match(text, at)
         end = text.find(_END, first.end() - 1) if first is not None else -1
         if first is None or end < 0:
@@ -91,7 +91,8 @@ class Sources:
 
 
 def index_of(lines: list[bytes], line: bytes, start: int, end: int) -> int:
-    """Where that line is; ``end`` if it is not there before it."""
+    """Return the index of ``line`` from ``start`` on; ``end`` if it does not occur
+    before ``end``."""
     try:
         return lines.index(line, start, end)
     except ValueError:

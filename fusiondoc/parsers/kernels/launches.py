@@ -1,9 +1,10 @@
-"""Generated kernels and their launches: what PYTORCH_NVFUSER_DUMP prints to stdout.
+"""Generated kernels and their launches, from the output of PYTORCH_NVFUSER_DUMP on
+stdout.
 
 Codegen frames, ``Launch Parameters:``, bandwidth lines, perf_debug_verbose figures
 and ptxas reports (source: torch/csrc/jit/codegen/cuda/executor.cpp of torch 1.11 to
 1.13, third_party/nvfuser/csrc/executor.cpp of 2.0). A launch line names no kernel:
-it belongs to the next line that does.
+it belongs to the next line that names one.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _OF_LIBRARY = stdout_marks()
 FRAME_START = re.compile(rb"={4,7} [Cc]odegen output for kernel: (\S+) ={4,7}$")
 FRAME_END = b"=" * 38
 OLD_FRAME_ENDS = (b"=" * 36, b"=====*" + b"=" * 31)
-"""Of ``==== codegen output for kernel: kernel1 ====`` as torch 1.6 to 1.8 print it
-(executor.cpp)."""
+"""Ends of frames that begin ``==== codegen output for kernel: kernel1 ====``, as
+torch 1.6 to 1.8 print them (executor.cpp)."""
 
 _DIM = rb"(-?\d{1,18})"
 LAUNCH = re.compile(
@@ -40,15 +41,15 @@ BANDWIDTH = re.compile(
 PERF = re.compile(rb"(kernel\d+|nvfuser_\w+) (\d{1,18}) bytes/ (\S+) ms (\S+) GB/s")
 
 _LAUNCHES = (b"L", b"With arguments: L")
-"""How lines begin that may have the parameters of a launch."""
+"""Beginnings of lines that may have the parameters of a launch."""
 KERNEL_LINES = (b"k", b"n", b"=", *_LAUNCHES)
-"""How lines begin that may be of kernels, and are never the first of a graph
-without prefix."""
+"""Beginnings of lines that may be about kernels, and are never the first line of a
+graph without prefix."""
 
 
 def event_of(line: bytes) -> Event | None:
-    """What a line says that has figures of a kernel, or is of a library of
-    kernels."""
+    """Return the event for a line with figures of a kernel, or from a library of
+    kernels; None for other lines."""
     if line.startswith((b"k", b"n")):
         ran = BANDWIDTH.match(line)
         if ran is not None:
@@ -73,7 +74,8 @@ class _Run:
     def __init__(self, cache: CacheInstance) -> None:
         self.cache = cache
         self.kernels: list[KernelUse] = []
-        """In order; not all of a log whose lines are out of order."""
+        """The kernels in order; incomplete for a log whose lines are out of
+        order."""
         self.names: set[str] = set()
 
     def launches(self, kernel: KernelUse, in_order: bool) -> None:
@@ -83,16 +85,17 @@ class _Run:
 
 
 _RECENT = 4
-"""Runs of several processes that may be open at once."""
+"""Number of runs, of several processes, that may be open at once."""
 
 
 class KernelTracker:
-    """Ties the lines of kernels to the GraphCache that runs them.
+    """Assigns the lines of kernels to the GraphCache that runs them.
 
-    nvFuser prints ``running GraphCache`` and then, until the next such line, what
-    that run compiles and launches (true when stdout and stderr keep their order).
-    Several processes in one log interleave: so a launch goes to the oldest recent
-    run that has this kernel and has not launched it yet.
+    nvFuser prints ``running GraphCache``; the lines up to the next such line are
+    about the kernels that this run compiles and launches (true if stdout and stderr
+    keep their order). Several processes in one log interleave: so a launch is
+    assigned to the oldest recent run that has this kernel and has not launched it
+    yet.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -102,15 +105,15 @@ class KernelTracker:
         self._recent: deque[_Run] = deque()
         self._by_name: dict[str, list[KernelUse]] = {}
         self._of_graph: dict[tuple[str, int], list[KernelUse]] = {}
-        """By name and the graph of the owner."""
+        """By name and graph of the owner."""
         self._of_owner: dict[int, list[KernelUse]] = {}
         self._launch: Launch | None = None
         self.hint: KernelUse | None = None
-        """The kernel whose arguments were printed: the launch line beside them is
-        its."""
+        """The kernel whose arguments were printed: the launch line next to them
+        belongs to it."""
         self._timed: KernelUse | None = None
-        """Its launch has a bandwidth line; the same launch may be printed again by
-        perf_debug_verbose."""
+        """The kernel whose last launch has a bandwidth line; perf_debug_verbose may
+        print the same launch again."""
         self._nameless = 0
         self._bandwidth_seen = False
         self._report_source: bytes | None = None
@@ -129,9 +132,9 @@ class KernelTracker:
     def compiled(
         self, name: bytes, code: bytes, pos: int, digest: bytes | None = None
     ) -> None:
-        """A codegen frame: the source of a kernel, and the digest of that if it is
-        known; nothing of a source that was compiled before. The same kernel again
-        is a recompile for a larger block."""
+        """Record a codegen frame: ``code`` is the source of a kernel, b"" for a
+        source that was compiled before, and ``digest`` its digest if known. The
+        same kernel again is a recompile for a larger block."""
         self.flush()
         text = name.decode("ascii", "replace")
         owner = self._recent[-1].cache if self._recent else None
@@ -151,18 +154,18 @@ class KernelTracker:
         self.placer.named(kernel)
 
     def launched(self, figures: tuple[bytes, ...], pos: int) -> None:
-        """``figures``: what LAUNCH found."""
+        """Record a launch. ``figures``: the groups of LAUNCH."""
         self.flush()
         if figures[0] == b"-1" and figures[3] == b"-1":
             return  # constraints of a scheduler, not a launch
         self._launch = launch_of(figures)
 
     def flush(self) -> None:
-        """A launch that no named line followed (launch_param without
-        dump_eff_bandwidth): by order.
+        """Assign a launch that was not followed by a line with a name (launch_param
+        without dump_eff_bandwidth), by order.
 
-        It is of the kernel whose arguments are printed beside it, else of the one
-        compiled just before, else of the next kernel of the group that runs.
+        It belongs to the kernel whose arguments are printed next to it, else to the
+        kernel compiled just before, else to the next kernel of the group that runs.
         """
         launch, self._launch = self._launch, None
         if launch is None or self._bandwidth_seen:
@@ -184,8 +187,8 @@ class KernelTracker:
             kernel.block, kernel.grid, kernel.smem = launch
 
     def ran(self, figures: Sequence[bytes], pos: int) -> None:
-        """dump_eff_bandwidth: the time and bandwidth of one launch, as BANDWIDTH
-        finds them."""
+        """Record a line of dump_eff_bandwidth: the time and bandwidth of one
+        launch. ``figures``: the groups of BANDWIDTH."""
         self._bandwidth_seen = True
         name, ms, gb_per_s = figures
         kernel = self.find(name.decode("ascii"))
@@ -195,8 +198,8 @@ class KernelTracker:
     def performed(
         self, figures: Sequence[bytes], pos: int, launch: Launch | None = None
     ) -> KernelUse:
-        """perf_debug_verbose: bytes, time and bandwidth of one launch, as PERF
-        finds them."""
+        """Record a line of perf_debug_verbose: bytes, time and bandwidth of one
+        launch. ``figures``: the groups of PERF."""
         self._launch = launch or self._launch
         self._bandwidth_seen = True
         name, size, ms, gb_per_s = figures[0].decode("ascii"), *figures[1:]
@@ -213,7 +216,7 @@ class KernelTracker:
     def profiled(
         self, name: str, launch: Launch | None, ms: bytes, gb_per_s: bytes, pos: int
     ) -> KernelUse:
-        """A line of the stand-alone nvFuser's profile: a launch."""
+        """Record a line of the stand-alone nvFuser's profile, which is a launch."""
         self._bandwidth_seen = True
         self._launch = None
         kernel = self.find(name)
@@ -224,7 +227,7 @@ class KernelTracker:
     def timed(
         self, kernel: KernelUse, ms: bytes, gb_per_s: bytes, pos: int
     ) -> None:
-        """A launch that was timed."""
+        """Record a launch that was timed."""
         kernel.lines.append(pos)
         if self._launch is not None:
             kernel.block, kernel.grid, kernel.smem = self._launch
@@ -234,7 +237,7 @@ class KernelTracker:
         self.last = kernel
 
     def built(self, name: str, source: bytes, pos: int) -> KernelUse:
-        """A line that is printed once a compile and names the kernel."""
+        """Record a line that is printed once per compile and names the kernel."""
         self.flush()
         kernel = self.find(name, launch=False)
         if self._report_source is None:
@@ -248,7 +251,8 @@ class KernelTracker:
         return kernel
 
     def runs_with(self, name: str) -> KernelUse:
-        """The kernel whose arguments are printed: it is about to be launched."""
+        """Return the kernel whose arguments are printed: it is about to be
+        launched."""
         known = name in self._by_name
         kernel = self.find(name, launch=False)
         if known:
@@ -257,8 +261,8 @@ class KernelTracker:
         return kernel
 
     def find(self, name: str, launch: bool = True) -> KernelUse:
-        """The kernel of this name that the group that runs has; a new one if there
-        is none."""
+        """Return the kernel with this name of the running group; a new kernel if
+        there is none."""
         known = self._by_name.get(name)
         kernel = self._found(name, known or [], launch)
         if known is None:
@@ -282,8 +286,8 @@ class KernelTracker:
         return own[0]
 
     def _of_run(self, name: str, known: list[KernelUse], run: _Run) -> KernelUse:
-        """The kernel of this name of the last run, where it has launched one
-        already or has none yet."""
+        """Return the kernel with this name of the last run, if that run has
+        launched it already or the group has no such kernel yet."""
         cache = run.cache
         if len(known) == 1 and known[0].owner is None:
             del self._of_graph[name, 0]
@@ -291,20 +295,21 @@ class KernelTracker:
             return known[0]
         own = self._of_graph.get((name, _key(cache)))
         if own:
-            # Launched twice in one run, which no run does: the lines are out of
-            # order.
+            # The kernel was launched twice in one run, which no run does: the lines
+            # are out of order.
             self._disordered = self._disordered or name in run.names
             return own[0]
         if not known:
             return self._new(name, cache)
-        # A name that a kernel of another group has: a second process, or lines out
-        # of order. Whose it is cannot be known.
+        # A kernel of another group has this name: there is a second process, or the
+        # lines are out of order. The owner cannot be known.
         known[-1].disputed = True
         self._facts.disordered = True
         return known[-1]
 
     def close(self) -> None:
-        """All lines are known: whether their order can be trusted is, too."""
+        """Finish after all lines: now it is known whether their order can be
+        trusted."""
         self.flush()
         while self._recent:
             run = self._recent.popleft()
@@ -317,14 +322,14 @@ class KernelTracker:
                 kernel.disputed = True
 
     def _is_over(self, run: _Run) -> None:
-        """A run launches no more kernels."""
+        """Record that a run launches no more kernels."""
         if run.kernels:
             key = run.cache, tuple(run.kernels)
             together = self._facts.launched_together
             together[key] = together.get(key, 0) + 1
 
     def _is_cut_off(self, run: _Run) -> bool:
-        """Whether the log ends before all kernels are launched that an earlier run
+        """True if the log ends before all kernels are launched that an earlier run
         launched."""
         own = tuple(run.kernels)
         return any(
@@ -348,9 +353,9 @@ class KernelTracker:
             self._of_owner.setdefault(id(owner), []).append(kernel)
 
 
-@lru_cache(maxsize=500)  # a kernel is launched with the same ones many times
+@lru_cache(maxsize=500)  # a kernel is launched many times with equal figures
 def launch_of(figures: tuple[bytes, ...]) -> Launch:
-    """Of what LAUNCH found."""
+    """Return the launch from the groups of LAUNCH."""
     numbers = [max(1, number) for number in whole_numbers(figures[:6])]
     smem = whole_number(figures[6]) or 0
     return (
@@ -361,8 +366,8 @@ def launch_of(figures: tuple[bytes, ...]) -> Launch:
 
 
 def _key(cache: CacheInstance | None) -> int:
-    """Equal for two caches of one graph: the same program run twice, one log after
-    the other."""
+    """Return a key that is equal for two caches of one graph: the same program may
+    be run twice, with one log after the other."""
     if cache is None:
         return 0
     return id(cache) if cache.graph is None else id(cache.graph)

@@ -1,9 +1,9 @@
-"""Kernels of NNC, as torch's JIT log prints them: the loop nests and the CUDA code
-of a TensorExprGroup.
+"""Kernels of NNC in torch's JIT log: the loop nests and the CUDA code of a
+TensorExprGroup.
 
-``kernel`` prints the group's graph (DUMP), then its loop nest stage by stage and as
-it is in the end (DEBUG: ``Original Stmt:``, ``after inline{`` ..., ``Final
-Stmt:``); ``cuda_codegen`` the CUDA code (DEBUG). Source:
+``kernel`` prints the group's graph (DUMP), then its loop nest at each stage and its
+final form (DEBUG: ``Original Stmt:``, ``after inline{`` ..., ``Final Stmt:``);
+``cuda_codegen`` prints the CUDA code (DEBUG). Source:
 torch/csrc/jit/tensorexpr/kernel.cpp and cuda_codegen.cpp. A kernel is printed once,
 when it is compiled; launches and times are never printed.
 """
@@ -28,12 +28,12 @@ _EXTENTS = re.compile(rb"gpu_(block|thread)_extents: \((.*)\)$")
 _FUNCTION = re.compile(rb"\bvoid (\w+)\(")
 
 _LONGEST_NAME = 40
-"""Longer names torch cuts, with a hash behind them (generateNameForGraph of
+"""Longer names are cut by torch and end with a hash (generateNameForGraph of
 subgraph_utils.cpp)."""
 
 
 class NncKernels:
-    """Takes the lines of torch's files ``kernel`` and ``cuda_codegen`` in order."""
+    """Reads the lines of torch's files ``kernel`` and ``cuda_codegen`` in order."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -45,9 +45,9 @@ class NncKernels:
         self._stages: list[bytes] = []
 
     def begins(self, pos: int, graph: GroupGraph | None) -> None:
-        """A kernel is compiled from this graph; what follows is of it. NNC compiles
-        equal graphs each on its own; their code differs in names only, so that they
-        are one kernel here."""
+        """Record that a kernel is compiled from this graph; the lines that follow
+        belong to it. NNC compiles equal graphs separately; their code differs only
+        in names, so they are one kernel here."""
         self._stages.clear()
         self._title = self._body = None
         self._made = None
@@ -55,17 +55,19 @@ class NncKernels:
             self._made = self._kernel(graph.canonical, graph, pos)
 
     def nest_lines(self, pos: int, payloads: Sequence[bytes]) -> None:
-        """Consecutive lines of ``kernel``; a message may come in several pieces."""
+        """Read consecutive lines of ``kernel``; a message may come in several
+        pieces."""
         for offset, payload in enumerate(payloads):
             self._statement(payload, pos + offset)
 
     def cuda_lines(self, pos: int, payloads: Sequence[bytes]) -> None:
-        """Consecutive lines of ``cuda_codegen``."""
+        """Read consecutive lines of ``cuda_codegen``."""
         for offset, payload in enumerate(payloads):
             self._cuda(payload, pos + offset)
 
     def _statement(self, text: bytes, pos: int) -> None:
-        """A loop nest is a block in braces, under its title or behind it."""
+        """Read a line of a loop nest: a block in braces, below its title or on the
+        same line."""
         if self._body is None:
             if not text.endswith(b"{") or text.startswith(b" "):
                 if text:
@@ -118,8 +120,8 @@ class NncKernels:
     def _cuda_code(self, code: bytes) -> None:
         function = _FUNCTION.search(code)
         if self._made is None:
-            # Without the graph: the name of the function has a number that is new
-            # every time.
+            # Without the graph: the name of the function has a number that is
+            # different every time.
             plain = code.replace(function.group(1), b"") if function else code
             self._made = self._kernel(plain, None, self._start)
         if CUDA not in self._made.texts:
@@ -148,8 +150,8 @@ class NncKernels:
 
 
 def _name(graph: GroupGraph | None) -> str:
-    """The name that torch gives the kernel, which only CUDA code has in print: from
-    the operators."""
+    """Return the name that torch gives the kernel, derived from the operators; it
+    is printed only in CUDA code."""
     if graph is None:
         return "fused"
     words = [op.split("::")[1] for op in graph.operators if op.startswith("aten::")]
@@ -157,7 +159,7 @@ def _name(graph: GroupGraph | None) -> str:
 
 
 def _dimensions(text: bytes) -> tuple[int, int, int] | None:
-    """``1024, 2`` -> (1024, 2, 1); None where a size is not a number (dynamic
+    """Return (1024, 2, 1) for ``1024, 2``; None if a size is not a number (dynamic
     shapes)."""
     sizes = []
     for word in text.split(b","):

@@ -1,15 +1,16 @@
-"""Partitions of oneDNN Graph: what ONEDNN_VERBOSE prints to stdout when one is
-compiled and run.
+"""Partitions of oneDNN Graph, from the lines that ONEDNN_VERBOSE prints to stdout
+when a partition is compiled and run.
 
 ``onednn_verbose,v1,graph,exec,cpu,100002,matmul_post_ops,aten::linear;aten::relu,,in0_f32:0:...,fpm:strict,
 matmul_t,dnnl_backend,0.0119629``: engine, partition, kind, operators, formats,
 tensors, ..., milliseconds (src/graph/utils/verbose.cpp of oneDNN 3). ``v1`` is
 missing before 3.5 and a time stamp may follow it; oneDNN Graph on its own (torch
 1.12 to 2.0) prints ``onednn_graph_verbose,exec,...`` under ONEDNN_GRAPH_VERBOSE. A
-partition runs its primitives one after the other in the thread that says so, so
-those printed right before it that fit into its time and are of its kinds of
-operators are its own: they name the implementation (``brg_matmul:avx512_core``,
-``ref:any``). Their lines have no component before oneDNN 3 (torch 1.12 to 2.0).
+partition runs its primitives one after the other in the thread that prints its
+line. So the primitives printed directly before it belong to it if they fit into its
+time and can compute its operators: they name the implementation
+(``brg_matmul:avx512_core``, ``ref:any``). Their lines have no component before
+oneDNN 3 (torch 1.12 to 2.0).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from fusiondoc.parsers.facts import Facts, PrintedKernel
 DUMP = "onednn_verbose"
 
 _MOST_TEXT = 20
-"""Different lines that are kept of one partition."""
+"""Number of different lines that are kept for one partition."""
 
 _HEAD = re.compile(
     rb"(?:onednn|dnnl)_verbose,(?:v\d+,)?(?:\d+\.\d+,)?graph,(exec|compile[^,]*),(.*)$"
@@ -42,7 +43,7 @@ _TENSOR = re.compile(
 
 
 _MOST_PRIMITIVES = 64
-"""Primitives of one partition."""
+"""Number of primitives of one partition."""
 
 
 class _Primitive(NamedTuple):
@@ -63,14 +64,14 @@ class _Line(NamedTuple):
 
 
 class Partitions:
-    """Takes the lines that begin with one of log.STDOUT_MARKS."""
+    """Reads the lines that begin with one of the fusers' stdout marks."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._known: dict[tuple[bytes, tuple[str, ...], object], PrintedKernel] = {}
         self._texts: dict[int, list[bytes]] = {}
         self._ran: list[_Primitive] = []
-        """Primitives since a partition ran."""
+        """Primitives since the last run of a partition."""
 
     def take(self, pos: int, line: bytes) -> None:
         found = _HEAD.match(line) or _GRAPH_HEAD.match(line)
@@ -80,7 +81,7 @@ class Partitions:
         read = _read(found.group(2))
         if read is None:
             return
-        # The same partition for other sizes is compiled anew: a kernel of its own.
+        # A partition is compiled again for other sizes: that is another kernel.
         key = (read.partition, read.operators, read.tensors)
         kernel = self._known.get(key)
         if kernel is None:
@@ -106,8 +107,8 @@ class Partitions:
         self._keep(kernel, line)
 
     def close(self) -> None:
-        """There are no more lines: what only they need goes, for the rows take
-        room."""
+        """Drop the state that only further lines need, to free memory for the
+        rows."""
         self._known.clear()
         self._texts.clear()
 
@@ -123,8 +124,9 @@ class Partitions:
         del self._ran[:-_MOST_PRIMITIVES]
 
     def _implementation(self, read: _Line) -> str | None:
-        """Of the primitives that the partition ran, those that are no copies into
-        another layout; without any the name of the partition's own executor."""
+        """Return the implementations of the primitives that the partition ran,
+        without copies into another layout; if there are none, the name of the
+        partition's own executor."""
         kinds = _kinds_of(read.operators)
         left = (read.ms or 0.0) * 1.001 + 1e-3
         own: list[_Primitive] = []
@@ -144,7 +146,7 @@ class Partitions:
         return " + ".join(dict.fromkeys(shown))
 
     def _keep(self, kernel: PrintedKernel, line: bytes) -> None:
-        """Lines that differ in more than the time."""
+        """Keep a line that differs from the kept lines in more than the time."""
         texts = self._texts.setdefault(id(kernel), [])
         plain = line.rpartition(b",")[0]
         if plain not in texts and len(texts) < _MOST_TEXT:
@@ -168,8 +170,8 @@ def _read(text: bytes) -> _Line | None:
         for one in fields[3].split(b";")
         if one
     )
-    # "fpm:strict,conv_fwd_t,dnnl_backend,0.01" since oneDNN 3.5; before, nothing
-    # stands between.
+    # "fpm:strict,conv_fwd_t,dnnl_backend,0.01" since oneDNN 3.5; before, nothing is
+    # in between.
     name = fields[-3].decode("utf-8", "replace") if len(fields) >= 10 else ""
     return _Line(
         fields[1],
@@ -182,8 +184,8 @@ def _read(text: bytes) -> _Line | None:
 
 
 def _kinds_of(operators: tuple[str, ...]) -> frozenset[str]:
-    """Primitives that may compute these operators, by the names that the program or
-    the graph gives them."""
+    """Return the kinds of primitives that may compute these operators, by the names
+    that the program or the graph gives them."""
     found = set(takes.ELEMENTWISE_PRIMITIVES)
     for name in operators:
         for part, kinds in takes.PRIMITIVES:

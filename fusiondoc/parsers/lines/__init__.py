@@ -1,2 +1,2 @@
-"""Bytes to lines: files, compression, colours, timestamps and the process that a
-line is of."""
+"""From bytes to lines: files, compression, colours, timestamps, and the process
+that wrote each line."""

@@ -1,14 +1,15 @@
-"""The first real error of a failed run, classified, out of what is wrapped around
-it (``failures.py`` finds the tracebacks, and the signal that ended a process).
+"""Finds and classifies the first real error of a failed run within the text wrapped
+around it (``failures.py`` finds the tracebacks, and the signal that ended a
+process).
 
-Here are the forms of CUDA's toolchain, of torch's asserts, of Python, and of the
-TorchScript interpreter, which puts its own traceback before the error
-(interpreter.cpp); those of a fuser's own code are its ``FuserErrors``
+This module has the forms of CUDA's toolchain, of torch's asserts, of Python, and of
+the TorchScript interpreter, which prints its own traceback before the error
+(interpreter.cpp); the forms of a fuser's own code are in its ``FuserErrors``
 (fusers/fuser_errors.py).
 
-A traceback gives its last line; the lines behind that one belong to it (an assert
-of torch over several lines, the source that NVRTC did not take). An error without a
-traceback, as people paste it, counts where it is one of a fuser.
+The error of a traceback is its last line; the lines after it belong to the error
+(an assert of torch over several lines, the source that NVRTC refused). An error
+without a traceback, as people paste it, counts only if it is a fuser's.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _IN_WORDS = {
 
 
 def in_words(kind: str) -> str | None:
-    """What failed, by the kind of the error; None for a kind that is not known."""
+    """Return a sentence for the kind of an error; None for an unknown kind."""
     text = _IN_WORDS.get(kind)
     return (
         None
@@ -61,7 +62,7 @@ def in_words(kind: str) -> str | None:
 
 
 MOST = 400
-"""Characters of an error that are kept."""
+"""Number of characters of an error that are kept."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +83,14 @@ class FuserError:
 
     @property
     def cause(self) -> str | None:
-        """The cause that the error states, where what to do depends on it
+        """The cause that the error states, for errors whose remedy depends on it
         (``FuserErrors.causes``)."""
         return cause_of(self.text)
 
 
 def cause_of(text: str) -> str | None:
-    """The cause that the text of an error states, where what to do depends on it
-    (``FuserErrors.causes``)."""
+    """Return the cause that the text of an error states, for errors whose remedy
+    depends on it (``FuserErrors.causes``); else None."""
     for fuser in FUSERS.values():
         for words, cause in fuser.errors.causes.items():
             if words in text:
@@ -130,7 +131,7 @@ _DRIVER_FORM = re.compile(
 )
 
 _Form = tuple[str, "Pattern[str]", "str | None"]
-"""Kind, form, and the name of the fuser that alone writes it."""
+"""Kind, pattern, and the name of the fuser if only that fuser writes this form."""
 
 
 def _of_fusers(kind: str) -> Iterator[_Form]:
@@ -146,24 +147,25 @@ _FORMS: tuple[_Form, ...] = (
     *_of_fusers(KERNEL),
     (DRIVER, _DRIVER_FORM, None),
 )
-"""In the order in which they are tried: that NVRTC does not know the GPU is no
-fault of the fuser."""
+"""In the order in which they are tried: if NVRTC does not know the GPU, that is not
+the fuser's fault."""
 
 _ASSERT_MARK = "INTERNAL ASSERT FAILED at "
 _ASSERT = re.compile(
     r'"\[?(?P<file>[^"\]]+)(?:\]\([^"]*\))?":(?P<line>\d+)'
     r", please report a bug(?: to PyTorch\.| with repro script to \w+ at \S+\.(?!\S)|\s*$) ?(?P<text>.*)"
 )
-"""After the mark; 1.11 has no space before it, some pages make a link of the file,
-and quotes end early."""
+"""The text after the mark. 1.11 has no space before it, some pages make a link of
+the file, and quotes end early."""
 
 _WHOLE_LINE = ("builtins for", "driver on your system", "PTX was compiled")
-"""What begins in the middle of its sentence: the error is the whole line."""
+"""Beginnings of matches that start in the middle of a sentence: the error is then
+the whole line."""
 
 _BROKEN = re.compile(
     r"(\S) {0,9}\n(INTERNAL ASSERT FAILED at )|(?<=report a bug to PyTorch\.) {0,9}\n()()"
 )
-"""Where pages break an assert into lines."""
+"""The positions where pages break an assert into lines."""
 INTERPRETER = "The following operation failed in the TorchScript interpreter"
 _SEGMENT = re.compile(r"Error from segmentation group \d+: *")
 _SOURCE = re.compile(
@@ -175,13 +177,13 @@ _PYTHON = re.compile(
 
 
 def read_error(text: str) -> FuserError | None:
-    """The first real error in the message of an exception, a traceback or the end
-    of a log; None if there is none. Later errors follow from the first
+    """Return the first real error in the message of an exception, a traceback or
+    the end of a log; None if there is none. Later errors follow from the first
     (csarofeen/pytorch#1319).
 
-    Unwrapped are the interpreter's own traceback, the assert of a parallel
-    compilation around the errors of its threads, and the CUDA source in front of
-    what NVRTC says about it.
+    Three wrappers are removed: the interpreter's own traceback, the assert of a
+    parallel compilation around the errors of its threads, and the CUDA source
+    before NVRTC's message about it.
     """
     wrapper: FuserError | None = None
     lines = _BROKEN.sub(r"\1 \2", text).split("\n")
@@ -201,35 +203,35 @@ def read_error(text: str) -> FuserError | None:
 _SCRIPTED = re.compile(
     r'^ {2}File "([^"\n]{1,1000})", line (\d{1,9})', re.MULTILINE
 )
-"""Frames of a scripted function, the innermost last
+"""Frames of a scripted function, innermost last
 (torch/csrc/jit/frontend/source_range.cpp, 1.12 to 2.13)."""
 _TRACED = re.compile(r"^([^\s(][^(\n]{0,1000})\((\d{1,9})\): ", re.MULTILINE)
-"""Frames of a traced one, as Python's stack was then, the innermost first
-(torch/csrc/jit/python/ python_tracer.cpp)."""
+"""Frames of a traced function: Python's stack during tracing, innermost first
+(torch/csrc/jit/python/python_tracer.cpp)."""
 
 
 _CHANGES_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation"
-"""Of autograd (torch/csrc/autograd/VariableTypeUtils.h); in TorchScript the result
-of a differentiable graph is one while gradients are recorded."""
+"""An error of autograd (torch/csrc/autograd/VariableTypeUtils.h). In TorchScript
+the result of a differentiable graph is such a view while gradients are recorded."""
 _CHANGED_RESULT = re.compile(
     r"which is output \d{1,6} of torch::jit::.{0,60}DifferentiableGraph, is at version"
 )
-"""Of autograd's saved_variable.cpp: what a differentiable graph keeps for its
-gradient was changed."""
+"""An error of autograd's saved_variable.cpp: a value that a differentiable graph
+keeps for its gradient was changed."""
 
 
 class ChangedResult(NamedTuple):
-    """An error that an operator in place makes which changes the result of a
+    """An error caused by an in-place operator that changes the result of a
     differentiable graph."""
 
     lines: Sequence[str]
-    """``file:line`` of the frames of TorchScript at the operator, the innermost
-    first; none where the backward pass found it."""
+    """``file:line`` of TorchScript's frames at the operator, innermost first; empty
+    if the backward pass found the error."""
 
 
 def changed_result(message: str) -> ChangedResult | None:
-    """The error of an operator in place behind a differentiable graph; None of any
-    other."""
+    """Return the error of an in-place operator after a differentiable graph; None
+    for other errors."""
     frames = [
         f"{file}:{line}" for file, line in reversed(_SCRIPTED.findall(message))
     ]
@@ -241,8 +243,8 @@ def changed_result(message: str) -> ChangedResult | None:
 
 
 def failing_line(message: str) -> str | None:
-    """``file:line`` of the operator that raised the error in TorchScript's
-    interpreter; None where the message has no such traceback."""
+    """Return ``file:line`` of the operator that raised the error in TorchScript's
+    interpreter; None if the message has no such traceback."""
     scripted = _SCRIPTED.findall(message)
     if scripted:
         file, line = scripted[-1]
@@ -252,20 +254,21 @@ def failing_line(message: str) -> str | None:
 
 
 def of_stand_alone(text: str) -> bool:
-    """Whether a package of a fuser that stands alone wrote it, instead of torch."""
+    """True if a stand-alone package of a fuser wrote the text, not torch."""
     marks = (fuser.errors.stand_alone for fuser in FUSERS.values())
     return any(mark is not None and mark in text for mark in marks)
 
 
 def is_of_fuser(text: str) -> bool:
-    """Whether the first real error of a message is a fuser's own, or one of the
-    installation under it."""
+    """True if the first real error of a message comes from a fuser, or from the
+    installation that it needs."""
     error = read_error(text)
     return error is not None and error.kind in OF_FUSER
 
 
 def fuser_error(text: str) -> FuserError | None:
-    """As ``read_error``, of a whole log: errors of the program are passed over."""
+    """The same as ``read_error`` for a whole log: errors of the program are
+    skipped."""
     for line in text.split("\n"):
         found = _error(line)
         if found is not None and not found[1] and found[0].kind != PROGRAM:
@@ -274,7 +277,8 @@ def fuser_error(text: str) -> FuserError | None:
 
 
 def _error(line: str) -> tuple[FuserError, bool] | None:
-    """The error of one line, and whether a later line must say what it is."""
+    """Return the error of one line, and True if it only wraps an error on a later
+    line; None without an error."""
     if INTERPRETER in line:
         return None
     for kind, pattern, fuser in _FORMS:
@@ -295,7 +299,8 @@ def _error(line: str) -> tuple[FuserError, bool] | None:
 
 
 def _failed_assert(match: re.Match[str], message: str) -> tuple[FuserError, bool]:
-    """The error of an internal assert of torch, as ``_error`` returns it."""
+    """Return the error of an internal assert of torch, in the form of
+    ``_error``."""
     text = match.group("text").strip()
     condition = message[: match.start() - len(_ASSERT_MARK)].strip()
     where = last_name(match.group("file")) + ":" + match.group("line")
@@ -308,7 +313,7 @@ def _failed_assert(match: re.Match[str], message: str) -> tuple[FuserError, bool
 
 
 def _fuser_of_file(file: str) -> str | None:
-    """The fuser whose source file an assert names."""
+    """Return the fuser whose source file an assert names; None for other files."""
     for fuser in FUSERS.values():
         if fuser.errors.files is not None and fuser.errors.files.search(file):
             return fuser.name
@@ -316,8 +321,8 @@ def _fuser_of_file(file: str) -> str | None:
 
 
 def _wraps(fuser: Fuser, text: str) -> bool:
-    """Whether an assert of a fuser only says that the errors of its threads, or its
-    source, follow."""
+    """True if an assert of a fuser only announces the errors of its threads, or its
+    source."""
     errors = fuser.errors
     if errors.wrappers is not None and errors.wrappers.search(text):
         return True
@@ -325,7 +330,8 @@ def _wraps(fuser: Fuser, text: str) -> bool:
 
 
 def _fuser_of_text(message: str) -> str | None:
-    """The fuser whose code wrote an error that names no file."""
+    """Return the fuser whose code wrote an error that names no file; None for other
+    errors."""
     for fuser in FUSERS.values():
         if fuser.errors.texts is not None and fuser.errors.texts.search(message):
             return fuser.name
@@ -335,7 +341,8 @@ def _fuser_of_text(message: str) -> str | None:
 def _python_error(
     python: re.Match[str], message: str, line: str
 ) -> tuple[FuserError, bool]:
-    """The error of the last line of a traceback, as ``_error`` returns it."""
+    """Return the error of the last line of a traceback, in the form of
+    ``_error``."""
     fuser = _fuser_of_text(message)
     if fuser is not None:
         return FuserError(CODEGEN, message.strip()[:MOST], fuser=fuser), False
@@ -347,9 +354,9 @@ def _python_error(
 
 
 def _vectorised(text: str) -> str | None:
-    """The assert on strides that are no multiple of the vector's width
+    """Return the assert on strides that are not a multiple of the vector width
     (executor_utils.cpp, validateAlignedVectorizedTensors), without the domain of
-    the whole tensor in between; None if it is another one."""
+    the tensor inside it; None for another assert."""
     name, found, rest = text.partition("[")
     _, width, reason = rest.rpartition("] with word size ")
     if not (found and width and name.startswith("Vectorization of ")):
@@ -358,7 +365,8 @@ def _vectorised(text: str) -> str | None:
 
 
 def _assert(text: str) -> re.Match[str] | None:
-    """The first whole internal assert of a line, from its file on."""
+    """Return the first complete internal assert of a line, from its file on; None
+    without one."""
     at = text.find(_ASSERT_MARK)
     while at >= 0:
         at += len(_ASSERT_MARK)
@@ -373,19 +381,20 @@ _OF_GRADIENT = re.compile(
     r"DifferentiableGraphBackward returned an invalid gradient at index \d+ - got \[([\d, ]*)\] but expected"
     r" shape compatible with \[([\d, ]*)\]"
 )
-"""torch/csrc/autograd/engine.cpp, validate_outputs."""
+"""The error of validate_outputs in torch/csrc/autograd/engine.cpp."""
 
 
 class InvalidGradient(NamedTuple):
-    """A gradient of a differentiable graph that autograd refused."""
+    """A gradient of a differentiable graph that autograd refused: its sizes, and
+    the sizes that were expected."""
 
     got: tuple[int, ...]
-    """Its sizes."""
+    """The sizes of the gradient."""
     expected: tuple[int, ...]
 
 
 def invalid_gradient(text: str) -> InvalidGradient | None:
-    """The gradient that an error refuses; None for another error."""
+    """Return the gradient that an error refuses; None for another error."""
     found = _OF_GRADIENT.search(text)
     return (
         None
@@ -402,11 +411,11 @@ _LOST_A_RANK = re.compile(
     r"gloo/transport/|ncclRemoteError|remote process exited|Watchdog caught collective operation timeout"
     r"|Connection was likely closed\. Did the remote server shutdown or crash\?"
 )
-"""How the other ranks end when one of them died: of gloo, of NCCL
-(torch/csrc/distributed/c10d/NCCLUtils.cpp, ProcessGroupNCCL.cpp) and of the store
+"""Errors of the other ranks after one rank died: from gloo, NCCL
+(torch/csrc/distributed/c10d/NCCLUtils.cpp, ProcessGroupNCCL.cpp) and the store
 (TCPStore.cpp)."""
 
 
 def is_lost_rank(text: str) -> bool:
-    """Whether an error only says that another rank was lost."""
+    """True if an error only reports that another rank was lost."""
     return _LOST_A_RANK.search(text) is not None

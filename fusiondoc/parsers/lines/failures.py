@@ -1,11 +1,12 @@
-"""The failures in the lines of one stream: errors of tracebacks, the signal that
+"""Finds failures in the lines of one stream: errors of tracebacks, the signal that
 ended a process, and the summary of torch's launcher.
 
-Several ranks may write one stream. torch itself tags the traceback of an uncaught
-error with its rank (``_distributed_excepthook`` of
-torch/distributed/distributed_c10d.py, 2.2 to 2.13) and the lines of its C++ log
-(c10/util/Logging.cpp), whatever a launcher puts before all lines: so that tag is
-taken off here, behind any other prefix, and each rank has a traceback of its own.
+Several ranks may write one stream. torch itself puts the rank before the traceback
+of an uncaught error (``_distributed_excepthook`` of
+torch/distributed/distributed_c10d.py, 2.2 to 2.13) and before the lines of its C++
+log (c10/util/Logging.cpp), after any prefix that a launcher puts before all lines.
+So that tag is removed here, after the other prefix, and the traceback of each rank
+is read separately.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ ERROR = re.compile(
     rb"(?:torch\._\w+\.exc\.\w+|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b)"
     rb"(?::(?: .*)?)?$"
 )
-"""The last line of a Python traceback. Torch's compilers have errors of other
+"""The last line of a Python traceback. Errors of torch's compilers have other
 names."""
 
 _OF_COMPILER = re.compile(rb"torch\._\w+\.exc\.")
 _GOES_ON = re.compile(rb"torch\._\w+\.exc\.\w+: .* raised:$")
-"""An error of torch's compiler around another one, which is the next line
+"""An error of torch's compiler that wraps another error, which is on the next line
 (torch/_dynamo/exc.py)."""
 
 CRASH = re.compile(
@@ -44,37 +45,38 @@ CRASH = re.compile(
     rb"[Ss]ignal \d{1,2} ?\(SIG|exitcode +: -\d|exit status -\d|<Signals\.SIG[A-Z]+: |"
     rb"Segfault encountered|\*\*\* SIG[A-Z]+ |Caught signal \d"
 )
-"""Of bash, Python's faulthandler and subprocess, PyCharm, torchrun, mpirun, srun,
-glog, UCX and libstdc++."""
+"""Lines about crashes from bash, Python's faulthandler and subprocess, PyCharm,
+torchrun, mpirun, srun, glog, UCX and libstdc++."""
 
 _RANK_OF_TORCH = re.compile(rb"\[rank(\d{1,9})\]: ?")
 _RANK_OF_LAUNCHER = re.compile(rb"\bprocess rank (\d{1,9})\b|: task (\d{1,9}): ")
-"""mpirun, which notices that "process rank 1 with PID 4711 on node n7 exited on
-signal 9", and srun."""
+"""The rank in lines of mpirun ("mpirun noticed that process rank 1 with PID 4711 on
+node n7 exited on signal 9") and of srun."""
 
 _STACK = re.compile(
     rb"(?:Current thread|Thread) 0x[0-9a-f]+\b.*\(most recent call first\):"
 )
-"""Python's faulthandler begins a stack with it."""
+"""The first line of a stack that Python's faulthandler prints."""
 
 _LOOSE = re.compile(
     rb"(?:> ?|E +|\[ERROR\] |.{0,200}? MODEL_LOG - )?RuntimeError:(?: |$)"
 )
-"""An error without its traceback: quoted, of pytest, of a logger, of TorchServe's
-worker."""
+"""An error without its traceback: quoted, or written by pytest, a logger or
+TorchServe's worker."""
 
 _MOST = 100
-"""Errors that are kept."""
+"""Number of errors that are kept."""
 _MOST_RANKS = 4096
-"""Ranks of one stream with a state of their own."""
+"""Number of ranks of one stream that are read separately."""
 _REST = 6
 _REST_OF_COMPILER = 60
-"""Lines that are kept behind an error: the kernel's name may stand behind helper
-functions, the user's line behind hints."""
+"""Number of lines that are kept after an error, and after an error of a compiler:
+the kernel's name may follow helper functions, the user's line may follow hints."""
 _NEAR = 4
-"""Lines further on, empty ones included, belong to nothing."""
+"""A line that is more lines away than this, counting empty lines, does not belong
+to an error."""
 _LOOKED_AT = 500
-"""Bytes of a line in which a crash is looked for."""
+"""Number of bytes of a line that are searched for a crash."""
 
 
 def shows_a_crash(line: bytes) -> bool:
@@ -82,7 +84,8 @@ def shows_a_crash(line: bytes) -> bool:
 
 
 def without_rank(line: bytes) -> tuple[int | None, bytes]:
-    """The rank with which torch tags a line, and the line without it."""
+    """Return the rank with which torch tags a line, and the line without the
+    tag."""
     found = _RANK_OF_TORCH.match(line)
     return (
         (None, line)
@@ -92,12 +95,12 @@ def without_rank(line: bytes) -> tuple[int | None, bytes]:
 
 
 class Failures:
-    """Takes the lines of one stream that are the program's own, in order."""
+    """Reads, in order, the lines of one stream that the program itself wrote."""
 
     def __init__(self, facts: Facts, settle: Callable[[], None]) -> None:
         self._facts = facts
         self._settle = settle
-        """Takes what is read but not noted yet."""
+        """Records everything that is read but still pending."""
         self._summary = _LauncherSummary(facts, settle)
         self._of_rank: dict[int | None, _OneProcess] = {
             None: _OneProcess(facts, settle, None)
@@ -109,13 +112,13 @@ class Failures:
 
     @property
     def idle(self) -> bool:
-        """No failure is open: its lines are all read."""
+        """True if no failure is open: its lines are all read."""
         return not self._summary.open and all(
             one.idle for one in self._of_rank.values()
         )
 
     def take(self, line: bytes, pos: int) -> bool:
-        """A line; whether it is of a failure."""
+        """Read a line; return True if it belongs to a failure."""
         if self._facts.options_set is None and are_options_set(line):
             self._facts.options_set = pos
         if LAUNCHED in line and self._facts.launched is None:
@@ -161,12 +164,13 @@ class Failures:
 
 
 _OF_TORCHSCRIPT = b"Traceback of TorchScript"
-"""``format_stack_trace`` of torch/csrc/jit/frontend/source_range.cpp, 1.12 to
-2.13."""
+"""The first line of ``format_stack_trace`` in
+torch/csrc/jit/frontend/source_range.cpp, 1.12 to 2.13."""
 
 
 class _OneProcess:
-    """The errors of one process; ``rank``: torch tags its lines with it."""
+    """The errors of one process. ``rank``: the tag that torch puts before its
+    lines."""
 
     def __init__(
         self, facts: Facts, settle: Callable[[], None], rank: int | None
@@ -176,23 +180,22 @@ class _OneProcess:
         self._rank = rank
         self.in_traceback = False
         self._texts: list[bytes] = []
-        """Of the error that may go on."""
+        """Lines of the error that may continue."""
         self._begun = 0
         self._last = 0
         self._loose = False
         self._frames: list[bytes] | None = None
-        """Those of the traceback of TorchScript that was begun last; None outside
-        of one."""
+        """Lines of the last TorchScript traceback; None outside of one."""
         self._work: Work | None = None
         self._unfused: Work | None = None
 
     @property
     def idle(self) -> bool:
-        """No failure is open: its lines are all read."""
+        """True if no failure is open: its lines are all read."""
         return not self.in_traceback and not self._texts
 
     def take(self, line: bytes, pos: int) -> bool:
-        """A line; whether it is of a failure."""
+        """Read a line; return True if it belongs to a failure."""
         if line.startswith(b"Traceback "):
             self._end()
             self.in_traceback = True
@@ -221,11 +224,11 @@ class _OneProcess:
         return bool(self._texts) and self._goes_on(line, pos)
 
     def leave_traceback(self) -> None:
-        """It ends in a line that is taken elsewhere."""
+        """End the traceback, since its last line was read elsewhere."""
         self.in_traceback = False
 
     def close(self) -> None:
-        """The stream ends."""
+        """Finish at the end of the stream."""
         self._end()
 
     def _begin(self, line: bytes, pos: int, loose: bool) -> None:
@@ -242,8 +245,8 @@ class _OneProcess:
             or b"default_program" in first
             or _OF_COMPILER.match(first) is not None
         )
-        # A tag names the rank of a line, however many of other ranks stand before
-        # it.
+        # With a tag the line belongs to the rank, however many lines of other ranks
+        # come in between.
         far = self._rank is None and pos - self._last > _NEAR
         if far or len(self._texts) > (_REST_OF_COMPILER if compiler else _REST):
             self._end()
@@ -270,7 +273,7 @@ class _OneProcess:
             and INTERPRETER in introduced.text
             and self._begun - introduced.line < 200
         ):
-            errors.pop()  # it only introduces this one
+            errors.pop()  # it only introduces the new error
         if INTERPRETER not in text:
             self._facts.work.over = max(self._facts.work.over, self._begun)
         if len(errors) < _MOST:
@@ -282,7 +285,8 @@ class _OneProcess:
             )
 
     def _failing_line(self) -> str | None:
-        """Of the operator, where TorchScript's traceback came before the error."""
+        """Return ``file:line`` of the operator, if a TorchScript traceback preceded
+        the error; else None."""
         frames, self._frames = self._frames, None
         return (
             failing_line(b"\n".join(frames).decode("utf-8", "replace"))
@@ -296,12 +300,12 @@ _CHILD_FAILED = (
 )
 _FIELD = re.compile(rb"  (rank|exitcode) +: (-?\d{1,9})\b")
 _SUMMARY_LINES = 20_000
-"""Lines of a summary: seven a process that failed."""
+"""Number of lines of a summary: it has seven for each failed process."""
 
 
 class _LauncherSummary:
-    """What torch's launcher prints when a process failed: first those that it ended
-    itself, then the one that failed first
+    """The summary that torch's launcher prints after a process failed: first the
+    processes that the launcher ended, then the process that failed first
     (torch/distributed/elastic/multiprocessing/errors/__init__.py, 1.9 to 2.13)::
 
         Failures:
@@ -317,21 +321,21 @@ class _LauncherSummary:
     def __init__(self, facts: Facts, settle: Callable[[], None]) -> None:
         self._facts = facts
         self._settle = settle
-        """Takes what is read but not noted yet."""
+        """Records everything that is read but still pending."""
         self._left = 0
-        """Lines that may belong to the summary that is open."""
+        """Number of lines that may still belong to the open summary."""
         self._root = False
         self._rank: int | None = None
         self._first: tuple[str, int, int | None, str | None] | None = None
-        """The signal of a process that is not named as the first one: for a summary
-        that is cut off."""
+        """The first signal of a process outside the "Root Cause" section, for a
+        summary that is truncated before that section."""
 
     @property
     def open(self) -> bool:
         return self._left > 0
 
     def takes(self, line: bytes, pos: int) -> bool:
-        """Whether the line is of a summary."""
+        """Read a line; return True if it belongs to a summary."""
         if line.startswith(_CHILD_FAILED):
             self._settle()
             self._left, self._root, self._rank = _SUMMARY_LINES, False, None
@@ -374,7 +378,7 @@ class _LauncherSummary:
             self._facts.failed_rank = ErrorSeen(text, pos, None, None, self._rank)
 
     def close(self) -> None:
-        """The stream ends."""
+        """Finish at the end of the stream."""
         if self._first is not None and self._facts.failed_rank is None:
             self._facts.work.crashed(*self._first)
 
@@ -412,7 +416,7 @@ _SIGNAL_IN_WORDS = (
 
 
 def _signal_in(line: bytes) -> str | None:
-    """The signal that a line about a crash names."""
+    """Return the signal that a line about a crash names; None if it names none."""
     named = _NAMED_SIGNAL.search(line, 0, _LOOKED_AT)
     if named is not None:
         return named.group().decode("ascii")

@@ -1,10 +1,10 @@
-"""Logs that grow while they are read: a file that a program writes, also truncated
-or rotated, or a pipe.
+"""Logs that grow while they are read: a file that a program writes, which may be
+truncated or rotated, or a pipe.
 
-A file that is rotated is read to its end, and the file that replaces it follows as
-the next log of the same run, as ``tail -F`` does. Device and inode show which file
-has the name now. A file that was truncated, and has grown past the offset read last
-since, has other text before that offset.
+A rotated file is read to its end, and the file that replaces it becomes the next
+log of the same run, as in ``tail -F``. Device and inode show which file has the
+name now. A file that was truncated, and has since grown past the last read offset,
+has other text before that offset.
 """
 
 from __future__ import annotations
@@ -26,52 +26,52 @@ from fusiondoc.parsers.lines.outer_prefix import MARKER
 from fusiondoc.whole_files import open_given
 
 _ENOUGH_MARKS = 64
-"""Lines of torch from which what a launcher puts before each line can be learnt."""
+"""Number of torch's lines from which the prefix of a launcher can be learnt."""
 _LOOKS_FOR_FIRST = 10
-"""Looks without anything new after which fewer such lines must do."""
+"""Number of polls without new data after which fewer of torch's lines suffice."""
 _LAST_LOOKS = 10
-"""Looks at a rotated file without anything new after which it is left: its program
-may write on a while."""
+"""Number of polls of a rotated file without new data after which it is closed: its
+program may write for a while after the rotation."""
 _TAIL = 64
-"""Bytes before the offset read last that must still be there."""
+"""Number of bytes before the last read offset that must still be the same."""
 
 
 class Go(Enum):
-    """How the reading goes on after a pause."""
+    """The way in which reading continues after a pause."""
 
     ON = "on"
     FINISH = "finish"
-    """Read what is there by now, and end."""
+    """Read the data that exists now, and end."""
     STOP = "stop"
-    """End here."""
+    """End immediately."""
 
 
 Pause = Callable[[bool], Go]
-"""Called between two looks, with whether the last one found nothing new: then it
-waits a little."""
+"""Called between two polls, with True if the last poll found no new data; it then
+waits for a moment."""
 
 
 class Ending(Enum):
-    """Why a log was not the last one."""
+    """The reason why another log follows this one."""
 
     ROTATED = "rotated"
     TRUNCATED = "truncated"
 
 
 class GrowingLog:
-    """One file, from its start to where it ends or is taken away.
+    """One file, from its start until it ends or is removed.
 
     Attributes:
-        ended: why reading ended before ``pause`` ended it; None while it goes on.
+        ended: why reading ended before ``pause`` ended it; None until then.
     """
 
     ended: Ending | None = None
 
     def __init__(self, path: Path, pause: Pause) -> None:
-        """Opens the file.
+        """Open the file.
 
         Raises:
-            UsageError: it cannot be read, or is no file.
+            UsageError: it cannot be read, or is not a file.
         """
         self._path = path
         self._pause = pause
@@ -86,21 +86,20 @@ class GrowingLog:
         opened = os.fstat(self._file.fileno())
         self._identity = (opened.st_dev, opened.st_ino)
         self.failure: str | None = None
-        """Why it cannot be read any further, where that ended the reading."""
+        """The error that ended reading, if there was one."""
 
     def blocks(self) -> Iterator[bytes]:
-        """The bytes as they come; the first ones when they are enough to learn a
-        prefix from."""
+        """Yield the bytes as they come; the first ones together, when they suffice
+        to learn a prefix."""
         with self._file as file:
             try:
                 yield from _first_ones_together(self._read(file))
-            except (
-                OSError
-            ) as error:  # a disk or a server is gone: what was read counts
+            except OSError as error:
+                # A disk or a server is gone: keep the data so far.
                 self.failure = error.strerror or str(error)
 
     def _read(self, file: IO[bytes]) -> Iterator[bytes]:
-        """Blocks; an empty one for each look at which there was nothing new."""
+        """Yield blocks; an empty block for each poll without new data."""
         read = 0
         tail = b""
         quiet = False
@@ -134,8 +133,8 @@ class GrowingLog:
         return file.read(len(tail)) == tail
 
     def _replaced(self) -> bool:
-        """Whether another file has the name now. While none has, this one may go
-        on."""
+        """True if another file has the name now. While no file has it, this file
+        may continue."""
         try:
             now = self._path.stat()
         except OSError:
@@ -143,9 +142,9 @@ class GrowingLog:
         return (now.st_dev, now.st_ino) != self._identity
 
     def now(self, earlier: int) -> LogInput:
-        """The file as it can be read again; with the name that it was given when it
-        was rotated, if that is in its folder. ``earlier``: how many came before it
-        under its name."""
+        """Return the file in a form that can be read again; under its new name if
+        it was rotated within its folder. ``earlier``: number of earlier files with
+        its name."""
         if self.ended is None:
             return LogInput(str(self._path), self._path)
         if self.ended is Ending.ROTATED:
@@ -159,11 +158,12 @@ class GrowingLog:
 
 
 class GrowingPipe:
-    """What another program writes into a pipe (stdin, or one with a name), until it
-    closes it. A thread of its own waits for it, so that the pauses go on.
+    """The data that another program writes into a pipe (stdin, or a named pipe)
+    until it closes the pipe. A separate thread waits for data, so that the pauses
+    continue.
 
     Args:
-        path: of a pipe with a name; None for stdin.
+        path: path of a named pipe; None for stdin.
     """
 
     ended: Ending | None = None
@@ -174,7 +174,7 @@ class GrowingPipe:
         self._blocks: queue.Queue[bytes | None] = queue.Queue(maxsize=4)
 
     def blocks(self) -> Iterator[bytes]:
-        """The bytes as they come."""
+        """Yield the bytes as they come."""
         if self._path is None and sys.stdin is None:
             raise UsageError(
                 "the standard input is closed",
@@ -193,9 +193,8 @@ class GrowingPipe:
             if self._path is None:
                 self._take(sys.stdin.fileno())
             else:
-                with self._path.open(
-                    "rb", 0
-                ) as file:  # once a program has opened its other end
+                # Opening returns when a program has opened the other end.
+                with self._path.open("rb", 0) as file:
                     self._take(file.fileno())
         self._blocks.put(None)
 
@@ -219,13 +218,13 @@ class GrowingPipe:
                 return
 
     def now(self, earlier: int) -> LogInput:
-        """What the pipe is called."""
+        """Return the name of the pipe."""
         return LogInput("<stdin>" if self._path is None else str(self._path), None)
 
 
 def _first_ones_together(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The blocks without the empty ones. The first ones are held back until they
-    hold enough lines of torch, or until nothing comes."""
+    """Yield the blocks, without empty ones. The first blocks are held back until
+    they contain enough lines of torch, or until no more data comes."""
     held: list[bytes] = []
     size = marks = looks = 0
     for block in blocks:
@@ -250,7 +249,7 @@ def _first_ones_together(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def is_pipe(path: Path) -> bool:
-    """Whether it is a pipe that has a name: it holds nothing, and is read once."""
+    """True for a named pipe: it stores nothing, and can be read only once."""
     try:
         return stat.S_ISFIFO(path.stat().st_mode)
     except OSError:
@@ -258,7 +257,7 @@ def is_pipe(path: Path) -> bool:
 
 
 def is_there(path: Path) -> bool:
-    """Whether something has that name, as far as this user may know."""
+    """True if a file with that path exists, as far as this user can see."""
     try:
         path.stat()
     except OSError:
@@ -275,10 +274,10 @@ _KINDS = (
 
 
 def check_growing(path: Path) -> None:
-    """Refuse what cannot be followed.
+    """Check that a log can be followed.
 
     Raises: UsageError: a folder, a device, a socket, a compressed file, or a file
-        in a folder that is not there.
+    in a folder that does not exist.
     """
     mode = path.stat().st_mode if is_there(path) else stat.S_IFREG
     kind = next((words for is_one, words in _KINDS if is_one(mode)), None)

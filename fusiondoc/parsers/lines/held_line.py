@@ -1,5 +1,4 @@
-"""A line that stands in several rows of a log, and the numbers of the lines behind
-it."""
+"""A line that consists of several rows of a log, and the line numbers after it."""
 
 from __future__ import annotations
 
@@ -15,17 +14,17 @@ _SIGNS = tuple(
 )
 _SIGNS_AT_START = tuple(sign[1:] for sign in SIGNS if sign[:1] == b"\n")
 _OF_GRAPH = re.compile(rb" {2}(?:%[^\s,:)]+ : |block\d|-> \(|return \()")
-"""In a line of a graph, which stands without the prefix of torch's log where a
-program prints it."""
+"""A line of a graph. It has no prefix of torch's log where a program prints the
+graph."""
 _BEGIN_OF_SOURCE = b"odegen output for kernel: "
 _END_OF_SOURCE = b"=" * 36
 
 
 class HeldLine:
-    """A line as far as it has come, and the rows that it stood in. An empty line
-    stands for each row behind its first, so the numbers of lines stay: before the
-    next line about fusion or a failure, as none must stand in the source of a
-    kernel or in a dump."""
+    """The line as read so far, and the number of its rows. Each row after its first
+    is replaced by an empty line, so that line numbers stay correct. The empty lines
+    are inserted before the next line about fusion or a failure, since they must not
+    be inside the source of a kernel or a dump."""
 
     def __init__(self) -> None:
         self.so_far = b""
@@ -33,11 +32,11 @@ class HeldLine:
         """0 if no line is held."""
         self._missing = 0
         self._in_source = False
-        """Of a kernel."""
+        """True inside the source of a kernel."""
         self._in_dump = False
 
     def begin(self, row: bytes, rows: int = 1) -> None:
-        """A line, of which so many rows are in the text."""
+        """Begin a line; ``rows``: number of rows of which its text consists."""
         self.so_far, self.rows = row, rows
 
     def goes_on(self, row: bytes) -> None:
@@ -56,13 +55,13 @@ class HeldLine:
         return [*[b""] * missing, text]
 
     def end(self) -> bytes:
-        """What is left at the end of the log."""
+        """Return the remaining lines at the end of the log."""
         lines = [*self.released(), *[b""] * self._missing]
         self._missing = 0
         return b"".join(line + b"\n" for line in lines)
 
     def _is_numbered(self, line: bytes) -> bool:
-        """Whether findings may name the number of a line."""
+        """True if findings may name the number of this line."""
         if _BEGIN_OF_SOURCE in line:
             self._in_source = True
             return True

@@ -1,5 +1,6 @@
-"""Logs whose lines are JSON objects with a line of the program in one of their fields: Docker's json-file
-driver (``{"log": "...\\n", "stream": "stderr", "time": ...}``), and what many services log through."""
+"""Logs whose lines are JSON objects with a line of the program in one of their
+fields: Docker's json-file driver (``{"log": "...\\n", "stream": "stderr", "time":
+...}``), and the loggers of many services."""
 
 from __future__ import annotations
 
@@ -9,20 +10,20 @@ from collections.abc import Callable, Sequence
 from fusiondoc.parsers.lines.held_line import HeldLine
 
 _LEAST = 3
-"""Lines that must agree on the field."""
+"""Number of lines that must agree on the field."""
 _MOST_BEFORE = 300
-"""Bytes before an object."""
+"""Number of bytes before an object."""
 
 
 def text_field(
     lines: Sequence[bytes], is_torch: Callable[[bytes], object]
 ) -> str | None:
-    """The field that holds the lines of the program, or None if the log is not of
-    this kind.
+    """Return the field that holds the lines of the program, or None if the log has
+    another format.
 
     Args:
         lines: a sample.
-        is_torch: whether a line is torch's own.
+        is_torch: tests whether a line was printed by torch.
     """
     fields: dict[str, int] = {}
     marked = 0
@@ -44,7 +45,7 @@ def text_field(
 
 
 def _is_of_docker(lines: Sequence[bytes]) -> bool:
-    """Whether all lines are objects as Docker's json-file driver writes them."""
+    """True if all lines are objects in the format of Docker's json-file driver."""
     streams = [
         found.get("stream")
         for found in map(_object, lines)
@@ -57,29 +58,29 @@ def _is_of_docker(lines: Sequence[bytes]) -> bool:
 
 
 class JsonObjects:
-    """Takes the lines of the program out of objects, and puts pieces of a line
-    together: Docker cuts lines at 16 KiB, and only the last piece has the line end
+    """Extracts the lines of the program from objects, and joins the pieces of a
+    line: Docker splits lines at 16 KiB, and only the last piece has the line end
     (daemon/logger/copier.go of moby); its drivers with more fields mark the pieces
     (``partial_message``).
 
     Args:
-        field: the one that holds the lines.
-        with_ends: most values end with a line end, so that another one is a piece.
+        field: the field that holds the lines.
+        with_ends: most values end with a line end, so that a value without one is a piece.
     """
 
     def __init__(self, field: str, with_ends: bool) -> None:
         self._field = field
         self._with_ends = with_ends
         self._pieces: dict[str | None, list[str]] = {}
-        """Of the line that is not complete yet, for each stream."""
+        """Pieces of the incomplete line of each stream."""
         self._held = HeldLine()
 
     @classmethod
     def learn(
         cls, lines: Sequence[bytes], is_torch: Callable[[bytes], object]
     ) -> JsonObjects | None:
-        """As they are in a sample; None if it is of no such log. ``is_torch``:
-        whether a line is torch's."""
+        """Return a reader for the format of a sample; None if it has no such
+        objects. ``is_torch``: tests whether a line was printed by torch."""
         field = text_field(lines, is_torch)
         if field is None:
             return None
@@ -93,16 +94,16 @@ class JsonObjects:
         )
 
     def joined(self, text: bytes) -> bytes:
-        """Whole lines of the log as lines of the program; a piece is held back
-        until the last one comes. A line stays as it is if it is no such object, or
-        if the field has several lines."""
+        """Turn whole lines of the log into lines of the program; a piece is held
+        back until the last piece comes. A line is not changed if it is no such
+        object, or if the field has several lines."""
         lines: list[bytes] = []
         for line in text[:-1].split(b"\n"):
             lines += self._taken(line)
         return _with_ends(lines)
 
     def rest(self) -> bytes:
-        """The pieces whose end is not in the log."""
+        """Return the pieces whose last piece is not in the log."""
         lines: list[bytes] = []
         for pieces in self._pieces.values():
             lines += self._complete(pieces)
@@ -150,8 +151,8 @@ def _with_ends(lines: list[bytes]) -> bytes:
 
 
 def _encoded(line: str) -> bytes:
-    """What stands before an object may be no text, and its text may hold half a
-    character."""
+    """Encode a line: the text before an object may not be valid UTF-8, and the
+    object's text may hold half of a surrogate pair."""
     try:
         return line.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -159,8 +160,8 @@ def _encoded(line: str) -> bytes:
 
 
 def _object(line: bytes) -> dict[str, object]:
-    """The object on a line; an empty one if it holds none. A time or a tag may
-    stand before it."""
+    """Return the object on a line; {} if there is none. A time or a tag may precede
+    it."""
     at = line.find(b"{", 0, _MOST_BEFORE)
     if at < 0:
         return {}

@@ -1,5 +1,5 @@
-"""Where log bytes come from: files, folders, captures, stdin, compressed or not, as
-chunks of whole lines."""
+"""Sources of log bytes: files, folders, captures and stdin, compressed or not, read
+in chunks of whole lines."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from fusiondoc.numbers import whole_number
 from fusiondoc.whole_files import open_given, open_regular, refuse_endless
 
 CHUNK_BYTES = 1 << 20
-"""Read size. Large enough that few runs of lines are cut in two, small enough to
-bound memory."""
+"""Read size: large enough that few runs of lines are split, small enough to bound
+memory."""
 
 MOST_LINE = 1 << 20
-"""Bytes of a line that are kept; the rest of it is only counted. No line of torch
-is longer."""
+"""Number of bytes of a line that are kept; further bytes are only counted. No line
+of torch is longer."""
 
 MOST_XZ_MEMORY = 256 << 20
-"""Bytes that unpacking .xz may take; ``xz -9`` needs 65 MiB."""
+"""Number of bytes that unpacking .xz may use; ``xz -9`` needs 65 MiB."""
 
 LEAST_LIMIT = 4 << 30
 LIMIT_RATIO = 1000
-"""What a compressed log may unpack to: so many bytes, or so many times its own size
-if that is more."""
+"""Limit for the unpacked size of a compressed log: LEAST_LIMIT bytes, or
+LIMIT_RATIO times its own size if that is more."""
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 
@@ -45,30 +45,30 @@ COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 
 @dataclass(frozen=True)
 class LogInput:
-    """One log to read. ``name`` is what evidence calls it; ``path`` is None for
+    """One log to read. ``name`` is its name in evidence; ``path`` is None for
     stdin."""
 
     name: str
     path: Path | None
     rank: int | None = None
-    """The process that it is the log of, as its name or the launcher shows
-    (``workflows/__init__.py``)."""
+    """The rank of the process that wrote the log, from the log's name or the
+    launcher (``workflows/__init__.py``)."""
     given: bool = False
-    """The user named this very file, which may be a pipe then; all others are
+    """True if the user named this file, which may then be a pipe; all others are
     regular files."""
 
     @property
     def is_packed(self) -> bool:
-        """Whether its name says that it is compressed."""
+        """True if the file has the ending of a compressed file."""
         return self.path is not None and self.path.suffix.lower() in COMPRESSED
 
 
 def find_logs(arguments: Sequence[str]) -> list[LogInput]:
-    """Turn the arguments of a command into logs: a folder gives its log files,
+    """Turn the arguments of a command into logs: a folder becomes its log files,
     ``-`` is stdin.
 
-    Raises: NotFound: there is no such file or folder; the hint names the files
-        whose names are near. UsageError: it is a device, or a folder without a log.
+    Raises: NotFound: there is no such file or folder; the hint lists files with
+    similar names. UsageError: it is a device, or a folder without a log.
     """
     found: list[LogInput] = []
     for argument in arguments:
@@ -118,13 +118,14 @@ def _logs_in(folder: Path) -> list[LogInput]:
 
 
 def _is_read(path: Path) -> bool:
-    """Whether a file of a folder is a log, or what a compiler wrote for a graph."""
+    """True for a file of a folder that is a log, or a debug file that a compiler
+    wrote for a graph."""
     return is_log_name(path) or is_debug_file(path)
 
 
 def _leads_away(path: Path) -> bool:
-    """Whether a link in a folder of logs leads to a file without a size: one of
-    /proc may be waited on for ever."""
+    """True for a link in a folder of logs that leads to a file without a size:
+    reading a file of /proc may block for ever."""
     return path.is_symlink() and path.stat().st_size == 0
 
 
@@ -164,7 +165,7 @@ def _open(log: LogInput) -> IO[bytes]:
                 "the standard input is closed",
                 "Pipe a log into it, or name a file.",
             )
-        with contextlib.suppress(io.UnsupportedOperation):  # a test's
+        with contextlib.suppress(io.UnsupportedOperation):  # in a test
             refuse_endless(sys.stdin.buffer.fileno(), Path("/dev/stdin"))
         return sys.stdin.buffer
     name = log.path.name.lower()
@@ -186,11 +187,12 @@ def _open(log: LogInput) -> IO[bytes]:
 
 
 class _Unpacking:
-    """What unpacks a file, and closes it."""
+    """A stream that unpacks a file; closes both."""
 
     def __init__(self, stream: IO[bytes], file: IO[bytes]) -> None:
         self._stream, self._file = stream, file
-        # It gives what could be unpacked before the data break off.
+        # read1 returns the data that could be unpacked before the point of
+        # truncation.
         self.read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
 
     def __enter__(self) -> _Unpacking:
@@ -210,17 +212,17 @@ def _what_to_do(error: OSError) -> str:
 
 
 class XzFile:
-    """Unpacks .xz files within a bound of memory, which lzma.open does not have."""
+    """Unpacks .xz files with a limit on memory, which lzma.open does not have."""
 
     def __init__(self, path: Path) -> None:
         self._file = open_regular(path)
         self._stream = lzma.LZMADecompressor(memlimit=MOST_XZ_MEMORY)
 
     def read(self, size: int) -> bytes:
-        """One at least, and at most ``size`` bytes; b"" at the end.
+        """Return at least one and at most ``size`` bytes; b"" at the end.
 
         Raises:
-            EOFError, lzma.LZMAError: cut off, or no xz.
+            EOFError, lzma.LZMAError: the file is truncated, or not in xz format.
         """
         while True:
             data = b""
@@ -265,8 +267,8 @@ def _open_zst(path: Path) -> IO[bytes]:
 
 
 class _Zst(_Unpacking):
-    """A .zst file that is broken as other files are: the package has an exception
-    of its own."""
+    """A .zst file. The package has its own exception for damaged files; this class
+    raises EOFError, as for other formats."""
 
     def __init__(
         self, stream: IO[bytes], file: IO[bytes], broken: type[Exception]
@@ -285,10 +287,10 @@ class _Zst(_Unpacking):
 def read_chunks(
     log: LogInput, cut: Callable[[int, bool], None] | None = None
 ) -> Generator[bytes, None, None]:
-    """The decompressed bytes in chunks that end at a line end (the last one may
+    """Yield the decompressed bytes in chunks that end at a line end (the last may
     not); see ``whole_lines``.
 
-    A compressed file that is cut off gives what can be had of it.
+    From a truncated compressed file everything that can be unpacked is read.
     """
     try:
         stream = _open(log)
@@ -301,10 +303,10 @@ def read_chunks(
 
 
 def content(log: LogInput) -> Iterator[bytes]:
-    """The bytes of a file, unpacked and otherwise as they are.
+    """Yield the bytes of a file, unpacked but otherwise unchanged.
 
     Raises:
-        OSError, UsageError: it cannot be read, or unpacks to too much.
+        OSError, UsageError: it cannot be read, or its unpacked size is above the limit.
         CannotRun: the package that unpacks it is missing.
     """
     with _open(log) as stream:
@@ -314,14 +316,14 @@ def content(log: LogInput) -> Iterator[bytes]:
 def whole_lines(
     blocks: Iterable[bytes], cut: Callable[[int, bool], None] | None = None
 ) -> Iterator[bytes]:
-    """Blocks of a log as chunks that end at a line end (the last one may not).
-
-    ``cut`` gets the bytes that a line has beyond MOST_LINE, and whether they are
-    the first of it. UTF-16 logs (a Windows PowerShell redirect) are re-coded to
-    UTF-8; the mark of UTF-8 (GitHub's logs) is left out.
-    """
-    rest: list[bytes | memoryview] = []  # of a line that goes on in the next block
-    held = 0  # bytes in it
+    """Yield blocks of a log as chunks that end at a line end (the last may not).
+    ``cut`` is called with the number of bytes that a line has beyond MOST_LINE, and
+    with True if they are the first such bytes of the line. UTF-16 logs (a Windows
+    PowerShell redirect) are converted to UTF-8; the byte order mark of UTF-8
+    (GitHub's logs) is removed."""
+    # The beginning of a line that continues in the next block, and its bytes.
+    rest: list[bytes | memoryview] = []
+    held = 0
     cutting = False
     decode = None
     for number, block in enumerate(blocks):
@@ -352,7 +354,7 @@ def whole_lines(
 
 
 def _blocks(stream: IO[bytes], log: LogInput) -> Iterator[bytes]:
-    """About CHUNK_BYTES at a time."""
+    """Yield about CHUNK_BYTES at a time."""
     read = getattr(stream, "read1", stream.read)
     limit = _limit(log)
     parts: list[bytes] = []
@@ -367,7 +369,7 @@ def _blocks(stream: IO[bytes], log: LogInput) -> Iterator[bytes]:
                     f"cannot read {log.name}: {error}",
                     "By its ending it is compressed: check that it is, or rename it.",
                 ) from None
-            part = b""  # cut off: what was read counts
+            part = b""  # truncated: keep the data so far
         if part:
             anything = True
             parts.append(part)
@@ -386,15 +388,16 @@ def _blocks(stream: IO[bytes], log: LogInput) -> Iterator[bytes]:
 
 
 def _limit(log: LogInput) -> int | None:
-    """What may come of a compressed log, in bytes; None for any other."""
+    """Return the limit for the unpacked size of a compressed log, in bytes; None
+    for other logs."""
     if log.path is None or not log.is_packed:
         return None
     return max(LEAST_LIMIT, LIMIT_RATIO * log.path.stat().st_size)
 
 
 def utf16_decoder(start: bytes) -> Callable[[bytes], bytes] | None:
-    """What makes UTF-8 of a log, block by block, if it begins as UTF-16 does; else
-    None."""
+    """Return a function that converts a log to UTF-8 block by block, if the log
+    begins like UTF-16; else None."""
     name = _utf16_name(start)
     if name is None:
         return None
@@ -405,8 +408,8 @@ def utf16_decoder(start: bytes) -> Callable[[bytes], bytes] | None:
 
 
 def _utf16_name(start: bytes) -> str | None:
-    """The codec of text in UTF-16: by its mark, or without one by the zeros in
-    every other byte."""
+    """Return the codec of UTF-16 text: by its byte order mark, or without one by
+    the zeros in every second byte; else None."""
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
     sample = start[:4096]

@@ -1,13 +1,13 @@
-"""What stand-alone nvFuser (NVIDIA/Fuser) and Lightning Thunder print: read by
-name, as far as names go.
+"""Output of stand-alone nvFuser (NVIDIA/Fuser) and Lightning Thunder. Only names
+are read.
 
-Their fusions are none of TorchScript's. A trace of Thunder is a Python module
-(``TraceCtx.python``, thunder/core/trace.py): the lines are read that call a fusion
-(``[t0] = nvFusion0(a, b)``, thunder/executors/nvfuserex_impl.py) or an operator
-beside it. Of nvFuser's Python the definitions are read (``def nvfuser_fusion_id0(fd
-: FusionDefinition)``, csrc/python_frontend/fusion_record.h); its kernels are read
-where those of torch are. Lines of its IR are not recognised, and no output of the
-program.
+Their fusions are not TorchScript's. A trace of Thunder is a Python module
+(``TraceCtx.python``, thunder/core/trace.py): the lines that call a fusion (``[t0] =
+nvFusion0(a, b)``, thunder/executors/nvfuserex_impl.py) or an operator outside
+fusions are read. From nvFuser's Python output the definitions are read (``def
+nvfuser_fusion_id0(fd : FusionDefinition)``, csrc/python_frontend/fusion_record.h);
+its kernels are read by the same code as torch's. Lines of its IR count neither as
+recognised nor as output of the program.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MOST_NAMES = 1_000
 _TRACE = re.compile(
     rb".{0,200}?# Constructed by |(?:import thunder|from thunder\.\S+ import )"
 )
-"""The pass that made a trace, which a logger may write behind its own text; the
-first trace names none."""
+"""The pass that made a trace; a logger may write its own text before it. The first
+trace names no pass."""
 _FUSION = re.compile(
     rb"\s+(?:\[[^\]]*\]|\w+(?:, \w+)*) = (nvFusion\d{1,6}|TorchCompile\d{1,6})\("
 )
@@ -33,7 +33,7 @@ _CALL = re.compile(rb"  (?:[\[(]?\w+[\w, ]*[\])]? = )?([A-Za-z_][\w.]*)\(")
 _NO_OPERATOR = re.compile(
     rb"(?:prims|ltorch|clang|thunder)\.|(?:unpack|check|python|clear|return|del)(?:_|\Z)"
 )
-"""Calls of a trace that is no program of an executor yet, and those that only hand
+"""Calls in a trace that is not yet an executor's program, and calls that only pass
 arguments on."""
 _OF_TRACE = re.compile(rb"(?:import |from |@|def |  |# |$)")
 _IR = re.compile(
@@ -42,8 +42,9 @@ _IR = re.compile(
     rb"|= \w+\(|, (?:double|int|float)\(|with FusionDefinition\(|HOST IRS:|HostUnit\d|PostOnStream \()"
 )
 _WORDS = re.compile(rb"(?:Inputs|Outputs):$|g\{")
-"""Lines of the same dumps that a program may print too: theirs behind IR that no
-parser of dumps knows."""
+"""Lines of the same dumps that a program may print too. They count as dumps only
+after IR that no parser of dumps knows, or if a tool is known for certain
+(``named``)."""
 _STARTS_IR = re.compile(
     rb"%(?:kernel|kernel_math|Kernel|HostIrContainer) \{|Segment the fusion|Segmented_Fusion"
 )
@@ -57,25 +58,27 @@ def _is_header(line: bytes) -> bool:
 
 @dataclass
 class OtherTools:
-    """What a stream shows of them. ``line`` is the position of the first such
-    line."""
+    """The facts that a stream shows about these tools. ``line`` is the position of
+    the first such line."""
 
     traces: int = 0
     fusions: dict[str, None] = field(default_factory=dict)
     definitions: dict[str, None] = field(default_factory=dict)
     beside: dict[str, None] = field(default_factory=dict)
-    """Operators that the last trace with a fusion calls by themselves."""
+    """Operators that the last trace with a fusion calls outside fusions."""
     ir: bool = False
-    """What looks like nvFuser's IR is its own, and no output of the program."""
+    """True if lines in the form of nvFuser's IR belong to nvFuser and are not
+    output of the program."""
     line: int | None = None
     _in_trace: bool = False
     _calls: dict[str, None] = field(default_factory=dict)
-    """Of the trace that is read."""
+    """Calls in the current trace."""
     _unknown_ir: bool = False
 
     def begins(self, line: bytes, pos: int, alone: bool) -> None:
-        """A dump of nvFuser begins that the parsers of its dumps know; ``alone``:
-        torch's own log is not there, so what they leave of it is theirs too."""
+        """Record the beginning of an nvFuser dump that the dump parsers know.
+        ``alone``: the stream has no log of torch, so the lines that those parsers
+        leave also belong to the tools."""
         self.ir = alone and (self.ir or bool(_STARTS_IR.match(line)))
         defined = _DEFINITION.match(line) if line.startswith(b"def ") else None
         if defined is not None:
@@ -83,8 +86,8 @@ class OtherTools:
             self.line = pos if self.line is None else self.line
 
     def takes(self, line: bytes, pos: int) -> bool | None:
-        """Whether the line is theirs and was read (True) or not (False); None for
-        anybody else's."""
+        """Return True if the line belongs to the tools and was read, False if it
+        belongs to them and was not read, None for other lines."""
         found = self._takes(line)
         if found is not None and self.line is None:
             self.line = pos
@@ -111,7 +114,7 @@ class OtherTools:
         )
 
     def _of_trace(self, line: bytes) -> bool:
-        """Whether a line behind the begin of a trace belongs to it."""
+        """True if a line after the beginning of a trace belongs to it."""
         fusion = _FUSION.match(line)
         if fusion is not None:
             self._name(self.fusions, fusion.group(1))
@@ -124,13 +127,14 @@ class OtherTools:
 
     @property
     def idle(self) -> bool:
-        """Nothing of theirs was met that lines without a mark can go on with."""
+        """True if nothing of the tools was seen that lines without a mark can
+        continue."""
         return not (self._in_trace or self.ir or self._unknown_ir or self.named)
 
     @property
     def named(self) -> bool:
-        """Whether it can only be theirs: IR alone is printed by the nvFuser in
-        torch too."""
+        """True if the output can only come from these tools: IR alone is also
+        printed by the nvFuser in torch."""
         return bool(self.traces or self.definitions)
 
     @staticmethod

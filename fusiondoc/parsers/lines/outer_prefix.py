@@ -1,6 +1,6 @@
-"""What something outside torch put before the lines of a log: a time, the tag of a
-rank, or both. Learnt from lines of torch in a sample, and from tracebacks where
-there are too few of these."""
+"""Prefixes that a tool outside torch put before the lines of a log: a time, the tag
+of a rank, or both. They are learnt from torch's lines in a sample, or from
+tracebacks if there are too few of these."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fusiondoc.parsers.lines.failures import without_rank
 from fusiondoc.parsers.lines.torn_lines import MARK
 
 _MOST_PREFIX = 300
-"""Bytes; a marker further right stands behind output of the program, not behind a
+"""Number of bytes. A marker further right follows output of the program, not a
 prefix."""
 
 _OF_COMPILE = rb"[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [^\s:\]]+:\d+\] "
-"""What torch writes before a line of torch.compile (``TorchLogsFormatter``,
-torch/_logging/_internal.py)."""
+"""The prefix that torch writes before lines of torch.compile
+(``TorchLogsFormatter``, torch/_logging/_internal.py)."""
 
 MARKER = re.compile(
     MARK + rb"|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
@@ -39,56 +39,58 @@ _OF_MARKERS = (
     b'] {"',
     b"] WON'T CONVERT ",
 )
-"""One of them stands in each: searched ten times as fast."""
+"""Each match of MARKER contains one of these, which are found ten times as fast."""
 
 TIMES = re.compile(
     rb"\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d|\d\d:\d\d:\d\d(?:[.,]\d+)?|\d+[.,]\d+|\d{9,}|[+-]\d\d:?\d\d\b"
     rb"|\bstd(?:err|out)\b(?: [FP](?= ))?|(?<=Z )\d\d[EO][ +]"
 )
-"""What does not name the process: when, through which of its streams, and whether
-the line goes on (containers' logs as containerd writes them, GitLab's)."""
+"""Parts of a prefix that do not identify the process: the time, the stream, and the
+mark that the line continues (containers' logs in containerd's format, GitLab's
+logs)."""
 
 BEGINS = re.compile(
     rb"\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
     rb"|======= Codegen output|" + _OF_COMPILE
 )
-"""What a line of torch begins with, also where it is broken soon after; nothing
-else does."""
+"""Beginnings of torch's lines, also of lines that are broken soon after. No other
+lines have them."""
 _LINE_OF_COMPILE = re.compile(_OF_COMPILE)
 _SAMPLED = re.compile(BEGINS.pattern + rb"|" + MARKER.pattern)
 
 _DIGITS = re.compile(rb" *\d+")
-"""A number, and the spaces that line it up with longer ones."""
+"""A number, with the spaces that align it."""
 
 
 SAMPLE = 4000
-"""Lines from which an outer prefix is learnt."""
+"""Number of lines from which an outer prefix is learnt."""
 _NUMBER = re.compile(rb"\d+")
 _LOGGER = rb"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.-]{1,80}:"
 _END_OF_PREFIX = re.compile(
     rb"%s|[\]|:>Z)] |(?<= )- |[\]:]$|0[EO]?  ?|std(?:err|out)(?: [FP])? " % _LOGGER
 )
-"""How a time or a tag ends."""
+"""The end of a time or a tag."""
 _END_OF_PART = re.compile(
     rb"[\]|](?: +|(?=0))|Z(?: +|(?=0[EO]))|[:>)] +|\x1b\[[\d;]*m|%s|[\]>]:(?! )"
     rb"|(?<=0)(?: +|[EO](?: +|(?=0)))|(?<= )- |(?<= )std(?:err|out) [FP] " % _LOGGER
 )
-"""Where what one tool puts before a line may end, and that of the next begin."""
+"""Positions where the part of the prefix from one tool may end and that of the next
+begin."""
 _TAG = re.compile(
     rb"\[|%s|0: |\([\w.]{1,80} pid=0(?:, ip=[\w.:-]{1,80})?\) |[^|]{1,100}\| "
     % _LOGGER
 )
-"""A prefix without a time: in brackets, of Python's logging, of ``srun -l``, of
-Ray, of a container."""
+"""A prefix without a time: in brackets, from Python's logging, ``srun -l``, Ray, or
+a container."""
 _LEAST_ALIKE = 4
-"""Lines that begin alike, if all do."""
+"""Number of lines that suffice if all begin alike."""
 _LEAST_MARKS = 3
-"""Lines of torch that show whether anything stands before them."""
+"""Number of torch's lines that suffice to show whether they have a prefix."""
 
 
 def sample_of(text: bytes) -> list[bytes] | None:
-    """The first lines among which there are enough of torch to learn from: many
-    ranks write thousands of others before. None if there are not enough."""
+    """Return the first lines with enough of torch's lines to learn from: many ranks
+    can write thousands of other lines first. None if there are not enough."""
     at = 0
     while any(text.find(one, at) >= 0 for one in _OF_MARKERS):
         lines = text[at:-1].split(b"\n", SAMPLE)[:SAMPLE]
@@ -104,12 +106,12 @@ def sample_of(text: bytes) -> list[bytes] | None:
 
 
 class OuterPrefix:
-    """A prefix that something outside torch put before every line: a time, a rank
-    tag, or both.
+    """A prefix that a tool outside torch put before every line: a time, a rank tag,
+    or both.
 
-    Learnt from where torch's own markers stand in a sample: the same text (but for
-    digits) before most of them is a prefix. Text before only a few is output of the
-    program without a line end.
+    It is learnt from the positions of torch's own markers in a sample: the same
+    text (except for digits) before most of them is a prefix. Text before only a few
+    is output of the program without a line end.
     """
 
     def __init__(
@@ -117,13 +119,13 @@ class OuterPrefix:
     ) -> None:
         self.patterns = tuple(patterns)
         self.shapes = tuple(shapes)
-        """Their texts, each number as 0."""
+        """The prefixes, with each number replaced by 0."""
         self._match = re.compile(
             b"|".join(b"(?:" + p + b")" for p in patterns)
         ).match
 
     def split(self, line: bytes) -> tuple[bytes | None, bytes]:
-        """(prefix, line without it); (None, line) for a line that has no such
+        """Return (prefix, line without it); (None, line) for a line without the
         prefix."""
         found = self._match(line)
         if found is None:
@@ -131,7 +133,7 @@ class OuterPrefix:
         return found.group(), line[found.end() :]
 
     def prefixes(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """The prefixes of those lines that have one."""
+        """Yield the prefixes of the lines that have one."""
         for line in lines:
             found = self._match(line)
             if found is not None:
@@ -141,8 +143,8 @@ class OuterPrefix:
     def learn(
         lines: Sequence[bytes], marker: re.Pattern[bytes] = MARKER
     ) -> OuterPrefix | None:
-        """The prefix of a sample of lines, or None when markers stand at the line
-        start."""
+        """Return the prefix of a sample of lines, or None if markers are at the
+        start of lines."""
         shapes: dict[bytes, int] = {}
         marked = 0
         for line in lines:
@@ -171,8 +173,8 @@ class OuterPrefix:
 
     @staticmethod
     def of_every_line(lines: Sequence[bytes]) -> OuterPrefix | None:
-        """What all lines of a log begin with that has too few of torch to learn
-        from: a time or a tag."""
+        """Return the common beginning of all lines of a log with too few of torch's
+        lines to learn from, if it is a time or a tag; else None."""
         if len(lines) < _LEAST_ALIKE or any(map(_SAMPLED.match, lines)):
             return None
         shapes = [
@@ -194,8 +196,9 @@ class OuterPrefix:
 
     @staticmethod
     def of_indented(lines: Sequence[bytes]) -> OuterPrefix | None:
-        """The blanks before all lines of a log of torch.compile that was copied
-        into a block of a text. Other lines of torch are known behind blanks."""
+        """Return the indentation of all lines of a torch.compile log that was
+        copied into a block of a text; else None. Other lines of torch are
+        recognised after blanks anyway."""
         starts = [line for line in lines if line and not line.isspace()]
         first = starts[0] if starts else b""
         indent = first[: len(first) - len(first.lstrip(b" \t"))]
@@ -210,8 +213,8 @@ class OuterPrefix:
     def of_shapes(
         shapes: Iterable[bytes], ends_in_blank: bool = False
     ) -> OuterPrefix:
-        """Of texts in which each number is a 0. ``ends_in_blank``: one may stand
-        behind each."""
+        """Return a prefix for texts in which each number is a 0. ``ends_in_blank``:
+        a blank may follow each."""
         longest = sorted(shapes, key=len, reverse=True)
         longest = longest[:_MOST_SHAPES]
         end = b" ?" if ends_in_blank else b""
@@ -224,9 +227,9 @@ class OuterPrefix:
         )
 
     def cuts(self) -> Iterator[tuple[OuterPrefix | None, OuterPrefix | None]]:
-        """The prefix in two, as tools may stand around each other: what is before
-        each row, and what the lines begin with behind it; the longest first part
-        first."""
+        """Yield the prefix split in two, since tools may wrap each other: the
+        prefix of each row, and the prefix of the lines after it; the longest first
+        part comes first."""
         ends = [
             [0, *(found.end() for found in _END_OF_PART.finditer(one))]
             for one in self.shapes
@@ -239,7 +242,7 @@ class OuterPrefix:
             ]
             first, rest = ({one[k] for one in pairs} - {b""} for k in (0, 1))
             if not any(one.isspace() for one in first | rest):
-                # A number behind the cut has taken the blank before it.
+                # A number after the cut includes the blank before it.
                 ends_in_blank = any(one.startswith(b"0") for one in rest)
                 yield (
                     OuterPrefix.of_shapes(first, ends_in_blank) if first else None,
@@ -247,7 +250,7 @@ class OuterPrefix:
                 )
 
     def beside(self, other: OuterPrefix) -> OuterPrefix:
-        """Either of two."""
+        """Return a prefix that matches either of two."""
         added = [
             (pattern, shape)
             for pattern, shape in zip(other.patterns, other.shapes)
@@ -258,8 +261,8 @@ class OuterPrefix:
 
 
 def _ends_in_payload(shape: bytes, outer: bytes) -> bool:
-    """Whether a text before a marker is a prefix and the tab and blanks of a
-    payload (TORCH_TRACE)."""
+    """True if a text before a marker consists of a prefix and the tab and blanks of
+    a payload (TORCH_TRACE)."""
     return shape.startswith(outer + b"\t") and shape[len(outer) :].isspace()
 
 
@@ -269,12 +272,13 @@ _STDOUT = {b"stderr": b"stdout", b"E": b"O"}
 
 
 def _of_both_streams(shape: bytes) -> tuple[bytes, bytes]:
-    """What stands before lines of stderr and of stdout, by one of both."""
+    """Return the prefix shapes for lines of both streams, stderr and stdout, from
+    the shape for one."""
     return shape, _STREAM.sub(lambda found: _OTHER_STREAM[found[0]], shape)
 
 
 def _of_stdout(shape: bytes) -> bytes:
-    """A shape, as if its line were of stdout."""
+    """Return a shape with the names of stderr replaced by those of stdout."""
     return _STREAM.sub(lambda found: _STDOUT.get(found[0], found[0]), shape)
 
 
@@ -288,12 +292,13 @@ def _common_start(first: bytes, other: bytes) -> bytes:
 def with_those_of_tracebacks(
     outer: OuterPrefix | None, text: bytes
 ) -> OuterPrefix | None:
-    """A prefix, with what stands before tracebacks of a text beside it: a process
-    that fails at once writes nothing else that shows its prefix. The first frame of
-    a traceback must have the same one. None if there is none at all.
+    """Return a prefix that also matches the prefixes of tracebacks in a text: a
+    process that fails at once writes nothing else that shows its prefix. The first
+    frame of a traceback must have the same prefix. None if there is no prefix at
+    all.
 
-    The tag with which torch begins the lines of a traceback is no part of it: torch
-    writes it before no others.
+    The tag with which torch begins the lines of a traceback is not included: torch
+    writes it before no other lines.
     """
     shapes: set[bytes] = set()
     at = text.find(_TRACEBACK)
@@ -317,17 +322,17 @@ def with_those_of_tracebacks(
 
 
 _MOST_SHAPES = 16
-"""Prefixes that differ in more than their numbers."""
+"""Number of prefixes that differ in more than their numbers."""
 _TRACEBACK = b"Traceback (most recent call last):"
 _FRAME = re.compile(rb'  File "[^"\n]{1,500}", line \d')
 _FRAME_WITHIN = 4000
-"""Bytes behind the first line of a traceback in which its first frame stands: other
-ranks write between."""
+"""Number of bytes after the first line of a traceback that are searched for its
+first frame: other ranks write in between."""
 _WORD = re.compile(rb"\w")
 
 
 def _goes_on(text: bytes, at: int, prefix: bytes) -> bool:
-    """Whether a frame of a traceback stands behind ``at`` with the same prefix, but
+    """True if a frame of a traceback follows ``at`` with the same prefix, except
     for times."""
     without_times = TIMES.sub(b"", prefix)
     for frame in _FRAME.finditer(text, at, at + _FRAME_WITHIN):
@@ -343,13 +348,13 @@ def _goes_on(text: bytes, at: int, prefix: bytes) -> bool:
 _OF_LOGGER = re.compile(
     rb"[VDIWEC]\d{4} [\d:.]{8,16} +\d{1,10} [^\s:\]]{1,400}:\d{1,7}\] (?:\[[^\]]*\] )?$"
 )
-"""What torch's own logger puts before each line (``TorchLogsFormatter`` in
-torch/_logging/_internal.py)."""
+"""The prefix that torch's own logger puts before each line (``TorchLogsFormatter``
+in torch/_logging/_internal.py)."""
 
 
 def _without_torch(prefix: bytes) -> bytes:
-    """A prefix without what torch itself puts before the lines of a traceback: a
-    tag, or that of its log."""
+    """Return a prefix without the part that torch itself puts before the lines of a
+    traceback: a rank tag, or the prefix of its log."""
     logged = _OF_LOGGER.search(prefix)
     if logged is not None:
         return prefix[: logged.start()]

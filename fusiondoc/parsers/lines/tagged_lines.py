@@ -1,11 +1,14 @@
-r"""The one loop from the bytes of a log to its lines, each stretch of them with the process that it is of,
-where several processes write one log and a launcher or container tags each line.
+r"""The one loop from the bytes of a log to its lines. It yields stretches of lines,
+each with the process that wrote it, for logs that several processes write and in
+which a launcher or container tags each line.
 
-Known tags name the rank. Others are distinguished by their text: what is left of a prefix without times. Then
-the rank is the number that differs between the tags, or their order where no number does.
+Known tags name the rank. Other tags are distinguished by their text: the prefix
+without times. Then the rank is the number that differs between the tags, or their
+order if no number does.
 
-A line may be a JSON object with a line of the program in one of its fields: Docker's json-file driver
-(``{"log": "...\n", "stream": "stderr", "time": ...}``), and what many services log through.
+A line may be a JSON object with a line of the program in one of its fields:
+Docker's json-file driver (``{"log": "...\n", "stream": "stderr", "time": ...}``),
+and the loggers of many services.
 """
 
 from __future__ import annotations
@@ -48,17 +51,18 @@ _OPEN_MPI = re.compile(rb"\[[^\[\]\s]*,(\d{1,9})\]<std(?:err|out)>")
 _NUMBER = re.compile(rb"\d+")
 
 _MOST_TAGS = 512
-"""More different texts are no tags but something that counts: line numbers, times
-of an unknown form."""
+"""With more different texts they are no tags but something that counts: line
+numbers, or times in an unknown form."""
 
 _LEAST_LINES = 6
-"""So many ranks do not write a line each, in order."""
+"""With so many rising numbers they are line numbers: so many ranks do not write one
+line each, in order."""
 
 Tag = bytes | None
 
 
 def rank_of(prefix: bytes) -> int | None:
-    """The rank that a prefix names in one of the known forms."""
+    """Return the rank that a prefix names in one of the known forms; else None."""
     for form in _KNOWN:
         found = form.search(prefix)
         if found:
@@ -67,16 +71,16 @@ def rank_of(prefix: bytes) -> int | None:
 
 
 class RankTags:
-    """The processes of one log. ``sample``: prefixes from its start, one a line;
+    """The processes of one log. ``sample``: prefixes from its start, one per line;
     ``machine``: see ``Machines.begin``."""
 
     def __init__(self, sample: Iterable[bytes], machine: int = 0) -> None:
         self.first: bytes | None = None
         """The first unknown tag. Its lines have the tag None, so that a log with a
-        prefix that tags nothing is one process, and goes together with another log
-        of that process that has no prefix."""
+        prefix that identifies nothing is one process, and is merged with another
+        log of that process without a prefix."""
         self.current: Tag = None
-        """Of the last line; a line without a prefix goes on with it."""
+        """Tag of the last line; it also holds for lines without a prefix."""
         self._tags: dict[bytes, Tag] = {}
         self._known: set[bytes] = set()
         seen: dict[bytes, int] = {}
@@ -92,14 +96,15 @@ class RankTags:
         }
         self._machine = machine
         self._machines = 1 < len(machines) <= _MOST_TAGS
-        """Several, each with ranks of its own that are counted from 0."""
+        """True if the prefixes name several machines, each with its own ranks from
+        0."""
         self._by_text = len(seen) <= min(
             _MOST_TAGS, max(1, sum(seen.values()) // 3)
         )
 
     def tag(self, prefix: bytes) -> Tag:
-        """What the lines of one process have in common; None where nothing shows
-        it."""
+        """Return the tag that all lines of one process share; None if nothing shows
+        the process."""
         if prefix in self._tags:
             return self._tags[prefix]
         rank = rank_of(prefix) if not self._numbered else None
@@ -130,7 +135,8 @@ class RankTags:
 
 
 def _machine(text: bytes) -> bytes:
-    """What a launcher around torch's puts before its tag, without times."""
+    """Return the prefix that a launcher around torch's puts before its tag, without
+    times."""
     return b" ".join(_NAME.findall(TIMES.sub(b"", _OPEN_MPI.sub(rb"\1 ", text))))
 
 
@@ -138,8 +144,8 @@ _NAME = re.compile(rb"[\w.-]+")
 
 
 def _line_numbers(prefixes: list[bytes]) -> bool:
-    """Whether the numbers in a known form (``12: ``) only count the lines, as
-    ``grep -n`` and editors do."""
+    """True if the numbers in a known form (``12: ``) only count the lines, as in
+    output of ``grep -n`` and of editors."""
     numbers = [rank_of(prefix) for prefix in prefixes]
     counted = [number for number in numbers if number is not None]
     rising = all(a < b for a, b in itertools.pairwise(counted))
@@ -147,9 +153,9 @@ def _line_numbers(prefixes: list[bytes]) -> bool:
 
 
 def ranks(tags: Iterable[Tag], first: bytes | None) -> dict[Tag, int | None]:
-    """A rank for each tag: the one it names; else the number in which the tags
-    differ; else their order. ``first``: the text behind the tag None. A log with
-    one tag that names no rank has no ranks."""
+    """Return a rank for each tag: the rank that it names; else the number in which
+    the tags differ; else their order. ``first``: the text for the tag None. A log
+    with one tag that names no rank has no ranks."""
     found: dict[Tag, int | None] = {
         tag: rank_of(tag) if tag is not None else None for tag in tags
     }
@@ -178,8 +184,8 @@ def ranks(tags: Iterable[Tag], first: bytes | None) -> dict[Tag, int | None]:
 
 
 def source_of_ranks(tags: Iterable[Tag], first: bytes | None) -> str | None:
-    """How ``ranks`` knows them: "prefixes" that hold a number, or the "order" of
-    those that hold none; None for one process."""
+    """Return how ``ranks`` finds the ranks: "prefixes" if they contain a number,
+    "order" if they do not; None for one process."""
     found = ranks(tags, first)
     if len({rank for rank in found.values() if rank is not None}) < 2:
         return None
@@ -194,15 +200,15 @@ def source_of_ranks(tags: Iterable[Tag], first: bytes | None) -> str | None:
 
 
 def _numbers(tags: list[bytes]) -> dict[bytes, int] | None:
-    """The last number of the tags that differs from tag to tag; None if none
-    differs for all of them."""
+    """Return, for each tag, the last number that differs from tag to tag; None if
+    no number differs for all of them."""
     rows = [whole_numbers(n[-18:] for n in _NUMBER.findall(tag)) for tag in tags]
     if len({_NUMBER.sub(b"0", tag) for tag in tags}) > 1:
         return None
     for column in reversed(list(zip(*rows))):
         if len(set(column)) == len(tags):
             return dict(zip(tags, column))
-    if all(b" local " in tag for tag in tags):  # counted on from machine to machine
+    if all(b" local " in tag for tag in tags):  # numbered from machine to machine
         return {
             tag: index for index, (_, tag) in enumerate(sorted(zip(rows, tags)))
         }
@@ -214,15 +220,16 @@ class Stretch(NamedTuple):
 
     tag: Tag
     text: bytes
-    """Each line with its end."""
+    """The lines, each with its line end."""
 
 
 class TaggedLog:
     """A log that is read once.
 
-    Args: read: gets the bytes of each chunk. cut: as for ``read_chunks``. blocks:
-        the bytes of the log, where they do not come from ``log.path`` (a file that
-        grows). machines: those of the logs that were read before, and of this one.
+    Args: read: called with the number of bytes of each chunk. cut: as for
+    ``read_chunks``. blocks: the bytes of the log, if they do not come from
+    ``log.path`` (a file that grows). machines: the machines of the logs so far,
+    including this one.
     """
 
     def __init__(
@@ -240,24 +247,25 @@ class TaggedLog:
         self._cut = cut
         self._tags = RankTags(())
         self._rest = b""
-        """Of the last stretch: it is read with the next one."""
+        """The lines of the last stretch that were left: they are read with the next
+        stretch."""
         self.may_leave: int | None = None
-        """Lines of the last stretch from here on may be left."""
+        """Offset in the last stretch from which on lines may be left."""
         self.without_end = False
-        """The last line that was read has no line end."""
+        """True if the last line that was read has no line end."""
 
     @property
     def first(self) -> bytes | None:
-        """The text behind the tag None, once lines are read."""
+        """The text for the tag None, after lines were read."""
         return self._tags.first
 
     def leave(self, rest: bytes) -> None:
-        """These lines at the end of the last stretch come once more, with the next
-        one; see ``may_leave``."""
+        """Put back lines at the end of the last stretch: they come again with the
+        next one; see ``may_leave``."""
         self._rest = rest
 
     def stretches(self) -> Iterator[Stretch]:
-        """All lines, in order."""
+        """Yield all lines, in order."""
         around = _Around()
         tagged = False
         for text in around.whole_lines(self._chunks()):
@@ -279,7 +287,7 @@ class TaggedLog:
         yield from self._left()
 
     def _chunks(self) -> Iterator[bytes]:
-        """The log in pieces of whole lines, without colours."""
+        """Yield the log in chunks of whole lines, without colours."""
         chunks: Iterator[bytes]
         if self._blocks is None:
             chunks = read_chunks(self._log, self._cut)
@@ -301,18 +309,17 @@ class TaggedLog:
             yield text
 
     def _left(self) -> Iterator[Stretch]:
-        """The lines that were left: nothing follows that they could be read
-        with."""
+        """Yield the lines that were left, since no text follows with which they
+        could be read."""
         rest, self._rest, self.may_leave = self._rest, b"", None
         if rest:
             yield Stretch(None, rest)
 
     def _behind_rest(self, text: bytes) -> bytes:
-        """The lines that were left, and these behind them, which may be left as
+        """Return the lines that were left and these lines, which may be left as
         well."""
-        if (
-            self._blocks is not None
-        ):  # a file that grows: what it holds is read at once
+        # The lines of a growing file are read immediately.
+        if self._blocks is not None:
             return text
         rest, self._rest, self.may_leave = self._rest, b"", len(self._rest)
         return rest + text
@@ -335,25 +342,25 @@ class TaggedLog:
 
 
 class _Around:
-    """What stands around each line: the rows of a terminal, the field of an object
-    in JSON, and an outer prefix. All are learnt from the first lines that show
+    """The layers around each line: the rows of a terminal, the field of a JSON
+    object, and an outer prefix. All are learnt from the first lines that show
     them."""
 
     def __init__(self) -> None:
         self.prefix: OuterPrefix | None = None
         self.sample: list[bytes] | None = None
-        """Lines of the last piece that the prefix was learnt from."""
+        """Lines of the last chunk from which the prefix was learnt."""
         self._rows_of_objects = Layers()
         self._objects: JsonObjects | None = None
         self._rows = Layers()
         self._learnt = False
         self._first = True
         self._left_to_compare = SAMPLE
-        """Lines that are still looked at for a prefix of all lines, where torch has
-        written none yet."""
+        """Number of lines that are still compared to find a prefix of all lines,
+        while there is no line of torch yet."""
 
     def whole_lines(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Lines as the program wrote them; the outer prefix is still before them.
+        """Yield lines as the program wrote them, still with the outer prefix.
 
         Args:
             chunks: whole rows, without colours.
@@ -404,13 +411,13 @@ class _Around:
         return text
 
     def _lines_of(self, text: bytes) -> bytes:
-        """Whole lines behind the objects in JSON."""
+        """Turn JSON objects into whole lines."""
         if self._objects is None or not text:
             return text
         return self._rows.joined(clean(self._objects.joined(text)))
 
     def _learn(self, sample: Sequence[bytes]) -> None:
-        """The rows, the objects and the prefix behind them."""
+        """Learn the rows, the objects and the prefix inside them."""
         self._learnt = True
         self._rows_of_objects = Layers.learn(sample)
         lines = self._rows_of_objects.of(sample)
@@ -431,7 +438,7 @@ class _Around:
 
     @staticmethod
     def _out_of_objects(objects: JsonObjects, lines: list[bytes]) -> list[bytes]:
-        """The lines of a sample."""
+        """Return the lines inside the objects of a sample."""
         text = (
             objects.joined(b"".join(line + b"\n" for line in lines))
             + objects.rest()
@@ -450,8 +457,8 @@ def _either(
 
 
 def tagged_lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
-    """(number from 1, tag of the process, line) of every line: for what needs their
-    text after the parse."""
+    """Yield (number from 1, tag of the process, line) for every line, for callers
+    that need text after the parse."""
     number = 1
     for tag, text in TaggedLog(log).stretches():
         for line in text[:-1].split(b"\n"):
@@ -460,13 +467,14 @@ def tagged_lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
 
 
 def _rows_with_colours(chunk: bytes, is_first: bool) -> Layers | None:
-    """How a log is broken by a tool for which colours count for the width of a row,
-    or that cuts lines anywhere, also within a colour; None where its first lines do
-    not show it yet.
+    """Return the layers of a log that was broken by a tool which counts colours as
+    part of the width of a row, or which splits lines anywhere, even within a
+    colour; None if its first lines do not show it yet.
 
     Args:
-        is_first: no piece with colours came before. It may show it without a line of torch; to look for that
-            in each piece of a long output would take longer than to read it.
+        is_first: no earlier chunk had colours. Then the lines may show it without a line
+            of torch. Searching each chunk of a long output for that would take longer
+            than reading it.
     """
     sample = sample_of(chunk)
     if sample is None and not is_first:
@@ -486,12 +494,13 @@ def _rows_with_colours(chunk: bytes, is_first: bool) -> Layers | None:
 
 
 _ONE_BYTE = re.compile(rb"(?<![\x80-\xff])\x9b[0-?]*[ -/]*[@-~]")
-"""Control sequences, as in ECMA-48, behind the one byte for ``\\x1b[``, which is part of letters in UTF-8."""
+"""Control sequences of ECMA-48 after the single byte that means ``\\x1b[``, which
+is also part of letters in UTF-8."""
 
 
 def clean(chunk: bytes) -> bytes:
-    """Remove colours, CRLF and overwritten progress text. Lines without any cost
-    nothing but the search."""
+    """Remove colours, CRLF and overwritten progress text. For lines without any,
+    the cost is only the search."""
     if b"\x9b" in chunk:
         chunk = _ONE_BYTE.sub(b"", chunk)
     if b"\x1b" in chunk:
@@ -502,7 +511,8 @@ def clean(chunk: bytes) -> bytes:
 
 
 def _without_overwritten(chunk: bytes) -> Iterator[bytes]:
-    """The pieces of a chunk without what its carriage returns overwrite."""
+    """Yield the pieces of a chunk without the text that its carriage returns
+    overwrite."""
     done, at = 0, chunk.find(b"\r")
     while at >= 0:
         start = max(done, chunk.rfind(b"\n", done, at) + 1)
@@ -515,6 +525,7 @@ def _without_overwritten(chunk: bytes) -> Iterator[bytes]:
 
 
 def _overwritten(line: bytes) -> bytes:
-    """What a terminal shows of a line with carriage returns (tqdm and others): the
-    text after the last one. One at the very end overwrites nothing."""
+    """Return the text that a terminal shows for a line with carriage returns (tqdm
+    and others): the text after the last one. One at the very end overwrites
+    nothing."""
     return line[line.rfind(b"\r", 0, max(0, len(line) - 1)) + 1 :]

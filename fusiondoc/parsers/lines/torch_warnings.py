@@ -1,5 +1,5 @@
-"""Warnings of torch: a Python and a C++ form; the warning of fallbacks of every
-generation, and others."""
+"""Warnings of torch, from Python and from C++: the fallback warning of all
+versions, and others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FALLBACKS = tuple(
 )
 
 FALLBACK = re.compile(b"|".join(fallbacks.form.pattern for fallbacks in _FALLBACKS))
-"""The first group that matched is the function that failed, where the version names
+"""The first group that matched is the function that failed, if the version names
 it."""
 _STAGES = {
     function: stage
@@ -25,8 +25,8 @@ _STAGES = {
 _CATEGORY = re.compile(rb":\d{1,9}: (?:\w+\.)*\w*Warning: $")
 _CPP_SOURCE = re.compile(rb"[\w.+-]+:\d{1,9}$")
 _HEAD = 500
-"""Bytes that are looked at before a mark: a path with its line, a category. Keeps
-long lines linear."""
+"""Number of bytes that are searched before a mark: a path with its line, a
+category. Keeps the time for long lines linear."""
 
 CONTINUES = re.compile(
     rb"To debug try disable codegen fallback path|To report the issue, try enable logging"
@@ -53,7 +53,7 @@ KNOWN = re.compile(
         ]
     )
 )
-"""Warnings about fusion; a program's own are its output."""
+"""Warnings about fusion. A program's own warnings are its output."""
 
 _GONE = tuple(
     fuser.log.gone for fuser in FUSERS.values() if fuser.log.gone is not None
@@ -64,21 +64,21 @@ _OPTIONS_SET = tuple(
     if fuser.log.options_set is not None
 )
 _LONGEST = 2000
-"""Bytes of a line in which a printed variable is looked for."""
+"""Number of bytes of a line that are searched for a printed variable."""
 
 
 def is_fuser_gone(line: bytes) -> bool:
-    """Whether a warning states that this torch no longer has a fuser."""
+    """True if a warning states that this torch no longer has a fuser."""
     return any(text in line for text in _GONE)
 
 
 def are_options_set(line: bytes) -> bool:
-    """Whether a line shows that the user set a variable of a fuser."""
+    """True if a line shows that the user set a variable of a fuser."""
     return any(form.search(line, 0, _LONGEST) is not None for form in _OPTIONS_SET)
 
 
 def is_python_warning(line: bytes) -> bool:
-    """Whether the line has ``file.py:31: UserWarning: `` in it, as the module
+    """True if the line contains ``file.py:31: UserWarning: ``, as Python's module
     warnings prints it."""
     at = line.find(b"Warning: ")
     while at >= 0:
@@ -91,7 +91,7 @@ def is_python_warning(line: bytes) -> bool:
 
 
 def is_cpp_warning(line: bytes) -> bool:
-    """Whether the line begins as TORCH_WARN does (c10/util/Logging.cpp): ``[W
+    """True if the line begins as TORCH_WARN does (c10/util/Logging.cpp): ``[W
     manager.cpp:335] ``."""
     if not line.startswith(b"[W"):
         return False
@@ -103,5 +103,6 @@ def is_cpp_warning(line: bytes) -> bool:
 
 
 def stage_of(function: bytes | None) -> str | None:
-    """ "compile" or "run"; None for torch 1.11, whose text does not state it."""
+    """Return "compile" or "run"; None for torch 1.11, whose text does not state
+    it."""
     return _STAGES.get(function) if function is not None else None

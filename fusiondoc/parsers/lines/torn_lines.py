@@ -1,5 +1,6 @@
-"""Lines of torch that those of another process tore apart: a second message begins
-in them. Where only the rest of one does, nothing shows it."""
+"""Finds lines of torch that the output of another process interrupted: a second
+message begins inside them. If only the rest of a message is inside, nothing shows
+it."""
 
 from __future__ import annotations
 
@@ -9,15 +10,15 @@ from collections.abc import Iterator
 from fusiondoc.parsers.facts import Facts, position, unpack
 
 MARK = rb"\[(?:DUMP|UPDATE|DEBUG) [\w.+-]+:\d+\]"
-"""torch begins every line of a message with it, and writes none anywhere else."""
+"""torch begins every line of a message with it, and writes it nowhere else."""
 
 _TORN = re.compile(MARK + rb"[^\n]*?" + MARK)
 _BEGINS = (b"[DUMP ", b"[UPDATE ", b"[DEBUG ")
 
 
 def torn_lines(text: bytes, end: int) -> Iterator[int]:
-    """Which lines of a text up to ``end`` are torn, from 0; ``text`` is one of
-    whole lines."""
+    """Yield the numbers, from 0, of the interrupted lines of a text up to ``end``.
+    ``text`` consists of whole lines."""
     if all(_at_line_starts(text, end, mark) for mark in _BEGINS):
         return
     line, done, last = 0, 0, -1
@@ -30,27 +31,27 @@ def torn_lines(text: bytes, end: int) -> Iterator[int]:
 
 
 def _at_line_starts(text: bytes, end: int, mark: bytes) -> bool:
-    """Whether it begins every line that it stands in, and stands there once: as
-    fast as a search."""
+    """True if each ``mark`` in the text is at the start of a line: as fast as a
+    search."""
     return text.count(mark, 0, end) == text.count(
         b"\n" + mark, 0, end
     ) + text.startswith(mark)
 
 
 _MOST_NAMED = 3
-"""Torn lines that are named."""
+"""Number of interrupted lines that are named."""
 _LOOKED_AT = 200_000
-"""Lines behind the launch, or of a further log, that are looked at: processes that
-share a log tear its lines from the start, and to look through all of a long one
-would take as long as to read it."""
+"""Number of lines after the launch, or from the start of a later log, that are
+checked: processes that share a log interrupt its lines from the start, and checking
+all of a long log would take as long as reading it."""
 
 
 def note_torn_lines(facts: Facts, text: bytes, end: int, pos: int) -> None:
-    """Those of a log of several processes; the same in one of a process alone may
-    be of its threads.
+    """Count lines in which the output of two processes was interleaved. In a log of
+    a single process the same pattern may come from threads and is not counted.
 
     Args:
-        pos: of the first line of the text.
+        pos: position of the first line of the text.
     """
     if facts.launched is None:
         return

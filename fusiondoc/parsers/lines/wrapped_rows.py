@@ -1,13 +1,13 @@
-"""Lines that a terminal or a tool has broken are put together again.
+"""Joins lines that a terminal or a tool has broken into rows.
 
-A row that is as long as the widest is full: the next row goes on with its line,
-unless it begins as a line does. The width is learnt from lines of torch, each of
-which begins with the file that prints it: what was broken off does not. Tools may
-stand around each other: a prefix stands before each row where it was added last,
-and before each line where the rows were broken behind it. Which of both is learnt
-with the width.
+A row with the maximal width is full: the next row continues its line, unless it
+looks like the beginning of a line. The width is learnt from lines of torch, each of
+which begins with the file that prints it; a row that was broken off does not. Tools
+may wrap each other: a prefix that was added last precedes each row, and a prefix
+that was there before the rows were broken precedes each line. Which of both is true
+is learnt together with the width.
 
-containerd and GitLab mark the pieces of a line.
+Containerd and GitLab mark the pieces of a line.
 """
 
 from __future__ import annotations
@@ -21,63 +21,67 @@ from fusiondoc.parsers.lines.held_line import HeldLine
 from fusiondoc.parsers.lines.outer_prefix import BEGINS, OuterPrefix
 
 _LEAST_WIDTH = 40
-"""Characters; below it a mark of torch would not fit in one row."""
+"""Number of characters; in a narrower row a mark of torch would not fit."""
 
 _LEAST_ROWS = 3
-"""Full rows of torch with something broken off, from which the width is learnt."""
+"""Number of full rows of torch that continue in the next row, from which the width
+is learnt."""
 
 _MOST_LAYERS = 3
 """A log may be broken by one tool and then by another."""
 
 _USUAL_WIDTHS = (80, 100, 120, 132, 160, 200, 240)
-"""Of terminals: rows of sources and dumps may be as long as the longest, but seldom
-have one of these."""
+"""Usual widths of terminals. Rows of sources and dumps may all be full, but seldom
+have one of these widths."""
 
 _MOST_DROPPED = 8
-"""Blanks at the end of a row that a terminal leaves out: no line of torch has more
-in a row."""
+"""Number of blanks at the end of a row that a terminal may drop: no line of torch
+has more in a row."""
 
 _COMPARED = 2000
-"""Rows of a sample from which the position of a prefix is learnt."""
+"""Number of rows of a sample from which the position of a prefix is learnt."""
 
 _DIGITS = re.compile(rb"\d+")
 ESCAPES = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[PX\]^_][^\x07\x1b\n]{0,4000}(?:\x07|\x1b\\)|[ -/][0-~]|[0-OQ-WYZ`-~])"
 )
-"""Control sequences, as in ECMA-35 and ECMA-48, that begin with the escape character: colours, links
-(``\\x1b]8;;...``), Buildkite's times (``\\x1b_bk;t=...``), what ``tput sgr0`` prints (``\\x1b(B``)."""
+"""Control sequences of ECMA-35 and ECMA-48 that begin with the escape character:
+colours, links (``\\x1b]8;;...``), Buildkite's times (``\\x1b_bk;t=...``), the
+output of ``tput sgr0`` (``\\x1b(B``)."""
 _ENDS_OF_STATEMENTS = (b";", b"{", b"}")
 _STARTS_OF_STATEMENTS = (b"  ", b"}")
 """A line of a kernel's source may be as long as a full row."""
 _START_IN_DUMP = re.compile(rb" {3}= |T\d+_[a-z]\[ | root domain : ")
 _ENDS_IN_DUMP = (b")", b"]", b";", b"}")
-"""A statement of a dump of intermediate code may be as long as a full row, too."""
+"""A statement of a dump of intermediate code may also be as long as a full row."""
 _END_OF_BLOCK = re.compile(rb" {2,}\}$")
 _ENDS = re.compile(rb" =======$|Smem Size = \d+$| GB/s$")
-"""How lines of dumps end, which are all as long where there are few kernels: they
-are no broken rows."""
+"""Ends of lines of dumps, which all have one length if there are few kernels: they
+are not broken rows."""
 _RULE = re.compile(rb"[-+|=*#~_]$")
-"""How rules and tables of a program end, which are often 80 characters wide."""
+"""Ends of rules and tables of a program, which are often 80 characters wide."""
 _RULE_END = re.compile(rb"([-+=*#~_])\1{3}$")
-"""A rule of the program ends here, unless the next row goes on with the same
+"""The end of a rule of the program, unless the next row begins with the same
 character."""
 _OPENS = re.compile(rb"(?: {2}%[^\s,:)]+ : |__global__ void )[^#\n]*")
-"""A node or a parameter of a graph, or the head of a kernel: full of brackets."""
+"""A node or a parameter of a graph, or the head of a kernel, all of which contain
+brackets."""
 _OF_SOURCE = re.compile(rb" # \S[^\n]*$")
 _SOURCE = re.compile(rb":\d+:\d+$")
-"""Where a node stands in the program."""
+"""The source position of a node."""
 _START = 8
-"""Characters of a row, each number as one, by which two rows begin alike."""
+"""Number of characters, with each number as one, in which rows that begin alike
+must agree."""
 
 
 class WrappedRows:
-    """Puts the rows of a log together.
+    """Joins the rows of a log to lines.
 
-    Args: width: of a full row, without the prefix. prefix: an outer prefix that
-        stands before each row; None where none does. begins: what stands before
-        each line behind it; None where nothing does. inner: other rows were joined
-        before: those that became empty belong to the row before them. dropped:
-        blanks at the end of a row are left out.
+    Args: width: width of a full row, without the prefix. prefix: an outer prefix of
+    each row; None without one. begins: a prefix of each line after the outer
+    prefix; None without one. inner: other rows were joined before; rows that they
+    left empty belong to the row before them. dropped: blanks at the end of a row
+    are missing.
     """
 
     def __init__(
@@ -95,13 +99,13 @@ class WrappedRows:
         self._inner = inner
         self._held = HeldLine()
         self._start = b""
-        """How the first row of the held line begins."""
+        """Beginning of the held line's first row."""
         self._blanks = 0
-        """Left out at the end of the last row."""
+        """Number of blanks dropped at the end of the last row."""
 
     def joined(self, text: bytes) -> bytes:
-        """Whole rows as lines. What may go on is held back until the next text, or
-        ``rest``."""
+        """Turn whole rows into lines. A line that may continue is held back until
+        the next call, or ``rest``."""
         lines: list[bytes] = []
         held = self._held
         for row in text[:-1].split(b"\n"):
@@ -126,11 +130,11 @@ class WrappedRows:
         return b"".join(line + b"\n" for line in lines)
 
     def rest(self) -> bytes:
-        """The line that was held back at the end of the log."""
+        """Return the line that was held back at the end of the log."""
         return self._held.end()
 
     def _begins(self, prefix: bytes | None, content: bytes) -> bool:
-        """Whether a row behind a full one begins a line of its own."""
+        """True if a row after a full row begins a new line."""
         if (
             prefix is None
             or not content
@@ -155,8 +159,8 @@ class WrappedRows:
 
 
 def _may_lack(line: bytes, blanks: int) -> bool:
-    """Whether so many blanks may be left out at the end of the row that a line has
-    come to."""
+    """True if this number of blanks may have been dropped at the end of the line's
+    last row."""
     if BEGINS.search(line) is not None:
         return 0 < blanks <= _MOST_DROPPED
     return blanks == 1 and not line.endswith(_ENDS_OF_STATEMENTS)
@@ -167,7 +171,8 @@ def _split(prefix: OuterPrefix | None, row: bytes) -> tuple[bytes | None, bytes]
 
 
 def _start(row: bytes) -> bytes:
-    """The first characters of a row, without colours and each number as one."""
+    """Return the first characters of a row, without colours and with each number as
+    one."""
     head = row[: 6 * _START]
     if b"\x1b" in head:
         head = ESCAPES.sub(b"", head)
@@ -175,8 +180,8 @@ def _start(row: bytes) -> bytes:
 
 
 def begins(start: bytes, line_begins: OuterPrefix | None, row: bytes) -> bool:
-    """Whether a row is the first of a line: it has what stands before each line,
-    begins as the line before did, or is a line of torch."""
+    """True if a row is the first of a line: it has the prefix of lines, begins like
+    the previous line, or is a line of torch."""
     if line_begins is not None and line_begins.split(row)[0] is not None:
         return True
     return _start(row) == start or BEGINS.match(row) is not None
@@ -185,14 +190,14 @@ def begins(start: bytes, line_begins: OuterPrefix | None, row: bytes) -> bool:
 class _Learnt(NamedTuple):
     rows: WrappedRows
     going_on: int
-    """Full rows of the sample that go on in the next one."""
+    """Number of full rows of the sample that continue in the next row."""
 
 
 def learn_rows(
     lines: Sequence[bytes], whole: OuterPrefix | None = None, inner: bool = False
 ) -> _Learnt | None:
-    """How a sample of a log is broken; None if its lines are whole. ``whole``: all
-    that stands before the lines of torch in it."""
+    """Return how a sample of a log is broken into rows; None if its lines are
+    whole. ``whole``: the complete prefix of torch's lines in it."""
     best: _Learnt | None = None
     for prefix, line_begins in (
         whole.cuts() if whole is not None else ((None, None),)
@@ -209,7 +214,7 @@ def _rows_behind(
     line_begins: OuterPrefix | None,
     inner: bool,
 ) -> _Learnt | None:
-    """As ``learn_rows``, where a prefix stands before each row."""
+    """The same as ``learn_rows`` for a given prefix of each row."""
     rows: list[bytes] = []
     for line in lines:
         before, row = _split(prefix, line)
@@ -235,8 +240,8 @@ def _rows_behind(
 
 
 def _is_unfinished(row: bytes) -> bool:
-    """Whether a node or a parameter of a graph, or the head of a kernel, breaks off
-    in the row."""
+    """True if a node or a parameter of a graph, or the head of a kernel, is
+    incomplete in the row."""
     found = _OPENS.search(row)
     if found is None:
         return False
@@ -249,9 +254,9 @@ def _is_unfinished(row: bytes) -> bool:
 
 
 def _full_rows(rows: Sequence[bytes], width: int) -> list[tuple[bytes, bytes]]:
-    """Each row of torch that is full and may go on, and the one behind it; of a log
-    without any full row of torch, other full rows: one of those that begin and end
-    alike, as a program may print lines of one width."""
+    """Return each full row of torch that may continue, with the next row. Without
+    any full row of torch return other full rows; of rows that begin and end alike
+    only one, since a program may print lines of one width."""
     full = [
         (row, following)
         for row, following in pairwise(rows)
@@ -269,9 +274,9 @@ def _full_rows(rows: Sequence[bytes], width: int) -> list[tuple[bytes, bytes]]:
 
 
 _GOES_ON = re.compile(rb" std(out|err) P $")
-"""containerd: the row goes on in the next one of its stream."""
+"""The mark of containerd: the row continues in the next row of its stream."""
 _GOES_ON_FROM = re.compile(rb"Z \d\d[EO]\+$")
-"""GitLab: the row goes on with the one before it."""
+"""The mark of GitLab: the row continues the previous one."""
 _MARKED_PIECE = re.compile(
     rb"^(.{0,200}(?: std(?:out|err) [FP] |Z \d\d[EO][ +]))(?=(.*))", re.DOTALL
 )
@@ -279,15 +284,15 @@ _PIECE_MARKS = (b" stderr P ", b" stdout P ", b"E+", b"O+")
 
 
 class MarkedPieces:
-    """Puts the pieces of lines together that a container's log or a CI system marks
-    as such."""
+    """Joins pieces of lines that a container's log or a CI system marks as
+    pieces."""
 
     def __init__(self) -> None:
         self._held = HeldLine()
         self._unfinished = False
 
     def joined(self, text: bytes) -> bytes:
-        """As ``WrappedRows.joined``."""
+        """The same as ``WrappedRows.joined``."""
         if not self._held.rows and not any(mark in text for mark in _PIECE_MARKS):
             return text
         lines: list[bytes] = []
@@ -315,7 +320,7 @@ class MarkedPieces:
         return b"".join(line + b"\n" for line in lines)
 
     def rest(self) -> bytes:
-        """As ``WrappedRows.rest``."""
+        """The same as ``WrappedRows.rest``."""
         return self._held.end()
 
 
@@ -323,8 +328,8 @@ Layer = WrappedRows | MarkedPieces
 
 
 class Layers:
-    """The rows of a log that one tool has broken, and then another: those of the
-    last are joined first."""
+    """The rows of a log that one tool has broken, and then another: the rows of the
+    last tool are joined first."""
 
     def __init__(
         self,
@@ -334,18 +339,18 @@ class Layers:
     ) -> None:
         self._layers = layers
         self.going_on = going_on
-        """Full rows of the sample that go on in the next one, where the first of
-        them is of known width."""
+        """Number of full rows of the sample that continue in the next row, for the
+        first layer with a known width."""
         self.before_rows = before_rows
-        """What stands before all rows of the sample, or the lines of torch in it;
-        known if no layer is."""
+        """The prefix of all rows of the sample, or of torch's lines in it. Valid if
+        there are no layers."""
 
     def __bool__(self) -> bool:
         return bool(self._layers)
 
     @classmethod
     def learn(cls, sample: Sequence[bytes]) -> Layers:
-        """How a sample is broken; no layer if its lines are whole."""
+        """Return the layers of a sample; no layer if its lines are whole."""
         layers: list[Layer] = []
         lines = list(sample)
         going_on = 0
@@ -375,7 +380,7 @@ class Layers:
 
     @property
     def of_pieces(self) -> Layers | None:
-        """The first layer alone, if it joins marked pieces."""
+        """The first layer alone, if it joins marked pieces; else None."""
         first = self._layers[:1]
         return (
             Layers(first)
@@ -384,20 +389,21 @@ class Layers:
         )
 
     def of(self, lines: Sequence[bytes]) -> list[bytes]:
-        """Rows of a sample as whole lines."""
+        """Return the rows of a sample as whole lines."""
         if not self._layers:
             return list(lines)
         text = self.joined(b"".join(line + b"\n" for line in lines)) + self.rest()
         return [line for line in text.split(b"\n") if line]
 
     def joined(self, text: bytes) -> bytes:
-        """Whole rows as lines; see ``WrappedRows.joined``."""
+        """Turn whole rows into lines; see ``WrappedRows.joined``."""
         if self._layers and not text.endswith(b"\n"):
             text += b"\n"
         return _joined(self._layers, text)
 
     def rest(self) -> bytes:
-        """What all layers held back: that of one goes through those behind it."""
+        """Return the lines that all layers held back: lines of a layer pass through
+        the layers after it."""
         done = b""
         for number, layer in enumerate(self._layers):
             done += _joined(self._layers[number + 1 :], layer.rest())
@@ -405,7 +411,8 @@ class Layers:
 
 
 def _marked_share(lines: Sequence[bytes]) -> float:
-    """The share of rows with a tag of pieces; 0 where no row goes on in another."""
+    """Return the share of rows with a mark of pieces; 0 if no row continues in
+    another."""
     if not any(mark in line for line in lines for mark in _PIECE_MARKS):
         return 0.0
     return sum(_MARKED_PIECE.match(line) is not None for line in lines) / len(lines)
