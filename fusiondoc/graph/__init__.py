@@ -1,9 +1,10 @@
-"""The graph of a plan: its nodes, and which of them take what others make.
+"""The graph of a plan: its nodes, and the edges from a node to the takers of its
+result.
 
 A node is a fusion group, a differentiable graph (region), a branch or loop
 (control) or an operator; an edge is a tensor that goes from one node to another.
-Guards, profile nodes, tuples and lists are no nodes. Everything is by node index:
-the position of a node in its plan.
+Guards, profile nodes, tuples and lists are no nodes. All functions use node
+indexes: the position of a node in its plan.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from fusiondoc.parsers.jit.flow import GROUP, OPERATOR, Flow, FlowNode
 
 
 class _Node(Protocol):
-    """What a graph has to know of its nodes; those of a log and those of a report
-    have it."""
+    """The attributes of a node that a graph reads; nodes of a log and of a report
+    have them."""
 
     @property
     def kind(self) -> str: ...
@@ -34,27 +35,29 @@ AnyNode = TypeVar("AnyNode", bound=_Node)
 
 
 class Reached(NamedTuple):
-    """What is found on one side of some nodes, nearest first."""
+    """The nodes that a search found on one side of some nodes, nearest first."""
 
     ends: tuple[tuple[int, tuple[int, ...]], ...]
-    """Nodes that the search does not go through, each with the nodes on the way to
-    it."""
+    """Nodes at which the search ended, each with the nodes on the way to it."""
     passed: tuple[int, ...]
-    """Nodes that it went through."""
+    """Nodes that the search went through."""
     whole: bool
-    """The search did not stop at its bound."""
+    """True if the search did not stop at its bound."""
 
 
 class Graph(Generic[AnyNode]):
     """A plan.
 
-    Args: nodes: in the order of the plan. before: for each node the nodes whose
-        results it takes; ``after``: those that take its result. inside: for each
-        node the innermost branch, loop or region that it stands in; None for none.
+    Args:
+        nodes: in the order of the plan.
+        before: for each node the nodes whose results it takes; ``after``: those
+            that take its result.
+        inside: for each node the innermost branch, loop or region that contains it;
+            None if there is none.
     """
 
     most_passed = 100
-    """Transparent nodes, such as views, through which a search goes at most."""
+    """The most transparent nodes, such as views, that a search goes through."""
 
     def __init__(
         self,
@@ -69,11 +72,12 @@ class Graph(Generic[AnyNode]):
         self.inside = inside
 
     def part(self, nodes: Sequence[int]) -> Graph[AnyNode]:
-        """Some of the nodes with the edges between them; a node index is then one
-        in ``nodes``.
+        """Return some of the nodes with the edges between them; node indexes then
+        refer to ``nodes``.
 
-        Args: nodes: in the order of the plan, with the branches, loops and regions
-            that they stand in.
+        Args:
+            nodes: in the order of the plan, with the branches, loops and regions
+                that contain them.
         """
         number = {node: at for at, node in enumerate(nodes)}
 
@@ -92,8 +96,8 @@ class Graph(Generic[AnyNode]):
         )
 
     def block_around(self, block: int | None, gone: Container[int]) -> int | None:
-        """The innermost of a branch, loop or region and those around it that does
-        not go; None for none."""
+        """Return the innermost block that stays, among a branch, loop or region and
+        those around it; None if none stays."""
         while block is not None and block in gone:
             block = self.inside[block]
         return block
@@ -108,11 +112,14 @@ class Graph(Generic[AnyNode]):
         through: Callable[[int], bool],
         most: int | None = None,
     ) -> Reached:
-        """What stands next to some nodes on one side, where other nodes count as
-        transparent.
+        """Return the nodes next to some nodes on one side, looking through
+        transparent nodes.
 
-        Args: through: whether the search goes on behind a node. most: nodes that it
-            goes through at most; ``most_passed`` where it is not given.
+        Args:
+            through: returns True for a transparent node, behind which the search
+                goes on.
+            most: nodes that the search goes through at most; default
+                ``most_passed``.
         """
         most = self.most_passed if most is None else most
         beside = self.side(side)
@@ -121,7 +128,7 @@ class Graph(Generic[AnyNode]):
         ends: list[tuple[int, tuple[int, ...]]] = []
         passed: list[int] = []
         whole = True
-        for node, way in todo:  # which grows
+        for node, way in todo:  # the list grows
             for other in sorted(beside[node]):
                 if other in seen:
                     continue
@@ -138,8 +145,8 @@ class Graph(Generic[AnyNode]):
     def leading_to(
         self, ends: Iterable[int], side: Side, among: Container[int]
     ) -> set[int]:
-        """Those of some nodes from which a way on one side leads to the ends
-        through these nodes alone."""
+        """Return the nodes of ``among`` from which a path on one side leads to the
+        ends through nodes of ``among`` only."""
         back = self.before if side == "after" else self.after
         todo = list(ends)
         found: set[int] = set()
@@ -151,8 +158,8 @@ class Graph(Generic[AnyNode]):
         return found
 
     def detour(self, first: int, last: int) -> int | None:
-        """The node with which another way than the edge between them leads from one
-        node to a later node of the same block; None without one."""
+        """Return the node with which another path than their edge begins, from one
+        node to a later node of the same block; None if there is none."""
         leading = self.leading_to([last], "after", range(first + 1, last))
         starts = leading.intersection(self.after[first])
         return (
@@ -162,8 +169,8 @@ class Graph(Generic[AnyNode]):
         )
 
     def run_order(self) -> list[int]:
-        """The nodes in the order in which their results are there: a branch, loop
-        or region makes its results after what stands in it."""
+        """Return the nodes in the order in which their results are available: a
+        branch, loop or region has its results after the nodes in it."""
         order: list[int] = []
         open_blocks: list[int] = []
         for index, node in enumerate(self.nodes):
@@ -176,8 +183,8 @@ class Graph(Generic[AnyNode]):
         return order + open_blocks[::-1]
 
     def tensor_between(self, maker: int, taker: int) -> str:
-        """The type of the tensor that goes from one node to another; "Tensor" where
-        it is not known."""
+        """Return the type of the tensor that goes from one node to another;
+        "Tensor" if it is not known."""
         made, taken = self.nodes[maker].outputs, self.nodes[taker].inputs
         for one in made:
             if one in taken:
@@ -188,10 +195,10 @@ class Graph(Generic[AnyNode]):
         return "Tensor"
 
     def traffic(self, members: Sequence[int]) -> int | None:
-        """Bytes that one kernel of these nodes would move: each tensor that it
-        takes is read once, each that something else takes (or nothing, as a result
-        of the plan) is written once. An input of the plan that several of them take
-        counts for each, as it is on no edge. None where the size of one is not
+        """Return the bytes that one kernel of these nodes would move: each tensor
+        that it takes is read once; each one that another node takes (or none, as a
+        result of the plan) is written once. An input of the plan that several of
+        the nodes take counts for each, as it has no edge. None if a size is not
         known."""
         inside = set(members)
         types: list[str] = []
@@ -212,9 +219,13 @@ class Graph(Generic[AnyNode]):
     def _read_from_outside(
         self, node: int, inside: AbstractSet[int], read: set[int]
     ) -> list[str]:
-        """Types of the tensors that a node takes and that its kernel has to read.
-        ``read``: the nodes outside whose results the kernel reads already; those of
-        this node are added."""
+        """Return the types of the tensors that a node takes and that its kernel has
+        to read.
+
+        Args:
+            read: the nodes outside whose results the kernel already reads; those of
+                this node are added.
+        """
         types = list(self.nodes[node].inputs)
         for maker in self.before[node]:
             shared = [one for one in self.nodes[maker].outputs if one in types]
@@ -227,10 +238,9 @@ class Graph(Generic[AnyNode]):
     def kept_in_registers(
         self, members: Sequence[int], views: AbstractSet[int]
     ) -> int | None:
-        """Bytes that one kernel of these nodes does not move: a tensor between two
-        of them is not read by each that takes it, nor written where nothing else
-        takes it. Sizes that are not known count nothing; None where no size is
-        known.
+        """Return the bytes that one kernel of these nodes does not move: a tensor
+        between two of them is not read by each taker, and not written if no other
+        node takes it. Unknown sizes count as 0; None if no size is known.
 
         Args:
             views: nodes that move no data: they read nothing.
@@ -255,7 +265,7 @@ class Graph(Generic[AnyNode]):
 
 
 def graph_of(program: Program) -> Graph[ProgramNode]:
-    """The graph of a plan in a report."""
+    """Return the graph of a plan in a report."""
     before: list[list[int]] = [[] for _ in program.nodes]
     after: list[list[int]] = [[] for _ in program.nodes]
     for maker, taker in program.edges:
@@ -267,8 +277,8 @@ def graph_of(program: Program) -> Graph[ProgramNode]:
 
 
 def graph_of_flow(flow: Flow) -> Graph[FlowNode]:
-    """The graph of a plan in a log, with the neighbours that the rules for reasons
-    look at."""
+    """Return the graph of a plan in a log, with the neighbours that the rules for
+    reasons use."""
     nodes = flow.nodes
     inside = [node.block[-1] if node.block else None for node in nodes]
     return Graph(

@@ -1,8 +1,8 @@
-"""What lies between two nodes of a plan: another way from one to the other, or what
-nothing is moved past.
+"""Obstacles between two nodes of a plan: detours, which are further paths from one
+to the other, and nodes that no operator is moved past.
 
-Each is worked out once a plan or once a node, not for each pair: a value may be
-read by all other nodes.
+Each is computed once for a plan or a node, not for each pair: all other nodes may
+read one value.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from fusiondoc.parsers.jit.flow import Flow, FlowNode
 from fusiondoc.parsers.jit.hubs import most_steps
 
 Step = Callable[[FlowNode], Iterable[int]]
-"""The nodes that a way leads to from one node."""
+"""Returns the nodes that follow a node on a path."""
 
 
 Found = TypeVar("Found")
 
 
 def once_a_flow(work_out: Callable[[Flow], Found]) -> Callable[[Flow], Found]:
-    """What is worked out of a flow, kept for the latest flow: operators are looked
-    at flow by flow. It must not hold the flow, which would hold both."""
+    """Cache a function of a flow for the latest flow: operators are handled flow by
+    flow. The result must not refer to the flow, as the flow would then never be
+    freed."""
     latest: WeakKeyDictionary[Flow, Found] = WeakKeyDictionary()
 
     def of(flow: Flow) -> Found:
@@ -41,10 +42,10 @@ def once_a_flow(work_out: Callable[[Flow], Found]) -> Callable[[Flow], Found]:
 
 
 class Detours:
-    """Ways of a plan from one node to another through a third.
+    """Paths of a plan from one node to another through a third.
 
     Args:
-        steps: where a way goes on.
+        steps: returns the nodes that follow a node on a path.
     """
 
     def __init__(self, graph: Graph[FlowNode], steps: Step) -> None:
@@ -52,18 +53,17 @@ class Detours:
         self._steps = steps
         self._order = _numbers_in_order(graph)
         self._left = 5 * most_steps(len(graph.nodes))
-        """Steps that are still taken: in a plan beyond that it is not known of all
-        pairs."""
+        """Steps left: if a plan needs more, not all pairs are checked."""
         self._known: dict[int, tuple[int, dict[int, int]]] = {}
-        """Node -> how far ways from it were followed, and for each node on them
-        through which they begin."""
+        """Node -> the order number up to which its paths were followed, and for
+        each node on them the first node of the path."""
         self._behind: dict[int, tuple[int, dict[int, int]]] = {}
-        """The same for ways that begin anywhere, with the first node on them that
-        counts; -1 for none."""
+        """The same for paths that begin at any node, with the first node on them
+        that counts; -1 for none."""
 
     @property
     def spent(self) -> bool:
-        """Whether there may be ways that were not found."""
+        """True if there may be paths that were not found."""
         return self._left <= 0
 
     def between(
@@ -73,7 +73,7 @@ class Detours:
         starts: Iterable[int],
         counts: Callable[[FlowNode], bool],
     ) -> int | None:
-        """The first of ``starts`` that counts and from which a way leads to
+        """Return the first of ``starts`` that counts and from which a path leads to
         ``last``."""
 
         def follow(far: int) -> dict[int, int]:
@@ -90,8 +90,8 @@ class Detours:
         starts: Iterable[int],
         counts: Callable[[FlowNode], bool],
     ) -> int | None:
-        """A node that counts on a way from one of ``starts`` to ``last``, wherever
-        on it."""
+        """Return a node that counts on a path from one of ``starts`` to ``last``,
+        at any position."""
 
         def follow(far: int) -> dict[int, int]:
             return self._first_that_counts(set(starts), counts, far)
@@ -106,11 +106,12 @@ class Detours:
         last: FlowNode,
         follow: Callable[[int], dict[int, int]],
     ) -> dict[int, int]:
-        """What is known of the ways from a node, followed as far as another one."""
+        """Return the known paths from a node, followed at least as far as another
+        node."""
         far = known[first.index][0] if first.index in known else -1
         end = self._order[last.index]
         if end > far:
-            # Twice as far each time: the nodes in question stand at any distance.
+            # Twice as far each time: the requested nodes are at any distance.
             far = max(2 * end - self._order[first.index], end) if far >= 0 else end
             known[first.index] = far, follow(far)
         return known[first.index][1]
@@ -137,8 +138,8 @@ class Detours:
                 if known is None:
                     heappush(todo, (order[step], step))
                     known = step if counts(nodes[step]) else -1
-                # Whatever leads to a node stands before it in the order: it is not
-                # settled yet.
+                # All nodes that lead to a node are before it in the order: it is
+                # not settled yet.
                 reached[step] = (
                     behind
                     if behind >= 0 and (known < 0 or known == step)
@@ -171,8 +172,8 @@ class Detours:
 
 
 def _numbers_in_order(graph: Graph[FlowNode]) -> list[int]:
-    """For each node its number in the order in which results are made: all ways
-    lead to higher ones."""
+    """Return for each node its number in the order in which results are made: all
+    paths lead to higher numbers."""
     numbers = [0] * len(graph.nodes)
     for number, node in enumerate(graph.run_order()):
         numbers[node] = number
@@ -180,11 +181,11 @@ def _numbers_in_order(graph: Graph[FlowNode]) -> list[int]:
 
 
 class Crossings:
-    """What of a plan no operator is moved past."""
+    """The nodes of a plan that no operator is moved past."""
 
     def __init__(self, flow: Flow) -> None:
         self._stops: dict[tuple[int, ...], list[tuple[int, int]]] = {}
-        """By block: how many nodes stand before each, and its index."""
+        """Block -> for each stop the number of nodes before it, and its index."""
         for index, stop in enumerate(flow.stops):
             self._stops.setdefault(stop.block, []).append((stop.before, index))
         self._writers: list[int] = []
@@ -196,15 +197,15 @@ class Crossings:
                 self._writers.append(node.index)
 
     def stop(self, low: int, high: int, block: tuple[int, ...]) -> int | None:
-        """Which of the stops of the flow stands first between two nodes of one
-        block, in that block."""
+        """Return the index of the flow's first stop between two nodes of one block,
+        in that block."""
         stops = self._stops.get(block, [])
         at = bisect_left(stops, (low + 1, 0))
         return stops[at][1] if at < len(stops) and stops[at][0] <= high else None
 
     def writer(self, low: int, high: int, block: tuple[int, ...]) -> int | None:
-        """The first node between two of one block that changes a tensor in place,
-        wherever it stands, or that waits in that block."""
+        """Return the first node between two nodes of one block that changes a
+        tensor in place, in any block, or that waits, in this block."""
         found = [
             _next(indexes, low, high)
             for indexes in (self._writers, self._waits.get(block, ()))
@@ -213,6 +214,6 @@ class Crossings:
 
 
 def _next(indexes: Sequence[int], low: int, high: int) -> int | None:
-    """The first of them between two node indexes."""
+    """Return the first index strictly between two node indexes."""
     index = bisect_right(indexes, low)
     return indexes[index] if index < bisect_left(indexes, high) else None

@@ -1,8 +1,8 @@
-"""What stands between two groups of a plan, and which group feeds which.
+"""The operators between two groups of a plan, and which group feeds which.
 
-By the graphs in ``Report.programs``, so wherever the operators were written: on one
-line, in another function, in another file. Of plans beyond the bound on programs
-nothing is known.
+By the graphs in ``Report.programs``, so independent of where the operators were
+written: on one line, in another function, in another file. Plans beyond the bound
+on programs are not known.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from fusiondoc.model.report import Group, Program, ProgramNode, Report, Unfused
 from fusiondoc.model.rows_by_index import rows_by_index
 
 _MOST_PASSED = 60
-"""Nodes outside groups that are looked at from one group: groups farther away are
-not neighbours."""
+"""The most nodes outside groups that are visited from one group: groups farther
+away are not neighbours."""
 
 
 class _Plan:
-    """A program, and where its groups and differentiable graphs are."""
+    """A program, with the positions of its groups and differentiable graphs."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.graph: Graph[ProgramNode] = graph_of(program)
         self.groups: dict[str, list[int]] = defaultdict(list)
         self.regions: dict[str, list[int]] = defaultdict(list)
-        """Program that a differentiable graph's own executor made -> the nodes of
-        that graph here."""
+        """Program of a differentiable graph's own executor -> the nodes of that
+        graph here."""
         for index, node in enumerate(program.nodes):
             if node.group is not None:
                 self.groups[node.group].append(index)
@@ -38,8 +38,8 @@ class _Plan:
 
 
 class GroupNeighbours:
-    """Which groups of a report are separated only by operators outside groups, and
-    by which."""
+    """The groups of a report that are separated only by operators outside groups,
+    and these operators."""
 
     def __init__(self, report: Report) -> None:
         self._plans = [_Plan(program) for program in report.programs]
@@ -47,17 +47,18 @@ class GroupNeighbours:
         self._rows = rows_by_index(report)
 
     def after(self, group: str) -> Mapping[str, tuple[Unfused, ...]]:
-        """The groups that take what the group makes, through operators outside
-        groups: each with these."""
+        """Return the groups that take results of the group through operators
+        outside groups, each with these operators."""
         return self._next(group, "after")
 
     def before(self, group: str) -> Mapping[str, tuple[Unfused, ...]]:
-        """The groups that make what the group takes, with the operators between."""
+        """Return the groups whose results the group takes, with the operators in
+        between."""
         return self._next(group, "before")
 
     def between(self, first: str, second: str) -> tuple[Unfused, ...]:
-        """The operators outside groups between two groups, in either order. Between
-        the backward groups of two differentiable graphs is what stands between
+        """Return the operators outside groups between two groups, in either order.
+        For backward groups of two differentiable graphs: the operators between
         these graphs."""
         found = self.after(first).get(second) or self.before(first).get(second)
         return found or self._between_gradients(first, second)
@@ -87,8 +88,8 @@ class GroupNeighbours:
         side: Side,
         found: dict[str, dict[int, Unfused]],
     ) -> None:
-        """From some nodes through nodes outside groups to the next groups: the rows
-        on the way to each."""
+        """Search from some nodes through nodes outside groups to the next groups,
+        and add the rows on the way to each."""
         nodes = plan.program.nodes
         reached = plan.graph.reach(
             starts, side, lambda one: not self._groups_of(nodes[one]), _MOST_PASSED
@@ -106,8 +107,8 @@ class GroupNeighbours:
                     found.setdefault(name, {})[id(row)] = row
 
     def _groups_of(self, node: ProgramNode) -> list[str]:
-        """The groups that a node is, or that are in the plan of the differentiable
-        graph that it is."""
+        """Return the groups of a node: its own, or those in the plan of a
+        differentiable graph."""
         if node.group is not None:
             return [node.group]
         if node.program is None:
@@ -145,7 +146,7 @@ class GroupNeighbours:
 
 
 def feeding(first: Group, programs: Iterable[Program]) -> frozenset[str]:
-    """The groups whose outputs this one reads, where a plan shows it."""
+    """Return the groups whose outputs this one reads, as far as a plan shows it."""
     return frozenset(
         maker
         for program in programs

@@ -1,6 +1,6 @@
-"""What of a plan waits for operators that change its tensors in place: nothing that
-reads such a tensor is moved past them (``AliasDb::moveBeforeTopologicallyValid``,
-which every fusion pass calls)."""
+"""The nodes of a plan that wait for operators which change its tensors in place: no
+reader of such a tensor is moved past them
+(``AliasDb::moveBeforeTopologicallyValid``, which every fusion pass calls)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _APPENDS = "aten::append"
 
 
 def hands_on(node: ProgramNode) -> bool:
-    """Whether the result of a node may be its input itself: a cast to another type
+    """True if the result of a node may be its input itself: a cast to another type
     makes a new tensor."""
     if node.op not in HANDS_ON:
         return False
@@ -27,15 +27,15 @@ def hands_on(node: ProgramNode) -> bool:
 
 
 def _may_hand_on(node: ProgramNode) -> bool:
-    """Whether it hands its input on, as far as the table of operators shows: of an
-    operator without a row nothing is known (``aten::atleast_2d``), and a branch
-    gives what one of its sides has."""
+    """True if a node may return its input, as far as the table of operators shows:
+    nothing is known of an operator without a row (``aten::atleast_2d``), and a
+    branch returns a value of one of its sides."""
     return hands_on(node) or node.op in CONTROL_FLOW or node.op not in BY_NAME
 
 
 class ReadBeside:
-    """Which operators in place change memory that something else of the plan
-    reads."""
+    """Finds in-place operators that change memory which other nodes of the plan
+    read."""
 
     def __init__(self, graph: Graph[ProgramNode]) -> None:
         self._graph = graph
@@ -45,15 +45,15 @@ class ReadBeside:
         self._made_at_most = self._at_most.made_by()
 
     def holds_of(self, writer: int) -> bool:
-        """Whether something behind the operator reads the memory that it changes,
-        and does not take its result, or a list has it. False where the plan does
-        not show what made that memory."""
+        """True if a later node reads the memory that the operator changes without
+        taking its result, or a list holds it. False if the plan does not show the
+        maker of that memory."""
         made = self._made_at_most.get(writer)
         return made is not None and self._at_most.is_read_beside(made, writer)
 
     def holds_surely_of(self, writer: int) -> bool:
-        """The same without what is in a branch with the operator, which may be the
-        other side of it."""
+        """Like ``holds_of``, without readers in a branch that contains the
+        operator, as these may be on its other side."""
         made = self._made_by.get(writer)
         return made is not None and any(
             self._memory.is_beside(one, writer)
@@ -71,21 +71,22 @@ class ReadBeside:
         return found
 
     def maker_of(self, writer: int) -> int | None:
-        """The node that made the memory; None where the plan does not show it."""
+        """Return the node that made the memory; None if the plan does not show
+        it."""
         made = self._made_by.get(writer)
         return made.node if made is not None else None
 
 
 class Order(NamedTuple):
-    """What operators in place add to the edges of a plan: node -> nodes before
-    it."""
+    """Constraints from in-place operators, in addition to the edges of a plan: node
+    -> nodes before it."""
 
     takes: dict[int, list[int]]
-    """Those whose result it takes once they are written out of place: it reads what
-    they changed."""
+    """The nodes whose result it takes once they are written out of place: it reads
+    the tensor that they changed."""
     waits: dict[int, list[int]]
-    """Those that have to run before it: one of the two changes a tensor that the
-    other reads."""
+    """The nodes that have to run before it: one of the two changes a tensor that
+    the other reads."""
 
 
 def order_of(
@@ -95,12 +96,16 @@ def order_of(
     joins: AbstractSet[int] = frozenset(),
     skipped: AbstractSet[int] = frozenset(),
 ) -> Order:
-    """What follows from the memory that nodes share.
+    """Return the constraints from memory that nodes share.
 
-    Args: free: which nodes could be in a group: an operator in place among them is
-        written out of place. takes_given: whether a node takes a tensor that no
-        node of the plan makes. joins: those of them that change a part, and are
-        written so that they make the whole tensor anew. skipped: nodes that go.
+    Args:
+        free: for each node whether it could be in a group: an in-place operator
+            among them is written out of place.
+        takes_given: returns True if a node takes a tensor that no node of the plan
+            makes.
+        joins: those that write to a part of a tensor, and are rewritten to make the
+            whole tensor.
+        skipped: nodes that are removed.
     """
     memory = _Memory(graph, by_result=True)
     order = Order({}, {})
@@ -113,8 +118,8 @@ def order_of(
             writers.setdefault(made_by[index], []).append(index)
     for made, those in writers.items():
         readers = memory.readers(made)
-        # Through a view it may change what others read whole: out of place it would
-        # not.
+        # Through a view it may change a tensor that others read as a whole; out of
+        # place it would not.
         stays = [
             one
             for one in those
@@ -142,16 +147,16 @@ def order_of(
 
 
 class _Made(NamedTuple):
-    """What made the memory of a tensor."""
+    """The maker of a tensor's memory."""
 
     node: int
     result: int | None
-    """Which of its results; None where that is not known, or does not matter."""
+    """The index of its result; None if not known, or not relevant."""
 
 
 class _Memory:
-    """Which nodes of a plan share memory with what they take: views, and operators
-    in place."""
+    """The nodes of a plan that share memory with their input: views and in-place
+    operators."""
 
     def __init__(
         self,
@@ -159,10 +164,13 @@ class _Memory:
         may_share: Callable[[ProgramNode], bool] = lambda node: False,
         by_result: bool = False,
     ) -> None:
-        """
+        """Find the views and the in-place operators.
+
         Args:
-            may_share: whether a result may have the memory of the first input, beside that of a view.
-            by_result: the results of one node, where they are known, are memory of their own.
+            may_share: returns True if a result may share the memory of the first
+                input, in addition to views.
+            by_result: the results of one node, if they are known, are separate
+                memory.
         """
         self._graph = graph
         self._by_result = by_result
@@ -170,7 +178,7 @@ class _Memory:
             i for i, one in enumerate(graph.nodes) if one.kind == "operator"
         ]
         self.writers = [i for i in operators if is_in_place(graph.nodes[i].op)]
-        """In order."""
+        """In the order of the plan."""
         self._views = {
             i
             for i in operators
@@ -184,8 +192,8 @@ class _Memory:
         }
 
     def made_by(self) -> dict[int, _Made]:
-        """Node that changes or views a tensor -> the node that made its memory,
-        where that is in the plan."""
+        """Map each node that changes or views a tensor to the node that made its
+        memory, if that is in the plan."""
         made: dict[int, _Made] = {}
         unknown: set[int] = set()
         for index in sorted(self._shares):
@@ -203,7 +211,7 @@ class _Memory:
         }
 
     def _takes(self, taker: int, made: _Made) -> bool:
-        """Whether a node takes a result of another one, or may."""
+        """True if a node takes a result of another one, or may."""
         results = [
             result
             for maker, result in self._graph.nodes[taker].takes
@@ -217,13 +225,13 @@ class _Memory:
         takes_given: Callable[[int], bool],
         skipped: AbstractSet[int],
     ) -> Iterator[tuple[int, int]]:
-        """What has to run before what, for operators that stay in place and change
-        what the plan is given.
+        """Yield pairs of nodes of which the first has to run before the second, for
+        operators that stay in place and change an input of the plan.
 
         All inputs of a plan, all attributes of modules and all elements of lists
-        from there may share memory (``setWildcard`` of
-        torch/csrc/jit/ir/alias_analysis.cpp): none that reads any of them is moved
-        past such an operator, as the count of batches of every batch norm in
+        among them may share memory (``setWildcard`` of
+        torch/csrc/jit/ir/alias_analysis.cpp): no reader of any of them is moved
+        past such an operator, as past the batch counter of every batch norm in
         training.
         """
         given = self._given()
@@ -248,8 +256,8 @@ class _Memory:
                     yield writer, index
 
     def _given(self) -> set[int]:
-        """Nodes whose result is memory that the plan is given: views of it, and
-        what changes it in place."""
+        """Return the nodes whose result is memory of an input of the plan: views of
+        it, and operators that change it in place."""
         given: set[int] = set()
         for index in sorted(self._shares):
             first = self._graph.nodes[index].first
@@ -258,23 +266,23 @@ class _Memory:
         return given
 
     def is_read_beside(self, made: _Made, writer: int) -> bool:
-        """Whether something behind an operator in place reads the memory that it
-        changes, and does not take its result, or something put it into a list."""
+        """True if a node after an in-place operator reads the memory that it
+        changes without taking its result, or a node put it into a list."""
         return any(
             self.is_beside(one, writer) for one in self.readers(made, writer)
         )
 
     def is_beside(self, reader: int, writer: int) -> bool:
-        """Whether what reads the memory is behind the operator, or keeps it in a
+        """True if the reader comes after the operator, or keeps the memory in a
         list."""
         return reader > writer or self._graph.nodes[reader].op == _APPENDS
 
     def readers(self, made: _Made, without: int | None = None) -> dict[int, bool]:
-        """Every node that takes a tensor in this memory, and whether it takes only
-        a view of it.
+        """Return every node that takes a tensor in this memory, with True if it
+        takes only a view of it.
 
         Args:
-            without: a node behind which it is not looked.
+            without: a node whose takers are not followed.
         """
         found: dict[int, bool] = {}
         todo = [(made.node, made.node in self._views)]

@@ -1,10 +1,10 @@
-"""The boundaries of a report: tensors that groups and operators share though they
+"""The boundaries of a report: tensors that groups and operators share although they
 are not one kernel.
 
-Of the plans in ``Report.programs``. What the log does not show is left out or None:
-the tensors that a plan takes (two groups that read the same input), what goes into
-and out of a differentiable graph, a tensor of a group that makes several of other
-types where the log has no types.
+They are found in the plans in ``Report.programs``. Facts that the log does not show
+are left out or None: the inputs of a plan (two groups that read the same input),
+the inputs and outputs of a differentiable graph, a tensor of a group that makes
+several of other types if the log has no types.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fusiondoc.operators import VIEWS
 from fusiondoc.parsers.ir.types import bytes_once
 
 MOST_BOUNDARIES = 2_000
-"""Of a report: those of most bytes."""
+"""The most boundaries in a report: those of most bytes are kept."""
 
 
 class Boundaries(NamedTuple):
@@ -39,8 +39,8 @@ class Boundaries(NamedTuple):
 
 
 def boundaries_of(report: Report) -> Boundaries:
-    """The boundaries of all plans, equal ones of several nodes as one. A tensor
-    goes through views: they move no data."""
+    """Return the boundaries of all plans, equal ones merged. Views in between are
+    looked through: they move no data."""
     groups = {group.id: group for group in report.groups}
     rows = rows_by_index(report)
     found: dict[_Pair, Boundary] = {}
@@ -68,7 +68,7 @@ class _Crossing(NamedTuple):
     maker: int
     """The node that makes it."""
     producer: int
-    """The same, or the first node that reads it."""
+    """The maker, or the first node that reads the tensor."""
     consumer: int
     way: tuple[int, ...]
     """Views and branches between the two."""
@@ -76,11 +76,11 @@ class _Crossing(NamedTuple):
 
 
 _Pair = tuple[BoundaryEnd, BoundaryEnd, "str | None", str, "tuple[int | None, ...]"]
-"""Ends, tensor, kind, rows between: what makes two boundaries equal."""
+"""The key of equal boundaries: ends, tensor, kind, rows between."""
 
 
 class _Plan:
-    """A program whose boundaries are looked for."""
+    """A program whose boundaries are searched."""
 
     def __init__(
         self,
@@ -124,8 +124,8 @@ class _Plan:
         )
 
     def _carries(self, maker: int, way: Sequence[int]) -> bool:
-        """Whether a tensor goes this way: a branch hands out what is made in it; of
-        other nodes it may only read a value, on which it decides."""
+        """True if a tensor passes along these nodes: a branch returns tensors that
+        are made in it; of other nodes it may only read a value as its condition."""
         before = maker
         for index in way:
             if self._nodes[index].kind == "control" and index not in self._blocks(
@@ -136,7 +136,7 @@ class _Plan:
         return True
 
     def _blocks(self, index: int) -> list[int]:
-        """The branches, loops and regions that a node stands in, innermost
+        """Return the branches, loops and regions that contain a node, innermost
         first."""
         blocks = []
         inside = self._graph.inside[index]
@@ -146,7 +146,7 @@ class _Plan:
         return blocks
 
     def pair(self, crossing: _Crossing) -> _Pair:
-        """What equal boundaries have in common."""
+        """Return the key that equal boundaries share."""
         between = tuple(self._nodes[index].row for index in crossing.way)
         producer, consumer = (
             self._end(crossing.producer),
@@ -172,9 +172,9 @@ class _Plan:
         return BoundaryEnd(node.group, node.row, node.op)
 
     def _between(self, crossing: _Crossing) -> list[int]:
-        """The nodes that keep the ends apart: those on the way, the branches that
-        the consumer stands in, else a node on another way from one to the other,
-        for which both would wait, and it for them."""
+        """Return the nodes that keep the ends apart: those on the way; the branches
+        that contain the consumer; else a node on a detour from one to the other:
+        both ends in one group would wait for it, and it for them."""
         outer = self._blocks(crossing.producer)
         entered = [
             index for index in self._blocks(crossing.consumer) if index not in outer
@@ -186,9 +186,9 @@ class _Plan:
         return [] if detour is None else [detour]
 
     def _cause(self, crossing: _Crossing, between: Sequence[int]) -> Reason | None:
-        """Why they stayed apart: the reason of what stands between, else of the end
-        that is in no group; of two operators that of the one which is ruled out for
-        itself."""
+        """Return why they stayed apart: the reason of the node in between, else of
+        the end that is in no group; for two operators that of the one with a reason
+        in itself."""
         for index in between:
             row = self._rows.get(self._nodes[index].row)
             if row is not None:
@@ -204,7 +204,7 @@ class _Plan:
         return reasons[0] if reasons else None
 
     def _types(self, index: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Types of the tensors that a node takes and makes."""
+        """Return the types of the tensors that a node takes and makes."""
         node = self._nodes[index]
         group = self._groups.get(node.group or "")
         return (
@@ -214,8 +214,8 @@ class _Plan:
         )
 
     def _tensor(self, crossing: _Crossing) -> str | None:
-        """The type of the shared tensor with its sizes; None where it is not known
-        which one it is."""
+        """Return the type of the shared tensor with its sizes; None if it is not
+        known which tensor is shared."""
         made = set(self._types(crossing.maker)[1])
         if len(made) > 1:
             reader = crossing.way[0] if crossing.way else crossing.consumer

@@ -1,4 +1,4 @@
-"""A plan with its groups taken apart into their operators, as the fusion pass could
+"""A plan with its groups taken apart into their operators, as the fusion pass may
 have found it."""
 
 from __future__ import annotations
@@ -16,25 +16,27 @@ _LIST = "prim::ListConstruct"
 
 @dataclass(frozen=True)
 class TakenApart:
-    """A plan of which each group whose graph is known is its operators."""
+    """A plan in which each group whose graph is known is replaced by its
+    operators."""
 
     graph: Graph[ProgramNode]
     origin: Sequence[int]
-    """For each node the node of the plan that it is, or is a part of."""
+    """For each node the node of the plan that it is or is part of."""
     parts: Sequence[Sequence[int]]
     """For each node of the plan its nodes here."""
     makers: Sequence[Sequence[int]]
-    """For each node of the plan those of them that make its results."""
+    """For each node of the plan those of its nodes here that make its results."""
 
     def waits(self, waits: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-        """Pairs of nodes of the plan as pairs of nodes here."""
+        """Yield pairs of nodes of the plan as pairs of nodes here."""
         for first, last in waits:
             for one in self.makers[first]:
                 for other in self.parts[last]:
                     yield one, other
 
     def before(self, number: int) -> int:
-        """How many nodes stand here before so many of the plan."""
+        """Return how many nodes here stand for the first ``number`` nodes of the
+        plan."""
         return (
             self.parts[number][0] if number < len(self.parts) else len(self.origin)
         )
@@ -43,8 +45,7 @@ class TakenApart:
 def taken_apart(
     graph: Graph[ProgramNode], groups: Mapping[str, Group]
 ) -> TakenApart:
-    """The plan with those of its groups taken apart of which the graphs are
-    known."""
+    """Return the plan with those groups taken apart whose graphs are known."""
     bodies = {}
     for index, node in enumerate(graph.nodes):
         group = groups.get(node.group or "")
@@ -54,8 +55,8 @@ def taken_apart(
 
 
 def _is_known(group: Group, node: ProgramNode) -> bool:
-    """Whether all operators of a group, and what each takes, are known; a
-    differentiable graph that stands for its group has other inputs."""
+    """True if all operators of a group and their inputs are known; a differentiable
+    graph that counts as its group has other inputs."""
     takes = group.wiring.takes
     if not takes or len(takes) != len(group.nodes) or group.nodes_left_out:
         return False
@@ -63,10 +64,10 @@ def _is_known(group: Group, node: ProgramNode) -> bool:
 
 
 class _Body:
-    """The operators of a group without lists, in the order in which the pass could
+    """The operators of a group without lists, in an order in which the pass may
     have found them: each part that shares no tensor with the others was moved
-    before the part that it became one group with (``tryMerge``), so the last was
-    the first."""
+    before the part that it was merged with (``tryMerge``), so the last part was the
+    first."""
 
     def __init__(self, group: Group) -> None:
         wiring = _without_lists(
@@ -86,11 +87,12 @@ class _Body:
 def connected(
     nodes: Iterable[int], takes: Sequence[Iterable[int]]
 ) -> list[set[int]]:
-    """Some nodes in parts that share no tensor.
+    """Return some nodes in parts that share no tensor.
 
-    Args: nodes: each after those of them whose results it takes. takes: for each
-        node those whose results it takes; what is none of the nodes connects
-        nothing.
+    Args:
+        nodes: each after those of them whose results it takes.
+        takes: for each node those whose results it takes; nodes that are not in
+            ``nodes`` connect nothing.
     """
     parts: list[set[int]] = []
     for node in nodes:
@@ -101,7 +103,8 @@ def connected(
 
 
 def _without_lists(lists: Sequence[bool], wiring: Wiring) -> Wiring:
-    """What takes a list takes its elements."""
+    """Return the wiring without lists: a node that takes a list takes its
+    elements."""
     number: dict[int, int] = {}
     elements: dict[int, tuple[int, ...]] = {}
     takes: list[tuple[int, ...]] = []
@@ -148,7 +151,7 @@ class _Parts:
         return TakenApart(graph, origin, self._parts, makers)
 
     def _nodes_of(self, index: int, node: ProgramNode) -> Iterator[ProgramNode]:
-        """The nodes that a node of the plan is."""
+        """Yield the nodes that replace a node of the plan."""
         inside = self._parts[node.inside][0] if node.inside is not None else None
         body = self._bodies.get(index)
         if body is None:
@@ -184,7 +187,7 @@ class _Parts:
             )
 
     def _maker(self, node: int, result: int | None) -> int:
-        """The node that makes a result of a node of the plan."""
+        """Return the node that makes a result of a node of the plan."""
         body = self._bodies.get(node)
         if (
             body is None
@@ -199,8 +202,8 @@ class _Parts:
         return 0 if node in self._bodies else result
 
     def _makers(self, node: int, taker: ProgramNode | None) -> list[int]:
-        """Those that make what another node of the plan takes of a node, or all
-        that it makes."""
+        """Return the makers of those results of a node that another node of the
+        plan takes, or of all its results."""
         if node not in self._bodies:
             return [self._parts[node][0]]
         results = (
@@ -224,7 +227,7 @@ class _Parts:
     def _edges_into(
         self, taker: int, node: ProgramNode, body: _Body
     ) -> Iterator[tuple[int, int]]:
-        """The edges to the operators of a group, and between them."""
+        """Yield the edges to the operators of a group, and between them."""
         start = self._parts[taker][0]
         known = {made[0] for made in node.given if made is not None}
         unknown = [

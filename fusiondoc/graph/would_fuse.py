@@ -1,17 +1,17 @@
-"""Which nodes of a plan would be one group: as the fusion passes of torch join
-them, and never so that a group would have to wait for its own result (a convolution
-between two of its operators).
+"""The nodes of a plan that would be one group: as the fusion passes of torch join
+them, and never so that a group would have to wait for its own result (as with a
+convolution between two of its operators).
 
-Fusion passes work alike: from the end of a block backwards, each node pulls in what
-it takes, the latest first, and what stands between and waits for that is moved
-behind it; again and again until nothing changes (``createFusionGroups`` and
+Fusion passes work alike: from the end of a block backwards, each node pulls in the
+nodes that it takes, the latest first, and nodes in between that wait for these are
+moved behind it; this is repeated until nothing changes (``createFusionGroups`` and
 ``tryMerge`` of one pass of torch 1.12 to 2.13, ``scanNode`` of
 torch/csrc/jit/codegen/cuda/graph_fuser.cpp of 1.12 to 2.1, ``AliasDb::tryMove``).
 So an operator that two groups could take belongs to the later one.
 
-All questions of what would fuse with what are this one, with other nodes free: what
-fusing operators could save, what a change lets fuse, what an operator keeps out of
-groups.
+Every question about fusion is this one, with other nodes free: how much fusing
+operators could save, which groups a change makes, which operators an operator keeps
+out of groups.
 """
 
 from __future__ import annotations
@@ -26,45 +26,47 @@ from fusiondoc.model import dataclass, field
 
 @dataclass
 class Limits:
-    """What keeps free nodes apart, beside the ways between them."""
+    """The limits that keep free nodes apart, beside detours between them."""
 
     inside: Sequence[int | None]
-    """The branch, loop or region that each node stands in: only nodes of one block
+    """The branch, loop or region that contains each node: only nodes of one block
     are joined."""
     alone: AbstractSet[int] = frozenset()
-    """Nodes of which a group has one at most."""
+    """Nodes of which a group has at most one."""
     pulled_in: AbstractSet[int] = frozenset()
-    """Nodes that begin no group: the only group that takes their result pulls them
-    in."""
+    """Nodes that begin no group: they are pulled in by the only group that takes
+    their result."""
     apart: Callable[[int, int], bool] = lambda maker, taker: False
-    """Whether two nodes are not joined, though a tensor goes from one to the
-    other."""
+    """Returns True if two nodes are not joined although a tensor goes from one to
+    the other."""
     takes: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    """Node -> nodes whose result it takes as well, on no edge of the plan."""
+    """Node -> further nodes whose result it takes, without an edge of the plan."""
     waits: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    """Node -> nodes that have to run before it, whose result it does not take."""
+    """Node -> nodes that have to run before it, but whose result it does not
+    take."""
     skipped: AbstractSet[int] = frozenset()
-    """Nodes that go."""
+    """Nodes that are removed."""
     at_last_use: bool = False
-    """A node is looked at where its result is taken last, whatever takes it there:
-    with gradients the type of what an operator takes is noted before it by a node
-    of its own, which differentiable graphs take in (``prim::profile`` in
+    """True if a node's turn is where its result is taken last, by any node: with
+    gradients a separate node before each operator records the types of its inputs,
+    and differentiable graphs take this node in (``prim::profile`` in
     torch/csrc/jit/passes/create_autodiff_subgraphs.cpp, 1.12 to 2.13)."""
     merges_neighbours: bool = False
-    """Whether groups of several nodes that follow each other become one at last,
-    though nothing goes from one to the other (the end of
+    """True if groups of several nodes that follow each other are merged at last,
+    even if no tensor goes from one to the other (the end of
     ``createFusionGroups``)."""
     divided: Callable[[int, int], bool] = lambda first, last: False
-    """Whether something that nothing is moved past stands between two nodes."""
+    """Returns True if something that no node is moved past is between two nodes."""
     take_lists: AbstractSet[int] = frozenset()
-    """Nodes that are a group of two for that, with the list that they take."""
+    """Nodes that count as a group of two when neighbours are merged, with the list
+    that they take."""
 
 
 def would_fuse(
     graph: Graph[AnyNode], free: Sequence[bool], limits: Limits
 ) -> list[list[int]]:
-    """The groups that free nodes would be, of one node too: each in the order of
-    the plan.
+    """Return the groups that free nodes would be, including groups of one node;
+    each in the order of the plan.
 
     Args:
         free: for each node whether it can be in a group.
@@ -95,8 +97,8 @@ def would_fuse(
 def _edges(
     graph: Graph[AnyNode], limits: Limits
 ) -> Iterator[tuple[int, int, bool]]:
-    """Two nodes of which the second needs the first, and whether it takes its
-    result."""
+    """Yield pairs of nodes of which the second needs the first, and whether it
+    takes the first one's result."""
     for taker, makers in enumerate(graph.before):
         if taker in limits.skipped:
             continue
@@ -111,8 +113,8 @@ def _edges(
 def _in_one_block(
     maker: int, taker: int, inside: Sequence[int | None]
 ) -> tuple[int, int]:
-    """Both nodes, or the branches, loops and regions of one block that they stand
-    in."""
+    """Return both nodes, or the branches, loops and regions of one block that
+    contain them."""
     if inside[maker] == inside[taker]:
         return maker, taker
     around: dict[int | None, int] = {}
@@ -123,14 +125,14 @@ def _in_one_block(
     node = taker
     while inside[node] not in around:
         above = inside[node]
-        assert above is not None  # the outermost block is around every node
+        assert above is not None  # the outermost block contains every node
         node = above
     return around[inside[node]], node
 
 
 class _Block:
-    """The nodes of one block, which become groups. A group is named by one of its
-    nodes."""
+    """The nodes of one block, which become groups. A group is identified by one of
+    its nodes."""
 
     def __init__(self, limits: Limits) -> None:
         self._free: set[int] = set()
@@ -140,25 +142,24 @@ class _Block:
         self._take_lists = limits.take_lists
         self._divided = limits.divided
         self._with_alone = set(limits.alone)
-        """Groups with a node of which a group has one at most."""
+        """Groups with a node of which a group has at most one."""
         self._order: list[int] = []
-        """Groups, and nodes that are in none, in the order in which they would
-        run."""
+        """Groups, and nodes in no group, in the order in which they would run."""
         self._position: dict[int, int] = {}
         self._members: dict[int, list[int]] = {}
         self._needs: dict[int, set[int]] = {}
-        """Group -> what has to run before it."""
+        """Group -> groups and nodes that have to run before it."""
         self._needed_by: dict[int, set[int]] = {}
         self._taken_by: dict[int, set[int]] = {}
-        """Group -> what takes its result; more may need to wait for it."""
+        """Group -> the takers of its result; others may have to wait for it as
+        well."""
         self._apart: dict[int, set[int]] = {}
-        """Group -> what it needs, and is not joined with."""
+        """Group -> those that it needs but is not joined with."""
         self._may_take_more: set[int] = set()
-        """Groups that take something which was joined since they were last looked
-        at."""
+        """Groups whose inputs changed by a join since their last turn."""
 
     def add(self, node: int, free: bool) -> None:
-        """Put a node behind those before it.
+        """Append a node to the block.
 
         Args:
             free: it can be in a group.
@@ -173,9 +174,13 @@ class _Block:
             edges[node] = set()
 
     def connect(self, maker: int, taker: int, takes: bool, joinable: bool) -> None:
-        """A node needs another one; ``takes``: its result; ``joinable``: both may
-        be in one group. What a loop hands to its next step comes from behind, and
-        is not waited for."""
+        """Record that a node needs another one. A value that a loop passes to its
+        next step comes from a later node, and is not waited for.
+
+        Args:
+            takes: the taker takes the maker's result.
+            joinable: both may be in one group.
+        """
         if self._position[maker] > self._position[taker]:
             return
         self._needs[taker].add(maker)
@@ -186,7 +191,8 @@ class _Block:
             self._apart[taker].add(maker)
 
     def joined(self, merges_neighbours: bool) -> list[list[int]]:
-        """Join what can be joined; the groups, each in the order of the plan."""
+        """Join all that can be joined; return the groups, each in the order of the
+        plan."""
         while self._join_from_the_end():
             pass
         if merges_neighbours:
@@ -198,8 +204,9 @@ class _Block:
         ]
 
     def _join_from_the_end(self) -> bool:
-        """Whether anything was joined, from the last group to the first. What is
-        moved behind a group is looked at the next time."""
+        """Join from the last group to the first; return True if anything was
+        joined. Nodes that are moved behind a group have their turn the next
+        time."""
         changed = False
         todo = sorted(self._may_take_more, key=self._turn)
         left = set(todo)
@@ -220,8 +227,8 @@ class _Block:
         return changed
 
     def _turn(self, group: int) -> tuple[int, bool]:
-        """Where it is looked at: at its position, or just before what takes its
-        result last."""
+        """Return the sort key of a group's turn: its position, or just before the
+        last taker of its result."""
         own = self._position[group]
         if not self._at_last_use:
             return own, True
@@ -231,8 +238,8 @@ class _Block:
         return (last, False) if last > own else (own, True)
 
     def _merge_neighbours(self) -> None:
-        """Make one group of those that follow each other, where the later can be
-        moved before the earlier."""
+        """Merge groups that follow each other, if the later one can be moved before
+        the earlier."""
         groups = [
             one
             for one in self._order
@@ -248,13 +255,13 @@ class _Block:
             )
 
     def _may_merge(self, earlier: int, later: int) -> bool:
-        """Whether a group, and what it waits for, can be moved before another
-        one."""
+        """True if a group, and the nodes that it waits for, can be moved before
+        another group."""
         divided = self._divided(self._members[earlier][0], self._members[later][0])
         return not divided and not self._needs_in_any_way(later, earlier)
 
     def _needs_in_any_way(self, group: int, other: int) -> bool:
-        """Whether a group waits for another one, also through what stands
+        """True if a group waits for another one, directly or through nodes in
         between."""
         todo, seen = [group], {group}
         first = self._position[other]
@@ -268,8 +275,8 @@ class _Block:
         return False
 
     def _merge(self, earlier: int, later: int) -> int:
-        """Make a group of two, in the place of the earlier. What the later waits
-        for goes before both."""
+        """Merge two groups at the position of the earlier. The nodes that the later
+        waits for go before both."""
         start, end = self._position[earlier], self._position[later]
         between = self._order[start + 1 : end]
         needed, todo = set[int](), [later]
@@ -289,9 +296,9 @@ class _Block:
         return earlier
 
     def _next_to_join(self, group: int) -> int | None:
-        """What a group takes and can be joined with, the latest of several. Nothing
-        else that the group needs may need it too: that could run neither before nor
-        after both."""
+        """Return the latest node that a group takes and can be joined with; None if
+        there is none. No other need of the group may need it too: that could run
+        neither before nor after both."""
         if self._is_pulled_in(group):
             return None
         needs = self._needs[group]
@@ -321,11 +328,11 @@ class _Block:
         return group in self._pulled_in and len(self._members[group]) == 1
 
     def _join(self, maker: int, group: int) -> tuple[int, Sequence[int]]:
-        """Make a group of both. What waits for the maker and stands between goes
-        behind it.
+        """Join two groups. Nodes in between that wait for the maker go behind the
+        new group.
 
         Returns:
-            The group, and what goes behind it.
+            The group, and the nodes that go behind it.
         """
         start, end = self._position[maker], self._position[group]
         # The one with fewer edges becomes part of the other: many nodes may take
@@ -351,7 +358,8 @@ class _Block:
     def _waiting(
         self, maker: int, between: Sequence[int]
     ) -> tuple[Sequence[int], Sequence[int]]:
-        """What stands behind a node and does not wait for it, and what does."""
+        """Return the nodes between that do not wait for a node, and those that
+        do."""
         if self._needed_by[maker].issuperset(
             between
         ):  # many nodes may take one result
@@ -368,8 +376,7 @@ class _Block:
         return stay, moved
 
     def _take_edges(self, other: int, joined: int) -> None:
-        """What needs one part of a group needs the group, which needs what its
-        parts needed."""
+        """Move the edges of one part to the joined group."""
         self._needs[joined].discard(other)
         self._needed_by[joined].discard(other)
         for one in self._needs.pop(other) - {joined}:

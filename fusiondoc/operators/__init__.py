@@ -1,8 +1,8 @@
-"""Questions to the table of operators: sets by kind, signs, partners in place,
-flags of modules.
+"""Queries on the table of operators: sets by kind, signs, in-place partners, flags
+of modules.
 
-Operators are given and returned as printed (``aten::add``) unless a docstring says
-otherwise. Add a row to ``table.py`` and every set here holds the new operator.
+Operators are given and returned as printed (``aten::add``) unless a docstring
+states otherwise. A row added to ``table.py`` is in every set here.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ BY_NAME: Mapping[str, Operator] = {row.name: row for row in OPERATORS}
 
 @cache
 def of(kind: Kind) -> frozenset[str]:
-    """The operators that have any of the flags: ``of(Kind.VIEW | Kind.COPIES)``."""
+    """Return the operators that have any of the flags: ``of(Kind.VIEW |
+    Kind.COPIES)``."""
     return frozenset(row.name for row in OPERATORS if row.kind & kind)
 
 
 # -- elements -----------------------------------------------------------------------------------------------
 
 ELEMENTWISE = of(Kind.ELEMENTWISE)
-"""Operators whose results are functions of single elements; of ``aten::max`` that
-of two tensors."""
+"""Operators whose results are functions of single elements; for ``aten::max`` this
+holds for the overload of two tensors."""
 
 OF_EACH_ELEMENT = frozenset(
     row.short
@@ -36,10 +37,10 @@ OF_EACH_ELEMENT = frozenset(
     and not row.kind & (Kind.CASTS | Kind.RANDOM)
 )
 """Names of functions and methods of one tensor that compute each element by itself;
-``max`` of one tensor is none."""
+``max`` of one tensor is not among them."""
 
 MASKS = frozenset(row.short for row in OPERATORS if row.kind & Kind.TRUTH)
-"""Names of functions and methods whose result is of truth values."""
+"""Names of functions and methods whose result has truth values."""
 
 OF_MANY_ELEMENTS = of(Kind.REDUCES | Kind.NORMALISES) - ELEMENTWISE
 """Operators whose results are never functions of single elements."""
@@ -60,7 +61,7 @@ VIEWS = of(Kind.VIEW)
 """Operators that move no data: their result shares the memory of the input."""
 
 MAY_COPY = of(Kind.COPIES) & of(Kind.VIEW | Kind.HANDS_ON) - of(Kind.CASTS)
-"""Operators that copy only where the memory of their input is in another order."""
+"""Operators that copy only if the memory of their input is in another order."""
 
 HANDS_ON = of(Kind.HANDS_ON)
 """Operators whose result may be their input itself: a cast to its own type, dropout
@@ -79,20 +80,20 @@ _MOVES = (
     | Kind.COPIES
 )
 PLACES_ELEMENTS = of(_MOVES) - of(Kind.CASTS | Kind.ASSIGNS)
-"""Operators that compute nothing: what works on each element by itself can be done
-before them as well as after them, with the same result."""
+"""Operators that compute nothing: an element-wise operator gives the same result
+before and after them."""
 
 SAME_ELEMENTS = VIEWS & of(Kind.RESHAPES | Kind.TRANSPOSES)
-"""Views whose result has the elements of what they view, each once."""
+"""Views whose result has all elements of their input, each once."""
 
 MAKERS = of(Kind.MAKES)
-"""Operators that make a tensor of given values: there is nothing before them to
-fuse with."""
+"""Operators that make a tensor of given values: no node before them could be fused
+with them."""
 
 # -- kernels of a library, random numbers -------------------------------------------------------------------
 
 LIBRARY = of(Kind.LIBRARY)
-"""Operators with kernels of their own: no program is better without them."""
+"""Operators with library kernels, which a program should keep."""
 
 RANDOM = of(Kind.RANDOM)
 """Operators that draw random numbers: fused and unfused results differ by
@@ -126,7 +127,7 @@ _DUNDERS = frozenset(
 
 @cache
 def is_in_place(op: str) -> bool:
-    """Whether it changes its first argument, as its name says: ``aten::add_``,
+    """True if an operator changes its first argument, by its name: ``aten::add_``,
     ``mine::scale_`` and ``aten::__iand__`` do, ``aten::__and__`` does not.
 
     Args:
@@ -137,7 +138,7 @@ def is_in_place(op: str) -> bool:
 
 
 def plain_name(op: str) -> str:
-    """The name of the operator that makes a new tensor: ``aten::relu_`` and
+    """Return the name of the operator that makes a new tensor: ``aten::relu_`` and
     ``aten::relu`` -> "relu"."""
     name = op.rpartition(":")[2]
     if name in _DUNDERS:
@@ -146,8 +147,8 @@ def plain_name(op: str) -> str:
 
 
 def in_place_name(op: str) -> str:
-    """The name of the partner in place: ``aten::add`` -> "add_", ``aten::__and__``
-    -> "__iand__"."""
+    """Return the name of the in-place partner: ``aten::add`` -> "add_",
+    ``aten::__and__`` -> "__iand__"."""
     name = op.rpartition(":")[2]
     return f"__i{name[2:]}" if name.startswith("__") else f"{name}_"
 
@@ -160,28 +161,28 @@ SIGNS: Mapping[str, str] = {
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 WITH_PARTNER = frozenset(row.name for row in OPERATORS if row.in_place)
-"""Operators that have a partner in place."""
+"""Operators that have an in-place partner."""
 
 
 def sign_of(op: str) -> str | None:
-    """The sign of the statement that an operator in place comes from: "+" of
+    """Return the sign of the statement that makes an in-place operator: "+" for
     ``aten::add_``, which ``x += y`` makes (torch/_tensor.py; ``emitAugAssignment``
     of torch/csrc/jit/frontend/ir_emitter.cpp). A script makes ``aten::fmod_`` of
-    ``x %= y``, and ``x % y`` is another function: it has no sign."""
+    ``x %= y``, but ``x % y`` is another function: it has no sign."""
     plain = f"aten::{plain_name(op)}"
     sign = SIGNS.get(plain) if is_in_place(op) and plain in WITH_PARTNER else None
     return None if sign in _COMPARISONS else sign
 
 
 IN_PLACE_ASSIGNS = of(Kind.ASSIGNS)
-"""Operators that TorchScript makes of ``x[...] = y``: none has a version without
-the underscore that does the same alone."""
+"""Operators that TorchScript makes of ``x[...] = y``: no single operator without
+the underscore does the same."""
 
 FILLS: Mapping[str, str] = {
     row.name: row.instead for row in OPERATORS if row.instead is not None
 }
 """Operators whose name without the underscore is no method of a tensor
-(torch/_tensor_docs.py, 1.12 to 2.13), and an expression that makes a filled
+(torch/_tensor_docs.py, 1.12 to 2.13) -> an expression that makes a filled
 tensor."""
 
 WITHOUT_PLAIN = frozenset(
@@ -189,18 +190,18 @@ WITHOUT_PLAIN = frozenset(
     for name in BY_NAME
     if is_in_place(name) and f"aten::{plain_name(name)}" not in WITH_PARTNER
 )
-"""Operators in place whose name without the underscore is no method of a tensor
+"""In-place operators whose name without the underscore is no method of a tensor
 (torch.Tensor, 2.13)."""
 
 WITH_LISTS = frozenset(row.name for row in OPERATORS if row.lists)
 OF_LISTS_TOO = WITH_LISTS | {
     f"aten::{in_place_name(op)}" for op in WITH_LISTS & WITH_PARTNER
 }
-"""Operators of tensors whose overloads for lists give a list."""
+"""Operators of tensors whose overloads for lists return a list."""
 
 
 def defaults_of(function: str) -> tuple[str, ...]:
-    """The last arguments of a function of torch, which may be left out."""
+    """Return the last arguments of a function of torch, which may be left out."""
     row = BY_NAME.get(f"aten::{function}")
     return row.defaults if row is not None else ()
 
@@ -226,7 +227,7 @@ _OF_MODULES = {
 }
 
 FLAGS: Mapping[str, int] = {**_OF_FUNCTIONS, **_OF_MODULES}
-"""Function of torch.nn.functional, or module of torch.nn -> where ``inplace`` is
+"""Function of torch.nn.functional, or module of torch.nn -> index of ``inplace``
 among the arguments of the function, or of the module's constructor, from 0."""
 
 CALLED_BY: Mapping[str, tuple[str, ...]] = {

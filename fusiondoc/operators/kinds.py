@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 
 class Kind(Flag):
-    """The effect of an operator on its tensors; several flags where its overloads
-    differ, or where the effect depends on its arguments."""
+    """The effect of an operator on its tensors; several flags if its overloads
+    differ, or if the effect depends on its arguments."""
 
     NONE = 0
     ELEMENTWISE = 1
@@ -36,10 +36,10 @@ class Kind(Flag):
     CASTS = 1024
     """The elements in another dtype."""
     HANDS_ON = 2048
-    """Returns the input itself where there is nothing to do."""
+    """Returns the input itself if there is nothing to do."""
     LIBRARY = 4096
-    """Has kernels of its own (cuBLAS, cuDNN, ATen, random numbers): no program is
-    better without it, and fusers take it, if at all, only with some arguments."""
+    """Has library kernels (cuBLAS, cuDNN, ATen, random numbers), which a program
+    should keep; fusers take it, if at all, only with some arguments."""
     MATMUL = 8192
     """Is a matrix product, or attention."""
     RANDOM = 16384
@@ -47,11 +47,11 @@ class Kind(Flag):
     MAKES = 32768
     """Makes a tensor of given values: nothing before it can be fused with it."""
     ASSIGNS = 65536
-    """TorchScript makes it of ``x[...] = y``."""
+    """Made by TorchScript from ``x[...] = y``."""
     CONTROL = 131072
-    """Branch or loop: work of the interpreter, for which no kernel runs."""
+    """Branch or loop: the interpreter's work, without a kernel."""
     TRUTH = 262144
-    """The result is of truth values, whatever the element type of its inputs."""
+    """The result has truth values, whatever the element type of its inputs."""
 
 
 NONE = Kind.NONE
@@ -79,7 +79,7 @@ any of these arguments."""
 
 
 class Gradient(NamedTuple):
-    """How TorchScript's autodiff sees an operator that it knows."""
+    """How TorchScript's autodiff handles an operator that it knows."""
 
     arguments: str = ".*"
     """Regular expression for the arguments of the overload that has a formula, a
@@ -87,14 +87,14 @@ class Gradient(NamedTuple):
     without: FormulaOverload | None = None
     """The overload without a formula; None: all overloads have it."""
     only_forward: bool = False
-    """Its formula holds the operator in the forward part, and no formula holds it
-    in a backward part."""
+    """True if its formula holds the operator in the forward part, and no formula
+    holds it in a backward part."""
     kept_out: bool = False
-    """It is a view whose gradient as an output of a differentiable graph would be
-    wrong."""
+    """True for a view whose gradient as an output of a differentiable graph would
+    be wrong."""
     not_where: tuple[int, str] | None = None
-    """An argument, from 0, and the constant as printed with which it has no
-    formula."""
+    """An argument, from 0, and the constant as printed with which the operator has
+    no formula."""
 
 
 FORMULA, IN_SCRIPT, KEPT_OUT = (
@@ -111,20 +111,21 @@ class Operator(NamedTuple):
     """The name as printed, without ``aten::``."""
     kind: Kind
     tensors: int | None = None
-    """The most tensors that an overload takes, optional ones too and ``out`` aside;
-    None where it takes a list of them, or where the operator has no schema."""
+    """The most tensors that an overload takes, optional ones included, ``out``
+    excluded; None if it takes a list of tensors, or if the operator has no
+    schema."""
     sign: str | None = None
-    """Its sign in Python and TorchScript: "+" of ``x + y``."""
+    """Its sign in Python and TorchScript: "+" for ``x + y``."""
     gradient: Gradient | None = None
     """None: autodiff has no formula."""
     in_place: bool = False
-    """There is a partner that does the same to its first argument: ``add_`` of
-    ``add``."""
+    """True if there is a partner that does the same to its first argument: ``add_``
+    for ``add``."""
     flag: int | None = None
     """Index of ``inplace`` among the arguments of the functions of
     torch.nn.functional that call it."""
     functions: tuple[str, ...] = ()
-    """Those functions, where they are not named as the operator."""
+    """Those functions, if their names differ from the operator's."""
     modules: Mapping[str, int | None] = {}
     """Modules of torch.nn that call it, and the index of ``inplace`` in their
     constructor if it has one."""
@@ -133,11 +134,11 @@ class Operator(NamedTuple):
     tensor."""
     defaults: tuple[str, ...] = ()
     """The last arguments of its function in torch, which may be left out
-    (torch/nn/functional.py, torch/_torch_docs.py); of operators that a recipe
+    (torch/nn/functional.py, torch/_torch_docs.py); only for operators that a recipe
     replaces."""
     lists: bool = False
-    """An overload of it, and of its partner in place, takes a list and gives one:
-    ``out += [x]``. Those for tensors give none
+    """True if an overload of it, and of its in-place partner, takes a list and
+    returns one: ``out += [x]``. The overloads for tensors return none
     (torch/csrc/jit/runtime/register_prim_ops.cpp)."""
 
     @property

@@ -1,5 +1,5 @@
-"""Arguments with which an operator can be run where a log does not hold them: of
-most, any tensor or number does; these need a certain one."""
+"""Arguments for running an operator whose arguments a log does not hold: most
+accept any tensor or number; these need a certain value."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from enum import Enum
 
 
 class Fit(Enum):
-    """The shape or type that a made-up argument must fit, where it has no value of
-    its own."""
+    """The shape or type that a made-up argument must fit, if it has no fixed
+    value."""
 
     POSITIVE = "negative numbers or zero would make the result NaN or infinite; a variance, too"
     SIZES = "the sizes of the result"
@@ -54,5 +54,5 @@ SAMPLE_ARGUMENTS: Mapping[str, Mapping[int, object]] = {
     "aten::view": {1: _SIZES},
     "aten::expand": {1: _SIZES},
 }
-"""Operator -> index of an argument -> a value that it takes, or the thing that it
-must fit; 6 is torch.float32 (c10/core/ScalarType.h)."""
+"""Operator -> index of an argument -> a value for it, or the condition that it must
+fit; 6 is torch.float32 (c10/core/ScalarType.h)."""

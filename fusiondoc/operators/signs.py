@@ -1,5 +1,4 @@
-"""The signs of Python's operators, and the classes of ``ast`` that stand for
-them."""
+"""The signs of Python's operators, and their classes in ``ast``."""
 
 from __future__ import annotations
 

@@ -1,15 +1,14 @@
-"""The table of operators: one row for each operator whose nature a rule, an advice
-or a rewrite depends on.
+"""The table of operators: one row for each operator whose properties a rule, an
+advice or a rewrite uses.
 
-The facts hold for every fuser; those of a single fuser stand in
-``fusiondoc/fusers``. Names and aliases are those of torch's schemas, and
-``tests/test_operator_table.py`` compares the rows with the schemas of the installed
-torch. Gradient formulas: torch/csrc/jit/runtime/symbolic_script.cpp and
-autodiff.cpp, 1.12 to 2.13 (``isDifferentiable``), tried with
-``torch._C._jit_pass_create_autodiff_subgraphs``. Views that autodiff keeps out of
-its regions: ``isViewOp`` of torch/csrc/jit/passes/create_autodiff_subgraphs.cpp.
-The flag ``inplace``: torch/nn/functional.py, torch/nn/modules/activation.py and
-dropout.py, 1.12 to 2.13.
+The facts hold for every fuser; those of a single fuser are in ``fusiondoc/fusers``.
+Names and aliases are those of torch's schemas, and ``tests/test_operator_table.py``
+compares the rows with the schemas of the installed torch. Gradient formulas:
+torch/csrc/jit/runtime/symbolic_script.cpp and autodiff.cpp, 1.12 to 2.13
+(``isDifferentiable``), tried with ``torch._C._jit_pass_create_autodiff_subgraphs``.
+Views that autodiff keeps out of its regions: ``isViewOp`` of
+torch/csrc/jit/passes/create_autodiff_subgraphs.cpp. The flag ``inplace``:
+torch/nn/functional.py, torch/nn/modules/activation.py and dropout.py, 1.12 to 2.13.
 
 To add an operator, add its row; the queries in ``__init__.py`` find it.
 """
