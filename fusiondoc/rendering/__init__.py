@@ -1,2 +1,2 @@
-"""Blocks and cells to text: the terminal, Markdown and pages. Nothing here knows a
-report."""
+"""Renders blocks and cells as text: for the terminal, Markdown and pages. Nothing
+here depends on reports."""

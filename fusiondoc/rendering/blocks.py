@@ -1,6 +1,5 @@
-"""Documents as sections of blocks with typed cells (``values``): all that a
-renderer knows of a report or a survey.
-"""
+"""Documents as sections of blocks with typed cells (``values``): all that renderers
+get of a report or a survey."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from fusiondoc.rendering.values import Cause, Cell, Gauge, Quotes, Status, Tone
 
 
 class Formats(Flag):
-    """The formats that show something."""
+    """The formats that show a part of a document."""
 
     TERMINAL = 1
     MARKDOWN = 2
@@ -27,13 +26,13 @@ class Formats(Flag):
 class Column:
     """A column of a table.
 
-    Args: number: its cells are figures, which stand at the right. wanted: 0 is
-        always shown; where a format has a width, the column with the least is left
-        out first. optional: a terminal leaves it out where nothing in it is known.
-        spread: the intervals of its durations are shown on a terminal that has room
-        for them. wide: it has long texts, for which a page keeps room. cut: a
-        terminal cuts its texts to the room that the other columns leave. formats:
-        the others leave it out.
+    Args: number: its cells are figures, aligned to the right. wanted: 0 is always
+        shown; if the width of a format is limited, the column with the lowest value
+        above 0 is left out first. optional: a terminal leaves it out if no cell in
+        it has a known value. spread: the intervals of its durations are shown on a
+        terminal that has room for them. wide: it has long texts, for which a page
+        keeps room. cut: a terminal cuts its texts to the room that the other
+        columns leave. formats: the formats that show it.
     """
 
     head: str
@@ -50,8 +49,8 @@ class Column:
 class Row:
     """A row of a table.
 
-    Args: above: a line of its own before the row, for all rows up to the next one.
-        narrow: the same row as a title and a sentence, for a format with few
+    Args: above: a separate line before the row, for all rows up to the next such
+        line. narrow: the same row as a title and a sentence, for a format with few
         columns.
     """
 
@@ -65,12 +64,12 @@ class Table:
     """Rows of cells under heads.
 
     Args:
-        caption: its name for a screen reader; without it the title.
-        left_out: rows that no format shows.
-        on_terminal: a terminal shows so many rows; None: all.
-        bare: a terminal leaves out the heads, and what repeats the row above.
-        dense: a terminal keeps one column between the columns of it.
-        formats: the others have another table, or sentences, for it.
+        caption: its name for a screen reader; by default the title.
+        left_out: number of rows that no format shows.
+        on_terminal: number of rows that a terminal shows; None: all.
+        bare: a terminal leaves out the heads, and cells that repeat the row above.
+        dense: a terminal puts one space instead of two between its columns.
+        formats: the formats that show it; others have another table, or sentences.
     """
 
     columns: tuple[Column, ...]
@@ -95,15 +94,15 @@ class Facts:
 
 @dataclass(frozen=True)
 class Remarks:
-    """Sentences, each for itself."""
+    """Independent sentences."""
 
     lines: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Sentences:
-    """Lines of text; ``tone`` says how they stand out, ``link`` is the section of a
-    page they lead to."""
+    """Lines of text; ``tone`` is their emphasis, ``link`` the section of a page to
+    which they lead."""
 
     lines: tuple[str, ...]
     tone: Tone = Tone.PLAIN
@@ -125,12 +124,12 @@ class Item:
     """An entry of a list.
 
     Args:
-        marks: what became of it.
-        text: what it is.
+        marks: its status.
+        text: its text.
         position: its source position.
-        details: what more there is to know.
+        details: further lines on it.
         groups: the groups that it is about.
-        quotes: the lines of the log that show it; only pages have them.
+        quotes: the lines of the log that prove it; only pages have them.
     """
 
     marks: tuple[Status, ...]
@@ -153,14 +152,14 @@ class Items:
 
 @dataclass(frozen=True)
 class Entry:
-    """Something that has blocks of its own: a group, a kernel.
+    """An entry with blocks of its own: a group, a kernel.
 
     Args:
         key: its anchor on a page.
-        tag: what it is called.
-        title: what it is.
-        note: what else tells it from the others.
-        marks: what became of it.
+        tag: its id.
+        title: a description of it.
+        note: further properties that distinguish it from others.
+        marks: its status.
         remark: a line below it.
     """
 
@@ -193,9 +192,9 @@ class Diff:
 class Code:
     """Lines that keep their breaks: a program, commands to copy.
 
-    Args: text: the lines, with their breaks. label: names them for a screen reader.
-        language: its syntax has colours, where a format has these: ``cuda``, ``ir``
-        or ``python``.
+    Args: text: the lines, with their breaks. label: their name for a screen reader.
+        language: the syntax for colours, in formats that have them: ``cuda``,
+        ``ir`` or ``python``.
     """
 
     text: str
@@ -206,7 +205,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Command:
-    """A command to copy, behind ``lead``."""
+    """A command to copy, after the text ``lead``."""
 
     text: str
     lead: str = ""
@@ -217,13 +216,13 @@ class Step:
     """A change to make.
 
     Args:
-        gain: what it brings.
+        gain: its gain, in words.
         position: the line that changes.
-        unlocks: what becomes possible.
+        unlocks: the operators that it lets fuse.
         diff: its lines, with - and +.
-        code: lines of a program that do it.
+        code: lines of a program that make the change.
         proof: the runs that showed that it helps.
-        command: the one that tries it.
+        command: the command that tries it.
     """
 
     text: str
@@ -267,8 +266,8 @@ class Section:
 
     Args:
         key: its anchor on a page.
-        formats: the others leave it out.
-        link: its title in the navigation of a page; without it the title.
+        formats: the formats that show it.
+        link: its title in the navigation of a page; by default the title.
     """
 
     key: str
@@ -281,14 +280,14 @@ class Section:
 
 @dataclass(frozen=True)
 class Card:
-    """An answer of the first screen of a page.
+    """A card on the first screen of a page: a question and its answer.
 
     Args:
         title: the question.
         big: the answer in a word or a figure, with its unit.
-        bar: the same as a share.
-        rows: what it is made of.
-        blocks: what more there is to know.
+        bar: the answer as a share.
+        rows: the parts of the answer.
+        blocks: further information.
     """
 
     title: str
@@ -300,8 +299,8 @@ class Card:
 
     @property
     def rows_class(self) -> str:
-        """How the rows stand: reasons, kernels with bars, or names with their
-        numbers."""
+        """The class of the rows in the pages' style: reasons, kernels with bars, or
+        names with their numbers."""
         if isinstance(self.rows[0][0], (Cause, Status)):
             return "whys"
         return (
@@ -313,16 +312,16 @@ class Card:
 
 @dataclass(frozen=True)
 class Document:
-    """All that is shown of something.
+    """The whole content of a report or another result.
 
     Args:
         command: the command of fusiondoc that makes it.
-        name: what it is about.
-        verdict: all of it in one sentence.
-        lead: on what it ran, or what was read.
-        facts: the same in names and values.
-        warning: to be known before all of it.
-        notes: what a page has below its lead.
+        name: its subject, such as the target.
+        verdict: the result in one sentence.
+        lead: the machine that it ran on, or the files that were read.
+        facts: the same as names and values.
+        warning: a sentence to read before all others.
+        notes: blocks below the lead of a page.
         cards: the first screen of a page.
     """
 
@@ -338,8 +337,8 @@ class Document:
 
 
 def shown(sections: Sequence[Section], format_: Formats) -> tuple[Section, ...]:
-    """The sections, blocks and columns that a format shows and that hold
-    anything."""
+    """Return the sections, blocks and columns that a format shows and that are not
+    empty."""
     kept = []
     for section in sections:
         if format_ & section.formats:
@@ -350,8 +349,8 @@ def shown(sections: Sequence[Section], format_: Formats) -> tuple[Section, ...]:
 
 
 def shown_blocks(blocks: Sequence[Block], format_: Formats) -> tuple[Block, ...]:
-    """The blocks of a section or an entry that a format shows and that hold
-    anything."""
+    """Return the blocks of a section or an entry that a format shows and that are
+    not empty."""
     kept: list[Block] = []
     for block in blocks:
         if not format_ & _formats_of(block):
@@ -370,7 +369,7 @@ def _formats_of(block: Block) -> Formats:
 
 
 def _with_columns(table: Table, format_: Formats) -> Table:
-    """The table with the columns of a format."""
+    """Return the table with the columns of a format."""
     if all(format_ & column.formats for column in table.columns):
         return table
     kept = [

@@ -1,4 +1,5 @@
-"""Cells as text in the notation of a format: only here a type becomes a unit."""
+"""Cells as text in the notation of a format: only here a cell's type becomes a
+unit."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ from fusiondoc.rendering.values import (
 
 
 def written(cell: Cell, notation: Notation) -> str:
-    """The cell without its interval."""
+    """Return the text of a cell without its interval."""
     match cell:
         case Text(text):
             return text
@@ -101,11 +102,12 @@ def written(cell: Cell, notation: Notation) -> str:
         case Sparkline(values):
             return sparkline(values)
         case Gauge():
-            return ""  # a picture; its row has the figure
+            return ""  # drawn as a picture; another cell of its row has the figure
 
 
 def _count(cell: Count, notation: Notation) -> str:
-    """``1,024``, or ``5 (+2)`` against the number that it is compared with."""
+    """Return ``1,024``, or ``5 (+2)`` with the difference from the number that it
+    is compared with."""
     text = notation.count(cell.number)
     if cell.number is None or cell.base is None or cell.number == cell.base:
         return text
@@ -113,7 +115,7 @@ def _count(cell: Count, notation: Notation) -> str:
 
 
 _MOST_POSITIONS = 3
-"""Source positions that a format names that has one line for them."""
+"""Most source positions that are named in a format with one line for them."""
 
 
 def _types(cell: Types) -> str:
@@ -122,7 +124,7 @@ def _types(cell: Types) -> str:
 
 
 def _quoted(cell: Quotes) -> str:
-    """The positions in the log."""
+    """Return the positions in the log."""
     listed = ", ".join(line.where for line in cell.lines)
     return f"{listed} and {cell.left_out:,} more" if cell.left_out else listed
 
@@ -138,12 +140,12 @@ def _microseconds(ms: float) -> str:
 
 
 def _seconds(value: float) -> str:
-    """``0.0171 s``: one unit in all of a column."""
+    """Return ``0.0171 s``: one unit in all rows of a column."""
     return f"{digits(value)} s"
 
 
 def interval_of(cell: Cell) -> str:
-    """``1.60 to 1.68``; "" of a cell without an interval."""
+    """Return ``1.60 to 1.68``; "" for a cell without an interval."""
     if (
         not isinstance(cell, (Millis, Factor))
         or cell.low is None
@@ -156,13 +158,13 @@ def interval_of(cell: Cell) -> str:
 
 
 def tone_of(cell: Cell | Sentences) -> Tone:
-    """How the cell stands out."""
+    """Return the emphasis of a cell."""
     return getattr(cell, "tone", Tone.PLAIN)
 
 
 def known_columns(table: Table) -> Table:
-    """The table without its optional columns in which nothing is known, or that
-    count what never happened."""
+    """Return the table without optional columns whose cells are all unknown or zero
+    counts."""
     kept = []
     for number, column in enumerate(table.columns):
         if not column.optional or not all(
@@ -180,8 +182,7 @@ def known_columns(table: Table) -> Table:
 
 
 def is_empty(cell: Cell) -> bool:
-    """Whether the cell holds nothing that is known, or counts what never
-    happened."""
+    """True if the cell has no known value, or is a count of 0."""
     if isinstance(cell, Count):
         return not cell.number
     if isinstance(cell, Gauge):

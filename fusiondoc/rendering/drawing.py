@@ -1,5 +1,5 @@
-"""What all text on a terminal is drawn with: styles, small tables, bars, links and
-plain ASCII."""
+"""The parts of all text on a terminal: styles, small tables, bars, links and plain
+ASCII."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from fusiondoc.rendering.timelines import LEVELS, UNKNOWN_LEVEL
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 MOST_ROWS = 40
-"""Rows of a table on a terminal; the JSON report has all."""
+"""Most rows of a table on a terminal; the JSON report has all."""
 
 
 class Detail(Enum):
-    """How much of the report is printed."""
+    """How much of the report is printed; the values are options."""
 
     VERDICT = "-q"
     """The last line alone."""
@@ -38,20 +38,21 @@ class Detail(Enum):
 
 
 _KEPT = "\ue000"
-"""Stands for a space at which no line is broken; ``drawn`` makes it one."""
+"""Placeholder for a space at which no line is broken; ``drawn`` replaces it with a
+space."""
 
 _COMMAND_WORDS = re.compile(
     r"fusiondoc (?:explain [\w:]+|[a-z]+(?: (?:--?[\w-]+|FD\d{3}|[A-Z][A-Z_]+|\S*[./=:]\S*\w))*)"
     r"|--knob [\w=.:]+"
 )
-"""A command in a sentence, up to where it goes on with plain words."""
+"""A command in a sentence, up to the next plain words."""
 
 _VARIABLE = re.compile(r"[A-Z]+_[A-Z_]+=.")
 
 
 def prose(text: str, style: str = "") -> Text:
-    """A text whose lines are broken at its spaces, but not inside a command to
-    copy."""
+    """Return a text whose lines are broken at its spaces, but not inside a command
+    to copy."""
     return Text(
         _COMMAND_WORDS.sub(lambda found: found.group().replace(" ", _KEPT), text),
         style=style,
@@ -59,9 +60,9 @@ def prose(text: str, style: str = "") -> Text:
 
 
 class WithVariables:
-    """Prose that may tell variables with their values, to copy: one that is longer
-    than a line is not broken, and stands on a line of its own. For the top level of
-    what is drawn, or ``Indented``."""
+    """Prose that may contain variables with their values, to copy: one that is
+    longer than a line is not broken, and is on a line of its own. Only for the top
+    level of the drawn content, or inside ``Indented``."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -87,8 +88,8 @@ class WithVariables:
 
 
 class Unbroken:
-    """A line to copy: it is never broken, however long it is. For the top level of
-    what is drawn."""
+    """A line to copy: it is never broken, however long it is. Only for the top
+    level of the drawn content, or inside ``Indented``."""
 
     def __init__(self, line: str, style: str = "") -> None:
         self._line, self._style = line, style
@@ -101,7 +102,8 @@ class Unbroken:
 
 
 class Indented:
-    """What it holds, further to the right; lines that are never broken stay so."""
+    """Content that is moved to the right; its lines that are never broken stay
+    unbroken."""
 
     def __init__(self, content: RenderableType, by: int = 1) -> None:
         self._content, self._by = content, by
@@ -118,7 +120,7 @@ class Indented:
 
 
 def fields() -> Table:
-    """A table of names and values."""
+    """Return an empty table of names and values."""
     table = Table.grid(padding=(0, 2), pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -126,7 +128,8 @@ def fields() -> Table:
 
 
 def names_and_texts(width: int, gap: int = 2) -> Table:
-    """A table of names of ``width`` columns and texts that wrap beside them."""
+    """Return an empty table of names of ``width`` columns and texts that wrap
+    beside them."""
     table = Table.grid(padding=(0, gap, 0, 0), pad_edge=False)
     table.add_column(no_wrap=True, width=width)
     table.add_column(overflow="fold")
@@ -134,8 +137,8 @@ def names_and_texts(width: int, gap: int = 2) -> Table:
 
 
 def rows_of_lines(rows: Sequence[Sequence[str]], gap: int = 2) -> str:
-    """A line for each row, however long it is, with the columns below one another:
-    for other programs too."""
+    """Return a line for each row, however long it is, with aligned columns, so that
+    other programs can read it too."""
     table = Table.grid(padding=(0, gap, 0, 0), pad_edge=False)
     for _ in rows[0]:
         table.add_column(no_wrap=True)
@@ -148,7 +151,7 @@ def rows_of_lines(rows: Sequence[Sequence[str]], gap: int = 2) -> str:
 
 
 def more(total: int) -> list[RenderableType]:
-    """A line on the rows that are not shown."""
+    """Return a line on the number of rows that are not shown."""
     if total <= MOST_ROWS:
         return []
     return [
@@ -157,7 +160,7 @@ def more(total: int) -> list[RenderableType]:
 
 
 def drawn(content: RenderableType, width: int, colour: bool) -> str:
-    """``content`` as text of at most ``width`` columns, with ANSI colours if
+    """Return ``content`` as text of at most ``width`` columns, with ANSI colours if
     ``colour``. Nothing in it is a command to a terminal or to the runner of GitHub
     Actions."""
     out = io.StringIO()
@@ -179,8 +182,8 @@ def drawn(content: RenderableType, width: int, colour: bool) -> str:
 
 
 class _Visible:
-    """What is drawn, with hidden characters of its texts as escapes: styles come
-    after, as ANSI codes."""
+    """Content whose hidden characters become escapes; styles are added afterwards,
+    as ANSI codes."""
 
     def __init__(self, content: RenderableType) -> None:
         self._content = content
@@ -213,8 +216,8 @@ _PLAIN = str.maketrans(
 
 
 def bar(share: float, width: int = 8) -> str:
-    """``share`` (1 is full, more is shown as full) as a bar; what is more than
-    nothing shows."""
+    """Return ``share`` as a bar (above 1 as a full one); any share above 0 has at
+    least one block."""
     filled = min(width, round(share * width))
     if share > 0:
         filled = max(1, filled)
@@ -222,9 +225,9 @@ def bar(share: float, width: int = 8) -> str:
 
 
 def sparkline(values: Sequence[float], most: int = 24) -> str:
-    """A character for each value, its height by the logarithm: a compilation takes
-    a thousand times a pass. Of more than ``most`` values the first ones are shown,
-    with an ellipsis."""
+    """Return a character for each value, its height by the logarithm, since a
+    compilation takes a thousand times as long as a pass. Of more than ``most``
+    values the first ones are shown, with an ellipsis."""
     from math import log
 
     shown = [value for value in values[:most] if value > 0]
@@ -241,13 +244,13 @@ def sparkline(values: Sequence[float], most: int = 24) -> str:
 
 
 def plain(text: str) -> str:
-    """The text with ASCII characters in the place of blocks, arrows and ellipses,
-    one for one."""
+    """Return the text with blocks, arrows and ellipses replaced by ASCII
+    characters, one for one."""
     return text.translate(_PLAIN)
 
 
 def can_show_blocks(encoding: str | None) -> bool:
-    """Whether text in this encoding can hold the block characters."""
+    """True if text in this encoding can hold the block characters."""
     try:
         (LEVELS + _EMPTY + "…→×").encode(encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -261,8 +264,8 @@ _CODE = re.compile(r"\bFD\d{3}\b")
 
 
 def linked(text: str) -> str:
-    """The text with every code of a finding as a link to its page, as terminals
-    take them (OSC 8)."""
+    """Return the text with every code of a finding as a link to its page, in the
+    form for terminals (OSC 8)."""
 
     def link(found: re.Match[str]) -> str:
         page = _PAGES / f"{found.group()}.md"
@@ -278,8 +281,8 @@ _TERMS = ("xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm", "conto
 
 
 def can_link(environment: Mapping[str, str]) -> bool:
-    """Whether the terminal is one that is known to show links; ``FORCE_HYPERLINK``
-    says it of another."""
+    """True if the terminal is known to show links, or ``FORCE_HYPERLINK`` requests
+    them."""
     if "NO_COLOR" in environment or environment.get("TERM") == "dumb":
         return False
     if "FORCE_HYPERLINK" in environment:

@@ -63,21 +63,21 @@ _IR = re.compile(
 
 
 def cuda(text: str) -> Iterator[tuple[str, str]]:
-    """The text of a kernel in parts that together are the text, each with its
-    class: "k" keyword, "t" type, "s" string, "m" number, "c" comment or directive,
-    "" anything else."""
+    """Yield the text of a kernel in parts, which together are the text, each with
+    its class: "k" keyword, "t" type, "s" string, "m" number, "c" comment or
+    directive, "" anything else."""
     return _parts(text, _C, _C_WORDS)
 
 
 def python(text: str) -> Iterator[tuple[str, str]]:
-    """The same of a Python source; "t" is a builtin, "f" a decorator or the name of
-    what is defined."""
+    """Yield the same parts for a Python source; "t" is a builtin, "f" a decorator
+    or the name of a function or class that is defined."""
     return _parts(text, _PYTHON, _PYTHON_WORDS)
 
 
 def ir(text: str) -> Iterator[tuple[str, str]]:
-    """The same of TorchScript IR; "f" is an operator, "v" a value, "c" a source
-    position."""
+    """Yield the same parts for TorchScript IR; "f" is an operator, "v" a value, "c"
+    a source position."""
     return _parts(text, _IR, {})
 
 
@@ -103,7 +103,8 @@ _LANGUAGES = {"cuda": cuda, "python": python, "ir": ir}
 
 
 def coloured_lines(text: str, language: str) -> list[Markup]:
-    """The lines of a text as spans, whose classes give them their colours."""
+    """Return the lines of a text as spans, whose classes determine their
+    colours."""
     lines: list[list[Markup]] = [[]]
     for css, value in _LANGUAGES[language](text):
         for number, part in enumerate(value.split("\n")):
@@ -115,7 +116,7 @@ def coloured_lines(text: str, language: str) -> list[Markup]:
 
 
 def plain_lines(text: str) -> list[Markup]:
-    """The same without colours."""
+    """Return the lines without colours."""
     return [escape(visible(line)) for line in text.split("\n")]
 
 

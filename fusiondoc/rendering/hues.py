@@ -1,21 +1,21 @@
-"""The colours of codes of reasons: the same on every page."""
+"""The colours of reason codes: the same on every page."""
 
 from __future__ import annotations
 
 from fusiondoc.model.codes import CODES
 
 _TURN = 137.508
-"""Degrees between the colours of codes that follow each other: the golden angle
-keeps neighbours apart."""
+"""Degrees between the hues of successive codes: the golden angle makes neighbours
+differ."""
 
 
 def hue(code: str | None) -> str:
-    """The classes of the colour of a code."""
+    """Return the classes for the colour of a code."""
     return f"hue {code}" if code in CODES else "hue"
 
 
 def colours() -> str:
-    """The rules of style that give every reason its colour."""
+    """Return the CSS rules that give every reason its colour."""
     rules = []
     for code in CODES:
         if code.startswith("FD2"):

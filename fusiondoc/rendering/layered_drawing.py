@@ -1,4 +1,4 @@
-"""Where the boxes of a picture and the ways between them stand.
+"""Positions of the boxes of a picture and of the paths between them.
 
 Rows go from top to bottom along the edges, with few crossings and short ways. The
 usual steps of a layered drawing (Sugiyama and others 1981): rows by longest path,
@@ -22,24 +22,23 @@ WIDEST = 1080.0
 
 _SWEEPS = 6
 _CALM = 0.98
-"""Draws everything a little to the middle, row by row."""
+"""Factor that pulls all boxes a little to the middle, row by row."""
 
 _ROUTED = 8
-"""Edges over at most so many rows get a way of their own around the boxes; longer
-ones go straight."""
+"""Edges over at most this many rows are routed around the boxes; longer ones are
+straight."""
 
 
 @dataclass
 class Drawing:
-    """Left upper corners of the boxes, and the points that each edge goes
-    through."""
+    """Upper left corners of the boxes, and the points of each edge's path."""
 
     corners: list[Point]
     routes: list[list[Point]]
     width: float
     height: float
     order: list[int]
-    """The boxes as one reads them."""
+    """Indexes of the boxes in reading order."""
 
 
 def draw(sizes: Sequence[Point], edges: Sequence[tuple[int, int]]) -> Drawing:
@@ -136,7 +135,8 @@ class _Layout:
         return rows
 
     def _way(self, edge: tuple[int, int]) -> list[int]:
-        """The edge as boxes without size in the rows between."""
+        """Return the path of an edge, with a new box of almost no size in each row
+        between."""
         start, end = edge
         first, last = self.row_of[start], self.row_of[end]
         if not 1 < last - first <= _ROUTED:
@@ -152,16 +152,18 @@ class _Layout:
         return [*way, end]
 
     def _sort_rows(self) -> None:
-        place = {i: float(p) for row in self.rows for p, i in enumerate(row)}
+        position = {i: float(p) for row in self.rows for p, i in enumerate(row)}
         for sweep in range(_SWEEPS):
             down = sweep % 2 == 0
             for row in self.rows if down else reversed(self.rows):
                 sides = self.near if down else self.far
                 row.sort(
-                    key=lambda i: _mean((place[j] for j in sides[i]), place[i])
+                    key=lambda i: _mean(
+                        (position[j] for j in sides[i]), position[i]
+                    )
                 )
                 for p, i in enumerate(row):
-                    place[i] = float(p)
+                    position[i] = float(p)
 
     def _centres(self) -> list[float]:
         centres = [0.0] * len(self.widths)
@@ -190,8 +192,8 @@ class _Layout:
         return centres
 
     def _weight(self, i: int) -> float:
-        """Edges give way to boxes: else every edge beside a chain of boxes would
-        push it further aside."""
+        """Edges have less weight than boxes: else every edge beside a chain of
+        boxes would push it further aside."""
         return 1.0 if i < self.count else 0.05
 
     def _middle(
@@ -211,8 +213,9 @@ def _mean(values: Iterable[float], default: float) -> float:
 
 
 def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Longest path from the top; what has no input stands right above what uses it.
-    An edge that would close a circle does not count."""
+    """Return the rows by longest path from the top; boxes without inputs are
+    directly above the boxes that read them. An edge that would close a cycle does
+    not count."""
     before: list[set[int]] = [set() for _ in range(count)]
     after: list[set[int]] = [set() for _ in range(count)]
     for a, b in edges:
@@ -232,14 +235,14 @@ def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
 
 
 def _levels(before: Sequence[set[int]], after: Sequence[set[int]]) -> list[int]:
-    """Of each box the length of the longest path to it."""
+    """Return for each box the length of the longest path to it."""
     waiting = [len(inputs) for inputs in before]
     level = [0] * len(before)
     done = [False] * len(before)
     ready = [i for i, inputs in enumerate(before) if not inputs]
     placed = 0
     while placed < len(before):
-        if not ready:  # all that is left is in circles
+        if not ready:  # all remaining boxes are in cycles
             ready = [done.index(False)]
         for i in ready:
             done[i] = True
@@ -255,8 +258,8 @@ def _released(
     level: list[int],
     waiting: list[int],
 ) -> list[int]:
-    """The boxes all of whose inputs are drawn now; raises the level of those that
-    wait on."""
+    """Return the boxes whose last input was drawn; raises the level of the boxes
+    that still wait."""
     coming = set()
     for i in ready:
         for j in after[i]:
@@ -272,12 +275,14 @@ def _released(
 def _spread(
     widths: Sequence[float], wanted: Sequence[float], weights: Sequence[float]
 ) -> list[float]:
-    """Centres as near to the wanted ones as the gaps allow, in least squares (pool
-    adjacent violators)."""
+    """Return centres as close to the wanted ones as the gaps allow, in least
+    squares (pool adjacent violators)."""
     offsets = [0.0]
     for a, b in itertools.pairwise(widths):
         offsets.append(offsets[-1] + (a + b) / 2 + GAP)
-    pools: list[tuple[float, float, int]] = []  # weighted sum, weight, how many
+    pools: list[
+        tuple[float, float, int]
+    ] = []  # (weighted sum, weight, number of boxes)
     for x, offset, weight in zip(wanted, offsets, weights):
         pools.append(((x - offset) * weight, weight, 1))
         while (

@@ -50,15 +50,15 @@ from fusiondoc.rendering.values import (
 )
 
 LIMIT = 65_536
-"""Characters of a comment on GitHub."""
+"""Most characters of a comment on GitHub."""
 _LONGEST = 400
-"""Characters of a name or message before they are escaped; those of a real log are
-shorter."""
+"""Most characters of a name or message before they are escaped; those of a real log
+are shorter."""
 
 
 def render(document: Document) -> str:
-    """The document; rows that have no room in a comment are left out, and a line
-    says so."""
+    """Return the document; rows without room in a comment are left out, and a line
+    states their number."""
     sections = shown(document.sections, Formats.MARKDOWN)
     room = LIMIT // (2 + len(sections))
     lines = [
@@ -77,7 +77,7 @@ def render(document: Document) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text as text, and not without end."""
+    """Return the text escaped, with limited length."""
     return markdown(_cut(text))
 
 
@@ -95,7 +95,8 @@ def _section(section: Section, room: int) -> Iterator[str]:
 def folded_section(
     section: Section, room: int, is_open: bool = False
 ) -> Iterator[str]:
-    """The section in ``room`` characters at most, which a click opens or closes."""
+    """Yield the section in at most ``room`` characters, folded so that a click
+    opens or closes it."""
     rows = sum(len(getattr(block, "rows", ())) for block in section.blocks)
     start = "<details open>" if is_open else "<details>"
     yield f"{start}<summary><b>{escaped(section.title)}</b> ({rows:,})</summary>\n"
@@ -104,8 +105,8 @@ def folded_section(
 
 
 def blocks_of(section: Section, room: int) -> Iterator[str]:
-    """The blocks of a section below one another, each in ``room`` characters at
-    most."""
+    """Yield the blocks of a section one below the other, each in at most ``room``
+    characters."""
     for block in section.blocks:
         yield from _block(block, room)
         yield ""
@@ -170,12 +171,12 @@ def _command(command: Command) -> str:
 
 
 _LONGEST_OF_A_STEP = 1_000
-"""Characters of a line."""
+"""Most characters of a line."""
 _LONGEST_SENTENCE = 1_000
 
 
 def _step(number: int, step: Step) -> Iterator[str]:
-    """An entry of a numbered list."""
+    """Yield an entry of a numbered list."""
     where = f" ({markdown_code(step.position)})" if step.position else ""
     yield f"{number}. **{markdown(step.text)}**{where}" + (
         f": {markdown(step.gain)}" if step.gain else ""
@@ -203,7 +204,7 @@ _WRITTEN: dict[type, Callable[[Any], Iterator[str]]] = {
     Diff: _diff,
     Code: _code,
 }
-"""How a block that is no list of rows is written."""
+"""The function that writes each block that is no list of rows."""
 
 
 def _table(table: Table, room: int) -> Iterator[str]:
@@ -253,13 +254,13 @@ _FIGURES = (
     Rate,
     Seconds,
 )
-"""Cells in which no character is markup."""
+"""Cells whose text contains no markup."""
 _MOST_POSITIONS = 3
-"""Source positions in one cell."""
+"""Most source positions in one cell."""
 
 
 def _span(text: str) -> str:
-    """Code on one line, its start where it is long; nothing of nothing."""
+    """Return code on one line, shortened if it is long; "" for an empty text."""
     return markdown_code(_cut(text)) if text else ""
 
 
@@ -292,8 +293,8 @@ def _cell(cell: Cell) -> str:
 
 
 def item_lines(item: Item) -> Iterator[str]:
-    """An entry of a list, and its details below it. Signs of ASCII are for
-    terminals: a list has its own."""
+    """Yield an entry of a list, and its details below it. ASCII signs are for
+    terminals only; a Markdown list has its own."""
     pictures = "".join(
         f"{mark.sign} " for mark in item.marks if not mark.sign.isascii()
     )
@@ -313,7 +314,7 @@ def _list(rows: Sequence[str], room: int, left_out: int = 0) -> Iterator[str]:
 
 
 def _fitting(rows: Sequence[str], room: int) -> list[str]:
-    """The first rows that fit into so many characters."""
+    """Return the first rows that fit into ``room`` characters."""
     fitted: list[str] = []
     for row in rows:
         room -= len(row) + 3
@@ -324,7 +325,7 @@ def _fitting(rows: Sequence[str], room: int) -> list[str]:
 
 
 def _fenced(text: str, language: str = "") -> Iterator[str]:
-    """A fence that no line of the text ends."""
+    """Yield a fenced text; no line of the text can end the fence."""
     text = visible(text)
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, 1 + longest)

@@ -44,11 +44,12 @@ _HERE = Path(__file__).resolve().parent
 def render(
     document: Document, further_style: str = "", with_script: bool = False
 ) -> str:
-    """The document as a page of HTML.
+    """Return the document as a page of HTML.
 
     Args:
-        further_style: rules for the classes of its pictures.
-        with_script: with what searches, sorts, folds and shows what boxes are.
+        further_style: CSS rules for the classes of its pictures.
+        with_script: with the script that searches, sorts, folds and shows details
+            of boxes.
     """
     style = (_HERE / "page.css").read_text(encoding="utf-8") + further_style
     script = (_HERE / "page.js").read_text(encoding="utf-8") if with_script else ""
@@ -72,18 +73,18 @@ def render(
 
 
 MOST_COLOURED = 200_000
-"""Characters of one page that get colours; spans take several times the room of the
-code."""
+"""Most characters of one page that get colours; spans take several times the size
+of the code."""
 FEW_COLOURED = 60_000
-"""The same of a page with very many rows: it is its number of elements that a
-browser takes long for."""
+"""The same limit for a page with very many rows: browsers are slow for many
+elements."""
 _MANY = 1_000
-"""Rows and entries from which on a page is a large one."""
+"""Number of rows and entries from which on a page counts as large."""
 MOST_TEXT = 700_000
-"""Characters of code together, as they stand on the page: one of any run stays
+"""Most characters of code in total, as they are on the page: this keeps every page
 below five megabytes."""
 MOST_DETAILS = 300_000
-"""Characters of what the entries of a list fold, its code aside."""
+"""Most characters in the folded parts of a list's entries, apart from code."""
 
 
 def _rows(sections: Sequence[Section]) -> int:
@@ -95,12 +96,11 @@ def _rows(sections: Sequence[Section]) -> int:
 
 
 AT_ONCE = 200
-"""Entries; two thousand take half of the time to show a page."""
+"""Number of entries; two thousand take half of the time to show a page."""
 
 
 class Room:
-    """How much code and how many folded entries a page of so many rows still has
-    room for."""
+    """The remaining room for code and folded entries on a page of ``rows`` rows."""
 
     def __init__(self, rows: int) -> None:
         self._colours = MOST_COLOURED if rows < _MANY else FEW_COLOURED
@@ -109,8 +109,8 @@ class Room:
         self._code = 0
 
     def code(self, block: Code) -> Markup | None:
-        """The text of the block with its colours; None where the page has no room
-        for it."""
+        """Return the text of the block with its colours; None if the page has no
+        room for it."""
         if len(block.text) > self._text:
             return None
         made = Markup("\n").join(self.coloured(block.text, block.language))
@@ -121,7 +121,8 @@ class Room:
         return made
 
     def coloured(self, text: str, language: str) -> list[Markup]:
-        """Its lines, with colours as long as the page has some left."""
+        """Return the lines of a text, with colours as long as the page has room for
+        them."""
         if not language or len(text) > self._colours:
             return plain_lines(text)
         self._colours -= len(text)
@@ -129,19 +130,19 @@ class Room:
 
     @property
     def at_once(self) -> int:
-        """Entries of a list that a browser reads before it shows the page. The
-        others stand in parts of so many, each in a ``noscript``, which page.js
-        reads afterwards; a browser without scripts reads all."""
+        """The number of entries of a list that a browser reads before it shows the
+        page. The other entries are in parts of this size, each in a ``noscript``,
+        which page.js reads afterwards; a browser without scripts reads all."""
         return AT_ONCE
 
     def has_details(self, section: str) -> bool:
-        """Whether the section has room to fold another entry."""
+        """True if the section has room to fold another entry."""
         self._code = 0
         return self._details.get(section, 0) < MOST_DETAILS
 
     def take_details(self, section: str, characters: int) -> str:
-        """Note that the section folds an entry of so many characters; nothing to
-        print."""
+        """Record that the section folds an entry of this many characters; return ""
+        for the template to print."""
         self._details[section] = (
             self._details.get(section, 0) + characters - self._code
         )
@@ -149,16 +150,16 @@ class Room:
 
 
 def digest(text: str) -> str:
-    """The source expression of a Content-Security-Policy that allows this style or
-    script."""
+    """Return the source expression of a Content-Security-Policy that allows this
+    style or script."""
     return "sha256-" + b64encode(sha256(text.encode("utf-8")).digest()).decode(
         "ascii"
     )
 
 
 def script_data(data: object) -> Markup:
-    """JSON for an element ``script``: nothing in it can end the element or be taken
-    for markup, and U+2028 is an escape, as all that is not ASCII."""
+    """Return JSON for an element ``script``: nothing in it can end the element or
+    be parsed as markup, and U+2028 is an escape, like all non-ASCII characters."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -202,8 +203,8 @@ def _environment() -> Environment:
 
 
 def _finished(value: Any) -> Any:
-    """The text that a template prints: without hidden characters, nothing for
-    None."""
+    """Return the text that a template prints for a value: without hidden
+    characters, "" for None."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return visible(value)
     return "" if value is None else value
@@ -211,14 +212,14 @@ def _finished(value: Any) -> Any:
 
 _LONG_WORD = re.compile(r"\S{16,}")
 _JOINT = re.compile(r"(?<=\w)(?:(?:::|/)(?=\w)|\.(?=[A-Za-z_])|_+(?=[^\W_]))")
-"""Between the parts of a name such as ``aten::index_select`` or
-``models/block.py``, and not in a number."""
+"""Matches between the parts of a name such as ``aten::index_select`` or
+``models/block.py``, but not in a number."""
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
 def breakable(text: str) -> Markup:
-    """The text with places where a narrow column may break its long names. An
-    option is not broken at all."""
+    """Return the text with ``<wbr>`` where a narrow column may break its long
+    names. An option is never broken."""
     joined = _LONG_WORD.sub(_with_joints, str(escape(visible(text))))
     return Markup(_OPTION.sub(r'<span class="whole">\g<0></span>', joined))
 
@@ -228,12 +229,14 @@ def _with_joints(word: re.Match[str]) -> str:
 
 
 def _kind(block: Block) -> str:
-    """The name of a block's type, by which the template chooses the macro."""
+    """Return the name of a block's type, by which the template chooses the
+    macro."""
     return type(block).__name__
 
 
 def _figure(cell: Cell) -> float:
-    """By which a column of a tree is sorted; what is not known comes last."""
+    """Return the figure by which a column of a tree is sorted; unknown values come
+    last."""
     match cell:
         case Count(number) if number is not None:
             return number

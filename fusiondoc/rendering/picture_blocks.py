@@ -9,8 +9,8 @@ from fusiondoc.rendering.values import Cause, Cell, Tone
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar with its interval, in per cent of the longest; ``hue`` is a class of
-    the pages' colours."""
+    """A bar with its interval, in per cent of the longest bar; ``hue`` is a class
+    of the pages' colours."""
 
     label: str
     value: str
@@ -23,13 +23,13 @@ class Bar:
 
     @property
     def spoken(self) -> str:
-        """The bar for a screen reader."""
+        """The text of the bar for a screen reader."""
         return " ".join(filter(None, (self.label, self.value, self.detail)))
 
 
 @dataclass(frozen=True)
 class Bars:
-    """Bars of one scale: a picture, of which a table has the figures."""
+    """Bars of one scale: a picture; a table has the figures."""
 
     title: str
     note: str
@@ -38,11 +38,11 @@ class Bars:
 
 @dataclass(frozen=True)
 class Curves:
-    """Values of several variants over the same names: a picture, of which a table
-    has the figures.
+    """Values of several variants over the same names: a picture; a table has the
+    figures.
 
     Args:
-        values: of each variant, one a name; None where it has none.
+        values: for each variant one value a name; None if it has none.
         hues: the colour of each variant.
     """
 
@@ -62,13 +62,13 @@ class Plots:
 
 @dataclass(frozen=True)
 class Moment:
-    """A value at a moment.
+    """A value at a point in time.
 
     Args:
-        label: the moment below the axis: a day.
-        value: None where it is not known.
-        text: the moment and its value in words.
-        event: what happened then, in words; "" for nothing.
+        label: the date below the axis.
+        value: None if it is not known.
+        text: the date and the value in words.
+        event: an event at that time, in words; "" for none.
     """
 
     label: str
@@ -79,7 +79,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Timeline:
-    """A figure over time: a picture, of which a table has the figures.
+    """A figure over time: a picture; a table has the figures.
 
     Args:
         is_share: its values are shares, from 0 to 1.
@@ -101,7 +101,7 @@ class Timelines:
 
 @dataclass(frozen=True)
 class Stack:
-    """A whole and its parts: (what, share, the part in words)."""
+    """A whole and its parts: (kind, share, the part in words)."""
 
     label: str
     value: str
@@ -123,11 +123,12 @@ class Box:
     """A node of a graph.
 
     Args:
-        index: its number in the program.
-        kinds: how it looks, as classes of the pages' style.
-        spoken: what a screen reader says.
-        group: the group that it is.
-        reason: the code of the reason why it is in none, which gives it its colour.
+        index: its index in the program.
+        kinds: its classes in the pages' style.
+        spoken: its text for a screen reader.
+        group: id of the group that it is.
+        reason: the code of the reason why it is in no group, which determines its
+            colour.
     """
 
     index: int
@@ -141,11 +142,11 @@ class Box:
 
 @dataclass(frozen=True)
 class Graph:
-    """Boxes, and edges between them by their numbers.
+    """Boxes, and edges between them by their indexes.
 
     Args: key: its id on a page. apart: for each edge why its two boxes are not one
-        kernel; None where nothing shows it. cut: nodes that are left out.
-        values_left_out: inputs and outputs of nodes that are left out.
+        kernel; None if that is not known. cut: number of nodes that are left out.
+        values_left_out: number of inputs and outputs of nodes that are left out.
     """
 
     key: str
@@ -162,10 +163,11 @@ class Plans:
     """The graphs of a program, of which one is shown at a time.
 
     Args:
-        first: the key of the one that is shown before another is chosen.
-        reasons: of the boxes, each with how many have it: what can be chosen.
-        data: what there is to know of each box, as JSON for page.js.
-        left_out: further graphs.
+        first: the key of the graph that is shown first.
+        reasons: the reasons of the boxes, each with its number of boxes, for the
+            selection of boxes.
+        data: details of each box, as JSON for page.js.
+        left_out: number of further graphs.
     """
 
     rows: tuple[Graph, ...]
@@ -177,8 +179,8 @@ class Plans:
 
 @dataclass(frozen=True)
 class Branch:
-    """A row of a tree, which folds the rows inside it. ``path``: its name from the
-    root on."""
+    """A row of a tree, which folds the rows inside it. ``path``: its full path from
+    the root."""
 
     name: str
     path: str
@@ -189,7 +191,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Tree:
-    """Rows inside one another; the first of the heads is that of the names."""
+    """Nested rows; the first of the heads is that of the names."""
 
     heads: tuple[str, ...]
     rows: tuple[Branch, ...]
@@ -197,8 +199,8 @@ class Tree:
 
 @dataclass(frozen=True)
 class Annotation:
-    """What became of a line of source: groups by their ids, codes of reasons, and
-    words."""
+    """Marks of a line of source: groups by their ids, codes of reasons, and a
+    remark."""
 
     groups: tuple[str, ...]
     codes: tuple[str, ...]
@@ -206,7 +208,7 @@ class Annotation:
 
     @property
     def kind(self) -> str:
-        """Its class in the pages' style."""
+        """The class of the mark in the pages' style."""
         if self.groups and self.codes:
             return "both"
         return "in" if self.groups else "out"
@@ -217,9 +219,9 @@ class SourceFile:
     """A file of Python.
 
     Args:
-        text: the whole file; None where it is not at hand.
+        text: the whole file; None if it is not available.
         numbers: the lines that are shown, from 1.
-        annotations: line -> what became of it.
+        annotations: line -> its marks.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Pictures of programs: boxes and the ways between them in the units of their
+"""Pictures of programs: boxes and the paths between them in the units of their
 SVG."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PAD = 10
 
 @dataclass(frozen=True)
 class PlacedBox:
-    """A box with its left upper corner; ``lines``: (height of its base line,
+    """A box with its upper left corner; ``lines``: (height of the base line,
     text)."""
 
     box: Box
@@ -31,8 +31,8 @@ class PlacedBox:
 
 @dataclass(frozen=True)
 class PlacedGraph:
-    """A graph with its boxes as one reads them; ``ways`` are paths of SVG, each
-    with what keeps its two boxes apart."""
+    """A graph with its boxes in reading order; ``ways`` are paths of SVG, each with
+    the reason that keeps its two boxes apart."""
 
     graph: Graph
     width: int
@@ -43,7 +43,7 @@ class PlacedGraph:
 
 
 def placed(graph: Graph) -> PlacedGraph:
-    """The boxes and ways at their positions."""
+    """Return the boxes and paths at their positions."""
     drawing = draw([_size(box.lines) for box in graph.boxes], graph.edges)
     boxes = [
         _placed(graph.boxes[number], drawing.corners[number])
@@ -77,8 +77,8 @@ def _size(lines: Sequence[str]) -> Point:
 
 
 def _path(points: Sequence[Point]) -> str:
-    """A smooth way through the points; each leaves and enters its row straight up
-    or down."""
+    """Return a smooth path through the points; each leaves and enters its row
+    straight up or down."""
     parts = [f"M{points[0][0]:.0f} {points[0][1]:.0f}"]
     for (x1, y1), (x2, y2) in itertools.pairwise(points):
         if abs(x1 - x2) < 1:

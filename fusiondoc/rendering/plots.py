@@ -11,19 +11,20 @@ from fusiondoc.rendering.picture_blocks import Curves, Stack
 from fusiondoc.rendering.units import digits
 
 DASHES = ("", "7 4", "2 3", "9 3 2 3", "14 4", "4 2", "1 2", "11 5", "6 6")
-"""A line is recognised by its dashes too."""
+"""Dashes, so that a line is recognised without its colour too."""
 
 WIDTH, HEIGHT = 640, 300
-"""Of a plot of lines, in its units."""
+"""Size of a plot of lines, in its units."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 116, 14, 44
 _CHARACTER = 6.7
 _LINE = 14
-"""Least height between two names at the ends of lines."""
+"""Least vertical distance between two names at the ends of lines."""
 
 
 @dataclass(frozen=True)
 class Tick:
-    """``row`` 1 is a line lower, so that labels do not touch."""
+    """A label at an axis. ``row`` 1 is a line lower, so that labels do not
+    overlap."""
 
     at: float
     label: str
@@ -41,7 +42,8 @@ class Mark:
 
 @dataclass(frozen=True)
 class Line:
-    """A variant over names; where it was not measured the line is broken."""
+    """A variant over names; the line is broken where the variant was not
+    measured."""
 
     name: str
     hue: str
@@ -115,8 +117,8 @@ def plotted(curves: Curves) -> Plot | None:
 
 
 class _Scale(NamedTuple):
-    """Where values and names stand: logarithms of the lowest and highest value, the
-    step between names."""
+    """The scale of values and names: logarithms of the lowest and highest value,
+    and the distance between names."""
 
     low: float
     high: float
@@ -133,7 +135,7 @@ class _Scale(NamedTuple):
 def _points(
     curves: Curves, name: str, row: Sequence[float | None], scale: _Scale
 ) -> list[Mark | None]:
-    """The measured points of a variant; None where it has none."""
+    """Return the measured points of a variant; None for names without a value."""
     points: list[Mark | None] = []
     for number, value in enumerate(row):
         text = f"{name}, {curves.names[number]}: {digits(value or 0)} {curves.unit}"
@@ -144,8 +146,8 @@ def _points(
 
 
 def _name(number: int, name: str, scale: _Scale) -> Tick:
-    """A name below the plot; every second one a line lower where they have little
-    room."""
+    """Return a name below the plot; every second name is a line lower if there is
+    little room."""
     is_narrow = scale.step < _CHARACTER * (len(name) + 1)
     return Tick(scale.x(number), name, number % 2 if is_narrow else 0)
 
@@ -161,7 +163,8 @@ def _pieces(points: Iterable[Mark | None]) -> list[str]:
 
 
 def _apart(drawn: Sequence[Line]) -> list[Line]:
-    """The names at the ends of lines, moved until none covers another."""
+    """Return the lines with the names at their ends moved until none covers
+    another."""
     heights: dict[str, float] = {}
     ordered = sorted(drawn, key=lambda line: line.name_y)
     last = -math.inf
@@ -186,7 +189,7 @@ def _apart(drawn: Sequence[Line]) -> list[Line]:
 
 
 def decades(low: float, high: float) -> list[float]:
-    """Steps of 1, 2, 5, 10 that hold both; at least two."""
+    """Return steps of 1, 2, 5, 10 that cover both values; at least two."""
     exponent = math.floor(math.log10(low))
     found: list[float] = []
     while not found or found[-1] < high:
@@ -204,13 +207,13 @@ def decades(low: float, high: float) -> list[float]:
 
 
 def hue_of(what: str, order: Sequence[str]) -> str:
-    """The colour of a kind in stacked bars: those beyond the eighth share the last,
-    grey one."""
+    """Return the colour of a kind in stacked bars: the kinds from the eighth on
+    share the last, grey one."""
     return f"r{min(order.index(what), 7)}" if what in order else "r7"
 
 
 def pieces(stack: Stack, kinds: Sequence[str]) -> list[Piece]:
-    """The parts of a stacked bar; together they never exceed the whole."""
+    """Return the parts of a stacked bar; together they never exceed the whole."""
     made = []
     start = 0.0
     for what, share, text in stack.parts:

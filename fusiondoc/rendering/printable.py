@@ -1,5 +1,5 @@
-"""Text of a log on its way to a reader: what a terminal, GitHub or Markdown takes
-for a command becomes text.
+"""Makes text of a log safe for readers: character sequences that a terminal, GitHub
+or Markdown would interpret as commands become plain text.
 
 Logs, files and captures come from others. Their escape sequences can rename a
 terminal's window or hide lines, bidirectional controls reorder what is read
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _HIDDEN = re.compile(
     "["
-    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but newline and tab, DEL, C1
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 except newline and tab, DEL, C1
     "\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"  # bidirectional, invisible
     "\ufff9-\ufffb"  # annotations
     "\u2028\u2029"  # line ends for some readers, none for others
@@ -26,23 +26,24 @@ _HIDDEN = re.compile(
     "\U000e0000-\U000e0fff"  # tags: a text that nobody sees
     "]"
 )
-"""Characters that are not shown as themselves. The joiners U+200C and U+200D belong
-to ordinary words."""
+"""Characters that are shown as escapes. The joiners U+200C and U+200D belong to
+ordinary words."""
 
 
 def visible(text: str) -> str:
-    """The text with an escape such as ``\\x1b`` for each hidden character; lines and tabs stay."""
+    """Return the text with an escape such as ``\\x1b`` for each hidden character;
+    line ends and tabs stay."""
     return _HIDDEN.sub(_escape, text) if _HIDDEN.search(text) else text
 
 
 def one_line(text: str) -> str:
-    """The same on one line, with single spaces."""
+    """Return the visible text on one line, with single spaces."""
     return visible(" ".join(text.split()))
 
 
 def in_github_log(text: str) -> str:
-    """Text for this process's output: ``no_workflow_commands`` where that is the
-    log of GitHub Actions."""
+    """Return text for this process's output: with ``no_workflow_commands`` if the
+    output is the log of GitHub Actions."""
     return (
         no_workflow_commands(text)
         if os.environ.get("GITHUB_ACTIONS") == "true"
@@ -51,18 +52,18 @@ def in_github_log(text: str) -> str:
 
 
 def in_json(text: str) -> str:
-    """A JSON document with hidden characters in JSON's own escapes: the same data,
+    """Return a JSON document with hidden characters as JSON escapes: the same data,
     safe on a terminal."""
     if text.isascii() and "\x7f" not in text:
-        return text  # a writer of JSON has escaped the others of ASCII
+        return text  # JSON has no other hidden characters of ASCII unescaped
     return _HIDDEN.sub(_json_escape, text)
 
 
 def csv_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A CSV document. Lists are joined by ``; ``, None is empty; no text is a
-    command to a terminal, or a formula to a spreadsheet, whatever white space
-    stands before its sign."""
-    import csv  # few come here
+    """Return a CSV document. Lists are joined by ``; ``, None is empty; no text is
+    a command to a terminal, or a formula to a spreadsheet, whatever white space
+    precedes its sign."""
+    import csv  # imported here, as few commands need it
     import io
 
     out = io.StringIO()
@@ -73,7 +74,7 @@ def csv_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _cell(value: object) -> object:
-    if isinstance(value, tuple):  # some programs make a cell of each
+    if isinstance(value, tuple):  # some programs make a cell of each element
         return "; ".join(_no_formula(str(one)) for one in value)
     return _no_formula(value) if isinstance(value, str) else value
 
@@ -84,12 +85,13 @@ def _no_formula(text: str) -> str:
 
 
 _FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
-"""The wide forms too, which spreadsheets take for the same."""
+"""Signs that begin a formula, with their wide forms, which spreadsheets treat
+alike."""
 
 
 def visible_in(value: T) -> T:
-    """A report, or a part of one, with every string ``visible``, keys of mappings
-    too."""
+    """Return a report, or a part of one, with every string ``visible``, also keys
+    of mappings."""
     from fusiondoc.masking import (
         texts_changed,
     )  # every command imports this module, few come here
@@ -122,9 +124,9 @@ _COMMAND = re.compile(r"^((?:\x1b\[[0-9;]*m|[^\S\n])*)::", re.MULTILINE)
 
 
 def no_workflow_commands(text: str) -> str:
-    """Text for the log of GitHub Actions, whose runner obeys lines that begin with
-    ``::`` after spaces, and ``##[`` anywhere (actions/runner,
-    src/Runner.Common/ActionCommand.cs): a space parts them."""
+    """Return text for the log of GitHub Actions, whose runner obeys lines that
+    begin with ``::`` after spaces, and ``##[`` anywhere (actions/runner,
+    src/Runner.Common/ActionCommand.cs): a space is inserted into them."""
     return _COMMAND.sub(r"\1: :", text).replace("##[", "## [")
 
 
@@ -136,8 +138,9 @@ _LINK = re.compile(
 
 
 def markdown(text: str) -> str:
-    """The text on one line of Markdown: no markup, no mention of a person or issue,
-    no end of a table's cell; addresses are code, so that they are no links."""
+    """Return the text on one line of Markdown: without markup, mentions of persons
+    or issues, and ends of table cells; addresses are code, so that they are no
+    links."""
     text = one_line(text)
     parts, done = [], 0
     for link in _LINK.finditer(text):
@@ -156,8 +159,8 @@ def _plain(text: str) -> str:
 
 
 def markdown_code(text: str) -> str:
-    """A code span on one line. A pipe would end a table's cell even there, and a
-    backtick the span."""
+    """Return a code span on one line. A pipe would end a table's cell even there,
+    and a backtick the span."""
     text = one_line(text).replace("|", "\\|")
     ticks = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
     pad = " " if "`" in text else ""

@@ -15,7 +15,7 @@ _FIGURE = re.compile(r"\d+")
 
 
 def without_lines(text: str) -> str:
-    """The text without the lines of Python files that it names."""
+    """Return the text without the line numbers of Python files in it."""
     return _LINE_OF_A_FILE.sub("", text)
 
 
@@ -25,12 +25,12 @@ def without_figures(text: str) -> str:
 
 
 class Repeats:
-    """Counts how often a name was given, in the order of the report."""
+    """Counts how often each name occurred, in the order of the report."""
 
     def __init__(self) -> None:
         self._seen: Counter[tuple[str, ...]] = Counter()
 
     def number(self, *name: str) -> int:
-        """From 1: which of the equal names this is."""
+        """Return which of the equal names this is, from 1."""
         self._seen[name] += 1
         return self._seen[name]

@@ -1,4 +1,4 @@
-"""Documents on a terminal: sections below one another, tables that fit into its
+"""Documents on a terminal: sections one below the other, tables that fit into its
 width."""
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _GAP, _DENSE_GAP = 2, 1
 _GAUGE, _DENSE_GAUGE = 20, 8
 """Characters of a bar in a table."""
 _LONGEST_HEAD = 8
-"""A longer head of figures continues in a second line, behind a hyphen."""
+"""A longer head of figures continues in a second line, after a hyphen."""
 
 
 def render(
@@ -92,11 +92,12 @@ def render(
     colour: bool = False,
     blocks: bool = True,
 ) -> str:
-    """The document as text of at most ``width`` columns, with ANSI colours if
-    ``colour``.
+    """Return the document as text of at most ``width`` columns, with ANSI colours
+    if ``colour``.
 
     Args:
-        blocks: arrows and block characters can be shown; else they are plain ASCII.
+        blocks: True if arrows and block characters can be shown; else they are
+            plain ASCII.
     """
     document = visible_in(document)
     warning = (
@@ -120,8 +121,8 @@ def head(facts: Facts) -> RenderableType:
 
 
 def sections(these: Sequence[Section], width: int) -> Iterator[RenderableType]:
-    """The sections that a terminal shows, each behind an empty line, in ``width``
-    columns."""
+    """Yield the sections that a terminal shows, each after an empty line, in
+    ``width`` columns."""
     for section in shown(these, Formats.TERMINAL):
         yield from _section(section, width)
 
@@ -161,7 +162,7 @@ def _command(command: Command) -> Iterator[RenderableType]:
 
 
 _NUMBER = 3
-"""Columns of the number of a step."""
+"""Columns for the number of a step."""
 
 
 def _step(number: int, step: Step) -> Iterator[RenderableType]:
@@ -175,7 +176,7 @@ def _step(number: int, step: Step) -> Iterator[RenderableType]:
 
 
 def _of_step(step: Step) -> Iterator[RenderableType]:
-    """What stands below the text of a step."""
+    """Yield the lines below the text of a step."""
     if step.unlocks:
         yield prose(step.unlocks)
     if step.proof:
@@ -273,11 +274,11 @@ _DRAWN: dict[type, Callable[[Any], Iterator[RenderableType]]] = {
     Code: _code,
     Diff: _diff,
 }
-"""How a block is drawn whose parts need no width."""
+"""The function that draws each block whose parts need no width."""
 
 
 def on_terminal(table: Table) -> Table:
-    """The table with the columns that a terminal may show."""
+    """Return the table with the columns that a terminal may show."""
     (shown_table,) = shown_blocks((table,), Formats.TERMINAL)
     assert isinstance(shown_table, Table)
     return known_columns(shown_table)
@@ -303,7 +304,7 @@ def _table(table: Table, width: int) -> RenderableType:
 
 
 def _sentences(rows: Sequence[Row]) -> Iterator[RenderableType]:
-    """Each row as a title, and below it a sentence."""
+    """Yield each row as a title with a sentence below it."""
     for row in rows:
         if row.narrow is not None:
             title, sentence = row.narrow
@@ -312,8 +313,8 @@ def _sentences(rows: Sequence[Row]) -> Iterator[RenderableType]:
 
 
 def _grid(table: Table, width: int) -> RenderableType:
-    """The heads, then the rows below their lines; columns have one width in all of
-    them."""
+    """Return the heads, then the rows below the lines above them; each column has
+    one width throughout."""
     kept = fitting(table, width)
     intervals = _needed(table, kept, intervals=True) <= width
     heads = _columns(table, kept, width, intervals)
@@ -341,12 +342,12 @@ def _above(above: str | Cause) -> Styled:
 
 
 _LEAST_CUT = 12
-"""Columns from which on the start of a text is worth its room."""
+"""Least room in which the start of a text is still shown."""
 
 
 def _bare(table: Table, width: int) -> Iterator[RenderableType]:
-    """The rows without heads; the columns of those below one line have a width of
-    their own."""
+    """Yield the rows without heads; the columns of the rows below one line have
+    their own widths."""
     for above, rows in groupby(table.rows, key=lambda row: row.above):
         inner = replace(table, rows=tuple(rows))
         if above is None:
@@ -380,7 +381,7 @@ def _bare_grid(table: Table, width: int) -> Grid:
 
 
 def _start(text: str, room: int) -> str:
-    """As much of the text as there is room for."""
+    """Return as much of the text as there is room for."""
     if cell_len(text) <= room:
         return text
     return text[: room - 1] + "…" if room > _LEAST_CUT else ""
@@ -389,8 +390,8 @@ def _start(text: str, room: int) -> str:
 def _columns(
     table: Table, kept: Sequence[int], width: int, intervals: bool
 ) -> Grid:
-    """A grid without rows. Words give way where there is no room; figures are never
-    cut."""
+    """Return a grid without rows. Words are cut if there is no room; figures never
+    are."""
     fits = _needed(table, kept, intervals) <= width
     grid = Grid(
         box=None, padding=(0, _gap(table), 0, 0), pad_edge=False, show_header=False
@@ -419,8 +420,8 @@ def _cell(table: Table, row: Row, number: int, intervals: bool) -> Styled:
 
 
 def _text(table: Table, row: Row, number: int, intervals: bool) -> str:
-    """The cell; of what has an interval, ratios show it, and durations where the
-    column has their spread."""
+    """Return the text of a cell; ratios have their interval, and durations if the
+    column has ``spread``."""
     cell = row.cells[number]
     if isinstance(cell, Gauge):
         return bar(cell.share, _DENSE_GAUGE if table.dense else _GAUGE)
@@ -436,8 +437,8 @@ def _text(table: Table, row: Row, number: int, intervals: bool) -> str:
 
 
 def fitting(table: Table, width: int) -> list[int]:
-    """The numbers of the columns that ``width`` has room for; one that may go goes
-    where it is empty."""
+    """Return the numbers of the columns that ``width`` has room for; a column that
+    can be left out is left out if it is empty."""
     kept = []
     for number, column in enumerate(table.columns):
         if not column.wanted or not all(
@@ -469,8 +470,8 @@ def _width(table: Table, number: int, intervals: bool) -> int:
 
 
 def _item(item: Item, width: int) -> RenderableType:
-    """Its position stands behind it where there is room on the line, else below
-    it."""
+    """Return an item with its position behind it if there is room on the line, else
+    below it."""
     line = Styled()
     for mark in item.marks:
         sign = mark.sign if mark.sign.isascii() else ""

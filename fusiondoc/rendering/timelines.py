@@ -14,21 +14,21 @@ from fusiondoc.rendering.units import digits, percent
 LEVELS = "▁▂▃▄▅▆▇█"
 UNKNOWN_LEVEL = "·"
 MOST_BLOCKS = 12
-"""Values of a line of blocks: the last ones."""
+"""Most values in a line of blocks: the last ones."""
 NOISE = 0.05
-"""Of the highest value: a smaller range is a flat line."""
+"""Share of the highest value: a smaller range is drawn as a flat line."""
 
 WIDTH, HEIGHT = 640, 210
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 24, 18, 34
 _MOST_LABELS = 5
-"""Below the axis."""
+"""Most labels below the axis."""
 _MANY_POINTS = 60
-"""From so many on points are smaller."""
+"""From this number on points are smaller."""
 
 
 def sparkline(values: Sequence[float | None]) -> str:
-    """``▇▇▇▃▃``: the last values from the lowest to the highest of them; "" without
-    two known values."""
+    """Return ``▇▇▇▃▃``: the last values, scaled from the lowest to the highest of
+    them; "" without two known values."""
     shown = values[-MOST_BLOCKS:]
     known = [value for value in shown if value is not None]
     if len(known) < 2:
@@ -48,8 +48,8 @@ def sparkline(values: Sequence[float | None]) -> str:
 
 @dataclass(frozen=True)
 class Label:
-    """A text at an axis. ``anchor``: the side of the text that stands there, as SVG
-    has it."""
+    """A text at an axis. ``anchor``: the side of the text at the position, as in
+    SVG."""
 
     at: float
     label: str
@@ -58,7 +58,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Event:
-    """An upright line."""
+    """A vertical line."""
 
     x: float
     text: str
@@ -66,12 +66,12 @@ class Event:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A timeline as it is drawn."""
+    """A timeline with the positions of its parts."""
 
     title: str
     unit: str
     spoken: str
-    """For a screen reader."""
+    """Text for a screen reader."""
     hue: str
     x: tuple[Label, ...]
     y: tuple[Label, ...]
@@ -119,8 +119,8 @@ def drawn(timeline: Timeline) -> Drawn | None:
 
 
 def axis(high: float) -> tuple[float, ...]:
-    """Even steps from 0 to ``high`` or more, each of 1, 2 or 5 times a power of
-    ten."""
+    """Return even steps from 0 to at least ``high``, each of 1, 2 or 5 times a
+    power of ten."""
     if high <= 0:
         return (0.0, 1.0)
     step = 10.0 ** math.floor(math.log10(high))
@@ -160,7 +160,8 @@ def _pieces(points: Sequence[Mark | None]) -> tuple[str, ...]:
 
 
 def _labels(moments: Sequence[Moment]) -> tuple[Label, ...]:
-    """Some of the moments, evenly, the first and the last among them."""
+    """Return labels of some of the moments, evenly spaced, the first and the last
+    among them."""
     last = len(moments) - 1
     parts = min(_MOST_LABELS - 1, last)
     found = []

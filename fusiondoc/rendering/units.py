@@ -1,4 +1,4 @@
-"""How every document writes figures: milliseconds, seconds, bytes, shares,
+"""The notation of figures in every document: milliseconds, seconds, bytes, shares,
 bandwidths, ratios, dimensions.
 
 All of them have three significant digits and no exponent. ``Notation`` has what
@@ -29,7 +29,7 @@ class Notation:
     """The signs of a format.
 
     Args:
-        unknown: stands for a value that is not known.
+        unknown: the sign for an unknown value.
         by: joins dimensions.
         duration: writes milliseconds with a unit.
     """
@@ -39,7 +39,8 @@ class Notation:
     duration: Callable[[float], str]
 
     def known(self, value: T | None, write: Callable[[T], str]) -> str:
-        """The value as ``write`` has it, or the sign for an unknown one."""
+        """Return the value as ``write`` writes it, or the sign for an unknown
+        one."""
         return self.unknown if value is None else write(value)
 
     def count(self, number: int | None) -> str:
@@ -47,7 +48,7 @@ class Notation:
         return self.known(number, whole)
 
     def dimensions(self, extents: tuple[int, int, int] | None) -> str:
-        """``128×4``: launch dimensions without the ones at the end."""
+        """Return ``128×4``: launch dimensions without trailing ones."""
         if extents is None:
             return self.unknown
         used = list(extents)
@@ -74,8 +75,8 @@ def whole(value: float) -> str:
 
 
 def tenths(value: float) -> str:
-    """``85.0``: for a column of figures of one size, whose points stand below one
-    another."""
+    """Return ``85.0``: for a column of figures of similar size, whose decimal
+    points are aligned."""
     return f"{value:,.1f}"
 
 
@@ -87,7 +88,7 @@ def milliseconds(ms: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """A time with a unit that suits it: ``4.2 µs``, ``33.1 ms``, ``12.5 s``."""
+    """Return a time with a suitable unit: ``4.2 µs``, ``33.1 ms``, ``12.5 s``."""
     if value < 1e-3:
         return f"{digits(value * 1e6)} µs"
     if value < 1:
@@ -101,7 +102,7 @@ def _of_a_page(ms: float) -> str:
 
 TERMINAL = Notation(unknown="-", by="x", duration=milliseconds)
 PAGE = Notation(unknown="–", by="×", duration=_of_a_page)
-"""Markdown and HTML."""
+"""The notation of Markdown and HTML."""
 
 
 def size(number: int) -> str:
@@ -117,23 +118,23 @@ def size(number: int) -> str:
 
 
 def megabytes(number: int) -> str:
-    """The figure of a column that is headed MB."""
+    """Return the figure of a column with the head MB."""
     value = number / 1e6
     return tenths(value) if value >= 0.1 else digits(value)
 
 
 def percent(value: float) -> str:
-    """``79 %``: of pages and sentences."""
+    """Return ``79 %``, for pages and sentences."""
     return f"{100 * value:.0f} %"
 
 
 def short_percent(value: float) -> str:
-    """``79%``: of lines and tables that have little room."""
+    """Return ``79%``, for lines and tables with little room."""
     return f"{value:.0%}"
 
 
 def share(value: float) -> str:
-    """``79 %``; more than nothing is never 0."""
+    """Return ``79 %``; a share above 0 is never written as 0."""
     return "< 1 %" if 0 < value < LEAST_SHARE else percent(value)
 
 
@@ -143,7 +144,7 @@ def bandwidth(gb_per_s: float) -> str:
 
 
 def factor(value: float) -> str:
-    """``1.64``; a small one has the digits that tell it from nothing."""
+    """Return ``1.64``; a small factor has enough digits to differ from 0."""
     return f"{value:.2f}" if abs(value) >= _SMALL_FACTOR else digits(value)
 
 
@@ -160,6 +161,6 @@ def interval(
 
 
 def difference(value: float) -> str:
-    """``1.2e-07``: how far apart two results are, a matter of its order of
-    magnitude."""
+    """Return ``1.2e-07``: the difference of two results, of which the order of
+    magnitude matters."""
     return f"{value:.2g}"

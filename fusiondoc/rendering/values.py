@@ -1,4 +1,4 @@
-"""The cells of tables: a cell has a value and its unit is its type, so each unit is
+"""The cells of tables: the type of a cell determines its unit, so each unit is
 written in one way.
 
 A value of None is not known.
@@ -12,7 +12,7 @@ from fusiondoc.model import dataclass
 
 
 class Tone(Enum):
-    """How a cell stands out. The values are the classes of the pages' style."""
+    """The emphasis of a cell. The values are the classes of the pages' style."""
 
     PLAIN = ""
     STRONG = "strong"
@@ -25,7 +25,7 @@ class Tone(Enum):
 
 @dataclass(frozen=True)
 class Text:
-    """Words; ``tone`` says how they stand out."""
+    """Words; ``tone`` is their emphasis."""
 
     text: str
     tone: Tone = Tone.PLAIN
@@ -60,7 +60,7 @@ class Micros:
 
 @dataclass(frozen=True)
 class Duration:
-    """A duration in milliseconds, written with a unit that suits it."""
+    """A duration in milliseconds, written with a suitable unit."""
 
     ms: float | None
 
@@ -122,15 +122,15 @@ class Factor:
 
 @dataclass(frozen=True)
 class Difference:
-    """How far two results are apart: a matter of its order of magnitude."""
+    """The difference of two results, of which the order of magnitude matters."""
 
     difference: float | None
 
 
 @dataclass(frozen=True)
 class Status:
-    """What became of something: ``new``, ``slower``. ``sign`` stands for it in a
-    list on a terminal."""
+    """A status: ``new``, ``slower``. ``sign`` replaces it in a list on a
+    terminal."""
 
     word: str
     tone: Tone = Tone.PLAIN
@@ -139,7 +139,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Reference:
-    """Groups or kernels by their ids: links where a format has these. ``most`` of
+    """Groups or kernels by their ids: links in formats that have them. ``most`` of
     them are named; None: all, and six on a page."""
 
     ids: tuple[str, ...]
@@ -148,8 +148,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Named:
-    """An id with a name from the log behind it: a link to the entry with this
-    id."""
+    """An id followed by a name from the log: a link to the entry with this id."""
 
     id: str
     name: str
@@ -173,7 +172,7 @@ class Types:
 
 @dataclass(frozen=True)
 class Position:
-    """A source position, and the code there where it is at hand."""
+    """A source position, and the code there if it is available."""
 
     where: str
     code: str = ""
@@ -188,7 +187,7 @@ class Positions:
 
 @dataclass(frozen=True)
 class Quotes:
-    """Lines of the log, and how many more there are."""
+    """Lines of the log, and the number of further lines."""
 
     lines: tuple[Position, ...]
     left_out: int = 0
@@ -199,9 +198,9 @@ class Cause:
     """Why an operator is in no group.
 
     Args:
-        code: of the reason, which gives it its colour on a page.
-        stated: the log states it; else it is worked out.
-        count: how many operators have it; 0 where that is shown elsewhere.
+        code: the code of the reason, which determines its colour on a page.
+        stated: the log states it; else it is inferred.
+        count: number of operators with it; 0 if that is shown elsewhere.
     """
 
     code: str
@@ -212,11 +211,11 @@ class Cause:
 
 @dataclass(frozen=True)
 class Gauge:
-    """A bar of ``share`` (0 to 1, more is over) of its room.
+    """A bar that fills ``share`` of its room (0 to 1; more is above the peak).
 
     Args:
-        label: the same in words.
-        kind: a class of the pages' style, which gives the bar its colour.
+        label: the share in words.
+        kind: a class of the pages' style, which determines the colour of the bar.
     """
 
     share: float
@@ -225,7 +224,7 @@ class Gauge:
 
     @property
     def width(self) -> str:
-        """Of 100; what is more than nothing shows."""
+        """Width in per cent; any share above 0 is visible."""
         return (
             f"{min(100.0, max(1.5, self.share * 100)):.1f}"
             if self.share > 0
@@ -235,8 +234,7 @@ class Gauge:
 
 @dataclass(frozen=True)
 class Sparkline:
-    """Values in their order as a line of blocks; None where a value is not
-    known."""
+    """Values in their order as a line of blocks; None for an unknown value."""
 
     values: tuple[float | None, ...]
 
@@ -268,4 +266,4 @@ Cell = (
     | Gauge
 )
 UNKNOWN = Count(None, Tone.DIM)
-"""Stands in a table where nothing was measured."""
+"""The cell of a table where nothing was measured."""

@@ -1,6 +1,5 @@
-"""Report model -> text, JSON, ...: which formats there are, and the module that
-makes each, imported when it is needed.
-"""
+"""Report model -> text, JSON, ...: the formats, and the module that makes each,
+imported when it is needed."""
 
 from __future__ import annotations
 
@@ -44,8 +43,8 @@ def render_report(
     colour: bool = False,
     blocks: bool = True,
 ) -> str:
-    """The report in a format. ``width`` (columns), ``colour`` (ANSI) and ``blocks``
-    (block characters can be shown) are for text.
+    """Return the report in a format. ``width`` (columns), ``colour`` (ANSI) and
+    ``blocks`` (block characters can be shown) are for text.
 
     Raises:
         UsageError: there is no such format.

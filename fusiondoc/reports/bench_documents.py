@@ -30,8 +30,9 @@ def as_text(
     blocks: bool = True,
     full: bool = False,
 ) -> str:
-    """The document as text of at most ``width`` columns; the arguments are those of
-    the report's. ``full``: with where the time of each variant goes."""
+    """Return the document as text of at most ``width`` columns; the arguments are
+    those of ``render_report``. ``full``: with the times of each variant in
+    words."""
     return terminal_documents.render(
         _document(timed, full), width=width, colour=colour, blocks=blocks
     )
@@ -101,8 +102,8 @@ COLUMNS = (
 
 
 def as_csv(timed: Bench | Suite) -> str:
-    """A row for each variant, phase and shape, and one without times for a variant
-    that could not run; of a suite behind the case that it is of."""
+    """Return a row for each variant, phase and shape, and one without times for a
+    variant that could not run; for a suite the case precedes each row."""
     if isinstance(timed, Bench):
         return csv_table(COLUMNS, _csv_rows(timed))
     rows: list[list[object]] = []
@@ -114,7 +115,7 @@ def as_csv(timed: Bench | Suite) -> str:
 
 
 def _csv_rows(bench: Bench) -> Iterator[list[object]]:
-    """Of ``COLUMNS``."""
+    """Yield rows of ``COLUMNS``."""
     for one in bench.variants:
         of_variant = [one.warmup_s, one.compile_s, one.recompiles, one.peak_bytes]
         of_variant += [*_by_phase(one.groups), one.fallbacks, one.max_difference]
@@ -171,8 +172,8 @@ def _by_phase(found: ByPhase | None) -> list[int | None]:
 
 
 def _parts(parts: Sequence[Part] | None) -> str | None:
-    """Milliseconds by kind of work, as a JSON object: benches have different kinds,
-    so none is a column."""
+    """Return milliseconds by kind of work, as a JSON object: the kinds differ
+    between benches, so none is a column."""
     return (
         None
         if parts is None

@@ -32,7 +32,8 @@ def as_text(
 
 
 def as_json(checked: CheckedModels) -> str:
-    """Keys in the order of the schema; what is not known is null."""
+    """Return the check as JSON, keys in the order of the schema; unknown values are
+    null."""
     return json_format.as_json(checked, indent=1)
 
 
@@ -62,7 +63,7 @@ FORMATS = ("text", *RENDERERS)
 def render(
     checked: CheckedModels, format_: str, *, width: int = 80, colour: bool = False
 ) -> str:
-    """The check in a format.
+    """Return the check in a format.
 
     Raises:
         UsageError: there is no such format of it.

@@ -1,4 +1,4 @@
-"""Findings at their lines of the repository, as tools of a code host take them:
+"""Findings at their lines of the repository in the formats of code hosts:
 annotations of GitHub Actions, and GitLab's code quality report. ``sarif.py`` has
 SARIF.
 
@@ -6,8 +6,8 @@ GitHub: workflow commands such as ``::warning file=model.py,line=31::message``;
 escaping is that of the runner's own toolkit (actions/toolkit,
 packages/core/src/command.ts). GitLab: a JSON list of issues in the format of Code
 Climate; the keys are those that docs.gitlab.com (CI/CD, Code Quality, "Code Quality
-report format") requires. What has no line of the user's is never put on some line:
-one summary names it.
+report format") requires. Problems without a line of the user's are never put on an
+arbitrary line: one summary names them.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ from fusiondoc.views.losses_in_sentences import expected_and_found
 from fusiondoc.views.plan_words import gain, proof, unlocks
 
 EXPECTATION = "expectation"
-"""What machine formats call the rule behind a broken expectation."""
+"""The rule of a broken expectation in machine formats."""
 
 
 PLAN = "plan"
-"""What machine formats call a change of the plan."""
+"""The rule of a change of the plan in machine formats."""
 
 
 class Location(NamedTuple):
-    """A line of a file, or all of it; ``file`` is relative to the repository where
-    it lies in it, with forward slashes."""
+    """A line of a file, or the whole file; ``file`` is relative to the repository
+    if it is in it, with forward slashes."""
 
     file: str
     line: int | None
 
 
 class Problem(NamedTuple):
-    """A finding, or an expectation that is broken, as machine formats take them."""
+    """A finding, or a broken expectation, for machine formats."""
 
     code: str
     severity: str
@@ -69,29 +69,29 @@ class Problem(NamedTuple):
     location: Location | None
     suppressed_by: str | None = None
     edits: tuple[Edit, ...] = ()
-    """Lines to be changed."""
+    """The lines to change."""
     expected_at: Location | None = None
-    """Of a broken expectation that is placed in the program: its line in the file
-    of expectations."""
+    """For a broken expectation whose location is in the program: its line in the
+    file of expectations."""
 
     @property
     def in_a_line(self) -> bool:
-        """Whether a reader can be shown the line that it is about."""
+        """True if the problem has a line that a reader can be shown."""
         return self.location is not None and self.location.line is not None
 
 
 def planned(report: Report) -> list[Problem]:
-    """The changes of the plan that have a line of the user's, best first."""
+    """Return the changes of the plan that have a line of the user's, best first."""
     found = []
     folder, shown = (
         run_folder(report),
         with_near_paths(replace(report, groups=(), programs=())),
     )
     for number, (kept, change) in enumerate(zip(report.plan, shown.plan), 1):
-        place = Source.parse(kept.where)
+        position = Source.parse(kept.where)
         if (
-            place is None
-            or _of_a_package(place.file)
+            position is None
+            or _of_a_package(position.file)
             or change.kind in _OF_A_FINDING
         ):
             continue
@@ -99,7 +99,7 @@ def planned(report: Report) -> list[Problem]:
         lines = [unlocks(change), gain(change), proof(change)]
         if change.before is not None and change.after is not None:
             lines += [f"- {change.before}", f"+ {change.after}"]
-        where = Location(relative(place.file, folder), place.line)
+        where = Location(relative(position.file, folder), position.line)
         text = "\n".join(
             filter(None, [*lines, change.note, change.python, change.command])
         )
@@ -111,7 +111,7 @@ def planned(report: Report) -> list[Problem]:
 
 
 _OF_A_FINDING = (ChangeKind.REPAIR, ChangeKind.LOG)
-"""What a finding of its own says already."""
+"""Kinds of changes that repeat a finding of their own."""
 
 _KNOWN_PACKAGE = re.compile(rf"{PACKAGES}[/\\]")
 
@@ -121,8 +121,9 @@ def _of_a_package(file: str) -> bool:
 
 
 def problems(report: Report, suppressed: bool = False) -> list[Problem]:
-    """Broken expectations, findings worst first and, if requested, suppressed
-    findings. What reports say of the environment in their first lines is none."""
+    """Return broken expectations, findings worst first and, if requested,
+    suppressed findings. Environment notes (FD001, FD004), which are in the first
+    lines of reports, are excluded."""
     shown = with_near_paths(replace(report, groups=(), programs=()))
     found = [
         broken_expectation(kept, one, report)
@@ -159,15 +160,15 @@ def problems(report: Report, suppressed: bool = False) -> list[Problem]:
 def broken_expectation(
     kept: Expectation, shown: Expectation, report: Report
 ) -> Problem:
-    """An error at the line of the program that breaks it, where that is known and
-    the user's; else at its line in the file of expectations. ``shown`` is the same
-    with paths as they are read best."""
+    """Return an error at the line of the program that breaks the expectation, if
+    that is known and in the user's code; else at its line in the file of
+    expectations. ``shown`` is ``kept`` with readable paths."""
     cause, expected = line_of_user(kept.source, report), expectation_location(kept)
     if cause is None:
         return Problem(
             EXPECTATION, "error", expected_and_found(shown), None, expected
         )
-    if kept.code is not None:  # nothing in the file asks for it
+    if kept.code is not None:  # the file has no line for this expectation
         return Problem(EXPECTATION, "error", expected_and_found(shown), None, cause)
     more = f"expected in {expected.file}:{expected.line}"
     return Problem(
@@ -181,25 +182,25 @@ def broken_expectation(
 
 
 def expectation_location(one: Expectation) -> Location:
-    """Its line in the file of expectations."""
+    """Return the expectation's line in the file of expectations."""
     return Location(relative(one.file), one.line or 1)
 
 
 def line_of_user(source: str | None, report: Report) -> Location | None:
-    """A line of the program, if it is in the repository and in no installed
+    """Return a line of the program, if it is in the repository and in no installed
     package."""
-    place = Source.parse(source)
-    if place is None or not place.has_file or _of_a_package(place.file):
+    position = Source.parse(source)
+    if position is None or not position.has_file or _of_a_package(position.file):
         return None
-    file = relative(place.file, run_folder(report))
-    return None if Path(file).is_absolute() else Location(file, place.line)
+    file = relative(position.file, run_folder(report))
+    return None if Path(file).is_absolute() else Location(file, position.line)
 
 
 def finding_location(
     finding: Finding | Suppressed, report: Report
 ) -> Location | None:
-    """The user's line, if it is in the repository; without one the target's file,
-    or the log. None where all that is known is the standard input."""
+    """Return the user's line, if it is in the repository; else the target's file,
+    or the log. None if only the standard input is known."""
     line = line_of_user(finding.source, report)
     if line is not None:
         return line
@@ -216,14 +217,15 @@ def finding_location(
 
 
 def file_of_target(target: str | None) -> str | None:
-    """The Python file of a target, in the repository; None for another target."""
+    """Return the Python file of a target, in the repository; None for another
+    target."""
     name = target or ""
     return relative(name[: name.rindex(".py") + 3]) if ".py" in name else None
 
 
 def _whole(path: str) -> Location:
-    """The file as a whole; of one outside of the repository nobody there needs the
-    folders."""
+    """Return the file as a whole; a file outside the repository without its
+    folders, which mean nothing there."""
     file = relative(path)
     return Location(
         file.rpartition("/")[2] if Path(file).is_absolute() else file, None
@@ -231,8 +233,9 @@ def _whole(path: str) -> Location:
 
 
 def relative(path: str, folder: str = "") -> str:
-    """The path from the top of the repository as CI tells it, else from the current
-    folder; of a run somewhere else from its ``folder``.
+    """Return the path relative to the top of the repository as the variables of CI
+    state it, else to the current folder, else to ``folder``, in which the program
+    ran.
 
     A path outside of them stays as it is.
     """
@@ -258,9 +261,9 @@ def _inside(path: str, base: str) -> bool:
 
 
 def fingerprints(problems: Sequence[Problem]) -> list[str]:
-    """One for each, all different. Made of code, file and message without numbers,
-    not of the line: code that moves keeps its findings. Equal ones are numbered in
-    order."""
+    """Return a fingerprint for each problem, all different. It is made of code,
+    file and message without numbers, not of the line: code that moves keeps its
+    findings. Equal ones are numbered in order."""
     repeats, found = Repeats(), []
     for problem in problems:
         file = problem.location.file if problem.location else ""
@@ -279,15 +282,15 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def github(report: Report) -> str:
-    """A line for each change of the plan and each problem that has a line of the
-    user's, at most ten of a kind; then one on what has none, and one on those left
-    out. Empty without any."""
+    """Return a line for each change of the plan and each problem that has a line of
+    the user's, at most ten of a kind; then a line on the problems without one, and
+    a line on those left out. Empty without any."""
     lines = []
     left_out = 0
     shown = dict.fromkeys(_COMMANDS, 0)
     every = [*planned(report), *problems(report)]
     without = [problem for problem in every if not problem.in_a_line]
-    # Some are kept for the lines on the rest.
+    # Some of the ten are kept for the two lines at the end.
     most = dict.fromkeys(_COMMANDS, MOST - 1)
     most["note"] -= 1
     for problem in every:
@@ -295,7 +298,7 @@ def github(report: Report) -> str:
             continue
         line = _line(problem)
         if line in lines:
-            continue  # of another column, which no annotation says
+            continue  # differs in its column only, which annotations do not show
         if shown.get(problem.severity, 0) >= most.get(problem.severity, 0):
             left_out += 1
             continue
@@ -311,9 +314,9 @@ def github(report: Report) -> str:
 
 
 def github_of_models(reports: Sequence[Report]) -> str:
-    """A line for each broken expectation of several models, at the line of the
-    program that breaks it where that is known, else in the file of expectations: as
-    many as GitHub shows of a step."""
+    """Return a line for each broken expectation of several models, at the line of
+    the program that breaks it if that is known, else in the file of expectations:
+    as many as GitHub shows for a step."""
     lines: dict[str, None] = {}
     for report in reports:
         for problem in problems(replace(report, findings=())):
@@ -326,7 +329,8 @@ _MOST_SUMMED = 8
 
 
 def _summed_up(without: Sequence[Problem]) -> Problem:
-    """One problem for all that have no line, as bad as the worst of them."""
+    """Return one problem for all problems without a line, with the worst of their
+    severities."""
     if len(without) == 1:
         return without[0]._replace(location=None)
     lines = [f"{one.code}: {one.message}" for one in without[:_MOST_SUMMED]]
@@ -367,8 +371,8 @@ _MOST_ROWS = 50
 
 
 def append_github_summary(text: str, file: str | None) -> None:
-    """Append the summary; a file that cannot be written is not worth failing
-    for."""
+    """Append the summary; an error in writing the file is ignored, as it is no
+    reason to fail."""
     if not file:
         return
     try:
@@ -381,7 +385,7 @@ def append_github_summary(text: str, file: str | None) -> None:
 
 
 def github_summary(report: Report) -> str:
-    """What fused, in one line, and a table of the problems."""
+    """Return how much was fused, in one line, and a table of the problems."""
     found = problems(report)
     report = with_near_paths(report)
     share = covered(report, short_percent)
@@ -425,11 +429,11 @@ def github_summary(report: Report) -> str:
 
 
 def _row(problem: Problem) -> str:
-    place = ""
+    position = ""
     if problem.location is not None:
         line = problem.location.line
-        place = problem.location.file + (f":{line}" if line is not None else "")
-    cells = (problem.severity, problem.code, place, problem.message)
+        position = problem.location.file + (f":{line}" if line is not None else "")
+    cells = (problem.severity, problem.code, position, problem.message)
     return f"| {' | '.join(map(markdown, cells))} |"
 
 
@@ -437,21 +441,22 @@ SEVERITY = {"error": "critical", "warning": "major", "note": "info"}
 
 
 def gitlab(report: Report) -> str:
-    """The report. What has no line is summed up at the begin of its file, because
-    GitLab needs one; what has no file at all is left out."""
+    """Return the report in GitLab's format. Problems without a line are summed up
+    at the first line of a file, because GitLab requires one; problems without any
+    file are left out."""
     return _code_quality([*planned(report), *problems(report)])
 
 
 def gitlab_of_models(checked: CheckedModels) -> str:
-    """What ``problems_of_models`` finds; a message begins with the model, since
-    models share files."""
+    """Return the problems of ``problems_of_models`` in GitLab's format; a message
+    begins with the model, since models share files."""
     return _code_quality(problems_of_models(checked))
 
 
 def problems_of_models(checked: CheckedModels) -> list[Problem]:
-    """The broken expectations of many models, each at the line that breaks it, and
-    the models that could not be run at their file; the findings of each model are
-    in its own report."""
+    """Return the broken expectations of many models, each at the line that breaks
+    it, and an error for each model that could not be run at its file; the findings
+    of each model are in its own report."""
     found = []
     for model in checked.models:
         if model.report is not None:

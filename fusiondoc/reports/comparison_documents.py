@@ -1,6 +1,5 @@
 """A comparison on a terminal, as Markdown for a pull request and as a page, with a
-picture of either side in which the groups that changed are marked.
-"""
+picture of each side in which the changed groups are marked."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from fusiondoc.views.formatting import near, near_paths_of
 from fusiondoc.views.program_boxes import main_program, picture, within
 
 MOST_BOXES = 400
-"""Of the picture of one side."""
+"""Most boxes of the picture of one side."""
 
 
 def as_text(
@@ -39,12 +38,12 @@ def as_text(
     blocks: bool = True,
     detail: Detail = Detail.USUAL,
 ) -> str:
-    """The comparison as text of at most ``width`` columns, with ANSI colours if
-    ``colour``.
+    """Return the comparison as text of at most ``width`` columns, with ANSI colours
+    if ``colour``.
 
     Args:
         blocks: the terminal can show arrows; else they are plain ASCII.
-        detail: how much of it: the changes in one line, the first lines, or all.
+        detail: the changes in one line, the first lines, or all.
     """
     near_paths = near_paths_of(*(comparison.reports or ()))
     comparison = near_paths.inside(replace(comparison, reports=None))
@@ -86,8 +85,8 @@ def as_page(comparison: Comparison) -> str:
 
 
 def _picture(comparison: Comparison, name: str, side: Side) -> Picture:
-    """The plan of a side with most of the changes; that with most groups, where
-    nothing changed."""
+    """Return the plan of a side with the most changes; if nothing changed, the plan
+    with the most groups."""
     report = (
         comparison.reports[name == "B"] if comparison.reports is not None else None
     )
@@ -109,9 +108,9 @@ def _picture(comparison: Comparison, name: str, side: Side) -> Picture:
 
 
 def _changed(comparison: Comparison, name: str) -> dict[str, frozenset[int]]:
-    """Of each program of a side the nodes whose groups changed. Of a group of which
-    some instances changed only these, where their layers tell: layers that the
-    other side has no such group in."""
+    """Return for each program of a side the nodes whose groups changed. If only
+    some instances of a group changed, these alone, as far as their layers identify
+    them: layers in which the other side has no such group."""
     assert comparison.reports is not None
     mine, others = comparison.reports[name == "B"], comparison.reports[name != "B"]
     often: dict[str, int] = {}
@@ -143,7 +142,8 @@ def _changed(comparison: Comparison, name: str) -> dict[str, frozenset[int]]:
 def _nodes_of_groups(
     report: Report, groups: Container[str]
 ) -> dict[str, list[tuple[str, int]]]:
-    """Group -> its nodes, each as the id of its program and its index there."""
+    """Return for each group its nodes, each as the id of its program and its index
+    there."""
     nodes: dict[str, list[tuple[str, int]]] = {}
     for program in report.programs:
         for index, node in enumerate(program.nodes):

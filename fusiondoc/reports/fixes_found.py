@@ -8,7 +8,7 @@ from fusiondoc.views.fix_sections import fix_document
 
 
 def as_markdown(fixes: Fixes, shown: str = "") -> str:
-    """What was kept as a table, what was left out as a list, and the diff.
+    """Return the kept changes as a table, the others as a list, and the diff.
 
     Args: shown: the folder to which paths are made relative, as text with a
         separator at its end.

@@ -28,14 +28,14 @@ from fusiondoc.views.formatting import (
 from fusiondoc.views.report_plan import plan
 
 MOST_ROWS = 15
-"""Of each table; the whole is in the other formats."""
+"""Most rows of each table; other formats have all."""
 
 _CELL = "text-align:left;vertical-align:top"
 
 
 def report_fragment(report: Report, notes: Iterable[str] = ()) -> str:
-    """Verdict, what to do, groups, what is not fused and why, findings; ``notes``
-    are sentences to add."""
+    """Return verdict, plan, groups, operators outside groups with their reasons,
+    and findings; ``notes`` are sentences to add."""
     report = with_near_paths(report)
     parts = [
         _line("b", verdict(report)),
@@ -87,7 +87,7 @@ def report_fragment(report: Report, notes: Iterable[str] = ()) -> str:
 
 
 def comparison_fragment(comparison: Comparison) -> str:
-    """What changed, in a few lines."""
+    """Return the changes in a few lines."""
     near_paths = near_paths_of(*(comparison.reports or ()))
     comparison = near_paths.inside(replace(comparison, reports=None))
     parts = [_line("b", words.changed(comparison))]
@@ -106,7 +106,7 @@ def comparison_fragment(comparison: Comparison) -> str:
 
 
 def _to_do(section: Section) -> Iterator[str]:
-    """The plan as a numbered list, or the sentence why there is none."""
+    """Yield the plan as a numbered list, or the sentence why there is none."""
     if not section.blocks:
         return
     yield f'<div style="font-weight:bold;margin-top:1em">{_safe(section.title)}</div>'

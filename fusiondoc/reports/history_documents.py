@@ -13,7 +13,7 @@ from fusiondoc.views.history_sections import (
 
 FORMATS = ("text", "markdown", "html", "json")
 MOST_IN_A_COMMENT = 20
-"""Rows of a table."""
+"""Most rows of a table."""
 
 
 def as_text(
@@ -27,8 +27,8 @@ def as_text(
 
 
 def as_markdown(history: History) -> str:
-    """The history for a comment on a pull request: the models with changes
-    alone."""
+    """Return the history for a comment on a pull request: only the models with
+    changes."""
     return markdown_documents.render(history_document(history, MOST_IN_A_COMMENT))
 
 

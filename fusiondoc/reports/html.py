@@ -1,6 +1,6 @@
-"""The HTML report: one self-contained page that needs no network and runs nothing
-of the log, with its first screen (did it fuse, what not, why, how fast; what to do
-now).
+"""The HTML report: one self-contained page that needs no network and executes
+nothing from the log. Its first screen answers: did it fuse, what did not, why, how
+fast; and what to do now.
 
 Style and script are part of the page; its Content-Security-Policy allows these two
 by their hashes and nothing else.
@@ -51,7 +51,7 @@ def render(report: Report) -> str:
 
 
 def _sections(context: Context) -> Iterator[Section]:
-    """In the order of the page."""
+    """Yield the sections in the order of the page."""
     report = context.report
     yield plan(report)
     yield expectations(report)

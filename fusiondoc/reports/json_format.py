@@ -3,8 +3,8 @@
 be added, never renamed.
 
 The shape of each part is that of the dataclasses, by the types of their fields, so
-a new field needs nothing here. What is read back may have keys that this version
-does not know: they are left out; a newer schema is refused.
+a new field needs no code here. A saved report may have keys that this version does
+not know: they are left out; a newer schema is refused.
 """
 
 from __future__ import annotations
@@ -39,18 +39,20 @@ if TYPE_CHECKING:
 
 
 def render(model: Report | Comparison) -> str:
-    """A report or a comparison as JSON text, keys in the order of the schema."""
+    """Return a report or a comparison as JSON text, keys in the order of the
+    schema."""
     return "".join(render_in_parts(model))
 
 
 def render_in_parts(model: Report | Comparison) -> Iterator[str]:
-    """The same, in parts: the text of a large report takes more memory than the
-    report."""
+    """Yield the text of ``render`` in parts, since the text of a large report takes
+    more memory than the report."""
     return map(in_json, parts_of(model, _first(model)))
 
 
 def as_json(document: Any, indent: int = 2) -> str:
-    """Any other document, its schema first; what is not known is null."""
+    """Return any other document as JSON, its schema first; unknown values are
+    null."""
     data = plain(document)
     first = {"schema": data.pop("schema")}
     return (
@@ -60,21 +62,21 @@ def as_json(document: Any, indent: int = 2) -> str:
 
 
 def as_dict(model: Report | Comparison) -> dict[str, Any]:
-    """A report or a comparison as plain dictionaries and lists. What is not known
-    is None."""
+    """Return a report or a comparison as plain dictionaries and lists. Unknown
+    values are None."""
     data = plain(model)
     assert isinstance(data, dict)
     return {**{name: data.pop(name) for name in _first(model)}, **data}
 
 
 def _first(model: Report | Comparison) -> tuple[str, ...]:
-    """The fields that come first."""
+    """Return the names of the fields that come first."""
     return ("schema", *DERIVED.get(type(model).__name__, ()))
 
 
 def plain(value: Any) -> Any:
-    """A value of a model as dictionaries and lists, with the fields that stand in
-    JSON (``metadata``)."""
+    """Return a value of a model as dictionaries and lists, with the fields that are
+    in JSON (``metadata``)."""
     if value is None or type(value) in (str, int, float, bool):  # nearly all
         return value
     if is_dataclass(value):
@@ -94,19 +96,19 @@ def plain(value: Any) -> Any:
 _SCHEMA = re.compile(r"(fusiondoc\.[a-z-]+)/(\d+)\Z")
 
 Reader = Callable[[Any], Any]
-"""A value of JSON into that of a field."""
+"""Converts a value of JSON to the value of a field."""
 
 
 class _Damaged(Exception):
-    """A value that no report has, and the way to it, which is put together on the
-    way out."""
+    """A value that no report has, and the path to it, which is built up as the
+    exception propagates."""
 
     def __init__(self, message: str, way: str = "") -> None:
         super().__init__(message, way)
         self._message, self._way = message, way
 
     def within(self, outer: str) -> _Damaged:
-        """As seen from the object or list around it."""
+        """Return the exception with the path from the object or list around it."""
         return _Damaged(
             self._message,
             outer + ("." if self._way[:1] not in ("", "[") else "") + self._way,
@@ -117,8 +119,8 @@ class _Damaged(Exception):
 
 
 def looks_like_report(start: bytes) -> bool:
-    """Whether a file that starts so is a JSON report (of any version) and no
-    log."""
+    """True if a file that starts with these bytes is a JSON report (of any version)
+    and no log."""
     return (
         re.match(rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"fusiondoc\.', start)
         is not None
@@ -126,10 +128,10 @@ def looks_like_report(start: bytes) -> bool:
 
 
 def read_report(data: bytes, name: str) -> Report:
-    """The report in ``data``.
+    """Return the report in ``data``.
 
     Args:
-        name: of the file, for messages.
+        name: name of the file, for messages.
 
     Raises:
         UsageError: no JSON, no report, damaged, or of a newer fusiondoc.
@@ -144,11 +146,11 @@ T = TypeVar("T")
 
 
 def read_part(kind: type[T], content: object) -> T:
-    """What a document of JSON or a part of one holds, as a dataclass with those of
-    its fields that matter.
+    """Return a document of JSON, or a part of one, as a dataclass that has only the
+    fields that are needed.
 
     Raises:
-        ValueError: one is missing or has a wrong value; the message says which.
+        ValueError: a field is missing or has a wrong value; the message names it.
     """
     known: type = kind
     try:
@@ -159,8 +161,8 @@ def read_part(kind: type[T], content: object) -> T:
 
 
 def looks_like_bench(start: bytes) -> bool:
-    """Whether a file that starts so is a result of ``fusiondoc bench``, of any
-    version."""
+    """True if a file that starts with these bytes is a result of ``fusiondoc
+    bench``, of any version."""
     return (
         re.match(
             rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"fusiondoc\.bench/', start
@@ -170,7 +172,8 @@ def looks_like_bench(start: bytes) -> bool:
 
 
 def looks_like_suite(start: bytes) -> bool:
-    """Whether a file that begins so is a result of ``fusiondoc bench --suite``."""
+    """True if a file that starts with these bytes is a result of ``fusiondoc bench
+    --suite``."""
     return (
         re.match(
             rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"fusiondoc\.suite/', start
@@ -180,8 +183,8 @@ def looks_like_suite(start: bytes) -> bool:
 
 
 def read_bench(data: bytes, name: str) -> Bench:
-    """The result of ``fusiondoc bench`` in ``data``; arguments and errors are those
-    of ``read_report``."""
+    """Return the result of ``fusiondoc bench`` in ``data``; arguments and errors
+    are those of ``read_report``."""
     again = "Write it again: fusiondoc bench TARGET -o FILE.json"
     bench = _document(Bench, BENCH_SCHEMA, data, name, again)
     assert isinstance(bench, Bench)
@@ -190,8 +193,8 @@ def read_bench(data: bytes, name: str) -> Bench:
 
 
 def read_suite(data: bytes, name: str) -> Suite:
-    """The result of ``fusiondoc bench --suite`` in ``data``; arguments and errors
-    are those of ``read_report``."""
+    """Return the result of ``fusiondoc bench --suite`` in ``data``; arguments and
+    errors are those of ``read_report``."""
     again = "Write it again: fusiondoc bench --suite NAME -o FILE.json"
     suite = _document(Suite, SUITE_SCHEMA, data, name, again)
     assert isinstance(suite, Suite)
@@ -213,8 +216,8 @@ def _refuse_what_was_never_timed(bench: Bench, name: str, again: str) -> None:
 
 
 def _wrong(phase: BenchPhase, shapes: int) -> str | None:
-    """What no phase that was timed has: no time at all, an interval without its
-    median, a shape of none."""
+    """Return the error in a phase that cannot have been timed (no time, a median
+    outside its interval, an index of no shape); None if there is none."""
     ratio = phase.ratio
     spans = [("ms", phase.ms.low, phase.ms.median, phase.ms.high)]
     spans += (
@@ -293,7 +296,8 @@ def _dataclass(kind: type) -> Reader:
 
 
 def _reader(kind: Any) -> Reader:
-    """The reader for a type of a field (``fusiondoc.model.typed_fields``)."""
+    """Return the reader for a type of a field
+    (``fusiondoc.model.typed_fields``)."""
     of: Any = getattr(kind, "__origin__", None)
     parts: Sequence[Any] = getattr(kind, "__args__", ())
     if is_union(kind):
@@ -328,8 +332,8 @@ def _or_none(parts: Sequence[Any]) -> Reader:
 
 
 def _variant(kinds: Mapping[str, type]) -> Reader:
-    """An object of one of several dataclasses; None for a kind that a newer version
-    has."""
+    """Return the reader for an object of one of several dataclasses; it returns
+    None for a kind that only a newer version has."""
     readers = {name: _dataclass(kind) for name, kind in kinds.items()}
 
     def read(value: Any) -> Any:

@@ -1,9 +1,9 @@
 """``python -m fusiondoc.reports.json_schema DOCUMENT`` (report, comparison, bench
 ...): the schemas of docs/, from the dataclasses.
 
-Types give the shape; the text behind a field and the docstring of a class give the
-descriptions. What a type does not say about a value (its least, its choices) is in
-``_VALUES``.
+Types determine the shape; the text behind a field and the docstring of a class are
+the descriptions. ``_VALUES`` adds limits of values that types do not express:
+minima, choices.
 """
 
 from __future__ import annotations
@@ -187,12 +187,12 @@ _VALUES: Mapping[str, Mapping[str, Any]] = {
         ],
     },
 }
-"""``Class.field``, or a field of every class -> what its value may be, each one of
-a list."""
+"""``Class.field``, or a field of every class -> limits of its value, or of each
+element of a list."""
 
 
 def schema(document: str) -> dict[str, Any]:
-    """The schema of ``report`` or ``comparison``."""
+    """Return the schema of a document, such as ``report`` or ``comparison``."""
     kind, description = _DOCUMENTS[document]
     definitions: dict[str, Any] = {}
     shape = _object(kind, definitions)
@@ -211,7 +211,7 @@ def schema(document: str) -> dict[str, Any]:
 
 
 def text(document: str) -> str:
-    """The schema as it is committed."""
+    """Return the text of the schema, as it is committed."""
     return json.dumps(schema(document), indent=2) + "\n"
 
 
@@ -276,7 +276,8 @@ def _union(
     limits: Mapping[str, Any],
     definitions: dict[str, Any],
 ) -> dict[str, Any]:
-    """One of several dataclasses, or a value that can be null."""
+    """Return the shape of a union: one of several dataclasses, or a value that can
+    be null."""
     if variants(kind):
         shapes = [_shape(part, {}, definitions) for part in variants(kind).values()]
         return {"anyOf": [*shapes, {"type": "null"}]}
@@ -285,12 +286,12 @@ def _union(
 
 
 def _reference(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
-    """A dataclass, whose fields are defined once."""
+    """Return a reference to a dataclass, which is defined once."""
     if kind.__name__ not in definitions:
         definitions[kind.__name__] = {}
         shape = _object(kind, definitions)
         about = _prose((inspect.getdoc(kind) or "").split("\n\n")[0])
-        # A dataclass without a docstring has its own signature there.
+        # The docstring of a dataclass without one is its signature.
         described = (
             {} if about.startswith(f"{kind.__name__}(") else {"description": about}
         )
@@ -316,7 +317,7 @@ def _or_null(shape: dict[str, Any]) -> dict[str, Any]:
 
 
 def _texts_behind_fields(kind: type) -> dict[str, str]:
-    """Field -> the string that follows it in the source."""
+    """Return for each field the string that follows it in the source."""
     (node,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(node, ast.ClassDef)
     found = {}

@@ -1,8 +1,7 @@
-"""A model as the text of JSON, made straight from its dataclasses: a report of a
-hundred thousand rows would take ten times its size as dictionaries. The text is
-what ``json.dumps(..., indent=2, ensure_ascii=False)`` makes of ``plain`` in
-``json_format.py``.
-"""
+"""The JSON text of a model, made directly from its dataclasses: as dictionaries, a
+report of a hundred thousand rows would take ten times its size. The text is the
+result of ``json.dumps(..., indent=2, ensure_ascii=False)`` for ``plain`` in
+``json_format.py``."""
 
 from __future__ import annotations
 
@@ -25,16 +24,16 @@ DERIVED: Mapping[str, tuple[str, ...]] = {
     "Comparison": ("same", "coverage_changed"),
     "CheckedModels": ("exit_status",),
 }
-"""Properties that stand in JSON beside the fields of a class, by its name: the JSON
-of a report needs no import of the comparison."""
+"""Properties that are in JSON besides the fields of a class, by the class's name:
+the JSON of a report does not have to import the comparison."""
 
 _LEFT_OUT = "evidence_left_out"
 
 
 @cache
 def names_in_json(kind: Any) -> tuple[str, ...]:
-    """What of a class stands in JSON: its fields but those that say otherwise
-    (``metadata``), and what is derived."""
+    """Return the names of a class that are in JSON: its fields, except those that
+    ``metadata`` excludes, and derived properties."""
     names = [f.name for f in fields(kind) if f.metadata.get("json", True)]
     for base in getmro(kind):
         names += DERIVED.get(base.__name__, ())
@@ -47,7 +46,7 @@ def _bounded(kind: Any) -> bool:
 
 
 def value_of(thing: Any, name: str) -> Any:
-    """A field of a dataclass as JSON has it."""
+    """Return a field of a dataclass with the value that it has in JSON."""
     kind: Any = type(thing)
     if (
         name == "evidence"
@@ -65,9 +64,9 @@ class _Written(NamedTuple):
 
     name: str
     key: str
-    """Its name as JSON text, and the colon."""
+    """Its name as JSON text, followed by the colon."""
     null: str
-    """The same and ``null``."""
+    """``key`` followed by ``null``."""
     bounded: bool
 
 
@@ -90,8 +89,8 @@ def _written(kind: Any) -> tuple[_Written, ...] | None:
 
 
 def _fields_text(value: Any, written: Sequence[_Written], margin: str) -> list[str]:
-    """The fields of a dataclass with their keys; most are texts or whole numbers,
-    which are written here."""
+    """Return the fields of a dataclass with their keys. Most values are texts or
+    whole numbers, which are written here."""
     parts = []
     for name, key, null, bounded in written:
         item = value_of(value, name) if bounded else getattr(value, name)
@@ -113,12 +112,11 @@ _SIMPLE: Mapping[Any, Callable[[Any], str]] = {
     bool: lambda value: "true" if value else "false",
     type(None): lambda value: "null",
 }
-"""The text of nearly all values, by their type."""
+"""The text of the most frequent types of values."""
 
 
 def text_of(value: Any, margin: str = "\n") -> str:
-    """JSON text; ``margin``: a line end, and what stands before the value on its
-    line."""
+    """Return JSON text; ``margin``: a line end and the indentation of the value."""
     kind: Any = type(value)
     simple = _SIMPLE.get(kind)
     if simple is not None:
@@ -147,7 +145,7 @@ def text_of(value: Any, margin: str = "\n") -> str:
 def _sequence_text(value: Sequence[Any], inner: str, margin: str) -> str:
     if not value:
         return "[]"
-    value = tuple(value)  # evidence is made while it is looked at
+    value = tuple(value)  # evidence is made while it is read
     if all(type(item) is Evidence for item in value):
         return _evidence_text(value, inner, margin)
     parts = []
@@ -158,7 +156,7 @@ def _sequence_text(value: Sequence[Any], inner: str, margin: str) -> str:
 
 
 def _evidence_text(lines: Sequence[Evidence], inner: str, margin: str) -> str:
-    """The same of lines of logs, which most of a report is."""
+    """Return the text of lines of logs, which are most of a report."""
     deeper = inner + "  "
     files = {one.file for one in lines}
     begins = {
@@ -170,7 +168,7 @@ def _evidence_text(lines: Sequence[Evidence], inner: str, margin: str) -> str:
 
 
 def parts_of(value: Any, first: tuple[str, ...]) -> Iterator[str]:
-    """The same text of a dataclass in parts, one for each member of its
+    """Yield the text of a dataclass in parts, one for each member of its
     sequences."""
     kind: Any = type(value)
     names = names_in_json(kind)

@@ -1,9 +1,10 @@
 """JUnit XML.
 
-It has the form that Jenkins' xunit plugin, GitLab and pytest agree on. An
-expectation is a test case, and so is a finding. Broken expectations and errors are
-failures; warnings and notes pass and say what they are; suppressed findings are
-skipped. Servers follow a case by its name: names hold no line of a file.
+It has the form that Jenkins' xunit plugin, GitLab and pytest agree on. Each
+expectation and each finding is a test case. Broken expectations and errors are
+failures; warnings and notes pass, with their text as output; suppressed findings
+are skipped. Servers identify a case by its name, so names contain no line of a
+file.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ def render(report: Report) -> str:
 
 
 def of_models(checked: CheckedModels) -> str:
-    """A check of many models: a suite a model, a case an expectation. A model that
-    could not be run is an error of its suite, and a section that is for other
-    machines is skipped."""
+    """Return a check of many models: each model is a suite, each expectation a
+    case. A model that could not be run is an error of its suite, and a section for
+    other machines is skipped."""
     suites = Element("testsuites", name="fusiondoc")
     names = _Names()
     for model in checked.models:
@@ -53,16 +54,16 @@ def of_models(checked: CheckedModels) -> str:
         element = SubElement(
             case, "error" if failed else "skipped", message=why[:_LONGEST]
         )
-        element.text = why  # GitLab reads the content of elements alone
+        element.text = why  # GitLab reads only the content of elements
     return _counted(suites)
 
 
 _LONGEST = 300
-"""Characters of a message; its text has all."""
+"""Most characters of a message; the element's text has all."""
 
 
 def _counted(suites: Element) -> str:
-    """The document, with the numbers of each suite."""
+    """Return the document, with the counts of each suite."""
     for suite in suites:
         cases = suite.findall("testcase")
         suite.set("tests", str(len(cases)))
@@ -94,10 +95,12 @@ def _cases(suite: Element, report: Report, names: _Names) -> None:
             name=names.of(group, _clean(one.expected)),
         )
         if not one.holds:
-            place = f"{one.file}:{one.line}" if one.line is not None else one.file
+            position = (
+                f"{one.file}:{one.line}" if one.line is not None else one.file
+            )
             lines = [
                 *([one.source] if one.source is not None else []),
-                *([place] if one.code is None else []),
+                *([position] if one.code is None else []),
             ]
             text = _clean("\n".join([*lines, expected_and_found(one)]))
             SubElement(
@@ -109,8 +112,8 @@ def _cases(suite: Element, report: Report, names: _Names) -> None:
 
 
 class _Names:
-    """Names of test cases, by which servers follow a case from build to build:
-    without lines of files, which move. Equal ones of a class are numbered in
+    """Names of test cases, by which servers identify a case from build to build:
+    without lines of files, which move. Equal names of a class are numbered in
     order."""
 
     def __init__(self) -> None:
@@ -162,5 +165,5 @@ def _details(finding: Finding) -> str:
 
 
 def _clean(text: str) -> str:
-    """Without the characters that XML cannot hold."""
+    """Return the text without the characters that XML cannot hold."""
     return visible(_NOT_XML.sub("\ufffd", text))

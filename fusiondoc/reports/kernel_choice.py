@@ -1,6 +1,5 @@
-"""Which kernels ``fusiondoc kernels`` shows, in which order; and what was dumped of
-each, by the names that ``--dump`` has for it.
-"""
+"""The kernels that ``fusiondoc kernels`` shows, in their order; and the dumps of
+each, by the names that ``--dump`` uses."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ ENDINGS = {
     "cpp": ".cpp",
     "output_code": ".py",
 }
-"""Of the files that ``--save`` writes; all others are ``.txt``."""
+"""Endings of the files that ``--save`` writes; all others are ``.txt``."""
 
 CODE = {
     *(name for name, end in ENDINGS.items() if end != ".py"),
@@ -31,7 +30,7 @@ CODE = {
     "nnc_stages",
     "kernel_ir",
 }
-"""Dumps that are CUDA, PTX or something written like it."""
+"""Dumps in CUDA, PTX or a similar language."""
 
 FIGURES: Mapping[str, Sequence[str]] = {
     "launch_param": ("block", "grid"),
@@ -42,7 +41,7 @@ FIGURES: Mapping[str, Sequence[str]] = {
 
 
 def texts(kernel: Kernel) -> tuple[Dump, ...]:
-    """All that was dumped of it, its code first."""
+    """Return all dumps of a kernel, its code first."""
     code = kernel.code
     if code is None or any(dump.text == code for dump in kernel.dumps):
         return kernel.dumps
@@ -61,7 +60,7 @@ def _dump_of_code(name: str, code: str) -> str:
     for begin, option in _OF_NAMES:
         if name.startswith(begin):
             return option
-    # cuda_full has the runtime's headers in front of what cuda_kernel prints.
+    # cuda_full has the runtime's headers before the output of cuda_kernel.
     return (
         "cuda_kernel"
         if code.lstrip().startswith(("__global__", "//"))
@@ -70,7 +69,7 @@ def _dump_of_code(name: str, code: str) -> str:
 
 
 def chosen(kernel: Kernel, options: Sequence[str]) -> tuple[Dump, ...]:
-    """Its requested dumps, in that order."""
+    """Return the requested dumps of a kernel, in the order of the request."""
     have = texts(kernel)
     return tuple(
         dump for option in options for dump in have if dump.option == option
@@ -78,7 +77,7 @@ def chosen(kernel: Kernel, options: Sequence[str]) -> tuple[Dump, ...]:
 
 
 def present(kernels: Iterable[Kernel]) -> list[str]:
-    """The names of all dumps that some kernel has, also as figures."""
+    """Return the names of all dumps that any kernel has, also as figures."""
     found: dict[str, None] = {}
     for kernel in kernels:
         found.update((dump.option, None) for dump in texts(kernel))
@@ -104,8 +103,8 @@ _BY: dict[str, tuple[Key, bool]] = {
     "smem": (lambda k: k.smem_bytes, True),
     "occupancy": (lambda k: k.occupancy, False),
 }
-"""Column -> (what is compared, whether the largest comes first): the worst comes
-first."""
+"""Column -> (the value to compare, whether the largest comes first): the worst
+kernel comes first."""
 
 COLUMNS = ("id", "name", "group", *_BY)
 
@@ -117,8 +116,8 @@ def choose(
     sort: str,
     top: int | None,
 ) -> tuple[Kernel, ...]:
-    """The kernels that ``--kernel`` and ``--group`` name, sorted, ``top`` of them
-    at most.
+    """Return the kernels that ``--kernel`` and ``--group`` name, sorted, at most
+    ``top`` of them.
 
     Raises:
         UsageError: there is no such kernel or group.
@@ -144,14 +143,14 @@ def choose(
 def narrowed(
     report: Report, kernels: Sequence[Kernel], options: Sequence[str]
 ) -> Report:
-    """The report with only these kernels, and of them only these dumps."""
+    """Return the report with only these kernels, and only these dumps of each."""
     shown = []
     for kernel in kernels:
         dumps = chosen(kernel, options)
         code = (
             kernel.code if any(dump.text == kernel.code for dump in dumps) else None
         )
-        # Code that no dump holds is in `code` alone, as parse has it.
+        # Code that is in no dump is in `code` alone, as in the report of parse.
         own = {dump.option for dump in kernel.dumps}
         shown.append(
             replace(
@@ -169,7 +168,7 @@ def narrowed(
 
 
 def available(kernels: Sequence[Kernel]) -> tuple[str, ...]:
-    """The names of the texts that these kernels have."""
+    """Return the names of the texts that these kernels have."""
     return tuple(
         dict.fromkeys(dump.option for kernel in kernels for dump in texts(kernel))
     )
@@ -203,7 +202,8 @@ def _check_group(name: str, report: Report) -> None:
 
 
 def _near(name: str, known: Sequence[str]) -> str:
-    """Near ones; of many ids the first and the last."""
+    """Return similar names; if there are many ids and none is similar, the first
+    and the last."""
     if len(set(known)) <= 12:
         return did_you_mean(name, known)
     return nearest(name, known) or f"Known: {known[0]} to {known[-1]}."

@@ -1,6 +1,5 @@
 """The text of ``fusiondoc kernels``: the table of kernels, below it the lines of
-the program that each of them computes, and what was dumped of it.
-"""
+the program that each kernel computes, and its dumps."""
 
 from __future__ import annotations
 
@@ -32,8 +31,8 @@ def render(
     colour: bool = False,
     blocks: bool = True,
 ) -> str:
-    """The kernels as text. The table has at most ``width`` columns, without bars of
-    block characters unless ``blocks``; dumps are printed as they are."""
+    """Return the kernels as text. The table has at most ``width`` columns, without
+    bars of block characters unless ``blocks``; dumps are printed unchanged."""
     table = drawn(Lines(*_table(report, kernels, width)), width, colour)
     return "\n".join(
         [
@@ -72,8 +71,8 @@ def _table(
 def _of_groups(
     kernel: Kernel, owners: Sequence[Group], described: dict[str, str]
 ) -> Iterator[str]:
-    """The lines of the program that the kernel computes. ``described``: group ->
-    the kernel that has them.
+    """Yield the lines of the program that the kernel computes. ``described``: group
+    -> the kernel at which they were printed.
 
     A C++ function of torch.compile has the loops of several groups, one after the
     other.
@@ -97,7 +96,8 @@ def _of_groups(
 
 
 def _segment(kernel: Kernel, group: Group) -> str:
-    """The part of its group, where the fuser split the group; else nothing."""
+    """Return the part of the group that the kernel computes, if the fuser split the
+    group; else ""."""
     for segment in group.segments:
         if kernel.id in segment.kernels and len(group.segments) > 1:
             ops = ", ".join(op.split("::")[-1] for op in segment.ops)
@@ -108,8 +108,8 @@ def _segment(kernel: Kernel, group: Group) -> str:
 
 
 def _needs(kernel: Kernel, shown: Collection[str]) -> str:
-    """What the kernel needs of the device and how it ran, but for the columns that
-    the table shows."""
+    """Return the resources and launches of the kernel in words, without those in
+    columns that the table shows."""
     words = []
     if kernel.scheduler:
         words.append(f"{kernel.scheduler} scheduler")
@@ -123,7 +123,7 @@ def _needs(kernel: Kernel, shown: Collection[str]) -> str:
 
 
 def _in_words(kernel: Kernel) -> Iterator[tuple[str, object, str]]:
-    """A column of the table, its value and that in words."""
+    """Yield a column of the table, its value, and the value in words."""
     spilled = (
         f"{kernel.spill_bytes:,} bytes spilled"
         if kernel.spill_bytes
@@ -191,9 +191,9 @@ def _where(dump: Dump) -> str:
 
 
 _COLOURS = {"k": 34, "t": 36, "s": 33, "m": 36, "c": 90}
-"""Of ECMA-48 (SGR), by the class of a part."""
+"""Colours of ECMA-48 (SGR), by the class of a part."""
 _MOST_COLOURED = 1 << 20
-"""Characters."""
+"""Most characters of a dump that is coloured."""
 
 
 def _highlighted(text: str, option: str) -> str:

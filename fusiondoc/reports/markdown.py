@@ -35,10 +35,10 @@ from fusiondoc.views.report_ranks import ranks, ranks_merged
 from fusiondoc.views.report_record import expectations
 
 LIMIT = 65_536
-"""Characters of a comment on GitHub."""
+"""Most characters of a comment on GitHub."""
 
 _SPARE = 400
-"""For the note at the end."""
+"""Characters that are kept for the note at the end."""
 
 _SHARES = {
     "expectations": 0.2,
@@ -49,14 +49,14 @@ _SHARES = {
     "boundaries": 0.9,
     "kernels": 1.0,
 }
-"""Of the room, what may be used up when a section ends, so that none crowds out the
-others."""
+"""For each section, the share of the room that may be used up when it ends, so that
+none crowds out the others."""
 _OPEN = ("expectations", "findings", "fallbacks")
 """Sections that a reader sees without a click."""
 
 
 def render(report: Report) -> str:
-    """The report as GitHub-flavoured Markdown, below GitHub's limit for a
+    """Return the report as GitHub-flavoured Markdown, below GitHub's limit for a
     comment."""
     report = with_near_paths(report)
     room = _Room()
@@ -85,14 +85,15 @@ def render(report: Report) -> str:
 
 
 class _Room:
-    """Lines, and how many characters they take."""
+    """Lines, and the number of their characters."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
         self.used = 0
 
     def add(self, line: str, limit: int = LIMIT - _SPARE) -> bool:
-        """False if it does not fit below ``limit``."""
+        """Add a line and return True; return False if it does not fit below
+        ``limit``."""
         if self.used + len(line) + 1 > limit:
             return False
         self.force(line)
@@ -147,8 +148,8 @@ def _head(report: Report) -> Iterable[str]:
 
 
 def plan_in_markdown(report: Report) -> list[str]:
-    """The plan as lines of GitHub-flavoured Markdown: for comments and job
-    summaries; none without one."""
+    """Return the plan as lines of GitHub-flavoured Markdown, for comments and job
+    summaries; empty without a plan."""
     lines = [
         line
         for section in shown([plan(report)], Formats.MARKDOWN)

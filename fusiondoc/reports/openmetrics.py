@@ -26,16 +26,16 @@ _MEANINGS = {
     "expectations_broken": "Expectations of fusiondoc check that do not hold.",
     "exit_status": "Exit status of fusiondoc check for the model: 0 if all its expectations hold.",
 }
-"""Name in ``Report.metrics``, and ``exit_status`` of a model in a check of many ->
+"""Name in ``Report.metrics``, or ``exit_status`` of a model in a check of many ->
 help text."""
 
 _LABELS = ("torch", "gpu", "commit")
-"""Keys of the environment that are labels, where the report has them."""
+"""Keys of the environment that are labels, if the report has them."""
 
 
 def render(report: Report) -> str:
-    """Every figure as a gauge, with model, fuser, torch, gpu and commit as labels,
-    where they are known."""
+    """Return every figure as a gauge, with model, fuser, torch, gpu and commit as
+    labels, as far as they are known."""
     report = with_near_paths(report)
     return _families(
         {
@@ -47,8 +47,8 @@ def render(report: Report) -> str:
 
 
 def of_models(checked: CheckedModels) -> str:
-    """The figures of all models that were checked, with the names of their sections
-    as labels, and the exit status of each, which a model that failed has too."""
+    """Return the figures of all models that were checked, with the names of their
+    sections as labels, and the exit status of each, also of a model that failed."""
     figures: dict[str, Mapping[str, float]] = {}
     times: dict[str, int] = {}
     for model in checked.models:
@@ -65,8 +65,8 @@ def of_models(checked: CheckedModels) -> str:
 
 
 def _families(figures: Mapping[str, Mapping[str, float]]) -> str:
-    """The figures by labels: all samples of a name in one block, as the format
-    requires."""
+    """Return the figures by labels: all samples of a name in one block, as the
+    format requires."""
     return "\n".join([*_lines(figures), "# EOF"]) + "\n"
 
 
@@ -101,7 +101,7 @@ def _labels(
 
 
 def _escaped(value: str) -> str:
-    """As the format wants it; what is not UTF-8 in a name of a file as its
-    escape."""
+    """Return a label's value escaped as the format requires; bytes of a file name
+    that are not UTF-8 become escapes."""
     value = value.encode("utf-8", "backslashreplace").decode("utf-8")
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,10 +1,10 @@
 """SARIF 2.1.0 (OASIS) for code scanning: one run, a rule for each code that occurs,
 the user's lines.
 
-The changes of the plan come first; their ``fixes`` hold the lines as they are to
-be. A reader may apply one of them or all, so no two of them touch the same line: of
-changes that do, the first has the lines of both. What has no line of the user's is
-of the file as a whole.
+The changes of the plan come first; their ``fixes`` hold the changed lines. A reader
+may apply one of them or all, so no two of them edit the same line: if two changes
+do, the first has the lines of both. Problems without a line of the user's are at
+the file as a whole.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 
 def render(report: Report) -> str:
-    """The report as SARIF text, the plan first. Suppressed findings are in it,
-    marked as such."""
+    """Return the report as SARIF text, the plan first. Suppressed findings are in
+    it, marked as such."""
     found = [*apart(planned(report)), *problems(report, suppressed=True)]
     run = _run(found)
     if report.plan or report.plan_note:
@@ -57,9 +57,9 @@ def render(report: Report) -> str:
 
 
 def of_models(checked: CheckedModels) -> str:
-    """The broken expectations of many models, each at the line that breaks it, and
-    the models that could not be run at their file; the findings of each model are
-    in its own report."""
+    """Return the broken expectations of many models, each at the line that breaks
+    it, and an error for each model that could not be run at its file; the findings
+    of each model are in its own report."""
     return _log(_run(problems_of_models(checked)))
 
 
@@ -147,13 +147,13 @@ def _result(problem: Problem, rule: int, fingerprint: str) -> dict[str, Any]:
 
 
 def apart(changes: Sequence[Problem]) -> list[Problem]:
-    """The changes so that no two of them edit the same line: the later one's edits
-    go to the earlier one, where the lines of both are known, else they are left
-    out; its text says so."""
+    """Return the changes such that no two of them edit the same line: the edits of
+    the later one are added to the earlier one, if both can be made, else left out;
+    its text states this."""
     found: list[Problem] = []
     for change in changes:
         lines = {(edit.file, edit.line) for edit in change.edits}
-        shared = [place for place, one in enumerate(found)
+        shared = [index for index, one in enumerate(found)
                   if any((edit.file, edit.line) in lines for edit in one.edits)]  # fmt: skip
         if not shared:
             found.append(change)
@@ -179,11 +179,11 @@ def apart(changes: Sequence[Problem]) -> list[Problem]:
 def together(
     first: Sequence[Edit], second: Sequence[Edit]
 ) -> tuple[Edit, ...] | None:
-    """Two changes as one; None where they change the same part of a line."""
+    """Return two changes as one; None if they change the same part of a line."""
     made = {(edit.file, edit.line): edit for edit in first}
     for edit in sorted(
         second, key=lambda edit: edit.after == ""
-    ):  # where it goes to comes first
+    ):  # the edit that inserts a moved line comes before the one that removes it
         other = made.get((edit.file, edit.line))
         if other is None:
             made[edit.file, edit.line] = edit
@@ -211,7 +211,7 @@ def together(
 
 
 def _merged(before: str, first: str, second: str) -> str | None:
-    """A line changed in both ways; None where they change the same words."""
+    """Return a line with both changes; None if they change the same words."""
     words = re.findall(r"\w+|\s+|.", before)
     changes: list[tuple[int, int, str]] = []
     for after in (first, second):
@@ -233,12 +233,12 @@ def _merged(before: str, first: str, second: str) -> str | None:
 
 
 def _fix(problem: Problem) -> dict[str, Any]:
-    """The lines of a change, whole, file by file."""
+    """Return the fix with the changed lines, whole, file by file."""
     files: dict[str, list[dict[str, Any]]] = {}
     for edit in sorted(problem.edits, key=lambda edit: (edit.file, edit.line)):
         gone = (
             edit.after == ""
-        )  # with its line end: what moves elsewhere leaves no empty line
+        )  # with its line end: a moved line leaves no empty line
         region = {
             "startLine": edit.line,
             "startColumn": 1,
@@ -263,8 +263,8 @@ def _artifact(file: str) -> dict[str, Any]:
     return {"uri": uri} if outside else {"uri": uri, "uriBaseId": "%SRCROOT%"}
 
 
-def _location(place: Location) -> dict[str, Any]:
-    physical: dict[str, Any] = {"artifactLocation": _artifact(place.file)}
-    if place.line is not None:
-        physical["region"] = {"startLine": place.line}
+def _location(location: Location) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": _artifact(location.file)}
+    if location.line is not None:
+        physical["region"] = {"startLine": location.line}
     return {"physicalLocation": physical}

@@ -32,7 +32,7 @@ TABLES: Mapping[str, type] = {
     "unreadable": Unreadable,
     "duplicates": Duplicate,
 }
-"""Name of a table (and field of the survey) -> what a row of it is."""
+"""Name of a table (and field of the survey) -> the class of its rows."""
 
 FORMATS = ("text", "html", "json", "csv", "parquet")
 
@@ -63,15 +63,15 @@ def _rows(survey: Survey, table: str) -> tuple[list[str], list[list[Any]]]:
 
 
 def as_csv(survey: Survey, table: str) -> str:
-    """A table with a row of headings; lists are joined by ``; ``, what is not known
-    is empty. A text that a spreadsheet would calculate is quoted as text, and
-    hidden characters are escapes."""
+    """Return a table with a row of headings; lists are joined by ``; ``, unknown
+    values are empty. A text that a spreadsheet would calculate is quoted as text,
+    and hidden characters are escapes."""
     names, rows = _rows(survey, table)
     return csv_table(names, rows)
 
 
 def as_parquet(survey: Survey, table: str) -> bytes:
-    """The same table as a Parquet file, lists as lists.
+    """Return the same table as a Parquet file, lists as lists.
 
     Raises:
         CannotRun: the package pyarrow is missing.

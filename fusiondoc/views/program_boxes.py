@@ -56,7 +56,7 @@ def picture(
         for index, node in enumerate(program.nodes)
         if node.op not in NO_OPERATORS
     ]
-    number = {index: number for number, index in enumerate(kept)}
+    number = {index: box for box, index in enumerate(kept)}
     edges = [(a, b) for a, b in program.edges if a in number and b in number]
     why = _why_apart(boundaries)
     causes = [

@@ -1,5 +1,5 @@
-"""The text of ``check``: a line for each expectation, the broken ones with what was
-found instead."""
+"""The text of ``check``: a line for each expectation; broken ones with the result
+that was found instead."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def expectation_text(
     detail: Detail = Detail.USUAL,
     links: bool = False,
 ) -> str:
-    """The outcome of every expectation, in at most ``width`` columns.
+    """Return the outcome of every expectation, in at most ``width`` columns.
 
     ``blocks`` and ``links`` are for the usual report, which has bars and codes;
-    here nothing is drawn.
+    this text has neither.
     """
     report = with_near_paths(visible_in(report))
     broken = any(not one.holds for one in report.expectations)
@@ -64,8 +64,8 @@ def expectation_text(
 
 
 def _outcomes(report: Report) -> Iterator[RenderableType]:
-    """A line for each expectation, below its section; those that only a backward
-    pass can hold are one."""
+    """Yield a line for each expectation, below its section; expectations that fail
+    because the run had no backward pass share one."""
     section = ""
     folded = [
         row
@@ -95,8 +95,8 @@ def _outcomes(report: Report) -> Iterator[RenderableType]:
 
 
 def doubts(report: Report) -> list[str]:
-    """What is wrong with the run or its log as a whole, so that expectations may
-    hold or be broken for it."""
+    """Return the problems of the run or its log as a whole, which may be why
+    expectations hold or are broken."""
     shown = {one.code for one in report.expectations}
     sentences = (
         f"{finding.severity} {finding.code}: {with_near_places(finding.message)}"
@@ -111,16 +111,16 @@ def doubts(report: Report) -> list[str]:
 
 
 def _what_to_change(finding: Finding) -> str:
-    """Of a cause that has a line of the program: the line, and what to do with
-    it."""
+    """Return the line of the program and the advice, for a finding that has both;
+    else ""."""
     if finding.source is None or finding.advice is None:
         return ""
     return f" ({near(finding.source)}). {finding.advice}"
 
 
 def broken_expectations(report: Report) -> list[str]:
-    """The sentences of the expectations that are broken, and how many that is; the
-    notes on those that hold. Nothing if all hold as the file has them."""
+    """Return the sentences of the broken expectations and their number, with the
+    notes on those that hold. Without broken ones only these notes."""
     report = with_near_paths(visible_in(report))
     broken = [one for one in report.expectations if not one.holds]
     notes = [
@@ -148,21 +148,22 @@ def _sentence(one: Expectation) -> str:
         return f"{one.expected}; found {one.found}" + (
             f" (note: {one.note})" if one.note else ""
         )
-    place = f"{one.file}:{one.line}: " if one.line is not None else ""
+    position = f"{one.file}:{one.line}: " if one.line is not None else ""
     if one.code is not None and one.source is not None:  # not in the file
-        place = f"{near(one.source)}: "
-    return with_near_places(f"{place}{expected_and_found(one)}")
+        position = f"{near(one.source)}: "
+    return with_near_places(f"{position}{expected_and_found(one)}")
 
 
 def _no_backward(these: Sequence[Expectation], report: Report) -> str:
-    """All expectations that only a backward pass can hold, in one line."""
+    """Return in one line all expectations that fail because the run had no backward
+    pass."""
     first = these[0]
     lines = ", ".join(str(one.line) for one in these if one.line is not None)
-    place = f"{first.file}:{lines}: " if lines else ""
+    position = f"{first.file}:{lines}: " if lines else ""
     what = (
         "expects a backward pass" if len(these) == 1 else "expect a backward pass"
     )
-    return f"{place}{what}, and this run had none:"
+    return f"{position}{what}, and this run had none:"
 
 
 def _command(report: Report, file: str) -> str:

@@ -1,5 +1,5 @@
 """The terminal report: its first screen answers "did it fuse, what not, why, how
-fast"; then all sections."""
+fast"; then come all sections."""
 
 from __future__ import annotations
 
@@ -50,12 +50,13 @@ def render(
     detail: Detail = Detail.USUAL,
     links: bool = False,
 ) -> str:
-    """The report as text of at most ``width`` columns, commands to copy aside, with
-    ANSI colours if ``colour``.
+    """Return the report as text of at most ``width`` columns, apart from commands
+    to copy, with ANSI colours if ``colour``.
 
     Args: blocks: the terminal can show block characters; else the report's own
-        drawings are plain ASCII. detail: how much of it. links: codes of findings
-        lead to their pages (OSC 8), for a terminal that knows these.
+        drawings are plain ASCII. detail: how much of the report. links: codes of
+        findings are links to their pages (OSC 8), for a terminal that supports
+        them.
     """
     report = with_near_paths(visible_in(report))
     if detail is Detail.VERDICT:
@@ -79,8 +80,8 @@ def render(
 
 
 def _verdict(report: Report) -> str:
-    """The verdict, what to do first, and whether results are the same: one line,
-    however long."""
+    """Return the verdict, the first change to make, and whether results are the
+    same: one line, however long."""
     compared = numbers_in_a_line(report)
     return last_word(report) + (
         f". Numbers: {compared}" if compared is not None else ""
@@ -92,10 +93,10 @@ class _Length:
     """How much the first screen shows.
 
     Args: switch_lines: the lines that switch the fuser on in the program itself.
-        reasons: why operators were not fused. whole_steps: steps with their lines
-        and conditions. steps: steps that are named. minor: variables, suppressed
-        findings, iterations. whole_problem: the whole message of the worst finding,
-        which stands below too.
+        reasons: number of reasons why operators were not fused. whole_steps: number
+        of steps with their lines and conditions. steps: number of steps that are
+        named. minor: variables, suppressed findings, iterations. whole_problem: the
+        whole message of the worst finding, which a later section repeats.
     """
 
     switch_lines: bool = True
@@ -126,8 +127,8 @@ _LENGTHS = (
         whole_problem=False,
     ),
 )
-"""From the longest to the shortest: the first step with its lines and the largest
-reason are always there."""
+"""From the longest to the shortest: all have the first step with its lines and the
+largest reason."""
 
 
 def _longest_that_fits(report: Report, width: int, detail: Detail) -> _Length:
@@ -144,7 +145,7 @@ def _longest_that_fits(report: Report, width: int, detail: Detail) -> _Length:
 def _screen(
     report: Report, width: int, detail: Detail, length: _Length
 ) -> list[RenderableType]:
-    """What ran, what to do, why and how fast."""
+    """Return the blocks on the target, the plan, the reasons and the speed."""
     parts: list[RenderableType] = [
         head(
             heading(
@@ -169,7 +170,7 @@ def _screen(
 
 
 def _sections(context: Context) -> Iterator[Section]:
-    """What follows the first screen."""
+    """Yield the sections after the first screen."""
     report = context.report
     for make in (speed, where_time_goes, ranks, script, aot, te_plans):
         yield make(report)
