@@ -1,5 +1,5 @@
-"""``dynamic=True`` where a program calls torch.compile: one compilation for any
-size, not one for each (torch/__init__.py, ``compile``, 2.0 on)."""
+"""``dynamic=True`` in a program's calls of torch.compile: one compilation for any
+size instead of one for each (torch/__init__.py, ``compile``, 2.0 on)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _COMPILE = "torch.compile"
 
 
 def calls_compile(file: ParsedFile) -> bool:
-    """Whether a file names ``torch.compile``: its program compiles itself, and
-    options of a run change nothing there."""
+    """True if a file names ``torch.compile``: then its program compiles by itself,
+    and options of a run have no effect on that."""
     return any(file.meaning(node) == _COMPILE for node in file.nodes)
 
 
@@ -35,7 +35,7 @@ def compiled_for_any_size(file: ParsedFile) -> Iterator[tuple[ast.AST, Edit]]:
 
 
 def _with_option(file: ParsedFile, call: ast.Call) -> Edit:
-    """The option before the closing parenthesis."""
+    """Insert the option before the closing parenthesis."""
     closing = file.span(call)[1] - 1
     if not call.args and not call.keywords:
         return file.inserted(closing, "dynamic=True")

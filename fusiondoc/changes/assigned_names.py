@@ -52,9 +52,9 @@ def assigned_to(file: ParsedFile, attribute: str) -> list[ast.expr]:
 
 
 def assigned_last(file: ParsedFile, name: ast.Name) -> ast.expr | None:
-    """The value of the last assignment to a name above its line, wherever in its
-    function that stands; of ``x += y`` it is ``x``. None without one, and where
-    several names are assigned together."""
+    """Return the value of the last assignment to a name above its line, anywhere in
+    its function; for ``x += y`` it is ``x``. None if there is none, or if several
+    names are assigned together."""
     function = file.function_of(name)
     if function is None:
         return None
@@ -77,8 +77,8 @@ def assigned_last(file: ParsedFile, name: ast.Name) -> ast.expr | None:
 
 
 def is_argument(file: ParsedFile, name: ast.Name) -> bool:
-    """Whether it is an argument of its function, and nothing else is assigned to
-    it."""
+    """True if the name is an argument of its function that is never assigned
+    again."""
     function = file.function_of(name)
     if function is None or name.id not in {
         argument.arg for argument in arguments_of(function)
@@ -90,8 +90,8 @@ def is_argument(file: ParsedFile, name: ast.Name) -> bool:
 
 
 def outlives_call(file: ParsedFile, node: ast.AST, name: str) -> bool:
-    """Whether the name is one of the module or of a function around: others may
-    hold the same tensor."""
+    """True if the name belongs to the module or to an enclosing function: others
+    may hold the same tensor."""
     function = file.function_of(node)
     if function is None:
         return True

@@ -47,7 +47,7 @@ def without_branches(file: ParsedFile) -> Iterator[tuple[ast.If, Rewritten]]:
 
 
 def _is_truth(file: ParsedFile, test: ast.expr) -> bool:
-    """Whether a test on tensors is one of truth values."""
+    """True if a test on tensors is a test of boolean values."""
     if isinstance(test, ast.Compare):
         return (
             len(test.ops) == 1
@@ -92,7 +92,7 @@ def _only(block: list[ast.stmt]) -> ast.stmt | None:
 
 
 def _next(file: ParsedFile, node: ast.stmt) -> ast.stmt | None:
-    """The statement behind one, in its block."""
+    """The statement after a node, in its block."""
     block = file.block_of(node)
     at = block.index(node) + 1
     return block[at] if at < len(block) else None
@@ -138,7 +138,7 @@ _PURE = (
 
 
 def _is_pure(file: ParsedFile, value: ast.expr) -> bool:
-    """Whether it computes, and does nothing else."""
+    """True if a value is computed without any side effect."""
     for part in ast.walk(value):
         if isinstance(part, ast.Call):
             if not _is_operator(file, part):
@@ -152,8 +152,8 @@ def _is_pure(file: ParsedFile, value: ast.expr) -> bool:
 
 
 def _is_operator(file: ParsedFile, call: ast.Call) -> bool:
-    """Whether a call is one of an operator of torch that draws nothing and changes
-    nothing."""
+    """True if a call runs an operator of torch that draws no random numbers and
+    changes nothing."""
     if not isinstance(call.func, ast.Attribute):
         return False
     op = f"aten::{call.func.attr}"

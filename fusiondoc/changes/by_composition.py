@@ -26,14 +26,15 @@ from fusiondoc.model import dataclass
 
 _OWNERS = ("torch", "torch.nn.functional", "torch.special")
 _MOST_PARTS = 3
-"""Of an argument that is one number for each dimension, or one for all."""
+"""Most parts of an argument that is one number for each dimension, or one for
+all."""
 
 
 def by_composition(
     file: ParsedFile, line: int, compositions: Iterable[Composition]
 ) -> Iterator[Rewritten]:
-    """The calls of a line written by each of the compositions that fits one of
-    them."""
+    """Yield the rewrites of a line by the compositions that match one of its
+    calls."""
     for one in compositions:
         yield from in_all_calls(partial(_written, one), Line(file, line))
 
@@ -64,8 +65,8 @@ def _written(one: Composition, line: Line, node: ast.AST) -> Iterator[Rewritten]
 
 @dataclass(frozen=True)
 class _Signature:
-    """The arguments of a call: of each the default, or None; those that are
-    expressions stay as they are."""
+    """The arguments of a call, each with its default or None; arguments that are
+    expressions are not listed."""
 
     name: str
     arguments: Mapping[str, ast.expr | None]
@@ -95,8 +96,8 @@ Given = Mapping[str, ast.expr]
 def _given_to_function(
     file: ParsedFile, node: ast.Call, one: Composition
 ) -> Given | None:
-    """The arguments of a function of torch, or of the same as a method of its first
-    one."""
+    """Return the arguments of a function of torch, or of the same function as a
+    method of its first argument."""
     signature = _signature(one.call)
     method = node.func
     meaning = file.meaning(method)
@@ -120,7 +121,8 @@ def _given_to_function(
 
 
 def _operands(pattern: ast.expr, node: ast.expr | None) -> Given | None:
-    """The operands of an arithmetic expression of names, by these."""
+    """Return the operands of an arithmetic expression by the names in the
+    pattern."""
     if isinstance(pattern, ast.Name):
         return {pattern.id: node} if node is not None else None
     if not isinstance(pattern, ast.BinOp) or not isinstance(node, ast.BinOp):
@@ -137,8 +139,8 @@ def _operands(pattern: ast.expr, node: ast.expr | None) -> Given | None:
 def _by_name(
     signature: _Signature, positional: list[ast.expr], node: ast.Call
 ) -> Given | None:
-    """The arguments of a call by their names; None where it has others, or does not
-    write them out."""
+    """Return the arguments of a call by their names; None if it has others, or if
+    they are not written out."""
     names = list(signature.arguments)
     if len(positional) > len(names) or any(
         isinstance(value, ast.Starred) for value in positional
@@ -159,8 +161,8 @@ def _by_name(
 def _given_to_module(
     file: ParsedFile, node: ast.Call, one: Composition
 ) -> Given | None:
-    """The same of ``self.pool(x)``, by the arguments of the line that gives the
-    attribute its module."""
+    """The same for ``self.pool(x)``, with the arguments of the line that assigns
+    the module to the attribute."""
     name = dotted(node.func) or ""
     if one.module is None or not name.startswith("self."):
         return None
@@ -189,8 +191,8 @@ def _given_to_module(
 
 
 def _constructor(file: ParsedFile, attribute: str, kind: str) -> ast.Call | None:
-    """``nn.MaxPool2d(2)`` of ``self.pool = nn.MaxPool2d(2)``; None where lines make
-    several."""
+    """Return ``nn.MaxPool2d(2)`` from ``self.pool = nn.MaxPool2d(2)``; None if
+    several lines assign it."""
     found = assigned_to(file, attribute)
     made = found[0] if len(found) == 1 else None
     return (
@@ -201,12 +203,12 @@ def _constructor(file: ParsedFile, attribute: str, kind: str) -> ast.Call | None
 
 
 _OF_MODULES = ("bias", "_weight")
-"""Options of modules that have another meaning than the argument of a call, or none
-there."""
+"""Options of modules that mean something else than the argument of a call, or that
+have no such argument."""
 
 
 def _same(signature: _Signature, options: Given) -> bool:
-    """Whether options of a module that the call has no words for have the values of
+    """True if options of a module that the call cannot express have the values of
     the table."""
     for name in _OF_MODULES:
         wanted, value = signature.arguments.get(name), options.get(name)
@@ -231,8 +233,8 @@ def _is_true(node: ast.expr) -> bool:
 def _bound(
     file: ParsedFile, given: Given, one: Composition
 ) -> dict[str, Operand] | None:
-    """The operands by the names that ``after`` reads; None where an argument is not
-    as it has to be."""
+    """Return the operands by the names that ``after`` reads; None if an argument
+    does not meet its condition."""
     signature = _signature(one.call)
     read = {
         node.id
@@ -261,8 +263,8 @@ def _bound(
 
 
 def _operand(file: ParsedFile, value: ast.expr, is_given: bool) -> Operand:
-    """``value`` in the program's words; of a default, or a parameter of a module,
-    in its own."""
+    """Return ``value`` as text: in the program's words; a default, or a parameter
+    of a module, in its own."""
     if is_given and file.parent(value) is not None:
         return operand(file, value)
     text = ast.unparse(value)
@@ -276,7 +278,7 @@ def _is_none(value: ast.expr) -> bool:
 def _parts(
     file: ParsedFile, value: ast.expr | None, read: set[str], name: str
 ) -> dict[str, Operand] | None:
-    """``size_0`` and ``size_1`` of ``(4, 3)``, and of ``4``."""
+    """Return ``size_0`` and ``size_1`` for ``(4, 3)``, and for ``4``."""
     number = sum(f"{name}_{index}" in read for index in range(_MOST_PARTS))
     if isinstance(value, (ast.Tuple, ast.List)):
         values = list(value.elts)
@@ -293,8 +295,7 @@ def _parts(
 def _as_wanted(
     name: str, given: Given, default: ast.expr | None, one: Composition
 ) -> bool:
-    """Whether an argument that ``after`` does not read has the value that it has to
-    have."""
+    """True if an argument that ``after`` does not read has the required value."""
     value = given.get(name, default)
     if name in one.only:
         return isinstance(value, ast.Constant) and value.value == one.only[name]

@@ -48,7 +48,7 @@ _MODULES = {"torch": "torch", "F": "torch.nn.functional"}
 
 
 def write(line: Line) -> Iterator[Rewritten]:
-    """The calls of the line that one of the recipes replaces."""
+    """Yield the rewrites of the line's calls by one of the recipes."""
     for recipe in line.shown.recipes:
         made = by_recipe(line, recipe)
         if made is not None:
@@ -106,7 +106,7 @@ def _method_in_place(
     bound: Bound,
     names: frozenset[str],
 ) -> Iterator[Rewritten]:
-    """``x.addcdiv_(y, z)`` as ``x = x + y / z``; nothing where the change of ``x``
+    """Write ``x.addcdiv_(y, z)`` as ``x = x + y / z``; None if the change of ``x``
     would be missed."""
     assigned = assigned_name(file, node)
     if assigned is None:
@@ -125,8 +125,8 @@ def _method_in_place(
 def _called_as_module(
     recipe: Recipe, line: Line, node: ast.AST
 ) -> Iterator[Rewritten]:
-    """The same of ``self.act(x)``, if a line of the file gives that attribute a
-    module of torch.nn, made without arguments, that calls the operator."""
+    """The same for ``self.act(x)``, if a line of the file assigns to that attribute
+    a module of torch.nn, made without arguments, that calls the operator."""
     file, attribute = line.file, f"self.{line.shown.layer}"
     if (
         line.shown.layer is None
@@ -155,7 +155,7 @@ def _called_as_module(
 
 
 def _makes(file: ParsedFile, value: ast.expr, kind: str) -> bool:
-    """Whether it is ``nn.Hardswish()``."""
+    """True for ``nn.Hardswish()``, if ``kind`` is its class."""
     if not isinstance(value, ast.Call) or value.args or value.keywords:
         return False
     return module_class(file, value.func) == kind
@@ -171,7 +171,7 @@ def rewritten_call(
     """An expression written as the recipe's ``after``.
 
     Args: bound: the operands of the expression by the recipe's names and numbers;
-        ``names``: those of tensors.
+        ``names``: the names of tensors.
     """
     after, helper, edits = with_imports(file, recipe)
     if helper:
@@ -193,8 +193,8 @@ def rewritten_call(
 def with_imports(
     file: ParsedFile, recipe: Recipe
 ) -> tuple[str, str, tuple[Edit, ...]]:
-    """The recipe's ``after`` and its definitions with torch as the file names it,
-    and imports that are missing."""
+    """Return the recipe's ``after`` and definitions with the file's name for torch,
+    and the missing imports."""
     after, helper = recipe.after, recipe.helper.rstrip()
     edits: tuple[Edit, ...] = ()
     for word, meaning in _MODULES.items():
@@ -210,7 +210,7 @@ def with_imports(
 def with_free_name(
     file: ParsedFile, after: str, helper: str
 ) -> tuple[str, list[str]]:
-    """The replacement and the lines of the function that it calls, under a name
+    """Return the replacement and the lines of its helper function, under a name
     that the file does not use."""
     own = helper.split("(")[0].split()[-1]
     free = file.free_name(own, f"fusible_{own}")
@@ -240,7 +240,7 @@ def _replaced(
 
 
 def _stands_alone(file: ParsedFile, node: ast.expr) -> bool:
-    """Whether an operator is valid there without parentheses."""
+    """True if an operator needs no parentheses in the position of the node."""
     above = file.parent(node)
     alone = isinstance(
         above, (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr, ast.keyword)
@@ -263,7 +263,7 @@ def _with_line_before(
     name: str,
     edits: Sequence[Edit],
 ) -> Rewritten:
-    """``h = x + y`` in a line before the statement."""
+    """Insert ``h = x + y`` as a line before the statement."""
     statement, text = file.statement_of(node), bound[name].text
     assert statement is not None
     fresh = _fresh_name(file, statement, node)
@@ -284,8 +284,8 @@ _FRESH = ("h", "hidden", "inner", *(f"h{number}" for number in range(3, 1000)))
 
 
 def _fresh_name(file: ParsedFile, statement: ast.stmt, node: ast.expr) -> str:
-    """Another name for each call of the statement: two of them may get such a line,
-    and both lines come."""
+    """A different name for each call of the statement: two of them may get such a
+    line, and both lines are inserted."""
     start = file.span(node)[0]
     calls = (call for call in ast.walk(statement) if isinstance(call, ast.Call))
     beside = [call for call in calls if file.span(call)[1] <= start]
@@ -305,13 +305,14 @@ _NOT_ALWAYS = (
     ast.SetComp,
     ast.DictComp,
 )
-"""Expressions that do not compute all that stands in them, or compute it more than
+"""Expressions that may not compute all their parts, or compute them more than
 once."""
 
 
 def can_lead(file: ParsedFile, node: ast.expr) -> bool:
-    """Whether a line can go before the statement: that has lines of its own,
-    computes the expression once whatever happens, and changes nothing before it."""
+    """True if a line can be inserted before the statement: the statement has lines
+    of its own, always computes the expression exactly once, and changes nothing
+    before it."""
     statement = file.statement_of(node)
     if (
         not isinstance(statement, (ast.Return, ast.Assign, ast.AnnAssign))
@@ -334,7 +335,7 @@ def can_lead(file: ParsedFile, node: ast.expr) -> bool:
 
 
 def _changes(node: ast.AST) -> bool:
-    """Whether it changes a tensor or binds a name."""
+    """True if a node changes a tensor or binds a name."""
     called = node.func if isinstance(node, ast.Call) else None
     name = (
         called.attr
@@ -353,7 +354,7 @@ def _with_function(
     names: frozenset[str],
     edits: Sequence[Edit],
 ) -> Rewritten:
-    """``fusible_silu(x + y)``, and the function."""
+    """Replace the call by ``fusible_silu(x + y)``, and add the function."""
     tensors = [name for name in bound if name in names]
     numbers = {name: found for name, found in bound.items() if name not in names}
     own = _own_name(file, recipe, numbers)
@@ -367,8 +368,8 @@ def _with_function(
 
 
 def _own_name(file: ParsedFile, recipe: Recipe, numbers: Bound) -> str:
-    """Of the function for one operator, with its numbers: two lines may call it
-    with different ones."""
+    """The name of the function for one operator, with its numbers: two lines may
+    call it with different numbers."""
     of = recipe.of.split()[0]
     given = [
         found.text

@@ -27,13 +27,13 @@ from fusiondoc.operators import SIGNS, plain_name
 from fusiondoc.operators.signs import NODE_OF_SIGN
 
 _CASTS = {"Byte": "int", "Char": "int", "Short": "int"}
-"""Dtype that a fuser takes nowhere -> the cast to one that holds all its values."""
+"""Dtype that no fuser takes -> the cast to one that holds all its values."""
 
 _WHOLE = frozenset(["Byte", "Char", "Short", "Int", "Long", "Bool"])
 
 
 def write(line: Line) -> Iterator[Rewritten]:
-    """The operator with every operand cast that has to be."""
+    """Yield the operator with the necessary casts of its operands."""
     casts = [_cast_of(text.partition("(")[0], line) for text in line.shown.types]
     operands = _operands_at(line)
     if not any(casts) or len(operands) != len(casts):
@@ -50,7 +50,7 @@ def write(line: Line) -> Iterator[Rewritten]:
 
 
 def _cast_of(dtype: str, line: Line) -> str | None:
-    """The method that casts an operand of a dtype."""
+    """The method that casts an operand of this dtype."""
     floats = (
         isinstance(line.shown.detail, WrongType)
         and line.shown.detail.takes == "floating"
@@ -59,8 +59,8 @@ def _cast_of(dtype: str, line: Line) -> str | None:
 
 
 def _operands_at(line: Line) -> Sequence[ast.expr]:
-    """The operands of the line's operator that are no literal numbers; none if it
-    is not found."""
+    """The operands of the line's operator that are not literal numbers; empty if
+    the operator is not found."""
     name = plain_name(line.shown.op)
     found = []
     for node in line.file.on_line(line.number):
@@ -80,8 +80,8 @@ def _is_literal(node: ast.expr) -> bool:
 
 
 def _operands(file: ParsedFile, node: ast.AST, name: str) -> Sequence[ast.expr]:
-    """The operands of an expression that makes the operator of that name; none of
-    another."""
+    """The operands of an expression that is the operator of that name; empty for
+    other expressions."""
     sign = NODE_OF_SIGN.get(SIGNS.get(f"aten::{name}", ""))
     if isinstance(node, ast.BinOp):
         return (node.left, node.right) if type(node.op) is sign else ()
@@ -110,7 +110,7 @@ def _operands(file: ParsedFile, node: ast.AST, name: str) -> Sequence[ast.expr]:
 
 
 def _called(file: ParsedFile, node: ast.expr, method: str) -> Iterator[Edit]:
-    """A method of an expression, within the parentheses that are around it."""
+    """Call a method on an expression, inside the parentheses around it."""
     start, end = file.span(node)
     plain = isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
     if not plain:
@@ -127,7 +127,7 @@ _FLOATS = WrongType("any", "Long", "floating")
 
 
 def fits(line: Line) -> bool:
-    """Whether the dtype of an operand is the reason."""
+    """True if the dtype of an operand is the reason."""
     return line.shown.code in ("FD202", "FD203", "FD215", "FD223")
 
 

@@ -15,47 +15,48 @@ from fusiondoc.model.remedies import AS_REQUESTED, Setting
 
 @dataclass(frozen=True)
 class Change:
-    """One thing to do: edits of the user's files, or a setting of the run."""
+    """One change: edits of the user's files, or a setting of the run."""
 
     kind: ChangeKind
     title: str
     """Instruction; it uses the program's own code where that is available."""
     edits: tuple[Edit, ...] = ()
-    """Characters of the user's files that a run of the changed program needs."""
+    """Edits of the user's files for a run of the changed program."""
     lines: tuple[LineEdit, ...] = ()
     """Whole lines that change, as a report shows them."""
     setting: Setting = AS_REQUESTED
-    """Of the run, instead of edits or beside them: ``diagnose`` sets switches back
-    that a file throws."""
+    """The run's settings, instead of edits or beside them: ``diagnose`` undoes
+    switches that a file sets."""
     where: tuple[str, ...] = ()
     """``file:line`` of each changed line."""
     rows: tuple[int, ...] = ()
-    """Positions in ``report.unfused`` of the operators that it could bring into
+    """Indexes in ``report.unfused`` of the operators that it could bring into
     groups."""
     ops: frozenset[str] = frozenset()
-    """The kinds of these operators: once none of them is outside groups, there is
-    nothing to do."""
+    """The names of these operators: once none of them is outside groups, the change
+    is done."""
     codes: tuple[str, ...] = ()
     """The findings that suggest it."""
     note: str | None = None
     """A condition that has to hold, or other things to know."""
     before: str | None = None
     after: str | None = None
-    """How the operator is called, and how it would be, in general."""
+    """The operator's call now, and after the change, in general form."""
     python: str | None = None
-    """Lines that do it from outside, as in ``PlannedChange``; "" where the title
-    has them."""
+    """Lines that do the same from outside the program, as in ``PlannedChange``; ""
+    if the title has them."""
     at_model: bool = False
-    """It is made where the model is made, not at the line of an operator."""
+    """The edit is at the construction of the model, not at the line of an
+    operator."""
     sure: bool = True
-    """It is known to bring operators into groups; else it is worth a try."""
+    """It certainly brings operators into groups; otherwise it is worth a try."""
     conditional: bool = False
-    """Something has to hold that the log does not show."""
+    """It depends on a condition that the log does not show."""
     removes: bool = False
-    """The operators go."""
+    """It removes the operators."""
     joins: bool = False
-    """It makes the whole tensor anew where its operators change a part."""
+    """It creates a new tensor where its operators change a part of one."""
     parts: int = 1
-    """Operators that it writes for one."""
+    """Number of operators that it writes for each one."""
     folded: int = 0
-    """Batch norms of its rows that become part of the convolutions before them."""
+    """Batch norms in its rows that are folded into the convolutions before them."""

@@ -37,7 +37,7 @@ _SHARE = frozenset(op.rpartition("::")[2] for op in VIEWS | HANDS_ON) | {
     "half",
     "bfloat16",
 }
-"""Methods and functions whose result may have the memory of their input."""
+"""Methods and functions whose result may share the memory of their input."""
 _OF_ELEMENTS = frozenset(
     ("zip", "enumerate", "list", "tuple", "reversed", "sorted")
 )
@@ -122,7 +122,7 @@ def changes_what_a_call_gave(
 
 
 def _is_of_the_program(node: ast.expr) -> bool:
-    """Whether it is a call of a function of the program, or of a module:
+    """True for a call of a function of the program, or of a module:
     ``self.act(h)``."""
     name = dotted(node.func) if isinstance(node, ast.Call) else None
     return name is not None and (name.startswith("self.") or "." not in name)
@@ -154,9 +154,9 @@ def _last_name(function: ast.expr) -> str | None:
 
 
 def is_in_a_container(file: ParsedFile, line: int, op: str | None = None) -> bool:
-    """Whether the tensor that a line changes in place stands in a list, a tuple or
-    a dictionary of its function, or is appended to one: no plan shows who reads it
-    there."""
+    """True if the tensor that a line changes in place is an element of a list, a
+    tuple or a dictionary of its function, or is appended to one: no plan shows
+    where it is read from there."""
     for function, tensor in _changes(file, line, op):
         whole = _whole(file, tensor)
         if isinstance(whole, ast.Name) and _is_contained(file, function, whole):
@@ -181,7 +181,7 @@ def _changes(
 
 
 def _nodes(file: ParsedFile, line: int, op: str | None) -> Sequence[ast.AST]:
-    """Those of a line that call the operator; all, where none does."""
+    """The nodes of a line that call the operator; all nodes if none does."""
     nodes = file.on_line(line)
     return [
         node for node in nodes if op is not None and _is_called(node, op)
@@ -189,8 +189,8 @@ def _nodes(file: ParsedFile, line: int, op: str | None) -> Sequence[ast.AST]:
 
 
 def _is_called(node: ast.AST, op: str) -> bool:
-    """Whether it is a call, or an assignment by its sign or to a part, of an
-    operator in place."""
+    """True if a node is an in-place operator, as a call, as an augmented
+    assignment, or as an assignment to a part."""
     target = (
         node.targets[0]
         if isinstance(node, ast.Assign)
@@ -243,8 +243,8 @@ def _given_to_module(node: ast.expr) -> Sequence[ast.expr]:
 
 
 def _is_kept(file: ParsedFile, function: Function, name: ast.Name) -> bool:
-    """Whether something else has been assigned the memory of a name: ``skip = h``,
-    ``z = h.view(-1)``."""
+    """True if something else is assigned that shares the memory of a name: ``skip =
+    h``, ``z = h.view(-1)``."""
     for use in names_in(function, name.id):
         if not isinstance(use.ctx, ast.Load) or not _is_before(
             file, function, use, name
@@ -266,7 +266,7 @@ def _is_kept(file: ParsedFile, function: Function, name: ast.Name) -> bool:
 def _is_needed(
     file: ParsedFile, statement: ast.Assign | ast.AnnAssign, name: ast.Name
 ) -> bool:
-    """Whether a statement also assigns to an attribute, or to another name that is
+    """True if a statement also assigns to an attribute, or to another name that is
     read later."""
     targets = (
         statement.targets
@@ -289,8 +289,8 @@ def _is_needed(
 def _is_before(
     file: ParsedFile, function: Function, use: ast.Name, name: ast.Name
 ) -> bool:
-    """Whether a use of a name may come before it is changed: above it, or in a loop
-    around both in which the name is not made anew."""
+    """True if a use of a name may come before the name's tensor is changed: above
+    it, or in a common loop in which the name is not assigned anew."""
     if use.lineno < name.lineno:
         return True
     loops = file.loops_around(name)
@@ -300,7 +300,7 @@ def _is_before(
 
 
 def _roots(file: ParsedFile, value: ast.expr) -> list[ast.expr]:
-    """The expressions whose memory a value may have."""
+    """The expressions whose memory a value may share."""
     roots, todo = [], [value]
     for one in todo:  # which grows
         whole = _whole(file, one, copied=True)
@@ -337,8 +337,8 @@ _KEEPERS = frozenset(("append", "insert", "extend", "setdefault"))
 
 
 def _made_between(file: ParsedFile, function: Function, name: ast.Name) -> bool:
-    """Whether a name is assigned anew in the nearest loop around it before it is
-    changed there."""
+    """True if a name is assigned anew in the nearest loop around it before its
+    tensor is changed there."""
     loop = file.loops_around(name)[0]
     bound = _bound(file, function, name.id)
     return any(
@@ -380,7 +380,7 @@ def _changed_by_call(
 
 
 def _may_be_module(called: ast.expr, any_module: bool) -> bool:
-    """``self.act``; and ``layer`` of a loop, where any name may be that of a
+    """True for ``self.act``; and for ``layer`` of a loop, where any name may be a
     module."""
     if isinstance(called, ast.Name):
         return any_module and not hasattr(builtins, called.id)
@@ -391,7 +391,7 @@ def _may_be_module(called: ast.expr, any_module: bool) -> bool:
 def _is_callers(
     file: ParsedFile, function: Function, tensor: ast.expr, through_calls: bool
 ) -> bool:
-    """Whether the tensor may be one that the function was called with, or part of
+    """True if the tensor may be an argument that the caller passed, or part of
     one."""
     given = {argument.arg for argument in arguments_of(function)}
     names = _origins(file, function, tensor, through_calls)
@@ -451,7 +451,7 @@ def _whole(file: ParsedFile, node: ast.expr, copied: bool = False) -> ast.expr:
 
 
 def _is_by_tensor(file: ParsedFile, node: ast.Subscript) -> bool:
-    """Whether elements are chosen by a tensor: ``table[ids]``, ``x[0, rows]``,
+    """True if elements are selected by a tensor: ``table[ids]``, ``x[0, rows]``,
     ``x[y > 0]``."""
     function = file.function_of(node)
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
@@ -503,7 +503,8 @@ def _values(
 
 
 def _bound(file: ParsedFile, function: Function, name: str) -> Iterator[ast.Name]:
-    """Where a name is assigned; ``x += y`` assigns no other tensor."""
+    """The positions at which a name is assigned; ``x += y`` does not count, as it
+    assigns the same tensor."""
     for one in names_in(function, name):
         if isinstance(one.ctx, ast.Store) and not isinstance(
             file.parent(one), ast.AugAssign

@@ -1,5 +1,5 @@
-"""A number that ``torch.where`` chooses: as it is, or as a tensor where fusers and
-gradients need one."""
+"""A number that ``torch.where`` chooses, written as a number, or as a tensor where
+fusers and gradients need one."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from fusiondoc.operators import ELEMENTWISE, VIEWS
 
 
 def needs_tensor(shown: Shown) -> bool:
-    """Whether the number has to be a tensor: not every fuser has a rule for the
-    overload of a number, and torch has no gradient formula for it."""
+    """True if the number has to be a tensor: not every fuser has a rule for the
+    overload with a number, and torch has no gradient formula for it."""
     return (
         shown.gradients or facts_of(shown.fuser).limits.numbers_for_tensors is False
     )
 
 
 def is_number(node: ast.expr) -> bool:
-    """A literal, with its sign, or ``float('-inf')``."""
+    """True for a literal, with its sign, or ``float('-inf')``."""
     if isinstance(node, ast.UnaryOp):
         return is_number(node.operand)
     called = node.func if isinstance(node, ast.Call) else None
@@ -30,8 +30,8 @@ def is_number(node: ast.expr) -> bool:
 
 
 def is_given_number(file: ParsedFile, node: ast.expr) -> bool:
-    """An argument of a function whose type is that of a number, and that keeps its
-    value."""
+    """True for an argument of the function that is annotated as a number and never
+    reassigned."""
     function = file.function_of(node)
     if (
         function is None
@@ -50,8 +50,8 @@ def is_given_number(file: ParsedFile, node: ast.expr) -> bool:
 def number_as_tensor(
     file: ParsedFile, torch: str, number: str, mask: ast.expr
 ) -> str | None:
-    """An expression that makes a tensor of a number on the device of a mask; None
-    where the text does not show a tensor of that device that the function is given.
+    """Return an expression that makes a tensor of a number on the device of a mask;
+    None if the text shows no argument that is a tensor on that device.
 
     The device of a tensor that the function computes would keep its producer out of
     the group (FD227).
@@ -66,9 +66,9 @@ def number_as_tensor(
 
 
 def _device(file: ParsedFile, mask: ast.expr) -> str | None:
-    """That of the argument or attribute that a mask is made of (``y`` of ``~y``,
-    ``y == 0``, ``y.unsqueeze(1)``), or the one that it is made on:
-    ``torch.arange(n, device=x.device) < y``."""
+    """The device of the argument or attribute that a mask is computed from (``y``
+    of ``~y``, ``y == 0``, ``y.unsqueeze(1)``), or the device on which it is
+    created: ``torch.arange(n, device=x.device) < y``."""
     if isinstance(mask, ast.Name):
         return _behind_name(file, mask)
     if isinstance(mask, ast.Attribute):
@@ -85,8 +85,9 @@ def _device(file: ParsedFile, mask: ast.expr) -> str | None:
 
 
 def _of_comparison(file: ParsedFile, mask: ast.Compare) -> str | None:
-    """Of two arguments a comparison does not show which has its device, as one may
-    be a number in a tensor of the host; a tensor with dimensions has it."""
+    """The device of a comparison. Of two arguments it is not known which has the
+    mask's device, as one may be a scalar tensor on the host; a tensor with
+    dimensions has it."""
     if all(map(_is_no_argument, mask.comparators)):
         return _device(file, mask.left)
     made = (_made_on(file, one) for one in (mask.left, *mask.comparators))
@@ -94,7 +95,7 @@ def _of_comparison(file: ParsedFile, mask: ast.Compare) -> str | None:
 
 
 def _behind_name(file: ParsedFile, name: ast.Name) -> str | None:
-    """The same of a name: by the last assignment above it, if there is one."""
+    """The device of a name, by the last assignment above it, if there is one."""
     assigned = assigned_last(file, name)
     if assigned is not None:
         return _device(file, assigned)
@@ -102,8 +103,8 @@ def _behind_name(file: ParsedFile, name: ast.Name) -> str | None:
 
 
 def _behind_call(file: ParsedFile, call: ast.Call) -> str | None:
-    """The same of ``y.unsqueeze(1)`` or ``y.abs()``, whose other arguments are
-    numbers; and of a call that makes a tensor."""
+    """The device of ``y.unsqueeze(1)`` or ``y.abs()``, whose other arguments are
+    numbers; and of a call that creates a tensor."""
     made = _made_on(file, call)
     called = call.func
     if (
@@ -132,9 +133,9 @@ _MAKERS = (
 
 
 def _made_on(file: ParsedFile, node: ast.expr) -> str | None:
-    """The device on which a tensor with dimensions is made: ``x.device`` of an
-    argument or attribute, of ``torch.ones(t, t, device=x.device)``, a triangle, a
-    view or a part of it."""
+    """The device on which a tensor with dimensions is created: ``x.device`` of an
+    argument or attribute, from ``torch.ones(t, t, device=x.device)``, or a
+    triangle, a view or a part of that."""
     if isinstance(node, ast.Name):
         assigned = assigned_last(file, node)
         return _made_on(file, assigned) if assigned is not None else None
@@ -144,7 +145,7 @@ def _made_on(file: ParsedFile, node: ast.expr) -> str | None:
 
 
 def _made_by_call(file: ParsedFile, call: ast.Call) -> str | None:
-    """The same of a call."""
+    """The same for a call."""
     meaning = file.meaning(call.func)
     if meaning in _TRIANGLES and call.args:
         return _made_on(file, call.args[0])
@@ -165,7 +166,7 @@ def _made_by_call(file: ParsedFile, call: ast.Call) -> str | None:
 
 
 def _keeps_dimensions(index: ast.expr) -> bool:
-    """Whether the part of a tensor has no fewer dimensions: ``[None, :]``."""
+    """True if the part of a tensor has no fewer dimensions: ``[None, :]``."""
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
     return all(
         isinstance(part, ast.Slice)
@@ -175,7 +176,8 @@ def _keeps_dimensions(index: ast.expr) -> bool:
 
 
 def _is_given(file: ParsedFile, device: ast.expr) -> bool:
-    """Whether it is ``x.device`` of an argument, or of an attribute of ``self``."""
+    """True for ``x.device`` where ``x`` is an argument or an attribute of
+    ``self``."""
     if not isinstance(device, ast.Attribute) or device.attr != "device":
         return False
     tensor = device.value
@@ -185,8 +187,8 @@ def _is_given(file: ParsedFile, device: ast.expr) -> bool:
 
 
 def _is_no_argument(node: ast.expr) -> bool:
-    """Whether a comparator is a number or an attribute: of two arguments it does
-    not show which has the device of the mask."""
+    """True if a comparator is a number or an attribute: of two arguments it is not
+    known which has the device of the mask."""
     return is_number(node) or (
         isinstance(node, ast.Attribute) and _is_of_self(node)
     )

@@ -36,13 +36,13 @@ def attributes_at(line: Line) -> Iterator[tuple[ast.ClassDef, str]]:
 def declared_constant(
     file: ParsedFile, owner: ast.ClassDef, names: Sequence[str]
 ) -> Rewritten:
-    """A class that declares these attributes constant."""
+    """Return the rewrite that declares these attributes constant in a class."""
     title = f"{', '.join(names)} of {owner.name} declared constant"
     return Rewritten(title, declared(file, owner, list(names)))
 
 
 def write(line: Line) -> Iterator[Rewritten]:
-    """One for each class whose attributes the line reads."""
+    """Yield a rewrite for each class whose attributes the line reads."""
     classes: dict[ast.ClassDef, list[str]] = {}
     for owner, name in attributes_at(line):
         classes.setdefault(owner, []).append(name)
@@ -51,7 +51,7 @@ def write(line: Line) -> Iterator[Rewritten]:
 
 
 def decides(file: ParsedFile, node: ast.expr) -> bool:
-    """Whether it is an argument of a call, or part of a condition."""
+    """True if a node is an argument of a call, or part of a condition."""
     return file.call_of_argument(node) is not None or isinstance(
         file.parent(node), _CONDITIONS
     )
@@ -60,7 +60,7 @@ def decides(file: ParsedFile, node: ast.expr) -> bool:
 def own_attribute(
     file: ParsedFile, node: ast.AST
 ) -> tuple[ast.ClassDef, str] | None:
-    """The class and name of ``self.dim``, which only ``__init__`` sets, to a plain
+    """The class and name of ``self.dim``, if only ``__init__`` sets it, to a plain
     value."""
     name = of_self(node)
     if (
@@ -84,7 +84,7 @@ def own_attribute(
 
 
 def of_self(node: ast.AST) -> str | None:
-    """``dim`` of ``self.dim``."""
+    """Return ``dim`` for ``self.dim``."""
     owner = node.value if isinstance(node, ast.Attribute) else None
     is_self = isinstance(owner, ast.Name) and owner.id == "self"
     return node.attr if isinstance(node, ast.Attribute) and is_self else None
@@ -136,7 +136,8 @@ def _value_of(statement: ast.AST, name: str) -> ast.AST | None:
 
 
 def _is_constant(file: ParsedFile, owner: ast.ClassDef, name: str) -> bool:
-    """Whether the class does so already, by ``Final`` or ``__constants__``."""
+    """True if the class declares it constant already, by ``Final`` or
+    ``__constants__``."""
     listed = _constants(owner)
     texts = (
         [one.value for one in listed.elts if isinstance(one, ast.Constant)]
@@ -177,8 +178,8 @@ def _constants(owner: ast.ClassDef) -> ast.List | ast.Tuple | None:
 def declared(
     file: ParsedFile, owner: ast.ClassDef, names: list[str]
 ) -> tuple[Edit, ...]:
-    """The names added to ``__constants__``, or a line with it at the start of the
-    class."""
+    """Return the edits that add the names to ``__constants__``, or insert a line
+    with it at the start of the class."""
     listed = _constants(owner)
     texts = ", ".join(f'"{name}"' for name in names)
     if listed is not None and listed.elts:
@@ -215,7 +216,7 @@ _INIT = "    def __init__(self, dim):\n        self.dim = dim\n"
 
 
 def fits(line: Line) -> bool:
-    """Whether something has to be a constant, and it is no test for None."""
+    """True if something has to be a constant, and the line is no test for None."""
     shown = line.shown
     needs = lacks_constant(shown.detail) or shown.op.startswith("prim::")
     return needs and not is_test_for_none(shown.detail)

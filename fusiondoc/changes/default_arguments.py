@@ -22,7 +22,7 @@ from fusiondoc.model.change_plan import ChangeKind
 
 
 def write(line: Line) -> Iterator[Rewritten]:
-    """One for each argument that the line reads."""
+    """Yield a rewrite for each argument that the line reads."""
     for node in line.file.on_line(line.number):
         if isinstance(node, ast.Name) and decides(line.file, node):
             made = _with_default(line.file, node)
@@ -83,7 +83,7 @@ def _in_its_place(file: ParsedFile, use: ast.Name, text: str) -> str:
 
 
 def _is_number_or_flag(file: ParsedFile, value: ast.expr) -> bool:
-    """A whole number, an operator on one (``-1``), or a flag."""
+    """True for a whole number, an operator on one (``-1``), or a flag."""
     plain = isinstance(value, ast.UnaryOp) or (
         isinstance(value, ast.Constant) and isinstance(value.value, int)
     )
@@ -91,7 +91,7 @@ def _is_number_or_flag(file: ParsedFile, value: ast.expr) -> bool:
 
 
 def _is_set(function: Function, name: str) -> bool:
-    """Whether a function sets a name, or has another function that may."""
+    """True if a function assigns a name, or contains another function that may."""
     for statement in function.body:
         for node in walk(statement):
             if isinstance(node, (*FUNCTIONS, ast.Lambda)):
@@ -106,7 +106,7 @@ def _is_set(function: Function, name: str) -> bool:
 
 
 def _is_named(file: ParsedFile, function: Function, name: str) -> bool:
-    """Whether a call in the file gives the argument by its name."""
+    """True if a call in the file passes the argument by its name."""
     for call in file.nodes:
         if isinstance(call, ast.Call) and any(
             given.arg == name for given in call.keywords

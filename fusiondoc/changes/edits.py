@@ -20,8 +20,8 @@ _MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Edit:
-    """``start`` to ``end`` of a file's text become ``text``; an insertion has them
-    equal.
+    """Replaces the text from ``start`` to ``end`` of a file by ``text``; an
+    insertion has them equal.
 
     Insertions at the same offset come in the order of ``rank``.
     """
@@ -35,16 +35,16 @@ class Edit:
 
 @dataclass(frozen=True)
 class SourceText:
-    """A source file: its text, and how that is written to disk."""
+    """A source file: its text, and how it is encoded on disk."""
 
     path: Path
     text: str
     encoding: str
     mark: bool
-    """It begins with a byte order mark."""
+    """Whether it begins with a byte order mark."""
 
     def bytes_of(self, text: str) -> bytes:
-        """Another text, written as this file is."""
+        """Encode another text in the way of this file."""
         return (_MARK if self.mark else b"") + text.encode(self.encoding)
 
 
@@ -80,7 +80,7 @@ def is_within(edit: Edit, start: int, end: int) -> bool:
 
 
 def overlapping(edits: Iterable[Edit]) -> bool:
-    """Whether two of them change the same characters in different ways."""
+    """True if two edits change the same characters in different ways."""
     path, end = Path(), -1
     for edit in _in_order(edits):
         if edit.path != path:

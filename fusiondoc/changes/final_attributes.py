@@ -1,5 +1,6 @@
-"""An attribute that decides a branch, declared ``torch.jit.Final`` in its class:
-``self.mode == "sum"`` is known when the module is scripted, and the branch goes."""
+"""Declare an attribute that decides a branch ``torch.jit.Final`` in its class: then
+``self.mode == "sum"`` is known when the module is scripted, and the branch is
+removed."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ from fusiondoc.model.reasons.lacking_constants import (
 
 
 def write(line: Line) -> Iterator[Rewritten]:
-    """The attribute that the branch of the line depends on, where only ``__init__``
-    sets it."""
+    """Yield a rewrite for the attribute that the branch of the line depends on, if
+    only ``__init__`` sets it."""
     found = constant_attribute(condition_of(line.shown.detail))
     if found is None:
         return
@@ -40,7 +41,8 @@ def write(line: Line) -> Iterator[Rewritten]:
 def _declared(
     file: ParsedFile, owner: ast.ClassDef, name: str, annotation: str
 ) -> Edit:
-    """The annotation of the class, or a line with it at its start."""
+    """Return the annotation added in the class, or a line with it at the start of
+    the class."""
     for one in owner.body:
         if (
             isinstance(one, ast.AnnAssign)
@@ -68,7 +70,7 @@ _READS = """\
 
 
 def _example(body: str, after: str | None, attribute: str = "mode") -> Example:
-    """The branch of ``_READS`` behind the beginning of a class."""
+    """The example with the branch ``_READS`` after the beginning of a class."""
     shown = Shown(
         "prim::If",
         detail=ControlFlow(

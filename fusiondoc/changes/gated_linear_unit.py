@@ -17,11 +17,11 @@ from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
 
 _LAST = -1
-"""The dimension where none is given (torch/nn/functional.py, 1.12 to 2.13)."""
+"""The default dimension (torch/nn/functional.py, 1.12 to 2.13)."""
 
 
 def write(line: Line, node: ast.AST) -> Iterator[Rewritten]:
-    """A call that names another dimension than the last."""
+    """Yield the rewrite of a call with another dimension than the last."""
     file = line.file
     if (
         not isinstance(node, ast.Call)
@@ -36,8 +36,8 @@ def write(line: Line, node: ast.AST) -> Iterator[Rewritten]:
 
 
 def _dimension(node: ast.Call) -> int | None:
-    """The constant dimension of a call; None where it is none, or the tensor is
-    given by name."""
+    """The constant dimension of a call; None if it is not constant, or if the
+    tensor is passed by name."""
     if not node.args or any(keyword.arg != "dim" for keyword in node.keywords):
         return None
     given = [*node.args[1:], *(keyword.value for keyword in node.keywords)]

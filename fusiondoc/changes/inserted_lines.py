@@ -1,7 +1,5 @@
-"""Lines that come into a file of the user's: imports, definitions after them, and
-lines in the style of the file; and imports that go because nothing reads their
-names any more.
-"""
+"""Lines to insert into the user's file: imports, definitions after them, and lines
+in the style of the file; and removal of imports whose names are no longer read."""
 
 from __future__ import annotations
 
@@ -16,8 +14,8 @@ _BLANK_LINE = r"[ \t]*(?:\r\n|\r|\n)"
 
 
 def spelled(file: ParsedFile, meaning: str) -> tuple[str, tuple[Edit, ...]]:
-    """How the top level of a file can name ``torch.nn.functional``, and the import
-    that has to be added for that."""
+    """Return a name for ``torch.nn.functional`` at the top level of a file, and the
+    import that this needs."""
     parts = meaning.split(".")
     names = {known: name for name, known in reversed(_top_imports(file).items())}
     for cut in range(len(parts), 0, -1):
@@ -29,8 +27,8 @@ def spelled(file: ParsedFile, meaning: str) -> tuple[str, tuple[Edit, ...]]:
 
 
 def _top_imports(file: ParsedFile) -> dict[str, str]:
-    """Names that imports at the top level bind, in the order of the whole file's
-    imports."""
+    """Names bound by imports at the top level, in the order of all imports of the
+    file."""
     names = {
         name for statement in file.tree.body for name in bound_by_import(statement)
     }
@@ -59,7 +57,7 @@ def is_docstring(statement: ast.stmt) -> bool:
 
 
 def _first_line(statement: ast.stmt) -> int:
-    """That of its first decorator, if it has some."""
+    """The line of a statement, or of its first decorator."""
     decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
 
@@ -70,8 +68,8 @@ def before(file: ParsedFile, statement: ast.stmt) -> int:
 
 
 def defined(file: ParsedFile, lines: Sequence[str], rank: int) -> tuple[Edit, ...]:
-    """Lines of definitions, indented with four spaces a level, at the top level
-    after the imports, and the blank lines behind the last of several."""
+    """Insert lines of definitions, indented with four spaces a level, at the top
+    level after the imports, with blank lines after them."""
     offset, text = after_imports(file), file.source.text
     behind = re.match(r"[\r\n]*", text[offset:])
     blank = (
@@ -86,8 +84,8 @@ def defined(file: ParsedFile, lines: Sequence[str], rank: int) -> tuple[Edit, ..
 def lines_at(
     file: ParsedFile, offset: int, lines: Sequence[str], lead: str, rank: int
 ) -> Edit:
-    """Lines, indented with four spaces a level, put before the line that begins at
-    an offset, each after ``lead``."""
+    """Insert lines, indented with four spaces a level, before the line that begins
+    at an offset, each after ``lead``."""
     written = [_in_style(file, line, lead) for line in lines]
     return file.inserted(offset, file.ends_line(offset) + "".join(written), rank)
 
@@ -134,14 +132,14 @@ def without_unused(file: ParsedFile, edits: Sequence[Edit]) -> tuple[Edit, ...]:
 
 
 def _left_unused(name: str, before: str, after: str, own: str) -> bool:
-    """Whether a name that stood elsewhere, in comments and strings too, stands in
-    its import alone."""
+    """True if a name that occurred elsewhere before, also in comments and strings,
+    now occurs in its import alone."""
     uses = [len(re.findall(rf"\b{name}\b", text)) for text in (before, after, own)]
     return uses[0] > uses[1] == uses[2]
 
 
 def _whole_lines(file: ParsedFile, statement: ast.stmt) -> Edit:
-    """The statement's lines removed, and a blank line behind it where one stands
+    """Remove the statement's lines, and the blank line after it if there is one
     before it too."""
     start, end, text = (
         file.start_of_line(statement),
@@ -159,7 +157,7 @@ def _whole_lines(file: ParsedFile, statement: ast.stmt) -> Edit:
 def _without_names(
     file: ParsedFile, names: Sequence[ast.alias], gone: Sequence[bool]
 ) -> Iterator[Edit]:
-    """The names of an import without some, and with one comma less for each."""
+    """Remove some names, each with a comma, from an import."""
     last = max(number for number, is_gone in enumerate(gone) if not is_gone)
     for number, alias in enumerate(names):
         if gone[number] and number < last:

@@ -1,8 +1,8 @@
-"""Copies of a tensor to another layout taken out of a line, or put into one:
+"""Remove a copy of a tensor to another layout from a line, or insert one:
 ``x.t().contiguous()`` becomes ``x.t()``, and ``y = x.t()`` becomes ``y =
 x.t().contiguous()``.
 
-Which of the two makes kernels use one layout, a run of the changed program shows.
+A run of the changed program shows which of the two makes kernels use one layout.
 Without the copy both names are one tensor, so nothing is offered in a function that
 changes tensors in place.
 """
@@ -26,7 +26,7 @@ _NOTE = "results may have other strides: what needs these of them, such as view(
 
 
 def without_copies(file: ParsedFile, line: int) -> Iterator[Rewritten]:
-    """Each call on a line that only gives a tensor another layout, left out."""
+    """Yield the line without each call that only changes a tensor's layout."""
     for node in file.on_line(line):
         if (
             isinstance(node, ast.Call)
@@ -45,8 +45,8 @@ def without_copies(file: ParsedFile, line: int) -> Iterator[Rewritten]:
 
 
 def with_copies(file: ParsedFile, line: int) -> Iterator[Rewritten]:
-    """Each view on a line that orders the elements otherwise, and gets a name, as a
-    copy in that order."""
+    """Yield the line with each named view that reorders elements replaced by a copy
+    in that order."""
     for node in file.on_line(line):
         if isinstance(node, ast.Call) and _is_reordered(file, node):
             statement = file.parent(node)
@@ -60,7 +60,7 @@ def with_copies(file: ParsedFile, line: int) -> Iterator[Rewritten]:
 
 
 def _is_copy(file: ParsedFile, node: ast.Call) -> bool:
-    """``x.contiguous()``, with a memory format or without, and
+    """True for ``x.contiguous()``, with or without a memory format, and
     ``x.to(memory_format=...)``."""
     method = node.func
     if not isinstance(method, ast.Attribute) or file.meaning(method) is not None:
@@ -80,7 +80,7 @@ def _is_reordered(file: ParsedFile, node: ast.Call) -> bool:
 
 
 def _reshaped(file: ParsedFile, copy: ast.Call) -> Iterator[Edit]:
-    """``reshape`` for a ``view`` of the copy."""
+    """Replace a ``view`` of the copy by ``reshape``."""
     method = file.parent(copy)
     called = file.parent(method) if method is not None else None
     if (
@@ -93,7 +93,7 @@ def _reshaped(file: ParsedFile, copy: ast.Call) -> Iterator[Edit]:
 
 
 def _changes_in_place(file: ParsedFile, node: ast.AST) -> bool:
-    """Whether the function around it changes a tensor in place, or may."""
+    """True if the enclosing function changes a tensor in place, or may do so."""
     function = file.function_of(node)
     return function is None or any(map(_is_change, ast.walk(function)))
 

@@ -1,4 +1,5 @@
-"""Edits of characters as edits of whole lines, as a report holds and shows them."""
+"""Convert edits of characters to edits of whole lines, as a report holds and shows
+them."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from fusiondoc.model.change_plan import Edit as LineEdit
 def line_edits(
     file: ParsedFile, name: str, edits: Sequence[Edit], line: int = 0
 ) -> tuple[LineEdit, ...]:
-    """The lines that edits of a file change; none where the file would be no Python
-    any more.
+    """Return the lines that edits of a file change; empty if the changed file would
+    be no valid Python.
 
     Args:
-        name: of the file, in the report.
-        line: the line to come first, if it changes; the others are in order.
+        name: the file's name in the report. line: the line to list first, if it
+        changes; the others are in order.
     """
     if (
         not edits
@@ -43,8 +44,8 @@ def _is_python(text: str) -> bool:
 def _by_lines(
     file: ParsedFile, edits: Sequence[Edit]
 ) -> list[tuple[range, list[Edit]]]:
-    """The edits of lines that belong together: those of one line, and of several
-    that one edit changes."""
+    """Group the edits: those of one line, and those of several lines that one edit
+    changes."""
     found: list[tuple[range, list[Edit]]] = []
     changed = {
         file.line_at(edit.start)
@@ -73,15 +74,16 @@ def _by_lines(
 
 
 def _is_between_lines(file: ParsedFile, edit: Edit) -> bool:
-    """Whether it puts lines between two: they are shown with the line before them,
-    unless the other one changes."""
+    """True if an edit inserts lines between two lines: it is shown with the line
+    before, unless only the line after changes."""
     return edit.start == edit.end == file.offset_of_line(file.line_at(edit.start))
 
 
 def _of_lines(
     file: ParsedFile, name: str, lines: range, edits: Sequence[Edit]
 ) -> list[LineEdit]:
-    """The first line becomes all of them, changed; the others go."""
+    """Return the edit of some lines: the first line becomes all changed lines, the
+    others are removed."""
     start, end = file.offset_of_line(lines.start), file.offset_of_line(lines.stop)
     own = [
         Edit(edit.path, edit.start - start, edit.end - start, edit.text, edit.rank)
@@ -104,7 +106,8 @@ def _of_lines(
 
 
 _MOST_SHOWN = 8
-"""Lines of a function that are shown; of a longer one those that change."""
+"""Most lines of a function that are shown whole; of a longer one only changed lines
+are shown."""
 
 
 def shown_lines(

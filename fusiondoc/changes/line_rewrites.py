@@ -42,12 +42,12 @@ UNITS: Sequence[Rewrite] = (
     *reductions.REWRITES,
     *moved_views.REWRITES,
 )
-"""Those of an operator's own line; ``read_numbers``, ``declared_constants`` and
+"""Rewrites of an operator's own line; ``read_numbers``, ``declared_constants`` and
 ``printed_later`` look at more of a file."""
 
 
 _FOR_OTHERS = (ChangeKind.CONSTANT, ChangeKind.MOVE, ChangeKind.MOVE_VIEW)
-"""Changes that are made for the operators around the one that they rewrite."""
+"""Changes made for the sake of operators around the rewritten one."""
 
 
 def changes_at(

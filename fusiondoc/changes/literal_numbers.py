@@ -1,6 +1,5 @@
-"""A number instead of a tensor that is made of it: ``x * torch.tensor(0.5,
-device=x.device)`` becomes ``x * 0.5``.
-"""
+"""Use a number instead of a tensor made from it: ``x * torch.tensor(0.5,
+device=x.device)`` becomes ``x * 0.5``."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from fusiondoc.model.change_plan import ChangeKind
 
 
 def write(line: Line, node: ast.AST) -> Iterator[Rewritten]:
-    """Such a tensor."""
+    """Yield the rewrite of such a tensor."""
     file = line.file
     value = _number_of(file, node)
     if value is not None:
@@ -32,7 +31,7 @@ def write(line: Line, node: ast.AST) -> Iterator[Rewritten]:
 
 
 def _number_of(file: ParsedFile, node: ast.AST) -> ast.expr | None:
-    """The literal number that a call makes a tensor of."""
+    """The literal number from which a call makes a tensor."""
     if not isinstance(node, ast.Call) or len(node.args) != 1:
         return None
     if file.meaning(node.func) not in ("torch.tensor", "torch.scalar_tensor"):

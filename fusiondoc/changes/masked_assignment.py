@@ -48,7 +48,7 @@ class _Assignment(NamedTuple):
 
 
 def write(line: Line, node: ast.AST) -> Iterator[Rewritten]:
-    """An assignment by a mask."""
+    """Yield the rewrite of an assignment by a mask."""
     found = _assignment(node)
     if found is None or outlives_call(line.file, node, found.name.id):
         return
@@ -121,7 +121,7 @@ def _is_mask(file: ParsedFile, index: ast.expr) -> bool:
 
 
 def _has_same_sizes(line: Line, found: _Assignment) -> bool:
-    """Whether mask and tensor have the same sizes: by the text, or as both have one
+    """True if mask and tensor have the same sizes: by the text, or as both have one
     dimension."""
     mask = sizes_of(line.file, found.mask)
     return line.shown.rank == 1 or (
@@ -133,8 +133,8 @@ def _has_same_sizes(line: Line, found: _Assignment) -> bool:
 
 
 def _chosen(line: Line, found: _Assignment, torch: str) -> str | None:
-    """The value of all elements; None where it is not known to be a function of
-    each of them."""
+    """Return the value for all elements; None unless it is a function of each
+    element alone."""
     file = line.file
     if is_number(found.value) or is_given_number(file, found.value):
         number = file.whole(found.value)
@@ -160,7 +160,7 @@ def _chosen(line: Line, found: _Assignment, torch: str) -> str | None:
 def _masked(
     file: ParsedFile, value: ast.expr, mask: str
 ) -> Iterator[ast.Subscript]:
-    """The parts of a value that are elements of a tensor by the same mask:
+    """The parts of a value that select elements of a tensor by the same mask:
     ``y[mask]``."""
     for node in ast.walk(value):
         is_part = isinstance(node, ast.Subscript) and isinstance(
@@ -177,11 +177,9 @@ def _masked(
 def _is_of_each_element(
     line: Line, value: ast.expr, masked: list[ast.Subscript]
 ) -> bool:
-    """Whether a value is computed of such elements and numbers, each element by
-    itself.
-
-    Where gradients are recorded only with operators that have a finite gradient
-    everywhere: ``torch.where`` multiplies the gradient of elements that it does not
+    """True if a value is computed elementwise from such elements and numbers. If
+    gradients are recorded, only operators with a finite gradient everywhere are
+    allowed: ``torch.where`` multiplies the gradient of elements that it does not
     choose by zero, and infinity times zero is no number.
     """
     if value in masked or is_number(value):
@@ -209,7 +207,7 @@ def _is_of_each_element(
 
 
 def _is_whole_power(value: ast.BinOp) -> bool:
-    """``x ** 2``"""
+    """True for ``x ** 2`` with a whole exponent."""
     power = value.right.value if isinstance(value.right, ast.Constant) else None
     return isinstance(value.op, ast.Pow) and type(power) is int and power > 0
 
@@ -217,7 +215,7 @@ def _is_whole_power(value: ast.BinOp) -> bool:
 def _is_elementwise_call(
     line: Line, call: ast.Call, masked: list[ast.Subscript]
 ) -> bool:
-    """``torch.exp(x[mask])`` and ``x[mask].exp()``."""
+    """True for ``torch.exp(x[mask])`` and ``x[mask].exp()``."""
     if (
         not isinstance(call.func, ast.Attribute)
         or f"aten::{call.func.attr}" not in ELEMENTWISE

@@ -1,6 +1,6 @@
 """``x.masked_fill(mask == 0, -1e9)`` -> ``torch.where(mask == 0, -1e9, x)``: a
-number is as good as a tensor there (the overload ScalarSelf of aten::where, in 1.12
-to 2.13). So is ``x.masked_fill_(mask, -1e9)``, where nothing else can see that
+number is accepted like a tensor there (the overload ScalarSelf of aten::where, in
+1.12 to 2.13). So is ``x.masked_fill_(mask, -1e9)``, where nothing else can see that
 ``x`` changes.
 """
 
@@ -27,10 +27,8 @@ _ARGUMENTS = ("input", "mask", "value")
 
 
 def write(line: Line, node: ast.AST) -> Iterator[Rewritten]:
-    """A call, written so.
-
-    Whether a value that is no number is a tensor does not show.
-    """
+    """Yield the rewrite of a call. Whether a value that is no literal number is a
+    tensor cannot be seen in the text."""
     as_tensor = needs_tensor(line.shown)
     given = _arguments(line.file, node) if isinstance(node, ast.Call) else None
     if isinstance(node, ast.Call) and given is not None:
@@ -42,10 +40,10 @@ def write(line: Line, node: ast.AST) -> Iterator[Rewritten]:
 def _rewritten(
     file: ParsedFile, node: ast.Call, given: Mapping[str, ast.expr], as_tensor: bool
 ) -> Rewritten | None:
-    """One call.
+    """Rewrite one call.
 
-    Args: as_tensor: a number becomes a tensor, made on the device of the one tensor
-        that the mask is made of.
+    Args: as_tensor: convert a number to a tensor, on the device of the one tensor
+        that the mask is computed from.
     """
     torch, imports = spelled(file, "torch")
     mask, value, tensor = (
@@ -69,7 +67,7 @@ def _rewritten(
 
 def _arguments(file: ParsedFile, node: ast.Call) -> dict[str, ast.expr] | None:
     """The arguments of ``x.masked_fill(mask, value)`` or ``torch.masked_fill(x,
-    mask, value)`` by their names; of a method in place too."""
+    mask, value)`` by their names; also of the in-place method."""
     if not isinstance(node.func, ast.Attribute) or node.func.attr not in (
         "masked_fill",
         "masked_fill_",

@@ -1,6 +1,6 @@
-"""Where a file makes its model: the offset behind it, where lines can be added, and
-of a model that is TorchScript already the expression that makes it.
-"""
+"""The position in a file at which its model is complete: the offset after it, where
+lines can be added; and, for a model that is already TorchScript, the expression
+that makes it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ _SCRIPTING = ("torch.jit.script", "torch.jit.trace", "torch.jit.freeze")
 
 @dataclass(frozen=True)
 class ModelPosition:
-    """Where the model has been made, and is no TorchScript yet.
-
-    ``lead`` begins each line; ``edits`` have to be made to have such a position.
-    """
+    """The position after the construction of the model, before it becomes
+    TorchScript. ``lead`` begins each line; ``edits`` create such a position where
+    there is none."""
 
     file: ParsedFile
     name: str
@@ -43,19 +42,17 @@ class ModelPosition:
         return f"{self.file.source.path}:{line}"
 
     def insert(self, lines: Sequence[str], rank: int = 0) -> Edit:
-        """Lines, indented with four spaces a level, put here in the style of the
-        file."""
+        """Insert lines, indented with four spaces a level, at this position in the
+        style of the file."""
         return lines_at(self.file, self.position, lines, self.lead, rank)
 
 
 def position_of_model(
     file: ParsedFile, name: str, is_called: bool
 ) -> ModelPosition | None:
-    """Where a file makes its model; None where no line shows it.
-
-    Args:
-        name: of the model.
-        is_called: it is a function that returns the model, or its class.
+    """Return the position at which a file makes its model; None if no line shows
+    it. Args: name: the model's name. is_called: the name is a function that
+    returns the model, or its class.
     """
     if "." in name:
         return None
@@ -63,7 +60,8 @@ def position_of_model(
 
 
 def _at_top(file: ParsedFile, name: str) -> ModelPosition | None:
-    """Behind the last simple statement at the top of the file that has the name."""
+    """After the last simple statement at the top level of the file that mentions
+    the name."""
     simple = [
         statement for statement in file.tree.body if not is_compound(statement)
     ]
@@ -106,7 +104,7 @@ def _value_of(statement: ast.stmt) -> ast.expr | None:
 
 
 def _binds(statement: ast.stmt, name: str) -> bool:
-    """Whether a statement assigns the name, or imports it from a module."""
+    """True if a statement assigns the name, or imports it from a module."""
     targets: list[ast.expr] = []
     if isinstance(statement, ast.Assign):
         targets = statement.targets
@@ -120,7 +118,7 @@ def _binds(statement: ast.stmt, name: str) -> bool:
 
 
 def _mentions(statement: ast.stmt, name: str) -> bool:
-    """Whether the name stands in a statement, or is that of a definition."""
+    """True if the name occurs in a statement, or is the name of the definition."""
     named = (
         name in bound_by_import(statement)
         or getattr(statement, "name", None) == name
@@ -176,8 +174,8 @@ def _before_return(file: ParsedFile, function: Function) -> ModelPosition | None
 
 
 def value_of_model(file: ParsedFile, name: str, is_called: bool) -> ast.expr | None:
-    """The expression that makes a model which is TorchScript already:
-    ``torch.jit.script(net)`` of ``model = torch.jit.script(net)`` or ``return
+    """Return the expression that makes a model as TorchScript:
+    ``torch.jit.script(net)`` from ``model = torch.jit.script(net)`` or ``return
     torch.jit.script(net)``. None where the model is changed after that line, or no
     such line is found.
 
@@ -192,7 +190,7 @@ def value_of_model(file: ParsedFile, name: str, is_called: bool) -> ast.expr | N
 
 
 def _returned(file: ParsedFile, name: str) -> ast.expr | None:
-    """The value that the function of that name returns, if it has one
+    """The value returned by the function of that name, if it has exactly one
     ``return``."""
     for definition in file.tree.body:
         if isinstance(definition, FUNCTIONS) and definition.name == name:
@@ -202,8 +200,8 @@ def _returned(file: ParsedFile, name: str) -> ast.expr | None:
 
 
 def _last_bound(file: ParsedFile, name: str) -> ast.expr | None:
-    """The value of the last statement at the top of the file that has the name, if
-    that statement binds it."""
+    """The value of the last statement at the top level of the file that mentions
+    the name, if that statement binds it."""
     mentioning = [
         statement for statement in file.tree.body if _mentions(statement, name)
     ]
@@ -214,7 +212,7 @@ def _last_bound(file: ParsedFile, name: str) -> ast.expr | None:
 
 
 def _returns(file: ParsedFile, function: Function) -> Iterator[ast.Return]:
-    """Those of the function itself that return something."""
+    """The ``return`` statements of the function itself that return a value."""
     for node in walk(function):
         if (
             isinstance(node, ast.Return)

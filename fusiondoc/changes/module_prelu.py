@@ -23,8 +23,8 @@ from fusiondoc.model.change_plan import ChangeKind
 
 
 def write(line: Line, node: ast.AST) -> Iterator[Rewritten]:
-    """A call of the module, where its tensor has a name or can get one in a line
-    before."""
+    """Yield the rewrite of a call of the module, if its tensor has a name or can
+    get one in a line before."""
     file, attribute = line.file, line.shown.layer
     if (
         not isinstance(node, ast.Call)
@@ -50,8 +50,8 @@ def write(line: Line, node: ast.AST) -> Iterator[Rewritten]:
 
 
 def _weights(file: ParsedFile, attribute: str) -> str | None:
-    """ "one" or "channels" for the nn.PReLU that a line of the file gives an
-    attribute; None without one, or with several."""
+    """ "one" or "channels", by the weights of the nn.PReLU that a line of the file
+    assigns to an attribute; None if there is none, or several."""
     found = set()
     for node in file.nodes:
         value = node.value if isinstance(node, ast.Assign) else None
@@ -70,8 +70,8 @@ def _weights(file: ParsedFile, attribute: str) -> str | None:
 
 
 def _weight(name: str, is_one: bool, rank: int | None) -> str | None:
-    """The weight, as it is broadcast to a tensor of so many dimensions; None where
-    these are not known."""
+    """The weight, shaped to broadcast with a tensor of that rank; None if the rank
+    is not known."""
     if is_one or rank == 2:
         return name
     return (

@@ -1,5 +1,5 @@
-"""Views, permutations and concatenations behind the operators that compute each
-element of them.
+"""Move views, permutations and concatenations behind the elementwise operators on
+them.
 
 ``torch.tanh(x.view(4, -1))`` becomes ``torch.tanh(x).view(4, -1)``;
 ``torch.tanh(torch.cat([x, y], 1))`` becomes ``torch.cat([torch.tanh(x),
@@ -33,7 +33,7 @@ _VIEWS = frozenset(map(plain_name, [*SAME_ELEMENTS, "aten::contiguous"]))
 _MOVED_ELEMENTS = frozenset(
     [*map(plain_name, operators.PERMUTATIONS), "index_select"]
 )
-"""Operators whose results are elements of their input, each at another position."""
+"""Operators that only move elements of their input to other positions."""
 
 _JOINED, _OWNERS = (
     ("torch.cat", "torch.stack", "torch.concat"),
@@ -44,8 +44,9 @@ _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 
 
 class _Moved(NamedTuple):
-    """Operators that can be moved, one of the other: the call of the last, the
-    tensor that the first is of, and whether the first is a method of it."""
+    """A chain of operators that can be moved: the call of the last one, the input
+    tensor of the first one, and whether the first one is a method of that
+    tensor."""
 
     call: ast.Call
     tensor: ast.expr
@@ -53,9 +54,9 @@ class _Moved(NamedTuple):
 
 
 def write(line: Line) -> Iterator[Rewritten]:
-    """The operator behind the lines, or the expression, that compute each element
-    of its result. Whether lines behind an expression go on computing, so that
-    nothing is gained, does not show."""
+    """Yield the line with the operator behind the lines, or the expression, that
+    compute elementwise on its result. It is not visible here if later lines go on
+    computing, so that nothing is gained."""
     file = line.file
     for found in moved_over_lines(file, line.number):
         texts = "; ".join(map(file.text, found.statements))
@@ -77,8 +78,8 @@ def write(line: Line) -> Iterator[Rewritten]:
 
 
 def moved_in_expression(file: ParsedFile, node: ast.AST) -> tuple[Edit, ...]:
-    """The edits if the node is the outermost expression that computes each element
-    of a moved operator's."""
+    """Return the edits if the node is the outermost elementwise expression on the
+    result of a moved operator."""
     if not isinstance(node, ast.expr) or _inner(file, node) is None:
         return ()
     above = _expression_around(file, node)
@@ -99,7 +100,7 @@ def moved_in_expression(file: ParsedFile, node: ast.AST) -> tuple[Edit, ...]:
 
 
 def _expression_around(file: ParsedFile, node: ast.expr) -> ast.expr | None:
-    """The expression that takes this one; of a method's tensor the call."""
+    """The expression that uses this one; for the tensor of a method the call."""
     above = file.parent(node)
     if isinstance(above, ast.Attribute):
         above = file.parent(above)
@@ -117,7 +118,7 @@ def _with(file: ParsedFile, node: ast.expr, old: ast.expr, new: ast.expr) -> str
 
 
 def _inner(file: ParsedFile, node: ast.expr) -> ast.expr | None:
-    """The only tensor of an expression that computes each element of its own."""
+    """The only tensor of an elementwise expression."""
     if isinstance(node, ast.Call):
         return _tensor_of_call(file, node)
     if isinstance(node, ast.BinOp):
@@ -128,7 +129,7 @@ def _inner(file: ParsedFile, node: ast.expr) -> ast.expr | None:
 
 
 def _tensor_of_call(file: ParsedFile, node: ast.Call) -> ast.expr | None:
-    """``x`` of ``torch.tanh(x)`` and of ``x.tanh()``."""
+    """Return ``x`` for ``torch.tanh(x)`` and for ``x.tanh()``."""
     meaning = file.meaning(node.func)
     given = len(node.args) + len(node.keywords)
     if meaning is not None:
@@ -150,7 +151,7 @@ def _tensor_of_call(file: ParsedFile, node: ast.Call) -> ast.expr | None:
 
 
 def _tensor_beside_number(node: ast.BinOp) -> ast.expr | None:
-    """``x`` of ``x * 2`` and ``2 * x``."""
+    """Return ``x`` for ``x * 2`` and ``2 * x``."""
     if not isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)):
         return None
     if _is_number(node.right):
@@ -165,7 +166,8 @@ def _is_number(node: ast.expr) -> bool:
 
 
 def _movable(file: ParsedFile, node: ast.expr) -> _Moved | None:
-    """``torch.flip(x.view(4, -1), [0])``: both, which are of ``x``."""
+    """Return the chain of movable operators: ``torch.flip(x.view(4, -1), [0])`` is
+    both of them, on ``x``."""
     moved = _single_movable(file, node)
     while (
         moved is not None
@@ -210,7 +212,8 @@ def _again(
 def _around_parts(
     file: ParsedFile, node: ast.expr, joined: ast.Call
 ) -> tuple[Edit, ...]:
-    """Each part computed by itself: the parts have to be written out in a list."""
+    """Apply the elementwise expression to each part: the parts must be written out
+    in a list."""
     parts = joined.args[0] if joined.args else None
     if not isinstance(parts, (ast.List, ast.Tuple)):
         return ()
@@ -229,17 +232,17 @@ def _around_parts(
 
 
 class MovedLines(NamedTuple):
-    """Moved operators of lines of their own."""
+    """The edits that move operators of separate lines."""
 
     statements: tuple[ast.Assign, ...]
     edits: tuple[Edit, ...]
     is_all: bool
-    """Nothing that the next statement computes is left behind them."""
+    """True if no computation of the next statement is left after them."""
 
 
 def moved_over_lines(file: ParsedFile, line: int) -> Iterator[MovedLines]:
-    """``h = x.view(4, -1)`` on a line, more such lines on ``h``, and lines that
-    compute each element of it of its own: the operators come after them."""
+    """``h = x.view(4, -1)`` on a line, more such lines on ``h``, and elementwise
+    lines on that: move the operators after these lines."""
     for node in file.on_line(line):
         if not isinstance(node, ast.Assign) or isinstance(
             file.parent(node), ast.Module
@@ -254,7 +257,7 @@ def moved_over_lines(file: ParsedFile, line: int) -> Iterator[MovedLines]:
 
 
 class _Line(NamedTuple):
-    """A line that gives a moved operator's result a name."""
+    """A line that assigns a moved operator's result to a name."""
 
     node: ast.Assign
     moved: _Moved
@@ -264,8 +267,8 @@ class _Line(NamedTuple):
 
 
 def _stack(file: ParsedFile, lines: Sequence[ast.stmt]) -> list[_Line]:
-    """The first line, and those directly after it that move the result of the one
-    before, which nothing else reads."""
+    """Return the first line, and the lines directly after it that move the result
+    of the line before, if nothing else reads that result."""
     found: list[_Line] = []
     for node in lines:
         if not isinstance(node, ast.Assign) or not file.has_own_lines(node):
@@ -284,7 +287,7 @@ def _stack(file: ParsedFile, lines: Sequence[ast.stmt]) -> list[_Line]:
 def _only_moves(
     file: ParsedFile, node: ast.Assign, moved: _Moved, name: str
 ) -> bool:
-    """Whether a line moves the tensor of that name, and nothing else reads it."""
+    """True if a line moves the tensor of that name, and nothing else reads it."""
     if list(names_in(node.value, name)) != [moved.tensor]:
         return False
     return name == _name_of(node) or not file.reads_after(node, name)
@@ -293,8 +296,8 @@ def _only_moves(
 def _behind_elements(
     file: ParsedFile, value: ast.expr, bare: bool
 ) -> _Moved | None:
-    """``torch.flip(x, [0])`` in ``torch.flip(x, [0]) * 2``, unless it has to be
-    all."""
+    """The operator ``torch.flip(x, [0])`` inside ``torch.flip(x, [0]) * 2``; with
+    ``bare``, only if it is the whole value."""
     found: ast.expr | None = value
     while found is not None:
         moved = _movable(file, found)
@@ -312,12 +315,11 @@ class _Behind(NamedTuple):
     lines: Sequence[ast.stmt]
     """Elementwise lines on their result, each on the result of the one before."""
     name: str
-    """The result of the last of these."""
+    """The name of the last of these results."""
     others: Sequence[ast.stmt]
-    """Lines that leave that as it is."""
+    """Lines that leave that result unchanged."""
     around: ast.expr | None
-    """The expression of the line after all these that computes each element of
-    it."""
+    """The elementwise expression on it in the line after all these."""
 
 
 def _behind(file: ParsedFile, target: str, rest: Sequence[ast.stmt]) -> _Behind:
@@ -345,9 +347,9 @@ def _behind(file: ParsedFile, target: str, rest: Sequence[ast.stmt]) -> _Behind:
 def _placed(
     file: ParsedFile, stack: Sequence[_Line], rest: Sequence[ast.stmt]
 ) -> tuple[tuple[Edit, ...], bool] | None:
-    """The lines of the stack taken out, and their operators in their new position:
-    around the value that the line after those that compute element by element
-    computes so itself, else in a line of their own."""
+    """Remove the lines of the stack, and insert their operators in the new
+    position: around the elementwise value in the line after the elementwise lines,
+    else in a line of their own."""
     if not stack:
         return None
     target, tensor = stack[-1].target, stack[0].moved.tensor
@@ -380,7 +382,7 @@ def _placed(
 
 
 def _changes_operand(stack: Sequence[_Line], behind: _Behind) -> bool:
-    """Whether a line that the operators move over sets a name that they read."""
+    """True if a line that the operators move over assigns a name that they read."""
     tensor = stack[0].moved.tensor
     read = set().union(*(_read_beside(one.moved) for one in stack))
     if isinstance(tensor, ast.Name) and (behind.before or not behind.lines):
@@ -400,10 +402,9 @@ def _around_last(
     use: ast.Name | None,
     own: ast.Name | None,
 ) -> tuple[tuple[Edit, ...], bool]:
-    """The operators around an expression.
-
-    Args: edits: of the lines before it. use: where it reads the operators' result;
-        ``own``: the tensor that it reads there then, if another.
+    """Insert the operators around an expression. Args: edits: edits of the lines
+    before it. use: the position where it reads the operators' result; ``own``:
+    the tensor to read there instead, if another.
     """
     whole, is_atom = file.text(around), isinstance(around, _ATOMS)
     if own is not None and use is not None:
@@ -418,8 +419,7 @@ def _around_last(
 def _that_leave(
     file: ParsedFile, lines: Sequence[ast.stmt], name: str
 ) -> Iterator[ast.stmt]:
-    """The next lines that give something to a name, or print, and leave another
-    name alone."""
+    """The next lines that assign names, or print, without changing another name."""
     for statement in lines:
         if is_compound(statement) or not file.has_own_lines(statement):
             return
@@ -432,21 +432,21 @@ def _that_leave(
 
 
 def _given(file: ParsedFile, one: _Line, target: str) -> Iterator[Edit]:
-    """The line with the value that its operator moves, under the name of the last
-    one's result."""
+    """The line that assigns the tensor that its operator moves to the name of the
+    last operator's result."""
     if target != one.target:
         yield file.replaced(one.node.targets[0], target)
     yield file.replaced(one.node.value, one.computed)
 
 
 def _reads(node: ast.AST | None, name: str) -> Iterator[ast.Name]:
-    """Where a name is read in a line or expression."""
+    """The reads of a name in a line or expression."""
     value = node.value if isinstance(node, ast.Assign) else node
     return names_in(value, name) if value is not None else iter(())
 
 
 def _read_beside(moved: _Moved) -> set[str]:
-    """Names that the calls read beside the tensor."""
+    """Names that the calls read, beside the tensor."""
     inside = set(walk(moved.tensor))
     return {
         node.id
@@ -464,7 +464,7 @@ def _all_again(
 
 
 def _without(file: ParsedFile, one: _Line) -> Edit:
-    """The line taken out; of one with a comment that stays."""
+    """Remove the line, but keep its comment."""
     comment = file.comment_behind(one.node)
     if comment is None:
         return file.removed(file.start_of_line(one.node), file.after(one.node))
@@ -472,8 +472,8 @@ def _without(file: ParsedFile, one: _Line) -> Edit:
 
 
 def _around_name(file: ParsedFile, line: ast.stmt, name: str) -> ast.expr | None:
-    """The largest expression of a line that computes each element of a name, which
-    is read there alone."""
+    """The largest elementwise expression of a line on a name that is read there
+    alone."""
     if (
         not isinstance(line, (ast.Assign, ast.Return))
         or line.value is None
@@ -494,7 +494,7 @@ def _around_name(file: ParsedFile, line: ast.stmt, name: str) -> ast.expr | None
 
 
 def _name_of(node: ast.AST) -> str | None:
-    """``x`` of ``x = ...``."""
+    """Return ``x`` for ``x = ...``."""
     target = (
         node.targets[0]
         if isinstance(node, ast.Assign) and len(node.targets) == 1
@@ -506,8 +506,8 @@ def _name_of(node: ast.AST) -> str | None:
 def _lines_of(
     file: ParsedFile, lines: Sequence[ast.stmt], name: str
 ) -> list[ast.stmt]:
-    """The next lines that compute each element of the name of its own, one of the
-    other."""
+    """The next elementwise lines on a name, each on the result of the one
+    before."""
     found: list[ast.stmt] = []
     for statement in lines:
         target = _name_of(statement)

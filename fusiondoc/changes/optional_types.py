@@ -28,7 +28,7 @@ from fusiondoc.model.reasons.lacking_constants import is_test_for_none
 
 
 def write(line: Line) -> Iterator[Rewritten]:
-    """One for each test for None of the line."""
+    """Yield a rewrite for each test for None of the line."""
     tests = list(_tests_for_none(line))
     given = all(_ran_if_given(line, node) for node in tests)
     for node in tests:
@@ -100,8 +100,8 @@ def _without_optional(
     file: ParsedFile, function: Function, name: str, given: bool
 ) -> Rewritten | None:
     """``mask: Tensor`` or ``mask: None = None`` for ``mask: Optional[Tensor] =
-    None``, in the function and in those that hand it on. Python calls it as ever;
-    TorchScript refuses a call of the other kind."""
+    None``, in the function and in those that pass it on. For Python nothing
+    changes; TorchScript refuses a call of the other kind."""
     edits: list[Edit] = []
     text = "None"
     for one in (function, *_hand_it_on(file, name)):
@@ -131,15 +131,16 @@ def _without_optional(
 
 
 def _has_default_before(function: Function, argument: ast.arg) -> bool:
-    """Whether an argument before it has a default; of one that is given by name
-    alone, no."""
+    """True if an argument before it has a default; False for a keyword-only
+    argument."""
     given = [*function.args.posonlyargs, *function.args.args]
     before_it = given[: given.index(argument)] if argument in given else []
     return any(default_of(function, one) is not None for one in before_it)
 
 
 def _hand_it_on(file: ParsedFile, name: str) -> Iterator[Function]:
-    """Functions that have an argument of that name, and give it to another."""
+    """Functions that have an argument of that name, and pass it to another
+    function."""
     for node in names_in(file.tree, name):
         function = (
             file.function_of(node)
@@ -151,8 +152,8 @@ def _hand_it_on(file: ParsedFile, name: str) -> Iterator[Function]:
 
 
 def _of_optional(file: ParsedFile, argument: ast.arg | None) -> str | None:
-    """ "Tensor" of an argument ``mask: Optional[Tensor]`` or ``mask: Tensor |
-    None``."""
+    """Return "Tensor" for an argument ``mask: Optional[Tensor]`` or ``mask: Tensor
+    | None``."""
     if argument is None or argument.annotation is None:
         return None
     return _inside_optional(file.text(argument.annotation))
@@ -168,8 +169,8 @@ def _inside_optional(text: str) -> str | None:
 
 
 def _of_class(line: Line, node: ast.AST, name: str) -> Rewritten | None:
-    """The line ``bias: Optional[Tensor]`` of a class taken out: then the type is
-    that of the value it holds."""
+    """Remove the line ``bias: Optional[Tensor]`` from a class: then the type is
+    that of the attribute's value."""
     file = line.file
     owner = file.class_of(node)
     for statement in owner.body if owner is not None else ():

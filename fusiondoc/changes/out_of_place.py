@@ -33,7 +33,7 @@ from fusiondoc.operators.signs import NODE_OF_SIGN
 _NO_VERSION = frozenset(
     [*map(plain_name, WITHOUT_PLAIN), "apply", "map", "map2", "share_memory"]
 )
-"""Methods in place of a tensor that have no version without the underscore
+"""In-place methods of a tensor that have no version without the underscore
 (torch.Tensor, 2.13)."""
 
 _OWNERS = ("torch", "torch.nn.functional")
@@ -51,18 +51,16 @@ _PRODUCTS = (ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.MatMult, ast.Pow)
 
 
 def write(line: Line) -> Iterator[Rewritten]:
-    """Every call of the operator on the line, written out of place."""
+    """Yield the line with every call of the operator written out of place."""
     edits = out_of_place(line.file, line.number, line.shown.op)
     if edits:
         yield Rewritten(f"{line.shown.op} out of place", edits)
 
 
 def out_of_place(file: ParsedFile, line: int, op: str) -> tuple[Edit, ...]:
-    """The edits that write every call of an operator on a line out of place; none
-    where that is refused.
-
-    Args:
-        op: as printed, such as ``aten::add_``.
+    """Return the edits that write every call of an operator on a line out of place;
+    empty if that is refused. Args: op: the operator as printed, such as
+    ``aten::add_``.
     """
     found: dict[Edit, None] = {}
     for node in file.on_line(line):
@@ -77,7 +75,7 @@ def out_of_place(file: ParsedFile, line: int, op: str) -> tuple[Edit, ...]:
 
 
 def _augmented(file: ParsedFile, node: ast.AugAssign, op: str) -> Iterator[Edit]:
-    """``x += y`` -> ``x = x + y``: of names only, an attribute or element is
+    """``x += y`` -> ``x = x + y``, for names only: an attribute or element is
     state."""
     sign = sign_of(op)
     if sign is None or not isinstance(node.op, NODE_OF_SIGN[sign]):
@@ -96,7 +94,7 @@ def _augmented(file: ParsedFile, node: ast.AugAssign, op: str) -> Iterator[Edit]
 
 
 def _binds_tighter(file: ParsedFile, value: ast.expr, sign: str) -> bool:
-    """Whether ``x sign value`` needs no parentheses around the value."""
+    """True if ``x sign value`` needs no parentheses around the value."""
     if isinstance(value, _ATOMS) or file.is_parenthesised(value):
         return True
     if isinstance(value, ast.Tuple):
@@ -114,8 +112,8 @@ def _binds_tighter(file: ParsedFile, value: ast.expr, sign: str) -> bool:
 
 
 def _call(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
-    """The edits of a call of an operator, by the operator's name without the
-    underscore."""
+    """Return the edits of an operator's call; ``name`` is the operator's without
+    the underscore."""
     owner, _, last = (file.meaning(node.func) or "").rpartition(".")
     if owner in _OWNERS:
         yield from _function(file, node, name, last)
@@ -126,7 +124,7 @@ def _call(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
 def _function(
     file: ParsedFile, node: ast.Call, name: str, called: str
 ) -> Iterator[Edit]:
-    """``torch.relu_(x)`` and ``F.relu(x, inplace=True)``."""
+    """Edit ``torch.relu_(x)`` and ``F.relu(x, inplace=True)``."""
     flag = inplace_flag(node, FLAGS.get(name))
     assigned = _assigned(file, node, node.args[0]) if node.args else None
     if assigned is None:
@@ -138,8 +136,7 @@ def _function(
 
 
 def _method(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
-    """``x.add_(y)`` -> ``x = x.add(y)`` where it stands alone, else
-    ``x.add(y)``."""
+    """``x.add_(y)`` -> ``x = x.add(y)`` if it is a statement, else ``x.add(y)``."""
     if name in _NO_VERSION:
         yield from _filled(file, node, name)
         return
@@ -152,8 +149,8 @@ def _method(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
 
 
 def _filled(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
-    """``x.zero_()`` alone -> ``x = torch.zeros_like(x)``; ``x.fill_(v)`` -> ``x =
-    torch.full_like(x, v)``."""
+    """The statement ``x.zero_()`` -> ``x = torch.zeros_like(x)``; ``x.fill_(v)`` ->
+    ``x = torch.full_like(x, v)``."""
     made = FILLS.get(f"aten::{name}_")
     if (
         made is None
@@ -199,7 +196,7 @@ def assigned_name(file: ParsedFile, node: ast.Call) -> str | None:
 
 
 def is_method_in_place(node: ast.Call) -> bool:
-    """Whether it is a call of a method in place."""
+    """True for a call of an in-place method."""
     return isinstance(node.func, ast.Attribute) and is_in_place(node.func.attr)
 
 
@@ -215,8 +212,8 @@ def assigned_in_place(node: ast.AST) -> ast.expr | None:
 
 
 def _last_in_place(file: ParsedFile, node: ast.Call) -> ast.Call:
-    """The last call of a chain of methods in place: ``x.add_(y)`` alone would leave
-    ``mul_`` to the new tensor."""
+    """Return the last call of a chain of in-place methods: if only ``x.add_(y)``
+    were rewritten, ``mul_`` would change the new tensor."""
     while True:
         method = file.parent(node)
         above = file.parent(method) if isinstance(method, ast.Attribute) else None
@@ -243,9 +240,9 @@ def _without_underscore(file: ParsedFile, node: ast.Call) -> Iterator[Edit]:
 def _assigned(
     file: ParsedFile, node: ast.Call, changed: ast.expr
 ) -> tuple[Edit, ...] | None:
-    """``x = `` before a call that stands alone: its result was thrown away. No edit
-    where the statement takes the result, and None where that would be seen: the
-    tensor is state, or its name is read again.
+    """Insert ``x = `` before a call that is a statement: its result was discarded.
+    No edit if the statement uses the result; None if the difference would be
+    visible: the tensor is state, or its name is read again.
 
     Args:
         changed: the tensor that the call changes.
@@ -271,7 +268,7 @@ def _assigned(
 
 
 def _viewed(file: ParsedFile, node: ast.expr) -> ast.expr | None:
-    """The tensor whose memory ``x.view(4, -1)`` shares."""
+    """The tensor with which ``x.view(4, -1)`` shares memory."""
     called = node.func if isinstance(node, ast.Call) else None
     is_view = isinstance(called, ast.Attribute) and f"aten::{called.attr}" in VIEWS
     return (
@@ -287,10 +284,8 @@ def _viewed(file: ParsedFile, node: ast.expr) -> ast.expr | None:
 
 
 def inplace_flag(node: ast.Call, index: int | None) -> ast.expr | None:
-    """The ``True`` of a call that is its argument ``inplace``.
-
-    Args:
-        index: of ``inplace`` among the positional arguments, from 0.
+    """Return the ``True`` that a call passes as ``inplace``. Args: index: position
+    of ``inplace`` among the positional arguments, from 0.
     """
     flags = [given.value for given in node.keywords if given.arg == "inplace"]
     if index is not None and not flags and index < len(node.args):
@@ -322,8 +317,8 @@ def modules_in_place(file: ParsedFile) -> Iterator[tuple[ast.Call, str, Edit]]:
 
 
 def functions_in_place(file: ParsedFile, op: str) -> Iterator[Edit]:
-    """The edits of ``F.relu(x, inplace=True)`` anywhere in a file, where the
-    operator is ``aten::relu_``."""
+    """The edits of ``F.relu(x, inplace=True)`` anywhere in a file, if the operator
+    is ``aten::relu_``."""
     name = plain_name(op)
     for node in file.nodes:
         if (
@@ -342,7 +337,7 @@ _MODULES = (
 
 
 def module_class(file: ParsedFile, node: ast.expr) -> str | None:
-    """ "ReLU" for an expression that names torch.nn.ReLU."""
+    """Return "ReLU" for an expression that names torch.nn.ReLU."""
     owner, _, name = (file.meaning(node) or "").rpartition(".")
     return name if owner in _MODULES else None
 

@@ -17,7 +17,7 @@ from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.operators import defaults_of
 
 _NAMES = {"hardtanh": ("input", "min_val", "max_val")}
-"""Function -> its arguments (torch/nn/functional.py); of others the first is
+"""Function -> its arguments (torch/nn/functional.py); for others the first is
 ``input``."""
 
 _OF_NUMBERS = ("value", "alpha")
@@ -31,16 +31,17 @@ class Operand(NamedTuple):
 
     text: str
     is_atom: bool
-    """It needs no parentheses."""
+    """Whether it needs no parentheses."""
     is_plain: bool
-    """A name, a chain of names, or a number: it may be computed twice."""
+    """Whether it is a name, a chain of names, or a number: it may be computed
+    twice."""
 
 
 Bound = Mapping[str, Operand]
 """Name or number in the pattern -> the operand that it matched."""
 
 _Argument = tuple[str | None, ast.expr]
-"""Keyword (None of a positional argument) and value."""
+"""Keyword (None for a positional argument) and value."""
 
 
 def operand(file: ParsedFile, node: ast.expr) -> Operand:
@@ -67,16 +68,15 @@ def parse_expression(text: str) -> ast.expr:
 
 
 def is_atom(text: str) -> bool:
-    """Whether an expression needs no parentheses wherever it stands."""
+    """True if an expression needs no parentheses in any position."""
     return isinstance(parse_expression(f"({text})"), _ATOMS)
 
 
 class Pattern:
-    """An expression to be found.
-
-    Args: names: those that stand for any expression. after: the replacement, in
-        which the numbers that stand for any number are repeated. in_place: a method
-        may be the one that changes its tensor, such as ``x.addcdiv_(y, z)``.
+    """An expression to search for. Args: names: the names that stand for any
+    expression. after: the replacement; a number that is repeated there stands
+    for any number. in_place: also match the method that changes its tensor,
+    such as ``x.addcdiv_(y, z)``.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Pattern:
         self._after = after
 
     def match(self, file: ParsedFile, node: ast.AST) -> Bound | None:
-        """The operands, if the pattern is the whole node."""
+        """Return the operands if the whole node matches the pattern."""
         match = _Match(self, file)
         return (
             match.bound
@@ -103,7 +103,7 @@ class Pattern:
         return text if literal_value(text) is not None else None
 
     def is_repeated(self, number: str) -> bool:
-        """Whether the replacement has the number too."""
+        """True if the replacement has the number too."""
         return (
             re.search(rf"(?<![\w.]){re.escape(number)}(?![\w.])", self._after)
             is not None
@@ -120,7 +120,7 @@ def literal_value(text: str) -> object:
 
 
 class _Match:
-    """A pattern held against an expression of a file."""
+    """Matches a pattern against an expression of a file."""
 
     def __init__(self, pattern: Pattern, file: ParsedFile) -> None:
         self.bound: dict[str, Operand] = {}
@@ -161,8 +161,8 @@ class _Match:
         return value == literal_value(literal)
 
     def _fits_call(self, pattern: ast.Call, node: ast.Call) -> bool:
-        """A function of torch by any of its names, or the same as a method of its
-        first argument."""
+        """True if a call matches a function of torch by any of its names, or as a
+        method of its first argument."""
         wanted = pattern.func
         if not isinstance(wanted, ast.Attribute):
             return False
@@ -229,8 +229,8 @@ class _Match:
     def _fits_named(
         self, keyword: str | None, pattern: ast.expr, node: ast.expr
     ) -> bool:
-        """Whether the value of a keyword fits; of one that takes numbers alone it
-        may be any expression, such as ``value=-lr``."""
+        """True if the value of a keyword matches; for one that takes numbers alone
+        any expression does, such as ``value=-lr``."""
         literal = self._pattern.literal(pattern)
         if (
             keyword in _OF_NUMBERS
@@ -252,13 +252,14 @@ class _Match:
 
 
 def _is_self(node: ast.expr) -> bool:
-    """A method of the user's own module may have any name."""
+    """True for a call on ``self``: a method of the user's own module may have any
+    name."""
     return isinstance(node, ast.Name) and node.id == "self"
 
 
 def _in_order(given: Sequence[_Argument], names: Sequence[str]) -> list[_Argument]:
-    """Arguments by their names as positional ones, as far as all before them are
-    given."""
+    """Convert keyword arguments to positional ones, as far as all arguments before
+    them are given."""
     left = list(given)
     found = [argument for argument in left if argument[0] is None]
     for name in names[len(found) :]:
@@ -277,7 +278,7 @@ def _arguments(call: ast.Call) -> list[_Argument]:
 
 
 def _are_written_out(given: Sequence[_Argument]) -> bool:
-    """Whether no argument of a call is ``*values`` or ``**options``."""
+    """True if no argument of a call is ``*values`` or ``**options``."""
     return not any(
         keyword == "" or isinstance(value, ast.Starred) for keyword, value in given
     )

@@ -1,9 +1,6 @@
-"""Statements that do something beside computing, such as a print, moved behind the
-operators of their block.
-
-Only statements that are sure to do the same there are moved: nothing behind them
-changes a value that they read.
-"""
+"""Move statements with side effects, such as a print, behind the operators of their
+block. Only statements that certainly do the same there are moved: no statement in
+between changes a value that they read."""
 
 from __future__ import annotations
 
@@ -24,10 +21,9 @@ from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.operators import NAMES_OF_REDUCTIONS, OF_EACH_ELEMENT
 
 PRINTS = frozenset(["print", "warnings.warn"])
-"""Calls that do something beside computing: torch moves no operator past them
-(``hasSideEffects`` of torch/csrc/jit/ir/ir.cpp, 1.12 to 2.13). Fusion passes of
-torch 2.13 were seen to move operators past assignments to attributes and past
-``assert``."""
+"""Calls with side effects: torch moves no operator past them (``hasSideEffects`` of
+torch/csrc/jit/ir/ir.cpp, 1.12 to 2.13). Fusion passes of torch 2.13 were seen to
+move operators past assignments to attributes and past ``assert``."""
 
 
 def is_print(node: ast.AST) -> bool:
@@ -36,18 +32,17 @@ def is_print(node: ast.AST) -> bool:
 
 @dataclass(frozen=True)
 class PrintedLater:
-    """Statements of a block that can go behind the operators."""
+    """Statements of a block that can be moved behind its operators."""
 
     statements: tuple[ast.stmt, ...]
     last: ast.stmt
     """The last statement of the block."""
     edits: tuple[Edit, ...]
     pairs: frozenset[int] = frozenset()
-    """The pairs of lines that they stand between, by their index in the
-    argument."""
+    """The pairs of lines between which they are, by their index in the argument."""
 
     def texts(self, file: ParsedFile) -> tuple[str, ...]:
-        """The statements, each on one line."""
+        """The statements, each as one line of text."""
         return tuple(
             " ".join(file.text(statement).split()) for statement in self.statements
         )
@@ -56,7 +51,7 @@ class PrintedLater:
 def prints_between(
     file: ParsedFile, pairs: Sequence[tuple[int, int]]
 ) -> list[PrintedLater]:
-    """Prints between lines that compute, moved behind the last of them; one for
+    """Move prints between computing lines behind the last of these; one result for
     each function.
 
     Args: pairs: the last line of the operators before the print, and the first line
@@ -94,8 +89,8 @@ _QUIET = (ast.Assign, ast.AnnAssign, ast.Assert)
 
 
 def _print_between(block: Sequence[ast.stmt], lines: tuple[int, int]) -> int | None:
-    """The index of the first line's statement, if prints stand between the two and
-    nothing that branches."""
+    """The index of the first line's statement, if there are prints and no branches
+    between the two lines."""
     start, stop = (_statement_at(block, line) for line in lines)
     if start is None or stop is None or start >= stop:
         return None
@@ -107,7 +102,8 @@ def _print_between(block: Sequence[ast.stmt], lines: tuple[int, int]) -> int | N
 
 
 def _statement_at(block: Sequence[ast.stmt], line: int) -> int | None:
-    """The index of the statement, alone on its lines, that a line is of."""
+    """The index of the statement that has this line, if it shares its lines with no
+    other statement."""
     found = [
         i
         for i, one in enumerate(block)
@@ -117,7 +113,8 @@ def _statement_at(block: Sequence[ast.stmt], line: int) -> int | None:
 
 
 def write(line: Line) -> Iterator[Rewritten]:
-    """Prints and assignments to attributes among lines of the file that ran."""
+    """Yield rewrites of prints and assignments to attributes among lines of the
+    file that ran."""
     file = line.file
     for found in _prints_among(file, line.shown.lines_that_ran or ()):
         title = f"{'; '.join(found.texts(file))} after what is computed"
@@ -127,11 +124,11 @@ def write(line: Line) -> Iterator[Rewritten]:
 
 
 def _prints_among(file: ParsedFile, ran: Collection[int]) -> Iterator[PrintedLater]:
-    """Prints and assignments to attributes among lines that compute, moved to the
-    end of their block: all of them, else those that can go there alone.
+    """Move prints and assignments to attributes among computing lines to the end of
+    their block: all of them, else those that can be moved alone.
 
     Args:
-        ran: lines with operators of the run.
+        ran: lines that have operators in the run.
     """
     for function in _functions(file):
         own = sorted(
@@ -155,8 +152,8 @@ def _prints_among(file: ParsedFile, ran: Collection[int]) -> Iterator[PrintedLat
 
 
 def _blocks(function: Function) -> Iterator[list[ast.stmt]]:
-    """The body of a function, and the blocks in it that are of no other
-    function."""
+    """The body of a function, and its inner blocks, without those of nested
+    functions."""
     todo: list[ast.AST] = [function]
     while todo:
         node = todo.pop()
@@ -176,7 +173,7 @@ def _prints(node: ast.stmt) -> bool:
 
 
 def _keeps(node: ast.stmt) -> bool:
-    """``self.last = y``"""
+    """True for ``self.last = y``."""
     target = (
         node.targets[0]
         if isinstance(node, ast.Assign) and len(node.targets) == 1
@@ -191,8 +188,8 @@ _LEAVES = (ast.Continue, ast.Break, ast.Raise)
 def _behind(
     file: ParsedFile, block: Sequence[ast.stmt], moving: Sequence[ast.stmt]
 ) -> PrintedLater | None:
-    """The edits that move statements behind the last one of their block that
-    computes."""
+    """Return the edits that move statements behind the last computing statement of
+    their block."""
     moved, last = _before_what_computes(block, moving), block[-1]
     if not moved or last in moving or isinstance(last, _LEAVES):
         return None
@@ -213,8 +210,7 @@ def _behind(
 def _before_what_computes(
     block: Sequence[ast.stmt], moving: Sequence[ast.stmt]
 ) -> list[ast.stmt]:
-    """Those of some statements that something behind them in their block
-    computes."""
+    """The statements that have a computing statement after them in their block."""
     last = -1
     for index, statement in enumerate(block):
         if statement not in moving and not _returns_name(statement):
@@ -229,8 +225,8 @@ def _whole_lines(file: ParsedFile, statement: ast.stmt) -> str:
 
 
 def _before_end(file: ParsedFile, last: ast.stmt, lines: str) -> list[Edit]:
-    """Lines put at the end of a block; before its ``return``, with the value
-    returned by a name."""
+    """Insert lines at the end of a block, or before its ``return``, which then
+    returns a name."""
     if not isinstance(last, ast.Return):
         end = file.after(last)
         return [file.inserted(end, file.ends_line(end) + lines)]
@@ -256,8 +252,9 @@ def _returns_name(node: ast.stmt) -> bool:
 
 
 def _may_change(later: ast.stmt, moved: Sequence[ast.stmt]) -> bool:
-    """Whether a statement behind may change a value that is printed, or not come to
-    its end: names bound again, tensors in place (which changes no shape)."""
+    """True if a later statement may change a value that is printed, or may leave
+    the block: names are bound again, or tensors are changed in place (which changes
+    no shape)."""
     reads = _Reads(moved)
     if reads.call_something or (
         isinstance(later, ast.Return) and later.value is None
@@ -267,7 +264,7 @@ def _may_change(later: ast.stmt, moved: Sequence[ast.stmt]) -> bool:
 
 
 class _Reads:
-    """The names and attributes that statements read and set."""
+    """The names and attributes that statements read and assign."""
 
     def __init__(self, moved: Sequence[ast.stmt]) -> None:
         inside = [node for statement in moved for node in walk(statement)]
@@ -290,7 +287,7 @@ class _Reads:
         }
 
     def may_be_changed_by(self, node: ast.AST, is_statement: bool) -> bool:
-        """Whether a node of a later statement changes one of them, or leaves the
+        """True if a node of a later statement changes one of them, or leaves the
         block."""
         if isinstance(node, (ast.Return, *_LEAVES)):
             return not is_statement
@@ -311,8 +308,8 @@ class _Reads:
 
 
 def _may_work_in_place(call: ast.Call) -> bool:
-    """A method in place, a module or method of the user's own, or a call with
-    ``inplace`` or ``out``."""
+    """True for an in-place method, a module or method of the user's own, or a call
+    with ``inplace`` or ``out``."""
     func = call.func
     if isinstance(func, ast.Attribute) and func.attr.endswith("_"):
         return True
@@ -333,7 +330,7 @@ _NOT_READ = frozenset(["print", "warnings", "self", "len", "str", "int", "float"
 
 
 def _reads_values(moved: ast.stmt) -> bool:
-    """Whether it reads more of a name than ``x.shape`` and the like."""
+    """True if it reads more of a name than ``x.shape`` and the like."""
     nodes = list(walk(moved))
     plain = {
         node.value
@@ -365,8 +362,7 @@ _READS = OF_EACH_ELEMENT.union(
 
 
 def _only_reads(call: ast.Call) -> bool:
-    """Whether a call among those printed neither changes anything nor takes random
-    numbers."""
+    """True if a call inside a print changes nothing and draws no random numbers."""
     func = call.func
     return (
         func.attr if isinstance(func, ast.Attribute) else dotted(func)

@@ -35,13 +35,15 @@ from fusiondoc.operators import NAMES_OF_REDUCTIONS
 
 
 def write(line: Line) -> Iterator[Rewritten]:
-    """One for each number that the line reads, or takes by a name."""
+    """Yield a rewrite for each number that the line reads, directly or through a
+    name."""
     for read in dict.fromkeys(_numbers_at(line.file, line.number)):
         yield tensor_instead(line.file, read, line.shown.gradients)
 
 
 def numbers_read(file: ParsedFile) -> Iterator[ast.Call]:
-    """The calls of a file that read a number which something is computed of."""
+    """The calls of a file that read a number which is then used in a
+    computation."""
     for node in file.nodes:
         if not isinstance(node, ast.Call) or _tensor_read(file, node) is None:
             continue
@@ -68,7 +70,7 @@ _NOTE = "what is computed of it stays on the device, and takes part in gradients
 
 
 def _without_reading(file: ParsedFile, read: ast.Call) -> Rewritten:
-    """The tensor alone."""
+    """Replace the call by its tensor alone."""
     tensor = _tensor_read(file, read)
     assert tensor is not None
     title = on_one_line(f"{file.text(tensor)} instead of {file.text(read)}")
@@ -83,7 +85,7 @@ def _without_reading(file: ParsedFile, read: ast.Call) -> Rewritten:
 
 
 def _numbers_at(file: ParsedFile, line: int) -> Iterator[ast.Call]:
-    """The calls whose number a line takes."""
+    """The calls whose number a line uses."""
     for node in file.on_line(line):
         function = file.function_of(node)
         if function is None:
@@ -102,7 +104,7 @@ def _numbers_at(file: ParsedFile, line: int) -> Iterator[ast.Call]:
 
 
 def _set_once(file: ParsedFile, function: Function, name: str) -> ast.Assign | None:
-    """The only statement of a function that sets a name."""
+    """The only statement of a function that assigns a name."""
     stores = [
         use for use in names_in(function, name) if not isinstance(use.ctx, ast.Load)
     ]
@@ -111,8 +113,8 @@ def _set_once(file: ParsedFile, function: Function, name: str) -> ast.Assign | N
 
 
 def _uses(file: ParsedFile, read: ast.Call) -> Sequence[ast.expr]:
-    """All uses of a number: an operand, or the name that keeps it; none where they
-    are not known."""
+    """All uses of a number: an operand, or the uses of the name that holds it;
+    empty if they are not known."""
     above, function = file.parent(read), file.function_of(read)
     if isinstance(above, ast.BinOp):
         return [read]
@@ -125,7 +127,8 @@ def _uses(file: ParsedFile, read: ast.Call) -> Sequence[ast.expr]:
 
 
 def _tensor_read(file: ParsedFile, node: ast.Call) -> ast.expr | None:
-    """The tensor of which ``scale.item()`` or ``float(scale)`` reads the number."""
+    """The tensor from which ``scale.item()`` or ``float(scale)`` reads the
+    number."""
     called = node.func
     if (
         isinstance(called, ast.Attribute)
@@ -148,8 +151,8 @@ def _tensor_read(file: ParsedFile, node: ast.Call) -> ast.expr | None:
 
 
 def _is_of_reduction(node: ast.Call) -> bool:
-    """``x.max().item()`` and ``torch.max(x).item()``, of a tensor without
-    dimensions."""
+    """True for ``x.max().item()`` and ``torch.max(x).item()``, which read a tensor
+    without dimensions."""
     func = node.func
     if not isinstance(func, ast.Attribute) or node.lineno != node.end_lineno:
         return False
@@ -166,8 +169,8 @@ def _is_of_reduction(node: ast.Call) -> bool:
 def _exactly(
     file: ParsedFile, read: ast.Call, uses: Sequence[ast.expr], gradients: bool
 ) -> Rewritten | None:
-    """The tensor, and its number where it is printed; None where another use needs
-    a number."""
+    """Replace the number by the tensor, and by its number again where it is
+    printed; None if another use needs a number."""
     function, tensor = file.function_of(read), _tensor_read(file, read)
     assert tensor is not None and function is not None
     text = file.text(tensor)
@@ -190,7 +193,7 @@ def _exactly(
 def _computes_with_tensor(
     file: ParsedFile, function: Function, use: ast.expr
 ) -> bool:
-    """Whether a number is added to, subtracted from, multiplied with or divided by
+    """True if a number is added to, subtracted from, multiplied with or divided by
     a tensor."""
     above = file.parent(use)
     if not isinstance(above, ast.BinOp) or not isinstance(
@@ -201,8 +204,8 @@ def _computes_with_tensor(
 
 
 def _is_tensor(function: Function, node: ast.expr, deep: int = 6) -> bool:
-    """Whether an expression is a tensor for sure: an argument without a type, or
-    computed of tensors."""
+    """True if an expression is certainly a tensor: an argument without annotation,
+    or computed from tensors."""
     if not deep:
         return False
     if isinstance(node, ast.BinOp):
@@ -220,8 +223,8 @@ def _is_tensor(function: Function, node: ast.expr, deep: int = 6) -> bool:
 
 
 def _is_name_of_tensor(function: Function, name: str, deep: int) -> bool:
-    """Whether a name is an argument without a type, or all that is assigned to it
-    are tensors."""
+    """True if a name is an argument without annotation, or if only tensors are
+    assigned to it."""
     values = []
     for node in walk(function):
         targets = node.targets if isinstance(node, ast.Assign) else []
@@ -241,7 +244,8 @@ def _is_name_of_tensor(function: Function, name: str, deep: int) -> bool:
 
 
 def _is_argument_for_tensor(function: Function, name: str) -> bool:
-    """Whether a name is an argument that is no number by its type or default."""
+    """True if a name is an argument that is no number by its annotation or
+    default."""
     argument = next(
         (one for one in arguments_of(function) if one.arg == name), None
     )
@@ -258,7 +262,7 @@ def _is_argument_for_tensor(function: Function, name: str) -> bool:
 def _example(
     behind: str, after: str, kept: str = "x.max()", gradients: bool = False
 ) -> Example:
-    """A number that the lines behind read as ``n``."""
+    """An example with a number that the lines ``behind`` read as ``n``."""
     lines = f"n = x.max().item()\n{behind}"
     return Example(
         lines,

@@ -30,31 +30,31 @@ class Recipe:
     """Another way to write an operator."""
 
     of: str
-    """The operators it replaces, without ``aten::``."""
+    """The operators that it replaces, without ``aten::``."""
     before: str
     after: str
-    """Both are TorchScript expressions."""
+    """TorchScript expressions, before and after."""
     inputs: str
     """The inputs of the expressions, in the notation of ``fusiondoc diagnose
     --input``: ``x=float32[4,8]``."""
     ops: str
-    """The tensor operators of ``after`` that have to fuse, as its graph holds them;
-    views are left out."""
+    """The tensor operators of ``after`` that must fuse, with their names in its
+    graph; views are left out."""
     left: str = ""
     """Operators of ``after`` that stay outside the group: at its edge, or with a
-    kernel of the library."""
+    library kernel."""
     needs: str | None = None
     """A condition for the recipe."""
     difference: str = ROUNDING
     """EXACT, ROUNDING (the last digits), or another difference in words."""
     module: str | None = None
-    """The module of torch.nn that calls the operator, which can be replaced from
+    """The module of torch.nn that calls the operator, and that can be replaced from
     outside a package."""
     helper: str = ""
     """Definitions that ``after`` calls."""
     arguments: bool = False
-    """The fuser has a rule for the operator, and this is how its arguments must
-    look."""
+    """True if the fuser has a rule for the operator, and the recipe gives the
+    required form of its arguments."""
     answers: GivenOverload | None = None
     """The recipe applies only if the operator was refused for this overload; None:
     for any. Another argument may have been the reason."""
@@ -71,7 +71,7 @@ class Recipe:
     """The error in float16 where eager computes in float32 (measured on torch
     2.13)."""
     edge: bool = False
-    """Its result goes to a kernel of a library as a rule, and is in no sum
+    """Its result usually goes to a library kernel, and into no sum
     (``breaks_in_training``)."""
     same: str = ""
     """A condition on ``child``, of the type ``module``, under which the recipe
@@ -128,14 +128,13 @@ class Recipe:
         return self.operators <= WITH_FORMULA and not breaks
 
     def over_all(self, rank: int) -> str:
-        """``after`` for tensors of so many dimensions, where it reduces over
-        all."""
+        """``after`` for tensors of this rank, if it reduces over all dimensions."""
         return self.after.replace(ALL_DIMENSIONS, str(list(range(rank))))
 
 
 def breaks_in_training(op: str, fuser: str | None, gradients: bool | None) -> bool:
-    """Whether a reduction with constant dimensions may end the run, once the fuser
-    takes it.
+    """True if a reduction with constant dimensions may end the run with an error
+    once the fuser takes it.
 
     A fuser that computes their sizes alone breaks in training where the result of
     such a reduction is added to or subtracted from a tensor (FD307): all 24 such
@@ -432,7 +431,8 @@ _AMAX = Remedy(
     "If only values are used, write torch.amax (torch.amin) with a list of dimensions.",
     "No fuser returns indices.",
 )
-"""Few fusers have rules for these, and torch has no gradient formula for them."""
+"""Advice for maxima and minima; few fusers have rules for these, and torch has no
+gradient formula for them."""
 
 _OTHER_TYPES: Mapping[str, str | Remedy] = {
     "gpu_only": nothing(
@@ -518,8 +518,8 @@ def recipe_answering(
 def helping(
     op: str, fuser: str, torch_version: str | None, gradients: bool | None
 ) -> tuple[Recipe, ...]:
-    """Recipes that help with an operator under a fuser. One that the fuser has a
-    rule for was refused for its arguments or its position."""
+    """Recipes that help with an operator under a fuser. If the fuser has a rule for
+    the operator, it was refused for its arguments or its position."""
     plain = op[:-1] if op.endswith("_") and not op.endswith("__") else op
     arguments = taken_by(plain, fuser, torch_version)
     fitting = (
@@ -545,12 +545,12 @@ _CHECKED_BY_SHAPE = frozenset(
         *("adaptive_avg_pool2d", "baddbmm", "mse_loss"),
     ]
 )
-"""Recipes whose condition holds where the pattern matches, or is seen to fail in
-the first pass."""
+"""Recipes whose condition is met if the pattern matches, or whose failure is
+visible in the first pass."""
 
 
 def may_be_tried(recipe: Recipe) -> bool:
-    """Whether nothing has to hold for a recipe that a run would not show."""
+    """True if no condition of a recipe is invisible in a run."""
     return (
         recipe.needs is None and recipe.caution is None
     ) or recipe.of in _CHECKED_BY_SHAPE

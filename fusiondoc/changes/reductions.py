@@ -1,7 +1,6 @@
-"""Reductions as a fuser takes them: their dimensions named (``x.mean()`` ->
-``x.mean([0, 1])``), and a maximum without its indices (``x.max(1)[0]`` ->
-``x.amax(1)``).
-"""
+"""Write reductions in a form that a fuser takes: with named dimensions
+(``x.mean()`` -> ``x.mean([0, 1])``), and a maximum without its indices
+(``x.max(1)[0]`` -> ``x.amax(1)``)."""
 
 from __future__ import annotations
 
@@ -54,8 +53,8 @@ def leave_indices_out(line: Line, node: ast.AST) -> Iterator[Rewritten]:
 def dimensions_named(
     file: ParsedFile, node: ast.AST, name: str, rank: int
 ) -> Edit | None:
-    """All dimensions of a tensor of that rank as the argument of a call of a
-    reduction over everything."""
+    """Name all dimensions of a tensor of that rank in the call of a full
+    reduction."""
     dims = str(list(range(rank)))
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
@@ -74,7 +73,7 @@ def dimensions_named(
 def _given_first(
     file: ParsedFile, node: ast.Call, text: str, is_method: bool
 ) -> Edit:
-    """An argument put before the options of a call, behind the tensor of a
+    """Insert an argument before the options of a call, after the tensor of a
     function."""
     if not is_method:
         return file.inserted(file.outer_span(node.args[0])[1], f", {text}")
@@ -109,8 +108,8 @@ def without_indices(file: ParsedFile, node: ast.AST, name: str) -> tuple[Edit, .
 
 
 def takes_values_alone(line: Line) -> bool:
-    """Whether the fuser takes ``amax`` for a maximum, and torch differentiates it
-    where it has to."""
+    """True if the fuser takes ``amax`` instead of a maximum, and torch can
+    differentiate it if necessary."""
     shown = line.shown
     if shown.plain_op not in ("aten::max", "aten::min"):
         return False

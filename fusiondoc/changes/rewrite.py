@@ -37,58 +37,58 @@ class Shown:
     """Facts from a run about an operator outside groups."""
 
     op: str = ""
-    """As printed, such as ``aten::add_``."""
+    """The operator as printed, such as ``aten::add_``."""
     code: str = ""
     """Code of the reason why it is in no group; ``detail``: the reason as data."""
     detail: Detail | None = None
     types: Sequence[str] = ()
-    """Of the tensors that it takes; none where no plan has it."""
+    """Types of its tensor inputs; empty if no plan has it."""
     assigned: Assigned | None = None
-    """Of an assignment to a part, where the plans show the sizes, and in all of
-    them the same."""
+    """For an assignment to a part, if the plans show the sizes, and all show the
+    same."""
     rank: int | None = None
-    """Dimensions of its first tensor, where they are known."""
+    """Number of dimensions of its first tensor, if known."""
     layer: str | None = None
     """The attribute of the innermost module that calls it."""
     recipes: Sequence[Recipe] = ()
-    """Those that may be written there, best first."""
+    """Recipes that may be applied there, best first."""
     fuser: str = EVERYWHERE
-    """Of the run; ``torch``: its version, where it is known."""
+    """The run's fuser; ``torch``: its version, if known."""
     torch: str | None = None
     gradients: bool = False
-    """They are recorded."""
+    """Whether gradients are recorded."""
     lines_that_ran: Collection[int] | None = None
-    """Lines of the file with operators that ran, where they are known."""
+    """Lines of the file with operators that ran, if known."""
 
     @property
     def plain_op(self) -> str:
-        """``aten::add`` of ``aten::add_``."""
+        """``aten::add`` for ``aten::add_``."""
         return f"aten::{plain_name(self.op)}"
 
     @property
     def is_taken(self) -> bool:
-        """Whether the fuser has a rule for the operator that makes a new tensor."""
+        """Whether the fuser has a rule for the out-of-place operator."""
         return taken_by(self.plain_op, self.fuser, self.torch)
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a program that makes an operator outside groups."""
+    """A line of a program with an operator outside groups."""
 
     file: ParsedFile
     number: int
-    """From 1."""
+    """Its number, from 1."""
     column: int | None = None
-    """Of the operator on its line, from 0, where the log has it."""
+    """Column of the operator on its line, from 0, if the log has it."""
     shown: Shown = Shown()
 
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A part of a program that a rewrite replaces."""
+    """A part of a program, rewritten."""
 
     title: str
-    """In the words of the program, on one line."""
+    """Instruction in the program's own code, on one line."""
     edits: tuple[Edit, ...]
     before: str = ""
     """The replaced expression as it is in the program; ``after``: its replacement,
@@ -97,7 +97,7 @@ class Rewritten:
     note: str | None = None
     """A condition that has to hold, or other things to know."""
     lines: tuple[int, ...] = ()
-    """Lines that change, where these are others than that of the operator."""
+    """Changed lines, if other than the operator's."""
     sure: bool = True
     """True if the text alone shows that the change is harmless and helps; otherwise
     only a comparison of two runs can show it."""
@@ -105,36 +105,36 @@ class Rewritten:
     """It creates the whole tensor anew where the operator changes a part: later
     reads of the tensor use the new one."""
     conditional: bool = False
-    """Something has to hold that a run of the changed program would not show
-    either."""
+    """It depends on a condition that even a run of the changed program would not
+    show."""
 
     @classmethod
     def expression(
         cls, before: str, after: str, edits: Iterable[Edit]
     ) -> Rewritten:
-        """An expression that becomes another one."""
+        """Replace an expression by another one."""
         return cls(on_one_line(f"{before} -> {after}"), tuple(edits), before, after)
 
 
 def on_one_line(text: str) -> str:
-    """A text with single spaces between its words."""
+    """A text with all white space replaced by single spaces."""
     return " ".join(text.split())
 
 
 @dataclass(frozen=True)
 class Example:
-    """Lines of a function ``f(self, x, y, z)``, and the same rewritten."""
+    """Lines of a function ``f(self, x, y, z)``, before and after the rewrite."""
 
     before: str
     after: str | None
-    """None where nothing is rewritten."""
+    """None if nothing is rewritten."""
     shown: Shown = Shown()
     line: int = 1
-    """That of the operator, from 1."""
+    """Line of the operator, from 1."""
     whole: bool = False
-    """They are the whole file, and no lines of a function."""
+    """Whether they are the whole file, and not lines of a function."""
     sure: bool = True
-    """As of ``Rewritten``."""
+    """As in ``Rewritten``."""
 
 
 def _always(line: Line) -> bool:
@@ -143,7 +143,7 @@ def _always(line: Line) -> bool:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """One way to write a line otherwise."""
+    """A way to rewrite a line."""
 
     kind: ChangeKind
     write: Callable[[Line], Iterable[Rewritten]]
@@ -151,5 +151,5 @@ class Rewrite:
     change a value visible elsewhere."""
     examples: Sequence[Example]
     fits: Callable[[Line], bool] = _always
-    """Whether it may help with the operator of a line, by its kind and the
+    """True if it may help with the operator of a line, by its kind and the
     reason."""

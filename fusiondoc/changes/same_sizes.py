@@ -1,4 +1,4 @@
-"""Which expressions have the same sizes, as far as the text shows it."""
+"""Find expressions that have the same sizes, as far as the text shows it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _MADE_LIKE = (
     "contiguous",
     "float",
 )
-"""Beside operators that compute each element by itself, those whose result has the
-sizes of their tensor."""
+"""Functions, beside elementwise ones, whose result has the sizes of their
+tensor."""
 
 
 def sizes_of(file: ParsedFile, node: ast.expr) -> str | None:
-    """The name of a tensor that has the sizes of an expression; None where more
-    than one decides.
+    """Return the name of a tensor that has the sizes of an expression; None if
+    several tensors determine them.
 
-    Two expressions with one such name have the same sizes. A name that is assigned
-    again may have others then; within one statement it has the same.
+    Two expressions with one such name have the same sizes. A name may have other
+    sizes after it is assigned again, but not within one statement.
     """
     if isinstance(node, ast.Name):
         return _sizes_of_name(file, node)
@@ -65,6 +65,6 @@ def _sizes_of_name(file: ParsedFile, name: ast.Name) -> str:
 
 
 def _of_all(file: ParsedFile, parts: list[ast.expr]) -> str | None:
-    """The same of parts that are broadcast: numbers change nothing."""
+    """The same for parts that are broadcast together: numbers change nothing."""
     found = {sizes_of(file, part) for part in parts if not is_number(part)}
     return found.pop() if len(found) == 1 else None

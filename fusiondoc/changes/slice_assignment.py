@@ -1,5 +1,5 @@
-"""A slice changed in place: ``x[..., :2] *= 2`` -> ``x = torch.cat([x[..., :2] * 2,
-x[..., 2:]], -1)``.
+"""Rewrite a slice that is changed in place: ``x[..., :2] *= 2`` -> ``x =
+torch.cat([x[..., :2] * 2, x[..., 2:]], -1)``.
 
 No fuser takes aten::add_ of a view, or aten::copy_, and not every one takes
 aten::cat. Only slices of one dimension (``x[..., :2]``, ``x[:, 1:3]``) with
@@ -42,7 +42,7 @@ _FLOATING = ("Float(", "Double(", "Half(", "BFloat16(", "Tensor")
 
 
 class _Slice(NamedTuple):
-    """``x[..., begin:end]``; None for an end of the dimension."""
+    """A slice ``x[..., begin:end]``; None is the start or end of the dimension."""
 
     name: ast.Name
     lead: str
@@ -52,11 +52,11 @@ class _Slice(NamedTuple):
     begin: int | None
     end: int | None
     is_element: bool = False
-    """It is written ``x[..., begin]``, which has a dimension less."""
+    """It is written ``x[..., begin]``, which has one dimension less."""
 
     def sizes(self, whole: Sizes) -> Sizes | None:
-        """The sizes of the part; None where it does not lie in a tensor of
-        these."""
+        """The sizes of the part; None if the slice exceeds a tensor of these
+        sizes."""
         dim = self.dim if self.dim >= 0 else len(whole) - 1
         begin = self.begin or 0
         if not 0 <= dim < len(whole) or max(begin, self.end or 0) > whole[dim]:
@@ -69,14 +69,14 @@ class _Slice(NamedTuple):
         )
 
     def text(self, begin: int | None, end: int | None) -> str:
-        """A slice of the same dimension."""
+        """The text of a slice of the same dimension."""
         ends = ":".join("" if one is None else str(one) for one in (begin, end))
         return f"{self.name.id}[{self.lead}{ends}]"
 
 
 def write(line: Line) -> Iterator[Rewritten]:
-    """Each assignment of the line to a slice of one dimension, or to an element of
-    it."""
+    """Yield the rewrites of the line's assignments to a slice of one dimension, or
+    to an element of it."""
     shown = line.shown
     if shown.gradients or not all(one.startswith(_FLOATING) for one in shown.types):
         return
@@ -134,15 +134,15 @@ def _value(
 
 
 def _kept(part: _Slice, value: str, is_atom: bool) -> str:
-    """The value with the dimension of the part."""
+    """The value with the dimension of the part added."""
     if not part.is_element:
         return value
     return f"{value if is_atom else f'({value})'}.unsqueeze({part.dim})"
 
 
 def _slice(target: ast.expr) -> _Slice | None:
-    """A slice of a dimension with constant ends, or an element of it; None of
-    anything else."""
+    """Parse a slice of a dimension with constant ends, or an element of it; None
+    for anything else."""
     if not isinstance(target, ast.Subscript) or not isinstance(
         target.value, ast.Name
     ):
@@ -178,7 +178,7 @@ def _lead(lead: Sequence[ast.expr]) -> tuple[str, int] | None:
 
 
 def _is_whole(node: ast.expr) -> bool:
-    """``:``."""
+    """True for ``:``."""
     return (
         isinstance(node, ast.Slice)
         and node.lower is node.upper is node.step is None
@@ -186,8 +186,8 @@ def _is_whole(node: ast.expr) -> bool:
 
 
 def _natural(node: ast.expr | None) -> int | None:
-    """A constant that counts from the beginning; -1 for anything else that is
-    given."""
+    """A constant that counts from the start of the dimension; -1 for any other
+    index that is given."""
     if node is None:
         return None
     value = node.value if isinstance(node, ast.Constant) else -1
@@ -195,8 +195,8 @@ def _natural(node: ast.expr | None) -> int | None:
 
 
 def _has_sizes_of(file: ParsedFile, value: ast.expr, part: str) -> bool:
-    """Whether a value is computed of a part, each element by itself, so that it has
-    at least its sizes: a value of more could not be assigned to it."""
+    """True if a value is computed elementwise from a part, so that it has at least
+    the part's sizes; a value with larger sizes could not be assigned to it."""
     if file.text(value) == part:
         return True
     return any(
@@ -206,8 +206,8 @@ def _has_sizes_of(file: ParsedFile, value: ast.expr, part: str) -> bool:
 
 
 def _operands_of_its_sizes(file: ParsedFile, value: ast.expr) -> Sequence[ast.expr]:
-    """The operands of an element-wise expression of which each has at most the
-    sizes of its result; none of another expression."""
+    """The operands of an elementwise expression, each with at most the sizes of the
+    result; empty for other expressions."""
     if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub):
         return [value.operand]
     if isinstance(value, ast.BinOp):
@@ -227,8 +227,8 @@ def _operands_of_its_sizes(file: ParsedFile, value: ast.expr) -> Sequence[ast.ex
 def _operand_of_call(
     file: ParsedFile, call: ast.Call, function: ast.Attribute
 ) -> Sequence[ast.expr]:
-    """The tensor that an element-wise method or function of torch is called on, its
-    other arguments numbers."""
+    """The tensor of an elementwise method or function of torch whose other
+    arguments are numbers."""
     if f"aten::{function.attr}" not in ELEMENTWISE or not all(
         map(is_number, call.args[1:])
     ):
@@ -244,10 +244,8 @@ def _rewritten(
     value: str,
     named: tuple[str, tuple[Edit, ...]],
 ) -> Rewritten:
-    """The statement as a line that joins the parts.
-
-    Args:
-        named: how the file names torch, and imports that are missing.
+    """Rewrite the statement as a line that concatenates the parts. Args: named: the
+    file's name for torch, and missing imports.
     """
     torch, imports = named
     pieces = [value]

@@ -1,5 +1,5 @@
 """A Python file as ``ast`` and ``tokenize`` read it: its nodes with their
-characters, and the meaning of its names.
+positions, and the meaning of its names.
 
 ``ast`` counts bytes of UTF-8 and leaves out parentheses and comments; ``tokenize``
 finds these. An expression inside an f-string has the span of the whole string: its
@@ -99,7 +99,7 @@ class ParsedFile:
 
     def offset_of_line(self, line: int) -> int:
         """The offset at which a line begins, counted from 1; the length of the text
-        behind the last one."""
+        for the line after the last."""
         starts = self._line_starts
         return starts[line - 1] if line <= len(starts) else len(self.source.text)
 
@@ -123,8 +123,8 @@ class ParsedFile:
         )
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        """Its characters, without parentheses around it; a tuple's own belong to
-        it."""
+        """The characters of a node, without parentheses around it; a tuple's own
+        parentheses belong to it."""
         node = self._string_of.get(node, node)
         assert isinstance(
             node, (ast.expr, ast.stmt, ast.arg, ast.keyword, ast.alias)
@@ -135,8 +135,8 @@ class ParsedFile:
         return start, self._offset(node.end_lineno, node.end_col_offset)
 
     def outer_span(self, node: ast.expr) -> tuple[int, int]:
-        """Its characters with all parentheses around it, but not those of a
-        call."""
+        """The characters of a node with all parentheses around it, except those of
+        a call."""
         start, end = self.span(node)
         first = bisect.bisect_left(self._tokens, (start,))
         last = bisect.bisect_left(self._tokens, (end,)) - 1
@@ -146,8 +146,8 @@ class ParsedFile:
         return start, end
 
     def _in_parentheses(self, first: int, last: int) -> bool:
-        """Whether two tokens are parentheses that only group: those of a call
-        follow an operand."""
+        """True if two tokens are grouping parentheses: those of a call follow an
+        operand."""
         tokens = self._tokens
         if (
             first < 0
@@ -189,11 +189,11 @@ class ParsedFile:
         return self.offset_of_line(line) + column
 
     def line(self, node: ast.AST) -> int:
-        """The line it begins on, from 1."""
+        """The line on which a node begins, from 1."""
         return self.line_at(self.span(node)[0])
 
     def column(self, node: ast.AST) -> int:
-        """The characters before it on its line."""
+        """Number of characters before a node on its line."""
         return self.span(node)[0] - self.start_of_line(node)
 
     def last_line(self, node: ast.AST) -> int:
@@ -204,7 +204,7 @@ class ParsedFile:
         return self.source.text[start:end]
 
     def whole(self, node: ast.expr) -> str:
-        """Its text with the parentheses around it."""
+        """The text of a node with the parentheses around it."""
         start, end = self.outer_span(node)
         return self.source.text[start:end]
 
@@ -223,20 +223,20 @@ class ParsedFile:
         return self.offset_of_line(self.last_line(statement) + 1)
 
     def lead(self, node: ast.AST) -> str:
-        """The indentation of its line."""
+        """The indentation of a node's line."""
         line = self.source.text[self.start_of_line(node) : self.span(node)[0]]
         return line[: len(line) - len(line.lstrip())]
 
     def has_own_lines(self, statement: ast.stmt) -> bool:
-        """Whether no other statement stands on its lines."""
+        """True if no other statement shares its lines."""
         start, end = self.span(statement)
         before = self.source.text[self.start_of_line(statement) : start]
         behind = self.source.text[end : self.after(statement)].strip()
         return not before.strip() and (not behind or behind.startswith("#"))
 
     def comment_behind(self, statement: ast.stmt) -> int | None:
-        """Where the comment behind a statement begins, on its last line; None
-        without one."""
+        """The offset of the comment after a statement, on its last line; None if
+        there is none."""
         end = self.span(statement)[1]
         behind = self.source.text[end : self.after(statement)]
         return end + behind.index("#") if behind.strip().startswith("#") else None
@@ -276,17 +276,18 @@ class ParsedFile:
     # -- edits -----------------------------------------------------------------------------------------------
 
     def with_edits(self, edits: Sequence[Edit]) -> ParsedFile:
-        """The same file, of which parts become others already."""
+        """The same file with some parts already rewritten, for rewrites around
+        them."""
         found = copy.copy(self)
         found.edits = edits
         return found
 
     def written(self, node: ast.AST) -> str:
-        """The text of a part as it becomes."""
+        """The text of a node after the edits of ``with_edits``."""
         return self._written(*self.span(node))
 
     def whole_written(self, node: ast.expr) -> str:
-        """The same with the parentheses around it."""
+        """The same, with the parentheses around it."""
         return self._written(*self.outer_span(node))
 
     def _written(self, start: int, end: int) -> str:
@@ -314,7 +315,7 @@ class ParsedFile:
         return Edit(self.source.path, start, end, "")
 
     def parenthesised(self, node: ast.expr) -> tuple[Edit, Edit]:
-        """Parentheses put around an expression."""
+        """Return the edits that put parentheses around an expression."""
         start, end = self.span(node)
         return self.inserted(start, "("), self.inserted(end, ")")
 
@@ -324,14 +325,14 @@ class ParsedFile:
         return self._parents.get(node)
 
     def parents(self, node: ast.AST) -> Iterator[ast.AST]:
-        """From the nearest one outward."""
+        """The enclosing nodes, from the nearest one outward."""
         above = self.parent(node)
         while above is not None:
             yield above
             above = self.parent(above)
 
     def loops_around(self, node: ast.AST) -> list[ast.AST]:
-        """From the nearest one outward."""
+        """The enclosing loops, from the nearest one outward."""
         return [above for above in self.parents(node) if isinstance(above, LOOPS)]
 
     def call_of_argument(self, node: ast.AST) -> ast.Call | None:
@@ -362,8 +363,8 @@ class ParsedFile:
         )
 
     def statement_of(self, node: ast.AST) -> ast.stmt | None:
-        """The simple statement that it is part of; None in the header of a compound
-        statement."""
+        """The simple statement that contains a node; None for a node in the header
+        of a compound statement."""
         found = next(
             (
                 one
@@ -385,8 +386,7 @@ class ParsedFile:
 
     @cached_property
     def signatures(self) -> Sequence[tuple[int, int]]:
-        """The characters of each argument of a function and of each annotated
-        result."""
+        """The spans of each function argument and of each annotated result."""
         parts: list[ast.AST | None] = []
         for function in self.nodes:
             if isinstance(function, FUNCTIONS):
@@ -412,7 +412,7 @@ class ParsedFile:
         return self._by_line.get(line, [])
 
     def inner_first(self, line: int) -> Sequence[ast.AST]:
-        """The same nodes, each behind those that stand in it."""
+        """The same nodes, each after the nodes inside it."""
         nodes = reversed(self.on_line(line))
         return sorted(nodes, key=lambda node: self.span(node)[1])
 
@@ -450,7 +450,7 @@ class ParsedFile:
 
     @cached_property
     def identifiers(self) -> frozenset[str]:
-        """Every name that stands in the file."""
+        """Every name that occurs in the file."""
         names = [token.text for token in self._tokens if token.text.isidentifier()]
         return frozenset(
             [
@@ -470,7 +470,7 @@ class ParsedFile:
         return f"{known}{dot}{rest}" if known is not None else None
 
     def free_name(self, *wanted: str) -> str:
-        """The first name that the file does not use."""
+        """Return the first name that the file does not use."""
         numbered = (f"{wanted[0]}_{number}" for number in range(2, 1000))
         return next(
             name for name in (*wanted, *numbered) if name not in self.identifiers
@@ -515,13 +515,13 @@ def _assigns(statement: ast.stmt, name: str) -> bool:
 
 
 _MOST_TEXT = 300_000
-"""Characters of a file that a report parses: its tree takes some six hundred times
-as much memory."""
+"""Most characters of a file that a report parses: the tree takes some six hundred
+times as much memory."""
 
 
 @lru_cache(maxsize=8)
 def parsed_text(text: str, name: str) -> ParsedFile | None:
-    """The text of a file, for a report; None where it is not Python, or very
+    """Parse the text of a file, for a report; None if it is not Python, or very
     long."""
     if len(text) > _MOST_TEXT:
         return None
@@ -532,7 +532,7 @@ def parsed_text(text: str, name: str) -> ParsedFile | None:
 
 
 def is_compound(node: ast.AST) -> bool:
-    """Whether it is a statement with a block of its own."""
+    """True for a statement with a block of its own."""
     if not isinstance(node, ast.stmt):
         return False
     return isinstance(getattr(node, "body", None), list) or isinstance(
@@ -550,14 +550,15 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def names_in(node: ast.AST, name: str) -> Iterator[ast.Name]:
-    """Where a name stands in an expression or statement."""
+    """The occurrences of a name in an expression or statement."""
     return (
         one for one in walk(node) if isinstance(one, ast.Name) and one.id == name
     )
 
 
 def dotted(node: ast.AST | None) -> str | None:
-    """``torch.nn.functional`` of such a chain of names; None for anything else."""
+    """Return ``torch.nn.functional`` for such a chain of names; None for anything
+    else."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):

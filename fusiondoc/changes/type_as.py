@@ -1,7 +1,7 @@
-"""``x.to(y.dtype)`` -> ``x.type_as(y)``: no dtype as a constant, and the type of a
-tensor is known. The plan shows whether the ``y`` of ``x.to(y)`` is a tensor: a
-dtype or a device is none of the types. ``x.type(y.dtype)`` is the same operator; of
-``x.to(y.device, y.dtype)`` type_as takes both from ``y``.
+"""``x.to(y.dtype)`` -> ``x.type_as(y)``: then no dtype has to be a constant, and
+the type of the tensor is known. The plan shows whether the ``y`` of ``x.to(y)`` is
+a tensor: a dtype or a device is none of the types. ``x.type(y.dtype)`` is the same
+operator; of ``x.to(y.device, y.dtype)`` type_as takes both from ``y``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from fusiondoc.model.change_plan import ChangeKind
 
 
 def write(line: Line, node: ast.AST) -> Iterator[Rewritten]:
-    """A call of ``to`` or ``type`` that takes the dtype of a tensor."""
+    """Yield the rewrite of a call of ``to`` or ``type`` with the dtype of a
+    tensor."""
     file = line.file
     if (
         not isinstance(node, ast.Call)
@@ -46,7 +47,7 @@ _CALLS = ("to", "type")
 
 
 def _like(file: ParsedFile, node: ast.Call, tensors: int) -> str | None:
-    """The tensor of which a call takes the dtype."""
+    """The tensor whose dtype a call uses."""
     given = {keyword.arg: keyword.value for keyword in node.keywords}
     if len(node.args) + len(given) == 2:
         first, second = [*node.args, *given.values()]
@@ -71,7 +72,7 @@ def _like(file: ParsedFile, node: ast.Call, tensors: int) -> str | None:
 
 
 def _owner_of(file: ParsedFile, value: ast.expr, name: str) -> str | None:
-    """``y`` of ``y.dtype``; None of ``torch.dtype``."""
+    """Return ``y`` for ``y.dtype``; None for ``torch.dtype``."""
     is_of_one = (
         isinstance(value, ast.Attribute)
         and value.attr == name
@@ -85,7 +86,7 @@ def _owner_of(file: ParsedFile, value: ast.expr, name: str) -> str | None:
 
 
 def _method_call(file: ParsedFile, node: ast.Call) -> tuple[int, int]:
-    """The characters of ``to(y)`` in ``x.to(y)``."""
+    """The span of ``to(y)`` in ``x.to(y)``."""
     assert isinstance(node.func, ast.Attribute)
     return file.span(node.func)[1] - len(node.func.attr), file.span(node)[1]
 
