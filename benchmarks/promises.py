@@ -81,10 +81,12 @@ def changed_text(text: str, changes: typing.Sequence[Json]) -> str | None:
     """The text with the edits of these changes; None where a line is not as its
     edit states.
 
-    A line that an earlier change has replaced is left as that change wrote it.
+    A line that an earlier change has replaced is left as that change wrote it;
+    lines that are put behind one come all the same.
     """
     lines = text.split("\n")
     result: list[str | None] = list(lines)
+    behind: dict[int, list[str]] = {}
     edited: set[int] = set()
     for change in changes:
         for edit in change["edits"]:
@@ -92,6 +94,12 @@ def changed_text(text: str, changes: typing.Sequence[Json]) -> str | None:
             old = edit["before"].rstrip("\n").split("\n")
             if lines[first : first + len(old)] != old:
                 return None
+            stays = f"{edit['before']}\n"
+            if edit["after"].startswith(stays):
+                more = edit["after"][len(stays) :]
+                if more not in behind.setdefault(first, []):
+                    behind[first].append(more)
+                continue
             span = set(range(first, first + len(old)))
             if span & edited:
                 continue
@@ -100,6 +108,8 @@ def changed_text(text: str, changes: typing.Sequence[Json]) -> str | None:
                 result[index] = None
             if edit["after"] or not edit["before"]:
                 result[first] = edit["after"].rstrip("\n")
+    for first, more in behind.items():
+        result[first] = "\n".join([result[first] or "", *more])
     return "\n".join(line for line in result if line is not None)
 
 

@@ -4,7 +4,8 @@ them."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from fusiondoc.changes.edits import Edit, changed_text, overlapping
 from fusiondoc.changes.source_file import ParsedFile
@@ -31,6 +32,31 @@ def line_edits(
     for lines, own in _by_lines(file, edits):
         made += _of_lines(file, name, lines, own)
     return tuple(sorted(made, key=lambda edit: (edit.line != line, edit.line)))
+
+
+def lines_behind(edit: LineEdit) -> str | None:
+    """The lines that an edit puts behind a line that stays; None of another edit."""
+    stays = f"{edit.before}\n"
+    return edit.after[len(stays) :] if edit.after.startswith(stays) else None
+
+
+def together(edits: Iterable[LineEdit]) -> tuple[LineEdit, ...]:
+    """The edits of several changes, each once; those that put lines behind one line
+    as one, such as the functions of two rewrites behind the last import."""
+    found: list[LineEdit] = []
+    behind: dict[tuple[str, int], int] = {}
+    for edit in dict.fromkeys(edits):
+        lines = lines_behind(edit)
+        at = behind.get((edit.file, edit.line)) if lines is not None else None
+        if at is not None:
+            known = found[at]
+            if f"\n{lines}\n" not in f"{known.after}\n":
+                found[at] = replace(known, after=f"{known.after}\n{lines}")
+            continue
+        if lines is not None:
+            behind[edit.file, edit.line] = len(found)
+        found.append(edit)
+    return tuple(found)
 
 
 def _is_python(text: str) -> bool:

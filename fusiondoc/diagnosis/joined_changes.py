@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from fusiondoc.changes.change import Change
+from fusiondoc.changes.line_edits import lines_behind, together
 from fusiondoc.changes.rewrite import Line
 from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.lines_of_changes import Lines, first_written, joined_notes
@@ -99,7 +100,7 @@ def _joined(one: Change, more: Change) -> Change:
     return replace(
         one,
         rows=(*one.rows, *more.rows),
-        lines=tuple(dict.fromkeys([*one.lines, *more.lines])),
+        lines=together((*one.lines, *more.lines)),
         where=tuple(dict.fromkeys([*one.where, *more.where])),
         note=one.note or more.note,
         folded=one.folded + more.folded,
@@ -204,8 +205,13 @@ class _LinesChangedTogether:
         """Return the edits of both changes, with the lines that both edit written
         anew; None if that fails."""
         both = (*one.lines, *other.lines)
+        inserted = [edit for edit in both if lines_behind(edit) is not None]
+        edits.update(((edit.file, edit.line), edit) for edit in together(inserted))
         gone = {(edit.file, edit.line) for edit in both if _takes_away(edit)}
-        seen: set[_Where] = set()
+        seen = {(edit.file, edit.line) for edit in inserted}
+        seen -= {
+            (edit.file, edit.line) for edit in both if lines_behind(edit) is None
+        }
         for name, line in meeting:
             if (name, line) in seen:
                 continue
@@ -222,12 +228,14 @@ class _LinesChangedTogether:
     ) -> Sequence[Edit] | None:
         """Return the edits of these lines with the rewrites of both changes, made
         from the last line to the first so that the lines above keep their numbers;
-        None if one of the changes no longer fits, or changes other lines too."""
+        None if one of the changes no longer fits, or changes other lines
+        differently than on its own."""
         texts = self._report.texts
         text = texts.source(name) if texts is not None else None
         if text is None:
             return None
         lines = text.split("\n")
+        known = {*one.lines, *other.lines}
         before, behind = lines[at.start - 1 : at.stop - 1], len(lines) - at.stop + 1
         for line in reversed(at):
             before_it = len(lines)  # an insertion before the line moves it
@@ -238,11 +246,16 @@ class _LinesChangedTogether:
                 found = self._first_written(
                     row, "\n".join(lines), name, line + len(lines) - before_it
                 )
-                if found is None or not all(
-                    line <= edit.line <= len(lines) - behind for edit in found
+                own = [
+                    edit
+                    for edit in found or ()
+                    if line <= edit.line <= len(lines) - behind
+                ]
+                if not own or not known.issuperset(
+                    set(found or ()).difference(own)
                 ):
                     return None
-                lines = _with_edits(lines, found)
+                lines = _with_edits(lines, own)
         after = "\n".join(lines[at.start - 1 : len(lines) - behind])
         first = Edit(name, at.start, before[0], after)
         return [

@@ -16,7 +16,7 @@ from shlex import quote
 
 from fusiondoc.changes import final_attributes, read_numbers
 from fusiondoc.changes.change import Change
-from fusiondoc.changes.line_edits import line_edits, shown_lines
+from fusiondoc.changes.line_edits import line_edits, shown_lines, together
 from fusiondoc.changes.line_rewrites import UNITS, changes_at
 from fusiondoc.changes.out_of_place import functions_in_place, modules_in_place
 from fusiondoc.changes.recipes import ALL_DIMENSIONS
@@ -169,7 +169,7 @@ def _at_all_lines(made: Sequence[Change]) -> Change:
         sure=all(one.sure and bool(one.lines) == bool(shown.lines) for one in made),
         conditional=any(one.conditional for one in made),
         joins=all(one.joins for one in made),
-        lines=tuple(dict.fromkeys(line for one in made for line in one.lines)),
+        lines=together(line for one in made for line in one.lines),
         where=tuple(dict.fromkeys(where for one in made for where in one.where)),
     )
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fusiondoc.changes.change import Change
+from fusiondoc.changes.line_edits import lines_behind
 from fusiondoc.diagnosis.commands import (
     can_run_again,
     command_of,
@@ -74,9 +75,7 @@ def _to_apply(edits: tuple[Edit, ...], context: Context) -> tuple[Edit, ...]:
 def _further_lines(where: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ...]:
     """Return the changed positions after the first, without lines that stay and
     have new lines behind them."""
-    changed = [
-        edit for edit in edits if not edit.after.startswith(f"{edit.before}\n")
-    ]
+    changed = [edit for edit in edits if lines_behind(edit) is None]
     return tuple(
         dict.fromkeys([*where, *(f"{edit.file}:{edit.line}" for edit in changed)])
     )[1:]
