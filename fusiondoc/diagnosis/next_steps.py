@@ -194,6 +194,7 @@ _BETWEEN_REGIONS = (
     ChangeKind.OUT_OF_PLACE,
     ChangeKind.NOT_INPLACE,
     ChangeKind.RECIPE,
+    ChangeKind.ANNOTATION,
 )
 """Kinds that replace or move an operator at which a differentiable graph ends."""
 

@@ -194,12 +194,24 @@ def _the_same(
 
 
 def _sides_of(program: Program, rows: AbstractSet[int]) -> dict[int, str]:
-    """Map each neighbour of the rows' operators to its side of them."""
+    """Map each neighbour of the rows' operators to its side of them. Of a branch
+    that is removed, the nodes on both sides of its border are neighbours."""
     mine = {index for index, node in enumerate(program.nodes) if node.row in rows}
+    branch = _branches(program, mine)
     sides: dict[int, str] = {}
     for a, b in program.edges:
-        if b in mine and a not in mine:
+        crosses = branch[a] != branch[b]
+        if a not in mine and (b in mine or crosses):
             sides[a] = "both" if sides.get(a) in ("after", "both") else "before"
-        elif a in mine and b not in mine:
+        if b not in mine and (a in mine or crosses):
             sides[b] = "both" if sides.get(b) in ("before", "both") else "after"
     return sides
+
+
+def _branches(program: Program, mine: AbstractSet[int]) -> Sequence[int | None]:
+    """Return for each node the innermost removed branch around it."""
+    found: list[int | None] = []
+    for node in program.nodes:
+        around = node.inside
+        found.append(around if around is None or around in mine else found[around])
+    return found

@@ -33,6 +33,7 @@ from fusiondoc.parsers.jit.flow import (
     REGION,
     SIDE_EFFECTS,
     Flow,
+    FlowNode,
     Stop,
 )
 from fusiondoc.parsers.jit.gradient_plans import gradient_plan
@@ -50,6 +51,9 @@ _DEEPEST = 60
 """Nesting of differentiable graphs that is entered, since the walk recurses. torch
 nests two."""
 _TUPLE = "prim::TupleConstruct"
+_BY_MODULE = ("attribute", "training")
+_BY_CALLER = ("argument", "test_for_none", "shape_or_type")
+"""Conditions of branches."""
 
 
 class Summary(NamedTuple):
@@ -443,12 +447,30 @@ class _Walk:
         added.condition = self._flow.condition_of(node)
         self._flow.note_condition(index, node)
         blocks_ran = self._profiled.blocks.get(name, ())
+        sides: list[Sequence[FlowNode]] = []
         for inner, ran in zip(node.blocks, blocks_ran or repeat(None)):
+            first = len(self._flow.nodes)
             self._enter(inner, node)
             self._nodes(inner.nodes, (*block, index), ran)
             self._flow.leave_block(index, inner.outputs)
+            sides.append(self._flow.nodes[first:])
+        if self._takes_one_side(added):
+            _settle_sides(sides)
         if is_operator(node):
             self._add_loose(node, index)
+
+    def _takes_one_side(self, branch: FlowNode) -> bool:
+        """Whether it goes one way in all runs of the program: by an attribute, or,
+        reached once, by what a caller passes. The value of a tensor may decide
+        otherwise each time."""
+        if branch.op != "prim::If" or branch.condition is None:
+            return False
+        if branch.condition.on in _BY_MODULE:
+            return True
+        around = (self._flow.nodes[index] for index in branch.block)
+        return branch.condition.on in _BY_CALLER and all(
+            one.op != "prim::Loop" for one in around
+        )
 
     def _enter(self, block: Block, node: Node) -> None:
         """Define the parameters of a block. A block of a loop takes the loop's
@@ -467,6 +489,18 @@ class _Walk:
         self._loose.append(
             LooseNode(node.kind, node.source, name, node.line, types, index, layer)
         )
+
+
+def _settle_sides(sides: Sequence[Sequence[FlowNode]]) -> None:
+    """Where something of one side of a branch shows that it ran, the other did
+    not. With gradients no graph is printed that has what was profiled, but a
+    differentiable graph shows it."""
+    shown = [any(node.ran for node in side) for side in sides]
+    if shown.count(True) != 1:
+        return
+    for side, ran in zip(sides, shown):
+        for node in side:
+            node.ran = node.ran if ran else False
 
 
 def _first_output(node: Node) -> str:
