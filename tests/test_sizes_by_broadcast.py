@@ -77,6 +77,21 @@ def test_no_change_is_advised_that_torch_cannot_run(tmp_path: Path) -> None:
     )
 
 
+def test_its_finding_advises_nothing_else(tmp_path: Path) -> None:
+    """Also where no other change is left, which would stand before it in the
+    plan."""
+    path = written(tmp_path, "z += h")
+    path.write_text(path.read_text().replace("    y *= 2.0\n", ""))
+    report = fusiondoc.diagnose(str(path), fuser="nnc", runs=3, backward=True)
+    (finding,) = [
+        one for one in report.findings if one.message.startswith("aten::add_")
+    ]
+    assert finding.advice is not None
+    assert finding.advice.startswith("Nothing in training")
+    assert "product of matrices" in finding.advice
+    assert all("out of place" not in one.kind.value for one in report.plan)
+
+
 def test_it_is_advised_without_gradients(tmp_path: Path) -> None:
     report = fusiondoc.diagnose(
         str(written(tmp_path, "z += h", trained=False)), fuser="nnc", runs=3

@@ -7,6 +7,7 @@ from fusiondoc.diagnosis.suggested_changes import SuggestedChanges
 from fusiondoc.fusers import fuser_title
 from fusiondoc.model.remedies import nothing
 from fusiondoc.model.report import Unfused
+from fusiondoc.operators import is_in_place
 
 
 def stays_in_place(changes: SuggestedChanges, row: Unfused) -> Advice | None:
@@ -18,11 +19,11 @@ def stays_in_place(changes: SuggestedChanges, row: Unfused) -> Advice | None:
         return _ANOTHER_NAME_SEES
     if changes.keeps_its_type(row):
         return _KEEPS_ITS_TYPE
-    return (
-        _fuser_would_fail(changes.run.fuser)
-        if changes.would_fail_out_of_place(row)
-        else None
-    )
+    if changes.would_fail_out_of_place(row):
+        return _fuser_would_fail(changes.run.fuser)
+    if is_in_place(row.op) and changes.would_take_wrong_size(row):
+        return _fuser_may_miscompute(changes.run.fuser)
+    return None
 
 
 _CALLER_SEES = Advice(
@@ -55,6 +56,16 @@ def _fuser_would_fail(fuser: str | None) -> Advice:
         nothing(
             f"Nothing in training: out of place, {fuser_title(fuser or '')} would compute the size of the"
             " reduction before it, and the run fails (FD307).",
+            "Under torch.no_grad() write it out of place.",
+        )
+    )
+
+
+def _fuser_may_miscompute(fuser: str | None) -> Advice:
+    return Advice(
+        nothing(
+            f"Nothing in training: out of place, {fuser_title(fuser or '')} may compute a wrong size of the product"
+            " of matrices before it, and the run fails (FD309).",
             "Under torch.no_grad() write it out of place.",
         )
     )
