@@ -35,14 +35,16 @@ def line_edits(
 
 
 def lines_behind(edit: LineEdit) -> str | None:
-    """The lines that an edit puts behind a line that stays; None of another edit."""
+    """Return the lines that an edit inserts behind a line that stays; None for an
+    edit that changes the line."""
     stays = f"{edit.before}\n"
     return edit.after[len(stays) :] if edit.after.startswith(stays) else None
 
 
 def together(edits: Iterable[LineEdit]) -> tuple[LineEdit, ...]:
-    """The edits of several changes, each once; those that put lines behind one line
-    as one, such as the functions of two rewrites behind the last import."""
+    """Return the edits of several changes, each once. Those that insert lines
+    behind the same line are merged, such as the functions of two rewrites behind
+    the last import."""
     found: list[LineEdit] = []
     behind: dict[tuple[str, int], int] = {}
     for edit in dict.fromkeys(edits):

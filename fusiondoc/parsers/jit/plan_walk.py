@@ -460,9 +460,9 @@ class _Walk:
             self._add_loose(node, index)
 
     def _takes_one_side(self, branch: FlowNode) -> bool:
-        """Whether it goes one way in all runs of the program: by an attribute, or,
-        reached once, by what a caller passes. The value of a tensor may decide
-        otherwise each time."""
+        """Return whether a branch takes the same side in all runs of the program:
+        an attribute decides, or the branch is reached once and an argument's kind
+        decides. The value of a tensor may differ each time."""
         if branch.op != "prim::If" or branch.condition is None:
             return False
         if branch.condition.on in _BY_MODULE:
@@ -492,8 +492,8 @@ class _Walk:
 
 
 def _settle_sides(sides: Sequence[Sequence[FlowNode]]) -> None:
-    """Where something of one side of a branch shows that it ran, the other did
-    not. With gradients no graph is printed that has what was profiled, but a
+    """Mark the nodes of a branch's side that did not run, if a node of the other
+    side shows that it ran. With gradients no profiled graph is printed, but a
     differentiable graph shows it."""
     shown = [any(node.ran for node in side) for side in sides]
     if shown.count(True) != 1:
