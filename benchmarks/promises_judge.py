@@ -28,7 +28,7 @@ EXECUTOR = "profiling_graph_executor_impl"
 PREFIX = re.compile(r"^\[\w+ [\w.]+:\d+\] ")
 HEADER = re.compile(r"^[A-Z]\w* Graph *: *$")
 SECTION = re.compile(r"^with (prim::[A-Za-z]+)_\d+ = graph\(")
-PARAMETER = re.compile(r"^(?:graph\(|with .* = graph\(| +)(%[^ ]+) :")
+PARAMETER = re.compile(r"^(?:graph\(|with .* = graph\(| +)(%[^ ]+) : (.*?)[,):]*$")
 NUMBER = re.compile(
     r"%\d+$"
 )  # of a value without a name: the same value has others elsewhere
@@ -279,7 +279,7 @@ def count(lines: list[str]) -> dict[str, Any]:
         if (
             not (regions and of_names[parameters])
             and others is not None
-            and types_of([node for _, node in nodes]) not in others
+            and types_of(own) not in others
         ):
             continue
         seen[parameters, operators] += 1
@@ -297,7 +297,7 @@ def count(lines: list[str]) -> dict[str, Any]:
         for one in own:
             if one.name in GROUPS:
                 bodies.setdefault(operators_of(one.nodes), set()).add(
-                    types_of(one.nodes)
+                    types_of([one])
                 )
     return found
 
@@ -308,8 +308,17 @@ def operators_of(nodes: list[Node]) -> tuple[str, ...]:
     )
 
 
-def types_of(nodes: list[Node]) -> str:
-    return " ".join(sorted(node.type for node in nodes if node.kind not in GROUPS))
+def types_of(sections: list[Section]) -> str:
+    """The types of the results of operators, and of the inputs of groups."""
+    types = [
+        node.type
+        for one in sections
+        for node in one.nodes
+        if node.kind not in GROUPS
+    ]
+    for one in sections:
+        types += one.types if one.name in GROUPS else ()
+    return " ".join(sorted(types))
 
 
 class Section(NamedTuple):
@@ -318,6 +327,8 @@ class Section(NamedTuple):
     name: str
     """Its kind; "" is the plan itself."""
     parameters: list[str]
+    types: list[str]
+    """Of the parameters."""
     nodes: list[Node]
     """Groups, and operators of tensors."""
 
@@ -331,10 +342,12 @@ def plans(lines: list[str]) -> Iterator[list[Section]]:
             if sections:
                 yield sections
             sections = (
-                [Section("", [], [])] if line.startswith("Optimized Graph") else []
+                [Section("", [], [], [])]
+                if line.startswith("Optimized Graph")
+                else []
             )
         elif section is not None and sections:
-            sections.append(Section(section[1], [], []))
+            sections.append(Section(section[1], [], [], []))
         if node is not None and sections:
             kind = re.sub(r"_\d+$", "", node[2])
             if kind in GROUPS or (
@@ -346,6 +359,7 @@ def plans(lines: list[str]) -> Iterator[list[Section]]:
                 sections[-1].nodes.append(found)
         elif sections and (parameter := PARAMETER.match(line)):
             sections[-1].parameters.append(NUMBER.sub("%", parameter[1]))
+            sections[-1].types.append(parameter[2])
     if sections:
         yield sections
 
