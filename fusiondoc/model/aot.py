@@ -104,7 +104,7 @@ class AotFunction:
     """Types and sizes of the arguments of a call, each distinct text once."""
     graphs: tuple[AotGraph, ...]
     partition: Partition | None
-    """None where no gradient was needed."""
+    """None if no gradient was needed."""
     default: Partition | None
     """The partition of the same joint graph by torch's default partition function;
     None if that could not be tried."""

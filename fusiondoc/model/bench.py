@@ -63,12 +63,12 @@ class BenchShape:
     sizes, and ``inputs`` are those of the first step."""
 
     inputs: tuple[str, ...]
-    """As ``--input`` takes them."""
+    """In the notation of ``--input``."""
     sizes: int = 1
 
     @property
     def label(self) -> str:
-        """Its inputs in a line."""
+        """The inputs on one line."""
         text = ", ".join(self.inputs) or "no inputs"
         return text if self.sizes == 1 else f"{self.sizes} random sizes near {text}"
 
@@ -138,7 +138,7 @@ class ByPhase:
 
 @dataclass(frozen=True)
 class BenchVariant:
-    """One way to run the model in one interpreter."""
+    """One way to run the model, in one interpreter."""
 
     name: str
     interpreter: str
@@ -160,8 +160,8 @@ class BenchVariant:
     """Fusion groups in its plans; for torch.compile the final nodes of its
     scheduler."""
     fallbacks: int | None = None
-    """Fusion groups that fell back, counted by torch's warnings; torch warns once
-    per call site, so this is a lower bound."""
+    """Fusion groups that fell back, counted by torch's warnings. Torch warns once
+    per source line, so this is a lower bound."""
     max_difference: float | None = None
     """Largest absolute difference from eager, in outputs and gradients."""
     note: str | None = None
@@ -292,7 +292,7 @@ def of_processes(
     widened to contain the ratio of each pair of processes. If the host is the
     limit, two processes of one program differ by far more than the rounds of each.
 
-    Args: eager: rounds of each process; its n-th process is held against the n-th
+    Args: eager: rounds of each process; its n-th process is compared with the n-th
         of ``variant``.
 
     Raises:

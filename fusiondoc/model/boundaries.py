@@ -37,13 +37,13 @@ class Boundary:
     reader."""
     consumer: BoundaryEnd
     tensor: str | None
-    """Its type, as printed; None where the log does not show it."""
+    """Its type, as printed; None if the log does not show it."""
     bytes: int | None
     """Bytes of the tensor, each element counted once."""
     kind: str
     """"written and read" or "read twice"."""
     cause: Reason | None
-    """Why they stayed apart; None where nothing shows it."""
+    """Why they stayed apart; None if it is not known."""
     between: tuple[BoundaryEnd, ...]
     """The nodes between them: views and branches on the path of the tensor, or a
     node that reads from one end and feeds the other."""

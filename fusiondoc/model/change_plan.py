@@ -53,8 +53,8 @@ class ChangeKind(Enum):
     """An operator that a compiler leaves to eager code is written with operators
     that it compiles."""
     LAYOUT = "layout"
-    """A copy of a tensor to another layout is left out, or made, so that kernels
-    use it in one."""
+    """A copy of a tensor to another layout is removed, or added, so that all
+    kernels use it in one layout."""
     SPLIT = "split"
     """A function that mixes operators that fuse with others is split into
     several."""
@@ -85,7 +85,7 @@ class ChangeKind(Enum):
 
     @property
     def in_source(self) -> bool:
-        """Whether it changes source code."""
+        """True if it changes source code."""
         return self in _IN_SOURCE
 
 
@@ -181,8 +181,8 @@ class PlannedChange:
     """Lines of Python that make the same change from outside or permanently; a
     comment before them names where they go."""
     proof: Proof | None = None
-    """The runs of ``fix`` and ``--try`` of this capture that proved it; None where
-    it was not run."""
+    """The runs of ``fix`` and ``--try`` of this capture that proved it; None if it
+    was not run."""
     setting: Setting = field(default=AS_REQUESTED, metadata={"json": False})
     """The setting of the run that makes the change; empty for a change of the
     program."""
@@ -206,8 +206,8 @@ class Try:
     """Median time of a steady pass, backward included; None if it does not reflect
     speed."""
     exit: int | None
-    """The exit status that a run of its own would have ended with; None if a signal
-    ended it."""
+    """The exit status that this run would have had as a run by itself; None if a
+    signal ended it."""
     problem: str | None = None
     """Why it failed."""
     wrong: int | None = None
@@ -371,7 +371,7 @@ class TriedFix:
     """Speed of the program with this change and all kept before it, relative to the
     unchanged one; None if it was not timed."""
     edits: tuple[Edit, ...] = ()
-    """The lines of the user's files that it changes, as they stand in the unchanged
+    """The lines of the user's files that it changes, as they are in the unchanged
     program."""
     ops: tuple[str, ...] = ()
     """The kinds of the operators that it changes; empty if it concerns none in

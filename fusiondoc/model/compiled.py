@@ -40,7 +40,7 @@ class CompiledGraphRow:
     groups: tuple[str, ...]
     """Ids of its rows in ``groups``, each once."""
     accounts: Accounts | None
-    """None where the operators of the graph are not known."""
+    """None if the operators of the graph are not known."""
     bytes_accessed: int | None
     """Bytes that its kernels and calls read and write in a run, as the compiler
     counts them."""
@@ -60,7 +60,7 @@ class CompiledGraphRow:
 
     @property
     def not_found(self) -> tuple[str, ...]:
-        """Its operators that no kernel or call is known to compute."""
+        """Names of its operators that no kernel or call is known to compute."""
         return self.accounts.not_found if self.accounts is not None else ()
 
 

@@ -40,7 +40,7 @@ class GuardMiss:
 
 @dataclass(frozen=True)
 class LaunchesOfGroup:
-    """The launches of a kernel that are of one of the groups that share it."""
+    """The launches of a kernel that belong to one of the groups that share it."""
 
     group: str
     launches: int

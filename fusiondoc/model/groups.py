@@ -27,7 +27,7 @@ class OpNode:
 
 
 class Wiring(NamedTuple):
-    """How tensors flow in a group; empty where its graph is not known."""
+    """The flow of tensors in a group; empty if its graph is not known."""
 
     takes: tuple[tuple[int, ...], ...] = ()
     """For each operator its inputs, also those in a list: an earlier operator of
@@ -38,7 +38,7 @@ class Wiring(NamedTuple):
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a group that its fuser made a kernel of its own."""
+    """A part of a group, which its fuser compiled to a separate kernel."""
 
     index: int
     """From 0, as the fuser numbers them; the order is not that of execution."""
@@ -95,9 +95,7 @@ class Group:
     rank: int | None
     evidence: Sequence[Evidence] = ()
     """The lines where a plan that holds this group was printed."""
-    iteration: int | None = (
-        None  # pass of ``diagnose``, from 1, in which it appeared
-    )
+    iteration: int | None = None  # ``diagnose`` pass, from 1, in which it appeared
     runtimes: tuple[GroupRuntime, ...] = ()
     """The kernels that its runs launched; empty if the log does not show both runs
     and launches."""

@@ -14,7 +14,7 @@ class OwnFuser:
     """The name of a fuser, or none: by torch's defaults, environment variables and
     the program's own settings."""
     device: str
-    """cpu or cuda: where the program computes."""
+    """cpu or cuda: the device on which the program computes."""
     wanted: str
     """The fuser of the run; if nothing fused, the fuser that could."""
     python: tuple[str, ...]

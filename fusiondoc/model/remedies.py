@@ -12,8 +12,8 @@ from fusiondoc.model import dataclass, field
 
 @dataclass(frozen=True)
 class Setting:
-    """How a run differs from the run as it was requested: options of ``fusiondoc
-    diagnose``."""
+    """The differences of a run from the run as it was requested: options of
+    ``fusiondoc diagnose``."""
 
     fuser: str | None = None
     runs: int | None = None

@@ -124,8 +124,8 @@ class Dump:
     """The output of one dump option for a kernel."""
 
     option: str
-    """Its name in the variable that lists dumps (``cuda_kernel``), or the log of
-    the fuser."""
+    """Its name in the variable that lists dumps (``cuda_kernel``), or the name of
+    the fuser's log."""
     text: str
     evidence: Sequence[Evidence] = ()
     evidence_left_out: int = 0
@@ -333,8 +333,8 @@ class Report:
     parse: ParseStats
     iterations: tuple[Iteration, ...] = ()
     timing: Mapping[str, float | None] = field(default_factory=dict)
-    """Seconds: child, overhead (what fusiondoc adds to running the same script by
-    hand), parse."""
+    """Seconds: child, overhead (the time that fusiondoc adds to running the same
+    script by hand), parse."""
     target: Target = Target()
     verification: tuple[Verification, ...] = ()
     tries: tuple[Try, ...] = ()
@@ -348,7 +348,7 @@ class Report:
     """Why ``steps`` is unknown, or a remark on it."""
     programs: tuple[Program, ...] = ()
     boundaries: tuple[Boundary, ...] = ()
-    """Where a tensor goes through memory between groups and operators of the plans,
+    """Tensors that go through memory between groups and operators of the plans,
     most bytes first."""
     boundaries_left_out: int = 0  # of fewer bytes than those in ``boundaries``
     programs_left_out: int = (

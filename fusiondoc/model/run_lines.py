@@ -54,7 +54,7 @@ class RunLine:
     ``error`` has the cause)."""
     torch: str | None = None
     device: str | None = None
-    """Name of the GPU; "cpu" where the machine has none."""
+    """Name of the GPU; "cpu" if the machine has none."""
     fuser: str | None = None
     host: str | None = None
     cached: bool = False
@@ -88,7 +88,7 @@ class RunLine:
     fusiondoc: str | None = None
     """Version of fusiondoc."""
     backward: bool | None = None
-    """Whether it ran a backward pass; null if that is not known."""
+    """True if it ran a backward pass; null if that is not known."""
     ended_early: bool = False
     """The run, or its log, ended before all groups were made: a missing group is
     not known to be lost."""

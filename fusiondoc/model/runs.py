@@ -75,7 +75,7 @@ class Coverage:
 
     @property
     def is_known(self) -> bool:
-        """Whether the log shows every plan, so that the operators outside all
+        """True if the log shows every plan, so that the operators outside all
         groups are known."""
         return (self.fraction, self.ops_total, self.any_fuser.ops_total) != (
             None,
@@ -203,7 +203,7 @@ class Speed:
     """Time of one way to run the model, in a child without dumps and logs."""
 
     way: str
-    """"eager", or "fused"; "scripted" where there is no group, so that nothing is
+    """"eager", or "fused"; "scripted" if there is no group, so that nothing is
     fused."""
     phase: str
     """"forward", "forward+backward" or ``STEP``; in older captures "backward"
@@ -275,8 +275,8 @@ class Steps:
     """A measure that would help more than fusion, if most of the time does not
     depend on fusion."""
     without_tf32: float | None = None
-    """Share of the step that float32 matrix products take, where TF32 would make
-    them faster."""
+    """Share of the step that float32 matrix products take, if TF32 would make them
+    faster."""
     gb_per_s: float | None = None
     """The memory bandwidth that ``could_save_ms`` was computed with."""
     at_bandwidth: AtBandwidth | None = None
@@ -315,7 +315,7 @@ class Expectation:
     found: str
     why: str | None
     """The difference between expected and found: the nearest group, and where the
-    operators went that it lacks."""
+    operators that it lacks are."""
     file: str
     """The file of expectations."""
     line: int | None
@@ -416,7 +416,7 @@ class RankDifference:
     why: str | None = None
     """The cause, as far as it is known; None if the logs do not show it."""
     other_types: bool = False
-    """For a group: the other ranks have it with other input types."""
+    """For a group: the other ranks have it, with other input types."""
 
 
 @dataclass(frozen=True)
@@ -494,8 +494,8 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class ParseStats:
-    """How the log was read: ``recognised`` lines a parser consumed, ``user_output``
-    lines of the program."""
+    """How the log was read: ``recognised`` is the number of lines that a parser
+    consumed, ``user_output`` that of the program's own lines."""
 
     lines: int
     recognised: int

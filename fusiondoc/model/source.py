@@ -95,9 +95,7 @@ _INSTALLED = re.compile(r".*(?:^|[/\\])(?:site|dist)-packages[/\\](?=.)", re.DOT
 def without_packages(source: str) -> str:
     """Return the position in an installed package from the package's name on:
     ``torch/nn/functional.py:1``."""
-    found = _INSTALLED.match(
-        source
-    )  # not sub, which searches again from every character
+    found = _INSTALLED.match(source)  # not sub, which searches at each character
     return source[found.end() :] if found else source
 
 
@@ -105,15 +103,15 @@ _KNOWN = re.compile(rf".*[/\\](?={PACKAGES}[/\\])", re.DOTALL)
 
 
 def from_package(source: str) -> str:
-    """As ``without_packages``; a file of a well-known package also where it is
-    installed elsewhere."""
+    """Return the position as ``without_packages`` does; also for a file of a
+    well-known package that is installed elsewhere."""
     short = without_packages(source)
     found = _KNOWN.match(source) if short == source else None
     return short if found is None else source[found.end() :]
 
 
 def path_ends_with(path: str, end: str) -> bool:
-    """Whether the last parts of a path are those of ``end``, whatever separates
+    """True if the last parts of a path are those of ``end``, whatever separates
     them."""
     parts, last = _parts(path), _parts(end)
     return bool(last) and parts[-len(last) :] == last
@@ -157,7 +155,7 @@ def user_line(source: str) -> str | None:
 
 @lru_cache(maxsize=1024)
 def is_of_library(file: str) -> bool:
-    """Whether a file is of Python, torch or another installed package."""
+    """True if a file belongs to Python, torch or another installed package."""
     return _LIBRARY.search(file) is not None
 
 
@@ -177,8 +175,8 @@ def users_lines(op: str, source: str | None, known: SourceMap) -> tuple[str, ...
 
 
 def user_source(op: str, source: str | None, known: SourceMap) -> str | None:
-    """The line of the user's program an operator comes from, where that is
-    known."""
+    """Return the line of the user's program that an operator comes from; None if it
+    is not known."""
     lines = users_lines(op, source, known)
     return lines[0] if len(lines) == 1 else None
 

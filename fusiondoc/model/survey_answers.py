@@ -39,7 +39,7 @@ MOST_SLOWEST = 20
 
 
 def is_since(day: str | None, since: str | None) -> bool:
-    """Whether a day (``YYYY-MM-DD``) is ``since`` or later; any day if ``since`` is
+    """True if a day (``YYYY-MM-DD``) is ``since`` or later, or if ``since`` is
     None."""
     return since is None or (day is not None and day >= since)
 
@@ -160,7 +160,7 @@ class Gone:
     date_to: str | None = None
     """The loss came between these days (95 % by the likelihood of the runs)."""
     until: str | None = None
-    """The last day of a run that still had it, where the loss came step by step."""
+    """The last day of a run that still had it, if the loss came step by step."""
     scope: str | None = None
     """The runs that lost it, if not all: ``GPU NVIDIA H200``."""
     together: tuple[str, ...] = ()

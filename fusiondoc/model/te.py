@@ -47,8 +47,8 @@ class TePlan:
     calls: int | None
     forward: tuple[TeStep, ...]
     backward: tuple[TeStep, ...]
-    """In the order of the forward pass; only in training, and only from the first
-    operator that needs gradients on."""
+    """In the order of the forward pass, from the first operator that needs
+    gradients on; empty in inference."""
 
 
 @dataclass(frozen=True)

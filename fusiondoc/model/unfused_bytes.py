@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class _Outside(Protocol):
-    """Operators in no group, of a report that is at hand or saved."""
+    """Operators in no group, of a report in memory or a saved one."""
 
     @property
     def ran(self) -> bool | None: ...

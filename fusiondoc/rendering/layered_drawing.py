@@ -280,9 +280,7 @@ def _spread(
     offsets = [0.0]
     for a, b in itertools.pairwise(widths):
         offsets.append(offsets[-1] + (a + b) / 2 + GAP)
-    pools: list[
-        tuple[float, float, int]
-    ] = []  # (weighted sum, weight, number of boxes)
+    pools: list[tuple[float, float, int]] = []  # weighted sum, weight, count
     for x, offset, weight in zip(wanted, offsets, weights):
         pools.append(((x - offset) * weight, weight, 1))
         while (

@@ -1,8 +1,8 @@
 """The notation of figures in every document: milliseconds, seconds, bytes, shares,
 bandwidths, ratios, dimensions.
 
-All of them have three significant digits and no exponent. ``Notation`` has what
-formats write differently.
+All of them have three significant digits and no exponent. ``Notation`` has the
+signs that differ between formats.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Factor:
-    """How many times as fast, or as much; ``low`` and ``high`` are its interval."""
+    """A speed or an amount as a multiple; ``low`` and ``high`` are its interval."""
 
     factor: float | None
     low: float | None = None

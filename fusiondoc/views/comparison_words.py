@@ -307,7 +307,8 @@ def types(change: GroupChange) -> list[str]:
 
 
 def _types(refs: Sequence[GroupRef], what: str) -> Counter[str]:
-    """How often the groups have each type among their ``inputs`` or ``outputs``."""
+    """Return how often the groups have each type among their ``inputs`` or
+    ``outputs``."""
     found: Counter[str] = Counter()
     for ref in refs:
         found.update(map(short_type, getattr(ref, what)))

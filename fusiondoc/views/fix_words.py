@@ -154,7 +154,7 @@ def in_speed(speed: Ratio) -> str:
 
 
 def why_not(one: TriedFix) -> str:
-    """Why a change was left out."""
+    """Return why a change was left out."""
     if one.outcome is Outcome.FAILED:
         return f"fails: {one.after.problem}"
     if one.outcome is Outcome.WRONG:

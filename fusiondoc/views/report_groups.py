@@ -365,8 +365,7 @@ def _printed(group: Group, context: Context) -> Iterator[str]:
         yield f"Printed {often:,} times in the log, first at {context.position(group.evidence[0])}."
 
 
-# -- shared by a terminal and a page
-# --------------------------------------------------------------------------
+# -- shared by a terminal and a page -------------------------------------------------------------------------
 
 _OPERATORS = (
     Column("operator"),

@@ -66,8 +66,7 @@ _MOST = 4
 """Most rows of a card."""
 _Fact = tuple[str, str | Cell]
 
-# -- target and machine, on a terminal
-# -----------------------------------------------------------------------
+# -- target and machine, on a terminal -----------------------------------------------------------------------
 
 
 def heading(

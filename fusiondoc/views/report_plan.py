@@ -63,9 +63,9 @@ def plan_on_a_terminal(
     """Section of the plan without the error of the run, which the lines above it
     have; a command that all changes share is written once, at the end.
 
-    Args: whole: so many steps have their lines and conditions; of the others only
-        what to do, and where. shown: the steps beyond are counted. others: where a
-        reader finds these.
+    Args: whole: number of steps with their lines and conditions; the others have
+        only the change and its position. shown: number of steps; the rest are only
+        counted. others: where a reader finds the rest.
     """
     section = plan(report)
     if not report.plan:

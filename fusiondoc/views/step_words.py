@@ -1,4 +1,5 @@
-"""Where the time of a step goes, in sentences."""
+"""The time of a step in sentences: its parts, and the time that fusing could
+save."""
 
 from __future__ import annotations
 

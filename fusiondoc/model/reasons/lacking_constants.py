@@ -21,7 +21,7 @@ _STATED = frozenset(
 
 
 def lacks_constant(detail: Detail | None) -> bool:
-    """Whether an argument of the operator would have to be a constant."""
+    """True if an argument of the operator would have to be a constant."""
     if isinstance(detail, Stated):
         return detail.condition in _STATED
     return isinstance(detail, NotConstant)
@@ -39,8 +39,8 @@ freezing makes a constant."""
 
 
 def constant_attribute(condition: Condition | None) -> tuple[str, str] | None:
-    """The attribute that a branch depends on and its type, where it can be declared
-    a constant."""
+    """The attribute that a branch depends on and its type, if it can be declared a
+    constant."""
     if (
         condition is None
         or condition.attribute is None
@@ -51,13 +51,13 @@ def constant_attribute(condition: Condition | None) -> tuple[str, str] | None:
 
 
 def is_test_for_none(detail: Detail | None) -> bool:
-    """Whether it is a branch on whether something is None."""
+    """True if it is a branch on whether something is None."""
     condition = condition_of(detail)
     return condition is not None and condition.on == "test_for_none"
 
 
 def reads_training_flag(detail: Detail | None) -> bool:
-    """Whether the reason is that the flag ``training`` of a module is not a
+    """True if the reason is that the flag ``training`` of a module is not a
     constant."""
     condition = condition_of(detail)
     if condition is not None:

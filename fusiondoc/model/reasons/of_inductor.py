@@ -57,7 +57,7 @@ class CompiledCall:
 
     @property
     def is_view(self) -> bool:
-        """Whether it only returns its input under another type or shape."""
+        """True if it only returns its input under another type or shape."""
         return self.call == "view"
 
 

@@ -184,7 +184,7 @@ class InPlace:
 
     kind: Literal["in_place"] = field(default="in_place", init=False)
     plain: str
-    """The same operator out of place."""
+    """The out-of-place form of the operator."""
     plain_fusible: bool | None
     """True if the fuser has a rule for ``plain``; None if that is not known."""
     fuser: str | None

@@ -82,8 +82,8 @@ class Alone:
 
 @dataclass(frozen=True)
 class EndedInPlace:
-    """An operator in place behind its differentiable graph takes its result, so
-    that it is alone there."""
+    """An in-place operator after its differentiable graph takes its result, so that
+    the operator is alone there."""
 
     kind: Literal["ended_in_place"] = field(default="ended_in_place", init=False)
     operator: OperatorAt

@@ -41,7 +41,7 @@ class Condition:
     type: str | None = None
     """TorchScript type of that attribute."""
     steps: str | None = None
-    """How many steps of the loop are unrolled into one, where that is known."""
+    """How many steps of the loop are unrolled into one, if that is known."""
 
 
 @dataclass(frozen=True)
