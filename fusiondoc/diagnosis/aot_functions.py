@@ -1,12 +1,11 @@
-"""From the records of AOTAutograd to the report: partitions, and the group of each
-operator.
+"""Makes the report's rows on AOTAutograd from its records: partitions, and the
+group of each operator.
 
 A partition saves the tensors that the forward graph returns beyond the function's
 own results (``_extract_fwd_bwd_modules`` of torch/_functorch/partitioners.py in 2.0
 to 2.13, of functorch/_src/partitioners.py in functorch 0.2 and torch 1.13).
 
-From the records of a program that ran as it is to the report: which groups are in
-which of its models.
+Also the rows on a program that ran unchanged: the groups of each of its models.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from fusiondoc.operators import VIEWS
 DEFAULT = "default_partition"
 
 _MOST_SHOWN = 2_000
-"""Nodes of a graph in a report."""
+"""Nodes of a graph in a report, at most."""
 
 
 class Fate(NamedTuple):
@@ -54,7 +53,8 @@ _NO_FATE = Fate(None, None)
 
 
 def aot_functions(records: AotRecords, report: Report) -> tuple[AotFunction, ...]:
-    """A row for each call site that hands functions to AOTAutograd, in order."""
+    """Return a row for each call site that hands functions to AOTAutograd, in
+    order."""
     fates = _fates(report)
     return tuple(
         _function(index, site, records, fates)
@@ -259,7 +259,7 @@ def _actual(
 def _partition(
     name: str, graph: TracedGraph, saved: Iterable[str], twice: Iterable[TracedNode]
 ) -> Partition:
-    """A partition of a graph.
+    """Return a partition of a graph.
 
     Args:
         saved: names of the tensors that are kept for the backward pass.

@@ -22,7 +22,7 @@ _KINDS = {
 
 
 def kinds_of(node: FlowNode) -> str:
-    """One letter for each argument of a node."""
+    """Return one letter for each argument of a node."""
     return "".join(_kind(operand) for operand in node.operands)
 
 

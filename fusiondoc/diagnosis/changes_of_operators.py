@@ -169,7 +169,7 @@ def _is_movable(row: Unfused, run: RunFacts) -> bool:
 
 
 def _name(row: Unfused) -> str:
-    """``add_`` of ``aten::add_``."""
+    """Return ``add_`` for ``aten::add_``."""
     return row.op.rpartition("::")[2]
 
 

@@ -63,8 +63,8 @@ class Rated:
 
     @property
     def is_known(self) -> bool:
-        """True if the changed plan shows what the change fuses; else it is worth a
-        try, and nothing is promised."""
+        """True if the changed plan shows the groups that the change makes; else it
+        is worth a try, and nothing is promised."""
         one = self.change
         brings = bool(self.groups) or one.removes or bool(one.folded)
         return one.sure and self.groups_are_sure and brings

@@ -234,7 +234,7 @@ _IN_PLACE = (ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE)
 
 
 _SHOWN_WITH_LINES = (*_IN_PLACE, ChangeKind.MOVE, ChangeKind.MOVE_VIEW)
-"""Kinds that say nothing useful without the lines."""
+"""Kinds that are of no use without the lines."""
 _BY_RECIPE = (ChangeKind.RECIPE, ChangeKind.DIMENSIONS)
 
 

@@ -34,8 +34,8 @@ class PlanOfRun:
     """For each node the position of its row in ``report.unfused``; None if it has
     none."""
     waits: Sequence[tuple[int, int]]
-    """Pairs of nodes: the second needs the first, but takes no tensor of it on an
-    edge."""
+    """Pairs of nodes: the second waits for the first, but takes no tensor of it on
+    an edge."""
     stops: Mapping[int | None, Sequence[int]]
     """Block -> for each side effect in it that no group reaches across, the number
     of nodes before it."""

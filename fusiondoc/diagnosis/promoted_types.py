@@ -29,11 +29,11 @@ _RANKS = {
 
 
 def is_promoted(types: Sequence[str]) -> bool:
-    """Whether an operator's result has another element type than its first input.
+    """True if an operator's result has another element type than its first input.
 
     Args:
-        types: of its inputs, as printed: ``Float(4, 4, strides=[4, 1], device=cpu)``. Of types that are not
-            known nothing is assumed.
+        types: of its inputs, as printed: ``Float(4, 4, strides=[4, 1],
+            device=cpu)``. Types that are not known count as equal.
     """
     parsed = [parse_type(text) for text in types]
     tensors = [

@@ -27,7 +27,7 @@ _DEVICE = re.compile(r"device=(\w+):(\d+)")
 _MOST_KERNELS = 50
 _MOST_DIFFERENCES = 100
 _MOST_RANKS = 100_000
-"""Processes of one job."""
+"""Processes of one job, at most."""
 
 NO_TAGS = (
     "No line names its process. Equal groups are on several GPUs: either each GPU has a process, or one"
@@ -169,7 +169,7 @@ class _Compared:
             self._unfused[row.rank].append(row)
 
     def row(self, rank: int) -> RankRow:
-        """The row of a rank."""
+        """Return the row of a rank."""
         facts = self._facts.get(rank, RankFacts(rank))
         kernels = self._kernels(rank)
         times = [

@@ -37,7 +37,8 @@ class RowsInPlans:
         self._groups = {group.id: group for group in report.groups}
         self._programs = {program.id: program for program in report.programs}
         self._read_beside: dict[int, ReadBeside] = {}
-        """Identity of a plan, which its rows keep alive -> its reads."""
+        """Identity of a plan, which its rows keep alive -> its reads of changed
+        memory."""
         self._of_each_element: dict[str, bool] = {}
         """Group -> True if all its operators are element-wise."""
 
@@ -223,7 +224,8 @@ def _is_elementwise(node: ProgramNode) -> bool:
 
 
 def _may_come_from_outside(graph: Graph[ProgramNode], node: int) -> bool:
-    """Like the method, for a node: ``m.mul_(0.9).add_(x)`` adds to ``m``."""
+    """Like ``RowsInPlans.may_come_from_outside``, for one node:
+    ``m.mul_(0.9).add_(x)`` adds to ``m``."""
     todo, seen = [node], {node}
     while todo:
         taker = todo.pop()

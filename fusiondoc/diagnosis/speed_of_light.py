@@ -194,7 +194,7 @@ _REGISTERS = 65536
 """32-bit registers of a multiprocessor, from compute capability 5.0 on (except 5.3
 and 6.2, which are left out)."""
 _REGISTER_UNIT = 256
-"""Registers are allocated to a warp in units of this many."""
+"""The number of registers by which a warp's allocation grows."""
 _PARTITIONS = 4
 _MOST_REGISTERS = 255
 _WARP = 32

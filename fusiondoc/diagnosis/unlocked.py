@@ -64,7 +64,7 @@ class WouldBeGroup:
     """Views that it takes in as operators: a view and a single operator are a
     group, too."""
     written: tuple[int, ...] = ()
-    """The row of each operator that is changed in it."""
+    """The row of each changed operator in it, once for each operator."""
     sure: bool = True
     """False if the fuser may join its parts with others first, or leave one out."""
 
@@ -655,8 +655,8 @@ def views_of(graph: PlanGraph) -> set[int]:
 
 
 def _instances(report: Report, plans: Iterable[PlanOfRun]) -> Counter[str]:
-    """Map a group to how many the run has: in a loop, not every differentiable
-    graph need be one."""
+    """Map a group to how many the run has. A node that stands for a differentiable
+    graph in a loop is not counted: not each of these graphs need be a group."""
     found = Counter({group.id: group.count for group in report.groups})
     outside_loops: Counter[str] = Counter()
     for plan in plans:

@@ -23,9 +23,10 @@ class TakenApart:
     origin: Sequence[int]
     """For each node the node of the plan that it is or is part of."""
     parts: Sequence[Sequence[int]]
-    """For each node of the plan its nodes here."""
+    """For each node of the plan its nodes in ``graph``."""
     makers: Sequence[Sequence[int]]
-    """For each node of the plan those of its nodes here that make its results."""
+    """For each node of the plan those of its nodes in ``graph`` that make its
+    results."""
 
     def waits(self, waits: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         """Yield pairs of nodes of the plan as pairs of nodes here."""

@@ -1,6 +1,6 @@
-"""The nodes of a plan that would be one group: as the fusion passes of torch join
-them, and never so that a group would have to wait for its own result (as with a
-convolution between two of its operators).
+"""Which nodes of a plan would be one group: they are joined as torch's fusion
+passes join them, and never so that a group would have to wait for its own result
+(as with a convolution between two of its operators).
 
 Fusion passes work alike: from the end of a block backwards, each node pulls in the
 nodes that it takes, the latest first, and nodes in between that wait for these are
@@ -9,9 +9,9 @@ moved behind it; this is repeated until nothing changes (``createFusionGroups`` 
 torch/csrc/jit/codegen/cuda/graph_fuser.cpp of 1.12 to 2.1, ``AliasDb::tryMove``).
 So an operator that two groups could take belongs to the later one.
 
-Every question about fusion is this one, with other nodes free: how much fusing
-operators could save, which groups a change makes, which operators an operator keeps
-out of groups.
+Every question about fusion is answered here, each with other nodes free: how much
+fusing operators could save, which groups a change makes, which operators an
+operator keeps out of groups.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fusiondoc.model import dataclass, field
 
 @dataclass
 class Limits:
-    """The limits that keep free nodes apart, beside detours between them."""
+    """Limits to joining free nodes, in addition to the detours between them."""
 
     inside: Sequence[int | None]
     """The branch, loop or region that contains each node: only nodes of one block

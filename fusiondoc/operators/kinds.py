@@ -90,8 +90,8 @@ class Gradient(NamedTuple):
     """True if its formula holds the operator in the forward part, and no formula
     holds it in a backward part."""
     kept_out: bool = False
-    """True for a view whose gradient as an output of a differentiable graph would
-    be wrong."""
+    """True for a view that autodiff keeps out of differentiable graphs, because its
+    gradient as an output of one would be wrong."""
     not_where: tuple[int, str] | None = None
     """An argument, from 0, and the constant as printed with which the operator has
     no formula."""

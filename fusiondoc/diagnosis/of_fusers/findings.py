@@ -40,5 +40,5 @@ OF_GROUPS = nvfuser_failures.SHAPES
 """Failures beside the groups of a plan of TorchScript."""
 OF_TE = te_findings.RULES
 COMPILED_LOG = inductor_findings.ALL_TEXTS
-"""How to record what torch.compile does."""
+"""How to record the work of torch.compile."""
 OF_COMPILED = inductor_findings.RULES

@@ -1,5 +1,6 @@
-"""Errors of torch.compile: FD309 if a run shows that the program in eager code has
-none; FD312 for a log, from which nobody can tell whose error it is."""
+"""Errors of torch.compile: FD309 if a run shows that the program has no error in
+eager code; FD312 for a log, which does not show whether the program or the compiler
+is the cause."""
 
 from __future__ import annotations
 

@@ -49,7 +49,8 @@ def _classified(fallback: Fallback) -> Fallback:
 
 
 def error_in_words(fallback: Fallback) -> str:
-    """ ": the kernel that the fuser wrote does not compile: ..." or nothing."""
+    """Return ": the kernel that the fuser wrote does not compile: ..."; "" without
+    an error."""
     if fallback.error is None:
         return ""
     words = in_words(fallback.error_kind or "")

@@ -36,7 +36,8 @@ def no_operators(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def only_a_plan(report: Report, context: Context) -> Iterable[Finding]:
-    """FD112: planned, not run."""
+    """FD112: the operators were planned but not run, as the tensors are on the
+    CPU."""
     if report.te is not None and report.te.fusers and not report.te.ran:
         yield finding(
             "FD112",
@@ -49,7 +50,8 @@ def only_a_plan(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def splits(report: Report, context: Context) -> Iterable[Finding]:
-    """FD113: modules between operators."""
+    """FD113: modules that are no operators of te.ops and split a
+    te.ops.Sequential."""
     found: dict[tuple[str, str | None], list[TeSplit]] = {}
     for one in report.te.splits if report.te is not None else ():
         found.setdefault((one.module, one.of), []).append(one)

@@ -1,4 +1,4 @@
-"""Updates in place that must not be written out of place, and why."""
+"""In-place updates that must not be written out of place, and why."""
 
 from __future__ import annotations
 
