@@ -29,7 +29,7 @@ def casts_to_other_types(report: Report) -> frozenset[int]:
     other: set[int] = set()
     for program in report.programs:
         graph = graph_of(program)
-        for place, node in enumerate(program.nodes):
+        for index, node in enumerate(program.nodes):
             kind = (
                 _kind(node.outputs[0])
                 if node.op == "aten::to" and node.outputs
@@ -37,7 +37,7 @@ def casts_to_other_types(report: Report) -> frozenset[int]:
             )
             if kind == _UNKNOWN:
                 continue
-            for met in _met(graph, place, kind, inside):
+            for met in _met(graph, index, kind, inside):
                 (same if met in (kind, _UNKNOWN) else other).update(node.rows)
     return frozenset(other - same)
 
@@ -70,13 +70,13 @@ def _is_cast(report: Report, row: int) -> bool:
 
 def _met(
     graph: Graph[ProgramNode],
-    place: int,
+    index: int,
     kind: _Kind,
     inside: Mapping[str, Sequence[str]],
 ) -> Iterator[_Kind]:
     """Yield the types of the other tensors that operators and groups take together
     with a node's result."""
-    for after in graph.after[place]:
+    for after in graph.after[index]:
         taker = graph.nodes[after]
         kinds = [
             _kind(text) for text in inside.get(taker.group or "", taker.inputs)

@@ -310,10 +310,10 @@ class Ignore:
             return False
         if self.file is None:
             return True
-        place = Source.parse(finding.source)
+        position = Source.parse(finding.source)
         file, line = (
-            (place.file, place.line)
-            if place is not None
+            (position.file, position.line)
+            if position is not None
             else (finding.source or "", None)
         )
         return path_ends_with(file, self.file) and self.line in (None, line)
@@ -342,14 +342,14 @@ def suppress(report: Report, ignore: Sequence[Ignore]) -> tuple[Report, list[str
             (f"config: {one.text}" for one in ignore if one.covers(finding)), None
         )
         if by is None:
-            codes, place = _comment_at(finding.source, lines)
+            codes, position = _comment_at(finding.source, lines)
             notes += [
-                f"{place}: there is no finding {code} to ignore. {did_you_mean(code, CODES)}"
+                f"{position}: there is no finding {code} to ignore. {did_you_mean(code, CODES)}"
                 for code in codes or ()
                 if code not in CODES
             ]
             if codes is not None and (not codes or finding.code in codes):
-                by = f"comment: {place}"
+                by = f"comment: {position}"
         if by is None:
             kept.append(finding)
         else:
@@ -378,21 +378,21 @@ class _LinesOfFiles:
         self._root = project_root(Path.cwd())
         self._files: dict[str, list[str]] = {}
 
-    def line(self, place: Source) -> str:
+    def line(self, position: Source) -> str:
         """Return the line; "" if the file cannot be read or is shorter."""
-        if place.file not in self._files:
-            data = read_source(Path(place.file), (self._root,))
+        if position.file not in self._files:
+            data = read_source(Path(position.file), (self._root,))
             texts = self._report.texts
             kept = (
                 text_of(data)
                 if data is not None
-                else texts.source(place.file)
+                else texts.source(position.file)
                 if texts
                 else None
             )
-            self._files[place.file] = (kept or "").split("\n")
-        lines = self._files[place.file]
-        return lines[place.line - 1] if 0 < place.line <= len(lines) else ""
+            self._files[position.file] = (kept or "").split("\n")
+        lines = self._files[position.file]
+        return lines[position.line - 1] if 0 < position.line <= len(lines) else ""
 
 
 def _comment_at(
@@ -400,15 +400,15 @@ def _comment_at(
 ) -> tuple[list[str] | None, str]:
     """Return the codes in the comment on the line of a finding, and where that line
     is. The codes are None without a comment, and empty if it covers all codes."""
-    place = Source.parse(source)
-    if place is None:
+    position = Source.parse(source)
+    if position is None:
         return None, ""
-    match = _COMMENT.search(lines.line(place))
+    match = _COMMENT.search(lines.line(position))
     if match is None:
         return None, ""
     codes = re.split(r"[\s,]+", (match.group(1) or "").strip().upper())
     here = str(Path.cwd()) + os.sep
-    shown = place.at_line
+    shown = position.at_line
     return [code for code in codes if code], shown[len(here) :] if shown.startswith(
         here
     ) else shown

@@ -40,8 +40,8 @@ def _stands_at(node: ProgramNode, line: str) -> bool:
 
 
 def _is_at(source: str | None, line: str) -> bool:
-    place = Source.parse(source)
-    return place is not None and place.at_line == line
+    position = Source.parse(source)
+    return position is not None and position.at_line == line
 
 
 def _behind(program: Program, starts: Sequence[int]) -> Iterable[str]:

@@ -116,13 +116,13 @@ def order_of(
     for index in memory.writers:
         if index in made_by:
             writers.setdefault(made_by[index], []).append(index)
-    for made, those in writers.items():
+    for made, of_memory in writers.items():
         readers = memory.readers(made)
         # Through a view it may change a tensor that others read as a whole; out of
         # place it would not.
         stays = [
             one
-            for one in those
+            for one in of_memory
             if not free[one]
             or (
                 one not in joins
@@ -130,16 +130,16 @@ def order_of(
                 and memory.is_read_beside(made, one)
             )
         ]
-        those_that_stay = frozenset(stays)
+        staying = frozenset(stays)
         for reader, viewed in readers.items():
             later = bisect(stays, reader)
             if later < len(stays):
                 order.waits.setdefault(stays[later], []).append(reader)
-            earlier = bisect_left(those, reader) - 1
+            earlier = bisect_left(of_memory, reader) - 1
             if earlier < 0:
                 continue
-            writer = those[earlier]
-            if writer in those_that_stay:
+            writer = of_memory[earlier]
+            if writer in staying:
                 order.waits.setdefault(reader, []).append(writer)
             elif not viewed:
                 order.takes.setdefault(reader, []).append(writer)

@@ -286,12 +286,12 @@ def _out_of_place(report: Report, message: str) -> Remedy | None:
         for row in report.unfused
         if is_in_place(row.op) and row.phase != "backward"
     )
-    places = dict.fromkeys(
+    lines = dict.fromkeys(
         line for row in rows for line in row.users_lines if not in_package(line)
     )
     where = (
-        f": one of {', '.join(list(map(from_package, places))[:_MOST_LINES])}"
-        if places
+        f": one of {', '.join(list(map(from_package, lines))[:_MOST_LINES])}"
+        if lines
         else ""
     )
     return Remedy(

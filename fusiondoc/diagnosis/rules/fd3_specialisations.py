@@ -29,7 +29,7 @@ class FusedProducer:
     fused, made it as a view."""
 
     group: Group
-    place: int
+    input: int
     """The index of the other group's input."""
     before: str
     after: str
@@ -119,9 +119,9 @@ def in_words(
                 values.append(miss.seen)
     if not seen:
         return "for other input types each time"
-    (place, what), values = max(seen.items(), key=lambda item: len(item[1]))
+    (number, what), values = max(seen.items(), key=lambda item: len(item[1]))
     listed = ", ".join(values[:5]) + (", ..." if len(values) > 5 else "")
-    return f"input {place} came with {what if what.endswith('s') else what + 's'} {listed}"
+    return f"input {number} came with {what if what.endswith('s') else what + 's'} {listed}"
 
 
 def remedy_for_more(
@@ -201,7 +201,7 @@ def _strides_of_a_group(
     return finding(
         "FD305",
         f"Group {describe(group)} was specialised {len(again) + 1} times: {describe(producer.group)},"
-        f" once fused, writes input {producer.place} with the strides {producer.after}; the profiled run, not"
+        f" once fused, writes input {producer.input} with the strides {producer.after}; the profiled run, not"
         f" fused yet, made it with {producer.before}",
         source=group.first_line,
         evidence=[e for g in again for e in g.evidence[:1]],

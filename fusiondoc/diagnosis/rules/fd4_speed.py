@@ -291,21 +291,22 @@ class _Near:
         line."""
         for number, group in enumerate(groups):
             for node in group.nodes:
-                place = Source.parse(node.user_source or node.source)
-                if place is not None:
+                position = Source.parse(node.user_source or node.source)
+                if position is not None:
                     self._first.setdefault(
-                        (group.phase, group.rank, place.file, place.line), number
+                        (group.phase, group.rank, position.file, position.line),
+                        number,
                     )
 
     def group_of(self, row: Unfused) -> Group | None:
         """Return the first group of the same phase with an operator at most a few
         lines away."""
-        place = Source.parse(row.user_source or row.source)
-        if place is None or not place.has_file:
+        position = Source.parse(row.user_source or row.source)
+        if position is None or not position.has_file:
             return None
-        lines = range(place.line - NEAR, place.line + NEAR + 1)
+        lines = range(position.line - NEAR, position.line + NEAR + 1)
         found = [
-            self._first.get((row.phase, row.rank, place.file, line))
+            self._first.get((row.phase, row.rank, position.file, line))
             for line in lines
         ]
         numbers = [number for number in found if number is not None]

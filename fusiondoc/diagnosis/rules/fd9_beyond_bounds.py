@@ -72,10 +72,10 @@ def beyond_bounds(report: Report, context: Context) -> Iterable[Finding]:
     if not report.unfused_left_out:
         return
     together = sum(row.count for row in report.unfused if row.source is None)
-    placed = sum(row.source is not None for row in report.unfused)
+    with_lines = sum(row.source is not None for row in report.unfused)
     yield finding(
         "FD912",
-        f"{placed:,} rows of operators outside groups name their lines; {report.unfused_left_out:,} more rows"
+        f"{with_lines:,} rows of operators outside groups name their lines; {report.unfused_left_out:,} more rows"
         f" ({together:,} operators) are counted without them, an operator and reason in one row",
         remedy=nothing(
             "Nothing: every number of the report counts them.",
