@@ -1,5 +1,5 @@
 """Types and bytes of buffers that library calls make: the code does not state their
-element types, the graph does."""
+element types, but the graph does."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def typed_buffers(
     called: Iterable[FinalNode],
     operators: Sequence[GraphOperator],
 ) -> tuple[Buffer, ...]:
-    """The buffers of a wrapper, those of unknown type with that of the node that
-    made them.
+    """Return the buffers of a wrapper. Buffers of unknown type get the type of the
+    node that made them.
 
     Args:
         called: the calls, with their operators.
@@ -43,8 +43,8 @@ def typed_buffers(
 
 
 def _results(made: GraphOperator, operators: Sequence[GraphOperator]) -> list[str]:
-    """Types of what an operator gives: its own, or those of the parts of its
-    tuple."""
+    """Return the types of an operator's results: its own type, or those of the
+    parts of its tuple."""
     parts = [
         one
         for one in operators
@@ -56,8 +56,8 @@ def _results(made: GraphOperator, operators: Sequence[GraphOperator]) -> list[st
 def _give_types(
     buffers: dict[str, Buffer], node: FinalNode, types: list[str]
 ) -> None:
-    """Give the results of a call their types; of a tuple each the first left one of
-    the same sizes."""
+    """Set the types of a call's results. Of a tuple each result gets the first
+    unused type with the same sizes."""
     for access in node.writes:
         buffer = buffers.get(access.buffer)
         if buffer is None or buffer.bytes is not None:
@@ -81,8 +81,8 @@ def _sizes(text: str) -> str:
 
 
 def _of_element_type(buffer: Buffer, other: str) -> Buffer:
-    """A buffer that takes over the memory of another: its sizes, with that one's
-    element type."""
+    """Return a buffer that reuses the memory of another: with its own sizes and the
+    other's element type."""
     short = other.partition("[")[0]
     sizes = _sizes(buffer.type or other)
     parts = [part.strip() for part in sizes.split(",") if part.strip()]

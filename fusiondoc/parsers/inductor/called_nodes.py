@@ -1,5 +1,5 @@
-"""The calls of a generated module as final nodes: what each reads and writes, and
-why it is a call."""
+"""The calls of a generated module as final nodes: the buffers that each reads and
+writes, and the reason why it is a call."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ _COLLECTIVES = ("_c10d_functional", "c10d", "symm_mem")
 
 
 def call_kind(target: str) -> CallKind:
-    """Why a call of the wrapper is none of Inductor's kernels, by what it calls."""
+    """Return the reason why a call of the wrapper is not one of Inductor's kernels,
+    by its target."""
     if target == "sum":
         return CallKind.EAGER_SUM
     if target.startswith("Tensor."):
@@ -81,7 +82,7 @@ class _Calls:
         self._wrapper = module.wrapper
         self._lines = lines
         self._written: set[str] = set(module.wrapper.inputs)
-        """Buffers that hold something by now."""
+        """Buffers that were written so far."""
         self._elements: dict[str, list[str]] = {}
         for element, whole in module.wrapper.elements.items():
             self._elements.setdefault(whole, []).append(element)
@@ -91,7 +92,7 @@ class _Calls:
         self.names_before: dict[int, set[str]] = {}
 
     def take_all(self) -> None:
-        """Take all calls."""
+        """Make the nodes of all calls."""
         for index, step in enumerate(self._wrapper.steps):
             kernel = self._kernels.get(step.target)
             nests = (
@@ -115,7 +116,7 @@ class _Calls:
         self._written.update(access.buffer for access in writes)
         is_call = kernel is None or kernel.kind == "user"
         if step.target.startswith(("triton_", "cpp_fused_")):
-            is_call = False  # its definition is cut off
+            is_call = False  # its definition is truncated
         call = (
             CallKind.USER_TRITON
             if kernel is not None and is_call
@@ -153,14 +154,15 @@ class _Calls:
     def _of_kernel(
         self, step: Step, kernel: Definition | None, nests: Sequence[NestTraffic]
     ) -> tuple[list[Access], list[Access]]:
-        """Buffers that a kernel reads and writes, each once."""
+        """Return the distinct buffers that a kernel reads, and those that it
+        writes."""
         reads: dict[str, Access] = {}
         writes: dict[str, Access] = {}
         in_nests = {name for nest in nests for name in nest.reads}
         for name, parameter in _pointers(step, kernel):
             before = self._held(name) if parameter.reads else None
             if nests and parameter.writes and before not in in_nests:
-                before = None  # memory of a buffer that nothing reads any more
+                before = None  # memory of a buffer that is no longer read
             if before is not None:
                 reads[before] = self._access(before, parameter.loads, kernel)
             if parameter.writes:
@@ -168,8 +170,8 @@ class _Calls:
         return list(reads.values()), list(writes.values())
 
     def _access(self, name: str, times: int, kernel: Definition | None) -> Access:
-        """An access of a kernel. Each load or store moves at most an element for
-        each turn of the loops."""
+        """Return an access of a kernel. Each load or store moves at most one
+        element in each iteration of the loops."""
         buffer = self._wrapper.buffers.get(name)
         if (
             buffer is None
@@ -185,8 +187,8 @@ class _Calls:
         )
 
     def _nests(self, step: Step, kernel: Definition) -> list[NestTraffic]:
-        """The loop nests of a C++ function, with the buffers that each reads and
-        writes."""
+        """Return the loop nests of a C++ function, with the buffers that each reads
+        and writes."""
         buffers = {
             parameter.name: name for name, parameter in _pointers(step, kernel)
         }
@@ -200,14 +202,14 @@ class _Calls:
                     tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes))
                 )
             )
-            held.update(
-                (name, name) for name in writes
-            )  # later nests read what this one wrote
+            # Later nests read this nest's results.
+            held.update((name, name) for name in writes)
         return made
 
     def _held(self, name: str) -> str | None:
-        """The buffer whose contents are read under this name: of one that takes
-        over memory it is the one before, if anything was written there."""
+        """Return the buffer whose contents are read under this name. For a buffer
+        that reuses memory it is the previous buffer, if that was written; None if
+        nothing was written."""
         for _ in range(len(self._wrapper.reuses) + 1):
             if name in self._written or name in self._wrapper.elements:
                 return name
@@ -220,8 +222,8 @@ class _Calls:
         return None
 
     def _names_before(self, writes: Sequence[Access]) -> set[str]:
-        """Names that the memory which a call writes had before, under which nothing
-        wrote to it."""
+        """Return the previous names of the memory that a call writes, as far as
+        nothing was written under them."""
         found: set[str] = set()
         for access in writes:
             name = self._wrapper.reuses.get(access.buffer)
@@ -233,7 +235,7 @@ class _Calls:
         return found
 
     def _is_whole_of_parts(self, name: str) -> bool:
-        """Whether something was written into the memory of this buffer under
+        """True if something was written into the memory of this buffer under
         another name."""
         parts = (
             part for part in self._wrapper.buffers.values() if part.part_of == name
@@ -261,8 +263,7 @@ class _Calls:
 def _pointers(
     step: Step, kernel: Definition | None
 ) -> Iterator[tuple[str, Parameter]]:
-    """The buffers that a kernel is called with, each with the parameter that takes
-    it."""
+    """Yield the buffers with which a kernel is called, each with its parameter."""
     parameters = kernel.parameters if kernel is not None else ()
     for index, name in enumerate(step.reads):
         if not name or (name.startswith("workspace_") and not step.mixed_order):
@@ -274,7 +275,7 @@ def _pointers(
 def bytes_moved(
     buffers: Mapping[str, Buffer], accesses: Iterable[Access]
 ) -> int | None:
-    """Bytes of accesses together; None where those of one are not known."""
+    """Return the total bytes of accesses; None if the bytes of any are unknown."""
     total = 0
     for access in accesses:
         buffer = buffers.get(access.buffer)
@@ -293,22 +294,22 @@ class CalledNodes(NamedTuple):
     """The calls of a module."""
 
     nodes: list[FinalNode]
-    """In order, without members."""
+    """In order; ``members`` is empty."""
     nests: dict[int, list[NestTraffic]]
     """Index of the call of a C++ function -> the loop nests of the function."""
     names_before: dict[int, set[str]]
-    """Index of a call -> names that the memory which it writes had before, under
-    which nothing wrote to it: a node of a C++ function may have made that buffer,
-    and a later one of the same function changes it."""
+    """Index of a call -> previous names of the memory that it writes, as far as
+    nothing was written under them: one node of a C++ function may have made that
+    buffer, and a later node of the same function changes it."""
 
 
 def called_nodes(
     module: GeneratedModule, lines: TextLines | None = None
 ) -> CalledNodes:
-    """The calls of a module in order, as final nodes.
+    """Return the calls of a module in order, as final nodes.
 
     Args:
-        lines: where the module stands in a log.
+        lines: position of the module in a log.
     """
     calls = _Calls(module, lines)
     calls.take_all()
@@ -318,7 +319,8 @@ def called_nodes(
 def generated_kernels(
     module: GeneratedModule, lines: TextLines | None = None
 ) -> list[GeneratedKernel]:
-    """The kernels that a module defines, with how often it calls each."""
+    """Return the kernels that a module defines, with the number of calls of
+    each."""
     calls = Counter(step.target for step in module.wrapper.steps)
     return [
         GeneratedKernel(

@@ -1,6 +1,6 @@
 """The loop nests of a generated C++ function (``torch/_inductor/codegen/cpp.py``):
-a function holds those of several final nodes, one after the other, and they are not
-fused with each other."""
+a function contains the nests of several final nodes, one after the other, and they
+are not fused with each other."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _ADDED = re.compile(
     r"\batomic_add\w*(?:<[^()]*>)?\(\s*&?\s*(\w+)|^\s*(\w+)\[.*\]\s*[-+*/|&^]=[^=]",
     re.MULTILINE,
 )
-"""Stores that change what is there: they read it too."""
+"""Stores that update the stored value: they also read it."""
 _POINTER = re.compile(r"\b(?:in|out|in_out)_ptr\d+\b")
 _PARALLEL = "#pragma omp parallel"
 
 
 class LoopNest(NamedTuple):
-    """A loop nest: the pointers that it reads and writes, by the names of the
-    function's parameters."""
+    """A loop nest: the pointers that it reads and writes, by the parameter names of
+    the function."""
 
     reads: tuple[str, ...]
     writes: tuple[str, ...]
 
 
 def loop_nests(code: str) -> list[LoopNest]:
-    """The loop nests of a function in their order; none of a text that is no such
+    """Return the loop nests of a function in order; [] for a text that is no such
     function."""
     start = code.find("{", code.find("kernel("))
     if start < 0:
@@ -45,8 +45,8 @@ def loop_nests(code: str) -> list[LoopNest]:
 
 
 def _blocks(code: str, start: int) -> list[str]:
-    """The texts in braces directly inside of the function; those of a parallel
-    region by themselves."""
+    """Return the texts of the blocks directly inside the function; blocks inside a
+    parallel region are separate texts."""
     blocks: list[str] = []
     depth, begun, base = 0, start, 1
     for brace in _BRACE.finditer(code, start):
@@ -70,7 +70,8 @@ def _blocks(code: str, start: int) -> list[str]:
 
 
 def _nest(text: str, aliases: dict[str, str]) -> LoopNest:
-    """What a nest reads before it writes to it, and what it writes."""
+    """Return the pointers that a nest reads before it writes to them, and the
+    pointers that it writes."""
     stores: dict[str, int] = {}
     for form in (_STORED, _ASSIGNED):
         for found in form.finditer(text):
@@ -99,16 +100,18 @@ def _nest(text: str, aliases: dict[str, str]) -> LoopNest:
 def nests_of_nodes(
     nests: Sequence[set[int]], nodes: Sequence[set[int]]
 ) -> list[list[int]]:
-    """The loop nests of each node of a function. The nests of a node stand one
-    after the other.
+    """Return the loop nests of each node of a function. The nests of a node are
+    consecutive.
 
     Args:
-        nests: numbers of the buffers that each nest writes. Where several write to one, it has the name of
-            the node that did last: those before changed the memory under other names.
+        nests: numbers of the buffers that each nest writes. If several nests write
+            the same memory, only the last has the name of its node: the earlier
+            ones changed the memory under other names.
         nodes: numbers of the members of each node, in the scheduler's order.
 
     Returns:
-        For each node its nests in order; none where that is not known.
+
+        For each node its nests in order; [] if they are not known.
     """
     owners = _last_writers(nests, nodes)
     if not _fill_in_order(owners, len(nodes)):
@@ -124,8 +127,8 @@ def nests_of_nodes(
 
 
 def nests_without_node(nests: Sequence[set[int]], nodes: Sequence[set[int]]) -> int:
-    """How many more nests a function has than its nodes, those of which are known
-    and those that are not."""
+    """Return the number of nests without a node minus the number of nodes without a
+    nest."""
     owners = _last_writers(nests, nodes)
     _give_those_before(owners, nests, nodes)
     without_nest = sum(index not in owners for index in range(len(nodes)))
@@ -135,7 +138,8 @@ def nests_without_node(nests: Sequence[set[int]], nodes: Sequence[set[int]]) -> 
 def _last_writers(
     nests: Sequence[set[int]], nodes: Sequence[set[int]]
 ) -> list[int | None]:
-    """The node of each nest that is the last to write one of the node's buffers."""
+    """Return, for each nest, the node of which it is the last nest that writes one
+    of the node's buffers; None for other nests."""
     node_of = {
         number: index for index, numbers in enumerate(nodes) for number in numbers
     }
@@ -148,8 +152,8 @@ def _last_writers(
 
 
 def _fill_in_order(owners: list[int | None], nodes: int) -> bool:
-    """Give the nests without a node to the nodes without a nest, where there are as
-    many."""
+    """Assign the nests without a node to the nodes without a nest in order, and
+    return True, if there are as many."""
     without = [at for at, owner in enumerate(owners) if owner is None]
     left = [node for node in range(nodes) if node not in owners]
     if len(without) != len(left):
@@ -162,7 +166,7 @@ def _fill_in_order(owners: list[int | None], nodes: int) -> bool:
 def _give_those_before(
     owners: list[int | None], nests: Sequence[set[int]], nodes: Sequence[set[int]]
 ) -> None:
-    """Give a node the nests directly before its own that write one of its
+    """Assign to a node the nests directly before its own that write one of its
     buffers."""
     for at in range(len(owners) - 2, -1, -1):
         following = owners[at + 1]
@@ -175,8 +179,8 @@ def _give_those_before(
 
 
 def _give_to_the_next(owners: list[int | None]) -> None:
-    """Give nests that are left to the node behind them: what such a nest writes has
-    another name later."""
+    """Assign the remaining nests to the next node: the buffer that such a nest
+    writes gets another name later."""
     following: int | None = None
     for at in range(len(owners) - 1, -1, -1):
         following = owners[at] if owners[at] is not None else following

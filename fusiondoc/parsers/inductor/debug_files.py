@@ -1,6 +1,6 @@
 """Files that Inductor writes for a graph: those of a ``torch_compile_debug`` folder
 (TORCH_COMPILE_DEBUG=1; ``torch/_inductor/debug.py``), and generated modules of its
-cache. Each is read whole."""
+cache. Each file is read as one text."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from fusiondoc.parsers.inductor.graph_parts import GraphParts, PartsOfProcess
 from fusiondoc.parsers.inductor.text_lines import TextLines
 
 _NUMBER = re.compile(r"\.(\d{1,9})$")
-"""At the end of a graph's folder: ``model__0_forward_1.0``."""
+"""The number at the end of a graph's folder: ``model__0_forward_1.0``."""
 
 
 class DebugFiles:
-    """Graphs by the files that show them: all of one folder are of one graph, but
-    for modules of a cache."""
+    """Graphs, by the files that show them: all files of one folder belong to one
+    graph, except modules of a cache."""
 
     def __init__(self) -> None:
         self._graphs: dict[str, GraphParts] = {}
 
     def take(self, path: Path, text: str, log: int) -> None:
-        """Take a file. ``log``: its number among the logs."""
+        """Read a file. ``log``: its number among the logs."""
         name = path.name.partition(".")[0]
         is_module = name not in _PARTS
         key = str(path if is_module else path.parent)
@@ -39,7 +39,8 @@ class DebugFiles:
             parts.take_module(text, TextLines(log, 1))
 
     def process(self) -> PartsOfProcess | None:
-        """All graphs in the order of their compilation; None without any."""
+        """Return all graphs in the order of their compilation; None if there are
+        none."""
         if not self._graphs:
             return None
         process = PartsOfProcess()

@@ -21,23 +21,24 @@ from fusiondoc.fusers.inductor.node_kinds import final_kind
 from fusiondoc.numbers import whole_number
 
 MOST_REFUSALS = 4096
-"""That are kept of a graph, the last ones; the others are counted."""
+"""Number of refusals of a graph that are kept, which are the last; the others are
+only counted."""
 
 _HEADER = re.compile(r"===== attempting fusion \((\d+)/\d+\): (\d+) nodes =====")
 _LIST = "fuse_nodes_once, candidates"
 _COMPLETE = "===== fusion complete"
 _KNOWN = (
     *("found ", "completed fusion round", _COMPLETE, "can fuse "),
-    # of measured and of combined kernels
+    # measured and combined kernels
     *("ComboKernel", "Exception in compiling ", "Shared memory after inversion: "),
 )
-"""How lines begin that decide nothing (``fusion_log.debug`` in
+"""Beginnings of lines without a decision (``fusion_log.debug`` in
 torch/_inductor/scheduler.py, 2.6 to 2.14)."""
 _CANDIDATE = re.compile(r"\s*(\w+)\((?:name='|nodes=)([\w]+)")
 _REFUSED = re.compile(r"cannot fuse (\w+) with (\w+): (.*)", re.DOTALL)
 _REFUSED_BY_BENCHMARK = re.compile(r"cannot fuse \(benchmark\): (.*)", re.DOTALL)
 _NODES = r"(\w+\(\[.*?\]\)|\{.*?\}|\S+)"
-"""Names of a side: a set of buffers, or a node."""
+"""A set of buffers, or the name of a node."""
 _BENCHMARKED = re.compile(
     rf"(?:fusing |node1 )?{_NODES} (?:with|and) (?:node2 )?{_NODES}"
 )
@@ -49,45 +50,45 @@ _COLOUR = re.compile("\x1b\\[[0-9;]*m|\\[\\d{1,3}m(?=[\\d.])|(?<=[\\dx])\\[0?m")
 
 
 def members_of(name: str) -> tuple[str, ...]:
-    """``op0``, ``op1`` of ``op0_op1``; the name itself where it is not made of such
-    names."""
+    """Return ``op0``, ``op1`` for ``op0_op1``; the name itself if it does not
+    consist of such names."""
     members = tuple(_MEMBER.findall(name))
     return members if "_".join(members) == name else (name,)
 
 
 class Decisions:
-    """The rounds of one graph as they are read."""
+    """The rounds of one graph while they are read."""
 
     def __init__(self, compile_id: str | None, line: Line) -> None:
         self.compile_id = compile_id
         self.line = line
         self.round = 0
         self._listed = False
-        """The candidates of this round have been listed."""
+        """True after the candidates of this round were listed."""
         self._candidates: dict[str, tuple[str, str, Line]] = {}
-        """Name -> class, text and line, of the last round."""
+        """Name -> class, text and line of each candidate of the last round."""
         self._merged: list[tuple[str, str]] = []
         self._refusals: deque[Refusal] = deque(maxlen=MOST_REFUSALS)
         self.left_out = 0
-        """Refusals that are not kept."""
+        """Number of refusals that are not kept."""
         self.complete = False
-        """The last round ended."""
+        """True if the last round is complete."""
 
     def begin_round(self, number: int) -> None:
-        """A header of a round comes."""
+        """Begin a round with a header."""
         self.round, self._listed = number, False
 
     def list_candidates(self) -> None:
-        """The candidates of a round come."""
-        if self._listed:  # the round behind "fusion complete" has no header
+        """Begin the list of candidates of a round."""
+        if self._listed:  # the round after "fusion complete" has no header
             self.round += 1
         self._listed = True
         self._candidates.clear()
         self._merged.clear()
 
     def candidate(self, text: str, line: Line) -> bool:
-        """Take a candidate; False for a text that is none. Without the beginning of
-        their list, those that are left of it are no final nodes."""
+        """Add a candidate; return False for another text. If the beginning of the
+        list is missing, the rest of it does not count as final nodes."""
         found = _CANDIDATE.match(text)
         if found is not None and self._listed:
             self._candidates[found.group(2)] = (found.group(1), text, line)
@@ -101,7 +102,7 @@ class Decisions:
         line: Line,
         by_benchmark: bool = False,
     ) -> None:
-        """Two nodes were not fused."""
+        """Record that two nodes were not fused."""
         if len(self._refusals) == MOST_REFUSALS:
             self.left_out += 1
         self._refusals.append(
@@ -109,7 +110,7 @@ class Decisions:
         )
 
     def merged(self, first: str, second: str) -> None:
-        """Two nodes were fused in this round."""
+        """Record that two nodes were fused in this round."""
         self._merged.append((first, second))
 
     @property
@@ -120,7 +121,8 @@ class Decisions:
         )
 
     def final_nodes(self) -> list[FinalNode]:
-        """The nodes of the last round, those that it merged put together."""
+        """Return the nodes of the last round, with the merges of that round
+        applied."""
         nodes = {
             name: _final_node(name, *found)
             for name, found in self._candidates.items()
@@ -166,7 +168,7 @@ def _final_node(
 
 
 def _sources(text: str) -> tuple[str, ...]:
-    """``file:line`` of the innermost frame of each stack that a candidate shows."""
+    """Return ``file:line`` of the innermost frame of each stack in a candidate."""
     sources: dict[str, None] = {}
     for stack in text.split("stack_traces = {")[1:]:
         frames = _FRAME.findall(stack)
@@ -176,7 +178,7 @@ def _sources(text: str) -> tuple[str, ...]:
 
 
 def _merge(nodes: dict[str, FinalNode], first: str, second: str) -> None:
-    """Put two nodes together at the position of the first."""
+    """Merge two nodes, at the position of the first."""
     one, other = nodes[first], nodes.pop(second)
     name = f"{first}_{second}"
     both = FinalNode(
@@ -200,7 +202,7 @@ def _merge(nodes: dict[str, FinalNode], first: str, second: str) -> None:
 
 
 class FusionLog:
-    """Reads the lines of the artifact of one process."""
+    """Reads the lines of the artifact ``fusion`` of one process."""
 
     def __init__(self) -> None:
         self._open: dict[str | None, Decisions] = {}
@@ -208,10 +210,10 @@ class FusionLog:
     def take(
         self, compile_id: str | None, text: str, line: Line
     ) -> tuple[bool, Decisions | None]:
-        """Take a line of the artifact.
+        """Read a line of the artifact.
 
-        Returns: Whether its form is known, and the graph that begins with it, if
-            one does.
+        Returns: True if its form is known, and the graph that begins with it, if
+        one does.
         """
         header = _HEADER.match(text)
         graph = self._open.get(compile_id)
@@ -235,8 +237,8 @@ class FusionLog:
     def _without_beginning(
         self, compile_id: str | None, text: str, line: Line
     ) -> tuple[bool, Decisions | None]:
-        """Take a line of a graph whose first lines are not there: cut off, or not
-        what was searched for."""
+        """Read a line of a graph whose first lines are missing: they were cut off,
+        or filtered out by a search."""
         graph = Decisions(compile_id, line)
         if not text.strip() or not _take(graph, text, line):
             return not text.strip(), None
@@ -250,7 +252,8 @@ class FusionLog:
 
 
 def _take(graph: Decisions, text: str, line: Line) -> bool:
-    """Take a line of a graph that has begun; False where its form is not known."""
+    """Read a line of a graph that has begun; return False if its form is not
+    known."""
     if text.startswith(_LIST):
         graph.list_candidates()
         return True

@@ -32,11 +32,11 @@ _FX_LINE = re.compile(
 )
 _FX_NAME = re.compile(r"%(\w+)")
 _OUTPUT = "output"
-"""The node of torch.fx that returns the results."""
+"""The torch.fx node that returns the results."""
 
 
 class FxNode(NamedTuple):
-    """A line of torch.fx, as comments of generated code have them."""
+    """A line of torch.fx, as in comments of generated code."""
 
     name: str
     type: str | None
@@ -47,8 +47,8 @@ class FxNode(NamedTuple):
 
 
 def fx_node(text: str) -> FxNode | None:
-    """The node of a line such as ``%add : Tensor "f32[8]"[num_users=1] =
-    call_function[target=...](...)``."""
+    """Return the node of a line such as ``%add : Tensor "f32[8]"[num_users=1] =
+    call_function[target=...](...)``; None for another line."""
     found = _FX_LINE.search(text)
     if found is None:
         return None
@@ -58,7 +58,7 @@ def fx_node(text: str) -> FxNode | None:
 
 
 def target_of(text: str) -> str:
-    """``aten.add.Tensor`` of ``torch.ops.aten.add.Tensor``."""
+    """Return ``aten.add.Tensor`` for ``torch.ops.aten.add.Tensor``."""
     return text.removeprefix("torch.ops.")
 
 
@@ -72,7 +72,7 @@ class _Reader:
         self._function: str | None = None
 
     def take(self, text: str, line: Line | None) -> None:
-        """Take the next line."""
+        """Read the next line."""
         if "#" in text and self._comment(text):
             return
         if text.lstrip().startswith("def forward("):
@@ -135,7 +135,7 @@ class _Reader:
         )
 
     def _called(self, target: str, rest: str) -> tuple[str | None, str, str | None]:
-        """Kind, target and arguments of what stands behind the equals sign."""
+        """Return kind, target and arguments of the text after the equals sign."""
         if rest.startswith("("):
             _, end = arguments(rest, 0)
             return "call_function", target_of(target), rest[1 : end - 1]
@@ -164,10 +164,10 @@ class ReadGraph(NamedTuple):
 
 
 def graph_of(text: str, lines: TextLines | None = None) -> ReadGraph:
-    """The nodes of a graph in order.
+    """Return the nodes of a graph in order.
 
     Args:
-        lines: where the text stands, if nodes shall have their line.
+        lines: position of the text, if nodes should have their line.
     """
     reader = _Reader()
     for number, line in enumerate(text.splitlines()):

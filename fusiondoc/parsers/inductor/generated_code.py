@@ -1,7 +1,7 @@
-"""The module that Inductor generates for a graph, as text: kernels it defines,
-calls it makes, buffers.
+"""The module that Inductor generates for a graph, as text: the kernels that it
+defines, its calls, and buffers.
 
-The same text stands in ``output_code`` of TORCH_LOGS, ``inductor_output_code`` of
+The same text is in ``output_code`` of TORCH_LOGS, ``inductor_output_code`` of
 TORCH_TRACE, ``output_code.py`` of a debug folder and the files of Inductor's cache.
 It is never run.
 """
@@ -34,7 +34,7 @@ class GeneratedModule:
     """A generated module."""
 
     number: int | None = None
-    """Of the graph: ``0`` of ``['0_forward']``."""
+    """Number of the graph: ``0`` in ``['0_forward']``."""
     phase: str | None = None
     """``forward``, ``backward``, ``inference``."""
     kernels: dict[str, Definition] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class _Blocks:
         self._comment: list[str] = []
 
     def read(self) -> None:
-        """Take all lines."""
+        """Read all lines."""
         while self.at < len(self.lines):
             line = self.lines[self.at]
             if line.startswith("#"):
@@ -98,8 +98,8 @@ class _Blocks:
         return len(self.lines) - 1
 
     def _function(self, line: str) -> None:
-        """Take a function: ``call``, a partition of it, or that which makes its
-        inputs."""
+        """Read a function: ``call``, a partition of it, or the function that makes
+        its inputs."""
         body = self._body(line)
         name = line.strip()
         partition = _PARTITION.match(name)
@@ -111,7 +111,8 @@ class _Blocks:
             self.given += [text for _, text in body]
 
     def _body(self, line: str) -> list[tuple[int, str]]:
-        """The lines below a ``def`` that are further in, with their numbers."""
+        """Return the lines below a ``def`` with larger indentation, with their
+        numbers."""
         indent = len(line) - len(line.lstrip())
         self.at += 1
         start = self.at
@@ -124,8 +125,8 @@ class _Blocks:
 
 
 def generated_module(text: str) -> GeneratedModule:
-    """What a module defines and calls. A text that is none, or cut off, gives what
-    is in it."""
+    """Return the definitions and calls of a module. For another text, or a
+    truncated module, the result has the parts that are there."""
     blocks = _Blocks(text.splitlines())
     blocks.read()
     hints: dict[str, int] = {}
@@ -143,8 +144,8 @@ def generated_module(text: str) -> GeneratedModule:
 
 
 def _in_order(blocks: _Blocks) -> list[tuple[int, str]]:
-    """The lines of ``call`` with those of each partition where it runs, which ends
-    in a return of its own."""
+    """Return the lines of ``call``, with the lines of each partition inserted where
+    it runs. The ``return`` of a partition is left out."""
     lines: list[tuple[int, str]] = []
     for number, text in blocks.call:
         found = _RUNS_PARTITION.search(text)

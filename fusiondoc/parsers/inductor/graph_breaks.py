@@ -1,7 +1,7 @@
-"""Graph breaks and recompiles as Dynamo describes them, in logs and traces alike.
+"""Graph breaks and recompiles in Dynamo's words, from logs and traces.
 
 Forms: 2.6 (``Graph break in user code at FILE:LINE``, ``Reason: ...``) and the
-newer one with a registered reason, an explanation, hints and a number
+later form with a registered reason, an explanation, hints and a number
 (``torch/_dynamo/symbolic_convert.py``, ``exc.py``, ``guards.py``).
 """
 
@@ -22,7 +22,7 @@ _RECOMPILING = re.compile(
     r"Recompiling function (\S{1,400}) in (.{1,400}?):(\d{1,9})\s*$"
 )
 _GUARD = re.compile(r"\s*(?:- )?(\d+/\d+(?:_\d+)?: )?(.+?)(?:\s{2,}# .*)?$")
-"""Behind the guard stands the line of code that made it."""
+"""The line of code that made the guard follows it."""
 _LIMIT = re.compile(
     r"torch\._dynamo hit config\.(\w*(?:recompile|cache_size)_limit)"
 )
@@ -37,7 +37,7 @@ _LAST_REASON = re.compile(
 def graph_break(
     text: str, compile_id: str | None, rank: int | None, line: Line
 ) -> GraphBreak | None:
-    """The break that a message describes; None for another text."""
+    """Return the break that a message describes; None for another text."""
     lines = text.strip("\n").split("\n")
     found = _BREAK.match(lines[0])
     if found is None:
@@ -53,7 +53,8 @@ def graph_break(
 
 
 def _function(lines: list[str]) -> str | None:
-    """The function of the innermost frame of "User code traceback"."""
+    """Return the function of the innermost frame of "User code traceback"; None
+    without one."""
     start = next(
         (
             i
@@ -76,8 +77,8 @@ def _function(lines: list[str]) -> str | None:
 def recompile(
     text: str, compile_id: str | None, rank: int | None, line: Line
 ) -> Recompile | None:
-    """The recompile that a message of the artifact ``recompiles`` describes; None
-    for another text."""
+    """Return the recompile that a message of the artifact ``recompiles`` describes;
+    None for another text."""
     lines = text.strip("\n").split("\n")
     found = _RECOMPILING.match(lines[0])
     if found is None:
@@ -94,9 +95,9 @@ def recompile(
 
 
 def guards_of(lines: Iterable[str]) -> tuple[str, ...]:
-    """The guards that failed, one a line, without the compile id before them.
-
-    Where lines have such an id, those without one are the user's stack (2.13)."""
+    """Return the guards that failed, one per line, without the compile id before
+    them. If some lines have such an id, lines without one belong to the user's
+    stack (2.13)."""
     found = [_GUARD.match(text) for text in lines if text.strip()]
     guards = [one for one in found if one is not None]
     named = [one for one in guards if one.group(1) is not None]
@@ -106,8 +107,8 @@ def guards_of(lines: Iterable[str]) -> tuple[str, ...]:
 def limit_reached(
     text: str, compile_id: str | None, rank: int | None, line: Line
 ) -> Recompile | None:
-    """The warning that a function is not compiled again (``convert_frame.py``);
-    None for another text."""
+    """Return the warning that a function is not compiled again
+    (``convert_frame.py``); None for another text."""
     if _LIMIT.search(text) is None:
         return None
     function = source = None

@@ -1,5 +1,5 @@
-"""What one source shows of each compiled graph: its texts come one after the other,
-and are put together by compile id and order."""
+"""The texts about each compiled graph in one source. They come one after the other,
+and are assigned to graphs by compile id and order."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from fusiondoc.parsers.inductor.provenance import Provenance, object_of
 from fusiondoc.parsers.inductor.text_lines import TextLines
 
 OUTPUT_CODE, POST_FUSION_IR = "output_code", "ir_post_fusion"
-"""Artifacts of a whole graph."""
+"""Artifacts about a whole graph."""
 
 _RETURN = re.compile(r"^\s+return\b", re.MULTILINE)
-"""The end of a graph, and of the function that calls the kernels: what is behind it
-is not read."""
+"""The end of a graph, and of the function that calls the kernels: text after it is
+not read."""
 _BYTES = re.compile(r"'num_bytes_accessed': (\d{1,19})")
 _NODE = re.compile(r"\((\w+)\((?:name='|nodes=)(\w+)'?\), ")
 
 
 @dataclass
 class GraphParts:
-    """What one source shows of a compiled graph."""
+    """The texts about a compiled graph in one source."""
 
     compile_id: str | None
     rank: int | None = None
@@ -45,15 +45,15 @@ class GraphParts:
     graph: ReadGraph | None = None
     decisions: Decisions | None = None
     ir: list[FinalNode] = field(default_factory=list)
-    """Final nodes that the IR after fusion shows."""
+    """Final nodes from the IR after fusion."""
     module: GeneratedModule | None = None
     module_lines: TextLines | None = None
     provenance: Provenance = field(default_factory=Provenance)
     kernels: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Configuration of each kernel, of the record ``triton_kernel_info``."""
+    """Configuration of each kernel, from the record ``triton_kernel_info``."""
     classes: dict[str, str] = field(default_factory=dict)
-    """Name -> class of the final nodes in the order of their code, of the artifact
-    ``inductor_metrics``."""
+    """Name -> class of the final nodes in the order of their code, from the
+    artifact ``inductor_metrics``."""
     bytes_accessed: int | None = None
     from_cache: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
@@ -63,23 +63,23 @@ class GraphParts:
     texts: dict[str, bytes] = field(default_factory=dict)
     """``CompiledGraph.texts``."""
     cut: int = 0
-    """Texts that end before their end."""
+    """Number of truncated texts."""
 
     def take_module(self, text: str, lines: TextLines) -> None:
-        """Take the generated module."""
+        """Read the generated module."""
         self.module, self.module_lines = generated_module(text), lines
         call = text.find("def call(")
         self.cut += call < 0 or _RETURN.search(text, call) is None
         self.texts[OUTPUT_CODE] = zlib.compress(text.encode("utf-8"), 1)
 
     def take_ir(self, text: str, lines: TextLines) -> None:
-        """Take the loop IR after fusion."""
+        """Read the loop IR after fusion."""
         self.ir = final_nodes(text, lines)
         self.texts[POST_FUSION_IR] = zlib.compress(text.encode("utf-8"), 1)
 
 
 class PartsOfProcess:
-    """Puts the texts that one process writes into the graphs that they are of."""
+    """Assigns the texts that one process writes to graphs."""
 
     def __init__(self, rank: int | None = None) -> None:
         self.rank = rank
@@ -90,16 +90,15 @@ class PartsOfProcess:
         self.torch: str | None = None
         self.torch_is_guessed = False
         self.unknown: dict[str, None] = {}
-        """Texts of artifacts that are read, in a form that is not known; the first
-        of them."""
+        """Texts of known artifacts in an unknown form; only the first ones."""
         self.cache_hits = 0
         self.cut_records = 0
-        """Of a trace."""
+        """Number of truncated records of a trace."""
         self._open: dict[str | None, GraphParts] = {}
         self._fusion = FusionLog()
 
     def fusion(self, compile_id: str | None, text: str, line: Line) -> bool:
-        """Take a line of the artifact ``fusion``; False where its form is not
+        """Read a line of the artifact ``fusion``; return False if its form is not
         known."""
         known, begun = self._fusion.take(compile_id, text, line)
         if begun is not None:
@@ -114,7 +113,7 @@ class PartsOfProcess:
     def post_grad_graph(
         self, compile_id: str | None, text: str, lines: TextLines
     ) -> None:
-        """Take a graph after the post-grad passes."""
+        """Read a graph after the post-grad passes."""
         parts = self._current(compile_id, lines.begin)
         if (
             parts.graph is not None
@@ -134,38 +133,38 @@ class PartsOfProcess:
     def post_fusion_ir(
         self, compile_id: str | None, text: str, lines: TextLines
     ) -> None:
-        """Take the loop IR after fusion."""
+        """Read the loop IR after fusion."""
         self._current(compile_id, lines.begin).take_ir(text, lines)
 
     def output_code(
         self, compile_id: str | None, text: str, lines: TextLines
     ) -> None:
-        """Take a generated module."""
+        """Read a generated module."""
         self._without_module(compile_id, lines.begin).take_module(text, lines)
 
     def _without_module(self, compile_id: str | None, line: Line) -> GraphParts:
-        """The graph whose code comes: graphs inside of a graph have none of their
-        own, and are read after it."""
+        """Return the graph to which the next module belongs: graphs inside a graph
+        have no module of their own, and are read after it."""
         for parts in reversed(self.graphs):
             if parts.compile_id == compile_id and parts.module is None:
                 return parts
         return self._begin(compile_id, line)
 
     def cache_hit(self, compile_id: str | None) -> None:
-        """The code that came last came from the FX graph cache: the record of the
-        hit comes behind it."""
+        """Record that the last code came from the FX graph cache: the record of the
+        hit follows the code."""
         self.cache_hits += 1
         parts = self.latest(compile_id)
         if parts is not None and parts.decisions is None:
             parts.from_cache = True
 
     def latest(self, compile_id: str | None) -> GraphParts | None:
-        """The graph of a compilation that was read last."""
+        """Return the last graph of a compilation that was read."""
         return self._open.get(compile_id)
 
     def of_phase(self, compile_id: str | None, phase: str) -> GraphParts | None:
-        """The last graph of a compilation with code of this phase; inference is
-        forward."""
+        """Return the last graph of a compilation with code of this phase; inference
+        counts as forward."""
         is_backward = phase == "backward"
         for parts in reversed(self.graphs):
             module = parts.module
@@ -178,11 +177,11 @@ class PartsOfProcess:
     def failed_compilation(
         self, compile_id: str | None, error: str, at: str | None, line: Line
     ) -> None:
-        """Take the error of a compilation: it is of the last graph of it that has
-        no code, or there is none.
+        """Record the error of a compilation: it belongs to the last graph without
+        code of that compilation; without such a graph a new one is added.
 
-        Args: compile_id: None where the log does not tell it: then the last graph
-            of all may be meant. at: ``file:line`` of the function, if it is known.
+        Args: compile_id: None if the log does not state it: then the last graph of
+        all is used. at: ``file:line`` of the function, if it is known.
         """
         same = (
             one
@@ -195,8 +194,8 @@ class PartsOfProcess:
         parts.failed, parts.failed_at = error, at
 
     def metrics(self, compile_id: str | None, text: str) -> bool:
-        """Take a message of the artifact ``inductor_metrics``; False where its form
-        is not known."""
+        """Read a message of the artifact ``inductor_metrics``; return False if its
+        form is not known."""
         found = _BYTES.search(text)
         parts = self.latest(compile_id)
         if found is None or parts is None:
@@ -209,19 +208,19 @@ class PartsOfProcess:
         return True
 
     def node_mappings(self, compile_id: str | None, text: str) -> None:
-        """Take the provenance of kernels."""
+        """Read the provenance of kernels."""
         parts = self.latest(compile_id)
         if parts is not None:
             parts.provenance.take_mappings(text)
 
     def kernel_stacks(self, compile_id: str | None, text: str) -> None:
-        """Take the stack traces of kernels."""
+        """Read the stack traces of kernels."""
         parts = self.latest(compile_id)
         if parts is not None:
             parts.provenance.take_stacks(text)
 
     def kernel_info(self, compile_id: str | None, text: str) -> None:
-        """Take the record ``triton_kernel_info``."""
+        """Read the record ``triton_kernel_info``."""
         parts = self.latest(compile_id)
         info = object_of(text)
         if parts is not None:
@@ -231,7 +230,7 @@ class PartsOfProcess:
 
     @property
     def cut(self) -> int:
-        """Records and texts of which the end is not there."""
+        """The number of truncated records and texts."""
         begun = [
             parts.decisions for parts in self.graphs if parts.decisions is not None
         ]
@@ -241,7 +240,7 @@ class PartsOfProcess:
         )
 
     def not_known(self, text: str) -> None:
-        """Note a text in a form that is not known."""
+        """Record a text in an unknown form."""
         if len(self.unknown) < 20:
             self.unknown[text[:300]] = None
 

@@ -1,5 +1,5 @@
-"""All that was read of a run as one ``Compilation``: parts of the same graph from
-several sources, by rank, compile id and order."""
+"""Merges everything that was read of a run into one ``Compilation``: parts of the
+same graph from several sources, by rank, compile id and order."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from fusiondoc.parsers.inductor.post_fusion_ir import in_memory, with_accesses
 
 
 def compilation_of(processes: Sequence[PartsOfProcess]) -> Compilation:
-    """What the sources show together. Each process gives the parts that its texts
-    hold."""
+    """Return the merged contents of the sources. Each process contributes the parts
+    that its texts have."""
     graphs: list[CompiledGraph] = []
     orders = Counter[tuple[int | None, str | None]]()
     for parts in _joined(processes):
@@ -64,13 +64,13 @@ def compilation_of(processes: Sequence[PartsOfProcess]) -> Compilation:
 
 
 def _texts(texts: Iterable[Iterable[str]]) -> tuple[str, ...]:
-    """All of them, each once."""
+    """Return all texts without duplicates."""
     return tuple(dict.fromkeys(chain.from_iterable(texts)))
 
 
 def _joined(processes: Sequence[PartsOfProcess]) -> list[GraphParts]:
-    """Parts of the same graph from several sources put together, in the order of
-    the first."""
+    """Merge the parts of the same graph from several sources, in the order of the
+    first source."""
     ranks = {process.rank for process in processes if process.rank is not None}
     only = next(iter(ranks)) if len(ranks) == 1 else None
     made: list[GraphParts] = []
@@ -97,10 +97,9 @@ def _joined(processes: Sequence[PartsOfProcess]) -> list[GraphParts]:
 
 
 def _fits(one: GraphParts, other: GraphParts) -> bool:
-    """Whether two sources show the same graph: nothing says otherwise."""
-    ids = {one.compile_id, other.compile_id} - {
-        None
-    }  # files of a debug folder do not tell it
+    """True if two sources may show the same graph: nothing contradicts it."""
+    # Files of a debug folder do not state the id.
+    ids = {one.compile_id, other.compile_id} - {None}
     if len(ids) > 1 or one.from_cache != other.from_cache:
         return False
     if one.module is None or other.module is None:
@@ -113,7 +112,7 @@ def _calls(module: GeneratedModule) -> list[str]:
 
 
 def _fill(one: GraphParts, other: GraphParts) -> None:
-    """Put what another source shows of a graph to what the first showed."""
+    """Add the facts about a graph from another source to those from the first."""
     one.compile_id = one.compile_id or other.compile_id
     one.graph = one.graph or other.graph
     one.ir = one.ir or other.ir
@@ -132,7 +131,7 @@ def _fill(one: GraphParts, other: GraphParts) -> None:
 
 
 def _graph(parts: GraphParts, order: int) -> CompiledGraph:
-    """A graph as the diagnosis reads it."""
+    """Return a graph in the form that the diagnosis reads."""
     graph = CompiledGraph(
         parts.compile_id,
         _phase(parts),
@@ -169,7 +168,7 @@ def _with_code(
     module: GeneratedModule,
     parts: GraphParts,
 ) -> CompiledGraph:
-    """A graph with what its generated code shows."""
+    """Return a graph with the facts from its generated code."""
     lines = parts.module_lines
     called = called_nodes(module, lines)
     named = with_operators(called.nodes, module, graph.operators, parts.provenance)
@@ -218,7 +217,7 @@ def _holds(parts: GraphParts) -> frozenset[Part]:
 
 
 def _sized(node: FinalNode, buffers: Mapping[str, Buffer]) -> FinalNode:
-    """A node with its bytes, where buffers got their types from the graph."""
+    """Return a node with its bytes, for buffers whose types came from the graph."""
     read, written = node.read_bytes, node.write_bytes
     if node.reads and read is None:
         read = bytes_moved(buffers, node.reads)
@@ -230,8 +229,8 @@ def _sized(node: FinalNode, buffers: Mapping[str, Buffer]) -> FinalNode:
 def _of_graph(
     nodes: Iterable[FinalNode], operators: Sequence[GraphOperator]
 ) -> tuple[FinalNode, ...]:
-    """Nodes without names of operators that the graph does not have or that compute
-    nothing."""
+    """Return the nodes without names of operators that are not in the graph or that
+    compute nothing."""
     if not operators:
         return tuple(nodes)
     computed = {one.name for one in operators if one.op == "call_function"}
@@ -251,7 +250,7 @@ def _of_graph(
 
 
 def _configured(kernel: GeneratedKernel, parts: GraphParts) -> GeneratedKernel:
-    """A kernel with the configuration that was chosen for it."""
+    """Return a kernel with the configuration that was chosen for it."""
     config = parts.kernels.get(kernel.name, {}).get("only_config")
     if not isinstance(config, list):
         return kernel
@@ -265,7 +264,7 @@ _Row = TypeVar("_Row", GraphBreak, Recompile)
 
 
 def _each_once(rows: Iterable[_Row]) -> tuple[_Row, ...]:
-    """Rows that several sources show, once."""
+    """Return the rows without those that an earlier source shows too."""
     made: dict[object, _Row] = {}
     for row in rows:
         text = row.reason if isinstance(row, GraphBreak) else row.guards

@@ -1,6 +1,6 @@
-"""Kernels as a generated module defines them: Triton kernels, C++ functions,
-templates, with the comments of torch before them
-(``torch/_inductor/codegen/wrapper.py``, ``define_kernel``)."""
+"""Kernels defined in a generated module: Triton kernels, C++ functions, templates,
+with torch's comments before them (``torch/_inductor/codegen/wrapper.py``,
+``define_kernel``)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _NUMEL = re.compile(r"\b([xyz]numel|r\d+_numel)\b")
 
 
 class Parameter(NamedTuple):
-    """A pointer that a kernel takes, or a number."""
+    """A parameter of a kernel: a pointer or a number."""
 
     name: str
     reads: bool
     writes: bool
     loads: int = 0
-    """Loads from it in the text of the kernel; 0 where that is not known."""
+    """Number of loads from it in the text of the kernel; 0 if not known."""
     stores: int = 0
 
 
@@ -45,19 +45,20 @@ class Definition(NamedTuple):
     code: str
     parameters: tuple[Parameter, ...]
     operators: tuple[FxNode, ...]
-    """Nodes of the graph that it computes, by its comment; none for C++."""
+    """The graph nodes that it computes, from its comment; none for C++."""
     returns: tuple[str, ...]
-    """Names that the comment's fragment returns: nodes, or buffers of none."""
+    """Names that the comment's fragment returns: nodes, or buffers without a
+    node."""
     line: int
-    """In the module, from 0."""
+    """Line number in the module, from 0."""
     elements: int | None
-    """That its loops run over: no load or store of them moves more. None where a
-    size is not in the text."""
+    """Number of elements that its loops run over: none of its loads and stores
+    moves more. None if a size is not in the text."""
 
 
 def definition_name(line: str) -> tuple[str, str] | None:
-    """Name and compiler (``triton``, ``cpp_pybinding``) of a definition that begins
-    on this line."""
+    """Return name and compiler (``triton``, ``cpp_pybinding``) of a definition that
+    begins on this line; None for another line."""
     found = _DEFINITION.match(line)
     return None if found is None else (found.group(1), found.group(2))
 
@@ -65,11 +66,11 @@ def definition_name(line: str) -> tuple[str, str] | None:
 def definition(
     name: str, compiler: str, comment: list[str], body: list[str], line: int
 ) -> Definition:
-    """The kernel of a definition.
+    """Return the kernel of a definition.
 
     Args:
         comment: the comment lines before it.
-        body: its lines, from the first to that which ends it.
+        body: its lines, from the first to the last.
     """
     text = "\n".join(body)
     operators, returns = _fragment(comment)
@@ -101,7 +102,8 @@ def _kind(name: str, compiler: str, code: str) -> str:
 
 
 def _elements(code: str) -> int | None:
-    """The product of the sizes of a kernel's loops: ``xnumel = 512``."""
+    """Return the product of the sizes of a kernel's loops (``xnumel = 512``); None
+    if any is unknown."""
     sizes = dict(_SIZE.findall(code))
     if not sizes or set(_NUMEL.findall(code)) - set(sizes):
         return None
@@ -112,7 +114,7 @@ def _elements(code: str) -> int | None:
 
 
 def _fragment(comment: list[str]) -> tuple[tuple[FxNode, ...], tuple[str, ...]]:
-    """Nodes and results of the "Graph fragment" of a comment."""
+    """Return nodes and results of the "Graph fragment" in a comment."""
     nodes: list[FxNode] = []
     returns: tuple[str, ...] = ()
     for text in comment:
@@ -127,8 +129,8 @@ def _fragment(comment: list[str]) -> tuple[tuple[FxNode, ...], tuple[str, ...]]:
 
 
 def _between_quotes(text: str) -> str:
-    """The text of the kernel: what stands between the first three quotes and the
-    last three."""
+    """Return the text of the kernel, which is between the first and the last triple
+    quotes."""
     for quotes in ("'''", '"""'):
         start = text.find(quotes)
         if start >= 0:

@@ -1,8 +1,8 @@
-"""Which nodes of the graph each call of the generated code is of.
+"""Assigns graph nodes to each call of the generated code.
 
-Kernels name theirs in a comment. Those of a library call and of a C++ function are
-known by provenance where torch tracked it; else a library call is the next node of
-its operator in the order of the graph.
+Kernels name their nodes in a comment. The nodes of a library call or a C++ function
+are known by provenance if torch tracked it; otherwise a library call is the next
+node with its operator in the order of the graph.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from fusiondoc.parsers.inductor.provenance import Provenance
 from fusiondoc.parsers.inductor.repeated_kernels import RepeatedKernels
 
 _OF_TARGET = {"aten.randint.low_out": "inductor_seeds"}
-"""What is called -> the operator that it is for, where the names differ."""
+"""Target of a call -> the operator that it implements, if the names differ."""
 
 
 def called_name(target: str) -> str:
-    """``mm`` of ``extern_kernels.mm``, ``aten.mm.default``; ``_fft_r2c`` of
-    ``aten._fft_r2c.default``."""
+    """Return ``mm`` for ``extern_kernels.mm`` and ``aten.mm.default``; ``_fft_r2c``
+    for ``aten._fft_r2c.default``."""
     if target in _OF_TARGET:
         return _OF_TARGET[target]
     parts = target.split(".")
@@ -36,7 +36,7 @@ def called_name(target: str) -> str:
 
 
 class _Naming:
-    """Names the operators of calls in the order of the code."""
+    """Finds the operators of calls in the order of the code."""
 
     def __init__(
         self, called: Sequence[FinalNode], operators: Sequence[GraphOperator]
@@ -48,20 +48,21 @@ class _Naming:
         }
         self._in_kernels = {name for node in called for name in node.operators}
         self._waiting: dict[str, list[str]] = defaultdict(list)
-        """Name of an operator -> its nodes that no call is known of yet."""
+        """Name of an operator -> its nodes that are not assigned to a call yet."""
         for operator in operators:
             if operator.op == "call_function":
                 self._waiting[called_name(operator.target)].append(operator.name)
 
     def of_function(self, tracked: Sequence[str]) -> tuple[str, ...]:
-        """The nodes of a C++ function, which only provenance names."""
+        """Return the nodes of a C++ function, which only provenance names."""
         return tuple(name for name in tracked if name in self._computed)
 
     def of_library_call(
         self, target: str, tracked: Sequence[str]
     ) -> tuple[str, ...]:
-        """The node that a library call is: the next of this operator, rather one
-        that provenance names and no kernel computes."""
+        """Return the node of a library call: the next node with this operator;
+        nodes that provenance names, and then nodes that no kernel computes, are
+        preferred."""
         waiting = self._waiting[called_name(target)]
         if not waiting:
             return self.of_function(tracked)[:1]
@@ -69,9 +70,7 @@ class _Naming:
         def preference(name: str) -> tuple[bool, bool]:
             return name in tracked, name not in self._in_kernels
 
-        name = max(
-            waiting, key=preference
-        )  # the first of those that are equally good
+        name = max(waiting, key=preference)  # the first of equally good nodes
         waiting.remove(name)
         return (name,)
 
@@ -82,7 +81,7 @@ def with_operators(
     operators: Sequence[GraphOperator],
     provenance: Provenance,
 ) -> list[FinalNode]:
-    """The calls of a module with the nodes of the graph that they are of."""
+    """Return the calls of a module with their graph nodes."""
     tracked = [
         provenance.nodes.get(step.handle or "", ()) for step in module.wrapper.steps
     ]
@@ -109,8 +108,8 @@ def _named_once(
     tracked: Sequence[Sequence[str]],
     again: Sequence[int],
 ) -> list[FinalNode]:
-    """The calls, all but those of kernels that are called again with nodes of their
-    own."""
+    """Return the calls with their nodes, except calls of kernels that are called
+    again with other nodes."""
     naming = _Naming(called, operators)
     repeats = set(again)
     made = []
@@ -134,8 +133,8 @@ def _named_once(
 def _known(
     made: Sequence[FinalNode], again: Sequence[int]
 ) -> tuple[set[str], set[str]]:
-    """The nodes of the graph that are named once: of all calls, and of library
-    calls."""
+    """Return the graph nodes that are assigned for certain: those of all calls, and
+    those of library calls."""
     repeats = set(again)
     sure = [node for index, node in enumerate(made) if index not in repeats]
     of_libraries = {
@@ -159,7 +158,7 @@ def _name_repeats(
 
 
 def _left(operators: Sequence[GraphOperator], known: set[str]) -> tuple[str, ...]:
-    """The nodes that compute something, and that no call is known to be of."""
+    """Return the nodes that compute something and are not assigned to a call."""
     called = (
         one
         for one in operators
@@ -171,8 +170,8 @@ def _left(operators: Sequence[GraphOperator], known: set[str]) -> tuple[str, ...
 
 
 def _called_before(called: Sequence[FinalNode]) -> list[int]:
-    """The calls of kernels whose operators the code names, and that it calls before
-    too."""
+    """Return the indexes of repeated calls of kernels whose operators the code
+    names."""
     seen: set[str | None] = set()
     again = []
     for index, node in enumerate(called):

@@ -1,5 +1,4 @@
-"""Lines of TORCH_LOGS: the prefix that torch writes before each, and what stands in
-it."""
+"""Lines of TORCH_LOGS: the prefix that torch writes before each, and its parts."""
 
 from __future__ import annotations
 
@@ -24,21 +23,21 @@ class LogLine(NamedTuple):
     time: bytes
     """Month, day and time: ``1121 19:25:46.831000``."""
     process: bytes
-    """Its number."""
+    """The process id."""
     file: bytes
-    """Of torch, as the process saw its path."""
+    """Path of a file of torch, as the process saw it."""
     compile_id: str | None
     """``0/0``, ``0/0_1``, ``!1/0/0``; None outside of a compilation."""
     artifact: str | None
-    """``fusion``; None of a line that is of no artifact."""
+    """``fusion``; None for a line without an artifact."""
     text: bytes
 
 
 def log_line(line: bytes) -> LogLine | None:
-    """The parts of a line of TORCH_LOGS; None for any other line.
+    """Return the parts of a line of TORCH_LOGS; None for any other line.
 
-    Args: line: without its line end, and without what something outside of torch
-        put before it.
+    Args: line: without its line end, and without the prefix of a tool outside
+    torch.
     """
     if line[:1] not in b"VDIWEC[" or b"] " not in line[:600]:
         return None

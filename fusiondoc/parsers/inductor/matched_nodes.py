@@ -1,11 +1,11 @@
-"""Which final node of the scheduler is which call of the generated code.
+"""Matches the scheduler's final nodes to the calls of the generated code.
 
-The code does not name scheduler nodes. A kernel is that of the node with the same
-operators; where several have the same (two stages of a reduction), the numbers of
-the buffers that it writes tell (``op3`` makes ``buf3`` where nothing moved the
-numbers), then the order. A C++ function holds several nodes: those that write its
-buffers, and those that change arguments in place, where the scheduler's order has
-them.
+The code does not name scheduler nodes. A kernel belongs to the node with the same
+operators; if several nodes have the same (two stages of a reduction), the numbers
+of the buffers that it writes decide (``op3`` makes ``buf3`` unless numbers were
+shifted), then the order. A C++ function contains several nodes: nodes that write
+its buffers, and nodes that change arguments in place, at their position in the
+scheduler's order.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from fusiondoc.parsers.inductor.cpp_loops import nests_of_nodes, nests_without_n
 
 _NUMBER = re.compile(r"(?:op|buf)(\d+)$")
 _LEAST_ALIKE = 0.34
-"""Share of operators in both, of those in either, for a kernel to be that of a
-node."""
+"""Smallest ratio of common operators to all operators of a kernel and a node for
+which they may match."""
 
 
 def matched(
@@ -36,14 +36,14 @@ def matched(
     functions: Set[str],
     elements: Mapping[str, str],
 ) -> tuple[FinalNode, ...]:
-    """The scheduler's final nodes with what the code shows of each, in the order of
-    the code.
+    """Return the scheduler's final nodes with the facts from the code about each,
+    in the order of the code.
 
     Args:
         decided: final nodes of the scheduler.
         called: calls of the code.
-        functions: names of C++ functions, each of which may hold several nodes.
-        elements: buffer -> the tuple of results of a call that it is a part of.
+        functions: names of C++ functions, each of which may contain several nodes.
+        elements: buffer -> the tuple of results of a call of which it is a part.
     """
     matching = _Matching(decided, called, elements)
     for index, call in enumerate(called.nodes):
@@ -74,7 +74,7 @@ class _Matching:
         self._of_call: dict[int, list[FinalNode]] = {}
 
     def take(self, index: int) -> None:
-        """Find the node of a call that holds one."""
+        """Find the node of a call that contains one node."""
         call = self._called[index]
         written = self._numbers_written(call)
         found = max(
@@ -87,15 +87,15 @@ class _Matching:
             self._of_call[index] = [found]
 
     def _numbers_written(self, call: FinalNode) -> set[int]:
-        """Numbers of the buffers that a call makes, of a tuple that of the
-        whole."""
+        """Return the numbers of the buffers that a call makes; for a part of a
+        tuple, the number of the tuple."""
         names = [access.buffer for access in call.writes]
         return _numbers([self._elements.get(name, name) for name in names])
 
     def take_the_rest(self, functions: Set[str]) -> None:
-        """Give kernels that are left to the nodes that are left, in order, where
-        there are as many: the code names the operators of a kernel's first call,
-        and one that changes arguments makes no buffer."""
+        """Match the remaining kernels to the remaining nodes in order, if there are
+        as many: the code names the operators only for a kernel's first call, and a
+        kernel that changes arguments makes no buffer."""
         left = [
             index
             for index, call in enumerate(self._called)
@@ -109,8 +109,8 @@ class _Matching:
                 self._put(node, index)
 
     def take_functions(self, functions: Set[str]) -> None:
-        """Share what is left among the functions, by what each writes, else in the
-        scheduler's order."""
+        """Assign the remaining nodes to the functions: by the buffers that each
+        writes, else in the scheduler's order."""
         at_functions = [
             index
             for index, call in enumerate(self._called)
@@ -120,8 +120,8 @@ class _Matching:
         self._take_in_order(at_functions)
 
     def _take_writers(self, at_functions: Sequence[int]) -> None:
-        """Give a node to the function that writes the most of its buffers, else to
-        one that made them."""
+        """Assign each node to the function that writes most of its buffers, else to
+        a function that made them."""
         written = {index: _written(self._called[index]) for index in at_functions}
         before = {
             index: _numbers(sorted(self._names_before[index]))
@@ -147,8 +147,9 @@ class _Matching:
                 self._put(node, at)
 
     def _with_nests_left(self, at_functions: Sequence[int]) -> Sequence[int]:
-        """The functions that have loop nests of no node, else those with more nests
-        than nodes, else all. Of code that is cut, there may be any number."""
+        """Return the functions that have loop nests without a node, else those with
+        more nests than nodes, else all. In truncated code any number is
+        possible."""
         without, more = [], []
         for index in at_functions:
             nests = [_numbers(nest.writes) for nest in self._nests.get(index, ())]
@@ -172,9 +173,9 @@ class _Matching:
     def _next_function(
         self, number: int, at_functions: Sequence[int]
     ) -> int | None:
-        """The function that holds a node which begins with that number: that of the
-        node which comes before it in the scheduler's order, or where that is a
-        call, the function behind the call."""
+        """Return the function that contains a node with that first number: the
+        function of the previous node in the scheduler's order, or, if that is a
+        call, the function after the call."""
         before = (-1, -1)
         for index, nodes in self._of_call.items():
             for node in nodes:
@@ -184,7 +185,7 @@ class _Matching:
         return next(following, at_functions[-1] if at_functions else None)
 
     def nodes(self) -> tuple[FinalNode, ...]:
-        """All nodes: those of calls in the order of the code, behind them those
+        """Return all nodes: those of calls in the order of the code, then those
         without a call."""
         made: list[FinalNode] = []
         for index, call in enumerate(self._called):
@@ -208,8 +209,8 @@ _NOT_ALIKE = (0.0, 0)
 def _likeness(
     node: FinalNode, call: FinalNode, written: set[int]
 ) -> tuple[float, int]:
-    """How much a call looks like that of a node: share of equal operators, number
-    of equal buffers."""
+    """Return how similar a call is to a node: share of equal operators, number of
+    equal buffers."""
     buffers = len(_numbers(node.members) & written)
     if call.call is CallKind.EAGER_SUM:
         return (1.0, buffers) if buffers and len(node.members) == 1 else _NOT_ALIKE
@@ -221,8 +222,8 @@ def _likeness(
 
 
 def _likeness_of_call(node: FinalNode, buffers: int) -> tuple[float, int]:
-    """Of a library call: a call of the scheduler, or a template for which
-    autotuning chose the library."""
+    """Return the likeness of a library call to a node: a call of the scheduler, or
+    a template for which autotuning chose the library."""
     if node.kind in (FinalKind.CALL, FinalKind.OTHER):
         return (0.5, buffers)
     may_be_template = node.kind is FinalKind.LOOPS and len(node.members) == 1
@@ -239,7 +240,7 @@ def _likeness_of_kernel(
 
 
 def _numbers(names: Sequence[str]) -> set[int]:
-    """The numbers of names such as ``op3`` and ``buf3``."""
+    """Return the numbers of names such as ``op3`` and ``buf3``."""
     found = (_NUMBER.match(name) for name in names)
     return set(whole_numbers(one.group(1) for one in found if one is not None))
 
@@ -257,7 +258,7 @@ def _first_number(node: FinalNode) -> int:
 
 
 def _with_call(node: FinalNode, call: FinalNode) -> FinalNode:
-    """A node with what its call shows."""
+    """Return a node with the facts from its call."""
     is_call = call.kind is FinalKind.CALL
     kind = (
         node.kind
@@ -283,8 +284,8 @@ def _with_call(node: FinalNode, call: FinalNode) -> FinalNode:
 def _in_function(
     nodes: Sequence[FinalNode], call: FinalNode, nests: Sequence[NestTraffic]
 ) -> list[FinalNode]:
-    """The nodes of a function that holds several, in the order of their loop nests,
-    with their traffic."""
+    """Return the nodes of a function that contains several, in the order of their
+    loop nests, with their traffic."""
     shares = nests_of_nodes(
         [_numbers(nest.writes) for nest in nests],
         [_numbers(node.members) for node in nodes],
@@ -293,7 +294,7 @@ def _in_function(
         range(len(nodes)), key=lambda index: shares[index][:1] or [len(nests)]
     )
     held = {access.buffer for access in call.reads}
-    """What was in memory before the function, or was written by a node before in
+    """Buffers in memory before the function, or written by an earlier node in
     it."""
     made = []
     for index in in_order:
@@ -311,9 +312,9 @@ def _in_function(
 def _with_traffic(
     node: FinalNode, nests: Sequence[NestTraffic], held: Set[str]
 ) -> tuple[FinalNode, set[str]]:
-    """A node with what its loop nests read and write, unless that is known, and
-    what they write. Of what it writes itself a node reads only what was held
-    before."""
+    """Return a node with the reads and writes of its loop nests, unless they are
+    known, and the buffers that the nests write. A buffer that the node writes
+    itself counts as read only if it was in ``held``."""
     writes = dict.fromkeys(name for nest in nests for name in nest.writes)
     reads = dict.fromkeys(name for nest in nests for name in nest.reads)
     before = [name for name in reads if name not in writes or name in held]

@@ -1,8 +1,7 @@
 """The loop IR after fusion: ``ir_post_fusion.txt`` of a debug folder, the artifact
 ``ir_post_fusion`` of TORCH_LOGS (2.11, 2.13; ``debug_str`` in
-``torch/_inductor/scheduler.py``). It names the final nodes, and every access of
-theirs with its index expression.
-"""
+``torch/_inductor/scheduler.py``). It names the final nodes, and each of their
+accesses with its index expression."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ _LAYOUT = re.compile(
 
 
 class _Node:
-    """A final node as it is read."""
+    """A final node while it is read."""
 
     def __init__(self, name: str, scheduler_class: str, line: Line) -> None:
         self.name = name
@@ -56,10 +55,10 @@ class _Reader:
         """Buffer -> element type: ``f32``."""
         self._member_comes = False
         self._open: list[str] | None = None
-        """Lines of the field that is read."""
+        """Lines of the current field."""
 
     def take(self, text: str, line: Line) -> None:
-        """Take the next line."""
+        """Read the next line."""
         layout = _LAYOUT.match(text)
         if layout is not None:
             self.types[layout.group(1)] = short_name(layout.group(3))
@@ -91,11 +90,11 @@ class _Reader:
 
 
 def final_nodes(text: str, lines: TextLines) -> list[FinalNode]:
-    """The final nodes that the IR shows, in their order, with what each reads and
-    writes.
+    """Return the final nodes in the IR, in order, with the buffers that each reads
+    and writes.
 
     Args:
-        lines: where the text stands.
+        lines: position of the text.
     """
     reader = _Reader()
     for number, line in enumerate(text.splitlines()):
@@ -123,11 +122,11 @@ def _final_node(node: _Node, types: dict[str, str]) -> FinalNode:
 
 
 def _accesses(text: str, types: dict[str, str]) -> tuple[Access, ...]:
-    """The buffers of a list of dependencies, each once; of several accesses the
-    first index is shown."""
+    """Return the distinct buffers of a list of dependencies; several accesses of
+    one buffer are shown with the first index."""
     made: dict[str, Access] = {}
     for found in _DEPENDENCY.finditer(text):
-        if found.group(1) == "WeakDep":  # an order, no data
+        if found.group(1) == "WeakDep":  # an order without data
             continue
         parts, _ = arguments(text, found.end() - 1)
         name = _QUOTED.search(parts[0]) if parts else None
@@ -154,7 +153,8 @@ def _access(name: str, parts: list[str], types: dict[str, str]) -> Access:
 
 
 def _both(one: Access, other: Access) -> Access:
-    """Two accesses of a buffer: they move what both do, at most."""
+    """Return two accesses of a buffer as one: together they move at most the
+    sum."""
     known = one.bytes is not None and other.bytes is not None
     return replace(
         one, bytes=(one.bytes or 0) + (other.bytes or 0) if known else None
@@ -162,9 +162,9 @@ def _both(one: Access, other: Access) -> Access:
 
 
 def in_memory(node: FinalNode, buffers: Mapping[str, Buffer]) -> FinalNode:
-    """A node of the IR whose accesses move no more than there is of a buffer. What
-    no buffer of the code has is never in memory: it passes in registers.
-    """
+    """Return a node of the IR whose accesses move no more than the size of the
+    buffer. Buffers that are not in the code are never in memory: they stay in
+    registers."""
 
     def moved(access: Access) -> Access:
         buffer = buffers.get(access.buffer)
@@ -189,8 +189,8 @@ def in_memory(node: FinalNode, buffers: Mapping[str, Buffer]) -> FinalNode:
 def with_accesses(
     decided: list[FinalNode], of_ir: list[FinalNode]
 ) -> list[FinalNode]:
-    """Final nodes of the fusion log with the accesses that the IR shows; without
-    the log those of the IR."""
+    """Return the final nodes of the fusion log with the accesses from the IR;
+    without the log, the final nodes of the IR."""
     if not decided:
         return of_ir
     by_name = {node.name: node for node in of_ir}

@@ -22,19 +22,19 @@ class TorchOutputs:
     def __init__(self, counts: LineCounts) -> None:
         self._counts = counts
         self._open: dict[Tag, TorchOutput] = {}
-        """Of the log that is read."""
+        """The processes of the current log."""
         self._done: list[tuple[Tag, TorchOutput]] = []
         self._files = DebugFiles()
 
     def may_hold(self, tag: Tag, text: bytes) -> bool:
-        """Whether lines of a process may be of torch.compile."""
+        """True if lines of a process may belong to torch.compile."""
         return tag in self._open or may_hold_lines(text)
 
     def take(
         self, tag: Tag, text: bytes, log: int, number: int
     ) -> Iterator[tuple[int, bytes]]:
-        """As ``TorchOutput.take``, of the process with this tag; counts the lines
-        that are taken."""
+        """The same as ``TorchOutput.take``, for the process with this tag. Counts
+        the lines that are read."""
         output = self._open.setdefault(tag, TorchOutput())
         lines, unknown = output.lines, len(output.unknown)
         yield from output.take(text, log, number)
@@ -44,7 +44,7 @@ class TorchOutputs:
             self._counts.unknown(position(log, line), unread)
 
     def take_file(self, path: Path, data: bytes, log: int) -> None:
-        """Take a file that Inductor wrote for a graph. ``log``: its number among
+        """Read a file that Inductor wrote for a graph. ``log``: its number among
         the logs."""
         self._files.take(path, data.decode("utf-8", "replace"), log)
         self._counts.recognised += data.count(b"\n") + (not data.endswith(b"\n"))
@@ -52,8 +52,8 @@ class TorchOutputs:
     def end_log(
         self, log: LogInput, last: Tag = None, without_end: bool = False
     ) -> None:
-        """A log ends, its last line with the tag ``last``. The name tells the rank
-        of a trace."""
+        """Finish a log whose last line has the tag ``last``. The rank of a trace is
+        in the name of the log."""
         for tag, output in self._open.items():
             output.close(without_end and tag == last)
             rank = log.rank if log.rank is not None else rank_in_name(log.name)
@@ -63,10 +63,11 @@ class TorchOutputs:
         self._open.clear()
 
     def compilation(self, first: bytes | None) -> Compilation | None:
-        """What all logs show so far; None where no line is of torch.compile.
+        """Return the contents of all logs so far; None if no line belongs to
+        torch.compile.
 
         Args:
-            first: the text behind the tag None (``TaggedLog.first``).
+            first: the text for the tag None (``TaggedLog.first``).
         """
         both = [*self._done, *self._open.items()]
         files = self._files.process()

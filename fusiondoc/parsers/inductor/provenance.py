@@ -1,9 +1,9 @@
 """Provenance of kernels as torch tracks it (``INDUCTOR_PROVENANCE=1``): node
 mappings 2.0 and stack traces.
 
-It adds to what the generated code says, and never counts alone: it is empty for
-backward graphs that are compiled on their own (2.11, 2.13), lacks mixed-order
-reductions, and can hold kernels of another graph.
+It only supplements the generated code: it is empty for backward graphs that are
+compiled on their own (2.11, 2.13), lacks mixed-order reductions, and can contain
+kernels of another graph.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FRAME = re.compile(r"File \"([^\"]{1,400})\", line (\d{1,9}), in")
 
 @dataclass
 class Provenance:
-    """What torch tracked of a graph's kernels."""
+    """Torch's provenance of a graph's kernels."""
 
     nodes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Handle of a call (``triton_poi_fused_add_0:2``) -> nodes of the graph after
@@ -26,16 +26,16 @@ class Provenance:
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Handle of a call -> ``file:line`` of the program."""
     before: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Node after the post-grad passes -> those of the graph before."""
+    """Node after the post-grad passes -> nodes of the graph before them."""
 
     def take_mappings(self, text: str) -> None:
-        """Take the record ``inductor_provenance_tracking_node_mappings``."""
+        """Read the record ``inductor_provenance_tracking_node_mappings``."""
         mappings = object_of(text)
         self.nodes.update(_lists(mappings.get("cppCodeToPost")))
         self.before.update(_lists(mappings.get("postToPre")))
 
     def take_stacks(self, text: str) -> None:
-        """Take the record ``inductor_provenance_tracking_kernel_stack_traces``."""
+        """Read the record ``inductor_provenance_tracking_kernel_stack_traces``."""
         for handle, stacks in _lists(object_of(text)).items():
             frames = (_FRAME.findall(stack) for stack in stacks)
             lines = (f"{found[-1][0]}:{found[-1][1]}" for found in frames if found)
@@ -43,7 +43,7 @@ class Provenance:
 
 
 def object_of(text: str | bytes) -> dict[str, Any]:
-    """The JSON object that a text is; an empty one for any other text."""
+    """Return the JSON object of a text; {} for any other text."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -52,7 +52,7 @@ def object_of(text: str | bytes) -> dict[str, Any]:
 
 
 def _lists(value: object) -> dict[str, tuple[str, ...]]:
-    """The entries of an object that are lists of strings."""
+    """Return the entries of an object that are lists of strings."""
     if not isinstance(value, dict):
         return {}
     made = {}

@@ -1,8 +1,8 @@
-"""Pieces of Python text that torch wrote, taken apart without running it: arguments
-of a call, sizes.
+"""Splits pieces of Python text that torch wrote, without running it: arguments of a
+call, sizes.
 
-All of it may be cut, mangled or hostile. Nothing here raises, and the time grows
-with the length of the text.
+All of it may be truncated, damaged or hostile. Nothing here raises, and the time is
+linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ _BOUNDARY = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[()\[\]{},]")
 _PLAIN = re.compile(
     r"([^()\[\]{},'\"]*(?:[(\[][^()\[\]{}'\"]*[)\]][^()\[\]{},'\"]*)*)([,)\]])"
 )
-"""A part without quotes and with brackets of one level at most, as most are, and
-what ends it."""
+"""A part without quotes and with at most one level of brackets, as most are, and
+the character after it."""
 _OPENING = frozenset("([{")
 _CLOSING = frozenset(")]}")
 
 
 def arguments(text: str, start: int) -> tuple[list[str], int]:
-    """The top-level parts between the bracket that stands at ``start`` and its
-    partner, split at commas.
+    """Return the top-level parts between the bracket at ``start`` and its partner,
+    split at commas.
 
-    Returns: The parts without spaces around them, and the index behind the closing
-        bracket. A text that is cut off gives the parts until its end.
+    Returns: The parts without spaces around them, and the index after the closing
+    bracket. For a truncated text, the parts until its end.
     """
     parts: list[str] = []
     depth, at = 0, start + 1
@@ -62,11 +62,11 @@ def _add(parts: list[str], part: str) -> None:
 
 _TOKEN = re.compile(r"\s*(\d+|[A-Za-z_]\w*|//|[-+*()])")
 _MOST_TEXT = 400
-"""Characters of an expression of sizes; longer ones are not worked out."""
+"""Number of characters of an expression of sizes; longer ones are not evaluated."""
 
 
 class _Expression:
-    """A product or sum of sizes, worked out by descent."""
+    """A product or sum of sizes, evaluated by recursive descent."""
 
     def __init__(self, tokens: list[str], hints: dict[str, int]) -> None:
         self._tokens = tokens
@@ -75,7 +75,7 @@ class _Expression:
         self._depth = 0
 
     def value(self) -> int | None:
-        """The number, or None where a name has no hint or the text is no
+        """Return the number, or None if a name has no hint or the text is not an
         expression."""
         result = self._sum()
         return result if self._at == len(self._tokens) else None
@@ -132,8 +132,8 @@ def _bounded(number: int) -> int | None:
 
 
 def sizes_of(text: str) -> tuple[str, ...]:
-    """The parts of ``(64, s77)``. A program has few shapes, and its code names each
-    of them many times."""
+    """Return the parts of ``(64, s77)``. Cached: a program has few shapes, and its
+    code contains each of them many times."""
     return (
         _short_sizes(text)
         if len(text) <= _MOST_TEXT
@@ -147,8 +147,8 @@ def _short_sizes(text: str) -> tuple[str, ...]:
 
 
 def size_of(text: str, hints: dict[str, int]) -> int | None:
-    """The number that an expression of sizes is: ``64``, ``s77*128``, ``(s0 +
-    1)//2``.
+    """Return the value of an expression of sizes: ``64``, ``s77*128``, ``(s0 +
+    1)//2``; None if it is unknown.
 
     Args:
         hints: sizes of symbols (``s77`` -> 24).

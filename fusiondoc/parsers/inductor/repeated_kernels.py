@@ -1,6 +1,6 @@
-"""Which nodes of the graph a kernel computes where it is called again.
+"""Finds the graph nodes that a kernel computes when it is called again.
 
-The code names those of its first call.
+The code names only the nodes of its first call.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from fusiondoc.operators import VIEWS
 
 
 class RepeatedKernels:
-    """Finds the nodes of calls of the same kernel, call by call in the order of the
-    code.
+    """Finds the nodes of repeated calls of a kernel, call by call in the order of
+    the code.
 
     Args: operators: the nodes of the graph, in its order. known: names of the nodes
-        that other calls are known to compute. of_libraries: those of them that
-        library calls compute: comments of kernels name these too.
+    that other calls certainly compute. of_libraries: those of them that library
+    calls compute: comments of kernels also name these.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class RepeatedKernels:
         self._of_libraries = of_libraries
         self._order = {name: at for at, name in enumerate(self._by_name)}
         self._free: dict[tuple[str, str, int], dict[str, None]] = {}
-        """``_alike`` -> nodes that nothing is known to compute, in the order of the
+        """``_alike`` -> nodes that are not assigned to a call, in the order of the
         graph."""
         for name in self._by_name:
             if name not in known:
@@ -44,11 +44,12 @@ class RepeatedKernels:
     def nodes_of(
         self, first: Sequence[str], tracked: Sequence[str]
     ) -> tuple[str, ...]:
-        """The nodes of a later call.
+        """Return the nodes of a later call.
 
         Args:
             first: the nodes of the first call.
-            tracked: those that provenance names, which may be of another graph.
+            tracked: the nodes that provenance names, which may belong to another
+                graph.
         """
         names = [
             name
@@ -63,7 +64,8 @@ class RepeatedKernels:
     def _like(
         self, first: Sequence[str], tracked: Sequence[str]
     ) -> tuple[str, ...]:
-        """The tracked nodes, if they are as many of each operator."""
+        """Return the tracked nodes, if they have the same number of each operator;
+        else ()."""
         known = [
             name
             for name in tracked
@@ -75,8 +77,8 @@ class RepeatedKernels:
         return Counter(self._by_name[name].target for name in names)
 
     def _next(self, first: Sequence[str]) -> tuple[str, ...]:
-        """The next nodes that nothing is known to compute, with the same operators,
-        sizes and connections."""
+        """Return the next unassigned nodes with the same operators, sizes and
+        connections."""
         twins: dict[str, str] = {}
         first = [name for name in first if not _is_view(self._by_name[name])]
         nodes = frozenset(first)
@@ -98,9 +100,9 @@ class RepeatedKernels:
         nodes: AbstractSet[str],
         known: Mapping[str, str],
     ) -> dict[str, str]:
-        """The twin of each of the nodes that a result is computed from, if another
-        result is computed in the same way; else none. Of the nodes between, several
-        kernels may compute the same."""
+        """Return the twin of each node from which a result is computed, if another
+        result is computed in the same way; else {}. Several kernels may compute the
+        same intermediate nodes."""
         taken, found = set(known.values()), dict[str, str]()
         waiting = [(result, other)]
         while waiting:
@@ -120,12 +122,13 @@ class RepeatedKernels:
         return found
 
     def _inputs(self, name: str) -> list[str]:
-        """What a node reads; of views, what they are views of."""
+        """Return the inputs of a node; a view is replaced by the node that it
+        views."""
         return [self._seen(read) for read in self._by_name[name].inputs]
 
     def _seen(self, name: str) -> str:
-        """What a view is a view of; any other node is itself."""
-        met = set()  # names can go round in a damaged log
+        """Return the node that a view views; any other node itself."""
+        met = set()  # in a damaged log names can form a cycle
         while (
             name not in met
             and name in self._by_name
@@ -136,7 +139,8 @@ class RepeatedKernels:
         return name
 
     def _alike(self, name: str) -> tuple[str, str, int]:
-        """Operator, size and number of inputs of a node; strides may differ."""
+        """Return operator, size and number of inputs of a node; strides may
+        differ."""
         node = self._by_name[name]
         return node.target, (node.type or "").partition("]")[0], len(node.inputs)
 
@@ -145,5 +149,5 @@ class RepeatedKernels:
 
 
 def _is_view(operator: GraphOperator) -> bool:
-    """``aten.reshape.default`` and others that compute nothing."""
+    """True for ``aten.reshape.default`` and others that compute nothing."""
     return operator_name(operator.target) in VIEWS

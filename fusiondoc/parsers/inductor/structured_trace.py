@@ -1,7 +1,6 @@
 """Records of TORCH_TRACE (``trace_structured`` in ``torch/_logging/_internal.py``):
-a line with a JSON object, its payload in lines that begin with a tab. Most of them
-are events for a profile, which are skipped unread.
-"""
+a line with a JSON object, then its payload in lines that begin with a tab. Most
+records are events for a profile, which are skipped."""
 
 from __future__ import annotations
 
@@ -52,10 +51,10 @@ UNREAD = frozenset(
         b"mismatched_fake_kernel",
     )
 )
-"""Records that tell nothing that is read here."""
+"""Kinds of records without facts that are needed here."""
 
 MOST_PAYLOAD = 64 << 20
-"""Bytes of a payload that are read; the rest of it is left."""
+"""Number of bytes of a payload that are read; the rest is skipped."""
 
 _SECONDS = {
     "entire_frame_compile_time_s": "frame",
@@ -68,26 +67,27 @@ _PHASE = {"compilation_metrics": "forward", "bwd_compilation_metrics": "backward
 
 
 class StructuredTrace:
-    """Reads the records of one process in their order."""
+    """Reads the records of one process in order."""
 
     def __init__(self, parts: PartsOfProcess) -> None:
         self._parts = parts
         self._strings: dict[int, str] = {}
         self._reasons: dict[str | None, tuple[tuple[str, ...], Line]] = {}
-        """Guards that failed, until the frame's start tells whose they are."""
+        """Guards that failed, until the start of the frame shows which function
+        they belong to."""
         self.unread: Counter[str] = Counter()
-        """Records of kinds that are not known."""
+        """Number of records of unknown kinds."""
 
     def take(
         self, kind: bytes, head: bytes, payload: list[bytes], line: Line
     ) -> None:
-        """Take a record.
+        """Read a record.
 
         Args:
             kind: the first key of its object.
             head: the text of the object.
             payload: its lines, without the tab.
-            line: of its head.
+            line: position of its head.
         """
         record = object_of(head)
         self._parts.cut_records += not record or (
@@ -106,7 +106,7 @@ class StructuredTrace:
     def _of_graph(
         self, name: str, compile_id: str | None, text: str, lines: TextLines
     ) -> bool:
-        """Take a record of a compiled graph; False for any other."""
+        """Read a record of a compiled graph; return False for any other record."""
         parts = self._parts
         if name == "inductor_post_grad_graph":
             parts.post_grad_graph(compile_id, text, lines)
@@ -153,7 +153,7 @@ class StructuredTrace:
             self.unread[name[:80]] += 1
 
     def _string(self, pair: object) -> None:
-        """Take an entry of the table of strings: text and number."""
+        """Read an entry of the string table: text and number."""
         if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str):
             self._strings[pair[1] if isinstance(pair[1], int) else -1] = pair[0]
 
@@ -180,7 +180,7 @@ class StructuredTrace:
     def _metrics(
         self, name: str, compile_id: str | None, record: dict[str, Any], line: Line
     ) -> None:
-        """Take the seconds of a compilation, and its error."""
+        """Read the seconds of a compilation, and its error."""
         metrics = record.get(name)
         if not isinstance(metrics, dict):
             return
@@ -197,8 +197,8 @@ class StructuredTrace:
     def _failed(
         self, compile_id: str | None, metrics: dict[str, Any], line: Line
     ) -> bool:
-        """Take the error of a compilation; False where it has none, or ended at a
-        graph break."""
+        """Read the error of a compilation; return False if it has none. An error
+        after a graph break is not recorded."""
         error = metrics.get("fail_reason") or metrics.get("fail_type")
         if not isinstance(error, str):
             return False
@@ -211,8 +211,8 @@ class StructuredTrace:
         return True
 
     def close(self) -> None:
-        """The trace ends: reasons whose frame did not begin stand for
-        themselves."""
+        """Finish at the end of the trace: reasons whose frame did not begin become
+        recompiles without a function."""
         for compile_id, (guards, line) in self._reasons.items():
             self._parts.recompiles.append(
                 Recompile(
@@ -245,7 +245,7 @@ _KNOWN = frozenset(
         "stack",
     )
 )
-"""Records and artifacts that are known and tell nothing that is read here."""
+"""Records and artifacts that are known and have no facts that are needed here."""
 
 
 def _text(payload: list[bytes]) -> str:
@@ -253,7 +253,8 @@ def _text(payload: list[bytes]) -> str:
 
 
 def _reasons(text: str) -> list[str]:
-    """The reasons of a recompile: a list as JSON (2.6), or one a line."""
+    """Return the reasons of a recompile: from a JSON list (2.6), or one per
+    line."""
     lines = text.strip().split("\n")
     if text.lstrip().startswith("["):
         value = object_of('{"reasons": ' + text + "}").get("reasons")
@@ -263,7 +264,8 @@ def _reasons(text: str) -> list[str]:
 
 
 def compile_id_of(record: dict[str, Any]) -> str | None:
-    """``0/0``, ``0/0_1``, ``!1/0/0`` of a record, as logs write it.
+    """Return ``0/0``, ``0/0_1``, ``!1/0/0`` for a record, in the form of logs; None
+    without an id.
 
     ``CompileId`` and ``TraceId`` in ``torch/_guards.py``.
     """
@@ -281,6 +283,6 @@ _FILE_RANK = re.compile(r"dedicated_log_torch_trace_rank_(\d{1,6})_")
 
 
 def rank_in_name(name: str) -> int | None:
-    """The rank of a file of TORCH_TRACE by its name."""
+    """Return the rank in the name of a TORCH_TRACE file; None without one."""
     found = _FILE_RANK.search(name)
     return whole_number(found.group(1)) if found is not None else None

@@ -1,5 +1,5 @@
-"""Types of tensors as the generated code and graphs write them, and the bytes of
-their elements."""
+"""Types of tensors in generated code and graphs, and the bytes of their
+elements."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ SHORT_NAMES = {
     "float8_e5m2fnuz": "f8e5m2fnuz",
     "float8_e8m0fnu": "f8e8m0fnu",
 }
-"""``torch.float32`` -> ``f32``, as ``torch/utils/_dtype_abbrs.py`` (2.13) has
-them."""
+"""``torch.float32`` -> ``f32``, as in ``torch/utils/_dtype_abbrs.py`` (2.13)."""
 
 _BITS = re.compile(r"(?:bf|[fiucb])(\d{1,3})")
 
 
 def element_size(short: str) -> int | None:
-    """Bytes of an element of ``f32``, ``b8``, ``f8e4m3fn``."""
+    """Return the bytes of an element of ``f32``, ``b8``, ``f8e4m3fn``; None for
+    another name."""
     found = _BITS.match(short)
     if found is None:
         return None
@@ -47,25 +47,25 @@ def element_size(short: str) -> int | None:
 
 
 def short_name(dtype: str) -> str:
-    """``torch.float32`` as graphs write it: ``f32``. Names without a short form are
-    kept."""
+    """Return the name of a type in graphs: ``f32`` for ``torch.float32``. Names
+    without a short form are kept."""
     name = dtype.removeprefix("torch.")
     return SHORT_NAMES.get(name, name)
 
 
 def type_of(dtype: str, sizes: str) -> str:
-    """``f32[64, 128]`` of ``torch.float32`` and ``(64, 128)``."""
+    """Return ``f32[64, 128]`` for ``torch.float32`` and ``(64, 128)``."""
     return f"{short_name(dtype)}[{', '.join(sizes_of(sizes))}]"
 
 
 def bytes_of(
     short: str, sizes: Sequence[str], strides: Sequence[str], hints: dict[str, int]
 ) -> int | None:
-    """Bytes of the elements of a tensor, each once: a dimension with stride 0 is
-    one element.
+    """Return the bytes of the distinct elements of a tensor: a dimension with
+    stride 0 is one element. None if a size is unknown.
 
-    Args: short: the element type: ``f32``. sizes, strides: expressions; no strides
-        means that all are different elements. hints: sizes of symbols.
+    Args: short: the element type: ``f32``. sizes, strides: expressions; without
+    strides all elements are distinct. hints: sizes of symbols.
     """
     total = element_size(short)
     if total is None:
@@ -89,7 +89,8 @@ _TYPE = re.compile(r"(\w+)\[([^\[\]]*)\](?:\[([^\[\]]*)\])?")
 
 
 def bytes_of_type(text: str, hints: dict[str, int]) -> int | None:
-    """Bytes of ``f32[64, 128][128, 1]cuda:0``."""
+    """Return the bytes of ``f32[64, 128][128, 1]cuda:0``; None if they are
+    unknown."""
     found = _TYPE.match(text)
     if found is None:
         return None

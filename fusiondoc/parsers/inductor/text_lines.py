@@ -1,5 +1,5 @@
-"""Where the lines of a text stand in a log: lines of other processes, and rows that
-a tool broke, may stand between them."""
+"""The positions of a text's lines in a log: lines of other processes, and rows that
+a tool broke, may come in between."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from fusiondoc.fusers.inductor.compilation import Line
 
 
 class TextLines(NamedTuple):
-    """The lines of a text in a log."""
+    """The positions of a text's lines in a log."""
 
     log: int
     """Number of the log."""
     first: int
-    """The line of the first, from 1."""
+    """The line number of the first line, from 1."""
     gaps: tuple[tuple[int, int], ...] = ()
-    """(line of the text from 0, lines of others between it and the first), where
-    more of these come."""
+    """(line of the text from 0, number of other lines between it and the first
+    line), for each line before which there are further other lines."""
 
     @classmethod
     def numbered(cls, log: int, numbers: Sequence[int]) -> TextLines:
-        """Of a text whose lines have these numbers in the log."""
+        """Return the positions of a text whose lines have these numbers in the
+        log."""
         gaps: list[tuple[int, int]] = []
         others = 0
         for index, number in enumerate(numbers):
@@ -35,11 +36,11 @@ class TextLines(NamedTuple):
 
     @property
     def begin(self) -> Line:
-        """The first."""
+        """The position of the first line."""
         return self.log, self.first
 
     def line(self, index: int) -> Line:
-        """Where a line of the text stands, from 0."""
+        """Return the position of a line of the text, counted from 0."""
         passed = bisect_right(self.gaps, index, key=_start_of)
         others = self.gaps[passed - 1][1] if passed else 0
         return self.log, self.first + index + others

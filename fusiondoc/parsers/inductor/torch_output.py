@@ -1,6 +1,5 @@
-"""Lines of torch.compile among the lines of a log: those of TORCH_LOGS, and records
-of TORCH_TRACE. Each is taken out and read; the rest of the log is left to
-others."""
+"""Extracts lines of torch.compile from the lines of a log: lines of TORCH_LOGS, and
+records of TORCH_TRACE. The rest of the log is left to other readers."""
 
 from __future__ import annotations
 
@@ -36,32 +35,32 @@ _BEGINNINGS = {
     "ir_post_fusion": ("AFTER FUSION",),
     "inductor_metrics": ("Graph Metrics:",),
 }
-"""How a message of an artifact begins, of those whose messages have several lines
-and are read."""
+"""Beginnings of messages of each artifact that is read and has messages of several
+lines."""
 
 _OF_WARNINGS = b"torch/_dynamo/convert_frame.py"
-"""The file whose warnings are read: they are of no artifact."""
+"""The file whose warnings are read. They have no artifact."""
 _MOST_PREFIX = 600
-"""Bytes before the text of a line, at most."""
+"""Number of bytes before the text of a line, at most."""
 _FALLBACK = re.compile(r"Using FallbackKernel: (?:torch\.ops\.)?([\w.]+)")
 _WARNINGS = ("limit", "failed")
-"""Kinds of messages that are of no artifact."""
+"""Kinds of messages without an artifact."""
 _GOES_ON = "goes on"
 _MOST_MESSAGE = 64 << 20
 _EVENT = re.compile(
     rb"[VDIWEC]\d{4} [\d:.]{8,16} +\d{1,10} [^\s:]{1,400}:\d{1,7}\] \{\"chromium_event\""
 )
-"""The head of a record of an event for a profile."""
+"""The head of a record that is an event for a profile."""
 _NOT_EVENT = re.compile(rb"\n(?!\t)(?!%s)" % _EVENT.pattern)
-"""The end of the last of such records, with its payload: most of a trace is skipped
-by this search."""
+"""The end of the last of such records, with its payload: this search skips most of
+a trace."""
 _NOT_PAYLOAD = re.compile(rb"\n(?!\t)")
 """The end of the last line of a payload."""
 
 
 def _kind_of_warning(line: LogLine) -> str:
-    """Which warning a line of no artifact begins; "goes on" where it may be a later
-    line of one."""
+    """Return the kind of warning that a line without an artifact begins; "goes on"
+    if it may be a later line of a warning; "" for others."""
     if _OF_WARNINGS not in line.file:
         return ""
     if LIMIT in line.text:
@@ -70,7 +69,7 @@ def _kind_of_warning(line: LogLine) -> str:
 
 
 class _Message(NamedTuple):
-    """A message whose lines come one after the other, each with the prefix."""
+    """A message whose lines follow each other, each with the prefix."""
 
     artifact: str
     compile_id: str | None
@@ -78,27 +77,27 @@ class _Message(NamedTuple):
     line: Line
     lines: list[str]
     numbers: list[int]
-    """Of its lines in the log."""
+    """Line numbers of its lines in the log."""
 
     @property
-    def stands(self) -> TextLines:
-        """Where its lines stand."""
+    def text_lines(self) -> TextLines:
+        """The positions of its lines."""
         return TextLines.numbered(self.line[0], self.numbers)
 
     def add(self, text: str, position: Line) -> None:
-        """Take a line of it."""
+        """Add a line."""
         self.lines.append(text)
         self.numbers.append(position[1])
 
     def is_warning_of(self, line: LogLine) -> bool:
-        """Whether it is of no artifact, and of the same compilation and moment as a
+        """True if it has no artifact, and has the same compilation and time as a
         line."""
         same = (self.compile_id, self.time) == (line.compile_id, line.time)
         return same and self.artifact in _WARNINGS
 
 
 class _Record(NamedTuple):
-    """A record of a trace whose payload comes."""
+    """A record of a trace whose payload follows."""
 
     kind: bytes
     head: bytes
@@ -107,36 +106,36 @@ class _Record(NamedTuple):
 
 
 class TorchOutput:
-    """Takes the lines of torch.compile out of the text of one process."""
+    """Extracts the lines of torch.compile from the text of one process."""
 
     def __init__(self, rank: int | None = None) -> None:
         self.parts = PartsOfProcess(rank)
         self.trace = StructuredTrace(self.parts)
         self.lines = 0
-        """Lines that were taken."""
+        """Number of lines that were extracted."""
         self.unknown: list[tuple[int, bytes]] = []
-        """Those of them in a form that is not known: number and text."""
+        """Extracted lines of unknown form: number and text."""
         self._messages: dict[bytes, _Message] = {}
         """By process: workers that compile kernels write between the lines of a
         message."""
         self._record: _Record | None = None
         self._in_unread = False
-        """The payload of a record that is skipped."""
+        """True inside the payload of a skipped record."""
         self._held = 0
         self._last = b""
-        """The last piece of the text."""
+        """The last chunk of the text."""
 
     def take(
         self, text: bytes, log: int, number: int
     ) -> Iterator[tuple[int, bytes]]:
-        """Take lines of a log out.
+        """Extract the lines of torch.compile from a chunk of a log.
 
         Args:
-            text: whole lines, each with its end.
-            log, number: the log, and the line of the first of them.
+            text: whole lines, each with its line end.
+            log, number: the log, and the number of the first line.
 
-        Yields: What is left, in pieces of consecutive lines: the line of its first,
-            and the piece.
+        Yields: The remaining text, in pieces of consecutive lines: the number of
+            the first line, and the piece.
         """
         self._last = text
         is_open = self._record is not None or self._in_unread
@@ -173,8 +172,8 @@ class TorchOutput:
             yield current - len(left), b"\n".join((*left, b""))
 
     def _whole_payload(self, text: bytes, at: int) -> int:
-        """Take the lines of a payload from ``at`` on at once; their end, or 0 where
-        there are none."""
+        """Read the lines of a payload from ``at`` on at once; return their end, or
+        0 if there are none."""
         if not text.startswith(b"\t", at) or (
             self._record is None and not self._in_unread
         ):
@@ -189,7 +188,8 @@ class TorchOutput:
         return end
 
     def _skipped(self, text: bytes, at: int) -> int:
-        """The end of a run of events that is skipped from ``at`` on."""
+        """Return the end of a run of skipped events that begins at ``at``; ``at``
+        if there is none."""
         if _EVENT.match(text, at) is None:
             return at
         self._end_messages()
@@ -199,7 +199,7 @@ class TorchOutput:
         return end.start() + 1 if end is not None else len(text)
 
     def _take(self, line: bytes, position: Line) -> bool:
-        """Take a line; False for one of others."""
+        """Read a line; return False for a line of others."""
         if b"] " not in line[:600]:
             return self._goes_on(line)
         record = HEAD.match(line) if b'] {"' in line[:600] else None
@@ -237,7 +237,7 @@ class TorchOutput:
             self.trace.take(record.kind, record.head, record.payload, record.line)
 
     def _warning(self, found: LogLine, position: Line) -> bool:
-        """Take a line that is of no artifact, where it is read."""
+        """Read a line without an artifact; return False if it is not read here."""
         text = found.text.decode("utf-8", "replace")
         kind = _kind_of_warning(found)
         message = self._messages.get(found.process)
@@ -308,18 +308,18 @@ class TorchOutput:
             self.parts.not_known(message.lines[0])
 
     def _of_message(self, message: _Message, text: str) -> bool:
-        """Read a whole message; False where its form is not known."""
+        """Read a whole message; return False if its form is not known."""
         parts, compile_id = self.parts, message.compile_id
         artifact = message.artifact
         if artifact in ("output_code", "post_grad_graphs"):
             begins = message.lines[0].startswith(_BEGINNINGS[artifact])
             if artifact == "post_grad_graphs":
-                parts.post_grad_graph(compile_id, text, message.stands)
+                parts.post_grad_graph(compile_id, text, message.text_lines)
             elif "def call(" in text or "async_compile" in text:
-                parts.output_code(compile_id, text, message.stands)
+                parts.output_code(compile_id, text, message.text_lines)
             return begins or "Output code written to" in text
         if artifact == "ir_post_fusion":
-            parts.post_fusion_ir(compile_id, text, message.stands)
+            parts.post_fusion_ir(compile_id, text, message.text_lines)
             return message.lines[0].startswith(_BEGINNINGS[artifact])
         if artifact == "graph_breaks":
             found = graph_break(text, compile_id, parts.rank, message.line)
@@ -340,11 +340,11 @@ class TorchOutput:
         return again is not None
 
     def close(self, without_end: bool = False) -> None:
-        """The text ends, maybe ``without_end`` of its last line: what is open is
-        read as far as it came."""
+        """Finish at the end of the text, possibly ``without_end`` of its last line:
+        open messages are read as far as they came."""
         self._end_record()
         self._end_messages()
-        if not self.parts.cut:  # else what lost its end is counted
+        if not self.parts.cut:  # else the truncated texts are counted
             self.parts.cut_records += ends_cut(self._last, without_end)
         self._last = b""
         self.trace.close()

@@ -57,38 +57,38 @@ class Step:
     target: str
     """Name of a kernel, ``extern_kernels.mm``, ``aten.sort.stable``."""
     reads: tuple[str, ...]
-    """Names of buffers among its arguments, in order, also those that a kernel
+    """Names of buffers among its arguments, in order, including those that a kernel
     writes."""
     writes: tuple[str, ...]
-    """Of a library call; which of its arguments a kernel writes, its definition
-    tells."""
+    """Set for a library call. For a kernel, its definition has the arguments that
+    it writes."""
     line: int
     handle: str | None = None
-    """``mm:3``: of the provenance."""
+    """Provenance handle: ``mm:3``."""
     sources: tuple[str, ...] = ()
     """Names of the "Source Nodes" in the comment before it."""
     mixed_order: bool = False
     arguments: tuple[str, ...] = ()
-    """Each argument as written."""
+    """The text of each argument."""
 
 
 @dataclass
 class Wrapper:
-    """What a module's wrapper does."""
+    """The buffers and calls of a module's wrapper."""
 
     inputs: tuple[str, ...] = ()
     buffers: dict[str, Buffer] = field(default_factory=dict)
     reuses: dict[str, str] = field(default_factory=dict)
-    """Buffer -> the one whose memory it takes over."""
+    """Buffer -> the buffer whose memory it reuses."""
     elements: dict[str, str] = field(default_factory=dict)
-    """Buffer -> the tuple of results of a call that it is a part of."""
+    """Buffer -> the tuple of results of a call of which it is a part."""
     steps: list[Step] = field(default_factory=list)
     outputs: tuple[str, ...] = ()
     unknown: list[str] = field(default_factory=list)
 
 
 class WrapperReader:
-    """Reads the lines of ``call()`` in their order."""
+    """Reads the lines of ``call()`` in order."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class WrapperReader:
         self._mixed_order = False
 
     def take(self, text: str, line: int) -> None:
-        """Take a line, without its line end. ``line``: its number in the module,
+        """Read a line, without its line end. ``line``: its number in the module,
         from 0."""
         text = text.strip()
         if text.startswith("#"):
@@ -131,7 +131,8 @@ class WrapperReader:
             self._mixed_order = True
 
     def _declares(self, text: str) -> bool:
-        """Take a line that gives a name to memory or to a size."""
+        """Read a line that names memory or a size; return False for another
+        line."""
         return (
             self._allocates(text) or self._aliases(text) or self._names_a_size(text)
         )
@@ -173,7 +174,8 @@ class WrapperReader:
         return True
 
     def _view(self, name: str, before: Buffer, text: str) -> Buffer:
-        """The type of a view: its own sizes, the elements of the whole."""
+        """Return a view as a buffer: with its own sizes and the element type of the
+        whole."""
         parts, _ = arguments(text, text.index("("))
         if len(parts) < 3 or before.type is None:
             return Buffer(name, None, None)
@@ -259,8 +261,8 @@ class WrapperReader:
         self._handle, self._mixed_order = None, False
 
     def _asserted(self, text: str) -> None:
-        """The size of a result that a call made: ``assert_size_stride(buf2, (2, 8),
-        (8, 1))``."""
+        """Set the size of a call's result: ``assert_size_stride(buf2, (2, 8), (8,
+        1))``."""
         before = self.wrapper.buffers.get(
             text[text.index("(") + 1 :].partition(",")[0].strip()
         )
@@ -277,13 +279,13 @@ class WrapperReader:
         )
 
     def _names(self, text: str) -> tuple[str, ...]:
-        """Names of buffers in a text, each once."""
+        """Return the distinct names of buffers in a text."""
         names = dict.fromkeys(_NAME.findall(_QUOTED.sub("", text)))
         return tuple(name for name in names if name in self.wrapper.buffers)
 
     def _of_each(self, parts: list[str]) -> tuple[str, ...]:
-        """The buffer of each argument of a kernel; "" for an argument that is
-        none."""
+        """Return the buffer of each argument of a kernel; "" for an argument that
+        is no buffer."""
         return tuple(next(iter(self._names(part)), "") for part in parts)
 
 
@@ -292,13 +294,13 @@ def _listed(text: str) -> tuple[str, ...]:
 
 
 def target_of_call(target: str) -> str:
-    """``aten.sort.stable`` of ``torch.ops.aten.sort.stable``."""
+    """Return ``aten.sort.stable`` for ``torch.ops.aten.sort.stable``."""
     return target.removeprefix("torch.ops.")
 
 
 def buffer_of(name: str, parts: list[str], hints: dict[str, int]) -> Buffer:
-    """A buffer of the arguments that allocate it: sizes, strides, then its element
-    type among the others."""
+    """Return the buffer for the arguments of its allocation: sizes, strides, and
+    its element type among the others."""
     dtype = next((part for part in reversed(parts) if "torch." in part), None)
     if len(parts) < 3 or dtype is None:
         return Buffer(name, None, None)
@@ -312,8 +314,9 @@ def buffer_of(name: str, parts: list[str], hints: dict[str, int]) -> Buffer:
 
 
 def given_value(text: str, hints: dict[str, int]) -> Buffer | None:
-    """The input that a line of ``get_args`` makes: ``arg0_1 = rand_strided((64,),
-    (1,), ...)``. A number goes into ``hints``."""
+    """Return the input that a line of ``get_args`` makes: ``arg0_1 =
+    rand_strided((64,), (1,), ...)``; None for other lines. A number is added to
+    ``hints``."""
     text = text.strip()
     number = _NUMBER.match(text)
     if number is not None:

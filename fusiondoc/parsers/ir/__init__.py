@@ -1,7 +1,7 @@
-"""What a printed graph says: values, nodes, blocks, graphs, and the dump that holds
-a graph with its sections.
+"""The contents of a printed graph: values, nodes, blocks, graphs, and the dump that
+contains a graph with its sections.
 
-A log holds far more nodes than are looked at: a node keeps the texts of its line,
+Only few nodes of a log are ever read in detail: a node keeps the texts of its line,
 and splits them on demand.
 """
 
@@ -19,8 +19,8 @@ Python function its scalars."""
 
 
 def end_of_string(text: str, start: int) -> int:
-    """The quote that ends the string whose first character is at ``start``; -1 if
-    none does."""
+    """Return the index of the quote that ends the string whose first character is
+    at ``start``; -1 if there is none."""
     at = start
     while True:
         quote = text.find('"', at)
@@ -32,8 +32,8 @@ def end_of_string(text: str, start: int) -> int:
         at = quote + 1
 
 
-# Strings are printed with C escapes (c10::printQuotedString), so a quote inside one
-# has a backslash before it.
+# Strings are printed with C escapes (c10::printQuotedString), so a quote inside a
+# string has a backslash before it.
 _ATTRIBUTE_TOKEN = re.compile(r'"|[\[({]|[\])}]|, (?=[A-Za-z_]\w*=)')
 
 
@@ -42,10 +42,11 @@ def _one_line(text: str) -> str:
 
 
 def split_values(text: str) -> list[tuple[str, ...]]:
-    """``%x.1 : Tensor, %2 : (int, int)`` as pairs of name and type; the type is ''
-    where none was printed.
+    """Return ``%x.1 : Tensor, %2 : (int, int)`` as pairs of name and type; the type
+    is '' if none was printed.
 
-    No type holds a ``%``, so the ``, %`` between two values is never inside one.
+    No type contains a ``%``, so the ``, %`` between two values is never inside a
+    type.
     """
     text = text.strip()
     if not text.startswith("%"):
@@ -56,7 +57,7 @@ def split_values(text: str) -> list[tuple[str, ...]]:
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """``%x.1, %2`` as names without the ``%``."""
+    """Return ``%x.1, %2`` as names without the ``%``."""
     text = text.strip()
     if not text.startswith("%"):
         return ()
@@ -66,8 +67,8 @@ def split_names(text: str) -> tuple[str, ...]:
 
 
 def split_attributes(text: str) -> dict[str, str]:
-    """``value="a, b", types=[int, (int, int)]`` as a dictionary of the printed
-    values, in print order."""
+    """Return ``value="a, b", types=[int, (int, int)]`` as a dictionary of the
+    printed values, in print order."""
     if ", " not in text:
         name, equals, value = text.partition("=")
         return {name.strip(): value} if equals else {}
@@ -98,8 +99,8 @@ def split_attributes(text: str) -> dict[str, str]:
 
 @lru_cache(maxsize=2048)
 def split_tail(text: str | None) -> tuple[str | None, str | None]:
-    """Scope and source of what follows the inputs: ``, scope: __module.l #
-    file.py:134:0``."""
+    """Return scope and source from the text after the inputs: ``, scope: __module.l
+    # file.py:134:0``."""
     text = text.rstrip() if text else ""
     if text.startswith(", scope: "):
         scope, hash_mark, source = text[9:].partition(" # ")
@@ -111,8 +112,8 @@ _NO_ATTRIBUTES: Mapping[str, str] = {}
 
 
 class Value:
-    """A value where it is defined. ``name`` is without the ``%``; ``type`` as
-    printed, '' where none was."""
+    """A value at its definition. ``name`` is without the ``%``; ``type`` as
+    printed, '' if none was printed."""
 
     __slots__ = ("name", "type")
 
@@ -134,8 +135,8 @@ class Value:
 
 
 def parse_values(text: str) -> tuple[Value, ...]:
-    """The values defined by ``%x.1 : Tensor, %2 : int``; equal types are one
-    string, for a graph has few."""
+    """Return the values defined by ``%x.1 : Tensor, %2 : int``; equal types are one
+    string, since a graph has few."""
     return tuple([Value(name, intern(type)) for name, type in split_values(text)])
 
 
@@ -143,14 +144,14 @@ class Node:
     """A node.
 
     ``kind``: as printed (``aten::add``, ``^Name`` for a Python function), without
-    the number that ties it to its section; ``ref``: the name of that section
+    the number that refers to its section; ``ref``: the name of that section
     (``prim::CudaFusionGroup_0``), None for a node without one. ``source``:
     ``file:line:column`` as printed after ``#``; ``scope``: the module scope that
     tracing adds. ``scalars``: the plain arguments of a Python function as printed;
-    None for other nodes. ``blocks``: the nested blocks. ``line``: how many lines of
-    the dump come before the one it begins on.
+    None for other nodes. ``blocks``: the nested blocks. ``line``: number of lines
+    of the dump before its first line.
 
-    A graph can have a hundred thousand: what was taken apart is not kept as text.
+    A graph can have a hundred thousand nodes: text that was split is not kept.
     """
 
     __slots__ = (
@@ -182,7 +183,7 @@ class Node:
 
     @property
     def outputs(self) -> tuple[Value, ...]:
-        """The values it defines."""
+        """The values that it defines."""
         made = self._outputs
         if isinstance(made, str):
             made = self._outputs = parse_values(made)
@@ -190,7 +191,7 @@ class Node:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The names of the values it takes."""
+        """The names of the values that it takes."""
         made = self._inputs
         if isinstance(made, str):
             made = self._inputs = split_names(made)
@@ -201,13 +202,14 @@ class Node:
         """The printed text of each attribute, in print order."""
         made = self._attributes
         if isinstance(made, str):
-            if ", " not in made:  # one, which is found faster than kept
+            if ", " not in made:  # a single attribute is found faster than kept
                 return split_attributes(made)
             made = self._attributes = split_attributes(made)
         return made or _NO_ATTRIBUTES
 
     def attribute(self, name: str) -> str | None:
-        """The printed text of one attribute; None if it has none of that name."""
+        """Return the printed text of one attribute; None if there is none with that
+        name."""
         made = self._attributes
         if isinstance(made, str) and ", " not in made:
             only, equals, value = made.partition("=")
@@ -215,7 +217,8 @@ class Node:
         return self.attributes.get(name)
 
     def walk(self) -> Iterator[Node]:
-        """This node and all nodes of its blocks, depth first, in print order."""
+        """Yield this node and all nodes of its blocks, depth first, in print
+        order."""
         yield self
         for block in self.blocks:
             for node in block.nodes:
@@ -223,7 +226,7 @@ class Node:
 
 
 class Block:
-    """A nested block: ``block0(%i : int):`` down to its ``-> (...)``. ``index`` is
+    """A nested block, from ``block0(%i : int):`` to its ``-> (...)``. ``index`` is
     the printed number."""
 
     __slots__ = ("_outputs", "_params", "index", "nodes")
@@ -239,20 +242,20 @@ class Block:
 
     @property
     def params(self) -> tuple[Value, ...]:
-        """The values it takes, such as the counter of a loop."""
+        """The values that it takes, such as the counter of a loop."""
         return parse_values(self._params)
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The names of the values it hands to its node."""
+        """The names of the values that it returns to its node."""
         return split_names(self._outputs)
 
 
 class Graph:
-    """A graph: the one of the dump or that of a section. ``complete``: no part of
-    it is missing or mangled.
+    """A graph: that of the dump or that of a section. ``complete``: no part of it
+    is missing or damaged.
 
-    ``line``: how many lines of the dump come before the one with ``graph(``.
+    ``line``: number of lines of the dump before the line with ``graph(``.
     """
 
     __slots__ = ("_outputs", "_params", "complete", "line", "nodes")
@@ -274,12 +277,12 @@ class Graph:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The names of the values it returns."""
+        """The names of the values that it returns."""
         return split_names(self._outputs)
 
     def walk(self) -> Iterator[Node]:
-        """All its nodes, those of nested blocks included, depth first, in print
-        order; sections are not entered."""
+        """Yield all its nodes, including those of nested blocks, depth first, in
+        print order; sections are not entered."""
         for node in self.nodes:
             yield from node.walk()
 
@@ -287,8 +290,8 @@ class Graph:
 class Section:
     """``with prim::CudaFusionGroup_0 = graph(...)``: the body of a node.
 
-    ``node`` refers to it and stands in the graph ``parent``; both are None when
-    that part of the dump is missing.
+    ``node`` refers to it and is in the graph ``parent``; both are None if that part
+    of the dump is missing.
     """
 
     __slots__ = ("graph", "kind", "name", "node", "parent")
@@ -307,9 +310,9 @@ class Section:
 class Dump:
     """One printed graph with the sections after it.
 
-    ``complete``: nothing of it is missing or mangled. ``problems``: what was wrong,
-    in words. ``foreign``: the lines that are no part of it, by their number counted
-    from 0.
+    ``complete``: nothing of it is missing or damaged. ``problems``: descriptions of
+    the damage. ``foreign``: the numbers, from 0, of the lines that do not belong to
+    it.
     """
 
     __slots__ = ("_bodies", "complete", "foreign", "graph", "problems", "sections")
@@ -327,8 +330,8 @@ class Dump:
         self.complete = complete
         self.problems = problems
         self.foreign = foreign
-        # Names repeat between sections, so a body is found by its node, which the
-        # dump keeps alive.
+        # Names repeat between sections, so a body is found by the id of its node,
+        # which the dump keeps alive.
         self._bodies = {
             id(section.node): section.graph
             for section in sections
@@ -339,12 +342,12 @@ class Dump:
         return f"<Dump {self.graph!r} and {len(self.sections)} sections>"
 
     def resolve(self, node: Node) -> Graph | None:
-        """The body of ``node``, a node of this dump; None if it has none or the
-        dump lacks it."""
+        """Return the body of ``node``, a node of this dump; None if it has none or
+        the dump lacks it."""
         return self._bodies.get(id(node))
 
     def graphs(self) -> Iterator[Graph]:
-        """The graph and the bodies of all sections, in print order."""
+        """Yield the graph and the bodies of all sections, in print order."""
         yield self.graph
         for section in self.sections:
             yield section.graph

@@ -1,14 +1,14 @@
-"""Lines -> blocks, graphs and sections: everything about structure that is not a
-node's own line.
+"""Lines -> blocks, graphs and sections: everything about structure except single
+node lines.
 
-Structure is known by the words of the print (``block0(``, ``->``, ``return``,
-``with``); indentation is only used when the two disagree, that is when lines are
-missing. A print whose leading spaces were lost still parses.
+Structure is recognised by the words of the print (``block0(``, ``->``, ``return``,
+``with``); indentation is only used if the two disagree, that is if lines are
+missing. So a print whose leading spaces were lost still parses.
 
-``Graph::print`` (torch/csrc/jit/ir/ir.cpp) numbers the nodes of a graph that hold a
+``Graph::print`` (torch/csrc/jit/ir/ir.cpp) numbers the nodes of a graph that have a
 subgraph from 0 and prints the subgraphs after the graph, each followed by its own.
 So names repeat, and a section belongs to the most recent graph that names it and
-whose section of that name was not printed yet.
+whose section with that name was not printed yet.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ SUBGRAPH_KINDS = frozenset((*group_nodes(), *inner_graphs())) | frozenset(
         "awaitable",
     )
 )
-"""Kinds that always print their subgraph as a section: with the section lost, the
-number is still no part of the kind. Other kinds (backends define their own) are
+"""Kinds that always print their subgraph as a section: even if the section is lost,
+the number is not part of the kind. Other kinds (backends define their own) are
 recognised by the section that names them."""
 
 
@@ -45,12 +45,12 @@ class Sections:
         self.complete = True
         self._problems = problems
         self._sections: list[Section] = []
-        # The graphs whose sections may still come, the outermost first: their
+        # The graphs whose sections may still come, outermost first, with their
         # numbered nodes by name.
         self._open: list[tuple[Graph, dict[str, Node]]] = []
 
     def add(self, graph: Graph, name: str | None, line: int) -> None:
-        """A graph begins: that of the section ``name``, or the main one."""
+        """Begin a graph: that of the section ``name``, or the main graph."""
         if name is not None:
             section = Section(name, graph)
             self._sections.append(section)
@@ -58,7 +58,7 @@ class Sections:
         self._open.append((graph, {}))
 
     def candidate(self, node: Node) -> None:
-        """A node of the current graph whose printed kind ends in a digit."""
+        """Record a node of the current graph whose printed kind ends in a digit."""
         kind, _, number = node.kind.rpartition("_")
         if kind and number.isdecimal() and self._open:
             self._open[-1][1].setdefault(node.kind, node)
@@ -79,8 +79,8 @@ class Sections:
         self._problems.add(line, f"no node refers to the section {section.name}")
 
     def _missing(self, opened: tuple[Graph, dict[str, Node]]) -> None:
-        """No section will come any more for what is left of this graph's numbered
-        nodes."""
+        """Report the sections that are missing for the remaining numbered nodes of
+        a graph."""
         for name, node in opened[1].items():
             kind = name.rpartition("_")[0]
             if kind in SUBGRAPH_KINDS:
@@ -89,7 +89,7 @@ class Sections:
                 self._problems.add(node.line, f"the section {name} is missing")
 
     def finish(self) -> tuple[Section, ...]:
-        """The dump is over."""
+        """Finish the dump and return its sections."""
         for opened in self._open:
             self._missing(opened)
         self._open = []
@@ -99,14 +99,14 @@ class Sections:
 
 
 KEPT = 20
-"""How many problems of one dump are worded; the rest is counted."""
+"""Number of problems of one dump that are described; the others are counted."""
 QUOTED = 80
-"""How many characters of a line are quoted."""
+"""Number of characters of a line that are quoted."""
 
 
 class Problems:
-    """Problems in the order they were met, and the numbers of the lines that are no
-    IR."""
+    """Problems in the order in which they were found, and the numbers of the lines
+    that are not IR."""
 
     def __init__(self) -> None:
         self.foreign: list[int] = []
@@ -114,13 +114,13 @@ class Problems:
         self._count = 0
 
     def add(self, line: int, what: str) -> None:
-        """``line`` counts from 0 within the dump."""
+        """Add a problem. ``line`` counts from 0 within the dump."""
         self._count += 1
         if len(self._texts) < KEPT:
             self._texts.append(f"line {line} of the dump: {what}")
 
     def set_aside(self, line: int, text: str) -> None:
-        """A line that is no part of the dump."""
+        """Record a line that does not belong to the dump."""
         self.foreign.append(line)
         quoted = text.strip()
         if len(quoted) > QUOTED:
@@ -128,7 +128,7 @@ class Problems:
         self.add(line, f"set aside, not IR: {quoted!r}")
 
     def texts(self) -> list[str]:
-        """What to report."""
+        """Return the descriptions for the report."""
         more = self._count - len(self._texts)
         return [*self._texts, f"and {more} more"] if more else list(self._texts)
 
@@ -138,21 +138,22 @@ STRUCTURE = re.compile(
     r"|\s*with ([^\s=]+) = graph\((.*)"
 )
 """Groups: indentation, number and parameters of a block, outputs of a block,
-outputs of a graph, name of a section and what follows its ``graph(``."""
+outputs of a graph, name of a section and the text after its ``graph(``."""
 
 _PARAMETER = re.compile(r"\s*(%[^\s,]+(?: : .*?)?)(,|\):)\s*$")
 _LAST_PARAMETERS = re.compile(r"((?:%.*)?)\):\s*$")
 DEEPEST = 250
-"""Blocks in blocks beyond this are not distinguished from the one around them:
-walks over nodes recurse."""
+"""Depth of nested blocks; nodes in deeper blocks are added to the enclosing block,
+since walks over nodes recurse."""
 BLOCK_STEP = 4
-"""Spaces by which the nodes of a block are indented more than the node that owns it
-(``Node::print``)."""
+"""Number of spaces by which the nodes of a block are indented more than the node
+that owns it (``Node::print``)."""
 
 
 class Builder:
-    """Puts the parts of one dump together. ``nodes`` is where the next node goes,
-    ``indent`` what it should have before it (None: :meth:`place` must look)."""
+    """Builds one dump from its parts. ``nodes`` is the list for the next node,
+    ``indent`` the expected indentation before it (None: :meth:`place` must find the
+    list)."""
 
     def __init__(self) -> None:
         self.problems = Problems()
@@ -171,8 +172,8 @@ class Builder:
     # -- graphs --------------------------------------------------------------------------------------------
 
     def open_graph(self, line: int, rest: str, name: str | None = None) -> None:
-        """``graph(`` was read; ``rest`` is what follows it on the line, ``name``
-        that of a ``with`` section."""
+        """Open a graph at ``graph(``; ``rest`` is the text after it on the line,
+        ``name`` that of a ``with`` section."""
         if self.graph is not None:
             self._lost(line, "the end of the graph before this line is missing")
             self._close_graph()
@@ -196,8 +197,8 @@ class Builder:
             self._lost(line, "the parameters of the graph are mangled")
 
     def parameter(self, text: str) -> bool:
-        """Take a line of the parameter list, if it is one and the list is not
-        over."""
+        """Read a line of the parameter list; return False if it is no such line or
+        the list has ended."""
         match = _PARAMETER.match(text) if self._in_params else None
         if match is None or self.graph is None:
             return False
@@ -206,13 +207,13 @@ class Builder:
         return True
 
     def headless(self, line: int, in_params: bool) -> None:
-        """The dump begins inside a graph, whose first line is lost."""
+        """Open a graph whose first line is missing: the dump begins inside it."""
         self.open_graph(line, "" if in_params else "):")
         self._lost(line, "the beginning of the graph is missing")
 
     def second_graph(self, line: int) -> None:
-        """Another graph begins, which is not of this dump: whatever is open was cut
-        off, the rest is set aside."""
+        """Record that another graph begins, which does not belong to this dump: the
+        open graph is truncated, and the rest is set aside."""
         if self.graph is not None:
             self._lost(line, "the end of the graph before this line is missing")
             self._close_graph()
@@ -232,8 +233,8 @@ class Builder:
     # -- lines of structure --------------------------------------------------------------------------------
 
     def structure(self, match: re.Match[str], line: int) -> bool:
-        """Take a line that :data:`STRUCTURE` matches; False if it does not belong
-        here."""
+        """Read a line that :data:`STRUCTURE` matches; return False if it does not
+        belong to this dump."""
         indent, number, params, block_outputs, outputs, name, rest = match.groups()
         if self._over:
             return False
@@ -277,7 +278,7 @@ class Builder:
             self.nodes[-1].blocks += (block,)
             self.nodes = []
         else:
-            # Its owner is lost: the nodes stay in the enclosing list.
+            # Its owner is missing: the nodes stay in the enclosing list.
             self._lost(line, "the node that owns this block is missing")
             self._stack[-1] = (None, self.nodes)
         self._expect()
@@ -301,9 +302,9 @@ class Builder:
     # -- nodes ---------------------------------------------------------------------------------------------
 
     def place(self, raw: RawNode, line: int) -> bool:
-        """Make ``nodes`` the list for a node that has not the indentation expected;
-        False if it is no part of this dump, which is over."""
-        # Before the space that represents no outputs.
+        """Set ``nodes`` to the list for a node without the expected indentation;
+        return False if it does not belong to this dump, which has ended."""
+        # Without the space that is printed if there are no outputs.
         width = max(len(raw[0] or "") - (0 if raw[1] else 1), 0)
         if self.graph is None:
             if self._first is not None:
@@ -322,7 +323,7 @@ class Builder:
         return True
 
     def mangled(self, line: int) -> None:
-        """A node line that is cut off or otherwise beyond reading."""
+        """Record a node line that is truncated or otherwise unreadable."""
         if self.graph is None and self._first is None:
             self.headless(line, in_params=False)
         self._lost(line, "a node is cut off or mangled")
@@ -335,8 +336,8 @@ class Builder:
     # -- indentation ---------------------------------------------------------------------------------------
 
     def _depth(self, indent: int) -> int | None:
-        """How many blocks deep a node with that indentation stands; None if
-        indentation does not tell."""
+        """Return the depth in blocks of a node with that indentation; None if the
+        indentation does not show it."""
         if (
             self._flat
             or self._base is None
@@ -347,14 +348,14 @@ class Builder:
         return (indent - self._base) // BLOCK_STEP
 
     def _unwind(self, indent: int, line: int) -> None:
-        """Close the blocks whose ends are missing, as the indentation tells."""
+        """Close the blocks whose ends are missing, according to the indentation."""
         if indent <= 0 and self._stack and not self._flat and not self._base:
-            # Nothing inside a block can have no indentation: the print has lost its
-            # leading spaces.
+            # Lines inside a block always have indentation: so the print has lost
+            # its leading spaces.
             self._flat = True
         if self._base is not None and 0 <= indent < self._base and not self._stack:
-            # The dump began inside a block; what stands less deep shows where the
-            # graph's own nodes stand.
+            # The dump began inside a block; a line with less indentation shows the
+            # indentation of the graph's own nodes.
             self._base = indent
         depth = self._depth(indent)
         if depth is None or depth >= len(self._stack):
@@ -376,7 +377,7 @@ class Builder:
     # -- the end -------------------------------------------------------------------------------------------
 
     def finish(self, lines: int) -> Dump:
-        """All lines were given."""
+        """Finish after all lines and return the dump."""
         if self._first is None:
             self.headless(0, in_params=False)
         if self.graph is not None:

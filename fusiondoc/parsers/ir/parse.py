@@ -1,10 +1,8 @@
-"""Printed TorchScript IR -> graphs and nodes. Any bytes are taken; what is damaged
-is counted, never raised.
+"""Printed TorchScript IR -> graphs and nodes. Any bytes are accepted; damage is
+counted, never raised.
 
-One node line -> its raw fields. One regex settles nearly every line, a scanner the
-rest.
-
-The print is that of ``Node::print`` (torch/csrc/jit/ir/ir.cpp)::
+One node line -> its raw fields. One regex reads nearly every line, a scanner the
+others. The print is that of ``Node::print`` (torch/csrc/jit/ir/ir.cpp)::
 
     indent outs " = " callee "[" attributes "]" "(" inputs ")" [", scope: " scope]
     [" # " file:line:column]
@@ -23,18 +21,18 @@ from fusiondoc.parsers.ir import Dump, Node, RawNode, end_of_string
 from fusiondoc.parsers.ir.build import STRUCTURE, Builder
 
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
-# Three levels of brackets are enough for all but lists of lists of lists; unrolled
-# loops, so that a line that does not match is given up in linear time.
+# Three levels of brackets are enough for everything except lists of lists of lists.
+# The loops are unrolled, so that a line that does not match fails in linear time.
 _FLAT = rf'[^"\[\]]*(?:{_STRING}[^"\[\]]*)*'
 _NESTED = rf'[^"\[\]]*(?:(?:{_STRING}|\[{_FLAT}\])[^"\[\]]*)*'
 _ATTRIBUTES = rf'[^"\[\]]*(?:(?:{_STRING}|\[{_NESTED}\])[^"\[\]]*)*'
-# No type and no value name holds "= ": the first one ends the outputs.
+# No type and no value name contains "= ": the first one ends the outputs.
 _OUTPUTS = r"( *)((?:%[^=]*(?:=[^ ][^=]*)*)?)= "
 _CALLEE = r"[A-Za-z_]\w*::[\w.:]+"
 _TAIL = r"\(((?:%[^()]*)?)\)(, scope: .*| # .*)?"
 
 NODE = re.compile(rf"{_OUTPUTS}({_CALLEE})(?:\[({_ATTRIBUTES})\])?{_TAIL}$")
-"""The structural pass; its groups are a :data:`RawNode`."""
+"""Matches a node line; its groups are a :data:`RawNode`."""
 
 _HEAD = re.compile(rf"{_OUTPUTS}({_CALLEE})(?=[\[(])")
 _INPUTS = re.compile(rf"{_TAIL}\s*\Z")
@@ -50,13 +48,14 @@ _BRACKET = re.compile(r'["\[\]]')
 _CALLED = re.compile(rf"({_CALLEE})(?=[\[(])")
 
 LONG = 4_000
-"""Characters from which on a line is scanned: the regex engine keeps 100 bytes and
-more for each step of a repeated group, which is 200 MB for a string of a
+"""Number of characters from which on a line is scanned: the regex engine keeps 100
+bytes and more for each step of a repeated group, which is 200 MB for a string of a
 megabyte."""
 
 
 def _head(text: str) -> tuple[tuple[str | None, ...], int] | None:
-    """Indentation, outputs and callee of a node, and where that ends."""
+    """Return indentation, outputs and callee of a node, and the offset after them;
+    None for another line."""
     if len(text) < LONG:
         match = _HEAD.match(text)
         return (match.groups(), match.end()) if match is not None else None
@@ -69,13 +68,13 @@ def _head(text: str) -> tuple[tuple[str | None, ...], int] | None:
 
 
 def starts_node(text: str) -> bool:
-    """Whether the line begins as a node does, however it ends."""
+    """True if the line begins like a node, with any ending."""
     return _head(text) is not None or _PYTHON_HEAD.match(text) is not None
 
 
 def scan_node(text: str) -> RawNode | None:
-    """The raw fields of a node that :data:`NODE` could not settle; None if it is
-    none or not whole."""
+    """Return the raw fields of a node that :data:`NODE` does not match; None if it
+    is no node or not complete."""
     head = _head(text)
     if head is None:
         python = _PYTHON.match(text) if "^" in text else None
@@ -96,7 +95,8 @@ def scan_node(text: str) -> RawNode | None:
 
 
 def _closing(text: str, position: int) -> int | None:
-    """Where the bracket opened at ``position`` closes; None if it does not."""
+    """Return the index where the bracket opened at ``position`` closes; None if it
+    does not."""
     depth = 0
     match = _BRACKET.search(text, position)
     while match is not None:
@@ -118,21 +118,21 @@ def _closing(text: str, position: int) -> int | None:
 _GRAPH = re.compile(r"(?:^|(?<=\W))graph\((?=\s*%|\)|\s*$)")
 _PARAMETER_LINE = re.compile(r"\s*%[^\s,=]+(?: : .*)?(?:,|\):)\s*$")
 _NODE_LINES = 64
-"""Over how many lines one node may be printed: tensors with rows, or what a Python
-function was given."""
+"""Number of lines over which one node may be printed: tensors with rows, or the
+arguments of a Python function."""
 
 
 _BLOCK = 1 << 17
-"""Bytes that are decoded at once."""
+"""Number of bytes that are decoded at once."""
 
 
 class _Texts:
-    """The lines of a dump as text, a block at a time and each only while it is
-    looked at: a graph of 100,000 nodes has 15 MB of them.
+    """The lines of a dump as text, decoded in blocks that are kept only while they
+    are read: a graph of 100,000 nodes has 15 MB.
 
     Args:
         data: the lines.
-        cut: bytes of each that are left out at its beginning.
+        cut: number of bytes that are left out at the beginning of each line.
     """
 
     def __init__(self, data: bytes, cut: int) -> None:
@@ -140,16 +140,17 @@ class _Texts:
         self._cut = cut
         self._at = 0
         self._blocks: list[tuple[int, list[str]]] = []
-        """The line that each begins with, and its lines."""
+        """The number of each block's first line, and its lines."""
         self._read = 0
-        """Lines in the blocks so far."""
+        """Number of lines in the blocks so far."""
         self._size = data.count(b"\n") + 1 if data else 0
 
     def __len__(self) -> int:
         return self._size
 
     def __getitem__(self, line: int) -> str:
-        """A line of the block that ``blocks`` gave last, or behind it."""
+        """Return a line of the block that ``blocks`` yielded last, or a later
+        line."""
         while line >= self._read:
             self._decode()
         for first, lines in reversed(self._blocks):
@@ -158,7 +159,8 @@ class _Texts:
         raise IndexError(line)
 
     def blocks(self) -> Iterator[tuple[int, list[str]]]:
-        """All lines: the number of the first of some, and these."""
+        """Yield all lines in blocks: the number of the first line, and the
+        lines."""
         while self._blocks or self._at < len(self._data):
             if not self._blocks:
                 self._decode()
@@ -184,8 +186,8 @@ class _Texts:
 
 
 def _long_node(texts: _Texts, start: int) -> tuple[RawNode | None, int]:
-    """The node that begins on a line the node regex could not settle, and the line
-    after it."""
+    """Return the node that begins on a line that the node regex does not match, and
+    the line after it."""
     text = texts[start]
     raw = scan_node(text.rstrip())
     end = start + 1
@@ -204,18 +206,18 @@ def _long_node(texts: _Texts, start: int) -> tuple[RawNode | None, int]:
 
 
 def parse_dump(lines: Sequence[bytes]) -> Dump:
-    """One printed graph with its sections.
+    """Return one printed graph with its sections.
 
-    ``lines`` have lost their log prefix; header text may come before ``graph(``, on
-    its line or on lines of its own. Lines that are no IR are set aside, a beginning
-    or an end that is missing is reported.
+    ``lines`` are without their log prefix; header text may come before ``graph(``,
+    on its line or on lines of its own. Lines that are not IR are set aside; a
+    missing beginning or end is reported.
     """
     return parse_text(b"\n".join(lines))
 
 
 def parse_text(data: bytes, cut: int = 0) -> Dump:
-    """The same, of its lines as one text; ``cut``: how much of each is the prefix
-    of the log."""
+    """The same for the lines as one text; ``cut``: length of the log's prefix on
+    each line."""
     texts = _Texts(data, cut)
     builder = Builder()
     _structural_pass(texts, _begin(texts, builder), builder)
@@ -223,8 +225,8 @@ def parse_text(data: bytes, cut: int = 0) -> Dump:
 
 
 def parse_node_lines(lines: Sequence[bytes]) -> Node | None:
-    """A node printed by itself, with the lines of its blocks; None if the first
-    line does not begin one."""
+    """Return a node printed by itself, with the lines of its blocks; None if the
+    first line does not begin a node."""
     texts = _Texts(b"\n".join(lines), 0)
     if not len(texts) or not starts_node(texts[0]):
         return None
@@ -236,13 +238,13 @@ def parse_node_lines(lines: Sequence[bytes]) -> Node | None:
 
 
 def parse_node(text: bytes) -> Node | None:
-    """A node printed by itself, as in the rejections of partition.cpp; None if
-    ``text`` does not begin with one."""
+    """Return a node printed by itself, as in the rejections of partition.cpp; None
+    if ``text`` does not begin with a node."""
     return parse_node_lines(text.split(b"\n"))
 
 
 def _begin(texts: _Texts, builder: Builder) -> int:
-    """Open the graph; which line to go on with."""
+    """Open the graph; return the line to continue with."""
     for line in range(len(texts)):
         text = texts[line]
         if (len(text) < LONG and NODE.match(text) is not None) or STRUCTURE.match(
@@ -292,8 +294,8 @@ def _structural_pass(texts: _Texts, start: int, builder: Builder) -> None:
 def _other_line(
     texts: _Texts, line: int, builder: Builder
 ) -> tuple[RawNode | None, int]:
-    """A line that the node regex did not settle: the node on it, if it is one after
-    all, and how far it reaches."""
+    """Read a line that the node regex does not match. Return the node on it, if it
+    is one after all, and the line after it."""
     text = texts[line]
     match = STRUCTURE.match(text)
     if match is not None:

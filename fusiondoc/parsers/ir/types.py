@@ -1,9 +1,9 @@
 """Types as TorchScript prints them (``operator<<`` of ``c10::Type``,
 aten/src/ATen/core/type.cpp).
 
-A tensor type is a scalar type with, each of them optional, sizes, strides,
-``requires_grad`` and device: ``Float(2, *, strides=[32, 1], requires_grad=0,
-device=cuda:0)``. Everything is cached: a log repeats few types.
+A tensor type is a scalar type with optional sizes, strides, ``requires_grad`` and
+device: ``Float(2, *, strides=[32, 1], requires_grad=0, device=cuda:0)``. Everything
+is cached: a log repeats few types.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 from fusiondoc.numbers import all_whole, whole_number
 
 _WHOLE = re.compile(r"-?[0-9]+\Z")
-"""A size; one beyond all bounds is not known."""
+"""A size; a size beyond all bounds counts as unknown."""
 
 HALVES = frozenset(("Half", "BFloat16"))
 
@@ -34,7 +34,7 @@ ITEMSIZES: dict[str, int] = {
         ),
         1,
     ),
-    # Less than a byte each; torch stores and counts them by the byte.
+    # Less than a byte each; torch stores and counts them in whole bytes.
     **dict.fromkeys(
         (
             "QUInt4x2",
@@ -58,7 +58,7 @@ _STRIDES = re.compile(r"(?:, |\A)strides=\[([^\[\]]*)\]")
 
 
 class TensorType:
-    """A tensor type. ``None`` stands for what the print does not tell.
+    """A tensor type. ``None`` means that the print does not state the fact.
 
     ``dtype``: the scalar type as printed (``Float``), ``None`` for a bare
     ``Tensor``. ``sizes`` and ``strides`` count elements; a dimension that is not a
@@ -99,7 +99,8 @@ class TensorType:
 
     @property
     def dtype_and_sizes(self) -> tuple[str, tuple[int, ...]] | None:
-        """Both, where the print has both and each size is a number."""
+        """The scalar type and the sizes, if both are printed and each size is a
+        number; else None."""
         if self.dtype is None or self.sizes is None:
             return None
         sizes = tuple(size for size in self.sizes if size is not None)
@@ -125,10 +126,10 @@ class _Sizes:
         self.sizes: list[int | None] = []
         self.symbols: list[str] = []
         self.strides: list[int] = []
-        """Those that are printed beside the sizes (``2:3``)."""
+        """Strides that are printed next to the sizes (``2:3``)."""
 
     def add(self, argument: str) -> bool:
-        """Add a size; False if it is none."""
+        """Add a size; return False if it is not one."""
         if argument == "*" or argument.startswith("SS(") or _WHOLE.match(argument):
             self.sizes.append(whole_number(argument))
             self.symbols.append(argument)
@@ -148,8 +149,8 @@ class _Sizes:
 
 
 def _arguments(tensor: TensorType, text: str) -> bool:
-    """Fill in the arguments between the parentheses; False if a tensor type is not
-    printed so."""
+    """Set the fields from the arguments between the parentheses; return False if a
+    tensor type is not printed in this form."""
     match = _STRIDES.search(text)
     if match is not None:
         tensor.strides = all_whole(match[1].split(", ")) if match[1] else ()
@@ -181,13 +182,13 @@ def _arguments(tensor: TensorType, text: str) -> bool:
 
 @lru_cache(maxsize=16384)
 def parse_type(text: str) -> TensorType | OtherType:
-    """The type printed as ``text``; anything that is no single tensor is an
+    """Return the type printed as ``text``; everything except a single tensor is an
     :class:`OtherType`. Never raises."""
     return _tensor(text) or OtherType(text)
 
 
 def _tensor(text: str) -> TensorType | None:
-    """The type of a single tensor; None for any other."""
+    """Return the type of a single tensor; None for any other type."""
     element = text.rstrip("?")
     match = _ELEMENT.match(element)
     if match is None:
@@ -213,17 +214,17 @@ def _tensor(text: str) -> TensorType | None:
 
 
 def is_tensor(text: str) -> bool:
-    """Whether the type is one tensor: ``Tensor``, ``Tensor?``, ``Float(2, 3)``,
+    """True if the type is one tensor: ``Tensor``, ``Tensor?``, ``Float(2, 3)``,
     ..."""
     return isinstance(parse_type(text), TensorType)
 
 
 @lru_cache(maxsize=16384)
 def holds_tensor(text: str) -> bool:
-    """Whether the type is a tensor or a list of tensors (``Tensor[]``,
+    """True if the type is a tensor or a list of tensors (``Tensor[]``,
     ``Tensor?[]``, ``Tensor[]?``, ...).
 
-    Tuples and dictionaries count as none: nodes that give those only pack the
+    Tuples and dictionaries do not count: nodes that return those only pack the
     tensors of other nodes.
     """
     end = len(text)
@@ -238,17 +239,17 @@ def holds_tensor(text: str) -> bool:
 
 
 _MOST_BYTES = 1 << 48
-"""Of a tensor: 281 TB, which no device holds. Sums over all the tensors of a log
-have 64 bits then."""
+"""Limit of the bytes of a tensor: 281 TB, which no device holds. So sums over all
+tensors of a log fit into 64 bits."""
 
 
 @lru_cache(maxsize=16384)
 def bytes_once(text: str) -> int | None:
-    """Bytes of the tensor with each element counted once: an expanded dimension
-    (stride 0) has one element.
+    """Return the bytes of the tensor with each element counted once: an expanded
+    dimension (stride 0) has one element.
 
-    ``None`` for anything that is not a tensor, where a size or the scalar type is
-    not known, and for more than any device holds.
+    ``None`` for anything that is not a tensor, for an unknown size or scalar type,
+    and for more bytes than any device holds.
     """
     tensor = parse_type(text)
     if not isinstance(tensor, TensorType) or tensor.sizes is None:
@@ -266,7 +267,7 @@ def bytes_once(text: str) -> int | None:
 
 
 def in_order(tensor: TensorType) -> bool:
-    """Whether the tensor is contiguous: its strides follow from its sizes, and both
+    """True if the tensor is contiguous: its strides follow from its sizes, and both
     are known."""
     if tensor.sizes is None or tensor.strides is None:
         return False
@@ -279,6 +280,6 @@ def in_order(tensor: TensorType) -> bool:
 
 
 def kind_of(text: str) -> str:
-    """The type without its profiled part: ``Float(2, 4)`` is a Tensor."""
+    """Return the type without its profiled part: ``Float(2, 4)`` is a Tensor."""
     name, bracket, _ = text.partition("(")
     return "Tensor" if bracket and name else text

@@ -65,7 +65,8 @@ class JsonObjects:
 
     Args:
         field: the field that holds the lines.
-        with_ends: most values end with a line end, so that a value without one is a piece.
+        with_ends: most values end with a line end, so that a value without one is a
+            piece.
     """
 
     def __init__(self, field: str, with_ends: bool) -> None:

@@ -306,7 +306,8 @@ def content(log: LogInput) -> Iterator[bytes]:
     """Yield the bytes of a file, unpacked but otherwise unchanged.
 
     Raises:
-        OSError, UsageError: it cannot be read, or its unpacked size is above the limit.
+        OSError, UsageError: it cannot be read, or its unpacked size is above the
+            limit.
         CannotRun: the package that unpacks it is missing.
     """
     with _open(log) as stream:

@@ -472,9 +472,9 @@ def _rows_with_colours(chunk: bytes, is_first: bool) -> Layers | None:
     colour; None if its first lines do not show it yet.
 
     Args:
-        is_first: no earlier chunk had colours. Then the lines may show it without a line
-            of torch. Searching each chunk of a long output for that would take longer
-            than reading it.
+        is_first: no earlier chunk had colours. Then the lines may show it without a
+            line of torch. Searching each chunk of a long output for that would take
+            longer than reading it.
     """
     sample = sample_of(chunk)
     if sample is None and not is_first:
