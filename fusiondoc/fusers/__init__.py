@@ -59,8 +59,8 @@ _WITHOUT_FACTS = Fuser("", "the fuser", (), instead=(EVERYWHERE,))
 
 
 def facts_of(name: str | None) -> Fuser:
-    """The fuser of that name; one without any facts where it is not known which
-    ran, or none did."""
+    """Return the fuser of that name; one without any facts if it is not known which
+    fuser ran, or if none did."""
     return FUSERS.get(name or "", _WITHOUT_FACTS)
 
 
@@ -91,7 +91,7 @@ def inner_graphs() -> frozenset[str]:
 
 @cache
 def views_of_any() -> frozenset[str]:
-    """Views for which some fuser has a stand-in in its groups."""
+    """Views for which at least one fuser has a stand-in in its groups."""
     return frozenset(
         view
         for fuser in FUSERS.values()
@@ -101,8 +101,8 @@ def views_of_any() -> frozenset[str]:
 
 @cache
 def stand_ins() -> dict[str, str]:
-    """Operators of fusion passes that stand for views in groups -> these views.
-    They refuse to run outside."""
+    """Operators that fusion passes put into groups in the place of views -> these
+    views. They cannot run outside groups."""
     return {
         node: view
         for fuser in FUSERS.values()
@@ -112,7 +112,7 @@ def stand_ins() -> dict[str, str]:
 
 @cache
 def scalar_types() -> frozenset[str]:
-    """Scalar types of tensors that groups of some fuser take."""
+    """Scalar types of tensors that groups of at least one fuser take."""
     return frozenset().union(
         *(fuser.limits.dtypes or frozenset() for fuser in FUSERS.values())
     )
@@ -120,7 +120,7 @@ def scalar_types() -> frozenset[str]:
 
 @cache
 def sized_reductions() -> frozenset[str]:
-    """Reductions whose size some fuser computes alone."""
+    """Reductions whose size at least one fuser computes alone."""
     return frozenset().union(
         *(fuser.operators.sized_reductions for fuser in FUSERS.values())
     )
@@ -128,7 +128,8 @@ def sized_reductions() -> frozenset[str]:
 
 @cache
 def with_dimensions_only() -> frozenset[str]:
-    """Reductions of which some fuser takes no overload over all dimensions."""
+    """Reductions whose overload over all dimensions at least one fuser does not
+    take."""
     return frozenset().union(
         *(fuser.operators.with_dimensions_only for fuser in FUSERS.values())
     )
@@ -136,7 +137,7 @@ def with_dimensions_only() -> frozenset[str]:
 
 @cache
 def by_constant_dimension() -> frozenset[str]:
-    """Operators whose `dim` has to be a constant for some fuser."""
+    """Operators whose `dim` must be a constant for at least one fuser."""
     return frozenset().union(
         *(fuser.operators.by_constant_dimension for fuser in FUSERS.values())
     )
@@ -153,7 +154,7 @@ def operators_of_knobs() -> dict[str, frozenset[str]]:
 
 
 def knob_for(op: str) -> str:
-    """The knobs with which alone some fusers take an operator: "the knob
+    """The knobs without which some fusers do not take an operator: "the knob
     nnc_reductions under NNC"."""
     rows = ((fuser.operators.with_knob, fuser.title) for fuser in FUSERS.values())
     return " or ".join(
@@ -164,21 +165,21 @@ def knob_for(op: str) -> str:
 
 
 def taken_by_default(op: str) -> bool:
-    """Whether all fusers take an operator that may run where none is chosen."""
+    """True if all fusers that may run by default take an operator."""
     return all(
         op in fuser.operators.takes for fuser in FUSERS.values() if fuser.by_default
     )
 
 
 def stdout_marks() -> tuple[bytes, ...]:
-    """How lines begin that libraries of fusers print to stdout."""
+    """Starts of the lines that libraries of fusers print to stdout."""
     return tuple(
         mark for fuser in FUSERS.values() for mark in fuser.log.stdout_marks
     )
 
 
 def signs() -> tuple[bytes, ...]:
-    """Parts of lines, of which each line of a fuser's dumps holds one."""
+    """Parts of lines; each line of a fuser's dumps contains one."""
     return tuple(sign for fuser in FUSERS.values() for sign in fuser.log.signs)
 
 
@@ -188,7 +189,8 @@ def dump_kinds() -> tuple[DumpKind, ...]:
 
 
 def kernel_names() -> tuple[str, ...]:
-    """Regular expressions for names in the code of kernels that a counter makes."""
+    """Regular expressions for names in the code of kernels that end in a
+    counter."""
     return tuple(
         name for fuser in FUSERS.values() for name in fuser.log.kernel_names
     )
@@ -211,7 +213,7 @@ def variables_set() -> tuple[str, ...]:
 
 
 def fuser_of_dumps() -> Fuser:
-    """The fuser whose kernels a log of dumps alone shows."""
+    """The fuser whose kernels are in a log that has nothing but dumps."""
     return next(
         fuser
         for fuser in FUSERS.values()
@@ -229,12 +231,12 @@ def calls_off() -> str:
 
 
 def titles(holds: Callable[[Fuser], object]) -> str:
-    """The fusers for which something holds, as a sentence names them."""
+    """The fusers for which ``holds`` is true, as words of a sentence."""
     return " and ".join(fuser.title for fuser in FUSERS.values() if holds(fuser))
 
 
 def order_of_choice() -> str:
-    """The fusers of TorchScript that "auto" chooses from, as a clause: the last
+    """The fusers of TorchScript from which "auto" chooses, as a clause: the last
     works wherever torch does."""
     known = (fuser.title for fuser in FUSERS.values() if fuser.by_default)
     return " where this torch really has it, else ".join(known)
@@ -247,11 +249,9 @@ def with_evaluator() -> str:
 
 
 def how_to_leave_out(fuser: str | None) -> str:
-    """``--knob skip_node_kind=OPERATOR``: how operators are kept out of the groups
-    of a fuser.
-
-    Where the fuser is not known, or has no such setting: how in each that has a
-    knob, with its name.
+    """The option that keeps operators out of the groups of a fuser: ``--knob
+    skip_node_kind=OPERATOR``. If the fuser is not known, or has no such setting:
+    the options of all fusers that have one, with their names.
     """
     switches = facts_of(fuser).switches
     if switches.knob_to_leave_out is not None:
@@ -301,8 +301,8 @@ def at_work() -> tuple[str, ...]:
 
 
 def may_write_to_stdout(name: str | None) -> bool:
-    """Whether the fuser of a run may print to stdout: true of one that the registry
-    does not have."""
+    """True if the fuser of a run may print to stdout, also if it is not in the
+    registry."""
     return name not in at_work() or facts_of(name).log.writes_to_stdout
 
 
@@ -328,8 +328,8 @@ def frontend_choices() -> tuple[str, ...]:
 
 
 def frontend_of_group(kind: str) -> Frontend:
-    """The frontend whose fuser makes groups of that kind (``Group.kind``), or has
-    that operator."""
+    """The frontend whose fuser makes groups of that kind (``Group.kind``), or
+    operators of that kind."""
     for frontend in FRONTENDS.values():
         if frontend.group_prefix is not None and kind.startswith(
             frontend.group_prefix
@@ -339,14 +339,13 @@ def frontend_of_group(kind: str) -> Frontend:
 
 
 def keeps_kernel_names(kind: str) -> bool:
-    """Whether a profile shows the kernels of groups of that kind under the names
-    that the report has."""
+    """True if a profile shows the kernels of groups of that kind under the report's
+    names."""
     return kind in FUSER_OF_KIND and FUSER_OF_KIND[kind].log.kernels_keep_names
 
 
 def kernel_in_report(name: str) -> str:
-    """The name that the report has of a kernel which a profile shows as
-    ``name``."""
+    """The report's name of a kernel that a profile shows as ``name``."""
     return _before_kernel_names().sub("", name, count=1)
 
 
@@ -359,7 +358,7 @@ def _before_kernel_names() -> re.Pattern[str]:
 
 
 def without_plan(frontend: str | None) -> str:
-    """The sentence on a run of which no group and no operator is known."""
+    """The sentence for a run without any known group or operator."""
     return FRONTENDS.get(frontend or "", TORCHSCRIPT).without_plan
 
 
@@ -370,13 +369,13 @@ def nothing_compiled(frontend: str | None) -> tuple[str, str] | None:
 
 
 def compiles_python(name: str | None) -> bool:
-    """Whether the frontend makes its graphs of Python in the first pass
+    """True if the frontend makes its graphs from Python in the first pass
     (``Frontend.compiles_python``)."""
     return name in FRONTENDS and FRONTENDS[name].compiles_python
 
 
 def is_switched_by_package(*names: str | None) -> bool:
-    """Whether one of these frontends fuses without a switch of torch
+    """True if one of these frontends fuses without a switch of torch
     (``Frontend.switched_by_package``)."""
     return any(
         FRONTENDS[name].switched_by_package for name in names if name in FRONTENDS
@@ -419,7 +418,7 @@ COMPILE_MODES = (
 
 
 def fuser_title(name: str) -> str:
-    """The fuser as a sentence names it; another name, such as none, as it is."""
+    """The fuser's name in sentences; another name, such as none, is unchanged."""
     if name in FUSERS:
         return FUSERS[name].title
     for frontend in FRONTENDS.values():
@@ -429,11 +428,11 @@ def fuser_title(name: str) -> str:
 
 
 def takers(effective: str | None, beside: Frontend | None) -> str:
-    """How a sentence names those that could take an operator.
+    """The fusers that could take an operator, as words of a sentence.
 
     Args:
         effective: ``FuserState.effective``.
-        beside: a frontend with a fuser of its own that was at work too.
+        beside: a frontend with a fuser of its own that was active too.
     """
     for frontend in FRONTENDS.values():
         if frontend.fuser == effective and effective in fusers_of_frontends():
@@ -444,13 +443,14 @@ def takers(effective: str | None, beside: Frontend | None) -> str:
 
 @cache
 def taken_by_any() -> frozenset[str]:
-    """The operators that some fuser can take, in some version of torch."""
+    """The operators that at least one fuser can take, in at least one version of
+    torch."""
     return frozenset().union(*(fuser.operators.takes for fuser in FUSERS.values()))
 
 
 def fusible_by(op: str, torch: str | None = None) -> frozenset[str]:
     """The fusers that can take the operator into a group; with a version of torch,
-    only those whose rules of that version do."""
+    only those with a rule in that version."""
     version = version_pair(torch) if torch is not None else None
     return frozenset(
         fuser.name for fuser in FUSERS.values() if _takes(fuser, op, version)
@@ -466,7 +466,7 @@ def _takes(fuser: Fuser, op: str, version: tuple[int, int] | None) -> bool:
 
 
 def taken_by(op: str, fuser: str, torch: str | None = None) -> bool:
-    """Whether a fuser has a rule for the operator, for some arguments; without a
+    """True if a fuser has a rule for the operator, for some arguments; without a
     version, in any version."""
     if torch is None:
         return fuser in FUSERS and op in FUSERS[fuser].operators.takes
@@ -474,12 +474,12 @@ def taken_by(op: str, fuser: str, torch: str | None = None) -> bool:
 
 
 def takes_seldom(op: str, fuser: str | None) -> bool:
-    """Whether a fuser takes the operator only with a knob or only on the CPU:
-    nothing is lost next to it."""
+    """True if a fuser takes the operator only with a knob or only on the CPU: then
+    no fusion is lost next to it."""
     return op in facts_of(fuser).operators.seldom
 
 
 def is_fusible(op: str) -> bool:
-    """Whether some fuser can take the operator, and something is lost if none does:
-    false for views."""
+    """True if at least one fuser can take the operator, and performance is lost if
+    none does: False for views."""
     return op in taken_by_any() and op not in VIEWS

@@ -12,23 +12,25 @@ class Composition:
     """Another way to write a call of torch."""
 
     of: str
-    """The operators that are calls, forward and backward, without ``aten::``."""
+    """The operators that are calls, in the forward and the backward pass, without
+    ``aten::``."""
     call: str
-    """With all arguments by the names that ``after`` reads; those with a default
-    may be left out."""
+    """The call, with all arguments by the names that ``after`` reads; those with a
+    default may be left out."""
     after: str
-    """``size_0`` and ``size_1`` are the parts of an argument ``size``, which may be
-    one number for all."""
+    """The replacement. ``size_0`` and ``size_1`` are the parts of an argument
+    ``size``, which may be one number for all."""
     inputs: str
-    """Arguments to compute both with, as Python: ``x=torch.randn(4, 8), dim=0``."""
+    """Arguments for a test that computes both, as Python: ``x=torch.randn(4, 8),
+    dim=0``."""
     only: Mapping[str, object] = field(default_factory=dict)
-    """Values that arguments must have, which ``after`` does not read. Others that
-    it does not read must have their defaults."""
+    """Required values of arguments that ``after`` does not read. Other arguments
+    that it does not read must have their defaults."""
     alike: tuple[str, str] | None = None
-    """An argument that may also be given if it is equal to another one."""
+    """An argument that may also be passed if it is equal to another one."""
     module: str | None = None
     """The module of torch.nn that makes the call, with the arguments of its
-    constructor; of those that begin with an underscore any value does."""
+    constructor; those that begin with an underscore may have any value."""
     parameters: tuple[str, ...] = ()
     """Names that ``after`` reads and the module has as parameters."""
     helper: str = ""

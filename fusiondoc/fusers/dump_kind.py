@@ -18,9 +18,9 @@ COMPILE = "compile"
 NAMED = "named"
 """Names its kernel itself."""
 BUILT = "built"
-"""Printed of the kernel that was named last."""
+"""Printed for the kernel that was named last."""
 LOOSE = "loose"
-"""Of no kernel."""
+"""Belongs to no kernel."""
 
 
 class Section:
@@ -54,7 +54,7 @@ class DumpKind(NamedTuple):
     sections: dict[str, Section]
     """``main`` is the first."""
     single: bool = False
-    """The first line is all."""
+    """Whether the first line is the whole dump."""
     confirm: bytes | None = None
     """Pattern of the second line: the first one alone could come from the
     program."""

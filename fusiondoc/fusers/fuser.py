@@ -19,24 +19,24 @@ class Fuser:
     """A fuser. A new one is an entry of the registry (``fusers/__init__.py``)."""
 
     name: str
-    """As options and reports have it."""
+    """Its name in options and reports."""
     title: str
-    """How a sentence names it: "the legacy fuser"."""
+    """Its name in sentences: "the legacy fuser"."""
     kinds: tuple[str, ...]
-    """``Group.kind`` of its fusion groups: ``CudaFusionGroup``; several where it
-    makes groups of several kinds."""
+    """``Group.kind`` of its fusion groups: ``CudaFusionGroup``; several if it makes
+    groups of several kinds."""
     of_torchscript: bool = True
     """Whether its groups are nodes of TorchScript's plans."""
     heading: str | None = None
-    """The title over a list, where it is another: "Legacy fuser"."""
+    """Its name as the title of a list, if that is another: "Legacy fuser"."""
     old_nodes: tuple[str, ...] = ()
-    """Kinds that the nodes of its groups, then of the first kind, had in older
-    versions of torch."""
+    """Older names of the group nodes of the first kind, in earlier versions of
+    torch."""
     can_be_requested: bool = True
-    """False for a fuser whose logs are read, and that fusiondoc switches on for no
+    """False for a fuser whose logs are read, but that fusiondoc switches on for no
     run."""
     by_default: bool = False
-    """Whether it may run where no fuser is chosen."""
+    """Whether it may run if no fuser is chosen."""
     instead: tuple[str, ...] = ()
     """Names of the fusers to try instead, best first."""
     operators: TakenOperators = field(default_factory=TakenOperators)
@@ -49,7 +49,7 @@ class Fuser:
 
     @property
     def prints_kernels(self) -> bool:
-        """Whether it can be made to print its kernels or partitions."""
+        """Whether there is a way to make it print its kernels or partitions."""
         return bool(self.catalogue.dumps) or self.switches.dump_variable is not None
 
     @property

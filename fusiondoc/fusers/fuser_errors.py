@@ -41,25 +41,25 @@ class FuserErrors:
     forms: tuple[tuple[str, Pattern[str]], ...] = ()
     """Kind and form of an error; group 1 is its text."""
     files: Pattern[str] | None = None
-    """Source files of it, which an assert of torch names: its code failed."""
+    """Its source files, named in an assert of torch: its code failed."""
     texts: Pattern[str] | None = None
     """Errors of its code that name no file."""
     wrappers: Pattern[str] | None = None
     """Asserts that only announce errors of several threads, which follow."""
     source: str | None = None
-    """How the CUDA source of a kernel begins that it puts into the text of an
-    assert."""
+    """The first words of the CUDA source of a kernel that it puts into the text of
+    an assert."""
     causes: Mapping[str, str] = field(default_factory=dict)
     """Words of an error -> a name for its cause, where the advice depends on it."""
     stand_alone: str | None = None
-    """A part of the errors of its package that stands alone, and of none that torch
-    raises."""
+    """Text in errors of its stand-alone package that is in no error raised by
+    torch."""
     marks: tuple[str, ...] = ()
     """Parts of error texts which show that the fuser's code, or a kernel that it
     made, failed."""
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds that its own code is recognised to fail with."""
+        """The kinds of errors that its own code can be recognised to raise."""
         found = {kind for kind, _ in self.forms}
         return frozenset(found | {CODEGEN} if self.files is not None else found)

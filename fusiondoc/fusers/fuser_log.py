@@ -18,14 +18,14 @@ class Refusals:
     """The file of torch that prints them, without folder and ending:
     ``partition``."""
     mark: bytes
-    """How each of these lines begins."""
+    """The start of each of these lines."""
     form: Pattern[bytes]
     """Group 1 is the text of the cause, group 2 the node as it is printed."""
     causes: Mapping[bytes, tuple[str, str]]
     """Text of a cause -> the code of the finding and the condition, a key of
     ``FuserWords.conditions``."""
     other: str
-    """The code of a cause that is not known."""
+    """The code for an unknown cause."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Fallbacks:
     """The warning of torch that a fusion group falls back to unfused operators."""
 
     form: Pattern[bytes]
-    """Group 1 is the function that failed, where the version names it."""
+    """Group 1 is the function that failed, if the version names it."""
     stages: Mapping[bytes, str]
     """That function -> "compile" or "run"."""
 
@@ -46,13 +46,13 @@ class FuserLog:
     """The file of torch in which its pass prints messages, without folder and
     extension: ``graph_fuser``."""
     pass_start: str | None = None
-    """Header of the graph that its pass prints first, whether it makes groups or
-    not."""
+    """Header of the graph that its pass prints first, whether or not it makes
+    groups."""
     plan_header: str | None = None
     """Header of the graph that its pass leaves."""
     follows: str | None = None
-    """The fuser whose pass runs before its own, and with whose plan its pass goes
-    on where both are on."""
+    """The fuser whose pass runs before its own; if both are on, its pass continues
+    with that fuser's plan."""
     groups_header: str | None = None
     """Header of the graph with its groups, before its pass undoes those that are
     too small."""
@@ -63,10 +63,10 @@ class FuserLog:
     fallback_header: str | None = None
     """Header of the graph that it fails to compile."""
     line_messages: Pattern[bytes] | None = None
-    """Several messages of one line each that its pass prints for a node; they are
-    taken together."""
+    """Several one-line messages that its pass prints for a node; they are read
+    together."""
     indented: tuple[bytes, ...] = ()
-    """How messages of it begin that could be lines of a graph."""
+    """The starts of its messages that could be lines of a graph."""
     source_lines: Mapping[str, Mapping[str, tuple[int, ...]]] = field(
         default_factory=dict
     )
@@ -79,35 +79,36 @@ class FuserLog:
     program."""
     refusals: Refusals | None = None
     stdout_marks: tuple[bytes, ...] = ()
-    """How lines begin that its library prints to stdout."""
+    """The starts of the lines that its library prints to stdout."""
     writes_to_stdout: bool = False
     """Whether it also prints to stdout; torch logs to stderr."""
     announces_runs: bool = True
-    """Whether a log can show that a kernel runs; without it a crash may be of a
-    compile or of a run."""
+    """Whether a log can show that a kernel runs; otherwise a crash may be from a
+    compilation or from a run."""
     fallbacks: Fallbacks | None = None
     """The warning that a group runs as unfused operators."""
     warnings: tuple[bytes, ...] = ()
-    """Parts of warnings that torch prints about it."""
+    """Parts of torch's warnings about it."""
     gone: bytes | None = None
-    """The warning of a torch that no longer has it, and whose switches for it do
-    nothing."""
+    """The warning of a torch that no longer has it, and whose switches for it have
+    no effect."""
     options_set: Pattern[bytes] | None = None
     """A line that shows that the user set a variable of it."""
     signs: tuple[bytes, ...] = ()
-    """Each of its lines that no other mark of a log shows holds one of these."""
+    """Parts of its lines; each line that no other mark of a log matches contains
+    one."""
     dump_kinds: tuple[DumpKind, ...] = ()
     """Its dumps that carry text, the more particular ones first."""
     kernel_names: tuple[str, ...] = ()
-    """Regular expressions for names in the code of its kernels that a counter
-    makes."""
+    """Regular expressions for names in the code of its kernels that end in a
+    counter."""
     profile_names: tuple[str, ...] = ()
     """Regular expressions for the names of its groups in a profile."""
     kernels_keep_names: bool = False
-    """Whether a profile shows its kernels under the names that the report has."""
+    """Whether a profile shows its kernels under the report's names."""
     before_kernel_names: str | None = None
     """A pattern of text that may precede these names in a profile."""
     code_of_kernels: tuple[tuple[str, str], ...] = ()
-    """How names of its kernels begin, and the dump that their code is."""
+    """The starts of its kernels' names, and the dump that is their code."""
     profile_variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables with which a profile shows its kernels on the CPU."""

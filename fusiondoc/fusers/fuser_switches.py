@@ -24,20 +24,21 @@ class FuserSwitches:
     """The settings of a run that concern a fuser."""
 
     device_knobs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Type of a device -> the knobs that let it fuse there."""
+    """Type of a device -> the knobs that enable fusion there."""
     knob_for_one: str | None = None
     """The knob with its value that makes a single operator a group."""
     knob_to_leave_out: str | None = None
-    """The knob that keeps operators out of its groups, with a word for them."""
+    """The knob that keeps operators out of its groups, with a placeholder for
+    them."""
     variable_to_leave_out: str | None = None
-    """The environment variable that does, where there is no knob."""
+    """The environment variable that does so, if there is no knob."""
     off_by_variable: tuple[str, str] | None = None
-    """A variable and its value with which the pass does nothing, whatever a program
-    switches on."""
+    """A variable and its value with which the pass does nothing, even if a program
+    switches it on."""
     off_by_call: str | None = None
     """The call that switches it off in programs."""
     variables_set: tuple[str, ...] = ()
-    """Environment variables of it that fusiondoc sets."""
+    """Its environment variables that fusiondoc sets."""
     own_variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables that a run under it needs beside those of its log."""
     log_level: str | None = None
@@ -57,4 +58,4 @@ class FuserSwitches:
     dump_variable: str | None = None
     """The environment variable that makes it print its kernels."""
     fallback_off: FallbackOff | None = None
-    """None of a fuser that never falls back."""
+    """How its fallback is switched off; None for a fuser that never falls back."""

@@ -34,17 +34,18 @@ GivenOverload = Literal[
 
 @dataclass(frozen=True)
 class FuserWords:
-    """A sentence for each condition that a fuser states or that its rules have."""
+    """A sentence for each condition that a fuser states or that its rules
+    contain."""
 
     conditions: Mapping[str, str] = field(default_factory=dict)
     """Condition that does not hold -> the reason in a sentence. ``{op}`` and
     ``{text}`` are fields of ``Stated`` (model/reasons/stated.py)."""
     overloads: Mapping[GivenOverload, str] = field(default_factory=dict)
-    """An overload that it refuses -> the sentence, which names the one that it
+    """An overload that it refuses -> the sentence, which names the overload that it
     takes."""
     arguments: Mapping[str, str] = field(default_factory=dict)
     """``Argument.problem`` -> the sentence; ``{argument}`` and ``{dtype}`` are
     fields of ``Argument``."""
     left_out: str | None = None
-    """The sentence on an operator that it could take and left out, where its log
-    gives no reason."""
+    """The sentence for an operator that it could take and did not, if its log gives
+    no reason."""

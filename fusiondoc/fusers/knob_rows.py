@@ -1,5 +1,5 @@
-"""Knobs, environment variables and dumps: the kinds of rows that a fuser has of
-them, and versions of torch.
+"""Knobs, environment variables and dumps: the kinds of rows in a fuser's catalogue,
+and versions of torch.
 
 Texts are plain sentences. Named tuples, because there are many rows, and making a
 dataclass takes longer.
@@ -18,7 +18,7 @@ Version = tuple[int, int]
 
 OLDEST: Version = (1, 11)
 NEWEST: Version = (2, 13)
-"""The newest torch whose facts are in the catalogue. A newer torch is taken to be
+"""The newest torch whose facts are in the catalogue. A newer torch is assumed to be
 like it."""
 
 
@@ -62,26 +62,26 @@ class Knob(NamedTuple):
 
     name: str
     fuser: str
-    """The fuser that it belongs to, or executor or log."""
+    """The fuser, executor or log that it belongs to."""
     setter: str
     """A function of ``owner``, or an attribute that is set and read."""
     getter: str | None
     kind: str
-    """How a value is written: switch, count, integer, ratio, strategy, operators,
+    """The kind of its value: switch, count, integer, ratio, strategy, operators,
     text, stream, function."""
     default: str
     does: str
     effect: str
     """The effect on a log or report when it is set, and when to set it."""
     live: tuple[Span, ...]
-    """Where it does something. ``exists`` is wider where it stays behind as a
+    """Versions in which it has an effect. ``exists`` is wider if it remains as a
     no-op."""
     exists: tuple[Span, ...]
     source: str
     owner: str = FUNCTIONS
     """The module that has it."""
     device: str | None = None
-    """The only type of device for which it does something."""
+    """The only type of device for which it has an effect."""
 
     @property
     def in_python(self) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ class Variable(NamedTuple):
     """Empty for a variable that no release of torch reads."""
     source: str
     of_package: bool = False
-    """Read by a package of the fuser that stands alone, instead of torch."""
+    """Whether a stand-alone package of the fuser reads it, instead of torch."""
 
 
 class Option(NamedTuple):
@@ -115,12 +115,11 @@ class Option(NamedTuple):
 
 
 class FuserDump(NamedTuple):
-    """A dump that is no option of a variable, by the name that ``--dump`` has for
-    it."""
+    """A dump that is no option of a variable, by its name in ``--dump``."""
 
     name: str
     fuser: str
-    """Its name."""
+    """The fuser's name."""
     does: str
     live: tuple[Span, ...]
     needs: tuple[tuple[str, str], ...]
@@ -129,12 +128,12 @@ class FuserDump(NamedTuple):
 
 @dataclass(frozen=True)
 class FuserCatalogue:
-    """The knobs, variables and dumps that ``fusiondoc knobs`` lists of a fuser."""
+    """The knobs, variables and dumps of a fuser that ``fusiondoc knobs`` lists."""
 
     variable_families: tuple[str, ...] = ()
-    """How names of its environment variables begin."""
+    """Prefixes of the names of its environment variables."""
     printing_variables: tuple[str, ...] = ()
-    """Variables, others than those of torch's log, that make it or its library
+    """Variables, other than those of torch's log, that make it or its library
     print."""
     knobs: tuple[Knob, ...] = ()
     variables: tuple[Variable, ...] = ()
@@ -142,15 +141,16 @@ class FuserCatalogue:
     """Variable -> the options that may be listed in it; the first variable is that
     of dumps."""
     package_options: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Variable of its package that stands alone -> the words that it may hold."""
+    """Variable of its stand-alone package -> the words that it may hold."""
     dumps: tuple[FuserDump, ...] = ()
     """Dumps of kernels that are no option of a variable."""
     usual_dumps: tuple[str, ...] = ()
-    """Dumps without which a log names no kernel of it."""
+    """Dumps without which a log names none of its kernels."""
     log_files: Mapping[str, str] = field(default_factory=dict)
     """File of torch that writes to the JIT log -> what it logs about this fuser."""
     own_log_files: tuple[tuple[str, int, str], ...] = ()
-    """Files that only it has: versions, the least level that prints, names."""
+    """Files that only this fuser has: versions, the least level that prints,
+    names."""
 
 
 ALL = span("1.11-2.13")
@@ -189,7 +189,7 @@ def knob(
 def variables(
     versions: str, *rows: tuple[str, str, str, str, str]
 ) -> tuple[Variable, ...]:
-    """Variables of the same versions; none where no release reads them."""
+    """Variables of the same versions; ``versions`` empty: no release reads them."""
     live = (span(versions),) if versions else ()
     return tuple(
         Variable(name, values, default, does, live, source)
@@ -198,7 +198,7 @@ def variables(
 
 
 def of_package(source: str, *rows: tuple[str, str, str]) -> tuple[Variable, ...]:
-    """Variables of a package that stands alone."""
+    """Variables of a stand-alone package."""
     return tuple(
         Variable(name, values, "", does, (), source, True)
         for name, values, does in rows

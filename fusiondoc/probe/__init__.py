@@ -31,14 +31,15 @@ FUSER = "fuser"
 """Name in a record ``switched_off``: the fuser of the run. Other names are knobs of
 the executor."""
 LOADING, TRACED, RUNNING = "loading", "traced", "running"
-"""When a program switched it off: as it was loaded, in the model's own code while
-that was traced, in a pass (or anywhere in a program that runs as it is)."""
+"""Stage at which a program switched it off: while it was loaded, in the model's own
+code while that was traced, or in a pass (or anywhere in a program that runs as a
+script)."""
 BEFORE, CALLER = "before", "caller"
-"""It was off in a process before its block was recorded, or in one that had its
-model run in a child."""
+"""It was off in a process before its block was recorded, or in a process that had
+its model run in a child."""
 
 OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
-"""Of the probe."""
+"""The folder of the probe."""
 
 
 def folder_of(module: Any) -> str:
@@ -87,8 +88,8 @@ _PLUMBING = tuple(
         ("_dynamo", "eval_frame.py"),
     )
 )
-"""torch's frames between a call and the user's code or the scripting error: they do
-not help the user."""
+"""torch's own frames between a call and the user's code or the scripting error:
+they do not help the user."""
 
 
 def _is_noise(filename: str) -> bool:
@@ -111,8 +112,7 @@ def _strip(trace: traceback.TracebackException, seen: set[int]) -> None:
 
 
 def message_of(error: BaseException) -> str:
-    """The exception's message; ``__str__`` of a class of the user's may fail
-    too."""
+    """The exception's message; ``__str__`` of a user's class may raise, too."""
     try:
         return _without_own_frames(str(error))
     except Exception as failed:
@@ -120,9 +120,9 @@ def message_of(error: BaseException) -> str:
 
 
 def users_traceback(error: BaseException) -> str:
-    """``error``'s traceback as Python prints it, without the frames of the probe,
-    of the import system and of torch's calling and scripting machinery: the user's
-    frames are left."""
+    """Return ``error``'s traceback as Python prints it, without the frames of the
+    probe, of the import system and of torch's calling and scripting code, so that
+    the user's frames remain."""
     tb: TracebackType | None = error.__traceback__
     trace = traceback.TracebackException(type(error), error, tb)
     _strip(trace, set())
@@ -136,8 +136,9 @@ _CPP_FRAME = re.compile(r"^  (.+)\(\d+\): \S+$")
 
 
 def _without_own_frames(text: str) -> str:
-    """An error that went from Python through C++ names in its text every frame that
-    was there (pybind11: ``At:``, a line each), also those of the probe."""
+    """Remove the probe's frames from an error's text: an error that passed from
+    Python through C++ lists all frames in its text (pybind11: ``At:``, a line
+    each)."""
     if "\nAt:\n" not in text:
         return text
     kept = []
@@ -175,5 +176,5 @@ _HINTS = (
 
 
 def hint_of(text: str) -> str | None:
-    """Advice on an error with this text; None where its own message is clear."""
+    """Advice on an error with this text; None if its own message is clear."""
     return next((hint for pattern, hint in _HINTS if pattern.search(text)), None)

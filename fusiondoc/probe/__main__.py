@@ -15,8 +15,8 @@ PACKAGE = "_fusiondoc_probe"
 
 
 def load(name):  # type: ignore[no-untyped-def]
-    """A module of the probe, from a package that no ``import`` of a user's
-    finds."""
+    """Load a module of the probe, in a package that no user's ``import`` can
+    find."""
     import importlib
     import importlib.util
 

@@ -240,7 +240,7 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
 
 
 def _found_as_script(spec: dict[str, Any], records: Records) -> bool:
-    """Set up the import path and arguments of the program; returns whether it runs
+    """Set up the import path and arguments of the program; return whether it runs
     as a script."""
     target = spec["target"]
     _set_up_program(spec, spec["script_args"])
@@ -258,8 +258,8 @@ def _found_as_script(spec: dict[str, Any], records: Records) -> bool:
 
 
 def _set_up_program(spec: dict[str, Any], script_args: Sequence[str]) -> None:
-    """Replaced sources, import path and ``sys.argv``, as the program finds them in
-    a run by hand."""
+    """Set up replaced sources, the import path and ``sys.argv`` as in a run by
+    hand."""
     target = spec["target"]
     replaced.replace_sources(spec.get("overlay") or {})
     sys.path.insert(
@@ -277,8 +277,8 @@ def _seed(torch: Any, spec: dict[str, Any]) -> None:
 def _write_end_of_script(
     torch: Any, spec: dict[str, Any], records: Records
 ) -> None:
-    """Facts that only the end of a script shows: its streams, and a device that it
-    has taken."""
+    """Write the facts that are known only at the end of a script: its streams, and
+    the device that it has used."""
     if spec.get("frontend") == "te":
         records.write("frontend", requested="te", effective="te", why=None)
     away = log_and_records.LOG.away()
@@ -288,8 +288,8 @@ def _write_end_of_script(
 
 
 def _switch(torch: Any, spec: dict[str, Any], records: Records) -> str:
-    """Set the fuser, then the knobs, which override it; record the values that both
-    read back as."""
+    """Set the fuser, then the knobs, which override it; record the values that are
+    read back."""
     wanted = fusers.COMPILER if spec.get("frontend") == "dynamo" else spec["fuser"]
     fuser, why = fusers.choose_fuser(torch, wanted)
     fusers.switch_on(torch, fuser)
@@ -313,7 +313,8 @@ def _turn_knobs(torch: Any, wanted: dict[str, str]) -> list[dict[str, Any]]:
 def _te_watch(
     spec: dict[str, Any], records: Records, clock: Clock, watch: Watch
 ) -> te_plans.Waiting:
-    """The recorder of the plans of te.ops, which begins when that is imported."""
+    """Return the recorder of the plans of te.ops, which starts when te.ops is
+    imported."""
     waiting = te_plans.Waiting(records)
     frontend = spec.get("frontend") or "auto"
     if frontend == "te":
@@ -327,8 +328,8 @@ def _te_watch(
 def _compiler_watch(
     torch: Any, spec: dict[str, Any], records: Records, fuser: str
 ) -> list[Any]:
-    """The watch of torch.compile, which is on; none of a run that is timed, or that
-    cannot come to that."""
+    """Return the started watch of torch.compile; empty for a run that is timed, or
+    that cannot use torch.compile."""
     quiet = spec.get("timing") or spec.get("profile")
     if quiet or not fusers.may_be_compiled(torch, spec, fuser):
         return []
@@ -338,8 +339,8 @@ def _compiler_watch(
 
 
 def _kernels(torch: Any, spec: dict[str, Any]) -> Any:
-    """The block in which a script runs: without kernels of torch.compile for
-    ``--no-run``."""
+    """Context manager for the run of a script: with ``--no-run`` torch.compile
+    makes no kernels."""
     if not spec.get("no_run"):
         return contextlib.nullcontext()
     return fusers.without_kernels(torch)
@@ -348,8 +349,8 @@ def _kernels(torch: Any, spec: dict[str, Any]) -> Any:
 def _end_of_compiled_script(
     spec: dict[str, Any], records: Records, watches: list[Any]
 ) -> None:
-    """Under an automatic choice, a script that compiled graphs is one of
-    torch.compile."""
+    """Finish the watches. If the fuser was chosen automatically and the script
+    compiled graphs, record torch.compile as its fuser."""
     for watch in watches:
         watch.finish()
         if watch.graphs:
@@ -357,7 +358,7 @@ def _end_of_compiled_script(
 
 
 def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
-    """One variant of a model in one phase, timed in the rounds that the parent
+    """Time one variant of a model in one phase, in rounds that the parent
     requests."""
     from .benchmark import Bench
 
@@ -405,8 +406,8 @@ def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
 
 
 def _given(torch: Any, shape: Any, spec: dict[str, Any]) -> Any:
-    """The arguments of the steps of one shape; a function of the user's makes new
-    ones at every call."""
+    """The arguments for the steps of one shape; a user's function makes new ones at
+    every call."""
     from .benchmark_steps import Given, random_sizes
 
     if spec["random_sizes"]:

@@ -26,7 +26,7 @@ from . import OWN_FOLDER, folder_of
 from .pass_inputs import tensor_text
 
 MOST_NODES = 5_000
-"""Nodes that are recorded of a graph."""
+"""Most nodes that are recorded of a graph."""
 
 _KEY = "fusiondoc_source"
 _FRAME = re.compile(r'File "(.+?)", line (\d+)')
@@ -36,7 +36,7 @@ _ASSIGNED = re.compile(r"^\s+(\w+)\b[^=(]*=(?!=)")
 
 
 class Sources:
-    """Notes at each node of a graph which line of the user's made it, while
+    """Notes at each node of a graph the user's line that made it, during
     ``tracing``."""
 
     def __init__(self, torch: Any, put: Callable[[Any, str, Any], None]) -> None:
@@ -117,7 +117,7 @@ class Sources:
         return "%s:%s" % found[-1] if found else None
 
     def of_node(self, node: Any) -> str | None:
-        """The user's line that a node comes from, as far as it is known."""
+        """The user's line that a node comes from, if known."""
         noted = node.meta.get(_KEY)
         if noted:
             return str(noted)
@@ -163,9 +163,9 @@ class Sources:
         self._put(graph, "create_node", create_node)
 
     def _replace_format_stack(self) -> None:
-        """AOTAutograd of 2.0 and later gives each gradient function an empty stack,
-        unless the graph has one from torch.compile (torch/fx/traceback.py,
-        ``format_stack``)."""
+        """Replace ``format_stack`` (torch/fx/traceback.py): AOTAutograd of 2.0 and
+        later gives each gradient function an empty stack, unless the graph has one
+        from torch.compile."""
         home: Any = getattr(self._torch.fx, "traceback", None)
         original = getattr(home, "format_stack", None)
         if original is None:
@@ -183,9 +183,8 @@ class Sources:
         self._put(home, "format_stack", format_stack)
 
     def through_gradients(self, function: Any) -> Any:
-        """For functorch 0.2, which keeps no stack traces: ``function``, with the
-        user's line of each gradient function noted at the nodes that are made while
-        that gradient function runs."""
+        """For functorch 0.2, which keeps no stack traces: wrap ``function`` so that
+        the nodes made by each gradient function are noted with its user's line."""
         torch = self._torch
 
         def noted(*args: Any) -> Any:
@@ -229,8 +228,9 @@ class Sources:
 
 
 def graph_record(torch: Any, graph: Any, sources: Sources) -> dict[str, Any]:
-    """The nodes of an FX graph, in order. ``inputs`` are names, "" for a value that
-    is no node; those of the output are the graph's results in order."""
+    """Return the nodes of an FX graph, in order. ``inputs`` are names, "" for a
+    value that is no node; the inputs of the output node are the graph's results in
+    order."""
     nodes: list[dict[str, Any]] = []
     total = 0
     for node in graph.nodes:
@@ -306,7 +306,7 @@ def _op_of(node: Any) -> str | None:
 
 
 def _flat(torch: Any, node: Any) -> list[Any]:
-    """The arguments that are nodes, flattened, in order; of the output node all
+    """The arguments that are nodes, flattened, in order; for the output node all
     arguments."""
     found: list[Any] = []
 
@@ -326,8 +326,8 @@ def _flat(torch: Any, node: Any) -> list[Any]:
 
 
 def _sizes(node: Any) -> list[int]:
-    """Whole numbers above 1 in lists among the arguments: sizes that are written
-    into the graph."""
+    """Integers above 1 in lists among the arguments: sizes that are fixed in the
+    graph."""
     found: list[int] = []
     if node.op == "call_function":
         for value in node.args:
@@ -339,8 +339,8 @@ def _sizes(node: Any) -> list[int]:
 
 
 def _type_of(torch: Any, node: Any) -> tuple[str | None, int | None]:
-    """``float32[8,128]`` and its bytes; None unless it is a single tensor whose
-    sizes are known."""
+    """Return ``float32[8,128]`` and its bytes; None unless the value is a single
+    tensor of known size."""
     value = node.meta.get("val")
     if value is None:
         value = node.meta.get("tensor_meta")
@@ -399,16 +399,16 @@ def _source_lines(name: str) -> Sequence[str]:
 
 
 _MOST_NOTED = 64
-"""Shapes, changed arguments and shared arguments that are recorded of a call site,
-each."""
+"""Most shapes, changed arguments and shared arguments that are recorded for a call
+site, each."""
 
 WRAPPED = "_fusiondoc_aot"
-"""An attribute of the functions that ``aot_function`` has returned."""
+"""Attribute that marks the functions returned by ``aot_function``."""
 
 
 class Site:
-    """A call site of the program that wraps a function, and how often that was
-    wrapped, called, compiled."""
+    """A call site of the program that wraps a function, with counts of wrappings,
+    calls and compilations."""
 
     def __init__(self, number: int, name: str, how: str, at: str | None) -> None:
         self.number = number
@@ -426,10 +426,10 @@ class Site:
         self.written: set[str] = set()
         """Phases of the current compilation whose graphs are recorded."""
         self.forward_waits = False
-        """Its graphs were partitioned, and the forward graph is not compiled
+        """Whether its graphs were partitioned and the forward graph is not compiled
         yet."""
         self.is_written = False
-        """Its record ``aot_site`` is written."""
+        """Whether its record ``aot_site`` is written."""
 
     def forget(self) -> None:
         """In a fork: reset all counts."""
@@ -463,7 +463,7 @@ class Site:
         self.forward_waits = partitioned
 
     def note_shapes(self, torch: Any, args: Sequence[Any]) -> bool:
-        """Note the types and sizes of a call; returns whether they are new."""
+        """Note the types and sizes of a call; return whether they are new."""
         if len(self.shapes) >= _MOST_NOTED:
             return False
         shown = [
@@ -500,7 +500,7 @@ def versions(torch: Any, args: Sequence[Any]) -> list[int | None]:
 def changed_since(
     torch: Any, args: Sequence[Any], before: Sequence[int | None]
 ) -> list[str]:
-    """The arguments that have another version now, such as "argument 1"."""
+    """The arguments whose version has changed since, such as "argument 1"."""
     pairs = enumerate(zip(before, versions(torch, args)), 1)
     return ["argument %d" % number for number, (old, new) in pairs if old != new]
 
@@ -546,8 +546,8 @@ def name_of(function: Any) -> str:
 
 
 def graph_breaks() -> tuple[int, dict[str, int]]:
-    """By torch.compile's own counters (torch/_dynamo/utils.py, 2.0 to 2.13):
-    graphs, and how often which reason cut a function in two."""
+    """The counters of torch.compile (torch/_dynamo/utils.py, 2.0 to 2.13): the
+    number of graphs, and reason of a graph break -> its number."""
     counters: Any = getattr(
         sys.modules.get("torch._dynamo.utils"), "counters", None
     )
@@ -562,7 +562,8 @@ def graph_breaks() -> tuple[int, dict[str, int]]:
 
 
 def marking(original: Any) -> Any:
-    """``aot_function`` whose results are marked with the attribute ``WRAPPED``."""
+    """Wrap ``aot_function`` so that its results are marked with the attribute
+    ``WRAPPED``."""
 
     @functools.wraps(original)
     def aot_function(*args: Any, **kwargs: Any) -> Any:

@@ -43,18 +43,18 @@ ENTRIES = (
     "memory_efficient_fusion",
     "ts_compile",
 )
-"""Names that a program that comes to AOTAutograd by itself has."""
+"""Names in programs that use AOTAutograd directly."""
 
 _REBOUND = ("torch._functorch", "functorch", "torch._dynamo.backends")
-"""Modules that may have the functions under names of their own already."""
+"""Modules that may have imported these functions under names of their own."""
 
 _MOST_GRAPHS = 8
-"""Compilations of one call site whose graphs are recorded."""
+"""Most compilations of one call site whose graphs are recorded."""
 _MOST_SCRIPTED = 64
 
 
 class Watch:
-    """One for a process; ``start`` before the user's code is imported."""
+    """One for each process; ``start`` before the user's code is imported."""
 
     def __init__(self, torch: Any, records: Records, quiet: bool = False) -> None:
         """``quiet``: only mark the functions that are wrapped, for a run that is
@@ -73,7 +73,8 @@ class Watch:
         self.is_on = True
         self._before: tuple[int, dict[str, int]] = (0, {})
         self.after_import: dict[str, Callable[[Any], object]] = {}
-        """Name of a module -> called with the module when it has been imported."""
+        """Name of a module -> function that is called with the module after its
+        import."""
         self._finder = AfterImport(self.after_import)
 
     @property
@@ -176,8 +177,8 @@ class Watch:
                 self.replaced.put(module, name, made)
 
     def _replace_script(self) -> None:
-        """``ts_compile`` scripts its graph, in every version; other backends script
-        or trace theirs."""
+        """Replace the scripting of graphs: ``ts_compile`` scripts its graph in
+        every version; other backends script or trace theirs."""
         for name in ("script", "trace"):
             self.replaced.put(
                 self.torch.jit, name, self._scripting(getattr(self.torch.jit, name))
@@ -272,7 +273,7 @@ class Watch:
         given["partition_fn"] = self.partition(given["partition_fn"], site)
 
     def compiler(self, compiler: Any, phase: str, site: Site | None) -> Any:
-        """A compiler that records its graph and passes it on."""
+        """Return a compiler that records its graph and passes it on."""
         key = (id(compiler), phase)
         if site is None and key in self._kept:
             return self._kept[key]
@@ -306,7 +307,7 @@ class Watch:
         return recording
 
     def partition(self, partition: Any, site: Site | None) -> Any:
-        """A partition function that records its graphs before and after."""
+        """Return a partition function that records its graphs before and after."""
         key = (id(partition), "partition")
         if site is None and key in self._kept:
             return self._kept[key]
@@ -354,7 +355,8 @@ class Watch:
         return self.site((at, name), name, how or "aot_function", at)
 
     def _site_of_graph(self, graph: Any) -> Site:
-        """Of torch.compile: a graph is known by the line of its first operator."""
+        """The call site of a graph of torch.compile, identified by the line of its
+        first operator."""
         assert self._sources is not None
         lines = (
             self._sources.of_node(node)
@@ -367,7 +369,8 @@ class Watch:
         )
 
     def site(self, key: Any, name: str, how: str, at: str | None) -> Site:
-        """The call site of a key; counts one more wrapped function there."""
+        """Return the call site of a key, and count one more wrapped function
+        there."""
         site = self._sites.get(key)
         if site is None:
             site = self._sites[key] = Site(len(self._sites), name, how, at)
@@ -383,7 +386,7 @@ class Watch:
 
     @property
     def active(self) -> Site | None:
-        """The call site whose function is traced or called now."""
+        """The call site whose function is being traced or called."""
         return self._active[-1] if self._active else None
 
     @contextlib.contextmanager
@@ -406,7 +409,7 @@ class Watch:
             self._active.pop()
 
     def _counted(self, site: Site, made: Any) -> Any:
-        """The wrapped function with its calls counted."""
+        """Wrap the wrapped function so that its calls are counted."""
         vars(made)[WRAPPED] = site.how
 
         @functools.wraps(made)

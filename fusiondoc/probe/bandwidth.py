@@ -1,4 +1,4 @@
-"""How fast the memory of the GPU is copied."""
+"""Measures the speed of copies in the GPU's memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from . import CANNOT_RUN, Refused, first_line
 
 _MOST_BYTES = 1 << 30
-"""Far beyond every cache (50 MB of L2 on an H200)."""
+"""Bytes far beyond every cache (50 MB of L2 on an H200)."""
 _COPIES = 20
 _WARM_UP = 3
 

@@ -38,11 +38,11 @@ FORWARD = "forward"
 TRAINING = "forward+backward"
 
 LEAD = 5
-"""Before the steps that count, a round has one for every so many of them."""
+"""A round first runs one uncounted step for every so many counted ones."""
 MOST_STEPS = 2000
 LEAST_STEPS = 3
 TRACE = "trace-%d.json.gz"
-"""Steps of that shape under the profiler, with the operators."""
+"""File with steps of that shape under the profiler, with the operators."""
 
 
 class _Warm:
@@ -51,14 +51,14 @@ class _Warm:
     def __init__(self, steps: Steps, number: int) -> None:
         self.steps = steps
         self.number = number
-        """Steps in a round."""
+        """Number of steps in a round."""
 
 
 class Bench:
     """A variant in one phase.
 
     Args:
-        model: as the user gave it, on its device.
+        model: the user's model, on its device.
         shapes: arguments of the steps of each shape.
         phase: ``FORWARD`` (no gradients are recorded) or ``TRAINING``.
     """
@@ -93,7 +93,7 @@ class Bench:
         line each, until it ends.
 
         Args:
-            seconds: about so long a round lasts.
+            seconds: approximate duration of a round.
 
         Raises:
             Refused: this torch or machine cannot run the variant.
@@ -157,8 +157,8 @@ class Bench:
     def _warm_up(
         self, built: Built, shape: int, expected: list[list[Any]], cuda: bool
     ) -> None:
-        """Run steps of this shape until they are steady, and record the time that
-        took."""
+        """Run steps of this shape until their times are steady, and record the time
+        of the warm-up."""
         steps = self._shapes[shape]
         described = [_described(self._torch, value) for value in steps.example()]
         self._records.write(
@@ -219,8 +219,8 @@ class Bench:
     def _compile(
         self, built: Built, steps: Steps, after_each_step: Callable[[], object]
     ) -> list[float]:
-        """The warm-up in which the variant is compiled. The steps that count run
-        without any hook."""
+        """Run the warm-up in which the variant is compiled. Hooks that record it
+        are active only here, not in the counted steps."""
         recorded = built.recorded if self._is_recorded else None
         recording = (
             recorded(self._records)
@@ -231,15 +231,16 @@ class Bench:
             return steps.warm_up(built, after_each_step)
 
     def _steps_of_round(self, steady: float, sizes: int) -> int:
-        """How many steps last about as long as a round should, each ``steady``
-        seconds."""
+        """Number of steps, of ``steady`` seconds each, for about the duration of a
+        round."""
         number = self._seconds / steady * sizes if steady > 0 else MOST_STEPS
         return (
             max(1, round(max(LEAST_STEPS, min(MOST_STEPS, number)) / sizes)) * sizes
         )
 
     def _settle(self, built: Built) -> None:
-        """Measure the steps once more: others may have slowed the warm-up down."""
+        """Measure the steps once more: other processes may have slowed down the
+        warm-up."""
         for warm in self._warm.values():
             steady = min(warm.steps.warm_up(built, lambda: None))
             warm.number = self._steps_of_round(steady, warm.steps.given.sizes)
@@ -367,7 +368,7 @@ class Bench:
     # -- the device -----------------------------------------------------------------------------------------
 
     def _peak(self, built: Built, steps: Steps) -> int:
-        """Bytes: the most that a step had allocated on the GPU."""
+        """Largest number of bytes allocated on the GPU in a step."""
         cuda = self._torch.cuda
         cuda.synchronize()
         cuda.empty_cache()
@@ -378,8 +379,8 @@ class Bench:
     def _profile(
         self, built: Built, steps: Steps, number: int, cuda: bool
     ) -> dict[str, Any]:
-        """Milliseconds a step in which the device was busy, and a step of the
-        profiled run."""
+        """Milliseconds of a step in which the device was busy, and of a profiled
+        step."""
         if not cuda:
             return {"device_ms": None, "why": "on the CPU the device is the host"}
         with profiling(self._torch, cuda, host=False) as run:
@@ -399,10 +400,9 @@ class Bench:
     def _trace(
         self, built: Built, steps: Steps, most: int, cuda: bool, path: str
     ) -> int | None:
-        """Write a trace of steps with the operators on the host. Returns the number
-        of steps; None if there is no trace that shows where the time goes.
-
-        The loop is the one that is timed, all of it one step to the profiler.
+        """Write a trace of steps with the operators on the host. Return the number
+        of steps; None if there is no usable trace. The loop is the timed one, and
+        counts as one step for the profiler.
         """
         if not (cuda or traced_on_cpu(self._variant)):
             return None
@@ -423,7 +423,7 @@ class Bench:
 
 
 def _matrix_facts(torch: Any) -> dict[str, Any]:
-    """How float32 matrices are multiplied, and by which GPU."""
+    """How float32 matrices are multiplied, and on which GPU."""
     capability = ".".join(map(str, torch.cuda.get_device_capability()))
     return {
         "allow_tf32": bool(torch.backends.cuda.matmul.allow_tf32),
@@ -432,14 +432,14 @@ def _matrix_facts(torch: Any) -> dict[str, Any]:
 
 
 def _whole(steps: int, part: int, sizes: int) -> int:
-    """One of ``part`` steps, at least one, and as many passes over the sizes as
-    that holds."""
+    """Return a ``part``-th of the steps, rounded to whole passes over the sizes, at
+    least one pass."""
     return max(1, round(steps / part / sizes)) * sizes
 
 
 def _described(torch: Any, value: Any) -> str:
-    """An input as ``--input`` takes it; the class of a value that it does not
-    take."""
+    """An input in the notation of ``--input``; the class of a value that this
+    cannot express."""
     if isinstance(value, torch.Tensor):
         return tensor_text(value)
     return (
@@ -463,8 +463,8 @@ def _device_spans(events: Any) -> list[tuple[float, float]]:
 
 
 def _union(spans: list[tuple[float, float]]) -> float:
-    """Length of the union of the spans, in their unit: kernels of several streams
-    overlap."""
+    """Length of the union of the spans, in their unit, as kernels of several
+    streams overlap."""
     total, reached = 0.0, float("-inf")
     for start, end in sorted(spans):
         total += max(0.0, end - max(start, reached))
@@ -473,7 +473,7 @@ def _union(spans: list[tuple[float, float]]) -> float:
 
 
 def _alike(torch: Any, first: list[Any], other: list[Any]) -> bool:
-    """Whether two eager steps with different seeds have equal results, up to the
+    """True if two eager steps with different seeds have equal results, up to the
     order of sums."""
     if [a.shape for a in first] != [b.shape for b in other]:
         return False
@@ -507,20 +507,20 @@ def _real(tensor: Any) -> bool:
 
 ROUNDS = 15
 ROUND_SECONDS = 0.1
-"""About so long a round lasts."""
+"""Approximate duration of a round."""
 MOST_TIMED = 1000
-"""Steps of a round of ``--time``."""
+"""Most steps of a round of ``--time``."""
 
 
 class _Way:
-    """One of the two: "eager" (then inside ``unfused``) or "fused"."""
+    """One of the two ways to run: "eager" (then inside ``unfused``) or "fused"."""
 
     def __init__(self, name: str, built: Built, steps: Steps) -> None:
         self.name = name
         self.built = built
         self.steps = steps
         self.number = LEAST_STEPS
-        """Steps in a round."""
+        """Number of steps in a round."""
         self.warm: list[float] = []
         self.rounds: list[float] = []
         """Milliseconds of a step in each round."""
@@ -528,8 +528,8 @@ class _Way:
 
 class Timing:
     """Times ``scripted`` against the ``model`` that it was made from. A model that
-    is TorchScript already has no Python code left: there a copy that runs without
-    optimisation stands for eager."""
+    is TorchScript already has no Python code left: a copy that runs without
+    optimisation is then its eager form."""
 
     def __init__(
         self,
@@ -553,11 +553,9 @@ class Timing:
         self._eager = "TorchScript without optimisation" if copied else "Python"
 
     def run(self, warm_up: int, rounds: int | None = None) -> None:
-        """A record ``speed`` for each way, shape and phase.
-
-        Args:
-            warm_up: so many steps at least come before those that count.
-            rounds: of each way; None: ``ROUNDS``.
+        """Write a record ``speed`` for each way, shape and phase. Args: warm_up:
+            least number of steps before the counted ones. rounds: number of rounds
+            of each way; None: ``ROUNDS``.
 
         Raises:
             UserError: the model failed.
@@ -624,7 +622,8 @@ class Timing:
         )
 
     def _memory(self, way: _Way) -> int:
-        """Peak of the allocated memory in a step, without the copy for eager."""
+        """Peak of the allocated memory in a step, without the memory of the copy
+        for eager."""
         cuda = self._torch.cuda
         cuda.synchronize()
         cuda.reset_peak_memory_stats()

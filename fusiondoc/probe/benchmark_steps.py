@@ -1,5 +1,5 @@
-"""The variants of a model that ``fusiondoc bench`` compares, and the loop of their
-steps that is timed: as little beside the model as in a loop written by hand.
+"""The variants of a model that ``fusiondoc bench`` compares, and the timed loop of
+their steps, with as little overhead as a loop written by hand.
 
 ``--random-sizes`` takes inputs of other sizes for every step, as in the dynamic
 part of the tutorial that ``--suite tutorial`` times (its address:
@@ -32,7 +32,7 @@ class Built:
     """A variant that can be run.
 
     Attributes:
-        model: to be called with the arguments of a step.
+        model: called with the arguments of a step.
         around: a context for each call.
         fuser: of TorchScript, if it runs through that.
         note: a remark for the report.
@@ -46,13 +46,13 @@ class Built:
         self.note = note
         self.around: Callable[[], ContextManager[Any]] = contextlib.nullcontext
         self.compiled: Callable[[], int | None] = lambda: None
-        """How often it has compiled so far; None where torch does not count it."""
+        """Number of compilations so far; None if torch does not count them."""
         self.groups: Callable[[], tuple[int | None, int | None]] = lambda: (
             None,
             None,
         )
-        """Fusion groups in the forward and backward plans; None where torch does
-        not show them."""
+        """Fusion groups in the forward and backward plans; None if torch does not
+        show them."""
         self.recorded: Callable[[Records], ContextManager[Any]] | None = None
         """Makes a context manager to compile in, which records the compiler's
         output."""
@@ -61,11 +61,8 @@ class Built:
 def build(
     torch: Any, variant: str, model: Any, shape: Shape, backward: bool, trace: bool
 ) -> Built:
-    """The variant of the model.
-
-    Raises:
-        Refused: it cannot run here, and why.
-        UserError: the model cannot be compiled so.
+    """Build a variant of the model. Raises: Refused: it cannot run here, with the
+    reason. UserError: the model cannot be compiled in this way.
     """
     if variant == "eager":
         return _eager(torch, model)
@@ -167,7 +164,7 @@ def _aot(torch: Any, variant: str, model: Any, shape: Shape) -> Built:
 
 
 def _wrapped_anew(wrap: Callable[[Any], Any], model: Any) -> Callable[..., Any]:
-    """Calls a new wrapper each time, as modules of xFormers 0.0.12 to 0.0.21 do
+    """Call a new wrapper each time, as modules of xFormers 0.0.12 to 0.0.21 do
     (``NVFused...``)."""
 
     def call(*arguments: Any) -> Any:
@@ -204,15 +201,15 @@ class _Scripted:
         torch.jit.optimize_for_inference = recording
 
     def groups(self) -> tuple[int | None, int | None]:
-        """AOTAutograd compiles the forward graph first, then the backward graph;
-        neither has executors of autodiff inside."""
+        """Groups in the graphs: AOTAutograd compiles the forward graph first, then
+        the backward graph; neither contains executors of autodiff."""
         forward, _ = _groups_of(self._torch, self._first[:1])
         backward, _ = _groups_of(self._torch, self._first[1:])
         return forward, backward
 
     def groups_of_each_call(self) -> tuple[int | None, int | None]:
-        """(0, 0) for modules that run once: their executor profiles and makes no
-        plan, and torch fails an assertion when it is to show the plan."""
+        """(0, 0) for modules that run once: their executor only profiles and makes
+        no plan, and torch fails an assertion if the plan is requested."""
         for module in self._first:
             try:
                 module._c.get_debug_state()
@@ -244,8 +241,9 @@ def _compiled(torch: Any, model: Any) -> Built:
 
 @contextlib.contextmanager
 def _watched(torch: Any, records: Records) -> Iterator[None]:
-    """Nothing of the watch is left behind the block. Graph breaks are logged too:
-    of a function that is not compiled because of one, Dynamo keeps nothing."""
+    """Context manager: watch the compiler, and restore everything afterwards. Graph
+    breaks are logged too: Dynamo keeps no facts about a function that is not
+    compiled because of one."""
     watch = fusers.compiler_watch(torch, records)
     watch.start()
     with contextlib.suppress(Exception):  # not in torch 2.0
@@ -260,7 +258,7 @@ def _watched(torch: Any, records: Records) -> Iterator[None]:
 
 
 def _dynamo_graphs() -> int | None:
-    """Graphs that torch.compile has compiled in this process
+    """Number of graphs that torch.compile has compiled in this process
     (torch/_dynamo/utils.py, ``counters``)."""
     utils = sys.modules.get("torch._dynamo.utils")
     return (
@@ -269,8 +267,8 @@ def _dynamo_graphs() -> int | None:
 
 
 def _groups_of(torch: Any, modules: list[Any]) -> tuple[int | None, int | None]:
-    """Fusion groups in the plans of forward and backward executors; None where
-    torch cannot list them."""
+    """Fusion groups in the plans of forward and backward executors; None if torch
+    cannot list them."""
     found: list[int | None] = [0, 0]
     for module in modules:
         try:
@@ -282,8 +280,9 @@ def _groups_of(torch: Any, modules: list[Any]) -> tuple[int | None, int | None]:
 
 
 def _count_groups(state: Any, phase: int, found: list[int | None]) -> None:
-    """Add the groups of an executor and of those inside it to ``found``, indexed by
-    phase (0 forward, 1 backward); None where a phase cannot be counted."""
+    """Add the groups of an executor and of the executors inside it to ``found``,
+    indexed by phase (0 forward, 1 backward); None for a phase that cannot be
+    counted."""
     for plan in state.execution_plans.values():
         for kind in _GROUPS:
             number = len(list(plan.graph.findAllNodes(kind, True)))
@@ -305,11 +304,11 @@ def _count_groups(state: Any, phase: int, found: list[int | None]) -> None:
 
 
 LEAST_WARM_UP = 5
-"""Steps: torch profiles in the first, the fuser compiles forward in the second and
-backward in the third."""
+"""Least number of warm-up steps: torch profiles in the first, the fuser compiles
+forward in the second and backward in the third."""
 _MOST_WARM_UP = 30
 _STEADY = 1.5
-"""A step is steady that takes no longer than so many times the shortest of those
+"""A step counts as steady if it takes at most so many times the shortest step
 before it."""
 _STEADY_STEPS = 3
 
@@ -318,8 +317,9 @@ class Given:
     """The arguments of the steps of one shape.
 
     Attributes:
-        arguments: returns those of the next step.
-        sizes: number of different sizes; after so many steps the same arguments come again.
+        arguments: returns the arguments of the next step.
+        sizes: number of different sizes; after that number of steps the same
+            arguments are used again.
         fixed: the same arguments are the same objects every time. False where a function of the user's makes
             new ones.
         example: returns those of the first step, always.
@@ -339,9 +339,9 @@ class Given:
 
 
 class _Kept:
-    """Kept between steps: ``starts``, a tensor of ones for each output, from which
-    the backward pass starts, and ``leaves``, whose gradients are set to None after
-    it."""
+    """Tensors kept between steps: ``starts``, a tensor of ones for each output,
+    from which the backward pass starts, and ``leaves``, whose gradients are set to
+    None after it."""
 
     def __init__(self, starts: list[Any], leaves: list[Any]) -> None:
         self.starts = starts
@@ -351,10 +351,10 @@ class _Kept:
 class Steps:
     """Steps of a model with the inputs of one shape.
 
-    Args: model: as the user gave it; its parameters get the gradients. training:
+    Args: model: the user's model; its parameters get the gradients. training:
         forward and backward; else the model is called without recording gradients.
-        name: of the variant, for messages. recorded: gradients are recorded; None:
-        where there is a backward pass.
+        name: the variant's name, for messages. recorded: gradients are recorded;
+        None: where there is a backward pass.
     """
 
     def __init__(
@@ -378,8 +378,8 @@ class Steps:
     def example(self) -> tuple[Any, ...]:
         """The arguments of the first step.
 
-        Raises: UserError: the user's function failed. Refused: nothing of them, nor
-            of the model, has a gradient, and the backward pass is to be timed.
+        Raises: UserError: the user's function failed. Refused: the backward pass is
+            to be timed, but neither they nor the model need gradients.
         """
         arguments = arguments_of(self.given.example)
         if self._training and not any(
@@ -395,11 +395,9 @@ class Steps:
         return arguments
 
     def loop(self, built: Built, steps: int, lead: int = 0) -> float:
-        """Seconds that ``steps`` steps take, from an idle device to an idle device.
-
-        Args:
-            lead: steps before them, of which the time does not count: after a pause clocks are low and
-                caches cold.
+        """Seconds of ``steps`` steps, from an idle device to an idle device. Args:
+        lead: number of untimed steps before them: after a pause clocks are
+        low and caches cold.
         """
         torch = self._torch
         gradients = torch.enable_grad() if self._recorded else torch.no_grad()
@@ -421,7 +419,7 @@ class Steps:
 
         Args:
             after_each_step: called after each of them.
-            least: so many at least.
+            least: least number of steps.
         """
         times: list[float] = []
         needed = max(LEAST_WARM_UP, least)
@@ -500,14 +498,14 @@ class Steps:
 
 
 def _never(_: int) -> None:
-    """No step is known."""
+    """Default callback: do nothing."""
 
 
 _RANDOM_SIZES = 20
 _MOST_APART = 2
-"""A size changes by at most so much."""
+"""Largest change of a size."""
 _CHANGED_DIMENSIONS = 2
-"""So many sizes of an input change: the first ones."""
+"""Number of dimensions of an input, from the first, whose sizes change."""
 
 
 def random_sizes(

@@ -34,12 +34,12 @@ from .same_results import (
 )
 
 SAME_DRAWS = "same draws"
-"""How results were compared: by value, in passes whose random numbers depend on the
-shape alone."""
+"""A way in which results were compared: by value, in passes whose random numbers
+depend on the shape alone."""
 
 _DRAWS = 3
-"""Runs with other random numbers, to see how far statistics are apart by
-themselves."""
+"""Number of runs with other random numbers, to see how much their statistics
+vary."""
 
 
 def keep_or_compare_results(
@@ -49,10 +49,9 @@ def keep_or_compare_results(
     spec: dict[str, Any],
     records: Records,
 ) -> None:
-    """Keep the results of ``model``, or write a record ``same_results`` of how they
-    compare with those kept.
-
-    Args: model: as the user gave it; a copy of it runs. spec: ``results`` {"file",
+    """Keep the results of ``model``, or write a record ``same_results`` with their
+    comparison to kept ones. Args: model: the user's model; a copy of it runs. spec:
+    ``results`` {"file",
         "compare"}: where they are kept, and whether they already exist.
     """
     wanted = spec["results"]
@@ -76,8 +75,8 @@ def _keep(
     spec: dict[str, Any],
     records: Records,
 ) -> list[dict[str, Any]]:
-    """The results of each shape, to be kept; records as well how far roundings
-    alone move them.
+    """Return the results of each shape, to be kept; also record how much rounding
+    alone changes them.
 
     ``rows``: the results. ``drew``: random numbers were drawn. ``alike``: the
     results with random numbers that depend on the shape alone; None where this
@@ -122,7 +121,7 @@ def _hold_against(
     kept: list[dict[str, Any]],
     records: Records,
 ) -> None:
-    """Compare with the kept results, a record for each shape.
+    """Compare with the kept results, and write a record for each shape.
 
     A version that draws other random numbers from the same seed is compared once
     more with random numbers that depend on the shape alone, or where this torch
@@ -212,7 +211,8 @@ class Pass:
         self.drew = not same_state(torch, self._start.state, random_state(torch))
 
     def reference(self, references: References) -> Reference | None:
-        """None where it would draw other random numbers."""
+        """Return the wider reference; None if it would draw other random
+        numbers."""
         if self.drew:
             return None
         if self._backward:

@@ -21,7 +21,7 @@ def interpreter_facts() -> dict[str, Any]:
     read, not run).
 
     ``torch`` is None without torch; ``torch_cuda`` is None in builds without it;
-    ``version_file`` is the file whose change means another torch.
+    ``version_file`` is the file that changes with the version of torch.
     """
     facts: dict[str, Any] = {
         "executable": sys.executable,
@@ -52,7 +52,7 @@ def interpreter_facts() -> dict[str, Any]:
 
 
 def _constants(path: str) -> dict[str, Any]:
-    """Names that the file at ``path`` gives a literal, such as ``cuda:
+    """Literal values of names in the file at ``path``, such as ``cuda:
     Optional[str] = '12.1'``."""
     try:
         with open(path, "rb") as file:
@@ -157,9 +157,8 @@ def _attribute(driver: Any, attribute: int, index: int) -> int | None:
 
 
 def take_own_gpu(torch: Any) -> None:
-    """Of a model that runs in several ranks each has a GPU of its own, as programs
-    under torch's launcher choose it: ``cuda`` is the GPU with the local rank's
-    number."""
+    """Give each rank of a model its own GPU, as programs under torch's launcher
+    choose it: ``cuda`` is the GPU with the local rank's number."""
     local = os.environ.get("LOCAL_RANK", "")
     if local.isdigit() and torch.cuda.is_available():
         torch.cuda.set_device(int(local) % torch.cuda.device_count())

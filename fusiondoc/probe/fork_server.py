@@ -1,5 +1,5 @@
-"""A process that has imported torch once, and from which programs start as forks:
-seconds less for each.
+"""A process that has imported torch once, and from which programs start as forks,
+which saves seconds for each.
 
 ``serve(DESCRIPTOR, RUNNER)`` imports torch and waits at a socket (AF_UNIX,
 SOCK_SEQPACKET). A request brings four descriptors: CONTROL and REPORTS of
@@ -36,8 +36,8 @@ _MOST_DESCRIPTORS = 256
 
 
 def serve(descriptor: int, runner: str) -> List[str]:
-    """Fork for every request; returns in a fork alone, with the arguments of the
-    probe that it is to be.
+    """Fork for every request; returns only in a fork, with the arguments for the
+    probe that the fork will run.
 
     Args:
         descriptor: the socket's.
@@ -67,9 +67,9 @@ def serve(descriptor: int, runner: str) -> List[str]:
 
 
 def _freeze() -> None:
-    """Keep garbage collection and the end of a program away from the objects of
-    torch: a collection in a fork would copy their memory, and taking them apart
-    takes a second."""
+    """Exclude torch's objects from garbage collection and from the clean-up at
+    exit: a collection in a fork would copy their memory, and freeing them takes a
+    second."""
     gc.collect()
     gc.freeze()
     for finalizer in list(getattr(weakref.finalize, "_registry", ())):
@@ -77,7 +77,7 @@ def _freeze() -> None:
 
 
 def _descriptors(requests: socket.socket) -> Optional[List[int]]:
-    """Those of the next request; None when nobody can send another."""
+    """The descriptors of the next request; None when nobody can send another."""
     data, ancillary, _, _ = requests.recvmsg(
         1, socket.CMSG_SPACE(DESCRIPTORS * _INT_BYTES)
     )
@@ -90,7 +90,7 @@ def _descriptors(requests: socket.socket) -> Optional[List[int]]:
 
 
 def _supervise(supervisor: Any, descriptors: Sequence[int]) -> List[str]:
-    """Be the supervisor of a program; returns in the program's process."""
+    """Become the supervisor of a program; returns in the program's process."""
     control, reports, log, alive = descriptors
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -130,8 +130,8 @@ def _be_a_new_process() -> None:
 
 
 def end(status: int) -> None:
-    """End the program as an interpreter does, but leave the objects of torch as
-    they are."""
+    """End the program as an interpreter does, but without freeing torch's
+    objects."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for (

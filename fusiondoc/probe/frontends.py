@@ -27,7 +27,7 @@ from .replaced import Replaced
 from .te_plans import OPS
 
 _MOST_FUNCTIONS = 2_000
-"""Functions of the user's that are looked through for AOTAutograd."""
+"""Most functions of the user's that are searched for AOTAutograd."""
 
 
 class Chosen:
@@ -72,7 +72,7 @@ def choose(torch: Any, requested: str, model: Any) -> Chosen:
 def write_choice(
     records: Records, spec: dict[str, Any], chosen: Chosen, verified: bool
 ) -> None:
-    """Record the choice, and which options have no effect with it."""
+    """Record the choice, and the options that have no effect with it."""
     records.write(
         "frontend",
         requested=spec.get("frontend"),
@@ -106,7 +106,7 @@ def note_ignored_options(
 
 
 def holds_te(model: Any) -> bool:
-    """Whether a module or function comes to Transformer Engine: it holds a
+    """True if a module or function uses Transformer Engine: it holds a
     ``te.ops.Sequential`` or an operator of it (also in a tuple, list or dictionary
     of its own, where ``modules()`` does not see it), a module of
     ``transformer_engine.pytorch``, which TorchScript takes no more than these, or
@@ -146,7 +146,7 @@ def holds_te(model: Any) -> bool:
 
 
 def _holds(value: Any, is_te: Any) -> bool:
-    """Whether it is such an object, or keeps one."""
+    """True if a value is such an object, or contains one."""
     held = getattr(value, "__dict__", None)
     return is_te(value) or (
         isinstance(held, dict)
@@ -194,8 +194,8 @@ def eager_form(model: Any) -> Any:
 
 
 def uses_aot(torch: Any, model: Any) -> str | None:
-    """How the model comes to AOTAutograd by itself, as the end of a sentence; None
-    if it does not."""
+    """How the model itself uses AOTAutograd, as the end of a sentence; None if it
+    does not."""
     modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
     for candidate in (model, *modules):
         compiled = (
@@ -221,8 +221,8 @@ def uses_aot(torch: Any, model: Any) -> str | None:
 
 
 def comes_to_torch_compile(torch: Any, model: Any) -> str | None:
-    """How the model comes to torch.compile with its default backend by itself, as
-    the end of a sentence; None if it does not."""
+    """How the model itself uses torch.compile with its default backend, as the end
+    of a sentence; None if it does not."""
     modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
     for candidate in (model, *modules):
         if _is_compiled(candidate) and _by_inductor(candidate):
@@ -248,8 +248,8 @@ def ran_compiled(
     records: Records,
     clock: Any,
 ) -> bool:
-    """Run a loaded model with torch.compile, where that is requested or the model
-    comes to it by itself; whether it was run.
+    """Run a loaded model with torch.compile, if that is requested or the model
+    itself uses it; return whether it was run.
 
     Raises:
         Refused, UserError: as ``CompiledRun``.
@@ -270,7 +270,8 @@ def ran_compiled(
 
 
 def _is_compiled(value: Any) -> bool:
-    """Whether ``torch.compile`` made it, or its method ``compile`` was called."""
+    """True if ``torch.compile`` made the object, or if its method ``compile`` was
+    called."""
     if type(value).__name__ == "OptimizedModule":
         return True
     held = getattr(value, "__dict__", {})
@@ -281,8 +282,8 @@ def _is_compiled(value: Any) -> bool:
 
 
 def _by_inductor(compiled: Any) -> bool:
-    """Whether torch.compile has its own backend, which makes no TorchScript: the
-    only backend that has a configuration (torch/_dynamo/eval_frame.py,
+    """True if torch.compile uses its default backend, which makes no TorchScript:
+    the only backend that has a configuration (torch/_dynamo/eval_frame.py,
     torch/__init__.py). With ``fullgraph`` there is none (2.6 to 2.13,
     ``optimize_assert``), and the backend itself is looked for."""
     compiled = (
@@ -299,9 +300,9 @@ def _by_inductor(compiled: Any) -> bool:
 
 
 _BACKEND = "_TorchCompileInductorWrapper"
-"""The class of the backend (torch/__init__.py, 2.1 to 2.13)."""
+"""The class of the default backend (torch/__init__.py, 2.1 to 2.13)."""
 _INNER = ("_torchdynamo_orig_backend", "_torchdynamo_orig_callable")
-"""Attributes of a wrapper around a backend: of 2.13, and before."""
+"""Attributes that hold the backend inside a wrapper: since 2.13, and before."""
 _MOST_WRAPPERS = 10
 
 
@@ -334,9 +335,9 @@ def _is_torchs(value: Any) -> bool:
 
 
 def _reached(function: Any, seen: set[int]) -> Iterator[Any]:
-    """The function, the callables that it names in its globals and closure, and so
-    on through those that are the user's own functions. ``seen``: ids of callables
-    that are left out; it grows."""
+    """Yield the function, the callables that it names in its globals and closure,
+    and so on recursively through the user's own functions. ``seen``: ids of
+    callables to leave out; visited ones are added."""
     ahead = [function]
     while ahead and len(seen) < _MOST_FUNCTIONS:
         reached = ahead.pop()
@@ -392,7 +393,7 @@ _SWITCHED = ("xformers.components.feedforward.mlp", "MLP")
 
 
 class _Kind:
-    """A class of such modules."""
+    """A class of modules that fuse themselves."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -416,8 +417,8 @@ class FusedModules:
         self._replaced = Replaced()
 
     def start(self, defined: bool = False) -> None:
-        """Every subclass of ``torch.nn.Module`` that is defined from now on is
-        looked at; ``defined``: those that there are already too."""
+        """Examine every subclass of ``torch.nn.Module`` that is defined from now
+        on; ``defined``: also the existing ones."""
         base = self._torch.nn.Module
         ahead = list(base.__subclasses__()) if defined else []
         seen: set[type] = set()
@@ -440,7 +441,7 @@ class FusedModules:
         self._replaced.put(base, "__init_subclass__", classmethod(made))
 
     def stop(self) -> None:
-        """All classes as before."""
+        """Restore all classes."""
         self._replaced.take_back()
 
     def forget(self) -> None:
@@ -451,8 +452,8 @@ class FusedModules:
             kind.eager = []
 
     def name_layers(self, model: Any) -> None:
-        """Learn the paths of the modules in a model, whose classes may be older
-        than this watch."""
+        """Learn the paths of the modules in a model, whose classes may have been
+        defined before this watch began."""
         if isinstance(model, self._torch.nn.Module):
             for name, module in model.named_modules():
                 self._names[id(module)] = name
@@ -468,7 +469,7 @@ class FusedModules:
                     kind.eager = [self._why(module, ())]
 
     def look_at(self, cls: type) -> None:
-        """Watch a class, if it is one of them."""
+        """Watch a class, if it fuses by itself."""
         switched = (cls.__module__, cls.__name__) == _SWITCHED
         if (
             cls in self._seen
@@ -537,7 +538,7 @@ class FusedModules:
         return "its forward did not call memory_efficient_fusion"
 
     def finish(self) -> None:
-        """Write a record for each class that was called or is known to stay
+        """Write a record for each class that was called or that is known to stay
         eager."""
         for name, kind in self._kinds.items():
             if kind.calls or kind.eager:

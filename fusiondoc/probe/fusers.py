@@ -1,6 +1,6 @@
 """The fusers: which work here, choosing a fuser, switching it on for the rest of
-the process, and reading which is on. All that the probe knows of a single fuser of
-TorchScript stands here.
+the process, and reading which is on. All of the probe's code for a single fuser of
+TorchScript is in this file.
 
 The switches are those of ``torch.jit.fuser`` (torch/jit/_fuser.py), set for good
 instead of inside a context: plans compile at run time, wherever the user's code
@@ -33,7 +33,7 @@ _FUSERS: dict[str, tuple[str | None, tuple[bool, ...]]] = {
 }
 
 TORCHSCRIPT = ("nvfuser", "nnc", "onednn", "none")
-"""In the order of tables."""
+"""The fusers of TorchScript, in the order of tables."""
 
 GROUPS = {name: group for name, (group, _) in _FUSERS.items() if group is not None}
 """Fuser -> the node of its groups, in the order in which the fusers are tried."""
@@ -127,16 +127,13 @@ def why_no_inductor(torch: Any) -> str | None:
 
 
 def is_compiler(fuser: str) -> bool:
-    """Whether it is the fuser of torch.compile."""
+    """True for the fuser of torch.compile."""
     return fuser == COMPILER
 
 
 def may_be_compiled(torch: Any, spec: dict[str, Any], fuser: str) -> bool:
-    """Whether the run is one of torch.compile if the program comes to that by
-    itself.
-
-    Args:
-        fuser: the one that is switched on.
+    """Whether the run counts as one of torch.compile if the program itself uses
+    that. Args: fuser: the fuser that is switched on.
     """
     if fuser == COMPILER:
         return True
@@ -147,7 +144,7 @@ def may_be_compiled(torch: Any, spec: dict[str, Any], fuser: str) -> bool:
 
 
 def write_compiled(records: Records, spec: dict[str, Any], why: str) -> None:
-    """Record that torch.compile and its fuser are at work, and why."""
+    """Record that torch.compile and its fuser are active, and why."""
     records.write(
         "frontend", requested=spec.get("frontend"), effective="dynamo", why=why
     )
@@ -170,7 +167,7 @@ def compiler_watch(torch: Any, records: Records) -> InductorWatch:
 
 
 def without_kernels(torch: Any) -> ContextManager[None]:
-    """A block in which the compiler generates kernels, and neither compiles nor
+    """Context manager: the compiler generates kernels, but neither compiles nor
     runs them."""
     from .inductor_without_kernels import without_kernels as block
 
@@ -178,7 +175,7 @@ def without_kernels(torch: Any) -> ContextManager[None]:
 
 
 def generated_kernels() -> int:
-    """How many kernels the compiler has generated in this process
+    """Number of kernels that the compiler has generated in this process
     (torch/_inductor/metrics.py)."""
     return int(
         getattr(
@@ -188,9 +185,10 @@ def generated_kernels() -> int:
 
 
 def traced_on_cpu(variant: str) -> bool:
-    """Whether a trace shows its code on the CPU. Code of Inductor in C++ is there
-    only where it was compiled with torch._inductor.config.cpp.enable_kernel_profile
-    (torch/_inductor/config.py, 2.13)."""
+    """Whether a trace shows the variant's code on the CPU. Inductor's C++ code is
+    shown only if it was compiled with
+    torch._inductor.config.cpp.enable_kernel_profile (torch/_inductor/config.py,
+    2.13)."""
     return not is_compiler(variant)
 
 
@@ -201,7 +199,7 @@ _PROBLEMS = {
     "onednn": why_no_onednn,
     COMPILER: why_no_inductor,
 }
-"""Fusers that some releases, builds or machines do not have."""
+"""Reasons why some releases, builds or machines lack a fuser."""
 
 
 def why_not(torch: Any, fuser: str) -> str | None:
@@ -211,8 +209,8 @@ def why_not(torch: Any, fuser: str) -> str | None:
 
 
 def choose_fuser(torch: Any, requested: str) -> tuple[str, str | None]:
-    """The fuser that ``requested`` means here, and why ``auto`` chose it, or a
-    remark on it; Refused (status 4) if it cannot work."""
+    """Return the fuser for ``requested``, and why ``auto`` chose it, or a remark on
+    it; Refused (status 4) if it cannot work."""
     nvfuser_problem = (
         why_no_nvfuser(torch) if requested in ("auto", "nvfuser") else None
     )
@@ -266,7 +264,7 @@ def note_on_fuser(torch: Any, fuser: str) -> str | None:
 
 
 def switch_on(torch: Any, fuser: str) -> None:
-    """Set every switch for ``fuser``."""
+    """Set every switch so that ``fuser`` is on."""
     if fuser == COMPILER:
         return
     cpu, gpu, tensor_expressions, nvfuser, onednn = _FUSERS[fuser][1]
@@ -295,7 +293,7 @@ def switch_on(torch: Any, fuser: str) -> None:
 
 
 def is_on(torch: Any, fuser: str) -> bool:
-    """Whether the switches read back as ``fuser`` needs them."""
+    """True if the switches have the values that ``fuser`` needs."""
     if fuser == COMPILER:
         return why_no_inductor(torch) is None
     switch = torch._C
@@ -309,7 +307,7 @@ def is_on(torch: Any, fuser: str) -> bool:
 
 
 def _nnc_reaches(torch: Any) -> bool:
-    """Whether NNC may fuse on the device that this process uses: the GPU once CUDA
+    """True if NNC may fuse on the device that this process uses: the GPU once CUDA
     is initialised."""
     switch = torch._C
     if torch.cuda.is_initialized():
@@ -330,8 +328,7 @@ def fuser_on(torch: Any) -> str | None:
 
 
 def read_back(torch: Any) -> tuple[Any, ...]:
-    """The switches as they are now, to see whether somebody else has changed
-    them."""
+    """The current switches, to see whether somebody else has changed them."""
     switch = torch._C
     nvfuser = (
         switch._jit_nvfuser_enabled() if torch_release(torch) < (2, 2) else None
@@ -350,8 +347,8 @@ def read_back(torch: Any) -> tuple[Any, ...]:
 
 
 def executor_off(torch: Any) -> list[str]:
-    """Names of the executor's knobs that nvFuser and NNC need and that are off
-    now."""
+    """Names of the executor's knobs that nvFuser and NNC need and that are
+    currently off."""
     switch = torch._C
     off = []
     for knob, set_it in (
@@ -371,11 +368,12 @@ _SOURCE = "def small(x, y):\n    return (x * y + x).relu() * y\n"
 
 
 def try_fusers(torch: Any, records: Records) -> None:
-    """For every fuser a record ``available`` {"fuser", "available", "why",
+    """Write for every fuser a record ``available`` {"fuser", "available", "why",
     "device"}.
 
-    nvFuser comes last, after a record ``trying``: on a GPU newer than itself it
-    ends the process (torch 1.12 dies of SIGFPE on compute capability 9.0).
+    nvFuser comes last, after a record ``trying``: on a GPU that is newer than
+    nvFuser it kills the process (torch 1.12 dies of SIGFPE on compute capability
+    9.0).
     """
     # So that a group that fails to compile raises instead of running unfused; read
     # once, at the first use.
@@ -449,12 +447,12 @@ _GETTERS = {
     "_jit_override_can_fuse_on_cpu_legacy": "_jit_can_fuse_on_cpu_legacy",
     "_jit_set_nvfuser_enabled": "_jit_nvfuser_enabled",
 }
-"""Function of ``torch._C`` that sets a switch -> the one that reads it."""
+"""Function of ``torch._C`` that sets a switch -> the function that reads it."""
 
 
 def switches_of(torch: Any) -> dict[str, bool]:
-    """The switches of this process, by the function that sets each; those that this
-    torch can read."""
+    """The switches of this process, by the function that sets each; only those that
+    this torch can read."""
     found = {}
     for setter, getter in _GETTERS.items():
         if setter == "_jit_set_nvfuser_enabled" and torch_release(torch) >= (2, 2):
@@ -465,7 +463,7 @@ def switches_of(torch: Any) -> dict[str, bool]:
 
 
 def fuser_by(switches: dict[str, bool], device: str, llvm: bool) -> str:
-    """The fuser that fuses on a device with these switches, "none" without one
+    """Return the fuser that fuses on a device with these switches, or "none"
     (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp; of NNC
     ``canFuseOnDevice`` of torch/csrc/jit/passes/tensorexpr_fuser.cpp).
 
@@ -486,8 +484,8 @@ def fuser_by(switches: dict[str, bool], device: str, llvm: bool) -> str:
 
 
 def switched_on(torch: Any) -> str | None:
-    """The fuser that this process has switched on and can reach; None where torch
-    has no function for it."""
+    """The fuser that this process has switched on and that can fuse here; None if
+    torch has no function to read it."""
     switch = torch._C
     built_with_cuda = torch.version.cuda is not None
     with contextlib.suppress(AttributeError, RuntimeError):
@@ -521,8 +519,8 @@ SETTERS = (
     "_set_graph_executor_optimize",
     "_get_graph_executor_optimize",
 )
-"""Functions of ``torch._C`` that set a switch; the last one sets it if it gets an
-argument."""
+"""Functions of ``torch._C`` that set a switch; the last one does so only if it gets
+an argument."""
 
 _NNC_VARIABLE = "PYTORCH_TENSOREXPR"
 """torch reads it once, in the first check whether NNC is on (tensorExprFuserEnabled
@@ -531,14 +529,14 @@ program could set it."""
 
 
 def variable_of(fuser: str | None) -> str | None:
-    """The variable with which a program switches the fuser off, too late for its
-    own process."""
+    """The variable with which a program switches the fuser off, which is too late
+    for its own process."""
     return _NNC_VARIABLE if fuser == "nnc" else None
 
 
 def off_in_process(torch: Any) -> list[str]:
-    """Switches that are on in a new process and off in this one, in which fusiondoc
-    has set nothing: NNC as a whole (``FUSER``; whether it may fuse on the CPU is
+    """Switches that are on in a new process and off in this one, which fusiondoc
+    has not changed: NNC as a whole (``FUSER``; whether it may fuse on the CPU is
     another switch), and those of the executor that it needs."""
     nnc = [] if torch._C._jit_texpr_fuser_enabled() else [FUSER]
     return nnc + executor_off(torch)
@@ -548,19 +546,18 @@ def off_in_process(torch: Any) -> list[str]:
 
 
 def needs_frozen(fuser: str) -> bool:
-    """Whether it sees weights only in frozen modules."""
+    """True if the fuser sees weights only in frozen modules."""
     return fuser == "onednn"
 
 
 def has_compiler(torch: Any, fuser: str, on_gpu: bool) -> bool:
-    """Whether this torch can compile for the device of the model: NNC has no
+    """True if this torch can compile for the device of the model: NNC has no
     compiler for the CPU in builds without LLVM."""
     return fuser != "nnc" or on_gpu or bool(torch._C._llvm_enabled())
 
 
 def of_graphs(torch: Any, on_gpu: bool) -> str:
-    """The fuser under which graphs of AOTAutograd run: "none" where none can
-    compile."""
+    """The fuser for graphs of AOTAutograd: "none" if none can compile."""
     fuser = "nvfuser" if why_no_nvfuser(torch) is None else "nnc"
     return fuser if has_compiler(torch, fuser, on_gpu) else "none"
 

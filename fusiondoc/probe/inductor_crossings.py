@@ -1,6 +1,7 @@
 """Tensors that one compiled graph returns and another takes, as across a graph
-break: no pass of the compiler sees both. Known by their memory, in the first calls
-of ``CompiledFxGraph`` (torch/_inductor/output_code.py, 2.6 to 2.13).
+break, where no pass of the compiler sees both graphs. They are recognised by their
+memory, in the first calls of ``CompiledFxGraph`` (torch/_inductor/output_code.py,
+2.6 to 2.13).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _NAME = "_fusiondoc_graph"
 """The attribute in which a lowering, and the code compiled from it, keep their
 graph."""
 _MOST_CALLS = 200
-"""Calls of compiled graphs that are looked at."""
+"""Most calls of compiled graphs that are examined."""
 _MOST_TENSORS = 4_000
 
 
@@ -45,24 +46,24 @@ class Crossings:
         self._seen: set[tuple[Any, ...]] = set()
 
     def name(self, lowering: Any, compile_id: str | None, order: int) -> None:
-        """A forward graph was generated."""
+        """A forward graph was generated: give its lowering a name."""
         setattr(lowering, _NAME, _Named(compile_id, order, lowering))
 
     def compiled(self, made: Any, values: tuple[Any, ...]) -> None:
-        """Something was compiled of a lowering, which is among the values it was
-        made with."""
+        """A lowering was compiled: if it is among the values, name the compiled
+        object."""
         for value in values:
             named = getattr(value, _NAME, None)
             if named is not None:
                 setattr(made, _NAME, named)
 
     def graph_of(self, compiled: Any) -> _Named | None:
-        """The graph of a call that is looked at."""
+        """The graph of an examined call; None for others."""
         named: _Named | None = getattr(compiled, _NAME, None)
         return named if named is not None and self._calls < _MOST_CALLS else None
 
     def take(self, graph: _Named, inputs: Any) -> None:
-        """A graph is called: which of its inputs do others return?"""
+        """A graph is called: record those inputs that other graphs returned."""
         self._calls += 1
         for address, _, name in self._tensors(inputs, graph.inputs):
             known = self._made.get(address)
@@ -90,7 +91,7 @@ class Crossings:
                 self._records.write("inductor_crossing", **dict(zip(names, key)))
 
     def give(self, graph: _Named, outputs: Any) -> None:
-        """A call of a graph ends."""
+        """A call of a graph has ended: remember its results."""
         if len(self._made) > _MOST_TENSORS:
             self._made.clear()
         for address, reference, name in self._tensors(outputs, graph.outputs):

@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterable
 from . import folder_of
 
 MOST_OPERATORS = 20_000
-"""Operators that are recorded of a graph."""
+"""Most operators that are recorded of a graph."""
 
 _FRAME = re.compile(r'File "(.+?)", line (\d+), in (.+)')
 _DTYPES = {
@@ -35,9 +35,9 @@ _DTYPES = {
     "uint32": "u32",
     "uint64": "u64",
 }
-"""How FX graphs print types of tensors (``dtype_abbrs`` in torch/fx/graph.py of
-2.6, in torch/utils/_dtype_abbrs.py of 2.13); others, such as ``float8_e4m3fn``,
-stay as they are here."""
+"""Abbreviations of dtypes in FX graphs (``dtype_abbrs`` in torch/fx/graph.py of
+2.6, in torch/utils/_dtype_abbrs.py of 2.13); others, such as ``float8_e4m3fn``, are
+unchanged."""
 
 
 def or_none(function: Callable[..., Any], *args: Any) -> Any:
@@ -55,8 +55,7 @@ def or_none(function: Callable[..., Any], *args: Any) -> Any:
 class Operators:
     """Reads nodes of FX graphs.
 
-    Args:
-        torch: its own files are no lines of the user's program.
+    Args: torch: lines of its own files are not the user's.
     """
 
     def __init__(self, torch: Any) -> None:
@@ -99,8 +98,8 @@ class Operators:
 
 
 _MOST_ARGUMENTS = 4000
-"""Characters of arguments that are recorded; a longer text would be no Python
-without its rest."""
+"""Most characters of arguments that are recorded; a longer text, cut, would be no
+valid Python."""
 
 
 def arguments_text(node: Any) -> str | None:
@@ -121,7 +120,7 @@ def target_text(target: Any) -> str:
 
 def type_text(value: Any) -> str | None:
     """``f32[64, 128][128, 1]cpu``, ``Sym(s77)``, as FX graphs print it
-    (torch/fx/graph.py, ``_type_repr``); None of a value that is neither a tensor
+    (torch/fx/graph.py, ``_type_repr``); None for a value that is neither a tensor
     nor a number of dynamic shapes."""
     if type(value).__name__ in _SYMBOLS:
         return "Sym(%s)" % (value,)
@@ -176,7 +175,7 @@ def module_path(path: str) -> str:
 
 
 def final_node(node: Any, called: Any, explicit: Any, graph: Any) -> dict[str, Any]:
-    """The record of a node of the scheduler's last list.
+    """The record of a node of the scheduler's final list.
 
     Args:
         called: names of operators that calls compute; loops only read them.
@@ -236,7 +235,7 @@ def _device(node: Any) -> str | None:
 
 
 def is_call(node: Any) -> bool:
-    """Whether it is no loop of a kernel: ExternKernelSchedulerNode."""
+    """True if a node is a call, no loop of a kernel: ExternKernelSchedulerNode."""
     return "Extern" in type(node).__name__ and len(node.get_nodes()) == 1
 
 
@@ -275,7 +274,7 @@ def _of_overload(ir: Any) -> list[str]:
 
 def called_operators(nodes: Iterable[Any]) -> set[str]:
     """Names of the FX nodes that calls compute (``origin_node``). Loops that read
-    them name them too (pytorch/pytorch#95022)."""
+    their results list these names as well (pytorch/pytorch#95022)."""
     found = set()
     for node in nodes:
         if is_call(node):
@@ -299,8 +298,8 @@ def _call(ir: Any, explicit: Any) -> dict[str, Any]:
 def _moved(
     node: Any, reads: list[dict[str, Any]], writes: list[dict[str, Any]]
 ) -> tuple[int | None, int | None]:
-    """Bytes that a node reads and writes: by torch; 2.6 counts both sides together
-    alone."""
+    """Bytes that a node reads and writes, by torch; torch 2.6 states only the sum
+    of both."""
     if hasattr(node, "get_write_buffer_sizes"):
         both = or_none(lambda: int(node.get_read_write_buffers_sizes()))
         written = or_none(lambda: int(node.get_write_buffer_sizes()))
@@ -315,8 +314,8 @@ def _sum_of(node: Any, accesses: list[dict[str, Any]]) -> int | None:
 
 
 def _accesses(node: Any, side: str, graph: Any) -> list[dict[str, Any]]:
-    """Each buffer once, with its bytes and the different index expressions on
-    it."""
+    """Each accessed buffer once, with its bytes and the different index expressions
+    on it."""
     reads = side == "reads"
     moved = or_none(lambda: node.get_read_write_buffer_accesses(reads, not reads))
     if moved is None:
@@ -344,9 +343,9 @@ _MOST_INDICES = 4
 
 
 def _bytes_by_buffer(node: Any, graph: Any) -> dict[str, int]:
-    """Of torch 2.6, by the rule of its ``get_read_write_buffers_sizes``: the size
-    of the buffer, or less where the loops make fewer accesses; nothing of buffers
-    that only members of the node use."""
+    """Bytes by buffer for torch 2.6, by the rule of its
+    ``get_read_write_buffers_sizes``: the size of the buffer, or less if the loops
+    make fewer accesses; buffers used only inside the node are left out."""
     found = {}
     members = node.get_nodes()
     deps = [*node.read_writes.reads, *node.read_writes.writes]
@@ -378,8 +377,8 @@ def _is_used_outside(node: Any, members: Any, name: str) -> bool:
 
 
 def _index_text(access: Any) -> str | None:
-    """``128*d0 + d1, (32, 128)``; None of an access to a whole buffer (StarDep,
-    WeakDep)."""
+    """Return ``128*d0 + d1, (32, 128)``; None for an access to a whole buffer
+    (StarDep, WeakDep)."""
     if not hasattr(access, "index") or not hasattr(access, "size"):
         return None
     sizes = ", ".join(map(str, access.size))
@@ -457,7 +456,7 @@ def _buffers_used(node: Any) -> set[str]:
 
 
 def _only_value(name: str, text: str) -> str:
-    """``broadcast`` of ``{'buf0': 'broadcast'}``."""
+    """Return ``broadcast`` for ``{'buf0': 'broadcast'}``."""
     beginning = "{%r: " % name
     if not text.startswith(beginning):
         return text

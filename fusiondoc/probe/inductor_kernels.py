@@ -7,18 +7,18 @@ from typing import Any, Iterable
 
 
 class Kernels:
-    """Kernels as one hook sees them, in the order of their first call."""
+    """Kernels seen by one hook, in the order of their first call."""
 
     def __init__(self) -> None:
         self._calls: dict[str, int] = {}
         self._kernel_of: dict[str, str] = {}
-        """Name of a scheduler's node -> the first kernel with it."""
+        """Name of a scheduler's node -> the first kernel that contains it."""
 
     def __bool__(self) -> bool:
         return bool(self._calls)
 
     def take(self, schedule: Any, name: str) -> None:
-        """Take a kernel with the nodes that it computes."""
+        """Record a kernel with the nodes that it computes."""
         if not isinstance(schedule, (list, tuple)):
             return  # a call of a library, which is no generated kernel
         self._calls[name] = self._calls.get(name, 0) + 1
@@ -31,14 +31,14 @@ class Kernels:
                 self._kernel_of.setdefault(str(member.get_name()), name)
 
     def first_with(self, members: Iterable[str]) -> str | None:
-        """The kernel of the first of some nodes that is in one."""
+        """The kernel of the first of some nodes that is in a kernel."""
         return next(
             (self._kernel_of[name] for name in members if name in self._kernel_of),
             None,
         )
 
     def records(self) -> list[dict[str, Any]]:
-        """Name and number of calls of each."""
+        """Name and number of calls of each kernel."""
         return [
             {"name": name, "calls": calls} for name, calls in self._calls.items()
         ]

@@ -25,7 +25,7 @@ from .same_results import eager_twin
 from .targets import Ready
 
 _NO_COMPILER = "InvalidCxxCompiler"
-"""The class of Inductor's error where there is no C++ compiler
+"""The class of Inductor's error if there is no C++ compiler
 (torch/_inductor/exc.py, 2.6 to 2.13)."""
 
 
@@ -88,8 +88,8 @@ class CompiledRun:
                 self._pass(compiled, eager)
 
     def _compiled(self, model: Any) -> Any:
-        """The model with torch.compile around it; nothing is compiled before the
-        first call."""
+        """The model wrapped by torch.compile; nothing is compiled before the first
+        call."""
         torch, spec = self._torch, self._spec
         if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
             raise Refused(
@@ -145,7 +145,7 @@ class CompiledRun:
                 raise
 
     def _refuse_without_compiler(self, failed: UserError) -> None:
-        """Raise Refused for an error of this machine."""
+        """Raise Refused if the error is caused by this machine."""
         for cause in _causes(failed):
             if type(cause).__name__ == _NO_COMPILER or _NO_COMPILER in str(cause):
                 raise Refused(
@@ -159,8 +159,8 @@ class CompiledRun:
     def _compare_with_eager(self, compiled: Any, failed: UserError) -> None:
         """Record whether the model fails in eager too.
 
-        Raises: Refused: with kernels that compute nothing, the program fails by
-            itself; torch.compile does not.
+        Raises: Refused: with kernels that compute nothing, the program itself
+            fails, not torch.compile.
         """
         passed = bool(or_none(self._passes_in_eager, compiled))
         cause = failed.__cause__ or failed
@@ -178,8 +178,8 @@ class CompiledRun:
         self._records.write("eager_pass", iteration=1, inputs=0, passed=passed)
 
     def _passes_in_eager(self, compiled: Any) -> bool:
-        """Run each shape once. Under this stance compiled functions run the Python
-        that they were made of (torch/compiler/__init__.py, since 2.6)."""
+        """Run each shape once in eager. With this stance compiled functions run the
+        Python that they were made from (torch/compiler/__init__.py, since 2.6)."""
         torch = self._torch
         backward = self._spec["backward"]
         with torch.compiler.set_stance("force_eager"):
@@ -222,7 +222,7 @@ class CompiledRun:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The errors behind an error, the last raised first."""
+    """The errors that caused an error, the last raised first."""
     cause = error.__cause__ or error.__context__
     while cause is not None:
         yield cause
@@ -233,6 +233,6 @@ _COMPILER = ("torch._dynamo.", "torch._inductor.")
 
 
 def _is_of_compiler(error: BaseException) -> bool:
-    """Whether it is an error of Dynamo or Inductor, by its class
-    (torch/_dynamo/exc.py, torch/_inductor/exc.py)."""
+    """True for an error of Dynamo or Inductor, by its class (torch/_dynamo/exc.py,
+    torch/_inductor/exc.py)."""
     return type(error).__module__.startswith(_COMPILER)

@@ -1,9 +1,6 @@
 """Whether Inductor can compile kernels here: with Triton on a GPU, with a C++
-compiler on the CPU.
-
-Nothing of it is imported or compiled: that takes longer than all other fusers
-together.
-"""
+compiler on the CPU. Inductor is neither imported nor run for this: that takes
+longer than all other fusers together."""
 
 from __future__ import annotations
 
@@ -58,7 +55,7 @@ def _triton_version() -> str | None:
 
 
 def _version_of(compiler: str) -> str | None:
-    """None where there is no such program."""
+    """The version of a program; None if it does not exist."""
     path = shutil.which(compiler)
     if path is None:
         return None

@@ -47,15 +47,15 @@ _IMPORTS_KERNEL_HOOK = (
     "torch._inductor.codegen.triton",
     "torch._inductor.codegen.cpp",
 )
-"""Modules that hold it under a name of their own."""
+"""Modules that have imported the kernel hook under a name of their own."""
 
 _BACK_ENDS = ("CppScheduling", "TritonScheduling")
 """Classes in these modules that define kernels."""
 
 MOST_REFUSALS = 4_000
-"""Pairs that are recorded of a graph: those of final nodes first."""
+"""Most pairs that are recorded of a graph: pairs of final nodes first."""
 _MOST_SHARED = 200
-"""Pairs of a graph for which the accesses to common buffers are compared."""
+"""Most pairs of a graph for which the accesses to common buffers are compared."""
 _MOST_BREAKS = 1_000
 _NO_SHARED_DATA = "no shared data"
 
@@ -71,7 +71,7 @@ class _Graph:
         and its round."""
         self.round = 0
         self.texts = 0
-        """Refusals with a text so far."""
+        """Number of refusals with a text so far."""
         self.called = Kernels()
         self.defined = Kernels()
         self.final: list[dict[str, Any]] = []
@@ -82,7 +82,7 @@ class _Graph:
 
 
 class InductorWatch:
-    """One for a process."""
+    """One watch for each process."""
 
     def __init__(self, torch: Any, records: Records) -> None:
         self._torch = torch
@@ -104,17 +104,17 @@ class InductorWatch:
         }
         self._finder = AfterImport(self._wanted)
         self._config: tuple[Any, bool] | None = None
-        """``torch._inductor.config``, and whether caches were off before; no
-        attribute of it stands in its ``vars``, as ``Replaced`` needs."""
+        """``torch._inductor.config``, and whether caches were off before; its
+        ``vars`` contain none of its attributes, as ``Replaced`` would need."""
         self._lowered = 0
-        """Graphs that are being lowered, one inside another."""
+        """Number of graphs being lowered, one inside another."""
         self.graphs = 0
-        """Compiled so far, or failed."""
+        """Number of graphs compiled so far, or failed."""
         self.own_seconds = 0.0
-        """Time in the hooks themselves."""
+        """Seconds spent in the hooks."""
 
     def start(self) -> None:
-        """Watch from the import of Inductor's scheduler on, which may have been
+        """Watch from the import of Inductor's scheduler on, which may have happened
         already."""
         for name, imported in self._wanted.items():
             if name in sys.modules:
@@ -122,7 +122,7 @@ class InductorWatch:
         sys.meta_path.insert(0, self._finder)
 
     def stop(self) -> None:
-        """Inductor as before."""
+        """Restore Inductor."""
         if self._finder in sys.meta_path:
             sys.meta_path.remove(self._finder)
         self._replaced.take_back()
@@ -186,9 +186,9 @@ class InductorWatch:
         return call
 
     def _keep_fallbacks(self, lowering: Any) -> None:
-        """The operators that lowering.py knows, of which some go to eager code for
-        some arguments. While graphs are compiled, ``make_fallback`` adds those that
-        have no lowering."""
+        """Keep the operators that lowering.py knows before any compilation, some of
+        which go to eager code for some arguments. While graphs are compiled,
+        ``make_fallback`` adds operators without a lowering."""
         self._explicit = frozenset(
             (
                 *getattr(lowering, "fallbacks", ()),
@@ -197,8 +197,9 @@ class InductorWatch:
         )
 
     def _leave_caches_out(self, config: Any) -> None:
-        """A graph whose code a cache gives is not lowered, and there is nothing to
-        see. Reads and writes of the FX graph cache and AOTAutograd's."""
+        """Disable reading and writing of the FX graph cache and of AOTAutograd's
+        cache: a graph whose code comes from a cache is not lowered, and shows
+        nothing."""
         if hasattr(config, "force_disable_caches"):
             self._config = (config, config.force_disable_caches)
             config.force_disable_caches = True
@@ -258,8 +259,8 @@ class InductorWatch:
         self.own_seconds += time.perf_counter() - began
 
     def _lower(self, original: Any) -> Any:
-        """The scheduler never sees a graph of which an operator cannot be
-        lowered."""
+        """Wrap the lowering: the scheduler never sees a graph with an operator that
+        cannot be lowered."""
 
         def run(lowering: Any, *args: Any, **kwargs: Any) -> Any:
             self._lowered += 1
@@ -430,8 +431,8 @@ class InductorWatch:
         )
 
     def _refusals(self, graph: _Graph) -> tuple[list[dict[str, Any]], int]:
-        """The records of refused pairs, and how many are left out. Pairs within one
-        final node are left out: they were fused in the end."""
+        """The records of refused pairs, and the number of pairs left out. Pairs
+        within one final node are left out, as they were fused in the end."""
         node_of = {
             member: node["name"]
             for node in graph.final
@@ -458,14 +459,14 @@ class InductorWatch:
         return every[:MOST_REFUSALS], max(0, len(every) - MOST_REFUSALS)
 
     def _compile_id(self) -> str | None:
-        """``0/0``, or ``0/0_1`` after a restart of the analysis, as torch's log has
-        it (torch/_guards.py)."""
+        """Return ``0/0``, or ``0/0_1`` after a restart of the analysis, as in
+        torch's log (torch/_guards.py)."""
         context = sys.modules["torch._guards"].CompileContext
         found = or_none(context.current_trace_id)
         return None if found is None else str(found)
 
     def _write_breaks(self) -> None:
-        """Where Dynamo ended graphs (``graph_break_reasons`` of
+        """Write records of graph breaks (``graph_break_reasons`` of
         torch/_dynamo/utils.py)."""
         utils = sys.modules.get("torch._dynamo.utils")
         reasons = list(getattr(utils, "graph_break_reasons", ()))[:_MOST_BREAKS]
@@ -482,7 +483,7 @@ class InductorWatch:
             )
 
     def _write_totals(self) -> None:
-        """Torch's own counters, and the time that the hooks took."""
+        """Write torch's own counters, and the time spent in the hooks."""
         counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
         kept = {
             name: dict(counters[name])
@@ -502,7 +503,7 @@ class InductorWatch:
 
 
 def _apart(first: str, second: str, node_of: dict[str, str]) -> bool:
-    """Whether members of two nodes of an earlier round are in different final
+    """True if members of two nodes of an earlier round are in different final
     nodes."""
     return node_of.get(first.split("_")[0], first) != node_of.get(
         second.split("_")[0], second

@@ -30,22 +30,23 @@ _COMPILES = (
     "multi_kernel",
     "size_hint_multi_kernel",
 )
-"""Methods of ``AsyncCompile`` that return a kernel; a version has some of them."""
+"""Methods of ``AsyncCompile`` that return a kernel; each version has some of
+them."""
 _EMPTY = (
     "_empty_strided_cpu",
     "_empty_strided_cuda",
     "_empty_strided_cpu_pinned",
     "_empty_strided_xpu",
 )
-"""Functions of ``torch._C._dynamo.guards`` with which generated code makes
+"""Functions of ``torch._C._dynamo.guards`` with which generated code creates
 tensors."""
 
 
 class _NoKernel:
-    """Stands for a kernel: whatever is called of it does nothing."""
+    """Replaces a kernel: calling it, or any attribute of it, does nothing."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        """A call of a C++ function."""
+        """Do nothing: a call of a C++ function."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -55,8 +56,8 @@ class _NoKernel:
 
 @contextlib.contextmanager
 def without_kernels(torch: Any) -> Iterator[None]:
-    """Inside the block Inductor generates kernels and compiles none; calls of them
-    do nothing."""
+    """Context manager: Inductor generates kernels and compiles none; calling them
+    does nothing."""
     replaced = Replaced()
     home = importlib.import_module("torch._inductor.async_compile")
     config = importlib.import_module("torch._inductor.config")

@@ -33,7 +33,7 @@ _BEYOND = (
 )
 _OF_THE_SYSTEM = ("/proc/", "/sys/", "/dev/")
 _NATIVE_READERS = ("safetensors", "h5py", "onnx", "sentencepiece", "pyarrow", "cv2")
-"""Packages that open files without Python, so that no hook sees these."""
+"""Packages that open files without Python, where no hook sees it."""
 
 
 def _folders_of_python() -> Tuple[str, ...]:
@@ -47,7 +47,7 @@ class InputWatch:
     """Watches from its start to the end of the process.
 
     Args:
-        own: folders of fusiondoc's own: the probe's and the capture's.
+        own: fusiondoc's own folders: the probe's and the capture's.
     """
 
     def __init__(self, own: Tuple[str, ...]) -> None:
@@ -65,7 +65,7 @@ class InputWatch:
         self._ended = False
 
     def start(self) -> None:
-        """Begin to watch; a hook cannot be taken off again."""
+        """Start watching; a hook cannot be removed again."""
         add = getattr(sys, "addaudithook", None)
         if add is None:
             self._beyond.add(
@@ -102,8 +102,8 @@ class InputWatch:
         (self._written if writes else self._opened).add(name)
 
     def _by_program(self) -> bool:
-        """Whether the program itself does it, and not a package for its own
-        ends."""
+        """True if the program itself does it, and not a package for its own
+        purposes."""
         frame: Any = sys._getframe(2)
         library = os.path.dirname(os.__file__) + os.sep
         while frame is not None:

@@ -1,4 +1,4 @@
-"""How the values of knobs are written."""
+"""The notation of values of knobs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ _OFF = ("off", "false", "0", "no")
 
 
 def parse(kind: str, text: str) -> Any:
-    """The value that ``text`` stands for; ValueError with a sentence if it stands
-    for none.
+    """Parse the value of a knob; ValueError with a sentence if it is invalid.
 
     Kinds: ``switch`` on/off, ``count`` an integer of 0 or more, ``integer``,
     ``ratio`` 0.5, ``strategy`` ``STATIC:2,DYNAMIC:10``, ``operators``
@@ -64,7 +63,7 @@ def _operators(text: str) -> list[str]:
 
 
 def show(value: Any) -> str | None:
-    """The text of a value that torch gave back; None if it gave none."""
+    """The text of a value that torch returned; None if it returned none."""
     if value is None:
         return None
     if isinstance(value, bool):

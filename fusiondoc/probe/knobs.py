@@ -1,4 +1,4 @@
-"""The knobs: how torch sets each, applying one, and trying all of them.
+"""The knobs: the functions that set them, and code to apply one and to try all.
 
 The catalogue of the package describes the same names; a test holds the two
 together, because nothing here may import the package.
@@ -20,9 +20,9 @@ from .log_and_records import KeptStderr
 
 
 class Outcome(NamedTuple):
-    """The value that a knob reads now (None if torch cannot read it back), whether
-    setting it changes anything (None if that cannot be seen), and a sentence why in
-    the other cases."""
+    """``effective``: the current value of the knob (None if torch cannot read it).
+    ``live``: whether setting it has any effect (None if that cannot be seen).
+    ``why``: the reason for a None or False, in a sentence."""
 
     effective: Any
     live: bool | None
@@ -33,7 +33,7 @@ _CANNOT_READ = "set; torch gives no way to read it back"
 
 
 class OfTorch:
-    """Functions of ``torch._C``."""
+    """Knobs set by functions of ``torch._C``."""
 
     owner = "torch._C"
     needs: tuple[str, ...] = ()
@@ -61,15 +61,14 @@ def _has(home: Any, path: str) -> bool:
 
 
 class Readable(OfTorch):
-    """A setter and a getter."""
+    """A knob with a setter and a getter."""
 
     def __init__(self, setter: str, getter: str, kind: str = "switch") -> None:
         self.setter, self.getter, self.kind = setter, getter, kind
         self.needs = (setter, getter)
 
     def get(self, torch: Any) -> Any:
-        """The value in effect; None where torch answers with nothing, as a no-op
-        does."""
+        """The current value; None if torch returns none, as a no-op does."""
         return _typed(self.kind, getattr(torch._C, self.getter)())
 
     def put(self, torch: Any, value: Any) -> None:
@@ -107,8 +106,8 @@ class Readable(OfTorch):
 
 
 class Swap(Readable):
-    """A setter that gives back the old value, and no getter: reading sets a value
-    and puts the old one back."""
+    """A knob whose setter returns the old value, without a getter: to read it, a
+    value is set and the old one restored."""
 
     def __init__(self, setter: str, kind: str = "switch") -> None:
         super().__init__(setter, setter, kind)
@@ -122,8 +121,8 @@ class Swap(Readable):
 
 
 class Depth(Readable):
-    """The bail-out depth: the older way to set the fusion strategy, whose counts it
-    is the sum of."""
+    """The bail-out depth: the older way to set the fusion strategy; it is the sum
+    of the strategy's counts."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -182,7 +181,7 @@ class Configured(Readable):
 
 
 class Blind(OfTorch):
-    """A setter whose value nothing gives back."""
+    """A knob with a setter whose value cannot be read back."""
 
     def __init__(self, setter: str, kind: str) -> None:
         self.setter, self.kind = setter, kind
@@ -197,8 +196,8 @@ class Blind(OfTorch):
 
 
 class Inlining(Blind):
-    """Whether small gradient graphs go back into the graph around them: seen by
-    running one."""
+    """Whether small gradient graphs are inlined again into the graph around them:
+    observed by running one."""
 
     def __init__(self) -> None:
         super().__init__("_debug_set_autodiff_subgraph_inlining", "switch")
@@ -301,7 +300,7 @@ _TRIALS: dict[str, tuple[Any, ...]] = {
 
 
 def _described(error: BaseException) -> str:
-    """The first line of an exception's message, else its class."""
+    """The first line of an exception's message, or its class if that is empty."""
     return first_line(error) or type(error).__name__
 
 
@@ -417,8 +416,8 @@ KNOBS: dict[str, Any] = {
 }
 
 _WARNS = ("_jit_set_nvfuser", "_jit_nvfuser", "_jit_set_bailout_depth")
-"""Functions that write to stderr on some torch; only for these is stderr kept
-aside."""
+"""Prefixes of functions that write to stderr on some versions of torch; only for
+these is stderr captured."""
 
 
 def apply(torch: Any, name: str, value: str) -> dict[str, Any]:
@@ -449,7 +448,7 @@ def apply(torch: Any, name: str, value: str) -> dict[str, Any]:
 
 
 def apply_all(torch: Any, values: dict[str, str]) -> list[dict[str, Any]]:
-    """Set the knobs of a request, given by name: the record of each.
+    """Set the knobs of a request, given by name; return the record of each.
 
     Raises:
         Refused: a knob could not be set.
@@ -468,11 +467,11 @@ def apply_all(torch: Any, values: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def try_all(torch: Any) -> list[dict[str, Any]]:
-    """Try every knob: the records of ``apply`` with ``requested`` None and the
-    value found in effect.
+    """Try every knob; return the records of ``apply`` with ``requested`` None and
+    the current value.
 
     Runs two small functions through the executor, so it belongs in a process of its
-    own. Every knob is put back.
+    own. Every knob is restored.
     """
     records = []
     with KeptStderr() as kept:
@@ -500,8 +499,8 @@ def _hushed(knob: Any, action: Any) -> tuple[Outcome, list[str]]:
 
 
 def _with_warnings(outcome: Outcome, warnings: list[str]) -> Outcome:
-    """Torch's own warning is the better reason, and the only sign that a function
-    without a value is a no-op."""
+    """Add torch's warnings: they explain more, and are the only sign that a
+    function without a value is a no-op."""
     if not warnings:
         return outcome
     # After it comes the value that the trial set, not the value in effect.

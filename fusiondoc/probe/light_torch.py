@@ -13,11 +13,11 @@ from typing import Any, Sequence
 
 
 def backward(torch: Any, roots: Sequence[Any], starts: Sequence[Any]) -> None:
-    """``torch.autograd.backward(roots, starts)`` where every start is a tensor.
-
-    That checks their sizes with ``torch.fx.experimental.symbolic_shapes`` before it
-    calls the engine (``_make_grads`` of torch/autograd/__init__.py, 2.13), which
-    checks them again. The engine is called as there, the same in 1.12 and 2.13.
+    """Run ``torch.autograd.backward(roots, starts)`` if every start is a tensor.
+    torch's function checks their sizes with
+    ``torch.fx.experimental.symbolic_shapes`` before it calls the engine
+    (``_make_grads`` of torch/autograd/__init__.py, 2.13), which checks them again.
+    The engine is called as there, the same in 1.12 and 2.13.
     """
     variable = torch.autograd.Variable
     engine = getattr(variable, "_execution_engine", None)

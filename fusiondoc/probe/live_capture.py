@@ -1,6 +1,6 @@
 """Records the fusers' messages of this process while it runs: descriptors 1 and 2
-go to a file, and torch's JIT log is switched on. Everything is as before
-afterwards, however the block was left.
+go to a file, and torch's JIT log is switched on. Everything is restored afterwards,
+however the block was left.
 
 The program's own prints stay visible: text that Python's streams write is shown at
 once where it would have been shown, and is a part of the log too (a fallback is a
@@ -68,7 +68,7 @@ class Switches:
 
     @contextlib.contextmanager
     def on(self, level: str, variables: Mapping[str, str]) -> Iterator[None]:
-        """Inside the block the level is ``level`` and the variables are set."""
+        """Context manager: set the level, and the variables."""
         wanted = dict(variables)
         with contextlib.ExitStack() as undo:
             if self._set is not None and self._get is not None:
@@ -93,8 +93,8 @@ def _put_variable(name: str, value: str | None) -> None:
 def redirected(
     path: str, problem: Callable[[str], None]
 ) -> Iterator[Callable[[str], None]]:
-    """Inside the block descriptors 1 and 2 are the file at ``path``, which is made
-    or appended to, in the order in which things are written. ``problem`` is called
+    """Context manager: redirect descriptors 1 and 2 to the file at ``path``, which
+    is created or appended to, so that output stays in order. ``problem`` is called
     with a sentence for each stream that cannot be recorded. The yielded function,
     called with another path, moves both to that file, except a descriptor that the
     program itself has redirected.
@@ -155,8 +155,8 @@ def _put_descriptor(copy: int, number: int) -> None:
 
 
 def _c_stdout() -> tuple[Any, Any]:
-    """(the C library, its ``stdout``); OSError, AttributeError or ValueError where
-    they cannot be had."""
+    """Return (the C library, its ``stdout``); OSError, AttributeError or ValueError
+    if they are not available."""
     libc = ctypes.CDLL(None)
     return libc, ctypes.c_void_p.in_dll(
         libc, "__stdoutp" if sys.platform == "darwin" else "stdout"
@@ -164,8 +164,8 @@ def _c_stdout() -> tuple[Any, Any]:
 
 
 def _c_stdout_is_line_buffered(copy: int) -> bool:
-    """By ``__flbf`` of glibc and musl; elsewhere stdout is line-buffered on a
-    terminal."""
+    """True if C's stdout is line-buffered, by ``__flbf`` of glibc and musl;
+    elsewhere if it is a terminal."""
     with contextlib.suppress(OSError, AttributeError, ValueError, TypeError):
         libc, stdout = _c_stdout()
         return bool(libc.__getattr__("__flbf")(stdout))
@@ -190,8 +190,8 @@ class _Tee:
         self._inside = threading.local()
 
     def write(self, data: bytes, show: Callable[[], Any]) -> Any:
-        """Add ``data`` to the log, then ``show`` it; a full disk is no reason to
-        stop the program."""
+        """Add ``data`` to the log, then ``show`` it; a full disk does not stop the
+        program."""
         if getattr(self._inside, "yes", False):
             return show()
         with contextlib.suppress(OSError):
@@ -218,9 +218,9 @@ def _record_stream(
     seen: set[int],
     undo: contextlib.ExitStack,
 ) -> None:
-    """Change ``write`` of the stream object itself, so that whoever holds it (a
-    logging handler) is recorded too: of the binary layer where it ends in
-    descriptor 1 or 2, else (Jupyter, pytest) of the text layer."""
+    """Replace ``write`` of the stream object itself, so that all its users (a
+    logging handler) are recorded: that of the binary layer if it ends in descriptor
+    1 or 2, else (Jupyter, pytest) that of the text layer."""
     number = _number(stream)
     binary = getattr(stream, "buffer", None)
     if number not in shown or binary is None:

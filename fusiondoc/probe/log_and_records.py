@@ -55,7 +55,7 @@ def line_buffer() -> None:
 
 
 def stack_on_death() -> None:
-    """Print the Python stack when a signal ends the process: of a crash, or of the
+    """Print the Python stack when a signal ends the process: in a crash, or by the
     SIGTERM of a timeout."""
     faulthandler.enable()
     if hasattr(faulthandler, "register"):
@@ -79,8 +79,9 @@ class _Log:
         self._identity: Any = None
 
     def keep(self) -> None:
-        """Remember where 1 and 2 lead. The copy has a high number: programs that
-        become daemons close the low ones, and few go up to the limit."""
+        """Remember the targets of descriptors 1 and 2. The copy has a high number:
+        programs that become daemons close the low ones, and few go up to the
+        limit."""
         self._identity = identity(2)
         if self._identity is None or self._identity != identity(1):
             self._identity = None
@@ -100,8 +101,8 @@ class _Log:
             self._copy = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, high)
 
     def away(self) -> dict[str, str]:
-        """Which of ``stdout`` and ``stderr`` no longer lead to the log, each with a
-        phrase where it leads; {} if that is not known."""
+        """Those of ``stdout`` and ``stderr`` that no longer lead to the log, each
+        with a phrase for its new target; {} if that is not known."""
         if self._identity is None:
             return {}
         found = {
@@ -111,7 +112,7 @@ class _Log:
 
     @property
     def descriptor(self) -> int:
-        """A descriptor that leads to the log, or -1."""
+        """A descriptor of the log, or -1."""
         if self._identity is None:
             return 2
         return next(
@@ -125,9 +126,9 @@ class _Log:
 
     @contextlib.contextmanager
     def recorded_when_put_back(self, write: Callable[..., None]) -> Iterator[None]:
-        """Inside the block ``write("redirected", stderr=...)`` is called when the
-        program's ``os.dup2`` restores a descriptor that led elsewhere for a while.
-        Those that still do at the end are in ``away``."""
+        """Context manager: call ``write("redirected", stderr=...)`` when the
+        program's ``os.dup2`` restores a descriptor that was redirected for a while.
+        Those still redirected at the end are in ``away``."""
 
         def dup2(*args: Any, **named: Any) -> int:
             before = self.away()
@@ -151,8 +152,8 @@ class _Log:
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """Inside the block 1 and 2 lead to the log, if a descriptor of it is left;
-        then they are restored."""
+        """Context manager: descriptors 1 and 2 lead to the log, if a descriptor of
+        it is left; then they are restored."""
         away = self.away()
         copy = self.descriptor
         if not away or copy < 0:
@@ -180,7 +181,7 @@ class _Log:
 _STANDARD = (("stdout", 1), ("stderr", 2))
 
 LOG = _Log()
-"""Of this process."""
+"""The log of this process."""
 
 
 def identity(descriptor: int) -> Any:
@@ -206,8 +207,8 @@ def _whereabouts(number: int, log: Any) -> str | None:
 
 
 def above_standard(descriptor: int) -> int:
-    """The same file at a number above 2: without a stdout the next file that is
-    opened gets its number."""
+    """A duplicate with a number above 2: without a stdout the next opened file gets
+    its number."""
     low = []
     while descriptor <= 2:
         low.append(descriptor)
@@ -218,7 +219,7 @@ def above_standard(descriptor: int) -> int:
 
 
 def copy_of(number: int) -> int:
-    """A copy of a standard descriptor, or -1 if it is closed."""
+    """A duplicate of a standard descriptor, or -1 if it is closed."""
     try:
         return above_standard(os.dup(number))
     except OSError:
@@ -236,7 +237,7 @@ def flush() -> None:
 
 
 def mark(text: str) -> None:
-    """A line ``[fusiondoc] text`` in the log, after all that was printed before
+    """Write a line ``[fusiondoc] text`` to the log, after everything printed before
     it."""
     flush()
     # A file that the program has put behind descriptor 2 must not get the mark.
@@ -264,7 +265,7 @@ _WARNING = re.compile(rb"^\[W[^\]\n]*\] Warning: (.*?)(?: \(function .*\))?\r?\n
 
 
 class KeptStderr:
-    """While the block runs, file descriptor 2 is a temporary file.
+    """Context manager: file descriptor 2 is a temporary file.
 
     C++ warnings of torch go to the descriptor, not to ``sys.stderr``: ``warnings``
     gives them, and everything else is passed on to the real stderr. If the process
@@ -337,8 +338,8 @@ def _flush() -> None:
 
 
 class Records:
-    """Appends records; each line has left the process when ``write`` returns,
-    whatever kills it after.
+    """Appends records; each line has left the process when ``write`` returns, even
+    if the process is killed afterwards.
 
     The program may close every descriptor (``os.closerange``), and open files of
     its own under their numbers: the file is written only through a descriptor that
@@ -347,8 +348,8 @@ class Records:
     """
 
     def __init__(self, path: str, process: int | None = None) -> None:
-        """``process``: the number of a process that the program started, which its
-        records then name."""
+        """``process``: the number of a process that the program started; its
+        records include it."""
         self._path = os.path.abspath(path)
         self.process = process
         # A plain number: a file object would close it at its end, when it may be
@@ -360,12 +361,12 @@ class Records:
 
     @property
     def path(self) -> str:
-        """Of the file, absolute."""
+        """The absolute path of the file."""
         return self._path
 
     def write(self, record: str, **fields: Any) -> None:
-        """One line ``{"record": record, ...}``. A value that JSON has no form for
-        is written as its ``repr``."""
+        """Write one line ``{"record": record, ...}``. A value that JSON has no form
+        for is written as its ``repr``."""
         if self._ended:
             if record == "done":
                 self._complain()  # again, where the end of the log is looked at
@@ -386,7 +387,7 @@ class Records:
             self._complain()
 
     def note(self, text: str) -> None:
-        """A record ``note``: a sentence that the report shows."""
+        """Write a record ``note``: a sentence that the report shows."""
         self.write("note", text=text)
 
     def _complain(self) -> None:
@@ -396,7 +397,7 @@ class Records:
             sys.stderr.write("%s %s\n" % (NO_MORE_RECORDS, self._why))
 
     def close(self) -> None:
-        """No more will be written; for a process that goes on."""
+        """Stop recording, for a process that continues."""
         self._ended = True
         if identity(self._file) == self._identity:
             os.close(self._file)
@@ -431,9 +432,9 @@ class Clock:
                 self.users_seconds += time.perf_counter() - began
 
     def seconds(self) -> float:
-        """Since the first line of the probe."""
+        """Seconds since the first line of the probe."""
         return time.perf_counter() - self.started
 
     def own_seconds(self) -> float:
-        """Overhead of the probe."""
+        """Seconds of the probe's overhead."""
         return self.seconds() - self.users_seconds

@@ -72,8 +72,8 @@ class ModelRun:
             self._run_torchscript(loaded, before)
 
     def _runs_itself(self, loaded: Ready, te_watch: te_plans.Waiting) -> bool:
-        """Run a model of te.ops or torch.compile; False for another, which is
-        TorchScript's."""
+        """Run a model of te.ops or torch.compile; return False for other models,
+        which TorchScript runs."""
         torch, spec = self._torch, self._spec
         frontend = spec.get("frontend") or "auto"
         by_choice = frontend == "auto" and not fusers.is_compiler(self._fuser)
@@ -131,7 +131,7 @@ class ModelRun:
             self._pass(compiled, twin, loaded.shapes)
 
     def _prepared(self, frontend: str, model: Any) -> tuple[Any, Chosen]:
-        """The model as it is compiled, and the frontend that compiles it."""
+        """The model prepared for compilation, and the frontend that compiles it."""
         model = prepared(self._torch, model, self._spec)
         if frontend != "torchscript" and not self._spec.get("timing"):
             self._modules.name_layers(model)
@@ -143,7 +143,7 @@ class ModelRun:
     def _compiled(
         self, model: Any, chosen: Chosen, shape: Shape
     ) -> tuple[Any, bool]:
-        """The compiled model, and whether it was frozen here."""
+        """The compiled model, and whether the probe froze it."""
         torch, spec, note = self._torch, self._spec, self._records.note
         if chosen.frontend == "aot":
             return chosen.model, False
@@ -153,8 +153,8 @@ class ModelRun:
         return scripted, is_frozen(torch, scripted) and not was_frozen
 
     def _set_back_switches(self, before: tuple[Any, ...]) -> None:
-        """The user's module may set switches of its own as it is loaded; those of
-        the request hold."""
+        """Set the switches of the request again, if the user's module changed some
+        while it was loaded."""
         if fusers.read_back(self._torch) == before:
             return
         self._records.note(

@@ -33,12 +33,10 @@ def to_torchscript(
     trace: bool,
     note: Callable[[str], None] = lambda text: None,
 ) -> Any:
-    """The scripted (or traced) model; already scripted ones stay as they are.
-
-    Args:
-        example: gives the arguments to trace with; called only for tracing.
-        trace: ``torch.jit.trace`` instead of ``torch.jit.script``.
-        note: called with a sentence about each step that the user did not request.
+    """Return the scripted (or traced) model; scripted ones are returned unchanged.
+    Args: example: returns the arguments to trace with; called only for tracing.
+    trace: ``torch.jit.trace`` instead of ``torch.jit.script``. note: called
+    with a sentence about each step that the user did not request.
     """
     if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return model
@@ -46,7 +44,7 @@ def to_torchscript(
 
 
 def as_given(torch: Any, model: Any) -> dict[str, Any]:
-    """The record of the model before anything is done to it."""
+    """The record of the model before it is changed."""
     return {
         "training": getattr(model, "training", None)
         if isinstance(model, torch.nn.Module)
@@ -70,9 +68,9 @@ def prepared(torch: Any, model: Any, spec: dict[str, Any]) -> Any:
 
 
 def frozen(torch: Any, scripted: Any) -> Any:
-    """The module frozen; as it is where it cannot be: a function, a module in
-    training mode, one that is frozen already (freezing takes the attribute
-    ``training`` away, torch/csrc/jit/passes/freeze_module.cpp).
+    """Return the frozen module; unchanged if it cannot be frozen: a function, a
+    module in training mode, or one that is frozen already (freezing takes the
+    attribute ``training`` away, torch/csrc/jit/passes/freeze_module.cpp).
 
     Raises:
         UserError: torch cannot freeze it.
@@ -88,7 +86,7 @@ def frozen(torch: Any, scripted: Any) -> Any:
 
 
 def is_frozen(torch: Any, scripted: Any) -> bool:
-    """Whether it is a module whose weights are constants of its graph."""
+    """True for a module whose weights are constants of its graph."""
     return isinstance(scripted, torch.jit.ScriptModule) and not hasattr(
         scripted, "training"
     )
@@ -126,7 +124,7 @@ _COMPILED = (
 
 
 def not_compiled(model: Any, note: Callable[[str], None]) -> Any:
-    """The model that ``torch.compile`` wraps (torch/_dynamo/eval_frame.py):
+    """Return the model that ``torch.compile`` wraps (torch/_dynamo/eval_frame.py):
     scripting a compiled module fails at the wrapper's own code."""
     if getattr(model, "_compiled_call_impl", None) is not None and not hasattr(
         model, "_orig_mod"
@@ -166,9 +164,10 @@ def _script(torch: Any, model: Any) -> Any:
 
 
 def _name_files_of_decorated(torch: Any, replaced: Replaced) -> None:
-    """Of a function under ``@torch.no_grad()`` torch compiles the lines of the
-    function itself, and names the file of the decorator: ``inspect.getsourcelines``
-    unwraps, ``getsourcefile`` does not (torch/_sources.py, 1.12 to 2.13)."""
+    """Name the right file for a function under ``@torch.no_grad()``: torch compiles
+    the lines of the function itself, and names the file of the decorator:
+    ``inspect.getsourcelines`` unwraps, ``getsourcefile`` does not
+    (torch/_sources.py, 1.12 to 2.13)."""
     sources = getattr(torch, "_sources", None)
     original = getattr(sources, "get_source_lines_and_file", None)
     if original is None:
@@ -181,8 +180,8 @@ def _name_files_of_decorated(torch: Any, replaced: Replaced) -> None:
 
 
 def _script_hint(model: Any) -> str:
-    """A function without arguments that cannot be scripted is most likely one that
-    builds the model."""
+    """Advice for a function without arguments that cannot be scripted: most likely
+    it builds the model."""
     code = getattr(model, "__code__", None)
     if code is not None and not code.co_argcount and code.co_name.isidentifier():
         return _MAKES_HINT % str(code.co_name)
@@ -195,10 +194,10 @@ _RESULT_ADVICE = (
     "a function that calls the model and returns these, such as its fields as a tuple."
 )
 _OBJECT = "instead got value of type "
-"""Behind it torch names the class (``tryToInferContainerType`` of
+"""torch names the class after this text (``tryToInferContainerType`` of
 torch/csrc/jit/python/pybind_utils.h)."""
 _OUTPUT = "can be output from traced functions"
-"""Of a class that TorchScript has a type for
+"""In the error for a class that TorchScript has a type for
 (torch/csrc/jit/python/python_tracer.cpp)."""
 
 _STRICT = "strict=False"
@@ -243,22 +242,22 @@ def _trace_advice(error: Exception) -> str:
 
 
 def _traces_by_name(torch: Any) -> bool:
-    """torch.jit.trace takes ``example_kwarg_inputs`` from 2.0 on
-    (torch/jit/_trace.py)."""
+    """True if torch.jit.trace has ``example_kwarg_inputs`` (from 2.0 on,
+    torch/jit/_trace.py)."""
     return "example_kwarg_inputs" in inspect.signature(torch.jit.trace).parameters
 
 
 def move(torch: Any, model: Any, device: Any) -> Any:
-    """A module on ``device``; a function's tensors are its arguments, so it stays
-    as it is."""
+    """Move a module to ``device``; a function's tensors are its arguments, so it is
+    unchanged."""
     if device is not None and isinstance(model, torch.nn.Module):
         return model.to(device)
     return model
 
 
 def home(torch: Any, model: Any) -> Any:
-    """Where inputs of ``--input`` belong: with the first parameter, else on a GPU,
-    else on the CPU."""
+    """The device for inputs of ``--input``: that of the first parameter, else a
+    GPU, else the CPU."""
     if isinstance(model, torch.nn.Module):
         for parameter in list(model.parameters()) + list(model.buffers()):
             return parameter.device
@@ -355,7 +354,8 @@ class _Walk:
         of the graph."""
         self.layers: dict[str, list[str]] = {}
         self.whole = True
-        """Every node was seen. If not, the order of ``layers`` means nothing."""
+        """Whether every node was visited. If not, the order of ``layers`` means
+        nothing."""
         self._unit = torch.jit._state._python_cu
         self._torch_folder = folder_of(torch)
         self._until = time.perf_counter() + _SECONDS
@@ -447,7 +447,7 @@ class _Walk:
             self.layers.setdefault(key, []).append(_joined(path, _hierarchy(node)))
 
     def _line(self, node: Any) -> str | None:
-        """``file:line`` of a call in the user's own files; None inside installed
+        """``file:line`` of a call in the user's own files; None for installed
         packages."""
         source = _source(node)
         if source is None or self._is_library(source):
@@ -461,8 +461,8 @@ class _Walk:
 
 
 def _holds_tensor(type_: Any) -> bool:
-    """Of a traced graph a tensor's type is written with its sizes: ``Float(8,
-    128)``."""
+    """True if a type is or contains a tensor. In a traced graph a tensor's type has
+    its sizes: ``Float(8, 128)``."""
     return type_.kind() == "TensorType" or "Tensor" in type_.str()
 
 
@@ -476,8 +476,8 @@ def _joined(path: str, inner: str) -> str:
 
 
 def _hierarchy(node: Any) -> str:
-    """The modules that a node was inlined from, as far as its graph knows it; ""
-    where it was not."""
+    """The modules that a node was inlined from, as far as its graph states them; ""
+    if it was not inlined."""
     hierarchy = getattr(node, "getModuleHierarchy", None)
     names: list[str] = []
     for name, _ in _ENTRY.findall(hierarchy() if hierarchy is not None else ""):

@@ -41,6 +41,6 @@ class OwnSwitches:
                 self._fusers[device] = fuser
 
     def write(self, records: Records) -> None:
-        """A record ``by_itself`` {"fusers": of each device, "switches": by the
-        functions that set them}."""
+        """Write a record ``by_itself`` {"fusers": of each device, "switches": by
+        the functions that set them}."""
         records.write("by_itself", fusers=self._fusers, switches=self._switches)

@@ -31,7 +31,8 @@ DTYPES = (
     "int8",
     "uint8",
 )
-"""Names of ``torch.dtype`` that every torch from 1.12 on can make tensors of."""
+"""Names of ``torch.dtype`` with which every torch from 1.12 on can create
+tensors."""
 
 _ALIASES = {
     "half": "float16",
@@ -67,16 +68,15 @@ class TensorText:
 
 
 class PlainText:
-    """A number, boolean, None, string, or list or tuple of them, that stands for
-    itself."""
+    """A number, boolean, None, string, or a list or tuple of them, as a literal."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 def named_input(text: str) -> tuple[str | None, str]:
-    """(name, text) of ``NAME=TEXT``, an argument that is given by name; (None,
-    text) of another."""
+    """(name, text) of ``NAME=TEXT``, an argument passed by name; (None, text) for
+    another."""
     named = _NAMED.match(text)
     return (named.group(1), named.group(2)) if named is not None else (None, text)
 
@@ -173,13 +173,13 @@ def _sizes(text: str, begin: int, close: int) -> tuple[int, ...]:
 
 
 Shape = Callable[[], "tuple[Any, ...]"]
-"""Gives the arguments of one pass; a function of the user's is called anew for
-every pass."""
+"""Returns the arguments of one pass; a user's function is called anew for every
+pass."""
 
 
 class Arguments(tuple):  # type: ignore[type-arg]
-    """The arguments of a call: those by position are its items, those by name are
-    ``named``."""
+    """The arguments of a call: positional arguments are its items, keyword
+    arguments are ``named``."""
 
     named: dict[str, Any]
 
@@ -195,7 +195,7 @@ def arguments_of(shape: Shape) -> tuple[Any, ...]:
 
     Raises:
         Refused: a model cannot be called with them.
-        UserError: the function of the user's that makes them failed.
+        UserError: the user's function that makes them failed.
     """
     try:
         return shape()
@@ -206,18 +206,18 @@ def arguments_of(shape: Shape) -> tuple[Any, ...]:
 
 
 def named_of(arguments: tuple[Any, ...]) -> dict[str, Any]:
-    """The arguments that are given by name."""
+    """The keyword arguments."""
     return arguments.named if isinstance(arguments, Arguments) else {}
 
 
 def call(model: Any, arguments: tuple[Any, ...]) -> Any:
-    """``model`` with its arguments."""
+    """Call ``model`` with its arguments."""
     return model(*arguments, **named_of(arguments))
 
 
 def by_position(model: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same arguments by position, for a caller that takes no others; arguments
-    between them have their defaults.
+    """Return the arguments by position, for a caller that accepts no others;
+    omitted arguments between them get their defaults.
 
     Raises: Refused: the model takes one of them by name alone, or takes none of
         that name.
@@ -254,7 +254,7 @@ def by_position(model: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def positional(model: Any, shape: Shape) -> Shape:
-    """The shape for a caller that passes arguments by position only."""
+    """Return a shape whose arguments are all positional."""
     return (
         (lambda: by_position(model, shape()))
         if named_of(arguments_of(shape))
@@ -310,9 +310,8 @@ def from_module(torch: Any, given: Any, device: Any, where: str) -> list[Shape]:
     """The shapes of a module's ``inputs``: a tuple, a dictionary of arguments by
     name, a function that returns either, or a list of them.
 
-    Args:
-        device: moves the tensors there unless None.
-        where: how messages name it, such as ``model.py: inputs``.
+    Args: device: the device to move tensors to, unless None. where: its name in
+        messages, such as ``model.py: inputs``.
     """
     if (
         isinstance(given, list)
@@ -367,9 +366,9 @@ def _no_numpy(value: Any, where: str) -> None:
 
 
 def _ready(torch: Any, value: Any, device: Any) -> Any:
-    """``value`` on the device, every tensor that needs grad a leaf: a backward pass
-    frees the graph behind a tensor that is no leaf, and the next pass would
-    fail."""
+    """Move ``value`` to the device, and make every tensor that needs grad a leaf: a
+    backward pass frees the graph behind a tensor that is no leaf, and the next pass
+    would fail."""
     if isinstance(value, torch.Tensor):
         moved = value if device is None else value.detach().to(device)
         if value.requires_grad and (moved is not value or not value.is_leaf):
@@ -383,15 +382,15 @@ def _ready(torch: Any, value: Any, device: Any) -> Any:
 
 
 def tensor_text(tensor: Any) -> str:
-    """A tensor as ``--input`` takes it: ``float32[8,128]:grad``."""
+    """A tensor in the notation of ``--input``: ``float32[8,128]:grad``."""
     dtype = str(tensor.dtype).replace("torch.", "")
     sizes = ",".join(map(str, tensor.shape))
     return "%s[%s]%s" % (dtype, sizes, ":grad" if tensor.requires_grad else "")
 
 
 def backward_from_ones(torch: Any, outputs: Sequence[Any]) -> None:
-    """The backward pass from every output that requires grad, each with a gradient
-    of ones."""
+    """Run the backward pass from every output that requires grad, each with a
+    gradient of ones."""
     roots = [output for output in outputs if output.requires_grad]
     backward(torch, roots, [torch.ones_like(root) for root in roots])
 
@@ -410,13 +409,13 @@ def tensors_in(torch: Any, value: Any) -> list[Any]:
 
 
 def parameters_of(model: Any) -> list[Any]:
-    """Those of a module; none of a function."""
+    """The parameters of a module; empty for a function."""
     parameters = getattr(model, "parameters", None)
     return list(parameters()) if callable(parameters) else []
 
 
 def on_gpu(torch: Any, model: Any, shape: Shape) -> bool:
-    """Whether any input or parameter is on a GPU."""
+    """True if any input or parameter is on a GPU."""
     return any(
         tensor.is_cuda
         for tensor in tensors_in(torch, shape()) + parameters_of(model)

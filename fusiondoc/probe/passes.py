@@ -116,8 +116,8 @@ class Passes:
         tensors: list[Any],
         wants_grad: bool,
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Forward and, if requested, backward: the outputs, and for ``--verify``
-        the gradients by name."""
+        """Run forward and, if requested, backward; return the outputs, and for
+        ``--verify`` the gradients by name."""
         torch, verifier = self._torch, self._verifier
         with torch.enable_grad() if wants_grad else torch.no_grad():
             output = self._timed(
@@ -207,7 +207,7 @@ class Passes:
             raise UserError("forward") from error
 
     def _in_users_code(self, error: BaseException) -> bool:
-        """Whether it was raised behind a function of the program's: by a call with
+        """True if it was raised inside a function that the program called, with
         arguments of its own."""
         trace = error.__traceback__
         libraries = (folder_of(self._torch), OWN_FOLDER, "<")
@@ -238,8 +238,8 @@ def _described(torch: Any, value: Any) -> str:
 # -- each pass once more without fusion --------------------------------------------------------------------
 
 _DRAWS = 3
-"""Eager runs with other random numbers, to see how far statistics are apart by
-themselves."""
+"""Number of eager runs with other random numbers, to see how much statistics vary
+by themselves."""
 
 
 class Verifier:
@@ -271,11 +271,12 @@ class Verifier:
         )
 
     def differentiate(self, outputs: list[Any]) -> None:
-        """The backward pass from every output that requires grad."""
+        """Run the backward pass from every output that requires grad."""
         differentiate(self._torch, outputs)
 
     def gradients(self, model: Any, arguments: tuple[Any, ...]) -> dict[str, Any]:
-        """Gradients by name, those of the arguments first; they are cleared."""
+        """Return the gradients by name, those of the arguments first, and clear
+        them."""
         torch = self._torch
         found: dict[str, Any] = {}
         for name, tensor in [
@@ -298,8 +299,8 @@ class Verifier:
         return [argument.name for argument in schema.arguments[first:]]
 
     def _copy_buffers(self) -> None:
-        """The twin begins each pass with the buffers (running means ...) of the
-        model under test."""
+        """Copy the buffers (running means ...) of the model under test to the twin
+        before each pass."""
         torch = self._torch
         if not (
             hasattr(self._twin, "named_buffers")
@@ -315,7 +316,7 @@ class Verifier:
     def eager(
         self, arguments: tuple[Any, ...], wants_grad: bool, backward: bool
     ) -> Results:
-        """One eager pass."""
+        """Run one eager pass."""
         try:
             return self.unfused_pass(self._twin, arguments, wants_grad, backward)
         except Exception as error:
@@ -329,7 +330,7 @@ class Verifier:
         backward: bool,
         starts: Sequence[Any] | None = None,
     ) -> Results:
-        """A pass of the twin or of a copy of it; ``starts`` as for
+        """Run a pass of the twin or of a copy of it; ``starts`` as for
         ``differentiate``."""
         torch = self._torch
         with unfused(torch), torch.enable_grad() if wants_grad else torch.no_grad():
@@ -341,7 +342,7 @@ class Verifier:
         )
 
     def coarsest(self, arguments: tuple[Any, ...]) -> float:
-        """The tolerance of the least exact type among inputs and parameters."""
+        """The tolerance for the least precise type among inputs and parameters."""
         torch = self._torch
         tensors = tensors_in(torch, arguments) + [
             parameter for _, parameter in _parameters(self._scripted)
@@ -355,7 +356,7 @@ class Verifier:
         return self._flow.ops if drew and self._flow is not None else []
 
     def is_random(self, drew: bool, output: int | None) -> bool:
-        """Whether an output (None: a gradient) may depend on random numbers."""
+        """True if an output (None: a gradient) may depend on random numbers."""
         hangs = (
             self._flow.outputs
             if self._flow is not None and self._flow.ops
@@ -392,7 +393,8 @@ class Results:
 
 
 class Comparison:
-    """One pass: made before the fused run, ``finish`` after it."""
+    """The comparison of one pass: created before the fused run, ``finish`` after
+    it."""
 
     def __init__(self, torch: Any, verifier: Verifier, start: Start) -> None:
         self._torch = torch
@@ -507,7 +509,8 @@ class Comparison:
 
 
 def _parameters(model: Any) -> list[tuple[str, Any]]:
-    """Those of a module that torch.compile wraps have the names of that module."""
+    """The parameters by name; those of a module wrapped by torch.compile have the
+    names of that module."""
     model = getattr(model, "_orig_mod", model)
     named = getattr(model, "named_parameters", None)
     return list(named()) if callable(named) else []
@@ -551,7 +554,8 @@ class RandomFlow:
         self.outputs = self._outputs(graph)
 
     def _block(self, block: Any) -> bool:
-        """Whether a random operator stands in the block."""
+        """Mark the values that depend on random operators in a block; return
+        whether the block has a random operator."""
         found = False
         for node in block.nodes():
             kind = str(node.kind())
@@ -599,7 +603,8 @@ def _is_tensor(value: Any) -> bool:
 
 
 def random_flow(torch: Any, scripted: Any) -> RandomFlow | None:
-    """Of a scripted model; None if this torch cannot show its graph."""
+    """The random flow of a scripted model; None if this torch cannot show its
+    graph."""
     try:
         graph = scripted.inlined_graph.copy()
         # Remove branches that constant arguments decide: dropout(inplace=False)

@@ -1,5 +1,5 @@
-"""Watches a program that runs as it is: its use of TorchScript and torch.compile,
-and its steps.
+"""Watches a program that runs as a script: its use of TorchScript and
+torch.compile, and its steps.
 
 Each model that it scripts, traces or loads is recorded with its name and line; and
 the counts of torch.compile, for programs without such models. A step is a call of
@@ -32,16 +32,16 @@ _MAKERS = {
     "freeze": "frozen",
     "optimize_for_inference": "frozen",
 }
-"""Function of torch.jit (all there from 1.10 to 2.13) -> how a model that it makes
-is described."""
+"""Function of torch.jit (all exist from 1.10 to 2.13) -> a description of the
+models that it makes."""
 
 _MOST_MODELS = 64
 _WALK_SECONDS = 5.0
-"""So long the graphs of all models together are walked for lines and layers."""
+"""Seconds for the search of all models' graphs for lines and layers."""
 
 
 class ProgramWatch:
-    """One for a process; ``start`` before the program is imported, ``finish`` at
+    """One for each process; ``start`` before the program is imported, ``finish`` at
     its end."""
 
     def __init__(self, torch: Any, records: Records) -> None:
@@ -55,8 +55,7 @@ class ProgramWatch:
         self._torchs = folder_of(torch)
 
     def start(self) -> None:
-        """Replace the functions that make TorchScript by ones that note each model
-        as well."""
+        """Wrap the functions that make TorchScript so that each model is noted."""
         jit = self._torch.jit
         for name, how in _MAKERS.items():
             original = getattr(jit, name, None)
@@ -64,7 +63,7 @@ class ProgramWatch:
                 self._replaced.put(jit, name, self._noting(original, how))
 
     def stop(self) -> None:
-        """Undo the replacements; for a program that goes on."""
+        """Undo the replacements, for a program that continues."""
         self._ended = True
         self._replaced.take_back()
 
@@ -146,8 +145,8 @@ class ProgramWatch:
         self._walk(unique, made)
 
     def _walk(self, name: str, made: Any) -> None:
-        """Lines and layers of its operators, now: nothing keeps it alive until the
-        end."""
+        """Find the lines and layers of a model's operators now: the model may not
+        live until the end."""
         if self._walked < _WALK_SECONDS:
             began = time.perf_counter()
             with contextlib.suppress(Exception):
@@ -159,8 +158,8 @@ class ProgramWatch:
             self._walked += time.perf_counter() - began
 
     def _caller(self) -> str | None:
-        """``file:line`` of the call into torch.jit; None where torch itself made
-        it."""
+        """``file:line`` of the call of torch.jit; None if torch itself made the
+        call."""
         frame: Any = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
             frame = frame.f_back
@@ -182,7 +181,7 @@ class _Model:
         """Weak references to its forms (scripted, frozen)."""
 
     def keep(self, made: Any) -> None:
-        """Another form of it."""
+        """Keep another form of the model."""
         self._kinds.add(_kind_of(made))
         try:
             self._kept.append(weakref.ref(made))
@@ -190,14 +189,14 @@ class _Model:
             self._kept.append(lambda: made)
 
     def is_same(self, kind: Any, given: Any) -> bool:
-        """Whether it has this type, or ``given`` is one of its forms, from which
+        """True if it has this type, or if ``given`` is one of its forms, from which
         another is made."""
         return kind in self._kinds or any(
             form() is given for form in self._kept if given is not None
         )
 
     def planned(self) -> bool | None:
-        """Whether it has an execution plan; None where it is gone."""
+        """Whether it has an execution plan; None if the model no longer exists."""
         alive = [
             made for made in (kept() for kept in self._kept) if made is not None
         ]
@@ -207,9 +206,10 @@ class _Model:
 
 
 def _has_plan(made: Any) -> bool:
-    """The profiling executor has a debug state once it has optimised
-    (``getDebugState`` of torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp,
-    1.12 to 2.13, throws before)."""
+    """True if the profiling executor has a plan: it has a debug state once it has
+    optimised (``getDebugState`` of
+    torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, 1.12 to 2.13, throws
+    before)."""
     called = (
         made if hasattr(made, "get_debug_state") else getattr(made, "forward", None)
     )
@@ -261,10 +261,10 @@ def _compiled() -> dict[str, Any]:
 
 ANNOTATION = "fusiondoc script step"
 """Name of a call of the named function in a trace; a step of an optimiser has
-torch's own name there."""
+torch's own name."""
 
 _MOST_KEPT = 5_000
-"""Intervals that are recorded, the last ones."""
+"""Most intervals that are recorded, the last ones."""
 _DECORATOR = "__fusiondoc_step__"
 
 
@@ -293,7 +293,7 @@ class ScriptSteps:
         self._why_not: str | None = None
 
     def start(self) -> None:
-        """From now on steps count."""
+        """Start counting steps."""
         if self._function is None:
             self._hook_optimizers()
             return
@@ -307,7 +307,8 @@ class ScriptSteps:
             sys.meta_path.insert(0, finder)
 
     def change(self, tree: ast.Module) -> ast.Module:
-        """The program with the named function decorated, if it is in this file."""
+        """Decorate the named function in the program's source, if it is in this
+        file."""
         if self._function is None or ":" in self._function:
             return tree
         found = _definition(tree.body, self._function.split("."))
@@ -328,9 +329,10 @@ class ScriptSteps:
         self._counts.clear()
 
     def look_in(self, main: Any) -> None:
-        """In a process that is spawned: its main module has been imported, and not
-        by ``change``. Its functions look each other up where it ran, of which
-        ``main`` is a copy (multiprocessing/spawn.py, ``_fixup_main_from_path``)."""
+        """Find the function in a spawned process, whose main module was imported
+        without ``change``. Its functions look each other up in the module as it
+        ran, of which ``main`` is a copy (multiprocessing/spawn.py,
+        ``_fixup_main_from_path``)."""
         with contextlib.suppress(Exception):
             if self._function is None or ":" in self._function:
                 return
@@ -341,8 +343,8 @@ class ScriptSteps:
                     ran[self._function] = vars(main)[self._function]
 
     def finish(self) -> None:
-        """Write the count and times of the steps: of several optimisers that with
-        the most steps."""
+        """Write the count and times of the steps; of several optimisers those of
+        the one with the most steps."""
         if self._records.process is not None and not self._counts:
             return
         most = max(self._counts, key=lambda key: self._counts[key], default=None)
@@ -393,7 +395,8 @@ class ScriptSteps:
         marks.append(event)
 
     def _hook_optimizers(self) -> None:
-        """Every class gets its ``step`` counted when the first of it is made."""
+        """Count the calls of ``step`` of each optimiser class from its first
+        instance on."""
         base = self._torch.optim.Optimizer
         original = base.__init__
         steps = self
@@ -432,7 +435,7 @@ class ScriptSteps:
         self._found = True
 
     def _stepping(self, function: Any) -> Any:
-        """The function with its calls counted."""
+        """Wrap the function so that its calls are counted."""
         jit = self._torch.jit
         if isinstance(
             function, (jit.ScriptFunction, jit.ScriptModule)
@@ -462,7 +465,7 @@ class ScriptSteps:
 
 def _definition(body: list[ast.stmt], names: list[str]) -> Any:
     """The definition of ``A.b`` in these statements, also inside if, try and with;
-    the last of several."""
+    if there are several, the last."""
     found = None
     for node in body:
         if (

@@ -2,8 +2,8 @@
 SPEC.json CAPTURE``.
 
 It runs the probe in a child process, whose stdout and stderr are one log, and keeps
-facts that the launcher does not report: how this rank ended, and whether by itself.
-So each rank has a capture of its own, in ``CAPTURE/ranks/RANK``.
+facts that the launcher does not report: the rank's exit status, and whether it
+ended by itself. So each rank has a capture of its own, in ``CAPTURE/ranks/RANK``.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def _number(name: str) -> int:
 
 
 def _make_room(folder: str, restarts: int) -> None:
-    """An attempt before this one is kept beside it, out of the way of the
-    report."""
+    """Move an earlier attempt to a folder beside this one, where the report does
+    not see it."""
     if os.path.isdir(folder):
         shutil.rmtree("%s.attempt-%d" % (folder, restarts - 1), ignore_errors=True)
         os.rename(folder, "%s.attempt-%d" % (folder, restarts - 1))
@@ -42,8 +42,8 @@ def _add(path: str, record: dict[str, Any]) -> None:
 
 
 def main(spec: str, capture: str) -> int:
-    """Run the rank. Returns the exit status of its program; 128 plus the number of
-    a signal that ended it."""
+    """Run the rank. Return the exit status of its program, or 128 plus the number
+    of the signal that ended it."""
     restarts = _number("TORCHELASTIC_RESTART_COUNT")
     folder = os.path.join(capture, "ranks", str(_number("RANK")))
     _make_room(folder, restarts)

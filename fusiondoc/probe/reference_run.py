@@ -1,5 +1,5 @@
-"""Whether results that differ from eager do so by more than roundings: the eager
-pass once more in float64.
+"""Whether results differ from eager by more than rounding: the eager pass is run
+once more in float64.
 
 The method is that of ``torch._dynamo.utils.same`` with its ``fp64_ref``: fused
 results are wrong if they are farther from the float64 results than eager's own are,
@@ -36,25 +36,24 @@ from .same_results import (
 )
 
 FACTOR = 3.0
-"""How much farther than eager from the reference fused results may be: dynamo has 2
-for float32 and 3 for float16, of the root mean square. The largest difference,
-which shows a single wrong element, spreads more."""
+"""Largest ratio between the errors of fused and of eager results: dynamo allows 2
+for float32 and 3 for float16, for the root mean square. The largest error, which
+shows a single wrong element, varies more."""
 FACTOR_OF_FEW = 10.0
 FEW = 10
-"""Results of so few elements are near the reference by chance (10 in dynamo
-too)."""
+"""Results with at most this number of elements may be near the reference by chance
+(10 in dynamo too)."""
 
 _EVIDENT = 0.1
-"""If eager is off by no more than this share of the tolerance of the result's own
-type, then no narrower type had a part in it. For few elements that may be
-chance."""
+"""If eager's error is at most this share of the tolerance of the result's own type,
+then no narrower type was involved. For few elements that may be chance."""
 
 _MOST_BYTES = 4 << 30
-"""Of parameters, buffers and inputs in float64."""
+"""Most bytes of parameters, buffers and inputs in float64."""
 _MOST_SECONDS = 60.0
-"""For all of these runs of a process."""
+"""Most seconds of all these runs of a process."""
 _SLOWER = 4.0
-"""A run in float64 takes about so many times as long as the eager one."""
+"""A run in float64 takes about this many times as long as the eager one."""
 
 _ALIAS = re.compile(r"Tensor\([a-z]")
 _WIDE = ("float64", "float32")
@@ -64,7 +63,7 @@ Run = Callable[[Any, "tuple[Any, ...]"], "dict[str, Any]"]
 
 
 class Start:
-    """The state at the start of a pass: arguments and buffers of its own, and the
+    """The state at the start of a pass: copies of arguments and buffers, and the
     random state."""
 
     def __init__(
@@ -104,7 +103,7 @@ class Reference:
 
 
 class References:
-    """Makes the references of a process, within bounds of memory and time."""
+    """Makes the references of a process, within limits of memory and time."""
 
     def __init__(self, torch: Any, twin: Any) -> None:
         self._torch = torch
@@ -114,7 +113,7 @@ class References:
         self._failed: dict[int, str] = {}
 
     def of(self, start: Start, run: Run, seconds: float) -> Reference:
-        """The reference of a pass; it raises nothing.
+        """Return the reference of a pass; never raises.
 
         Args:
             seconds: duration of the eager pass.
@@ -149,8 +148,8 @@ class References:
         return None
 
     def _free(self, tensors: Sequence[Any]) -> int:
-        """Free bytes of the device that the model is on; of the CPU from
-        /proc/meminfo (Linux)."""
+        """Free bytes of the model's device; for the CPU from /proc/meminfo
+        (Linux)."""
         if any(tensor.is_cuda for tensor in tensors):
             return int(self._torch.cuda.mem_get_info()[0])
         with contextlib.suppress(OSError, ValueError, IndexError), open(
@@ -200,8 +199,7 @@ class References:
         return Reference(computed_in, reason)
 
     def _computed_in(self, start: Start, run: Run) -> set[str]:
-        """Types that the eager pass computes in; none where it cannot be
-        watched."""
+        """Types in which the eager pass computes; empty if it cannot be watched."""
         seen: set[str] = set()
         try:
             set_random_state(self._torch, start.state)
@@ -212,8 +210,8 @@ class References:
         return seen
 
     def _copied(self, start: Start) -> Any:
-        """The twin, which the passes after this one need, as it was when the pass
-        began."""
+        """A copy of the twin, which later passes need, in its state at the start of
+        the pass."""
         model = eager_twin(self._torch, self._twin)
         if start.buffers:
             with self._torch.no_grad():
@@ -237,8 +235,8 @@ def least_precise(torch: Any, names: Iterable[str]) -> str | None:
 
 
 def _wider(torch: Any, dtype: Any, wide: Any) -> Any:
-    """The type that ``dtype`` is widened to; None if it is no narrower, or of whole
-    numbers."""
+    """The type to which ``dtype`` is widened; None if it is not narrower, or
+    integral."""
     if dtype.is_complex:
         wide = torch.complex128 if wide == torch.float64 else torch.complex64
     elif not dtype.is_floating_point:
@@ -257,8 +255,8 @@ def widened(torch: Any, tensor: Any, wide: Any) -> Any:
 
 
 def _wide_copies(torch: Any, value: Any, wide: Any, made: dict[int, Any]) -> Any:
-    """Arguments of their own for the wider run; one tensor that is given twice
-    stays one."""
+    """Copies of the arguments for the wider run; a tensor that is passed twice
+    stays a single one."""
     if isinstance(value, torch.Tensor):
         if id(value) not in made:
             copied = widened(torch, value.detach().clone(), wide)
@@ -294,8 +292,8 @@ def _wide_copies(torch: Any, value: Any, wide: Any, made: dict[int, Any]) -> Any
 class _Widening:
     """Widens the arguments and results of operators to ``wide``.
 
-    Operators that write to an argument or return a view of it get it unchanged:
-    they need that tensor.
+    Operators that write to an argument or return a view of it get the argument
+    unchanged: they need that very tensor.
     """
 
     def __init__(self, torch: Any, wide: Any) -> None:
@@ -316,8 +314,8 @@ class _Widening:
         }
 
     def result(self, func: Any, result: Any) -> Any:
-        """The result, widened where the operator makes it: ``torch.zeros()`` and
-        the like."""
+        """The result, widened if the operator creates it: ``torch.zeros()`` and the
+        like."""
         functional, _ = self._kind_of(func)
         if functional and isinstance(result, self._torch.Tensor):
             return widened(self._torch, result, self._wide)
@@ -325,7 +323,7 @@ class _Widening:
 
     def _kind_of(self, func: Any) -> tuple[bool, bool]:
         """Whether it writes to no argument and returns no view, and whether it
-        reads bits as another type."""
+        reinterprets bits as another type."""
         if func not in self._kinds:
             # torch 1.12 shows aliases in the schema's text only: "Tensor(a!) self".
             schema = str(func._schema)
@@ -349,7 +347,7 @@ class _Widening:
 
 
 def watching(torch: Any, seen: set[str], wide: Any) -> ContextManager[Any]:
-    """A context in which ``seen`` collects the floating-point types of operators'
+    """Context manager: ``seen`` collects the floating-point types of operators'
     results; with ``wide``, arguments, ``dtype=`` and results of operators are
     widened. Without dispatch modes (before torch 1.12) the context does nothing."""
     try:
@@ -391,7 +389,7 @@ def judge(
     reference: Reference,
     largest: float,
 ) -> dict[str, Any]:
-    """The row of a result that differs from eager by value, judged again.
+    """Judge again a result that differs from eager by value; return its row.
 
     Args:
         pair: fused and eager tensor, of one shape.

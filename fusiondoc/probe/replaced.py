@@ -1,6 +1,6 @@
-"""Replacements in this process: functions of torch by ones that watch their calls,
-now or when their module has been imported; and source files of the user by changed
-texts. Nothing on disk changes.
+"""Replacements in this process: functions of torch by wrappers that watch their
+calls, now or after the import of their module; and source files of the user by
+changed texts. Nothing on disk changes.
 
 Modules with a changed text are imported under their own paths, so that relative
 imports, ``__file__`` and files beside it work as always; readers of source lines
@@ -24,20 +24,19 @@ _ABSENT = object()
 
 
 class Replaced:
-    """Attributes that were given another value, for as long as something is
-    watched."""
+    """Attributes that are replaced for as long as something is watched."""
 
     def __init__(self) -> None:
         self._done: list[tuple[Any, str, Any, Any]] = []
 
     def put(self, owner: Any, name: str, value: Any) -> None:
-        """``owner.name = value``, to be taken back."""
+        """Set ``owner.name = value``, and remember the old value."""
         before = vars(owner).get(name, _ABSENT)
         setattr(owner, name, value)
         self._done.append((owner, name, before, vars(owner).get(name)))
 
     def take_back(self) -> None:
-        """Undo all replacements, except of attributes that somebody else has
+        """Undo all replacements, except those of attributes that somebody else has
         replaced since."""
         while self._done:
             owner, name, before, ours = self._done.pop()
@@ -51,7 +50,7 @@ class Replaced:
 
 
 def takes_frames_up(function: Callable[..., Any]) -> bool:
-    """Whether it looks names of a class up in a frame of its caller's, as
+    """True if a function looks up names of a class in its caller's frame, as
     ``torch.jit.script`` does (1.10 to 2.13, torch/jit/_script.py): a wrapper
     between the two adds 1 to ``_frames_up``."""
     try:
@@ -61,8 +60,7 @@ def takes_frames_up(function: Callable[..., Any]) -> bool:
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
-    """Calls a function with a module when that has been imported, whoever imports
-    it."""
+    """Calls a function with a module after its import, whoever imports it."""
 
     def __init__(self, wanted: dict[str, Callable[[Any], object]]) -> None:
         self._wanted = wanted
@@ -98,10 +96,8 @@ class AfterImport(importlib.abc.MetaPathFinder):
 
 
 def replace_sources(replaced: Mapping[str, str]) -> None:
-    """To be called before the target is imported.
-
-    Args:
-        replaced: path of a source file -> file that holds the text to run instead.
+    """Replace sources; call it before the target is imported. Args: replaced: path
+    of a source file -> file with the text to run instead.
     """
     texts = {}
     for path, copy in replaced.items():
@@ -113,8 +109,8 @@ def replace_sources(replaced: Mapping[str, str]) -> None:
 
 
 def _import_from(texts: Mapping[str, bytes]) -> None:
-    """Compiled at every import: a cached ``.pyc`` is of the file on disk, and none
-    is written of the text."""
+    """Import modules from the changed texts. They are compiled at every import: a
+    cached ``.pyc`` is for the file on disk, and none is written for the text."""
     loader: Any = importlib.machinery.SourceFileLoader
     original = loader.get_code
 
@@ -131,8 +127,8 @@ def _import_from(texts: Mapping[str, bytes]) -> None:
 
 
 def _show_lines_of(texts: Mapping[str, bytes]) -> None:
-    """``inspect`` reads ``linecache``, which keeps an entry without a time of
-    change (``checkcache``)."""
+    """Make ``inspect`` show the changed texts: it reads ``linecache``, which keeps
+    entries without a modification time (``checkcache``)."""
     original: Any = linecache.updatecache
 
     def updatecache(filename: str, module_globals: Any = None) -> list[str]:

@@ -1,8 +1,7 @@
-"""Random numbers that hang on the shape alone, not on the operator that draws them.
-
-Two versions of a program may draw otherwise from one seed and still be the same: on
-CUDA ``dropout`` is one kernel, and ``dropout_`` draws a mask by ``bernoulli_``
-(aten/src/ATen/native/Dropout.cpp, 1.12 to 2.13).
+"""Random numbers that depend on the shape alone, not on the operator that draws
+them. Two versions of a program may draw other numbers from one seed and still
+compute the same: on CUDA ``dropout`` is one kernel, and ``dropout_`` draws a mask
+by ``bernoulli_`` (aten/src/ATen/native/Dropout.cpp, 1.12 to 2.13).
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def _shape(torch: Any, arguments: Sequence[Any]) -> tuple[int, ...]:
 
 
 def _masked(torch: Any, tensor: Any, probability: float) -> tuple[Any, Any]:
-    """As ``dropout_`` computes it, and the mask."""
+    """The result of ``dropout_``, and its mask."""
     mask = torch.empty_like(tensor).bernoulli_(1 - probability)
     scale = 1 / (1 - probability) if probability < 1 else 0.0
     return tensor * (mask * scale), mask.bool()

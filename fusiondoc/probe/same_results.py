@@ -18,14 +18,14 @@ RELATIVE = {
     "complex64": 1e-4,
     "float16": 1e-2,
 }
-"""How far a value may be off, by dtype. Fused kernels add in another order and keep
-intermediates in float32, so these are some hundred roundings of the type; whole
-numbers and booleans must be equal."""
+"""Relative tolerance of a value, by dtype. Fused kernels add in another order and
+keep intermediates in float32, so these are some hundred rounding units of the type;
+whole numbers and booleans must be equal."""
 
 _BFLOAT16 = 4e-2
 _FLOOR = 1e-3
-"""Values below this count as being this large: roundings of the intermediates they
-are the difference of."""
+"""Smaller values are treated as this large: they may be differences of
+intermediates with rounding errors."""
 
 _MEAN, _STD, _ZEROS = "mean", "std", "zeros"
 _SIGMAS = 6.0
@@ -40,7 +40,7 @@ def relative(torch: Any, dtype: Any) -> float:
 def compare_values(
     torch: Any, fused: Any, eager: Any, tolerance: float, largest: float
 ) -> dict[str, Any]:
-    """The result for a tensor, by value.
+    """Compare two tensors by value.
 
     A value is the same if the difference is at most ``tolerance`` times the largest
     of: the eager value, a tenth of the largest one in the tensor, a hundredth of
@@ -84,7 +84,7 @@ def compare_values(
 
 
 def least_size(values: Any, largest: float) -> float:
-    """The least size that differences from finite ``values`` are divided by."""
+    """The least size by which differences from finite ``values`` are divided."""
     return max(
         0.1 * float(values.abs().max()) if values.numel() else 0.0,
         0.01 * largest,
@@ -104,8 +104,8 @@ def compare_rows(
     second: Callable[[str, Any, Any, dict[str, Any], float], dict[str, Any]]
     | None = None,
 ) -> list[dict[str, Any]]:
-    """A row for each result of either side, by value; those that only ``theirs``
-    has come last.
+    """Compare by value; return a row for each result of either side, those that
+    only ``theirs`` has last.
 
     Args:
         tolerance: the least tolerance for results of any floating-point type.
@@ -151,7 +151,7 @@ def _named_row(phase: str, what: str, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def compare_kind(fused: Any, eager: Any) -> dict[str, Any]:
-    """A row on the facts beside the values: shape, dtype, strides."""
+    """A row that compares shape, dtype and strides."""
     row: dict[str, Any] = {
         "same": True,
         "max_abs": None,
@@ -188,7 +188,7 @@ def compare_kind(fused: Any, eager: Any) -> dict[str, Any]:
 
 
 def statistics(torch: Any, tensor: Any) -> dict[str, float]:
-    """Mean, standard deviation and share of zeros; of finite values."""
+    """Mean, standard deviation and share of zeros, of the finite values."""
     values = plain(torch, tensor).double().flatten()
     values = values[torch.isfinite(values)]
     if not values.numel():
@@ -203,11 +203,10 @@ def statistics(torch: Any, tensor: Any) -> dict[str, float]:
 def compare_statistics(
     torch: Any, fused: Any, eager: Any, draws: Sequence[dict[str, float]] = ()
 ) -> dict[str, Any]:
-    """The result for a tensor that depends on random numbers.
-
-    The statistics may be apart by six standard errors and a tenth, or by three
-    times the spread that ``draws``, of eager runs with other random numbers, show:
-    elements that share a random number are fewer independent ones than they seem.
+    """Compare two tensors that depend on random numbers. Their statistics may
+    differ by six standard errors and a tenth, or by three times the spread of
+    ``draws``, from eager runs with other random numbers: elements that share a
+    random number are fewer independent ones than they seem.
     """
     row = compare_kind(fused, eager)
     row["by"] = "statistics"
@@ -272,7 +271,7 @@ def plain(torch: Any, tensor: Any) -> Any:
 
 
 def _pattern(torch: Any, fused: Any, eager: Any) -> str | None:
-    """Where NaN and infinities are in one and not in the other."""
+    """Describe where NaN and infinities occur in only one of the tensors."""
     for name, where in (
         ("NaN", torch.isnan),
         ("inf", lambda t: t == float("inf")),
@@ -289,13 +288,13 @@ def _pattern(torch: Any, fused: Any, eager: Any) -> str | None:
 
 
 def has_pattern(torch: Any, fused: Any, eager: Any) -> bool:
-    """Whether NaN or infinities are in one and not in the other."""
+    """True if NaN or infinities occur in only one of the tensors."""
     f, e = plain(torch, fused), plain(torch, eager)
     return f.is_floating_point() and _pattern(torch, f, e) is not None
 
 
 def _strides(tensor: Any) -> Any:
-    """The strides that mean something: of dimensions with more than one element."""
+    """The significant strides: those of dimensions with more than one element."""
     if str(tensor.layout) != "torch.strided" or not tensor.numel():
         return None
     return [
@@ -361,9 +360,9 @@ def unfused(torch: Any) -> Iterator[None]:
 
 
 def cotangents(torch: Any, outputs: Sequence[Any]) -> list[Any]:
-    """The gradients of the outputs that a backward pass starts from: fixed normal
-    random numbers; None for whole numbers. From ones many gradients, such as that
-    of a normalisation, are zero but for roundings."""
+    """The gradients of the outputs from which a backward pass starts: fixed normal
+    random numbers; None for integral outputs. With ones many gradients, such as
+    that of a normalisation, would be zero up to rounding."""
     return [
         _cotangent(torch, number, output) for number, output in enumerate(outputs)
     ]
@@ -380,10 +379,8 @@ def _cotangent(torch: Any, number: int, output: Any) -> Any:
 def differentiate(
     torch: Any, outputs: list[Any], starts: Sequence[Any] | None = None
 ) -> None:
-    """The backward pass from every output that requires grad.
-
-    Args: starts: of a run in another type, the numbers that the eager one started
-        from.
+    """Run the backward pass from every output that requires grad. Args: starts: for
+    a run in another type, the numbers from which the eager run started.
     """
     roots = [
         (i, output) for i, output in enumerate(outputs) if output.requires_grad
@@ -399,7 +396,7 @@ def differentiate(
 
 
 def random_state(torch: Any) -> list[Any]:
-    """Of the CPU's generator, then of each GPU's where CUDA is in use."""
+    """The state of the CPU's generator, then of each GPU's if CUDA is in use."""
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     return [torch.get_rng_state(), *cuda]
 

@@ -68,7 +68,7 @@ except Exception:
 
 
 class _Executed:
-    """Runs its code where it is unpickled."""
+    """Runs its code when it is unpickled."""
 
     def __init__(self, code: str) -> None:
         self._code = code
@@ -83,11 +83,11 @@ class ProcessSettings(NamedTuple):
     fuser: str
     knobs: dict[str, str]
     records: str | None
-    """Path of the file; None: it writes no records."""
+    """Path of the file; None: write no records."""
     watched: bool
-    """Record its models and switches, and not only its steps."""
+    """Whether to record its models and switches, and not only its steps."""
     aot: bool
-    """Record AOTAutograd too."""
+    """Whether to record AOTAutograd too."""
     step_function: str | None
     timed: bool
 
@@ -95,8 +95,8 @@ class ProcessSettings(NamedTuple):
 def follow(
     settings: ProcessSettings, records: Records, watching: Sequence[Any]
 ) -> None:
-    """From now on processes that are started get ``settings``. ``watching``: the
-    watches of this process, which go on in a fork; each has ``forget`` and
+    """Give ``settings`` to processes that are started from now on. ``watching``:
+    the watches of this process, which continue in a fork; each has ``forget`` and
     ``finish``."""
     package, folder = (
         __name__.rpartition(".")[0],
@@ -127,7 +127,7 @@ def follow(
 
 
 class _Watched:
-    """The watches of a process, which write their last records at its end."""
+    """The watches of a process; they write their last records at its end."""
 
     def __init__(self, records: Records, watching: Sequence[Any]) -> None:
         self._records = records
@@ -164,12 +164,12 @@ class _Watched:
 
 
 _of_this_process: list[_Watched] = []
-"""Kept alive here: ``register_after_fork`` holds weak references only."""
+"""Kept alive here: ``register_after_fork`` holds only weak references."""
 
 
 def arrived(*fields: Any) -> None:
-    """In a new process, which has imported nothing of the program's: begin as soon
-    as it has torch. ``fields`` are those of ``ProcessSettings``."""
+    """In a new process that has not imported the program yet: begin as soon as
+    torch is imported. ``fields`` are those of ``ProcessSettings``."""
     settings = ProcessSettings(*fields)
     torch = sys.modules.get("torch")
     if torch is not None:  # a server of forks has imported the program
@@ -181,7 +181,7 @@ def arrived(*fields: Any) -> None:
 
 
 def main_is_there() -> None:
-    """In a new process, which has imported the program's main module."""
+    """Called in a new process once it has imported the program's main module."""
     for watched in _of_this_process:
         watched.main_is_there()
 
@@ -291,9 +291,9 @@ class Script:
         return cls(path, spec)
 
     def run(self, change: Changed | None = None) -> None:
-        """Execute it as ``__main__``. Unlike ``runpy`` the module stays in place
-        afterwards, so that threads, ``atexit`` functions and pickling find its
-        globals as they do in a run by hand.
+        """Execute it as ``__main__``. Unlike with ``runpy`` the module stays in
+        ``sys.modules`` afterwards, so that threads, ``atexit`` functions and
+        pickling find its globals as they do in a run by hand.
 
         Raises:
             UserError: it raised an exception, the cause.

@@ -1,11 +1,9 @@
-"""Where the time of a step goes: steps of the model, or a whole script, under
-``torch.profiler``.
-
-Nothing is logged in this process. The trace that torch writes is read by the parent
-(``parsers/profiler_trace.py``). Measured here are only facts that no trace has: the
-time of a step without the profiler, the bytes that the device copies in a second,
-how float32 matrices are multiplied, and how often TorchScript made a plan
-(``plans_made``, which ``bench`` uses too: timed steps log nothing)."""
+"""How the time of a step is spent: runs steps of the model, or a whole script,
+under ``torch.profiler``. Nothing is logged in this process. The parent reads
+torch's trace (``parsers/profiler_trace.py``). Only facts that no trace has are
+measured here: the time of a step without the profiler, the bytes that the device
+copies in a second, how float32 matrices are multiplied, and how often TorchScript
+made a plan (``plans_made``, which ``bench`` uses too: timed steps log nothing)."""
 
 from __future__ import annotations
 
@@ -30,29 +28,30 @@ from .pass_inputs import (
 )
 
 STEP = "fusiondoc step"
-"""How a step is called in the trace."""
+"""The name of a step in the trace."""
 TRACE = "trace.json.gz"
-"""The profiled steps, as ``chrome://tracing`` and Perfetto read them."""
+"""File with the profiled steps, for ``chrome://tracing`` and Perfetto."""
 PLACES = "places.json.gz"
-"""One step more, slowly: with the line and the module of each operator."""
+"""File with one more, slower step: with the line and the module of each
+operator."""
 
 LEAST_WARM_UP = 6
 """nvFuser profiles in the first pass, compiles forward in the second and backward
 in the third."""
 SECONDS = 0.5
-"""About so long the profiled steps take together, within these bounds:"""
+"""Approximate duration of all profiled steps, within these limits:"""
 LEAST_STEPS, MOST_STEPS = 3, 20
 TURNS = 3
-"""Loops without the profiler, of which the median counts."""
+"""Number of loops without the profiler, whose median is used."""
 WINDOW = 5.0
-"""Of a script so many seconds of processor time before its end are kept at least,
-and twice as many at most: a trace of hours fits into no memory."""
+"""Seconds of processor time before a script's end that are kept at least; at most
+twice as many: a trace of hours would not fit into memory."""
 _COPIED = 1 << 26
 """Bytes that a copy on a CPU moves to measure its memory: beyond most caches."""
 
 
 class StepProfile:
-    """Profiles ``model`` on one shape. ``folder`` is where the traces go."""
+    """Profiles ``model`` on one shape. ``folder`` is the folder of the traces."""
 
     def __init__(
         self,
@@ -72,7 +71,7 @@ class StepProfile:
         self._parameters = parameters_of(model)
 
     def run(self, warm_up: int) -> None:
-        """Writes both traces and a record ``profiled``. Raises UserError or Refused
+        """Write both traces and a record ``profiled``. Raises UserError or Refused
         as ``Passes`` does."""
         torch = self._torch
         cuda = on_gpu(torch, self._model, self._shape)
@@ -107,8 +106,8 @@ class StepProfile:
         )
 
     def _loop(self, steps: int, cuda: bool) -> float:
-        """Milliseconds that ``steps`` steps take, from an idle device to an idle
-        device: between two events of a GPU, else by the clock."""
+        """Milliseconds of ``steps`` steps, from an idle device to an idle device:
+        between two events of a GPU, else by the clock."""
         torch = self._torch
         if cuda:
             torch.cuda.synchronize()
@@ -176,7 +175,7 @@ def profile_script(
 
 
 class _Windows:
-    """The trace that is being made, and the one before it."""
+    """The trace being recorded, and the one before it."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
@@ -203,7 +202,7 @@ class _Windows:
 
     @contextlib.contextmanager
     def moving(self) -> Iterator[None]:
-        """Inside the block the window moves on."""
+        """Context manager: the window moves on."""
         if not hasattr(signal, "SIGPROF") or signal.getsignal(
             signal.SIGPROF
         ) not in (None, signal.SIG_DFL):
@@ -227,8 +226,8 @@ class _Windows:
             self._start()
 
     def end(self) -> Any:
-        """The trace that is kept: the last, or the one before where the last has
-        hardly begun."""
+        """The trace to keep: the last one, or the one before if the last has hardly
+        begun."""
         before, short = self._last, time.process_time() - self._began < WINDOW / 2
         self._stop()
         return before if short and before is not None else self._last
@@ -263,8 +262,8 @@ def profiling(torch: Any, cuda: bool, host: bool = True, **options: Any) -> Any:
 
 
 def _device_facts(torch: Any, cuda: bool) -> dict[str, Any]:
-    """``device``, ``gb_per_s`` that a copy on it reaches, and how float32 matrices
-    are multiplied."""
+    """``device``, ``gb_per_s`` of a copy on it, and how float32 matrices are
+    multiplied."""
     precision = getattr(torch, "get_float32_matmul_precision", None)
     return {
         "device": "cuda" if cuda else "cpu",
@@ -275,7 +274,7 @@ def _device_facts(torch: Any, cuda: bool) -> dict[str, Any]:
 
 
 def _bandwidth(torch: Any, cuda: bool) -> float | None:
-    """GB/s, read plus written; None where there is no room to measure it."""
+    """GB/s, read plus written; None if there is no room to measure it."""
     if cuda:
         from .bandwidth import measured_bandwidth
 
@@ -297,18 +296,18 @@ def _bandwidth(torch: Any, cuda: bool) -> float | None:
 
 
 _SAYS_SO = b"Optimized Graph:"
-"""The profiling executor logs it once for every plan that it makes for profiled
+"""The profiling executor logs this once for every plan that it makes for profiled
 types (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, 1.12 to 2.13)."""
 
 _FALLBACK = "fallback_function"
-"""Where a guard does not hold the plan calls a function of this name (same file,
+"""If a guard fails the plan calls a function of this name (same file,
 replaceFallbackGraphWithFallbackFunction), and torch.profiler has an event for every
 call of a function of TorchScript (runtime/interpreter.cpp,
 checkAndStartRecordFunction)."""
 
 
 class PlanCount:
-    """``plans``: how many were made in the block; None where torch cannot count
+    """``plans``: number of plans made in the block; None if torch cannot count
     them."""
 
     def __init__(self) -> None:
@@ -317,9 +316,9 @@ class PlanCount:
 
 @contextlib.contextmanager
 def plans_made(torch: Any, folder: str) -> Iterator[PlanCount]:
-    """Count the plans that are made in the block: the executor's log is on in it,
-    goes to a file, and is off again behind it. Everything else that is printed
-    there goes where it would have gone."""
+    """Context manager: count the plans made in the block. The executor's log is
+    switched on, written to a file, and switched off afterwards. Everything else
+    that is printed in the block goes to its usual target."""
     count = PlanCount()
     switch = getattr(torch._C, "_jit_set_logging_option", None)
     if switch is None:
@@ -348,7 +347,7 @@ def plans_made(torch: Any, folder: str) -> Iterator[PlanCount]:
 
 
 def failed_guards(torch: Any, steps: Callable[[], object]) -> int | None:
-    """Guards that did not hold in ``steps``; None where the profiler does not
+    """Number of guards that failed in ``steps``; None if the profiler does not
     work."""
     try:
         with profiling(torch, cuda=False) as run:

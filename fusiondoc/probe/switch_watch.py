@@ -1,5 +1,5 @@
-"""Which of torch's fusion switches the program sets itself, and where: setters in
-``torch._C`` are replaced by ones that note the caller as well.
+"""Records which of torch's fusion switches the program sets itself, and where:
+setters in ``torch._C`` are replaced by wrappers that note the caller.
 
 A switch is noted if the fuser of the run needs it and the call sets it off, and
 whether it was on again later. ``torch.jit.fuser`` and
@@ -25,9 +25,9 @@ class SwitchWatch:
     """Watches the switches of one process.
 
     Args: fuser: the fuser of the run; None or "none" for a process that has none
-        on. requested: knobs of the request; switches that they set have records of
-        their own. own: the switches as they would be without fusiondoc, which the
-        program's calls change too.
+        on. requested: knobs of the request; the switches that they set have records
+        of their own. own: the switches as they would be without fusiondoc, which
+        the program's calls change too.
     """
 
     def __init__(
@@ -49,10 +49,11 @@ class SwitchWatch:
         self._was_off = self._off()
         self._on_gpu = torch.cuda.is_initialized()
         self._by: dict[str, tuple[str, str | None]] = {}
-        """Switch that is off now -> the call that did it and its ``file:line``."""
+        """Switch that is off now -> the call that switched it off and the call's
+        ``file:line``."""
         self._back: dict[tuple[str, str], tuple[str, str | None]] = {}
-        """(switch that was off for a while, stage) -> the first call that did
-        it."""
+        """(switch that was off for a while, stage) -> the first call that switched
+        it off."""
         self._written: set[str] = set()
         variable = fusers.variable_of(fuser)
         self._variable = os.environ.get(variable) if variable is not None else None
@@ -66,7 +67,7 @@ class SwitchWatch:
                 self._replaced.put(home, name, self._noting(name, original))
 
     def stop(self) -> None:
-        """Everything as before."""
+        """Restore the setters."""
         self._replaced.take_back()
 
     def forget(self) -> None:
@@ -89,9 +90,9 @@ class SwitchWatch:
         self.write_off(RUNNING)
 
     def write_off(self, when: str) -> None:
-        """A record for each switch that is off now and was on at first; and for
-        each that was off for a while, except while the program was loaded, when it
-        may have made results to compare with."""
+        """Write a record for each switch that is off now and was on at first; and
+        for each that was off for a while, except during loading, when the program
+        may have computed results for a comparison."""
         with contextlib.suppress(
             Exception
         ):  # the run goes on where torch cannot read a switch
@@ -142,7 +143,7 @@ class SwitchWatch:
             self._records.write("switched_off", **row)
 
     def _off(self) -> set[str]:
-        """The switches that the fuser of the run needs and that are off now."""
+        """The switches that the run's fuser needs and that are currently off."""
         off = set(fusers.executor_off(self._torch))
         if self._fuser is not None and not fusers.is_on(self._torch, self._fuser):
             off.add(FUSER)
@@ -178,7 +179,7 @@ class SwitchWatch:
                 self._back.setdefault((what, self.stage), call)
 
     def _caller(self, name: str, args: tuple[Any, ...]) -> tuple[str, str | None]:
-        """The call as the program wrote it, as far as that can be seen, and its
+        """The call as written in the program, as far as that can be seen, and its
         ``file:line``."""
         call = "torch._C.%s(%s)" % (name, ", ".join(map(repr, args)))
         frame: Any = sys._getframe(3)

@@ -35,18 +35,18 @@ class Program:
         self.tree = ast.parse(self.source, path)
 
     def binds(self, name: str) -> bool:
-        """Whether the module's top level may define ``name`` (also inside if, try,
+        """True if the module's top level may define ``name`` (also inside if, try,
         with and for)."""
         return any(
             name in _bound(statement) for statement in _top_level(self.tree.body)
         )
 
     def runs_nothing(self) -> bool:
-        """Whether running the file as a script does nothing but define things."""
+        """True if running the file as a script only defines things."""
         return all(_only_defines(statement) for statement in self.tree.body)
 
     def candidates(self) -> list[str]:
-        """Public functions and names that a user may have meant by
+        """Public functions and names that a user may have meant in
         ``FILE.py:NAME``."""
         return [
             node.name
@@ -137,10 +137,9 @@ class Loaded:
 def runs_as_script(
     target: dict[str, Any], has_inputs: bool
 ) -> tuple[bool, str | None]:
-    """Whether the target is a script to be run as it is, and a note on why.
-
-    Decided from the source alone, because running a file twice, once to look and
-    once in earnest, would do its work twice.
+    """Return whether the target runs as a script, and a note with the reason.
+    Decided from the source alone, because to run the file for this would do its
+    work twice.
 
     Args: target: ``{"kind": "file", "path", "name"}`` and the like, of the spec.
         has_inputs: ``--input`` was given, so the module's ``inputs`` are not
@@ -255,8 +254,8 @@ def _load(torch: Any, target: dict[str, Any], device: Any) -> Loaded:
 
 
 def _file(path: str) -> ModuleType:
-    """The file as a module, named by its stem unless that is the name of another
-    module already."""
+    """The file as a module, named by its stem unless another module already has
+    that name."""
     stem = os.path.splitext(os.path.basename(path))[0]
     name = (
         stem
@@ -278,8 +277,8 @@ def _file(path: str) -> ModuleType:
 
 
 def _as_module(path: str) -> str | None:
-    """How to name a file that is part of a package: its imports only work from
-    within that."""
+    """Advice to name a file that is part of a package as a module: its imports only
+    work inside the package."""
     folder, file = os.path.split(path)
     parts = [os.path.splitext(file)[0]]
     while os.path.isfile(os.path.join(folder, "__init__.py")):
@@ -368,7 +367,7 @@ def _called(found: Any, expression: str, where: str) -> Any:
 
 
 def _model(found: Any, name: str, where: str) -> Any:
-    """``found`` if it is something that can be run as a model."""
+    """Return ``found`` if it can be run as a model."""
     if isinstance(found, type):
         raise Refused(
             "target",
@@ -387,8 +386,7 @@ def _model(found: Any, name: str, where: str) -> Any:
 
 
 def _call(found: type) -> str:
-    """A call of the class with the names of the arguments that it cannot do
-    without."""
+    """A call of the class with the names of its required arguments."""
     try:
         parameters = list(inspect.signature(found).parameters.values())
     except (TypeError, ValueError):
@@ -427,7 +425,7 @@ def _archive(torch: Any, path: str, device: Any) -> Any:
 
 
 def _is_exported(path: str) -> bool:
-    """Whether torch.export wrote it: a zip with "archive_format"
+    """True if torch.export wrote the file: a zip with "archive_format"
     (torch/export/pt2_archive) or, before 2.8, "serialized_exported_program.json"
     (torch/export/__init__.py)."""
     try:

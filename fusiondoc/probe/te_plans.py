@@ -22,7 +22,7 @@ from .replaced import Replaced
 
 
 def world_size(torch: Any) -> int | None:
-    """Processes of torch.distributed; None where it is not in use."""
+    """Number of processes of torch.distributed; None if that is not in use."""
     distributed = torch.distributed
     if not distributed.is_available() or not distributed.is_initialized():
         return None
@@ -30,8 +30,8 @@ def world_size(torch: Any) -> int | None:
 
 
 def first_backward(fuser: Any, ops: Any, args: tuple[Any, ...], torch: Any) -> int:
-    """The first operator that a backward pass reaches, as ``maybe_fuse_ops`` works
-    it out; below 2.7 there is no such attribute."""
+    """The first operator that a backward pass reaches, as ``maybe_fuse_ops``
+    determines it; before 2.7 there is no such attribute."""
     known: Any = getattr(fuser, "first_op_requiring_backward", None)
     if known is not None:
         return int(known)
@@ -47,7 +47,7 @@ def first_backward(fuser: Any, ops: Any, args: tuple[Any, ...], torch: Any) -> i
 
 def entries(planned: Any) -> list[dict[str, Any]]:
     """A row for each operator of a plan, in the order of the forward pass: 1.9 to
-    2.12 keep those of the backward pass in the order in which they run."""
+    2.12 keep the operators of the backward pass in execution order."""
     rows = [
         {
             "kind": type(op).__name__,
@@ -86,9 +86,9 @@ def _plain(value: Any) -> Any:
 
 
 def _quantizes(op: Any) -> bool | None:
-    """Whether it takes the gradient of its output quantized:
+    """True if an operator takes the gradient of its output quantized:
     ``get_grad_output_quantizer`` (2.8 and later), else ``num_quantizers`` (2.6 and
-    2.7); None where it has neither."""
+    2.7); None if it has neither."""
     getter = getattr(op, "get_grad_output_quantizer", None)
     if callable(getter):
         return getter() is not None
@@ -97,8 +97,7 @@ def _quantizes(op: Any) -> bool | None:
 
 
 def users_line(frame: Any) -> str | None:
-    """``model.py:12``: the first frame that is neither of Transformer Engine nor of
-    torch."""
+    """``model.py:12``: the first frame outside Transformer Engine and torch."""
     for _ in range(60):
         if frame is None:
             return None
@@ -115,7 +114,7 @@ def users_line(frame: Any) -> str | None:
 
 
 def _shown(name: str) -> str:
-    """Relative to the current folder where it lies below it."""
+    """A path, relative to the current folder if it is below that."""
     path = os.path.abspath(name)
     here = os.getcwd() + os.sep
     return path[len(here) :] if path.startswith(here) else path
@@ -125,14 +124,14 @@ OPS = "transformer_engine.pytorch.ops"
 
 _MOST_SEQUENCES = 1_000
 _MOST_PLANS = 16
-"""Plans of one fuser whose making is remembered: one for each recipe and set of
+"""Most plans of one fuser whose facts are kept: one for each recipe and set of
 operators with gradients."""
 
 _RULES_RAN = "_fusiondoc_asked"
-"""Attribute of a fuser: its rules have run in this plan's call."""
+"""Attribute of a fuser: its rules ran for the plan of this call."""
 _MADE = "_fusiondoc_made"
-"""Attribute of a fuser that keeps the facts of its plans; it goes with the
-transient fusers of ``op(x)``."""
+"""Attribute of a fuser that holds the facts of its plans, so that they are freed
+with the transient fusers of ``op(x)``."""
 
 _INSTALL = (
     "Install it in that interpreter, which needs a GPU machine with CUDA: pip install --no-build-isolation "
@@ -158,16 +157,16 @@ def import_te() -> Any:
 
 
 class Waiting:
-    """The watch of a program that may import Transformer Engine at some time: it
-    begins before the program's own code makes operators, so it knows the lines that
-    do."""
+    """The watch of a program that may import Transformer Engine at any time: it
+    begins before the program makes operators, to record the lines that do."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
         self.watch: Watch | None = None
 
     def imported(self, te: Any) -> Watch:
-        """``transformer_engine.pytorch.ops`` is there; the watch, which is on."""
+        """Called after the import of ``transformer_engine.pytorch.ops``; returns
+        the started watch."""
         if self.watch is None:
             self.watch = Watch(te, self._records)
             self.watch.on()
@@ -179,13 +178,13 @@ class Waiting:
             self.watch.end(model)
 
     def stop(self) -> None:
-        """Transformer Engine as before."""
+        """Restore Transformer Engine."""
         if self.watch is not None:
             self.watch.stop()
 
 
 class Watch:
-    """Records the plans of every fuser that is called while it is on."""
+    """Records the plans of every fuser that is called while the watch is on."""
 
     def __init__(self, te: Any, records: Records) -> None:
         self._te = te
@@ -204,17 +203,18 @@ class Watch:
         self.recording = True
         self.counting = True
         self.unfused = False
-        """Fusion is switched off for a profile: its plans are not the program's."""
+        """Whether fusion is switched off for a profile: then the plans are not the
+        program's."""
         self._paths: dict[int, str] = {}
         self.sequences: dict[int, Any] = {}
-        """Those that were called, by their ids."""
+        """The sequences that were called, by their ids."""
         self._written_sequences: set[int] = set()
         self._made_at: dict[int, str] = {}
         self._listed: dict[str, list[str]] = {}
         self._replaced = Replaced()
 
     def on(self) -> None:
-        """From now on."""
+        """Start watching."""
         fuser, called = (
             self._fuser.OperationFuser,
             self._fuser.OperationFuser.__call__,
@@ -277,7 +277,7 @@ class Watch:
         )
 
     def stop(self) -> None:
-        """Transformer Engine as before."""
+        """Restore Transformer Engine."""
         self._replaced.take_back()
 
     def name(self, model: Any) -> None:
@@ -287,8 +287,8 @@ class Watch:
             self._kept.append(module)
 
     def _fusions(self) -> dict[str, list[dict[str, str]]]:
-        """The functions of each pass in their order, from 2.13 on: a registry that
-        programs may add to."""
+        """The fusion functions of each pass in their order, from 2.13 on, from a
+        registry to which programs may add."""
         found = {}
         for name in ("forward", "backward", "forward_backward"):
             listed = getattr(
@@ -355,9 +355,10 @@ class Watch:
     def _as_made(
         self, fuser: Any, planned: Any, facts: Any, processes: int | None
     ) -> dict[str, Any]:
-        """The facts when the plan was made. A fuser keeps its plans by recipe and
+        """Return the facts at the time when the plan was made. A fuser keeps its
+        plans by recipe and
         gradients: its rules do not run again when weights change their type or
-        fusions are registered; ``now`` has the types then."""
+        fusions are registered; ``now`` then has the current types."""
         kept = vars(fuser).setdefault(_MADE, {})
         if id(planned) not in kept:
             listed = self._fusions()
@@ -399,8 +400,8 @@ class Watch:
         }
 
     def _number(self, fuser: Any) -> int:
-        """Of the pipeline: a fuser is made anew when its sequence changes, and for
-        every bare ``op(x)``."""
+        """The number of a pipeline: its fuser is made anew when its sequence
+        changes, and for every bare ``op(x)``."""
         key = tuple(id(op) for op in fuser._basic_ops)
         if key not in self._numbers:
             self._numbers[key] = len(self._numbers) + 1
@@ -428,7 +429,7 @@ class Watch:
         return self._numbers[key]
 
     def _recipe(self) -> dict[str, Any] | None:
-        """The recipe of this call; None where there is no low precision."""
+        """The recipe of this call; None without low precision."""
         state = getattr(self._fuser, "FP8GlobalStateManager", None)
         if state is None or not state.is_fp8_enabled():
             return None
@@ -453,8 +454,8 @@ class Watch:
         }
 
     def write_sequences(self, model: Any) -> None:
-        """Write the parts of each sequence, once: a profile makes their fusers
-        anew."""
+        """Write the parts of each sequence once, before a profile makes their
+        fusers anew."""
         found = [
             (path, module)
             for path, module in _named(model)
@@ -520,8 +521,8 @@ def _is_own(fusion: dict[str, str]) -> bool:
 
 
 def _version() -> str | None:
-    """Of the package: ``transformer_engine.__version__``, else by its metadata,
-    else by its file."""
+    """The version of the package: ``transformer_engine.__version__``, else from its
+    metadata, else from its file."""
     found = getattr(sys.modules.get("transformer_engine"), "__version__", None)
     if found is None:
         try:

@@ -41,7 +41,7 @@ _PASS = _MARK + "pass"
 
 
 def recipe_named(name: str) -> Any:
-    """The recipe; Refused (status 4) where this Transformer Engine has none of that
+    """The recipe; Refused (status 4) if this Transformer Engine has none of that
     name."""
     if name == "none":
         return None
@@ -65,8 +65,8 @@ def recipe_named(name: str) -> Any:
 
 
 def under(recipe: Any) -> Any:
-    """A context in which Transformer Engine works with the recipe; without one
-    nothing is changed."""
+    """Context manager: Transformer Engine works with the recipe; None changes
+    nothing."""
     if recipe is None:
         return contextlib.nullcontext()
     for name, function, argument in (
@@ -102,7 +102,7 @@ def run_te_model(
 
     Raises:
         UserError: the model raised.
-        Refused: a recipe is not there.
+        Refused: a recipe is not available.
     """
     records.write("target", how="model", label=loaded.label, signature=None)
     why = (
@@ -118,7 +118,7 @@ def run_te_model(
 
 
 class TeRun:
-    """The passes of a model. ``model`` is called as it is, never scripted."""
+    """The passes of a model. ``model`` is called directly, never scripted."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class TeRun:
             return self._model(*arguments, **named)
 
     def parameters(self) -> Iterator[Any]:
-        """Those of the model: their gradients are cleared between passes."""
+        """The model's parameters, whose gradients are cleared between passes."""
         parameters = getattr(self._model, "parameters", None)
         return parameters() if callable(parameters) else iter(())
 
@@ -185,8 +185,8 @@ class TeRun:
             self._model.train(training)
 
     def _inference(self) -> None:
-        """One pass for each recipe and shape: on the same objects the plan may be
-        another one."""
+        """Run one pass for each recipe and shape: the plan may differ although the
+        objects are the same."""
         self._mode(False)
         try:
             for name, recipe in self._recipes:
@@ -205,8 +205,8 @@ class TeRun:
     # -- the profile ----------------------------------------------------------------------------------------
 
     def _profile(self) -> None:
-        """On the first shape. A profile that fails is a note, not the end of the
-        run."""
+        """Profile the first shape. A profile that fails is a note, not the end of
+        the run."""
         self._watch.counting = False
         for name, recipe in self._recipes:
             make = self._under(name, recipe, self._shapes[0])
@@ -353,20 +353,20 @@ class TeRun:
             watch.latest.update(latest)
 
     def _forget_plans(self) -> None:
-        """Sequences make their fusers anew at the next call; those too that a model
-        keeps where ``modules()`` does not see them, as Megatron's TEFusedMLP
-        does."""
+        """Make sequences build their fusers anew at the next call, also those that
+        a model holds where ``modules()`` does not see them, as Megatron's
+        TEFusedMLP does."""
         for sequence in self._watch.sequences.values():
             sequence._module_groups = None
 
 
 class _Mark(NamedTuple):
-    """A block on the host that this file has named."""
+    """A named block on the host, made by this file."""
 
     thread: Any
     start: float
     end: float
-    """Both in microseconds."""
+    """Start and end, both in microseconds."""
     name: str
 
 
@@ -394,7 +394,7 @@ def _kernels(profile: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
 
 
 class _Trace:
-    """The events of a profile's trace that count.
+    """The events of a profile's trace that are used.
 
     Attributes: marks: blocks of operators. passes: number of blocks of whole
         passes. launches: thread, microseconds and correlation number. work:
@@ -431,8 +431,8 @@ class _Trace:
             )
 
     def innermost_mark(self, thread: Any, at: float) -> int | None:
-        """Number of the mark around a moment of a thread that began last; None
-        without one."""
+        """Index of the innermost mark at a moment of a thread; None if there is
+        none."""
         found: int | None = None
         for number, mark in enumerate(self.marks):
             around = mark.thread == thread and mark.start <= at <= mark.end

@@ -23,7 +23,7 @@ two orders, a library call for several operators, or a node whose language is no
 the log."""
 
 _GRAPH = "graph_[0-9]{1,9}_"
-"""Stands before the name of a kernel that was generated for the profiler on a CPU
+"""Prefix of the name of a kernel generated for the profiler on a CPU
 (torch/_inductor/codegen/cpp.py, 2.6 to 2.13)."""
 
 INDUCTOR = Fuser(

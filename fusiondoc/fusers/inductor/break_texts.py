@@ -15,11 +15,11 @@ from fusiondoc.fusers.inductor.compilation import GraphBreak
 _NUMBER = re.compile(r"/gb/(gb\d{1,6})\.html", re.IGNORECASE)
 _AROUND = "Encountered graph break when attempting to trace"
 _GIVEN_UP = "Failed to handle graph break gracefully."
-"""Before the reason where Dynamo does not compile the function at all (2.13), as
+"""Text before the reason if Dynamo does not compile the function at all (2.13), as
 for a break in a loop."""
 _IN_EAGER = ", and all of the function runs in eager code"
 _ANOTHER = "*** While handling this graph break, another graph break occurred"
-"""Before a break that only came of the one above it."""
+"""Text before a break that is only a consequence of the one above it."""
 
 
 def break_of_text(text: str) -> GraphBreak:
@@ -49,19 +49,19 @@ _BEHIND_ERROR = re.compile(
 """The end of the error itself: hints and the user's stack follow
 (torch/_dynamo/exc.py, 2.6 to 2.13)."""
 _MOST = 400
-"""Characters of an error in short."""
+"""Most characters of a shortened error."""
 
 
 def is_compiler_error(text: str) -> bool:
-    """Whether the text of an exception is one of Dynamo (torch/_dynamo/exc.py) or
+    """True if the text of an exception is from Dynamo (torch/_dynamo/exc.py) or
     Inductor."""
     return _COMPILER_ERROR.match(text) is not None
 
 
 def error_in_short(text: str) -> str:
     """The first paragraph of an error of torch.compile as a line, without the
-    module of its type: behind it come hints, the user's stack, the command of a
-    compiler."""
+    module of its type: hints, the user's stack and the command of a compiler follow
+    after it."""
     first = _BEHIND_ERROR.split(text.strip(), maxsplit=1)[0]
     words = " ".join(first.split())
     return re.sub(r"^torch\._(?:dynamo|inductor)\.exc\.", "", words)[:_MOST]
@@ -104,7 +104,7 @@ torch/_library/custom_ops.py."""
 
 
 def line_of_compiler_error(text: str) -> str | None:
-    """``file:line`` of the user's program at which torch.compile failed; None where
+    """``file:line`` of the user's program at which torch.compile failed; None if
     the error has none."""
     begins = list(_USER_CODE.finditer(text))
     frames = _FRAME.findall(text, begins[-1].end()) if begins else []
@@ -131,7 +131,7 @@ def _reason(lines: list[str]) -> str:
 
 
 def _after(lines: list[str], start: str) -> str | None:
-    """The text behind ``start``, with the lines that go on with it."""
+    """The text after ``start``, with its continuation lines."""
     for index, text in enumerate(lines):
         if not text.lstrip().startswith(start):
             continue

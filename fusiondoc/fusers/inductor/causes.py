@@ -21,35 +21,35 @@ from fusiondoc.numbers import all_whole, whole_number
 
 
 class ApartCause(Enum):
-    """Why two nodes that share a tensor are not one. In the order of their finding
-    codes, FD261 and up."""
+    """Why two nodes that share a tensor were not fused. In the order of their
+    finding codes, FD261 and up."""
 
     CALL = "call"
-    """One of the two is a call, no loop."""
+    """One of the two is a call and no loop."""
     ACCESS = "access"
-    """They read the tensor in another order, or other parts of it."""
+    """They read the tensor in different orders, or different parts of it."""
     SIZES = "sizes"
-    """Their loops have other sizes."""
+    """Their loops have different sizes."""
     ELEMENTS = "elements"
-    """The second reads other elements than the first writes at the same step of the
-    loop."""
+    """In the same loop iteration, the second reads other elements than the first
+    writes."""
     BETWEEN = "between"
-    """A node that cannot join stands between them."""
+    """A node that cannot be fused is between them."""
     SPLIT_REDUCTION = "split reduction"
     """A reduction runs in two stages."""
     REDUCTIONS = "reductions"
-    """They reduce in other directions, or over other sizes."""
+    """They reduce over different dimensions or sizes."""
     TILING = "tiling"
-    """Their loops are tiled in other ways."""
+    """Their loops are tiled differently."""
     TEMPLATE = "template"
-    """A template of a product of matrices or a convolution does not take the other
-    in."""
+    """A template of a matrix product or a convolution does not accept the other
+    node."""
     USER_KERNEL = "user kernel"
     """One of the two is a Triton kernel of the program."""
     MUTATION = "mutation"
     """A tensor is changed in place, or shares memory."""
     DEVICE = "device"
-    """They run on other devices or streams."""
+    """They run on different devices or streams."""
     TOO_LARGE = "too large"
     """Together they have more nodes, or tensors, than a kernel may have."""
     MEMORY = "memory"
@@ -57,31 +57,31 @@ class ApartCause(Enum):
     SLOWER = "slower"
     """The kernel was measured, and it was slower than the two."""
     GROUPED = "grouped"
-    """Grouped nodes, or those of foreach operators, take no others."""
+    """Grouped nodes, or nodes of foreach operators, accept no others."""
     OTHER_GRAPH = "other graph"
-    """No pass of the compiler saw both."""
+    """They are in different graphs: no pass of the compiler saw both."""
     OTHER = "other"
-    """Torch states a text that this version does not know."""
+    """Torch states a reason that this version does not know."""
     UNSTATED = "unstated"
     """Torch refused without a text, or never tried the two."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """A text of a refusal."""
+    """A text with which torch states a refusal."""
 
     cause: ApartCause
     form: str
-    """As a regular expression."""
+    """The text as a regular expression."""
     since: tuple[int, int]
     until: tuple[int, int] | None
-    """The last release that is known to have it; None: 2.14, the newest that was
-    read, does."""
+    """The last release that is known to have it; None: 2.14, the newest one read,
+    has it."""
 
     @property
     def pattern(self) -> Pattern[str]:
-        """Compiled when a text is looked for: most reports are of no compiled run.
-        ``re`` keeps it."""
+        """The compiled expression; compiled at its first use, as most reports are
+        of no compiled run. ``re`` caches it."""
         return re.compile(self.form, re.DOTALL)
 
 
@@ -249,7 +249,7 @@ TEXTS: tuple[Text, ...] = (
     ),
     _text(ApartCause.GROUPED, r"grouped node must not be fused with other nodes"),
 )
-"""Every text, the first that matches counts."""
+"""Every text; the first that matches counts."""
 
 
 def cause_of(text: str) -> ApartCause:
@@ -267,33 +267,35 @@ CODE_OF_CAUSE: dict[ApartCause, str] = {
 
 
 class Difference(Enum):
-    """How two nodes use the elements of one buffer: what "no shared data" means."""
+    """The difference in how two nodes use the elements of one buffer: the meaning
+    of "no shared data"."""
 
     ORDER = "order"
-    """In another order."""
+    """They use the elements in different orders."""
     REDUCTION = "reduction"
-    """In another order, because one reduces over dimensions that are not the
-    last."""
+    """They use them in different orders, because one reduces over dimensions other
+    than the last."""
     WINDOWS = "windows"
     """One reads windows of it, as a pooling does."""
     COMPUTED = "computed"
     """One uses elements at indices that it computes from a tensor, as indexing
     does."""
     LOOPS = "loops"
-    """In the same order, in loops of other sizes: 16384 elements, and 2 times
-    8192."""
+    """They use them in the same order, in loops of different sizes: 16384 elements,
+    and 2 times 8192."""
     PART = "part"
-    """Other parts of it: another offset."""
+    """They use different parts of it: the offsets differ."""
     DISJOINT = "disjoint"
-    """Other parts of it that have no element in common: nothing is read twice."""
+    """They use parts of it that have no element in common: nothing is read
+    twice."""
     COUNT = "count"
-    """Other numbers of elements."""
+    """They use different numbers of elements."""
     BROADCAST = "broadcast"
-    """One uses each of its elements again and again."""
+    """One of them uses each element several times."""
     OPAQUE = "opaque"
-    """One uses it in a way that has no index expression."""
+    """One of them uses it in a way that has no index expression."""
     UNKNOWN = "unknown"
-    """Torch's own comparison finds no difference that it has a word for."""
+    """Torch's own comparison finds no difference that it can name."""
 
 
 _DIFFERENCES: tuple[tuple[str, Difference], ...] = (
@@ -306,8 +308,8 @@ _DIFFERENCES: tuple[tuple[str, Difference], ...] = (
 
 
 _ORDERS = re.compile(r"Mismatch loop orders: (.*) v\.s\. (.*)", re.DOTALL)
-"""After the last round torch merges loops: accesses that are equal then had loops
-of other sizes before."""
+"""torch merges loops after the last round: accesses that are equal then had loops
+of different sizes before."""
 
 
 def difference_of(text: str) -> Difference:
@@ -330,14 +332,16 @@ _VARIABLE = re.compile(r"\b[a-z]\d+\b")
 
 @dataclass(frozen=True)
 class _Index:
-    """An index expression taken apart: ``128*d0 + d1 + 48, (32, 128)``."""
+    """A parsed index expression: ``128*d0 + d1 + 48, (32, 128)``."""
 
     expression: str
-    """Without the offset: ``128*d0 + d1``."""
+    """The expression without the offset, variables renamed in the order of their
+    occurrence: ``128*i0 + i1``."""
     offset: str
     sizes: tuple[str, ...]
     loops: str
-    """The same with the names of the loops, which have their numbers."""
+    """The same with torch's names of the loops, which contain their numbers:
+    ``128*d0 + d1``."""
 
     @classmethod
     def of(cls, text: str) -> _Index | None:
@@ -357,13 +361,13 @@ class _Index:
 
     @property
     def count(self) -> int | None:
-        """Turns of its loops; None where a size has no number."""
+        """Number of iterations of its loops; None if a size is symbolic."""
         sizes = all_whole(self.sizes)
         return prod(sizes) if sizes is not None else None
 
     @property
     def is_in_order(self) -> bool:
-        """Its loops take one element after the other: ``8192*i0 + i1, (2,
+        """Whether its loops read consecutive elements: ``8192*i0 + i1, (2,
         8192)``."""
         sizes = all_whole(self.sizes)
         if sizes is None:
@@ -375,8 +379,8 @@ class _Index:
         return set(self.expression.split(" + ")) == terms
 
     def strides(self) -> list[int] | None:
-        """Elements from one turn of each loop to the next, 0 of a loop it does not
-        depend on; None where the expression is no sum of loops with whole
+        """Stride of each loop in elements, 0 for a loop that the expression does
+        not depend on; None if the expression is no sum of loops with integer
         strides."""
         strides = [0] * len(self.sizes)
         for term in self.loops.split(" + "):
@@ -389,7 +393,7 @@ class _Index:
 
     @property
     def is_broadcast(self) -> bool:
-        """A loop that it does not depend on reads each element again."""
+        """Whether a loop that it does not depend on reads each element again."""
         return len(set(_VARIABLE.findall(self.expression))) < len(self.sizes)
 
 
@@ -397,8 +401,8 @@ _COMPUTED = re.compile(r"\b(?:tmp|indirect)\d+\b")
 
 
 def is_computed(index: str) -> bool:
-    """Whether an index expression holds a value that the loops compute: ``8*tmp0 +
-    c0, (64,)``."""
+    """True if an index expression contains a value that the loops compute: ``8*tmp0
+    + c0, (64,)``."""
     return _COMPUTED.search(index) is not None
 
 
@@ -428,15 +432,15 @@ def reduces_before_the_last(index: str, sizes: str) -> bool:
 
 
 _GROUPS = re.compile(r"\((\(.*?\)|\d+), (\(.*?\)|\d+)\)")
-"""The sizes of a node's loops: of C++ ``((64,), (2048,))``, of Triton their
+"""The sizes of a node's loops: for C++ ``((64,), (2048,))``, for Triton their
 products ``(64, 2048)``."""
 _WHOLE = re.compile(r"\d+")
 
 
 def difference_between(first: str, second: str) -> Difference:
-    """How two index expressions of one buffer differ, as ``Access.index`` has them.
-    Names of variables do not count; of several expressions (``d0, (64); d0 + 64,
-    (64)``) one that both have is none of a difference."""
+    """The difference between two index expressions of one buffer, in the form of
+    ``Access.index``. Names of variables do not count; of several expressions (``d0,
+    (64); d0 + 64, (64)``) a common one is no difference."""
     pairs = [
         (one, other) for one in first.split("; ") for other in second.split("; ")
     ]
@@ -449,14 +453,14 @@ def difference_between(first: str, second: str) -> Difference:
 
 
 MOST_INDICES = 4
-"""Index expressions of a node on a buffer that a record holds."""
+"""Most index expressions of a node on a buffer that a record holds."""
 _MOST_STEPS = 1000
 
 
 @lru_cache(maxsize=4096)
 def share_no_element(first: str, second: str) -> bool:
-    """Whether two nodes use other elements of one buffer, by their index
-    expressions as ``Access.index`` has them; False where that is not known."""
+    """True if two nodes use disjoint elements of one buffer, by their index
+    expressions in the form of ``Access.index``; False if that is not known."""
     one, other = first.split("; "), second.split("; ")
     if max(len(one), len(other)) >= MOST_INDICES:
         return False  # there may be more
@@ -467,8 +471,8 @@ def share_no_element(first: str, second: str) -> bool:
 
 def _are_disjoint(one: _Index | None, other: _Index | None) -> bool:
     terms: dict[int, tuple[int, int]] = {}
-    """Stride -> least and most turns of the first node's loops less those of the
-    second's."""
+    """Stride -> least and largest difference in iterations between the first node's
+    loops and the second's."""
     for index, sign in ((one, 1), (other, -1)):
         strides = index.strides() if index is not None else None
         lengths = all_whole(index.sizes) if index is not None else None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 Line = tuple[int, int]
-"""Number of a log in the order in which they were given, and a line in it, from
+"""Index of a log in the order in which they were given, and a line in it, from
 1."""
 
 
@@ -30,7 +30,7 @@ class Part(Enum):
     CODE = "code"
     """The generated code: kernels, calls, buffers with their bytes."""
     LAYERS = "layers"
-    """Modules of operators: a live run alone."""
+    """Modules of operators: only from a live run."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,16 @@ class GraphOperator:
 
     name: str
     op: str
-    """Of torch.fx: ``call_function``, ``placeholder``, ``get_attr``, ``output``."""
+    """The torch.fx opcode: ``call_function``, ``placeholder``, ``get_attr``,
+    ``output``."""
     target: str
     """``aten.add.Tensor``; ``lab.twice.default`` of a custom operator;
     ``getitem``."""
     inputs: tuple[str, ...]
-    """Names of the nodes that it reads, each once, in order of its arguments."""
+    """Names of the nodes that it reads, without duplicates, in order of its
+    arguments."""
     type: str | None = None
-    """Of its result as torch prints it: ``f32[64, 128]``, ``f32[s77, 8][8,
+    """The type of its result as torch prints it: ``f32[64, 128]``, ``f32[s77, 8][8,
     1]cuda:0``."""
     source: str | None = None
     """``file:line`` of the innermost line of the user's program."""
@@ -54,10 +56,10 @@ class GraphOperator:
     layer: str | None = None
     """Module path: ``encoder.0.norm``."""
     from_: str | None = None
-    """The operator of the program that was taken apart into this one:
+    """The operator of the program that was decomposed into this one:
     ``aten.native_layer_norm.default``."""
     arguments: str | None = None
-    """As Python: ``gt, add``; ``mul_1, [2], correction = 0``."""
+    """The arguments as Python: ``gt, add``; ``mul_1, [2], correction = 0``."""
     line: Line | None = None
 
 
@@ -69,7 +71,7 @@ class Buffer:
     type: str | None
     """``f32[64, 128]``."""
     bytes: int | None
-    """Of its elements, each once; symbolic sizes by their hints. None where the
+    """Bytes of its distinct elements; symbolic sizes by their hints. None if the
     size is not known."""
     part_of: str | None = None
     """The buffer whose memory this one is a view of: data written to this one is
@@ -88,7 +90,7 @@ class GeneratedKernel:
     calls: int = 1
     """How often a run of the graph calls it."""
     config: tuple[tuple[str, str], ...] = ()
-    """Of the chosen configuration: (("XBLOCK", "128"), ("num_warps", "4"))."""
+    """The chosen configuration: (("XBLOCK", "128"), ("num_warps", "4"))."""
     registers: int | None = None
     spill_bytes: int | None = None
     line: Line | None = None
@@ -120,7 +122,7 @@ class FinalKind(Enum):
 
 
 class CallKind(Enum):
-    """Why an operator is a call and no loop of a kernel."""
+    """Why an operator is a call and not a loop of a kernel."""
 
     LIBRARY = "library"
     """A library computes it: mm, addmm, bmm, convolution."""
@@ -146,11 +148,11 @@ class CallKind(Enum):
 
 @dataclass(frozen=True)
 class Access:
-    """That a final node reads or writes a buffer."""
+    """A read or write of a buffer by a final node."""
 
     buffer: str
     bytes: int | None = None
-    """That it moves of it at least, where that is not the whole buffer."""
+    """Least number of bytes that it moves, if not the whole buffer."""
     index: str | None = None
     """Its index expression with the sizes: ``128*d0 + d1, (32, 128)``."""
 
@@ -168,50 +170,50 @@ class FinalNode:
     scheduler_class: str | None
     """``FusedSchedulerNode``."""
     operators: tuple[str, ...]
-    """Names of the graph's nodes that it computes. Several final nodes can compute
-    one that is cheap."""
+    """Names of the graph's nodes that it computes. A cheap one can be computed by
+    several final nodes."""
     reads: tuple[Access, ...] = ()
     writes: tuple[Access, ...] = ()
     after: tuple[str, ...] = ()
-    """Buffers that it does not read, whose nodes run before it because it changes a
-    tensor in place."""
+    """Buffers that it does not read, but whose nodes must run before it because it
+    changes a tensor in place."""
     read_bytes: int | None = None
-    """That it must read, as Inductor counts them or as the generated code shows."""
+    """Bytes that it must read, by Inductor's count or by the generated code."""
     write_bytes: int | None = None
     kernel: str | None = None
     """Name of the kernel or C++ function that contains it; for a call the called
     function: ``extern_kernels.addmm``."""
     call: CallKind | None = None
-    """Of a call: why it is none of Inductor's kernels."""
+    """For a call: why it is none of Inductor's kernels."""
     call_is_stated: bool = False
-    """Torch itself printed that: ``Using FallbackKernel:
+    """True if torch itself printed it: ``Using FallbackKernel:
     torch.ops.aten.sort.stable``."""
     sizes: str | None = None
-    """Of its loops, as the scheduler has them: ``((4096,), ())``."""
+    """Sizes of its loops in the scheduler's form: ``((4096,), ())``."""
     stack_sources: tuple[str, ...] = ()
-    """``file:line`` of the program's lines, where the source names no nodes of a
-    graph."""
+    """``file:line`` of the program's lines, if the source does not name its nodes
+    of the graph."""
     device: str | None = None
     lines: tuple[Line, ...] = ()
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """That the scheduler did not fuse two of its nodes in an attempt."""
+    """An attempt in which the scheduler refused to fuse two of its nodes."""
 
     first: str
     second: str
-    """Names of scheduler nodes as they were in that round: ``op0_op1``."""
+    """Names of the scheduler's nodes in that round: ``op0_op1``."""
     text: str | None
-    """As torch prints it; None: it refused without a text (a live run sees
+    """torch's text; None: it refused without a text (only a live run can see
     that)."""
     round: int
     last_round: bool
     line: Line | None = None
     by_benchmark: bool = False
     why_not_shared: tuple[tuple[str, str], ...] = ()
-    """Of "no shared data": buffer -> why, from
-    ``Scheduler.decide_fusion_fail_reason`` (a live run alone)."""
+    """For "no shared data": buffer -> why, from
+    ``Scheduler.decide_fusion_fail_reason`` (only from a live run)."""
 
 
 @dataclass(frozen=True)
@@ -228,7 +230,7 @@ class CompiledGraph:
     """Position among the graphs of one compile id, by when they were compiled, from
     0."""
     graph_number: int | None = None
-    """Of Inductor (``AOT ID: ['0_forward']``)."""
+    """Inductor's number of the graph (``AOT ID: ['0_forward']``)."""
     inference: bool | None = None
     rank: int | None = None
     holds: frozenset[Part] = frozenset()
@@ -242,10 +244,10 @@ class CompiledGraph:
     outputs: tuple[str, ...] = ()
     """Buffers or nodes that the graph returns."""
     from_cache: bool = False
-    """The FX graph cache gave its code: nothing was lowered, and there are no
+    """The FX graph cache supplied its code: nothing was lowered, and there are no
     decisions."""
     failed: str | None = None
-    """The error of a compilation that failed."""
+    """The error of a failed compilation."""
     failed_at: str | None = None
     """``file:line`` of the function whose compilation failed, if the source states
     it."""
@@ -272,7 +274,7 @@ class GraphBreak:
     explanation: str | None = None
     hints: tuple[str, ...] = ()
     number: str | None = None
-    """Of torch's registry of reasons: ``GB0059``; None before 2.7."""
+    """Its number in torch's registry of reasons: ``GB0059``; None before 2.7."""
     context: str | None = None
     """Torch's "Developer debug context"."""
     compile_id: str | None = None
@@ -296,20 +298,21 @@ class Recompile:
     compile_id: str | None = None
     rank: int | None = None
     limit_reached: bool = False
-    """It is run in eager from now on: the limit of recompiles was reached."""
+    """The limit of recompiles was reached: the function runs in eager from now
+    on."""
     line: Line | None = None
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """A tensor that a graph returns and another takes, both forward: a live run
-    sees it by its memory."""
+    """A tensor that one forward graph returns and another takes: a live run
+    recognises it by its memory."""
 
     from_id: str | None
     """``CompiledGraph.compile_id`` and ``order`` of the graph that makes it."""
     from_order: int
     result: str
-    """The buffer there."""
+    """The buffer in that graph."""
     to_id: str | None
     to_order: int
     input: str
@@ -318,7 +321,7 @@ class Crossing:
 
 @dataclass(frozen=True)
 class Compilation:
-    """All that was compiled in a run."""
+    """Everything that was compiled in a run."""
 
     graphs: tuple[CompiledGraph, ...] = ()
     breaks: tuple[GraphBreak, ...] = ()
@@ -326,11 +329,10 @@ class Compilation:
     torch: str | None = None
     torch_is_guessed: bool = False
     fallbacks: tuple[str, ...] = ()
-    """Operators of which torch printed ``Using FallbackKernel``."""
+    """Operators for which torch printed ``Using FallbackKernel``."""
     unknown_texts: tuple[str, ...] = ()
-    """Messages of artifacts that are read, in a form that this version does not
-    know."""
+    """Messages of known artifacts, in a form that this version does not know."""
     crossings: tuple[Crossing, ...] = ()
     cut: int = 0
-    """Graphs, modules and records of which a log lacks the end."""
+    """Number of graphs, modules and records whose end is missing in a log."""
     cache_hits: int = 0

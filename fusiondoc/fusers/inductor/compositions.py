@@ -49,14 +49,14 @@ def parts_of_product(x, y):
     x, sign = torch.view_as_real(x), 2 * torch.arange(2, device=x.device) - 1
     return x * y.real.unsqueeze(-1) + x.flip(-1) * (y.imag.unsqueeze(-1) * sign)
 """
-"""The real part and the imaginary one by one formula, so in one kernel."""
+"""The real part and the imaginary part by one formula, so in one kernel."""
 
 _BLOCKS = (
     "input.unflatten(-1, {0})",
     "input.unflatten(-1, {1}).unflatten(-3, {0})",
     "input.unflatten(-1, {2}).unflatten(-3, {1}).unflatten(-5, {0})",
 )
-"""The last dimensions of ``input`` as pairs: which block, and where in it."""
+"""The last dimensions of ``input`` as pairs: the block, and the position in it."""
 
 _MEAN_OF_BLOCKS = ("mean(-1)", "mean((-3, -1))", "mean((-5, -3, -1))")
 _FIRST_MAXIMUM_OF_BLOCKS = (
@@ -64,7 +64,7 @@ _FIRST_MAXIMUM_OF_BLOCKS = (
     "movedim(-3, -2).flatten(-2).max(-1).values",
     "movedim((-5, -3), (-3, -2)).flatten(-3).max(-1).values",
 )
-"""Of equal ones the first, as a pooling takes it: it alone gets the gradient."""
+"""Of equal elements the first one, as in pooling: it alone gets the gradient."""
 
 _DIVIDES = "the size of the input is a multiple of that of the output"
 _WHOLE = "the size of the input is a multiple of the kernel's"
@@ -84,8 +84,8 @@ def _blocks(dimensions: int, form: str, name: str) -> str:
 
 
 def _pooling(dimensions: int) -> tuple[Composition, ...]:
-    """The poolings to a size, over so many dimensions: each output is of a
-    block."""
+    """The poolings to a size, over this number of dimensions: each output is
+    computed from a block."""
     given, size = f"{dimensions}d", _SIZES[dimensions - 1]
     image, of_size = (
         _IMAGES[dimensions - 1],
@@ -122,7 +122,7 @@ def _pooling(dimensions: int) -> tuple[Composition, ...]:
 
 def _max_pooling(dimensions: int) -> Composition:
     """A pooling whose windows are blocks: Inductor has no lowering of its gradient,
-    and on a CPU the one that it takes instead adds by a call."""
+    and on a CPU its replacement adds by a call."""
     given = f"{dimensions}d"
     blocks = _blocks(dimensions, "(-1, {0})", "kernel_size")
     options = (
@@ -300,5 +300,6 @@ COMPOSITIONS: tuple[Composition, ...] = (
 
 
 def compositions_of(op: str) -> tuple[Composition, ...]:
-    """Those of an operator that is a call, as a report names it: ``aten::topk``."""
+    """The compositions for an operator that is a call, as a report names it:
+    ``aten::topk``."""
     return tuple(one for one in COMPOSITIONS if op in one.replaces)

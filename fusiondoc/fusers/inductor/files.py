@@ -19,11 +19,11 @@ DEBUG_FILES = frozenset(
 """Files of a ``torch_compile_debug`` folder that are read."""
 
 MODULE = b"# AOT ID: ['"
-"""How a generated module begins, behind empty lines."""
+"""The start of a generated module, after empty lines."""
 
 
 def is_debug_file(path: Path) -> bool:
-    """Whether a file is one that Inductor writes for a graph, by its name, or a
+    """True if a file is one that Inductor writes for a graph, by its name, or a
     generated module."""
     packed = path.suffix.lower() in (".gz", ".xz", ".bz2", ".zst")
     if (path.stem if packed else path.name) in DEBUG_FILES:

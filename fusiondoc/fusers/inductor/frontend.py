@@ -21,8 +21,8 @@ CACHED = (
     "a cache of Inductor gave the code, so the log shows no decisions: run it with"
     " TORCHINDUCTOR_FORCE_DISABLE_CACHES=1"
 )
-"""Why decisions of the scheduler and bytes of graphs are not known after a warm
-cache."""
+"""Why the scheduler's decisions and bytes of graphs are not known if a cache was
+used."""
 
 NO_BYTES = "the log has no bytes of graphs: TORCH_LOGS=+inductor_metrics shows them, and a run by check"
 """Why bytes of graphs are not known otherwise (the artifact is in torch 2.11 and

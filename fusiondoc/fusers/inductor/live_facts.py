@@ -117,7 +117,7 @@ def _with_lines(node: FinalNode, read: FinalNode | None) -> FinalNode:
 def _kernels(
     live: Sequence[GeneratedKernel], read: Sequence[GeneratedKernel]
 ) -> tuple[GeneratedKernel, ...]:
-    """As the generated code has them; those that it lacks as the probe saw them."""
+    """Kernels of the generated code; kernels missing there come from the probe."""
     known = {kernel.name: kernel for kernel in (*live, *read)}
     return tuple(known.values())
 
@@ -125,8 +125,8 @@ def _kernels(
 def _breaks(
     read: Sequence[GraphBreak], live: Sequence[GraphBreak]
 ) -> tuple[GraphBreak, ...]:
-    """Those of the log, which has all of torch's text; of lines that it does not
-    name the probe's, which has an older short form of it
+    """Graph breaks from the log, which has torch's full text; for other lines those
+    of the probe, in an older short form
     (``torch._dynamo.utils.graph_break_reasons``)."""
     lines = {found.source for found in read}
     return (*read, *(found for found in live if found.source not in lines))

@@ -43,7 +43,7 @@ _LIBRARY_CLASSES = (
     "Mkldnn",
     "WeightInt4",
 )
-"""How the classes of oneDNN's calls begin (mkldnn_ir.py)."""
+"""Prefixes of the classes of oneDNN's calls (mkldnn_ir.py)."""
 _OWN_NAMESPACES = ("aten.", "prims.")
 READ_WINDOWS = frozenset(
     (
@@ -51,7 +51,7 @@ READ_WINDOWS = frozenset(
         "prims::_low_memory_max_pool_offsets_to_indices",
     )
 )
-"""Operators of its own that read windows of a tensor
+"""Inductor's own operators that read windows of a tensor
 (torch/_inductor/inductor_prims.py, 2.13)."""
 _VIEWS = ("aten.view_as_real.", "aten.view_as_complex.", "aten.view.dtype")
 

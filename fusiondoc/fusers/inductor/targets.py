@@ -1,4 +1,4 @@
-"""The operators that targets of torch.fx nodes are, by the names that other fusers
+"""Names of operators in torch.fx targets, converted to the names that other fusers
 print."""
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ GETITEM = "getitem"
 
 
 def operator_name(target: str) -> str:
-    """The operator as other fusers print it: ``aten.add.Tensor`` -> ``aten::add``;
-    ``getitem`` as it is."""
+    """Return the operator's name as other fusers print it: ``aten.add.Tensor`` ->
+    ``aten::add``; ``getitem`` is unchanged."""
     if GETITEM in target:
         return GETITEM
     found = _TARGET.fullmatch(target)
@@ -22,5 +22,5 @@ def operator_name(target: str) -> str:
 
 
 def moves_nothing(op: str) -> bool:
-    """Whether it is a view, or takes a result of an operator apart."""
+    """True for a view, or for taking one result of an operator."""
     return op in VIEWS or op == GETITEM

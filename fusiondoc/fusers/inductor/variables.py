@@ -1,5 +1,5 @@
-"""Inductor's environment variables: those that change what it fuses or prints, and
-those of a run here."""
+"""Inductor's environment variables: those that change fusion or output, and those
+of a run of fusiondoc."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ DUMPS: tuple[FuserDump, ...] = (
 )
 
 PROFILE = {"TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE": "1"}
-"""Each C++ function records when it runs; without it a profile shows none of
+"""Makes each C++ function record its runs; without it a profile shows none of
 them."""
 
 OFF = ("TORCHDYNAMO_DISABLE", "1")
-"""Functions that are compiled run as Python."""
+"""With this, functions passed to torch.compile run as Python."""
 
 OWN = {
     "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",  # from a cache nothing is lowered, and nothing is seen
     "TORCHINDUCTOR_COMPILE_THREADS": "1",  # no worker processes: errors are of this process
 }
-"""Variables of a run here, beside these two."""
+"""Further variables of a run of fusiondoc."""
 
 _LOGGING, _CONFIG = "torch/_logging/_internal.py", "torch/_inductor/config.py"
 

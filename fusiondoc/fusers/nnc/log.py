@@ -38,7 +38,7 @@ LOG = FuserLog(
 )
 
 WRAPPER = "canHandle(producer) || producer->kind() == prim::TensorExprGroup"
-"""It follows the condition of ``canHandle`` that failed."""
+"""A condition printed after the condition of ``canHandle`` that failed."""
 
 CONDITIONS = {
     # canHandle
@@ -119,7 +119,8 @@ CONDITIONS = {
     ),
     "isFusableOnDevice(producer)": ("FD213", "device_off"),
 }
-"""C++ condition -> (finding code, detail). Any other is FD219 with its own text."""
+"""C++ condition -> (finding code, detail). Any other condition is FD219 with its
+own text."""
 
 REMARKS = {
     b"Params of conv2d are not supported": "conv2d_parameters",

@@ -22,25 +22,23 @@ class Takes(NamedTuple):
     """The conditions of NNC for an operator, beyond those for every operator."""
 
     knob: str | None = None
-    """Only with this knob on."""
+    """Taken only with this knob on."""
     device: str | None = None
-    """Only on it: "cpu" or "cuda"."""
+    """Taken only on this device: "cpu" or "cuda"."""
     dtypes: str | None = None
-    """Only of tensors of these: "floating" or "integer"."""
+    """Taken only with tensors of these types: "floating" or "integer"."""
     pairs: bool = False
-    """Only the overload of two tensors: none that reduces."""
+    """Taken only in the overload with two tensors, not in one that reduces."""
     inference: bool = False
-    """Only where no gradients are recorded (tensorexpr_fuser.cpp). Of aten::cat it
-    has to see the list, which no differentiable graph holds: it is an input of that
-    graph (seen of torch 2.13)."""
+    """Taken only if no gradients are recorded (tensorexpr_fuser.cpp). For aten::cat
+    it must see the list, which is in no differentiable graph: it is an input of
+    that graph (seen with torch 2.13)."""
     pulled_in: bool = False
-    """A view that begins no group, and that a group takes in only where nothing
-    else takes its result (``scanNode`` and ``canMerge`` of
-    tensorexpr_fuser.cpp)."""
+    """A view that starts no group; a group takes it in only if nothing else uses
+    its result (``scanNode`` and ``canMerge`` of tensorexpr_fuser.cpp)."""
     cast: bool = False
-    """A cast that begins no group where its result has the type of its input, as
-    eager mode computes nothing there (``unexecutedEagerOp`` of
-    tensorexpr_fuser.cpp)."""
+    """A cast that starts no group if its result has the type of its input, as eager
+    mode computes nothing there (``unexecutedEagerOp`` of tensorexpr_fuser.cpp)."""
 
 
 _ANY = Takes()
@@ -154,7 +152,8 @@ INTEGER_ONLY = frozenset(
     op for op, takes in TAKES.items() if takes.dtypes == "integer"
 )
 PAIRS_ONLY = frozenset(op for op, takes in TAKES.items() if takes.pairs)
-"""Operators of which NNC takes no overload of a dimension or of all elements."""
+"""Operators whose overload with a dimension, or over all elements, NNC does not
+take."""
 
 PULLED_IN = frozenset(op for op, takes in TAKES.items() if takes.pulled_in)
 

@@ -345,4 +345,4 @@ KINDS: tuple[DumpKind, ...] = (
         again=False,
     ),
 )
-"""Every kind, the more particular ones first."""
+"""Every kind; more specific ones come first."""

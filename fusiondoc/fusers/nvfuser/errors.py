@@ -14,8 +14,8 @@ from fusiondoc.fusers.fuser_errors import KERNEL, OPTION, FuserErrors
 from fusiondoc.fusers.fuser_log import Fallbacks
 
 INVALID_STRIDE = "invalid_stride"
-"""The rows of an input do not start at a multiple of the vector that a kernel was
-compiled for."""
+"""The rows of an input do not start at multiples of the vector size that a kernel
+was compiled for."""
 LEGACY_EXECUTOR = "legacy_executor"
 """The profiling executor is off."""
 
@@ -77,5 +77,5 @@ WARNINGS = (
 OPTIONS_SET = re.compile(
     rb"\bPYTORCH_NVFUSER_(?:DUMP|ENABLE|DISABLE)=(?!fallback\b)\w"
 )
-"""A shell that prints its commands, or a printed environment; torch's own advice is
-to set it to fallback."""
+"""Matches a shell that prints its commands, or a printed environment; torch itself
+advises to set the variable to fallback."""

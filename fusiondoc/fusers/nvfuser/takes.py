@@ -32,11 +32,11 @@ class Overload(NamedTuple):
     """Regular expression for the kinds of its arguments, a letter each: those of
     ``kinds_of`` in diagnosis/argument_kinds.py."""
     refused: Callable[[str], GivenOverload]
-    """Kinds of the arguments of a refused overload -> which overload that is."""
+    """Argument kinds of a refused overload -> a name for that overload."""
 
 
 class Rule(NamedTuple):
-    """The parse rule of an operator. Arguments are given by index."""
+    """The parse rule of an operator. Arguments are identified by index."""
 
     since: Version
     overload: Overload | None = None
@@ -50,18 +50,20 @@ class Rule(NamedTuple):
     none: Mapping[int, str] = {}
     """Arguments that must be None."""
     floating: int | None = None
-    """The argument `dtype` that must be a floating-point type, where it is
+    """Index of the argument `dtype`, which must be a floating-point type if it is
     given."""
     no_half: int | None = None
-    """The argument `dtype` that must not be a half type, where it is given."""
+    """Index of the argument `dtype`, which must not be a half type if it is
+    given."""
     reduces: int | None = None
-    """The argument that it reduces: it must have dimensions and elements."""
+    """Index of the argument that it reduces: this must have dimensions and
+    elements."""
     sized: bool = False
-    """Where only the size of its result is read, nvFuser computes that with
+    """If only the size of its result is read, nvFuser computes the size with
     ``prim::ReductionSizes`` (graph_fuser.cpp, buildShapeExpressions)."""
     kernel: tuple[str, ...] = ()
-    """The forms in which a printed kernel shows it: its expressions in order, with
-    commas between."""
+    """The forms in which a printed kernel shows it: its expressions in order,
+    separated by commas."""
     switched_off: bool = False
     """There is a rule, but no pass makes such nodes: a comment in graph_fuser.cpp
     states that aten::view is disabled, and no log of 1.13 to 2.1 has such a
@@ -297,9 +299,9 @@ COPY_OF: Mapping[str, str] = {
     for name in TAKES
     if name.endswith("_copy") and name.startswith("prim::")
 }
-"""nvFuser's stand-ins for views, and the views. Its pass makes them
-(``replaceAliasOpsWithCopy`` of graph_fuser.cpp) and gives those back that no group
-wants; they refuse to run outside its groups
+"""nvFuser's stand-ins for views -> the views. Its pass makes them
+(``replaceAliasOpsWithCopy`` of graph_fuser.cpp) and restores the views outside
+groups; the stand-ins cannot run outside its groups
 (torch/csrc/jit/codegen/cuda/interface.cpp, 1.12 to 2.1)."""
 
 VIEWS = frozenset(COPY_OF.values())
@@ -311,7 +313,7 @@ FUSED_VIEWS_SINCE: Mapping[str, Version] = {
     if not TAKES[copy].switched_off
 }
 """Views that nvFuser takes into a group, and the first torch whose nvFuser does so.
-In 1.12 it does so with none (https://github.com/csarofeen/pytorch/issues/1700)."""
+In 1.12 it takes none (https://github.com/csarofeen/pytorch/issues/1700)."""
 
 
 def rule_of(op: str) -> Rule | None:
@@ -321,7 +323,7 @@ def rule_of(op: str) -> Rule | None:
 
 @cache
 def taken_in(version: Version) -> frozenset[str]:
-    """The operators that nvFuser of a torch version has a rule for; after 2.1,
+    """The operators for which nvFuser of a torch version has a rule; after 2.1,
     those of 2.1."""
     return frozenset(op for op, rule in TAKES.items() if rule.since <= version)
 

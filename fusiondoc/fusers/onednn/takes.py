@@ -62,4 +62,4 @@ ELEMENTWISE_PRIMITIVES = (
     "shuffle",
     "resampling",
 )
-"""Primitives that any operator may be computed by."""
+"""Primitives that may compute any operator."""

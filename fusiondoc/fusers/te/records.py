@@ -9,7 +9,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class BasicOperator:
     """A basic operator of a pipeline: its class, the basic classes among its bases,
-    and where it was made."""
+    and the line that made it."""
 
     kind: str
     path: str | None = None
@@ -25,25 +25,25 @@ class OperatorFacts:
 
     in_place: bool | None = None
     dtype: str | None = None
-    """Of its weight."""
+    """The dtype of its weight."""
     tensor_parallel: str | None = None
     """"row", "column" or None."""
     tensor_parallel_size: int | None = None
     process_group_size: int | None = None
     userbuffers: bool = False
     grad_quantizer: bool | None = None
-    """It takes the gradient of its output quantized."""
+    """Whether it takes the gradient of its output quantized."""
 
 
 @dataclass(frozen=True)
 class PlannedOperator:
-    """An operator of a plan: a fused one, or a basic one as it was."""
+    """An operator of a plan: a fused one, or an unchanged basic one."""
 
     kind: str
     operators: tuple[int, ...] = ()
     fused: bool = False
     own: bool = False
-    """Of the program's own."""
+    """Whether it belongs to the program."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +68,16 @@ class Plan:
     forward: tuple[PlannedOperator, ...] = ()
     backward: tuple[PlannedOperator, ...] = ()
     world_size: int | None = None
-    """Processes of torch.distributed; None where it is not in use."""
+    """Number of processes of torch.distributed; None if that is not in use."""
     training: bool = False
     """Some operator was in training mode."""
     now: tuple[str | None, ...] | None = None
-    """Types of the weights in this call, where they are not those of ``operators``,
-    which are as they were when the plan was made."""
+    """Types of the weights in this call, if they differ from those in
+    ``operators``, which hold from the making of the plan."""
     asked: bool = True
-    """Some rule ran: 2.6 and older run none for an operator that is called by
-    itself."""
+    """Whether some rule ran: 2.6 and older run none for an operator that is called
+    by itself."""
     own_asked: tuple[str, ...] = ()
-    """Fusions of the program's own that ran when it was made (2.13 and later)."""
+    """The program's own fusions that ran when it was made (2.13 and later)."""
     taken_out: tuple[str, ...] = ()
-    """Fusions of the package's that the program had taken out by then."""
+    """The package's fusions that the program had removed by then."""

@@ -62,10 +62,10 @@ class Slot:
     kinds: tuple[str, ...]
     optional: bool = False
     beside: bool = False
-    """It must be there, and stays an operator of its own."""
+    """It must be present, but stays a separate operator."""
     modes: tuple[str | None, ...] = ()
-    """It is filled only behind a linear operator of these tensor-parallel modes;
-    any, if empty."""
+    """It matches only after a linear operator of these tensor-parallel modes; any,
+    if empty."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ _QUANTIZED = Condition(
 
 
 def _userbuffers(window: Sequence[Operand], plan: Plan) -> bool:
-    """The combinations that userbuffers_*_linear.py takes."""
+    """The combinations that userbuffers_*_linear.py accepts."""
     linear = _linear(window)
     scatter = next(
         (one.facts for one in window if "ReduceScatter" in one.kinds), None
@@ -295,4 +295,4 @@ CONDITIONS_IN_WORDS: Mapping[str, str] = {
     " new cuDNN front end and an MXFP8 or NVFP4 recipe",
     "left_basic": "all that the rule needs is there, and Transformer Engine left it basic",
 }
-"""Conditions of the rules of Transformer Engine that do not hold."""
+"""Failed conditions of Transformer Engine's rules, in words."""
