@@ -196,12 +196,12 @@ def _frozen(
 
 
 def count(number: int, what: str) -> str:
-    """``3 groups``, ``1 group``, ``2 passes``, ``8 launches``, ``12,000
-    operators``."""
+    """Return the number with its noun: ``3 groups``, ``1 group``, ``2 passes``, ``8
+    launches``, ``12,000 operators``."""
     ending = "es" if what.endswith(("s", "ch")) else "s"
     return f"{number:,} {what}" + ("" if number == 1 else ending)
 
 
 def multiple(number: int) -> str:
-    """`` x3`` behind a name, `` x4,000``; nothing for one."""
+    """Return `` x3`` to follow a name, `` x4,000``; "" for one."""
     return f" x{number:,}" if number > 1 else ""

@@ -52,7 +52,7 @@ class AotGraph:
 @dataclass(frozen=True)
 class AotValue:
     """A tensor that the forward graph keeps for the backward graph, or that both
-    compute."""
+    graphs compute."""
 
     name: str
     op: str | None
@@ -66,7 +66,7 @@ class AotValue:
 
 @dataclass(frozen=True)
 class Partition:
-    """How a joint graph is divided into forward and backward."""
+    """The division of a joint graph into forward and backward."""
 
     name: str
     """The partition function."""
@@ -74,7 +74,7 @@ class Partition:
     """Computed in the forward graph and kept until the backward graph has run."""
     saved_bytes: int
     saved_inputs: tuple[AotValue, ...]
-    """Inputs that the backward graph reads: they are not written again."""
+    """Inputs that the backward graph reads; saving them takes no further memory."""
     recomputed: tuple[AotValue, ...]
     """Computed in the forward graph and once more in the backward graph."""
     recomputed_bytes: int
@@ -113,12 +113,12 @@ class AotFunction:
     shared: tuple[str, ...]
     """Arguments and results that share memory."""
     fixed_sizes: tuple[str, ...]
-    """Nodes with sizes of the first call's arguments written into them."""
+    """Nodes in which the sizes of the first call's arguments are constants."""
     failure: str | None
-    """The first error of compiling it."""
+    """The first error in compiling it."""
     processes: int = 1
-    """Processes of the program that used it; wraps, calls and compilations are
-    those of one of them."""
+    """Number of processes of the program that used it; wraps, calls and
+    compilations are those of one process."""
 
     def graph(self, phase: str) -> AotGraph | None:
         """Return the graph of a phase; None if it has none."""
@@ -136,9 +136,9 @@ class FusedModules:
     """Their module paths, as far as they are known."""
     calls: int
     fused: int
-    """Calls that went to AOTAutograd."""
+    """Number of calls that went to AOTAutograd."""
     wraps: int
-    """Calls of memory_efficient_fusion in them."""
+    """Number of calls of memory_efficient_fusion in them."""
     eager: tuple[str, ...]
     """Why the other calls did not go to AOTAutograd, each reason once."""
 

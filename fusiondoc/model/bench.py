@@ -92,7 +92,7 @@ class BenchPhase:
     """Time of one step in a loop without synchronisation."""
     steps_per_s: float
     ratio: Ratio | None
-    """None where eager could not run."""
+    """None if eager could not run."""
     device_ms: float | None
     """Time of one step in which the GPU was busy, from a profiled run."""
     busy: float | None
@@ -142,7 +142,7 @@ class BenchVariant:
 
     name: str
     interpreter: str
-    """The Python that ran it, and its torch."""
+    """The Python interpreter that ran it, and its torch."""
     available: bool
     reason: str | None
     """Why it could not run, or why a phase of it could not."""
@@ -327,7 +327,7 @@ MEMORY = "memory"
 
 @dataclass(frozen=True)
 class Published:
-    """A figure that the authors of a suite published, against eager."""
+    """A figure that the authors of a suite published, relative to eager."""
 
     case: str
     """The case that it belongs to; with a ``*``, the cases over which it is the

@@ -41,11 +41,12 @@ class ChangeKind(Enum):
     DEVICE = "device"
     """Tensors are moved to the device of the others."""
     ANNOTATION = "annotation"
-    """A type or ``torch.jit.Final`` that lets TorchScript take a branch out."""
+    """A type annotation or ``torch.jit.Final`` that lets TorchScript remove a
+    branch."""
     MOVE_VIEW = "view at the edge"
-    """A view is done before or after the operators that it separates."""
+    """A view is moved before or after the operators that it separates."""
     MOVE = "moved"
-    """An operator without a rule is done before or after those that it
+    """An operator without a rule is moved before or after the operators that it
     separates."""
     BRANCH = "branch"
     """A branch on the value of a tensor becomes ``torch.where``."""
@@ -64,7 +65,7 @@ class ChangeKind(Enum):
     KNOB = "knob"
     """A setting of torch is changed: ``--knob NAME=VALUE``."""
     RUNS = "runs"
-    """More passes, so that profiling comes to its end."""
+    """More passes, so that profiling is completed."""
     FREEZE = "freeze"
     """``torch.jit.freeze(scripted.eval())``: for inference."""
     EVAL = "eval"
@@ -166,7 +167,7 @@ class PlannedChange:
     """Numbers in the plan, from 1, of other changes to the same groups: the figures
     hold only once these are made too."""
     ops: tuple[str, ...] = ()
-    """The operators that are changed."""
+    """The kinds of the operators that are changed."""
     codes: tuple[str, ...] = ()
     """Codes of the findings that it removes."""
     note: str | None = None
@@ -214,7 +215,7 @@ class Try:
     """Results that differ from eager, over all passes; None without
     ``--verify``."""
     capture: str | None = None
-    """Its folder inside the capture of the run."""
+    """Its capture: a folder inside the capture of the run."""
     speed: Ratio | None = None
     """Speed relative to the run that it is compared with, timed alternately and
     without logs; None if it was not timed."""
@@ -222,7 +223,7 @@ class Try:
     """Index of the try that it is compared with: a frozen module is compared with a
     frozen one."""
     frozen: bool = False
-    """The module was frozen for it."""
+    """The module was frozen for this run."""
     setting: Setting = field(default=AS_REQUESTED, metadata={"json": False})
     """How its run differs from the first one; empty for a change of the program."""
 
@@ -398,10 +399,10 @@ class Fixes:
     speed: Ratio | None = None
     """Speed with all kept changes, relative to the unchanged program."""
     untried: int = 0
-    """Changes beyond the limit of tries."""
+    """Number of changes that were not tried because of the limit of tries."""
     together_tries: int = 0
-    """Runs of changes that did not help as they were tried first: several at once,
-    or one of several."""
+    """Number of runs of changes that did not help in their first form: several at
+    once, or one part of several."""
     settings: tuple[str, ...] = ()
     """Kept changes that change no file, as options of the command:
     ``--backward``."""

@@ -1,4 +1,4 @@
-"""The result of ``check`` over many models, as ``fusiondoc.check/1`` has it."""
+"""The result of ``check`` over many models (``fusiondoc.check/1``)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Outcome(Enum):
     NOT_RUN = "not run"
     """The section is for another machine, torch or fuser, or names no target."""
     UNCHANGED = "unchanged"
-    """Left out by ``--changed-since``: nothing that its result depends on in the
-    repository changed."""
+    """Left out by ``--changed-since``: nothing in the repository that its result
+    depends on changed."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ class CheckedModel:
     exit_status: int
     """The exit status of ``check`` for this section alone."""
     held: int = 0
-    """Expectations that hold, those of ``all`` among them."""
+    """Number of expectations that hold, those of ``all`` among them."""
     lost: int = 0
-    """Expectations that are broken."""
+    """Number of broken expectations."""
     groups: int | None = None
-    """Fusion nodes: instances of the groups."""
+    """Number of fusion nodes: instances of the groups."""
     coverage: float | None = None
-    """From 0 to 1: operators in groups against those that ran and that the fuser
-    takes."""
+    """From 0 to 1: operators in groups, over the operators that ran and that the
+    fuser takes."""
     fallbacks: int | None = None
     step_ms: float | None = None
     """Time of a step of the profiled run, in milliseconds; null without a

@@ -19,8 +19,8 @@ class Accounts:
     in_groups: int
     in_calls: int
     views: int
-    """Views, results of operators taken apart, dynamic sizes, memory that is only
-    reserved, and constants: no kernel computes them."""
+    """Views, nodes that unpack the results of an operator, dynamic sizes, memory
+    that is only reserved, and constants: no kernel computes them."""
     dead: int
     """Operators whose results nothing reads."""
     not_found: tuple[str, ...]
@@ -87,7 +87,8 @@ class RecompileRow:
     """Guards that failed, each once."""
     count: int
     limit_reached: bool
-    """It runs in eager code from then on."""
+    """The limit of recompilations was reached: it runs in eager code from then
+    on."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class ComputedAgain:
     phase: str | None
     groups: tuple[str, ...]
     times: int
-    """Kernels that compute it in a run of its graph."""
+    """Number of kernels that compute it in a run of its graph."""
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ class Code:
 
     code: str
     severity: str
-    """The usual one: error, warning or note."""
+    """The usual severity: error, warning or note."""
     title: str
-    """Fits on one line of a terminal."""
+    """A sentence that fits on one line of a terminal."""
     remedy: Remedy | None = None
     """The advice, if one fits all operators with this reason. For a code without
     it, a rule writes the advice."""

@@ -9,8 +9,8 @@ from fusiondoc.model import dataclass
 @dataclass(frozen=True)
 class GroupRuntime:
     """The kernels that a run of a group launches, as the fuser compiled them for
-    some inputs: several are the segments that it was cut into. Another runtime of
-    the same instances was compiled for other inputs."""
+    some inputs: several kernels are the segments into which it was cut. Another
+    ``GroupRuntime`` of the same instances was compiled for other inputs."""
 
     kernels: tuple[str, ...]
     """Ids of the kernels, in the order of the launches."""
@@ -24,16 +24,16 @@ class GroupRuntime:
 
 @dataclass(frozen=True)
 class GuardMiss:
-    """An input for which the guard of an earlier specialisation did not hold, so
-    that this one was made."""
+    """An input for which the guard of an earlier specialisation failed, so that
+    this specialisation was made."""
 
     group: str
-    """Id of that specialisation."""
+    """Id of the earlier specialisation."""
     input: int
     """Index of the input among those of the group."""
     what: str
-    """"shape", "strides", "dtype", "device", "requires_grad" or "kind" (other
-    types, or another number)."""
+    """The property that differs: "shape", "strides", "dtype", "device",
+    "requires_grad" or "kind" (other types, or another number)."""
     expected: str
     seen: str
 

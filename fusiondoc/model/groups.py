@@ -1,5 +1,5 @@
-"""Fusion groups of a report: operators, instances, the parts that became kernels of
-their own."""
+"""Fusion groups of a report: operators, instances, segments (the parts that became
+separate kernels)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class OpNode:
     (``file:line:column``).
 
     ``user_source`` is the line of the user's program it comes from (``file:line``),
-    where that is known.
+    if that is known.
     """
 
     op: str
@@ -45,8 +45,8 @@ class Segment:
     scheduler: str | None
     """The scheduler of the kernel: pointwise, reduction, persistent ..."""
     refused: tuple[tuple[str, str], ...]
-    """(scheduler, why it cannot schedule this part), for those that were tried
-    before."""
+    """(scheduler, why it cannot schedule this part), for the schedulers that were
+    tried before."""
     ops: tuple[str, ...]
     """The operators in it, as far as the log shows them."""
     kernels: tuple[str, ...]
@@ -74,7 +74,7 @@ class Group:
     id: str
     kind: str
     """The kind of its node without ``prim::``, such as CudaFusionGroup; or
-    "te.ops." and a class."""
+    "te.ops." followed by a class."""
     name: str
     """The name as first printed, such as ``prim::CudaFusionGroup_0``; not
     unique."""

@@ -80,7 +80,7 @@ class ModelHistory:
 
 @dataclass(frozen=True)
 class NotRead:
-    """A line or file that is no run."""
+    """A line or file that contains no run."""
 
     source: str
     """``history.jsonl:12``, or the path of a report."""
@@ -100,7 +100,7 @@ class History:
 
     @property
     def still_lost(self) -> tuple[LostGroup, ...]:
-        """The groups that are not back."""
+        """The losses whose group has not come back."""
         return tuple(
             lost
             for model in self.models

@@ -169,11 +169,11 @@ _Numbers = tuple["tuple[int, ...]", ...]
 
 
 def fold(layers: Iterable[str | None]) -> list[str]:
-    """``encoder.layer.[0-11].output`` for the twelve paths that differ in this
-    number only.
+    """Return ``encoder.layer.[0-11].output`` for the twelve paths that differ in
+    this number only.
 
-    In the order of the first ones. Paths with several numbers fold where all
-    combinations are there: ``layer[1-4].[0-1].bn1``.
+    The result has the order of the first path of each. Paths with several numbers
+    fold if all combinations exist: ``layer[1-4].[0-1].bn1``.
     """
     skeletons: dict[tuple[str, ...], dict[_Numbers, None]] = {}
     for layer in layers:

@@ -25,7 +25,8 @@ class ShapeRow:
 def by_inputs(
     iterations: Sequence[Iteration], groups: Sequence[Group]
 ) -> list[ShapeRow]:
-    """A row for each set of inputs, if there are several."""
+    """Return a row for each set of inputs, if there are several; else an empty
+    list."""
     numbers = sorted({i.inputs for i in iterations})
     if len(numbers) < 2:
         return []

@@ -52,8 +52,8 @@ SEVERITIES = ("error", "warning", "note")
 
 @dataclass(frozen=True)
 class Unfused:
-    """Tensor operators outside every group: one row for (op, source, phase, reason,
-    ran)."""
+    """Tensor operators outside every group: one row for each (op, source, phase,
+    reason, ran)."""
 
     op: str
     source: str | None
@@ -85,8 +85,8 @@ class Unfused:
     (``file:line``), if several do: it is then not known which of them each operator
     comes from, and ``user_source`` is null."""
     index: int | None = None
-    """Its index in ``Report.unfused``, by which the nodes of programs name it. A
-    report with a part of the rows keeps these numbers."""
+    """Its index in ``Report.unfused``, which nodes of programs refer to. A report
+    with only some of the rows keeps these indexes."""
 
     @property
     def users_lines(self) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ class Fallback:
     count: int
     count_exact: bool
     error: str | None
-    """The first real error, which torch hides: from the log, or from the rerun
+    """The first real error, which torch hides: from the log, or from a second run
     without fallback."""
     evidence: Sequence[Evidence]
     rank: int | None = None
@@ -133,8 +133,8 @@ class Dump:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A generated kernel and its launches. ``block``, ``grid``: of the last one; an
-    unset dimension is 1."""
+    """A generated kernel and its launches. ``block``, ``grid``: of the last launch;
+    an unset dimension is 1."""
 
     id: str
     name: str
@@ -153,7 +153,7 @@ class Kernel:
     spill_bytes: int | None
     code: str | None
     compiles: int | None = None
-    """How often it was compiled: more than one is a recompile for another
+    """How often it was compiled; more than once means a recompilation for another
     launch."""
     evidence: Sequence[Evidence] = ()
     rank: int | None = None
@@ -166,8 +166,8 @@ class Kernel:
     """Median of the first launches after a compile, which ``ms`` leaves out, unless
     there were no others."""
     bytes_moved: int | None = None
-    """Bytes that a launch must move: as the fuser prints them or counted them, or
-    those of its only group."""
+    """Bytes that a launch must move: as the fuser prints or counts them, or those
+    of its only group."""
     bound: str | None = None
     """"bandwidth", "cache" (faster than the memory: the data stay there) or
     "launch" (moves too little)."""
@@ -245,7 +245,7 @@ class ProgramNode:
     source: str | None
     user_source: str | None
     inputs: tuple[str, ...]
-    """Types of its tensor inputs, as far as they are known; those of a group are in
+    """Types of its tensor inputs, as far as they are known; for a group they are in
     its row."""
     outputs: tuple[str, ...]
     group: str | None
@@ -343,7 +343,7 @@ class Report:
     speed_note: str | None = None
     """Why no speed is reported."""
     steps: Steps | None = None
-    """Where the time of a step goes."""
+    """The time of a step, by kinds of work."""
     steps_note: str | None = None
     """Why ``steps`` is unknown, or a remark on it."""
     programs: tuple[Program, ...] = ()
@@ -375,13 +375,13 @@ class Report:
     """The frontend that made the graphs: "torchscript", "aot" or "te"; None if it
     is not known."""
     aot: tuple[AotFunction, ...] = ()
-    """Functions that the program handed to AOTAutograd."""
+    """Functions that the program passed to AOTAutograd."""
     te: TeReport | None = None
     """Plans of the operation fuser of te.ops, if it was used."""
     compiled: CompiledReport | None = None
     """Graphs, graph breaks and recompilations of torch.compile, if it was used."""
     fused_modules: tuple[FusedModules, ...] = ()
-    """Modules of the program that fuse themselves, by class."""
+    """Modules of the program that call a fuser by themselves, by class."""
     plan: tuple[PlannedChange, ...] = ()
     """The recommended changes: at most three, best first."""
     plan_note: str | None = None

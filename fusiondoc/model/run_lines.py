@@ -67,12 +67,11 @@ class RunLine:
     operators: int = 0
     """Operators in groups."""
     coverage: float | None = None
-    """From 0 to 1: operators in groups against those that ran and that the fuser
-    takes."""
+    """From 0 to 1: operators in groups, over the operators that ran and that the
+    fuser takes."""
     fallbacks: int = 0
     group_bytes: int | None = None
-    """Bytes that groups read and write in one run; null where shapes are not
-    known."""
+    """Bytes that groups read and write in one run; null if shapes are not known."""
     unfused_bytes: int | None = None
     """Bytes of results of operators in no group, written and read again, in one
     run."""
@@ -81,7 +80,7 @@ class RunLine:
     milliseconds; null without a profile."""
     error: str | None = None
     outside: tuple[OutsideLine, ...] = ()
-    """Operators in no group, but for those that never ran."""
+    """Operators in no group, without those that never ran."""
     settings: str | None = None
     """The requested settings of the fuser and of the run, such as ``knob
     inlining=off``."""

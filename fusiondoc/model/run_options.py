@@ -3,9 +3,9 @@ default, how a command line writes it, its help text, and who offers it.
 
 From this table follow the options of the commands (``cli/options.py``), the checks
 of the Python API and of the pytest fixture (``captures/python_options.py``) and the
-command lines in advice (``command_words``). ``RunRequest`` and ``Options`` are the
-typed views of it: the first with the values of a run that is to start, the second
-with those that a capture keeps. A test holds both to the table.
+command lines in advice (``command_words``). ``RunRequest`` and ``Options`` are its
+typed views: ``RunRequest`` has the values of a run that is to start, ``Options``
+those that a capture keeps. A test compares both with the table.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Offer(Flag):
     """Who lets a user choose the value."""
 
     NOBODY = 0
-    """fusiondoc chooses it, for runs that it adds to the first."""
+    """fusiondoc chooses it, for runs that it makes in addition to the first."""
     COMMANDS = auto()
     """Every command that runs a model."""
     DIAGNOSE = auto()
@@ -273,7 +273,7 @@ RUN_OPTIONS = (
     RunOption("timing_rounds", Kind.NUMBER, None, Offer.NOBODY),
     RunOption("profile", Kind.FLAG, False, Offer.NOBODY),
 )
-"""In the order of command lines."""
+"""All options, in the order of command lines."""
 
 BY_NAME: Mapping[str, RunOption] = {option.name: option for option in RUN_OPTIONS}
 DEFAULTS: Mapping[str, Any] = {

@@ -14,7 +14,7 @@ from fusiondoc.model.own_fuser import OwnFuser
 
 @dataclass(frozen=True)
 class FuserState:
-    """The requested fuser and the one that worked: names of the registry, or
+    """The requested fuser and the fuser that made groups: names of the registry, or
     "none"."""
 
     requested: str | None
@@ -63,8 +63,8 @@ class AnyFuser:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Operators in groups (``ops_fused``) against those plus the unfused ones that
-    ran and that the fuser of the run has a rule for (``ops_total``)."""
+    """Operators in groups (``ops_fused``), over these plus the unfused operators
+    that ran and for which the fuser of the run has a rule (``ops_total``)."""
 
     ops_fused: int
     ops_total: int | None
@@ -107,7 +107,7 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Verification:
-    """A result of one pass of ``diagnose --verify``, fused against eager."""
+    """A result of one pass of ``diagnose --verify``, fused compared with eager."""
 
     iteration: int
     inputs: int
@@ -117,7 +117,7 @@ class Verification:
     """"output 0", "grad x", "grad layer.weight"."""
     same: bool
     max_abs: float | None
-    """Largest difference; of the statistics where ``by`` is "statistics"."""
+    """Largest difference; of the statistics if ``by`` is "statistics"."""
     max_rel: float | None
     """Largest difference over the size that it is compared with
     (probe/same_results.py); None for statistics."""
@@ -219,8 +219,8 @@ class Speed:
     memory_bytes: int | None = None
     """Peak of the allocated device memory in a pass."""
     warmup_ms: tuple[float, ...] = ()
-    """The passes before those that count, in order: profiling, compiling, the first
-    steady ones."""
+    """Times of the passes before those that count, in order: profiling, compiling,
+    the first steady ones."""
     ratio: Ratio | None = None
     """Speed relative to eager, by the statistics of ``fusiondoc bench``; None for
     eager."""
@@ -246,7 +246,7 @@ FUSIBLE = "unfused operators that could fuse"
 
 @dataclass(frozen=True)
 class Steps:
-    """Where the time of a step goes, by a run under torch's profiler without
+    """The parts of the time of a step, from a run under torch's profiler without
     logs."""
 
     ms: float
@@ -421,7 +421,7 @@ class RankDifference:
 
 @dataclass(frozen=True)
 class SlowRank:
-    """The slowest rank of a kernel, or of a step, against the median of the
+    """The slowest rank of a kernel, or of a step, compared with the median of the
     others."""
 
     what: str

@@ -15,10 +15,10 @@ class ScriptModel:
     """Its class, function or archive; if there are several, the paths of layers
     begin with it."""
     how: str
-    """"scripted", "traced" or "loaded"; ", frozen" behind it if that was done
+    """"scripted", "traced" or "loaded"; followed by ", frozen" if it was frozen
     too."""
     at: str | None
-    """``file:line`` that made the first of them."""
+    """``file:line`` that made the first of these models."""
     count: int
     planned: bool | None
     """True if an execution plan was made of it by the end of the run; None if the

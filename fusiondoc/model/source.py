@@ -45,10 +45,10 @@ class Source:
 
     @classmethod
     def parse(cls, text: str | None) -> Source | None:
-        """The position that a text names; None if it names none.
+        """Return the position that a text names; None if it names none.
 
-        A drive letter and other colons in the file's name are no line: ``C:\\m.py:3:4`` is line 3 of
-        ``C:\\m.py``.
+        A drive letter and other colons in the file's name are not the line:
+        ``C:\\m.py:3:4`` is line 3 of ``C:\\m.py``.
         """
         return _parsed(text) if text else None
 
@@ -134,9 +134,9 @@ _LIBRARY = re.compile(
 )
 
 SourceMap = Mapping[str, tuple[str, ...]]
-"""``op|source`` -> ``file:line`` of each call of the user's that leads there, as
-the probe found them in the un-inlined graph; ``|source`` for all operators there,
-without its column for graphs of AOTAutograd."""
+"""``op|source`` -> ``file:line`` of each of the user's calls that leads to the
+operator, as the probe found them in the un-inlined graph; ``|source`` for all
+operators there, without the column for graphs of AOTAutograd."""
 
 
 def user_line(source: str) -> str | None:
@@ -271,7 +271,7 @@ class Target:
     environment_set: Mapping[str, str] = field(default_factory=dict)
     """The environment variables that fusiondoc set."""
     capture: str | None = None
-    """The folder of the capture, as seen from the current one."""
+    """The folder of the capture, relative to the current one."""
     folder: str | None = None
     """The folder that the program was run in."""
     logs: int = field(default=1, metadata={"json": False})

@@ -35,7 +35,7 @@ NAMES: Mapping[str, str] = {
 """How sentences name them."""
 
 MOST_SLOWEST = 20
-"""Slowest runs of a kernel that are listed."""
+"""Most runs of a kernel that are listed, the slowest first."""
 
 
 def is_since(day: str | None, since: str | None) -> bool:
@@ -74,7 +74,7 @@ class RunRow:
     unfused: int
     fallbacks: int
     coverage: float | None
-    """Operators in groups against all that the run's fuser can take."""
+    """Operators in groups, over all operators that the run's fuser can take."""
     kernels: int
     kernel_ms: float | None
     """Sum over its kernels of the median time of a launch, in milliseconds."""
@@ -116,7 +116,7 @@ class GroupShare:
     nodes: int
     """Fusion nodes in all runs."""
     fell_back: int
-    """Runs in which it fell back."""
+    """Number of runs in which it fell back."""
 
 
 @dataclass(frozen=True)
@@ -202,12 +202,13 @@ class Outlier:
     runs: int
     """Runs with that kernel."""
     left_out: int = 0
-    """More runs in which it is much slower: the slowest 20 are listed."""
+    """Number of further runs in which it is much slower; only the slowest 20 are
+    listed."""
 
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A file that gives no row."""
+    """A file that could not be read as a run."""
 
     run: str
     why: str
@@ -266,7 +267,7 @@ class Survey:
 
     @property
     def fell_back(self) -> tuple[RunRow, ...]:
-        """The runs that count in which a group fell back."""
+        """Runs in which a group fell back, among those that ``counts`` includes."""
         return tuple(row for row in self.runs if row.fallbacks and self.counts(row))
 
     @property

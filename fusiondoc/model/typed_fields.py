@@ -139,8 +139,8 @@ def _object(kind: Any, data: object) -> Any:
 
 
 def _of_field(field: Any, hint: Any, value: Any) -> Any:
-    """Metadata ``unsigned`` of a field allows whole numbers of 64 bits without a
-    sign too."""
+    """Read the value of a field. Metadata ``unsigned`` of a field allows unsigned
+    whole numbers of 64 bits too."""
     unsigned = bool(field.metadata.get("unsigned")) and type(value) is int
     if unsigned and LARGEST <= value < 2 * LARGEST:
         return value

@@ -16,9 +16,9 @@ class _Outside(Protocol):
 
 
 def unfused_bytes(rows: Iterable[_Outside]) -> int | None:
-    """The memory traffic that fusing the operators outside groups can save in a
-    run, as far as their sizes are known; None where none is. Those that never ran
-    move nothing."""
+    """Return the memory traffic that fusing the operators outside groups can save
+    in a run, as far as their sizes are known; None if no size is known. Operators
+    that never ran move nothing."""
     ran = [row.bytes_moved for row in rows if row.ran is not False]
     known = [moved for moved in ran if moved is not None]
     return sum(known) if known or not ran else None

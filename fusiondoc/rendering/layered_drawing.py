@@ -42,7 +42,7 @@ class Drawing:
 
 
 def draw(sizes: Sequence[Point], edges: Sequence[tuple[int, int]]) -> Drawing:
-    """Lay out boxes of these (width, height)."""
+    """Lay out boxes of these sizes (width, height)."""
     return _Layout(sizes, edges).drawing()
 
 

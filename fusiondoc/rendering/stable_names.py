@@ -1,8 +1,8 @@
-"""Names by which servers follow a finding from build to build: JUnit's cases, the
+"""Names by which servers identify a finding from build to build: JUnit's cases, the
 alerts of SARIF and GitLab.
 
-The text of a name has no figures that change where code moves, and equal names are
-numbered in order.
+The text of a name contains no figures that change when code moves, and equal names
+are numbered in order.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ LEAST_SHARE = 0.005
 _SMALL_FACTOR = 0.05
 
 _MICROSECONDS_BELOW = 0.01
-"""Milliseconds; a shorter time is written in microseconds."""
+"""Limit in milliseconds; a shorter time is written in microseconds."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
-"""The result of ``fix`` as sections: the changes that help, those that were left
-out and why, and how results were compared.
-"""
+"""The result of ``fix`` as sections: the changes that help, the other changes and
+why they do not, and how results were compared."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ QUOTED = 3
 
 
 class Context:
-    """A report as a format shows it.
+    """A report in the form that a format shows.
 
     Args:
         format_: only a page quotes the log, which is read again for it.

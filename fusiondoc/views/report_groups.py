@@ -380,7 +380,7 @@ def _layers(group: Group) -> Facts:
 
 
 def _operators(group: Group, context: Context) -> Table:
-    """Each operator with its line."""
+    """Table of the operators with their lines."""
     rows = []
     for node in group.nodes:
         line = context.line(node.user_source, node.source)

@@ -172,4 +172,4 @@ Detail = (
     | CompiledCall
     | StayedApart
 )
-"""Every reason has one of these."""
+"""The union of all details: every reason has one of them."""

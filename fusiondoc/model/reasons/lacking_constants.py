@@ -1,4 +1,4 @@
-"""Reasons that go away where a value is a constant."""
+"""Reasons that disappear if a value is a constant."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class NewerRule:
     since: str
     """The first version of torch with the rule."""
     torch_known: bool
-    """The version that ran is known, and it is older."""
+    """True if the version that ran is known to be older."""
     fuser: str | None = None
 
 
@@ -41,7 +41,7 @@ class PythonCall:
 
 @dataclass(frozen=True)
 class Overload:
-    """A fuser has a rule for the operator, for another overload."""
+    """A fuser has a rule for the operator, but for another overload."""
 
     kind: Literal["overload"] = field(default="overload", init=False)
     op: str
@@ -53,7 +53,7 @@ class Overload:
 
 @dataclass(frozen=True)
 class ReductionsOff:
-    """The fuser takes the reduction with the knob ``nnc_reductions`` alone."""
+    """The fuser takes the reduction only with the knob ``nnc_reductions``."""
 
     kind: Literal["reductions_off"] = field(default="reductions_off", init=False)
 
@@ -64,7 +64,7 @@ class NotConstant:
 
     kind: Literal["not_constant"] = field(default="not_constant", init=False)
     arguments: tuple[str, ...]
-    """Their names in the schema; empty where only the operator is known."""
+    """Their names in the schema; empty if only the operator is known."""
     maker: str | None
     """Kind of the node that makes the first of them; empty for an argument of the
     graph, None if it is not known."""
@@ -99,7 +99,8 @@ class Argument:
 
 @dataclass(frozen=True)
 class WrongType:
-    """The fuser does not take the operator, or any, with a scalar type."""
+    """The fuser does not take this operator, or any operator, with a scalar
+    type."""
 
     kind: Literal["wrong_type"] = field(default="wrong_type", init=False)
     fuser: str
@@ -111,8 +112,8 @@ class WrongType:
 
 @dataclass(frozen=True)
 class WrongDevice:
-    """The tensors are on several devices, or on one that the fuser does not take
-    the operator on."""
+    """The tensors are on several devices, or on a device on which the fuser does
+    not take the operator."""
 
     kind: Literal["wrong_device"] = field(default="wrong_device", init=False)
     problem: Literal["several", "cpu", "numbers_on_cpu", "gpu_only", "cpu_only"]
@@ -220,8 +221,9 @@ class NotOptimised:
 
     kind: Literal["not_optimised"] = field(default="not_optimised", init=False)
     why: Literal["no_plan_yet", "gave_up", "fuser_off"]
-    """The executor of its differentiable graph made no plan; its guard failed and
-    no specialisation was left; no fuser was on."""
+    """``no_plan_yet``: the executor of its differentiable graph made no plan;
+    ``gave_up``: its guard failed and no specialisation was left; ``fuser_off``: no
+    fuser was on."""
     off_by: str | None = None
     """How the fuser was switched off, as a clause."""
 

@@ -57,7 +57,7 @@ class SmallRegion:
 
 @dataclass(frozen=True)
 class DissolvedRegion:
-    """Torch took the differentiable graph around it apart
+    """Torch dissolved the differentiable graph around it
     (guardDifferentiableGraph)."""
 
     kind: Literal["dissolved_region"] = field(

@@ -92,8 +92,8 @@ class EndedInPlace:
 
 @dataclass(frozen=True)
 class DecidesBetween:
-    """Control flow reads its result before the operator that it would be fused
-    with."""
+    """Control flow reads its result before the operator with which it would be
+    fused."""
 
     kind: Literal["decides_between"] = field(default="decides_between", init=False)
     control: OperatorAt
@@ -103,8 +103,8 @@ class DecidesBetween:
 
 @dataclass(frozen=True)
 class Detour:
-    """A second way leads from one operator to the other through something that is
-    not fused: fused, the two would wait for each other."""
+    """A second path leads from one operator to the other through an operator that
+    is not fused: fused, the two would wait for each other."""
 
     kind: Literal["detour"] = field(default="detour", init=False)
     by: Literal["property", "number", "takes", "on_the_way"]

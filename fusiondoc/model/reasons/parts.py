@@ -34,8 +34,8 @@ class Condition:
         "unknown",
     ]
     """``unrolled_loop`` and ``remainder_of_loop`` are the two loops that torch
-    makes of one that it unrolls; ``counted_loop`` has a number of steps, and torch
-    did not unroll it."""
+    makes of a loop that it unrolls; ``counted_loop`` has a number of steps, and
+    torch did not unroll it."""
     attribute: str | None = None
     """The name of the module's attribute."""
     type: str | None = None
@@ -74,8 +74,9 @@ class RegionDetour:
 
     operator: OperatorAt
     by: Literal["result", "size", "write"]
-    """The operator takes the result of the first (or its size) and leads to the
-    last; or it writes to an attribute or argument of the module between them."""
+    """``result``, ``size``: the operator takes the result of the first operator (or
+    its size) and leads to the last; ``write``: it writes to an attribute or
+    argument of the module between them."""
     first: str | None
     """The operator whose result it takes; None: the operator that the reason is
     about."""
@@ -83,5 +84,5 @@ class RegionDetour:
 
 
 Container = Literal["out_of_container", "into_object"]
-"""Tensors come out of a dict or list, or go into an attribute of an object: torch
-does not see through."""
+"""Tensors come out of a dict or list, or are stored in an attribute of an object:
+torch tracks neither."""

@@ -1,4 +1,4 @@
-"""A reason as the log states it."""
+"""A reason that the log states."""
 
 from __future__ import annotations
 

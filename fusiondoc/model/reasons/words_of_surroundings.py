@@ -1,4 +1,4 @@
-"""Sentences of reasons that lie around an operator."""
+"""Sentences of reasons in the surroundings of an operator."""
 
 from __future__ import annotations
 
