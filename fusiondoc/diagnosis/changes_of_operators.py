@@ -345,7 +345,8 @@ def _make_attribute_constant(row: Unfused, run: RunFacts) -> Change | None:
 
 
 def _take_branch_out(row: Unfused, run: RunFacts) -> Change | None:
-    """Return the change that removes a branch, by what its condition reads."""
+    """Return the change that removes a branch, by the value that its condition
+    reads."""
     condition = condition_of(row.reason.detail)
     on = condition.on if condition is not None else None
     if on == "tensor_value":

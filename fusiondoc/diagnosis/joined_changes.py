@@ -33,8 +33,9 @@ def joined(
 
 _Words = tuple[ChangeKind, str, bool, bool, str | None]
 """The kind and title of a change, whether it is sure and has its lines, and the
-file of a package that has to be changed. A change without lines is not merged with
-one that has lines: these lines would not bring what is promised for both."""
+file of a package that has to be changed. A change without lines is not merged
+with one that has lines: these lines would not bring the gain that is promised
+for both."""
 
 
 class _Found:

@@ -132,8 +132,7 @@ class Lines:
         return all(recipe.module is None for recipe in recipes_of(row, self._run))
 
     def shown(self, row: Unfused) -> Shown:
-        """Return what is known of an operator from the run: names, types and
-        shapes."""
+        """Return the facts that the run shows about an operator."""
         return self._operators.known(row, self._run)
 
     def _where_modules_are_made(self, one: Change, op: str) -> Change:

@@ -233,7 +233,7 @@ _FOLDS = "batch_norm goes into the convolutions before it; the frozen run shows 
 
 def _folds_groups_of_others(plan: Sequence[Rated]) -> Rated | None:
     """Return the change that freezes, if groups of another change have a batch
-    norm: what freezing leaves of these is known only afterwards, so it comes
+    norm: the groups that are left after freezing are known only then, so it comes
     first."""
     freezing = [one for one in plan if one.change.kind is ChangeKind.FREEZE]
     others = [one for one in plan if one.change.kind is not ChangeKind.FREEZE]
@@ -245,8 +245,8 @@ def _folds_groups_of_others(plan: Sequence[Rated]) -> Rated | None:
 
 
 def _folds(one: Rated, report: Report) -> bool:
-    """True if it folds batch norms into convolutions: what fuses then is not known
-    yet."""
+    """True if it folds batch norms into convolutions: the groups after that are not
+    known yet."""
     if one.change.folded:
         return True
     freezes = one.change.kind is ChangeKind.FREEZE

@@ -1,5 +1,5 @@
 """Why a plan has no change: all is fused, no change is known, or the log does not
-show it; with the numbers, and what takes the time instead."""
+show one; with the numbers, and with the work that takes the time instead."""
 
 from __future__ import annotations
 
@@ -41,8 +41,11 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class NothingToDo:
-    """The verdict and the reason for it, with the numbers. ``command`` tries what
-    only a run shows."""
+    """The verdict and the reason for it, with the numbers.
+
+    Attributes:
+        command: tries changes whose effect only a run shows.
+    """
 
     verdict: Verdict
     note: str
@@ -238,7 +241,7 @@ def _fused(report: Report, each: EachRank | None) -> str:
 
 @dataclass(frozen=True)
 class _TimeOutside:
-    """What takes the time beside the groups, and what helps against it; "" if not
+    """The work that takes the time beside the groups, and a remedy; "" if not
     known."""
 
     spent: str = ""

@@ -116,9 +116,9 @@ def plan_taken_apart(plan: PlanOfRun, groups: Mapping[str, Group]) -> PlanOfRun:
 def made_otherwise(
     plan: PlanOfRun, unchanged: Sequence[Sequence[int]]
 ) -> frozenset[int]:
-    """Return the nodes of the plan with whole groups whose groups differ from those
-    that the plan with groups taken apart gives without any change: it is not known
-    what the fuser makes of these with a change.
+    """Return the nodes of the plan with whole groups that the fuser would group
+    differently if it started from the groups taken apart, without any change: the
+    effect of a change on these is not known.
 
     Args:
         unchanged: the groups that the plan taken apart gives without a change.

@@ -249,7 +249,7 @@ def _of_groups(groups: Sequence[WouldBeGroup]) -> str:
     ]
     parts.sort(
         key=lambda part: not part[0].isdigit()
-    )  # "unlocks" stands before the first
+    )  # "unlocks" is printed before the first
     rest = len(groups) - sum(number for _, number in most)
     return ", ".join(parts) + (f" and {rest} more" if rest else "")
 

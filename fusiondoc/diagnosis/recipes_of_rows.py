@@ -80,7 +80,7 @@ def takes_with_knob(op: str, run: RunFacts) -> bool:
 
 def _knob(run: RunFacts) -> WithKnob:
     knob = facts_of(run.fuser).operators.with_knob
-    assert knob is not None  # of operators that are taken with one
+    assert knob is not None  # called only for operators that need one
     return knob
 
 

@@ -179,9 +179,9 @@ class Plans:
         return self._with_groups_that_exist(found)
 
     def brought_by(self, changed: AbstractSet[int]) -> Brought | None:
-        """Return what the fuser makes of the plans with these changes if the groups
-        of the run are taken apart into their operators, as far as these are known;
-        None if the fuser's last step is not known."""
+        """Return the effect of these changes if the groups of the run are taken
+        apart into their operators, as far as these are known, and the fuser joins
+        them again; None if the fuser's last step is not known."""
         if not self._facts.limits.merges_neighbours:
             return None
         found = [

@@ -272,7 +272,7 @@ def without_texts(report: Report, context: Context) -> Iterable[Finding]:
                 f"The log has no {lacks}: it does not show the operators of {_listed(graphs)}",
                 severity="note"
                 if any(graph.from_cache for graph in graphs)
-                else "warning",  # FD921 is first
+                else "warning",  # FD921 names the cause
                 remedy=ALL_TEXTS,
             )
 

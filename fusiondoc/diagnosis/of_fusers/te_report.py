@@ -100,7 +100,7 @@ class _Rows:
             ),
             iterations=(),  # passes differ by recipe, not by shape
             frontend=TE.name,
-            speed_note=None,  # of TorchScript
+            speed_note=None,  # the note is on TorchScript
         )
         return replace(made, coverage=te_coverage(made))
 

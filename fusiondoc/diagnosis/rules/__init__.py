@@ -240,7 +240,7 @@ class RunFacts:
             # between a number and a tensor
             # (torch/csrc/jit/frontend/builtin_functions.cpp, 1.12 to 2.13).
             plain = self.gradients is False and row.phase != "backward"
-            if not written:  # in an FX graph, with a call that the probe found
+            if not written:  # else the probe found its call in an FX graph
                 return Owner.UNKNOWN if plain else Owner.FORMULA
         lines = row.users_lines
         if row.source is None and not lines and row.phase == "backward":
