@@ -126,8 +126,8 @@ def _of_the_module(
 
 
 def of_module_in_place(row: Unfused) -> bool:
-    """True if a function of torch.nn works in place there, because of a module's
-    ``inplace``."""
+    """True if the operator is a function of torch.nn that works in place because of
+    a module's ``inplace``."""
     counts = row.reason.code == "FD226"
     return (
         is_in_place(row.op)

@@ -516,8 +516,8 @@ class Plans:
     ) -> bool:
         """True if the group is certain: no change brings a reduction into it while
         it joins groups of the run. If each of these may first be joined with other
-        readers of the same tensors, the fuser makes other groups and fewer
-        operators than the edges show: in 2 of 2 such changes, torch 2.1.2."""
+        readers of the same tensors, other groups with fewer operators form than the
+        edges show: in 2 of 2 such changes, torch 2.1.2."""
         if not self._may_have_run(plan, members) or _is_of_several_regions(
             plan.graph, members
         ):

@@ -358,8 +358,8 @@ class _Block:
     def _waiting(
         self, maker: int, between: Sequence[int]
     ) -> tuple[Sequence[int], Sequence[int]]:
-        """Return the nodes between that do not wait for a node, and those that
-        do."""
+        """Return the nodes of ``between`` that do not wait for ``maker``, and those
+        that do."""
         if self._needed_by[maker].issuperset(
             between
         ):  # many nodes may take one result

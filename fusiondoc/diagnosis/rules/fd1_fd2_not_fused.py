@@ -177,7 +177,8 @@ def memory_shared(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def saves_more(report: Report, context: Context) -> Iterable[Finding]:
-    """FD504: a partition that costs memory."""
+    """FD504: a partition that keeps more bytes for the backward pass than the
+    default one."""
     for one in report.aot:
         if one.partition is None or one.default is None:
             continue

@@ -65,7 +65,7 @@ def _then_failed(fallback: Fallback, context: Context) -> str:
 
 
 def timed_out(report: Report, context: Context) -> Iterable[Finding]:
-    """FD905: the program did not end."""
+    """FD905: the program did not end in time."""
     if context.result.timed_out:
         yield finding(
             "FD905",
