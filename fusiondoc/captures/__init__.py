@@ -14,7 +14,7 @@ from fusiondoc.errors import UsageError
 from fusiondoc.numbers import whole_number
 
 FOLDER = ".fusiondoc"
-"""In the current folder, by default."""
+"""The folder for captures in the current folder, by default."""
 KEPT = 20
 
 IN, LAST = "captures-in", "keep-last"
@@ -25,7 +25,7 @@ VARIABLES: Mapping[str, str] = {
 }
 
 _given: dict[str, str] = {}
-"""By options of this call."""
+"""Values set by options of this call."""
 _configured: dict[str, str] = {}
 
 
@@ -35,7 +35,7 @@ def set_by_option(key: str, value: str) -> None:
 
 
 def configure(key: str, value: str, origin: str) -> None:
-    """A value of the configuration; ``origin`` names its file and key."""
+    """Set a value from the configuration; ``origin`` names its file and key."""
     _configured[key] = _checked(key, value, origin)
 
 
@@ -46,14 +46,14 @@ def forget() -> None:
 
 
 def folder_named() -> Path | None:
-    """The folder that was named for captures; None for ``.fusiondoc`` of the
-    current one."""
+    """The folder named for captures; None for ``.fusiondoc`` of the current
+    folder."""
     named = _value(IN)
     return Path(named).expanduser() if named else None
 
 
 def number_kept() -> int:
-    """How many captures are kept, beside those that are kept by name."""
+    """Number of captures to keep, beside those that are kept by name."""
     return whole_number(_value(LAST) or "") or KEPT
 
 

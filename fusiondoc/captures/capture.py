@@ -39,7 +39,7 @@ from fusiondoc.whole_files import read_within
 
 @dataclass(frozen=True)
 class FoundError:
-    """An error of a fuser; ``kind`` as ``fusers/fuser_errors.py`` has it."""
+    """An error of a fuser; ``kind`` is one of ``fusers/fuser_errors.py``."""
 
     text: str
     kind: str | None = None
@@ -50,7 +50,7 @@ class Rerun:
     """The result of the rerun without fallback (``rerun.json``)."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
-    """The setting that switched the fallback off."""
+    """The variable that switched the fallback off, with its value."""
     capture: str | None = None
     """Its folder, inside the capture of the first run."""
     ended: Ended | None = None
@@ -65,15 +65,15 @@ class TimedRun:
     capture: str | None = None
     """Its folder, inside the capture of the first run; None if it did not run."""
     again: str | None = None
-    """The folder of a second timed process; None without one."""
+    """The folder of a second timed process; None if there was none."""
     problem: str | None = None
     """Why there is no speed."""
     dropped: tuple[str, ...] = ()
-    """Variables of the user that it was without."""
+    """The user's variables that were dropped for it."""
     speeds: tuple[Speed, ...] = ()
-    """Of a script: the times of its own steps, each way."""
+    """For a script: the times of its own steps, each way."""
     note: str | None = None
-    """How those were measured."""
+    """How these were measured."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ _PEAK, _RERUN, _TIMING, _TRIES = (
 )
 _PROFILE, _FAULT, FIXES = "profile.json", "fault.json", "fixes.json"
 LOGS = ("log", "log.1", "log.2")
-"""The log, and the newest lines of a long one whose end could not be put behind it:
+"""The log, and the newest lines of a long log that could not be appended to it:
 fusiondoc was killed."""
 INNER = (
     "rerun",
@@ -138,7 +138,7 @@ FILES = (
 
 
 MOST_BYTES = 256 << 20
-"""Bytes of a file that is read whole; the log may be larger."""
+"""Most bytes of a file that is read whole; the log may be larger."""
 
 
 class Capture:
@@ -267,7 +267,8 @@ class Capture:
 
     @cached_property
     def fault(self) -> FuserFault | None:
-        """Whose error it is that the run ended with; None where it is not known."""
+        """Whether the fuser or the program caused the error of the run; None if
+        that is not known."""
         kept = object_of(self._bytes(_FAULT))
         if kept:
             return read_object(FuserFault, kept)
@@ -275,8 +276,7 @@ class Capture:
 
     @property
     def fuser_is_at_fault(self) -> bool:
-        """Whether the error that the run ended with is one that only the fused run
-        has."""
+        """True if only the fused run has the error that ended it."""
         return self.fault is not None and self.fault.blame is Blame.FUSER
 
     @cached_property
@@ -292,13 +292,13 @@ class Capture:
         return read_object(ProfiledRun, kept) if kept else None
 
     def inner(self, name: str | None) -> Path | None:
-        """The folder of a further run, by the name that a file of this capture
-        gives; None for any other name: somebody else may have written the file."""
+        """The folder of a further run, by its name in a file of this capture; None
+        for any other name, as somebody else may have written the file."""
         return self.path / name if name is not None and name in INNER else None
 
     def further(self, path: Path) -> Capture:
         """The capture of a further run in this one, read once; UsageError if it is
-        none."""
+        no capture."""
         if path not in self._further:
             self._further[path] = Capture(path)
         return self._further[path]
@@ -327,14 +327,14 @@ class Capture:
         return together(value for value in found if value is not None)
 
     def failure(self) -> FusiondocError | None:
-        """The error of the user's program that the run ended with, or None; None
-        also for an interruption, and for an error that only the fused run has,
-        which is a finding."""
+        """The error of the user's program that ended the run, or None. Also None
+        for an interruption, and for an error that only the fused run has: that is a
+        finding."""
         return None if self.fuser_is_at_fault else self.error()
 
     def error(self) -> FusiondocError | None:
-        """The error that the run ended with, whoever is at fault; None for an
-        interruption."""
+        """The error that ended the run, whether caused by the program or by the
+        fuser; None for an interruption."""
         label = self.request.target.text or "the program"
         log = self.log_path if self.shown is None else self.shown / "log"
         timeout = self.request.options.timeout
@@ -363,8 +363,8 @@ class Capture:
 
     @property
     def ending(self) -> Capture:
-        """Whose end is that of the run: of several ranks the one that failed first,
-        else this."""
+        """The capture whose end decides the run's: with several ranks that of the
+        rank that failed first, else this one."""
         of_all = self.result.ended in (
             Ended.INTERRUPTED,
             Ended.TIMED_OUT,
@@ -379,8 +379,8 @@ class Capture:
         return whole_number(self.name) or 0
 
     def _first_to_fail(self) -> Capture | None:
-        """The rank that failed before the launcher ended the others; None where the
-        launcher itself did."""
+        """The rank that failed before the launcher ended the others; None if the
+        launcher itself failed."""
         failed = [rank for rank in self.ranks if rank.ended_badly]
         own = [
             rank
@@ -416,13 +416,13 @@ class Capture:
         )
 
     def keep_result(self, result: Result) -> None:
-        """Write how the run ended. OSError if it cannot be written, as of the
+        """Write how the run ended. OSError if it cannot be written, as in the
         methods below."""
         self._write(RESULT, result)
         self.result = result
 
     def keep_peak(self, peak: Peak) -> None:
-        """Write the memory bandwidth that its kernels are held against."""
+        """Write the peak memory bandwidth to which its kernels are compared."""
         self._write(_PEAK, peak)
         self.peak = peak
 
@@ -432,7 +432,7 @@ class Capture:
         self.rerun = rerun
 
     def keep_fault(self, fault: FuserFault) -> None:
-        """Write whose error it is."""
+        """Write whether the fuser or the program caused the error."""
         self._write(_FAULT, fault)
         self.fault = fault
 
@@ -457,8 +457,8 @@ class Capture:
         self.fixes = fixes
 
     def add_source_map(self, source_map: Mapping[str, object]) -> None:
-        """Add lines and layers of the program that the probe could not find, as it
-        would have recorded them."""
+        """Add lines and layers of the program that the probe could not find, in the
+        form of its record."""
         self.add_record("source_map", **source_map)
 
     def add_record(self, record: str, **fields: object) -> None:
@@ -470,8 +470,8 @@ class Capture:
             self.__dict__.pop(name, None)
 
     def document(self) -> dict[str, object]:
-        """Everything that it holds but the log, secrets masked, for ``captures show
-        --format json``."""
+        """Everything in the capture except the log, with secrets masked, for
+        ``captures show --format json``."""
         content: dict[str, object] = {
             "name": self.name,
             "path": str(self.path),
@@ -492,8 +492,8 @@ class Capture:
 
 
 def _refuse_links(path: Path) -> None:
-    """A capture holds files that a run wrote; a link leads to something else, and a
-    pipe is waited on for ever."""
+    """Refuse links and pipes in a capture: it holds files that a run wrote; a link
+    leads elsewhere, and reading a pipe may wait for ever."""
     for folder in (path, path / "sources", path / "files"):
         try:
             with os.scandir(folder) as entries:
@@ -512,7 +512,7 @@ def _refuse_links(path: Path) -> None:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """A file of a capture. OSError if it cannot be written."""
+    """Write a file of a capture. OSError if it cannot be written."""
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 

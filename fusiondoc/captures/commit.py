@@ -10,17 +10,17 @@ from pathlib import Path
 from fusiondoc.whole_files import read_within
 
 _MOST_BYTES = 4 << 20
-"""Bytes of ``packed-refs``; larger ones, of very large repositories, are not
+"""Most bytes of ``packed-refs``; larger files, of very large repositories, are not
 read."""
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 _BRANCH = re.compile(r"ref: (refs/[\w./+@-]{1,200})\Z")
 SHOWN = 12
-"""Digits of a commit that identify it."""
+"""Number of digits that are shown of a commit."""
 
 
 def commit_of(folder: Path) -> str | None:
     """The first digits of the commit that is checked out around a folder; None
-    without a repository. Changes that are not committed do not show."""
+    without a repository. Uncommitted changes are ignored."""
     try:
         for above in (folder, *folder.parents):
             if (above / ".git").exists():
@@ -32,7 +32,7 @@ def commit_of(folder: Path) -> str | None:
 
 
 def _repository(path: Path) -> Path:
-    """The folder of a repository; of a further work tree a file names it."""
+    """The folder of a repository; in a further work tree it is named in a file."""
     if path.is_dir():
         return path
     text = read_within(path, 4096).decode().strip()

@@ -1,6 +1,6 @@
 """How a run ended (``result.json``), and the consequence for the user: nothing, or
-an error with its exit status; and where the program was then. All other modules use
-the answer of this one."""
+an error with its exit status; and the program's position at that time. All other
+modules use this module's result."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from fusiondoc.whole_files import open_regular
 _SHOWN_LINES = 5
 _TAIL_BYTES = 4000
 _OWN = ("[fusiondoc] ", "fusiondoc: ")
-"""Lines in the log that are the probe's."""
+"""Prefixes of the probe's own lines in the log."""
 
 
 class Ended(Enum):
-    """How a run came to its end; the first that holds, in this order."""
+    """How a run came to its end; the first that applies, in this order."""
 
     INTERRUPTED = "interrupted"
     TIMED_OUT = "timed out"
@@ -41,7 +41,7 @@ class Ended(Enum):
 
 @dataclass(frozen=True)
 class Seconds:
-    """Where the time of a run went; ``runner.launch.run`` defines each."""
+    """How the time of a run was spent; ``runner.launch.run`` defines each part."""
 
     child: float | None = None
     probe: float | None = None
@@ -52,11 +52,11 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Result:
-    """The child's end, as the parent saw it."""
+    """The end of the child, as seen by the parent."""
 
     exit_status: int | None = None
     signal: str | None = None
-    """Such as SIGSEGV; the exit status is None then."""
+    """Name of the signal, such as SIGSEGV; the exit status is None then."""
     timed_out: bool = False
     interrupted: bool = False
     seconds: Seconds = Seconds()
@@ -78,7 +78,7 @@ class Result:
 
     @property
     def in_words(self) -> str:
-        """Such as "died of SIGSEGV"."""
+        """A text such as "died of SIGSEGV"."""
         if self.ended is Ended.SIGNAL:
             return f"died of {self.signal}"
         return (
@@ -89,14 +89,14 @@ class Result:
 
     @property
     def cut_short(self) -> bool:
-        """The run did not come to its end: nothing follows from messages that its
-        log lacks."""
+        """The run did not come to its end: messages missing in its log prove
+        nothing."""
         return self.ended in (Ended.INTERRUPTED, Ended.TIMED_OUT, Ended.SIGNAL)
 
 
 def ended_early(result: Result, records: Records) -> bool:
-    """Whether the program ended its process itself before the probe was done with
-    it. A script may do that at any time (os._exit), if its status is 0."""
+    """True if the program ended its process itself before the probe had finished. A
+    script may do that at any time (os._exit), if its status is 0."""
     if records.done is not None or records.error is not None:
         return False
     ended = result.ended
@@ -108,11 +108,9 @@ def ended_early(result: Result, records: Records) -> bool:
 def failure_of(
     result: Result, records: Records, label: str, timeout: float | None, log: Path
 ) -> FusiondocError | None:
-    """The error that a run ended with, or None. An interruption is none.
-
-    Args:
-        label: how messages name the target.
-        timeout: the seconds that the run had.
+    """Return the error that ended a run, or None. An interruption is no error.
+    Args: label: the target's name in messages. timeout: the time limit of the
+    run in seconds.
     """
     if result.ended is Ended.INTERRUPTED:
         return None
@@ -159,8 +157,7 @@ def _timed_out(
 def _failed_with_status(
     result: Result, records: Records, label: str, log: Path
 ) -> FusiondocError | None:
-    """The error of a run that ended by itself; None if it did all that it
-    should."""
+    """The error of a run that ended by itself; None if it completed."""
     status, failure = result.exit_status, records.error
     hint = f"The whole output is in {log}."
     if failure is not None:
@@ -199,7 +196,7 @@ def _where(log: Path) -> str:
 
 
 def _unwritten_records(log: Path) -> str | None:
-    """Why the probe wrote no more records, if the end of the log states it."""
+    """Why the probe stopped writing records, if the end of the log states it."""
     lines = [
         line for line in _tail(log).split("\n") if line.startswith(NO_MORE_RECORDS)
     ]
@@ -246,11 +243,11 @@ def _what_failed(failure: Failure, label: str) -> str:
 
 
 _JIT_LINE = re.compile(r"\[(?:DUMP|DEBUG|UPDATE|SOURCE) [\w.]+:\d+\]")
-"""torch/csrc/jit/jit_log.cpp, 1.12 to 2.13."""
+"""The prefix of torch/csrc/jit/jit_log.cpp, 1.12 to 2.13."""
 
 
 def _last_lines(log: Path) -> str:
-    """The last lines that are the program's own."""
+    """The last lines printed by the program itself."""
     tail = _tail(log).rstrip().split("\n")
     lines = [
         line
@@ -287,9 +284,9 @@ _LIBRARIES = (
 
 
 def where_it_was(log: Path) -> str | None:
-    """``file:line`` of the program in which a process was when a signal ended it,
-    by the stack that Python's faulthandler printed at the end of its log; None
-    without one."""
+    """``file:line`` of the program at which a signal ended a process, from the
+    stack that Python's faulthandler printed at the end of its log; None without a
+    stack."""
     text = _tail(log, _STACK_BYTES)
     starts = [header.end() for header in _CURRENT.finditer(text)]
     if not starts:

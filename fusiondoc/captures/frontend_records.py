@@ -1,5 +1,5 @@
 """The records of the probe on AOTAutograd and te.ops (probe/aot_records.py,
-te_plans.py): one frozen dataclass a kind of record."""
+te_plans.py): one frozen dataclass for each kind of record."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TracedNode:
     """``file:line`` of the user's program."""
     inputs: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()
-    """Sizes that are written into its arguments."""
+    """Sizes that are fixed in its arguments."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class TracedGraph:
 @dataclass(frozen=True)
 class PartitionDone:
     """A joint graph has been partitioned. ``forward_outputs``: how many results of
-    the joint graph, and of the forward graph, are those of the function; the
+    the joint graph, and of the forward graph, are results of the function; the
     forward graph's others are saved. ``default_saved``: the values that torch's
     default partition of the same graph saves."""
 
@@ -58,7 +58,7 @@ class PartitionDone:
 
 @dataclass(frozen=True)
 class Scripted:
-    """A graph that became TorchScript, where its code is named ``file``.
+    """A graph that became TorchScript; its code is named ``file`` there.
 
     ``lines`` has the line of each node in it.
     """
@@ -72,8 +72,8 @@ class Scripted:
 
 @dataclass(frozen=True)
 class GraphLines:
-    """A graph of torch.compile that a backend scripted or traced as it is, where
-    its code is named ``file``: the user's line for lines of it."""
+    """A graph of torch.compile that a backend scripted or traced directly; its code
+    is named ``file`` there: the user's line for lines of that code."""
 
     file: str
     at: Mapping[str, str] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class SiteUsed:
     changed: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     processes: int = 1
-    """How many used it; the numbers are those of one of them."""
+    """Number of processes that used it; the figures are from one of them."""
 
     @property
     def is_used(self) -> bool:
@@ -121,7 +121,7 @@ class SiteFailed:
 
 @dataclass(frozen=True)
 class GraphBreaks:
-    """Graphs of torch.compile, and why functions were cut into several."""
+    """Graphs of torch.compile, and the reasons of graph breaks."""
 
     graphs: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class AotRecords:
 
     @property
     def phases(self) -> dict[str, str]:
-        """Which phase the code of a file of TorchScript's is."""
+        """File of TorchScript's code -> the phase that it belongs to."""
         phases = {graph.file: "forward" for graph in self.plain}
         phases.update((graph.file, graph.phase) for graph in self.scripted)
         return phases
@@ -190,8 +190,8 @@ def read_aot(records: RawRecords) -> AotRecords:
 
 @dataclass(frozen=True)
 class FusionFunction:
-    """A fusion function that the fuser calls: of the package, or registered by the
-    program."""
+    """A fusion function that the fuser calls: from the package, or registered by
+    the program."""
 
     name: str
     module: str = ""
@@ -219,18 +219,18 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a sequence: a fuser, or a module that no fuser takes."""
+    """A part of a sequence: a fuser, or a module that the fuser does not take."""
 
     fuser: int | None = None
     kind: str | None = None
     path: str | None = None
     module: str = ""
-    """The Python module that its class is of."""
+    """The Python module of its class."""
 
 
 @dataclass(frozen=True)
 class Sequence:
-    """``path``: empty where it is no part of a model that is known."""
+    """``path``: empty if it is no part of a known model."""
 
     path: str = ""
     parts: tuple[Part, ...] = ()
@@ -253,7 +253,7 @@ class Launched:
 
 @dataclass(frozen=True)
 class ProfiledOperator:
-    """``us``: minimum, median and maximum of its time on the GPU, of all that one
+    """``us``: minimum, median and maximum of the GPU time of everything that one
     call launches."""
 
     fuser: int
@@ -267,21 +267,21 @@ class ProfiledOperator:
 
     @property
     def kernels_of_a_call(self) -> int:
-        """Without copies and fills."""
+        """Number of kernels in one call, without copies and fills."""
         return sum(kernel.kind == "kernel" for kernel in self.kernels)
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A profiled pass. ``fused``: as planned, else with every fusion left out."""
+    """A profiled pass. ``fused``: with the planned fusions, else without any."""
 
     fused: bool
     training: bool
     recipe: str | None = None
     kernels: float | None = None
-    """Kernels of a pass."""
+    """Number of kernels of a pass."""
     us: float | None = None
-    """Time on the GPU of a pass."""
+    """Microseconds on the GPU of a pass."""
     entries: tuple[ProfiledOperator, ...] = ()
 
 

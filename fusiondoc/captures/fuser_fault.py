@@ -14,13 +14,13 @@ from fusiondoc.model.change_plan import Try
 
 
 class Blame(Enum):
-    """Whose error it is."""
+    """Whether the program or the fuser caused an error."""
 
     PROGRAM = "program"
     """The same run fails without the fuser too."""
     FUSER = "fuser"
-    """Without the fuser the same run ends without an error; with it the error came
-    again."""
+    """Without the fuser the same run ends without an error; with it the error
+    occurred again."""
     UNSTEADY = "unsteady"
     """The same run passed without the fuser, and once more with it: the error comes
     and goes."""
@@ -32,20 +32,20 @@ class FailingGroup:
     of the whole run."""
 
     group: str
-    """Its id."""
+    """The group's id."""
     fails: bool
-    """Alone it fails too: it raises an error, dies, or gives other results than its
-    unfused operators."""
+    """Whether it also fails alone: it raises an error, dies, or gives other results
+    than its unfused operators."""
     outcome: str
-    """In a line: ``output 1 (%14): sizes [2, 64, 64, 4], unfused [2, 4, 64,
-    64]``."""
+    """The failure in a line: ``output 1 (%14): sizes [2, 64, 64, 4], unfused [2, 4,
+    64, 64]``."""
     operators: tuple[str, ...] = ()
-    """Operators of the smallest part that still fails so; () if none was looked
-    for."""
+    """Operators of the smallest part that still fails in this way; () if none was
+    searched for."""
     of: int = 0
-    """How many operators the whole group has."""
+    """Number of operators of the whole group."""
     finished: bool = True
-    """Whether the search for that part came to its end."""
+    """Whether the search for that part was completed."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class FuserFault:
     """
 
     blame: Blame | None = None
-    """None where the runs did not show it, such as without a result of the run
+    """None if the runs did not show it, for example without a result of the run
     without the fuser."""
     unfused: str | None = None
     unfused_error: str | None = None
@@ -65,8 +65,7 @@ class FuserFault:
     again: str | None = None
     alone: tuple[FailingGroup, ...] = ()
     around: tuple[Try, ...] = ()
-    """Runs with a change of the settings; the first is the run as it was
-    requested."""
+    """Runs with a change of the settings; the first has the requested settings."""
 
     @property
     def culprit(self) -> FailingGroup | None:
@@ -75,8 +74,8 @@ class FuserFault:
 
     @property
     def ways(self) -> tuple[Try, ...]:
-        """The changes that were run and seen to work, those that leave most
-        operators fused first."""
+        """The changes that were run and worked; first those that leave most
+        operators fused."""
         worked = [
             way for way in self.around[1:] if way.problem is None and not way.wrong
         ]
@@ -86,6 +85,6 @@ class FuserFault:
 
     @property
     def held_against_eager(self) -> bool:
-        """Whether the results of these were compared with eager; those of a program
-        that runs as it is are not."""
+        """Whether the results of these runs were compared with eager; those of a
+        script are not."""
         return all(way.wrong is not None for way in self.ways)

@@ -42,7 +42,7 @@ class CallRecord:
 
 @dataclass(frozen=True)
 class FinalRecord:
-    """A node of the scheduler's last list."""
+    """A node of the scheduler's final list."""
 
     name: str
     scheduler_class: str
@@ -88,7 +88,7 @@ class FinalRecord:
 
 @dataclass(frozen=True)
 class KernelRecord:
-    """A kernel that the graph calls so often."""
+    """A kernel, with the number of its calls in the graph."""
 
     name: str
     calls: int = 1
@@ -141,7 +141,7 @@ class GraphRecord:
         )
 
     def _bytes_accessed(self) -> int | None:
-        """Of all final nodes, as torch counts ``num_bytes_accessed``
+        """Bytes accessed by all final nodes, as torch counts ``num_bytes_accessed``
         (``GraphLowering.count_bytes``)."""
         moved = [
             size
@@ -154,7 +154,7 @@ class GraphRecord:
 
 @dataclass(frozen=True)
 class BreakRecord:
-    """A graph break: torch's text, and where the program was."""
+    """A graph break: torch's text, and the position in the program."""
 
     text: str
     source: str | None = None
@@ -172,14 +172,14 @@ class HookFailed:
 
 @dataclass(frozen=True)
 class Totals:
-    """The end of a run."""
+    """Totals at the end of a run."""
 
     torch: str | None = None
     graphs: int = 0
     hook_seconds: float | None = None
-    """Time that the hooks took."""
+    """Seconds spent in the hooks."""
     counters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Of ``torch._dynamo.utils.counters``."""
+    """The content of ``torch._dynamo.utils.counters``."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ def read_inductor(records: RawRecords) -> InductorRecords:
 
 
 def _counted(records: Sequence[BreakRecord]) -> tuple[GraphBreak, ...]:
-    """Each break once, with how often it came."""
+    """Each break once, with the number of its occurrences."""
     counts = Counter(records)
     return tuple(
         replace(

@@ -1,12 +1,11 @@
-"""Which model a run is of, so that runs of many machines and days are known to be
-of one.
-
-It is the label that the user gave (``--model-name``, ``model-name`` in the
-configuration), else ``PROJECT/PATH:ENTRY``: where the file of the model is in its
-project, with the name of that project, which is the same in every checkout:
-``team/shop/resnet/model.py:Net`` for ``resnet/model.py`` of a clone of
-``git@host:team/shop.git``, whatever folder that clone is in. A file of no project
-is known by the path that the user named. The name of the file alone is never
+"""The name of a run's model, by which runs on many machines and days are recognised
+as runs of one model. It is the label that the user gave (``--model-name``,
+``model-name`` in the configuration), else ``PROJECT/PATH:ENTRY``: where the file of
+the model is in its project, with the name of that project, which is the same in
+every checkout: ``team/shop/resnet/model.py:Net`` for ``resnet/model.py`` of a clone
+of ``git@host:team/shop.git``, whatever folder that clone is in. A file of no
+project is known by the path that the user named. The name of the file alone is
+never
 enough: many models are called ``model.py``.
 """
 
@@ -27,9 +26,9 @@ from fusiondoc.masking import masked
 from fusiondoc.whole_files import read_within
 
 MOST_NAME = 200
-"""Characters of a label."""
+"""Most characters of a label."""
 USUAL_ENTRY = "model"
-"""Names in a file that are run if the target names none."""
+"""Name in a file that is run if the target names none."""
 
 _HERE = ("", ".")
 
@@ -51,7 +50,8 @@ def check_model_name(text: str) -> str:
 
 
 def model_of(target: TargetSpec | KeptTarget, cwd: Path) -> str | None:
-    """Which model a target is, for the machines that have its project.
+    """Return the model's name for a target, equal on all machines that have its
+    project.
 
     Args:
         cwd: the folder in which it runs, from which modules are imported.
@@ -98,11 +98,9 @@ def of_name(name: str, cwd: Path) -> str:
 
 
 def recorded_model(name: str, folder: str | None) -> str:
-    """Of a target as it was named, where the project is not known: the path below
-    the folder in which it ran; a name without any folder gets that one's.
-
-    Args:
-        folder: in which it ran, if that is known.
+    """The model's name for a target whose project is not known: its path below the
+    folder in which it ran; a name without folders is prefixed with that
+    folder's. Args: folder: the folder in which it ran, if known.
     """
     path = name.replace("\\", "/")
     above = (folder or "").replace("\\", "/").rstrip("/")
@@ -119,7 +117,7 @@ def recorded_model(name: str, folder: str | None) -> str:
 
 
 def _in_package(name: str) -> bool:
-    """Whether it is ``package.module`` or a name in it, and no file."""
+    """True for ``package.module`` or a name in it, False for a file."""
     module = name.partition(":")[0]
     return _MODULE.match(module) is not None and not module.endswith(
         (".py", *ARCHIVE_ENDINGS)
@@ -137,7 +135,7 @@ def _entry(name: str | None, call: str | None) -> str:
 
 def _project(folder: Path) -> Path | None:
     """The top folder of the repository that a folder is in, else of its project;
-    None of neither. A user's home folder is no project."""
+    None if there is neither. A user's home folder is no project."""
     home = Path(os.path.realpath(Path.home()))
     for parent in (folder, *folder.parents):
         if parent in (home, *home.parents):
@@ -153,8 +151,8 @@ def _project(folder: Path) -> Path | None:
 
 
 def _name_of_project(root: Path) -> str:
-    """The same for all its checkouts where the repository has a remote or the
-    project a name."""
+    """The project's name: the same for all its checkouts if the repository has a
+    remote or the project a name."""
     return _of_remote(root) or _of_pyproject(root) or root.name or "project"
 
 
@@ -210,9 +208,9 @@ def _read(file: Path) -> str:
 
 
 def name_of_remote(url: str) -> str | None:
-    """The path of a repository on its host (``team/shop``), which is the same by
-    every protocol; of one in a folder its name alone, since machines mount it in
-    different ones."""
+    """The path of a repository on its host (``team/shop``), which is the same for
+    every protocol; for a repository in a folder its name alone, since machines
+    mount it in different folders."""
     text = url.strip().replace("\\", "/").rstrip("/")
     text = text[: -len(".git")] if text.endswith(".git") else text
     by_protocol = re.match(

@@ -1,5 +1,5 @@
 """The records that the probe wrote of a run, line by line in ``records.jsonl``: one
-frozen dataclass a kind of record.
+frozen dataclass for each kind of record.
 
 Every record may be missing, cut off or of another version: fields that are not
 recorded are None, or empty.
@@ -39,15 +39,15 @@ class Environment:
 
     gpu: str | None = None
     gpu_memory_gb_per_s: float | None = None
-    """By the driver, in 10^9 bytes a second."""
+    """Bandwidth from the driver, in 10^9 bytes a second."""
     texts: Mapping[str, str] = field(default_factory=dict)
-    """Everything that the record has, as a report shows it."""
+    """All fields of the record, in the form of a report."""
 
 
 @dataclass(frozen=True)
 class FuserSwitch:
-    """The fuser that was requested, the one that was switched on, and whether it
-    read back as on."""
+    """The requested fuser, the one that was switched on, and whether it read back
+    as on."""
 
     requested: str | None = None
     effective: str | None = None
@@ -66,7 +66,7 @@ class ByItself:
 
 @dataclass(frozen=True)
 class KnobSetting:
-    """A knob as it was requested and as it reads back."""
+    """A knob with the requested value and the value read back."""
 
     name: str
     requested: Any = None
@@ -76,21 +76,21 @@ class KnobSetting:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The target: ``how`` is "script" for a file that runs as it is, else
+    """The target: ``how`` is "script" for a file that runs as a script, else
     "model"."""
 
     how: str | None = None
     label: str | None = None
     signature: str | None = None
     frozen: bool | None = None
-    """A module whose weights are constants of its graph."""
+    """Whether it is a module whose weights are constants of its graph."""
     frozen_here: bool | None = None
-    """It was frozen by fusiondoc, and not by the program."""
+    """Whether fusiondoc froze it, and not the program."""
     training: bool | None = None
-    """A module in training mode, before fusiondoc did anything to it; None for a
-    function."""
+    """Whether it was a module in training mode, before fusiondoc changed it; None
+    for a function."""
     scripted: bool | None = None
-    """It was TorchScript already."""
+    """Whether it was TorchScript already."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class PassDone:
 
 @dataclass(frozen=True)
 class Note:
-    """Something that the user should know, such as an option without effect."""
+    """A message for the user, for example about an option without effect."""
 
     text: str
 
@@ -127,21 +127,21 @@ class ProgramInputs:
     (``probe/input_watch.py``)."""
 
     files: tuple[str, ...] = ()
-    """Files that it opened or imported, those of packages left out."""
+    """Files that it opened or imported, without those of packages."""
     names: tuple[str, ...] = ()
-    """Modules that it imported, or tried to: first parts of their names."""
+    """Modules that it imported, or tried to: first components of their names."""
     folders: tuple[str, ...] = ()
     """Folders of ``sys.path`` that hold no installed packages."""
     packages: tuple[str, ...] = ()
-    """Those that do."""
+    """Folders of ``sys.path`` that hold installed packages."""
     beyond: tuple[str, ...] = ()
     """Inputs that are no files: processes, connections, listings of folders."""
 
 
 @dataclass(frozen=True)
 class TimedPasses:
-    """Rounds of ``--time``: ``ms`` is minimum, median and maximum of a step in
-    those that count."""
+    """Rounds of ``--time``: ``ms`` is minimum, median and maximum of a step in the
+    counted rounds."""
 
     way: str
     phase: str
@@ -153,11 +153,11 @@ class TimedPasses:
     eager: str | None = None
     """How the eager pass ran, in words."""
     rounds: tuple[float, ...] = ()
-    """Milliseconds of a step in each; the n-th of both ways ran one after the
-    other."""
+    """Milliseconds of a step in each round; the n-th rounds of both ways ran one
+    after the other."""
 
     def as_speed(self) -> Speed | None:
-        """None if it does not hold three times."""
+        """The speed; None if the record does not hold three times."""
         if len(self.ms) != 3:
             return None
         first = self.warmup_ms[0] if self.warmup_ms else None
@@ -175,18 +175,18 @@ class TimedPasses:
 
 @dataclass(frozen=True)
 class Profiled:
-    """Steps under torch's profiler; the figures that are not in the traces beside
-    the records."""
+    """Steps under torch's profiler; the figures that are not in the traces."""
 
     steps: int | None = None
-    """How many were profiled; None for a script."""
+    """Number of profiled steps; None for a script."""
     ms: float | None = None
-    """Of one of them, between events of the GPU or by the clock."""
+    """Milliseconds of a profiled step, between events of the GPU or by the
+    clock."""
     unprofiled_ms: float | None = None
-    """Of a step without the profiler."""
+    """Milliseconds of a step without the profiler."""
     script: bool = False
     device: str | None = None
-    """"cuda" or "cpu": where the tensors are."""
+    """"cuda" or "cpu": the device of the tensors."""
     gb_per_s: float | None = None
     """Bytes that a large copy within the device's memory reads and writes, in 10^9
     a second."""
@@ -197,7 +197,7 @@ class Profiled:
 
 @dataclass(frozen=True)
 class Failure:
-    """The error that ended the program, or that the probe refused with (``type``
+    """The error that ended the program, or with which the probe refused (``type``
     "Refused")."""
 
     stage: str = ""
@@ -209,8 +209,8 @@ class Failure:
 
 @dataclass(frozen=True)
 class Done:
-    """The probe came to its end. Seconds since it started, and those of them that
-    it needed for itself."""
+    """The probe came to its end. Seconds since it started, and seconds of its own
+    overhead."""
 
     seconds: float | None = None
     own_seconds: float | None = None
@@ -222,12 +222,13 @@ class LeftRunning:
     its end."""
 
     names: Mapping[str, int] = field(default_factory=dict)
-    """Their names, without arguments, and how many of each; empty if only the
+    """Their names, without arguments, and the number of each; empty if only the
     process group is known."""
     still_running: int = 0
-    """How many could not be ended (those of another user)."""
+    """Number of processes that could not be ended (those of another user)."""
     fusiondoc_gone: bool = False
-    """fusiondoc itself had been killed, and the program was ended for that."""
+    """True if fusiondoc itself had been killed, and the program was ended for that
+    reason."""
 
     @property
     def count(self) -> int:
@@ -235,8 +236,8 @@ class LeftRunning:
 
     @property
     def in_words(self) -> str:
-        """Such as "2 processes that the program had started: python worker.py
-        (2)"."""
+        """A text such as "2 processes that the program had started: python
+        worker.py (2)"."""
         if not self.names:
             return "processes that the program had started"
         shown = [
@@ -264,37 +265,37 @@ def together(several: Iterable[LeftRunning]) -> LeftRunning | None:
 
 @dataclass(frozen=True)
 class Redirected:
-    """Descriptors at which fusers log (1, 2) that the program closed or turned
-    elsewhere: how, None for one that it left alone."""
+    """How the program closed or redirected the descriptors at which fusers log (1,
+    2); None for one that it did not change."""
 
     stdout: str | None = None
     stderr: str | None = None
 
     def loses_of(self, fuser: str | None) -> bool:
-        """Whether something that the fuser writes is lost."""
+        """True if some output of the fuser is lost."""
         return self.stderr is not None or (
             self.stdout is not None and may_write_to_stdout(fuser)
         )
 
     @property
     def while_away(self) -> bool:
-        """Whether the program put back all that it turned elsewhere."""
+        """True if the program restored everything that it redirected."""
         return all(
             how.endswith("for a while") for how in (self.stdout, self.stderr) if how
         )
 
     @property
     def in_words(self) -> str:
-        """Such as "stderr is closed and stdout goes to /dev/null"; empty for
-        none."""
+        """A text such as "stderr is closed and stdout goes to /dev/null"; empty if
+        there is none."""
         both = (("stdout", self.stdout), ("stderr", self.stderr))
         return " and ".join(f"{name} {how}" for name, how in both if how)
 
 
 @dataclass(frozen=True)
 class EagerPass:
-    """The pass in which a fused run failed, once more without the fuser, from the
-    same inputs."""
+    """The repetition of a failed fused pass without the fuser, on the same
+    inputs."""
 
     iteration: int
     inputs: int
@@ -315,21 +316,21 @@ class Records:
     profiled: Profiled | None = None
     verification: tuple[Verification, ...] = ()
     same_results: tuple[Verification, ...] = ()
-    """The changed program against the program before the change, both without a
+    """Comparison of the changed program with the unchanged one, both without a
     fuser (``fix``)."""
     rounding: tuple[Verification, ...] = ()
-    """The program without a fuser against itself, its inputs changed by a rounding
-    (``fix``)."""
+    """Comparison of the program without a fuser with itself, after a rounding of
+    its inputs (``fix``)."""
     source_map: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Operators of the user's graphs to the lines of the program that they come
     from."""
     layers: tuple[Mapping[str, tuple[str, ...]], ...] = ()
-    """Of each model: ``op|source`` -> the module path of each such node, in the
+    """For each model: ``op|source`` -> the module path of each such node, in the
     order of the inlined graph. In a program with several models the paths begin
     with the model's name."""
     error: Failure | None = None
     eager_pass: EagerPass | None = None
-    """After an error of a fused pass under ``--verify``."""
+    """Set after an error of a fused pass under ``--verify``."""
     done: Done | None = None
     left: LeftRunning | None = None
     switches: Switches = Switches()
@@ -345,9 +346,9 @@ class Records:
 
     @property
     def passes_in_eager(self) -> bool:
-        """Whether the pass that failed runs in eager, from the same inputs, and the
-        fuser is the cause: of TorchScript an earlier pass of the same kind ran that
-        was not fused yet."""
+        """True if the failed pass runs in eager on the same inputs, and the fuser
+        is the cause: for TorchScript, an earlier unfused pass of the same kind
+        succeeded."""
         eager, error = self.eager_pass, self.error
         if eager is None or not eager.passed or error is None:
             return False
@@ -374,9 +375,8 @@ T = TypeVar("T")
 
 
 class GrowingRecords(Generic[T]):
-    """The file of records of a run that goes on.
-
-    Args: kinds: the records to hand on, by their name, such as ``LIVE_RECORDS``;
+    """The file of records of a running program. Args: kinds: the records to pass
+    on, by their name, such as ``LIVE_RECORDS``;
         others are left out.
     """
 
@@ -404,8 +404,7 @@ class GrowingRecords(Generic[T]):
 
 
 _NO_REASON = "asked for"
-"""Captures of the first versions begin with it where a fuser was requested by
-name."""
+"""Prefix in captures of the first versions if a fuser was requested by name."""
 
 
 def _fuser_switch(raw: RawRecords) -> FuserSwitch:

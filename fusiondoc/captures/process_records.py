@@ -31,7 +31,7 @@ from fusiondoc.model.aot import FusedModules
 _T = TypeVar("_T", TracedGraph, PartitionDone, Scripted, SiteFailed)
 
 SCRIPT = "script"
-"""Kind of target of a program that runs as it is."""
+"""Kind of target of a program that runs as a script."""
 _FUNCTION = re.compile(r"([^\W\d]\w*(\.[^\W\d]\w*)*:)?[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 
 
@@ -54,19 +54,19 @@ class RanInstead:
     frames: int = 0
     graphs: int = 0
     kernels: int = 0
-    """Kernels that its default backend generated."""
+    """Number of kernels that its default backend generated."""
 
 
 @dataclass(frozen=True)
 class StepsTaken:
-    """Steps of the program. ``by`` is "AdamW.step" or the function's name; ``ms``
-    from one to the next."""
+    """Steps of the program. ``by`` is "AdamW.step" or the function's name; ``ms``:
+    intervals from one to the next."""
 
     by: str | None = None
     count: int = 0
     ms: tuple[float, ...] = ()
     left_out: int = 0
-    """Intervals before those in ``ms``."""
+    """Number of intervals before those in ``ms``."""
     why_not: str | None = None
     memory_bytes: int | None = None
     """Peak of the device memory of the whole run."""
@@ -78,12 +78,12 @@ class ScriptRecords:
 
     models: tuple[ScriptedModel, ...] = ()
     instead: RanInstead | None = None
-    """None: nobody looked."""
+    """None: not recorded."""
     steps: StepsTaken | None = None
 
 
 def read_script(records: RawRecords) -> ScriptRecords:
-    """The records of a program that ran as it is."""
+    """Return the records of a program that ran as a script."""
     instead = records.read_all("ran_instead", RanInstead)
     steps = records.read_all("script_steps", StepsTaken)
     models: dict[tuple[str, str, str | None], ScriptedModel] = {}
@@ -143,8 +143,8 @@ _KINDS = (
 
 
 class _JoinedProcesses:
-    """The records of several processes, with one number for equal call sites: of a
-    call site the graphs of the first process that compiled it."""
+    """The records of several processes, with one number for equal call sites; the
+    graphs of a call site are those of the first process that compiled it."""
 
     def __init__(self) -> None:
         self._sites: dict[tuple[object, ...], SiteFound] = {}
@@ -179,7 +179,7 @@ class _JoinedProcesses:
             self._add_module(module)
 
     def _numbers(self, process: AotRecords) -> dict[int, int]:
-        """Number of a call site in the process -> in all processes."""
+        """Number of a call site in the process -> its number over all processes."""
         numbers = {}
         for site in process.sites:
             unknown = (len(self._sites), id(process))
@@ -227,8 +227,8 @@ def _renumbered(
     numbers: Mapping[int, int],
     without: AbstractSet[int] = frozenset(),
 ) -> list[_T]:
-    """The records with new numbers of their call sites; those of unknown sites and
-    of ``without`` go."""
+    """Return the records with new numbers of their call sites; those of unknown
+    sites and of ``without`` are removed."""
     moved = []
     for record in records:
         number = numbers.get(record.site)
@@ -238,8 +238,8 @@ def _renumbered(
 
 
 def _more_of(known: SiteUsed | None, other: SiteUsed) -> SiteUsed:
-    """The record of the process that used the call site most, and how many
-    processes used it."""
+    """Return the record of the process that used the call site most, and the number
+    of processes that used it."""
     if known is None or not known.is_used:
         return other
     if not other.is_used:
@@ -251,7 +251,7 @@ def _more_of(known: SiteUsed | None, other: SiteUsed) -> SiteUsed:
 def layers_of_models(
     records: Sequence[Mapping[str, Any]],
 ) -> tuple[Mapping[str, tuple[str, ...]], ...]:
-    """Of each record ``source_map``: ``op|source`` -> the module path of each such
+    """For each record ``source_map``: ``op|source`` -> the module path of each such
     node. In a program with several models the paths begin with the model's name."""
     several = len({record.get("model") for record in records}) > 1
     found = []
@@ -288,16 +288,16 @@ RANKS = "ranks"
 
 @dataclass(frozen=True)
 class RankProcess:
-    """A rank, as its own process records it."""
+    """A rank, as recorded by its own process."""
 
     rank: int
     local_rank: int | None = None
     world_size: int | None = None
     host: str | None = None
     restarts: int = 0
-    """How often the launcher had started it again."""
+    """Number of restarts by the launcher."""
     asked: str | None = None
-    """The signal by which the launcher (or fusiondoc) wanted it to end, such as
+    """The signal with which the launcher (or fusiondoc) tried to end it, such as
     SIGTERM."""
     ended_at: float | None = None
     """Seconds since 1970."""

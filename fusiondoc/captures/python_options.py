@@ -1,4 +1,4 @@
-"""Options of a run as Python callers give them (``fusiondoc.diagnose``, the pytest
+"""Options of a run as passed by Python callers (``fusiondoc.diagnose``, the pytest
 fixture), checked by the table of ``model/run_options.py``."""
 
 from __future__ import annotations
@@ -15,12 +15,9 @@ from fusiondoc.model.run_options import BY_NAME, Kind, Offer, RunOption, offered
 def checked_options(given: Mapping[str, Any], offers: Offer) -> dict[str, Any]:
     """Values for fields of ``RunRequest``.
 
-    Args:
-        given: by name; None is the default of an option.
-        offers: who offers them.
-
-    Raises:
-        UsageError: there is no such option there, or it does not take that value.
+    Args: given: values by name; None is the default of an option. offers: the
+        interface that offers them. Raises: UsageError: there is no such option
+        there, or it does not accept that value.
     """
     known = offered(offers)
     for name in given:
@@ -61,7 +58,7 @@ def _choice(option: RunOption, value: Any) -> Any:
 def _number(
     option: RunOption, value: Any, convert: Callable[[Any], Any], needed: str
 ) -> Any:
-    """A number of Python's own, also of one of numpy's."""
+    """Convert a Python or numpy number."""
     if isinstance(value, (bool, str)):
         raise _wrong(option, value, needed)
     try:
@@ -78,10 +75,8 @@ def _wrong(option: RunOption, value: Any, needed: str) -> UsageError:
 
 
 def knob_texts(knobs: Mapping[str, Any] | None) -> dict[str, str]:
-    """Values of knobs as ``--knob`` takes them; True is "on".
-
-    Raises:
-        UsageError: there is no such knob, or it does not take that value.
+    """Convert values of knobs to the texts of ``--knob``; True is "on". Raises:
+    UsageError: there is no such knob, or it does not accept that value.
     """
     texts: dict[str, str] = {}
     for name, value in (knobs or {}).items():

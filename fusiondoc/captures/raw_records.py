@@ -1,5 +1,5 @@
-"""The lines of ``records.jsonl`` by kind, and read as the dataclasses of these
-kinds."""
+"""The lines of ``records.jsonl`` by kind, and their conversion to the dataclasses
+of these kinds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ T = TypeVar("T")
 
 
 class RawRecords:
-    """The records of a run by kind. Those that cannot be read as their dataclass
-    are left out."""
+    """The records of a run by kind. Records that do not fit their dataclass are
+    left out."""
 
     def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:
         self._rows: dict[str, list[Mapping[str, Any]]] = {}
@@ -30,8 +30,8 @@ class RawRecords:
         return tuple(objects(dataclass, self.all_of(kind)))
 
     def merged(self, kind: str) -> dict[str, Any]:
-        """The records of a kind in one, later values over earlier ones that are not
-        None."""
+        """The records of a kind merged into one; later values replace earlier ones
+        unless they are None."""
         merged: dict[str, Any] = {}
         for record in self.all_of(kind):
             merged.update(
@@ -44,7 +44,7 @@ class RawRecords:
         return merged
 
     def read_merged(self, kind: str, dataclass: type[T]) -> T | None:
-        """The records of a kind in one object; None without any."""
+        """The merged records of a kind as an object; None if there are none."""
         return (
             read_object(dataclass, self.merged(kind)) if self.all_of(kind) else None
         )
@@ -76,7 +76,7 @@ def objects(
 
 
 def lines_of(data: bytes) -> list[dict[str, Any]]:
-    """The lines that are records; others (a cut last one) are left out."""
+    """The lines that are records; others (an incomplete last one) are left out."""
     return [
         record for record in map(_line, data.split(b"\n")) if record is not None
     ]

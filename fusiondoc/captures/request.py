@@ -27,8 +27,8 @@ ARCHIVE_ENDINGS = (".pt", ".pth", ".ts")
 """Extensions of TorchScript archives; torch decides whether a file is one."""
 
 IN_PROCESS = "process"
-"""Kind of target of a capture that a program made of itself: there is nothing to
-run again."""
+"""Kind of target of a capture that a program made of itself: it cannot be run
+again."""
 
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 _EXPORTED = ".pt2"
@@ -50,7 +50,7 @@ class TargetSpec:
 
     @property
     def label(self) -> str:
-        """How messages name it."""
+        """Its name in messages."""
         named = f":{self.name}{self.call or ''}" if self.name else ""
         return f"{self.path.name if self.path else self.module}{named}"
 
@@ -111,7 +111,7 @@ def parse_module(text: str) -> TargetSpec:
     """The target of ``-m NAME``.
 
     Raises:
-        UsageError: it is no name of a module.
+        UsageError: it is no valid module name.
     """
     if not _DOTTED.match(text) or text.endswith(".py"):
         hint = (
@@ -139,7 +139,8 @@ def _split_name(text: str) -> tuple[str, str | None, str | None]:
 
 
 def _must_be_literals(text: str, expression: str) -> None:
-    """A call takes numbers, strings and the like: a target is no program."""
+    """Refuse a call whose arguments are not numbers, strings and the like: a target
+    is no program."""
     try:
         call = ast.parse(expression, mode="eval").body
         if not isinstance(call, ast.Call) or isinstance(call.func, ast.Call):
@@ -225,7 +226,7 @@ def _next_step(path: Path, text: str) -> str:
 
 
 def check_inputs(texts: Sequence[str]) -> None:
-    """Refuse texts of ``--input`` that are none (UsageError)."""
+    """Refuse invalid texts of ``--input`` (UsageError)."""
     for text in texts:
         try:
             parse_input(named_input(text)[1])
@@ -240,8 +241,8 @@ def check_inputs(texts: Sequence[str]) -> None:
 class RunRequest:
     """A run of a target under a fuser.
 
-    ``inputs`` are the texts of ``--input``; ``script`` runs the file as it is, with
-    steps that are calls of ``step_function`` (None: of its optimiser); ``timeout``
+    ``inputs`` are the texts of ``--input``; ``script`` runs the file as a script;
+    its steps are calls of ``step_function`` (None: of its optimiser); ``timeout``
     is in seconds; ``dumps`` are names of ``--dump`` beyond the usual ones;
     ``device`` None leaves everything where the program puts it.
     """
@@ -253,8 +254,8 @@ class RunRequest:
     """The frontend that builds the fusion groups: "torchscript", "aot", "te" or
     "dynamo"; "auto" is the one that the target uses."""
     recipes: tuple[str, ...] = ()
-    """Recipes of te.ops to run under, one after the other; without any the model's
-    own."""
+    """Recipes of te.ops under which to run, one after another; if empty, the
+    model's own."""
     runs: int = DEFAULTS["runs"]
     backward: bool = False
     trace: bool = False
@@ -270,24 +271,24 @@ class RunRequest:
     verify: bool = False
     """Compare every pass with an eager one."""
     mode: str = DEFAULTS["mode"]
-    """Of torch.compile."""
+    """The mode of torch.compile."""
     dynamic: bool = False
-    """Torch.compile compiles for any sizes at once."""
+    """Torch.compile compiles once for any size."""
     no_run: bool = False
     """Torch.compile generates kernels, and neither compiles nor runs them."""
     no_freeze: bool = False
-    """Leave a module unfrozen under a fuser that sees weights only in frozen
-    ones."""
+    """Do not freeze a module for a fuser that sees weights only in frozen
+    modules."""
     freeze: bool = False  # the same under every fuser, in eval mode
     eval: bool = False  # a module is put into that mode before it is scripted
     in_place_off: bool = False
     log_limit: int = DEFAULTS["log_limit"]
-    """Of a longer log, in MiB, the head, the tail and the lines about fusion
+    """Limit in MiB; of a longer log the head, the tail and the lines about fusion
     between them are kept."""
     timing: bool = False
     """Time passes, eager against fused, without any log or dump."""
     timing_rounds: int | None = None
-    """So many rounds each way; None: the default of the probe."""
+    """Number of rounds of each way; None: the default of the probe."""
     profile: bool = False
     """Run steps, or the script, under torch's profiler, without any log or dump."""
     launcher: tuple[
@@ -300,19 +301,19 @@ class RunRequest:
     (``fix``)."""
     results: KeptResults | None = None
     threads: int | None = None
-    """Of torch on the CPU, for a model on a GPU that runs beside others; None: as
-    many as torch takes."""
+    """Number of torch's CPU threads, for a model on a GPU that runs concurrently
+    with others; None: torch's default."""
     record_inputs: bool = False
     """Record the files that the program reads (``probe/input_watch.py``)."""
     cwd: Path = field(default_factory=Path.cwd)
     command: tuple[str, ...] = ()
-    """The command line as the user gave it; only kept in the capture."""
+    """The command line given by the user; only kept in the capture."""
     model: str | None = None
-    """Which model it is (``captures/model_identity.py``), where that is known
-    before the run."""
+    """The model's name (``captures/model_identity.py``), if it is known before the
+    run."""
 
     def check(self) -> None:
-        """Raise UsageError for a request that can be seen to be wrong before a
+        """Raise UsageError for a request that is recognisably wrong before a
         process starts."""
         check_inputs(self.inputs)
         if self.script and self.target.kind == "archive":
@@ -344,7 +345,7 @@ class RunRequest:
             )
 
     def with_setting(self, setting: Setting) -> RunRequest:
-        """The run with another setting."""
+        """The run with other settings."""
         flags: dict[str, Any] = {
             flag.strip("-").replace("-", "_"): True for flag in setting.flags
         }
@@ -357,7 +358,7 @@ class RunRequest:
         )
 
     def options(self) -> Options:
-        """The options as the capture keeps them."""
+        """The options in the form in which the capture stores them."""
         return Options(
             **{option.name: getattr(self, option.name) for option in RUN_OPTIONS}
         )
@@ -395,8 +396,7 @@ def _check_frontend(request: RunRequest) -> None:
 
 @dataclass(frozen=True)
 class KeptTarget:
-    """A target as a capture keeps it: the fields of ``TargetSpec``, as far as they
-    are known."""
+    """A target as stored in a capture: the known fields of ``TargetSpec``."""
 
     text: str | None = None
     kind: str | None = None
@@ -408,11 +408,11 @@ class KeptTarget:
 
 @dataclass(frozen=True)
 class KeptRequest:
-    """The request of a run, and the interpreter and torch that it ran with."""
+    """The request of a run, and its interpreter and torch."""
 
     schema: str | None = None
     fusiondoc: str | None = None
-    """The version that made the capture."""
+    """The version of fusiondoc that made the capture."""
     created: str | None = None
     """Time in ISO 8601, UTC."""
     command: tuple[str, ...] = ()
@@ -424,19 +424,19 @@ class KeptRequest:
     environment_set: Mapping[str, str] = field(default_factory=dict)
     """Variables that fusiondoc set."""
     environment_user: Mapping[str, str] = field(default_factory=dict)
-    """Variables of the user's that have an effect on a run."""
+    """The user's variables that affect a run."""
     merged: tuple[str, ...] = ()
-    """Variables that hold the user's values and fusiondoc's."""
+    """Variables that combine the user's values and fusiondoc's."""
     dropped: tuple[str, ...] = ()
-    """Variables of the user that the run was without."""
+    """The user's variables that were dropped for the run."""
     notes: tuple[str, ...] = ()
     python: str | None = None
     python_version: str | None = None
     torch: str | None = None
     commit: str | None = None
-    """Commit of the program, where it is in a git repository."""
+    """Commit of the program, if it is in a git repository."""
     host: str | None = None
-    """Name of the machine that ran it, as ``platform.node()`` gives it."""
+    """Name of the machine that ran it, from ``platform.node()``."""
     masked: tuple[str, ...] = ()
     """Fields whose secrets were masked before they were written, such as
     "script_args": a run needs them again."""
@@ -450,12 +450,12 @@ class KeptRequest:
         return read_object(cls, data) or cls()
 
     def as_json(self) -> dict[str, Any]:
-        """The file."""
+        """The content of the file."""
         content: dict[str, Any] = as_json(self)
         return content
 
     def without_secrets(self) -> KeptRequest:
-        """As it is written: with secrets in arguments and variables masked;
+        """The form to write: with secrets in arguments and variables masked;
         ``masked`` names the fields."""
         options = replace(
             self.options, script_args=masked_arguments(self.options.script_args)
@@ -513,7 +513,7 @@ class KeptRequest:
         return words
 
     def off_by_variable(self, fuser: str | None) -> str | None:
-        """The variable with its value, if it is set and switches that fuser off
+        """The variable with its value, if it is set and switches that fuser off,
         whatever the program does."""
         off = facts_of(fuser).switches.off_by_variable
         if off is None or self.variables.get(off[0]) != off[1]:
@@ -522,7 +522,7 @@ class KeptRequest:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The variables of the run that bear on fusion."""
+        """The variables of the run that affect fusion."""
         return {**self.environment_user, **self.environment_set}
 
 
@@ -531,7 +531,7 @@ STANDALONE = "--standalone"
 
 
 def _launcher_word(word: str) -> str:
-    """An option of torch's launcher as fusiondoc has it: ``--nproc-per-node=2`` of
-    ``--nproc_per_node=2``."""
+    """Convert an option of torch's launcher to fusiondoc's spelling:
+    ``--nproc-per-node=2`` for ``--nproc_per_node=2``."""
     name, equals, value = word.partition("=")
     return f"{name.replace('_', '-')}{equals}{value}"

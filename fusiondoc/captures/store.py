@@ -1,4 +1,4 @@
-"""The captures of a folder: ``.fusiondoc/`` in it, the newest of them and all that
+"""The captures of a folder: in its ``.fusiondoc/``, the newest ones and all that
 have a name."""
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from fusiondoc.numbers import whole_number
 from fusiondoc.whole_files import read_within
 
 WRITING = "writing"
-"""A file in a capture while a run writes it: the number of the process that
-does."""
+"""A file in a capture while a run writes it: the number of the writing process."""
 
 KEEP = "keep"
-"""A file in a capture that is to stay until it is removed by name; it holds the
-name that a user gave."""
+"""A file in a capture that is kept until it is removed by name; it holds the name
+given by the user."""
 
 _NAME = re.compile(r"\d{8}-\d{6}-")
 _GIVEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}\Z")
@@ -36,28 +35,30 @@ _MOST_LISTED = 20
 
 
 class CaptureLocation(Protocol):
-    """Where a run puts its capture."""
+    """Where a run stores its capture."""
 
     def new(self, slug: str) -> Path:
-        """Make an empty folder for a capture of that name; UsageError where that
-        cannot be."""
+        """Make an empty folder for a capture of that name; UsageError if it cannot
+        be made."""
         ...
 
     def done(self, path: Path) -> None:
-        """The run that the folder was made for is over, and how it ended is written
-        there."""
+        """Called after the run for which the folder was made; its outcome is
+        written there."""
         ...
 
 
 class Within:
-    """Inside the capture of the run that a further run belongs to: it is listed,
-    shown and removed with that one, and is never the newest."""
+    """A location inside the capture of the run to which a further run belongs: it
+    is listed, shown and removed with that capture, and never counts as the
+    newest."""
 
     def __init__(self, capture: Path, name: str) -> None:
         self._path = capture / name
 
     def new(self, slug: str) -> Path:
-        """The folder of the given name, emptied of the files of an earlier run."""
+        """Return the folder of the given name, without the files of an earlier
+        run."""
         try:
             if self._path.exists():
                 shutil.rmtree(self._path)
@@ -67,7 +68,7 @@ class Within:
         return self._path
 
     def done(self, path: Path) -> None:
-        """It stays as long as the capture that it is in."""
+        """Do nothing: it is kept as long as the capture that contains it."""
 
 
 def _silent(line: str) -> None:
@@ -115,7 +116,7 @@ class CaptureStore:
         )
 
     def _begun(self) -> Sequence[Path]:
-        """The folders with a request: a folder without one is of a run that never
+        """The folders with a request: in a folder without one the run never
         began."""
         return [path for path in self.paths() if (path / "request.json").is_file()]
 
@@ -128,7 +129,7 @@ class CaptureStore:
         return captures
 
     def newest(self) -> Capture:
-        """The newest capture; UsageError without one."""
+        """The newest capture; UsageError if there is none."""
         paths = self._begun() or self.paths()
         if not paths:
             raise UsageError(
@@ -138,8 +139,8 @@ class CaptureStore:
         return Capture(paths[0])
 
     def two_newest(self) -> tuple[Capture, Capture]:
-        """The two newest captures of one target, the older one first: of the newest
-        target that has two.
+        """The two newest captures of one target, the older one first; the target is
+        the newest with two captures.
 
         Raises:
             UsageError: no target has two.
@@ -164,8 +165,8 @@ class CaptureStore:
 
     def get(self, name: str) -> Capture:
         """A capture by its folder's name, the name it was given, ``latest``,
-        ``latest~1`` (the one before the newest) and so on, or by a part of its
-        folder's name that only one of them has."""
+        ``latest~1`` (the one before the newest) and so on, or by a unique part of
+        its folder's name."""
         return Capture(self._find(name))
 
     def new(self, slug: str) -> Path:
@@ -192,9 +193,9 @@ class CaptureStore:
         return path
 
     def done(self, path: Path) -> None:
-        """Remove the oldest captures beyond the number that is kept, as a run is
-        over. Runs that failed are counted apart, so that they push out no run that
-        went well."""
+        """Remove the oldest captures beyond the number to keep, after a run. Failed
+        runs are counted separately, so that they do not displace successful
+        ones."""
         kept = number_kept()
         others = []
         for other in self.paths():
@@ -274,8 +275,8 @@ class CaptureStore:
             raise UsageError(f"cannot remove {path}: {error.strerror}") from None
 
     def _make(self, slug: str) -> Path:
-        """``<time>-<slug>``, with ``-2``, ``-3`` ... behind it for later ones of
-        the same second."""
+        """Make the folder ``<time>-<slug>``, with ``-2``, ``-3`` ... appended for
+        later ones in the same second."""
         stamp = time.strftime("%Y%m%d-%H%M%S")
         taken = [
             _age(path)[1] for path in self.paths() if path.name.startswith(stamp)
@@ -347,8 +348,8 @@ class CaptureStore:
 
 
 def _went_well(path: Path) -> bool:
-    """Whether its run came to its end, or the user ended it; of a capture of
-    another version that is not known."""
+    """True if its run came to its end, or was ended by the user; also for a capture
+    of another version, where that is not known."""
     try:
         return Capture(path).result.ended in (Ended.DONE, Ended.INTERRUPTED)
     except UsageError:
@@ -356,7 +357,7 @@ def _went_well(path: Path) -> bool:
 
 
 def _had_report(path: Path) -> bool:
-    """Whether there was something to report: the program ran, though it may have
+    """True if its run had something to report: the program ran, though it may have
     failed."""
     try:
         capture = Capture(path)
@@ -367,12 +368,12 @@ def _had_report(path: Path) -> bool:
 
 
 def is_latest(name: str) -> bool:
-    """Whether a name counts captures back from the newest."""
+    """True if a name counts captures back from the newest."""
     return _LATEST.match(name) is not None
 
 
 def is_kept(path: Path) -> bool:
-    """Whether this capture stays until it is removed by name."""
+    """True if this capture is kept until it is removed by name."""
     return (path / KEEP).exists()
 
 
@@ -390,7 +391,7 @@ def given_name(path: Path) -> str | None:
 
 
 def being_written(path: Path) -> bool:
-    """Whether the process that makes this capture still runs."""
+    """True if the process that makes this capture is still running."""
     try:
         if not stat.S_ISREG((path / WRITING).lstat().st_mode):
             return False
@@ -415,7 +416,7 @@ def being_written(path: Path) -> bool:
 
 @contextlib.contextmanager
 def while_writing(path: Path) -> Iterator[None]:
-    """For as long as it lasts no other run removes this capture to make room."""
+    """Context manager: no other run removes this capture to make room."""
     with contextlib.suppress(OSError):
         (path / WRITING).write_text(str(os.getpid()), encoding="ascii")
     try:
@@ -426,7 +427,8 @@ def while_writing(path: Path) -> Iterator[None]:
 
 
 def _age(path: Path) -> tuple[str, int]:
-    """The second in the name, and the number behind it; slugs hold no dash."""
+    """Sort key: the time in the name, and the number after it; slugs contain no
+    dash."""
     number = path.name.rpartition("-")[2]
     numbered = (
         path.name.count("-") > 2 and re.fullmatch("[0-9]{1,9}", number) is not None

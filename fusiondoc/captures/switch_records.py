@@ -1,5 +1,5 @@
-"""Switches that fusion needs and that the program set off itself
-(probe/switch_watch.py): one row each, with the call and its line where they are
+"""Switches needed for fusion that the program itself turned off
+(probe/switch_watch.py): one row each, with the call and its line if they are
 known."""
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ __all__ = [
 
 @dataclass(frozen=True)
 class SwitchedOff:
-    """A switch that fusion needs and that the program has set off itself."""
+    """A switch needed for fusion that the program itself turned off."""
 
     what: str
     """The fuser of the run (``FUSER``), or a knob of the executor."""
     when: str
-    """``LOADING`` (the probe has then set the fuser back, and left the executor),
+    """``LOADING`` (the probe then restored the fuser, but not the executor),
     ``TRACED``, ``RUNNING``, ``BEFORE`` or ``CALLER``."""
     left: bool = True
-    """It was never switched on again."""
+    """Whether it was never switched on again."""
     call: str | None = None
-    """Such as ``torch._C._jit_set_texpr_fuser_enabled(False)``."""
+    """The call, such as ``torch._C._jit_set_texpr_fuser_enabled(False)``."""
     at: str | None = None
     """``file:line`` of the call."""
     instead: str | None = None
-    """Of a fuser: the one that is on without fusiondoc."""
+    """For a fuser: the fuser that is on without fusiondoc."""
 
 
 @dataclass(frozen=True)
 class Switches:
-    """The switches that the program has set off itself, each once."""
+    """The switches that the program itself turned off, without duplicates."""
 
     rows: tuple[SwitchedOff, ...] = ()
 
     @property
     def executor_off(self) -> bool:
-        """Whether anything of the executor was off that every fusion pass needs."""
+        """Whether anything in the executor that every fusion pass needs was off."""
         return any(row.what != FUSER for row in self.rows)
 
     @property
@@ -62,8 +62,8 @@ class Switches:
 
 
 def read_switches(records: RawRecords) -> Switches:
-    """The switches that any process of the program set off; older captures have no
-    call (``switches``)."""
+    """Return the switches that any process of the program turned off; older
+    captures have no call (``switches``)."""
     rows = list(records.read_all("switched_off", SwitchedOff))
     for old in records.all_of("switches"):
         if old.get("fuser_off") is True:

@@ -50,14 +50,14 @@ from fusiondoc.model import dataclass
 from fusiondoc.whole_files import open_regular, read_within
 
 SIGNATURE = "signature"
-"""The file in a capture."""
+"""The file in a capture that holds the signature."""
 
 _KEY = "captures.key"
 
 
 def user_folder() -> Path:
-    """Where fusiondoc keeps things of this user: $FUSIONDOC_CACHE, or ``fusiondoc``
-    in $XDG_CACHE_HOME or ~/.cache."""
+    """The folder for this user's files of fusiondoc: $FUSIONDOC_CACHE, or
+    ``fusiondoc`` in $XDG_CACHE_HOME or ~/.cache."""
     own = os.environ.get("FUSIONDOC_CACHE")
     if own:
         return Path(own)
@@ -77,7 +77,7 @@ def sign(capture: Path, request: str) -> None:
 
 
 def is_own(capture: Path, request: str) -> bool:
-    """Whether ``sign`` was called for this very request by this user."""
+    """True if this user called ``sign`` for this very request."""
     try:
         for name in (SIGNATURE, request):
             if not stat.S_ISREG((capture / name).lstat().st_mode):
@@ -95,7 +95,7 @@ def _digest(key: bytes, file: Path) -> str:
 
 
 _CODE_LENGTH = 12
-"""Hexadecimal digits: 48 bits, which somebody without the key has one try for, on
+"""Hexadecimal digits: 48 bits, for which somebody without the key has one try, on
 the user's command line."""
 
 
@@ -112,8 +112,8 @@ def _code_to_run(capture: Path) -> str | None:
 
 
 def _key(make: bool) -> bytes:
-    """The key of this user, made at the first need. OSError if there is none, or it
-    is too short."""
+    """The key of this user, created when first needed. OSError if there is none, or
+    it is too short."""
     path = user_folder() / _KEY
     if make and not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -210,7 +210,7 @@ def request_again(
 
 
 _MOST_SHOWN = 2000
-"""Characters shown of the code that would run: nobody reads more."""
+"""Most characters of the code to run that are shown: nobody reads more."""
 
 
 def _must_be_allowed(capture: Capture, code: str | None) -> None:
@@ -237,8 +237,8 @@ def _must_be_allowed(capture: Capture, code: str | None) -> None:
 
 
 def _what_would_run(request: KeptRequest) -> str:
-    """The command of a request, as a shell would take it, with the programs that
-    really run."""
+    """The command of a request in shell syntax, with the programs that really
+    run."""
     target = request.target
     name = f":{target.name}" if target.name else ""
     words = [
@@ -286,13 +286,13 @@ SOURCES = "sources"
 INDEX = "index.json"
 
 MOST_BYTES = 1 << 20
-"""Bytes of a file that is kept; a larger one is left out."""
+"""Most bytes of a file that is kept; larger files are left out."""
 
 MOST_BYTES_IN_ALL = 5 << 20
 
 
 _PROJECT = ("pyproject.toml", "setup.cfg", "setup.py", ".git", ".hg")
-"""Files and folders of which the top folder of a project has at least one."""
+"""Files and folders, at least one of which is in the top folder of a project."""
 
 
 def project_root(folder: Path) -> Path:
@@ -378,8 +378,8 @@ def kept_source(capture: Path, name: str) -> str | None:
 
 
 def read_source(path: Path, roots: Sequence[Path]) -> bytes | None:
-    """A regular Python file of at most a megabyte that really is below one of
-    ``roots``, all links followed; None for anything else."""
+    """Read a regular Python file of at most a megabyte that is below one of
+    ``roots`` after resolving all links; None for anything else."""
     try:
         real = Path(os.path.realpath(path))
         inside = any(Path(os.path.realpath(root)) in real.parents for root in roots)
@@ -405,19 +405,19 @@ OPTIONS = {
     "ptx": ".ptx",
     "cubin": ".cubin",
 }
-"""Dumps that write files, with the ending of theirs."""
+"""Dumps that write files -> the extension of these."""
 
 _DRAWING, _DRAWINGS = "draw_segmented_fusion", "segmented_fusion*.dot"
-"""No line of the log names these files."""
+"""A dump whose files no line of the log names."""
 
 _PRINTING = re.compile(rb"PRINTING: (__tmp_\w+)(\.\w+)")
 _SLACK = 2.0
-"""Seconds by which the clock of a file system may be behind."""
+"""Seconds by which the clock of a file system may lag."""
 
 
 def collect(capture: Capture) -> list[Path]:
-    """Move the files that were requested, that the log names, and that were written
-    since the run began."""
+    """Move files into the capture if they were requested, are named in the log, and
+    were written since the run began."""
     requested = capture.request.options.dumps
     endings = {OPTIONS[name] for name in requested if name in OPTIONS}
     if not endings and _DRAWING not in requested:

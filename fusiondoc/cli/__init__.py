@@ -102,8 +102,8 @@ class LazyGroup(click.Group):
 
 
 def _configure(ctx: click.Context) -> None:
-    """Defaults from the configuration, if there is one; only then is anything
-    imported for it."""
+    """Read the defaults from the configuration file, if there is one; only then is
+    anything imported for it."""
     from fusiondoc import captures
 
     ctx.call_on_close(captures.forget)
@@ -117,8 +117,8 @@ def _configure(ctx: click.Context) -> None:
 
 
 def _remove_unpacked() -> None:
-    """Archives that were read lie unpacked in a temporary folder, which a signal
-    would leave there."""
+    """Remove unpacked archives, which are in a temporary folder that a signal would
+    leave behind."""
     archives = sys.modules.get("fusiondoc.workflows.archives")
     if archives is not None:
         archives.remove_unpacked()
@@ -156,7 +156,7 @@ class _Signalled(BaseException):
 
 @contextlib.contextmanager
 def _signals_raise() -> Iterator[None]:
-    """Inside the block SIGTERM and SIGHUP raise instead of ending the process at
+    """Context manager: SIGTERM and SIGHUP raise instead of ending the process at
     once; while a child runs, ``runner/child.py`` counts them."""
 
     before: dict[int, Any] = {}
@@ -180,8 +180,8 @@ def _signals_raise() -> Iterator[None]:
 
 
 def _help_width() -> int:
-    """Columns of help, as click works them out; but click imports shutil for it,
-    with all its archives."""
+    """Columns of help, calculated as click does; but click imports shutil for it,
+    with all its archive modules."""
     columns = os.environ.get("COLUMNS", "")
     try:
         width = (
@@ -199,9 +199,9 @@ objects and few cycles: with those of Python (700, 10, 10) a sixth of the time o
 
 
 def _print_wrong_usage(error: click.ClickException, words: Sequence[str]) -> None:
-    """click's own message in the form of all others: a small letter, and the next
-    step. click does not name the command of an option that lacks its argument;
-    ``words`` of the command line do."""
+    """Print click's own message in the form of all others: with a small first
+    letter and the next step. click does not name the command of an option that
+    lacks its argument; ``words`` of the command line do."""
     message = error.format_message().rstrip(".")
     _print_error(f"error: {message[:1].lower()}{message[1:]}")
     command = words[0] if words and words[0] in COMMANDS else ""
@@ -313,8 +313,8 @@ def memory_is_full() -> NoReturn:
 
 
 def _print_error(text: str) -> None:
-    """A message that may quote a log or a path: no command to the terminal or to
-    the runner of GitHub."""
+    """Print a message that may quote a log or a path, without control sequences for
+    the terminal or commands for GitHub."""
     from fusiondoc.masking import masked
     from fusiondoc.rendering.printable import in_github_log, visible
 
@@ -384,8 +384,8 @@ def _configuration() -> tuple[str, str] | None:
 
 
 def _mentions(path: Path) -> bool:
-    """Whether a parser of TOML may find our table; most files have none, and the
-    parser takes time."""
+    """True if the file may contain our TOML table; most files have none, and
+    parsing takes time."""
     from fusiondoc.whole_files import read_within
 
     try:

@@ -1,5 +1,5 @@
 """``fusiondoc bench``: a model in every variant on the same inputs, timed side by
-side. (named as workflows/bench.py: that does it)"""
+side. (``workflows/bench.py`` does the work)"""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def _status(bench: Any, fail_on: Collection[str]) -> int:
 
 
 def _in_order(variants: Collection[str]) -> tuple[str, ...]:
-    """As the table has them, and eager in any case."""
+    """The variants in the order of the table, and eager in any case."""
     return tuple(
         name for name in (*VARIANTS, EACH_CALL) if name in variants or name == EAGER
     )

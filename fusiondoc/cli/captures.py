@@ -187,8 +187,8 @@ def _lines_of(captures: Sequence[Capture]) -> list[tuple[str, ...]]:
 
 
 def _print_lines(lines: Sequence[tuple[str, ...]]) -> None:
-    """The last column is the target, of which the terminal gets the end that
-    fits."""
+    """Print the lines. The last column is the target; only as much of its end as
+    fits is shown."""
     from rich.table import Table
 
     from fusiondoc.rendering.drawing import drawn
@@ -207,8 +207,7 @@ def _print_lines(lines: Sequence[tuple[str, ...]]) -> None:
 
 
 _LEAST_TARGET = 12
-"""Columns that the list gives a target at least; of longer ones the end is
-shown."""
+"""Least columns of a target in the list; of a longer target the end is shown."""
 
 
 def _summary(capture: Capture) -> dict[str, Any]:

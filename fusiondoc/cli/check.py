@@ -1,4 +1,4 @@
-"""``fusiondoc check``: hold a run or a log against a file of expected fusion
+"""``fusiondoc check``: compare a run or a log with a file of expected fusion
 groups."""
 
 from __future__ import annotations
@@ -226,8 +226,8 @@ def command(
 
 
 def _keep_line(history: Path | None, report: Report, only: tuple[str, ...]) -> None:
-    """Add the line of a run to the file of ``--history``; of a section that was
-    named, by its name."""
+    """Add the line of a run to the file of ``--history``; for a named section,
+    under its name."""
     if history is None:
         return
     from fusiondoc.workflows.lines_of_runs import append_lines, line_of
@@ -266,7 +266,7 @@ def _is_for_all(
 
 
 def _refuse_options_of_a_run(options: dict[str, Any]) -> None:
-    """UsageError for an option that each section has for itself."""
+    """Raise UsageError for an option that each section sets for itself."""
     given = [name for name in _given(options) if name not in ("--python",)]
     if given:
         raise UsageError(
@@ -282,7 +282,8 @@ def _run(
     profile: bool,
     peak: float | None,
 ) -> Finished:
-    """The run of a target, with the arguments of its script, and its report."""
+    """Run a target, with the arguments of its script; return the run and its
+    report."""
     # Imported here: they take longer than the modules that read a log.
     from fusiondoc.runner.launch import terminal_progress
     from fusiondoc.workflows.run import FollowUps, diagnose_target
@@ -303,7 +304,7 @@ def _raise_failure(
     format_: str | None,
     output: Path | None,
 ) -> None:
-    """Raise the error of a run, behind its report where a format or file is
+    """Raise the error of a run; first print its report if a format or file is
     requested."""
     if failed is None:
         return
@@ -315,7 +316,7 @@ def _raise_failure(
 def _show(
     report: Report, update: bool, format_: str | None, output: Path | None
 ) -> None:
-    """The checked report; after --update only where a format or file is
+    """Print the checked report; after --update only if a format or file is
     requested."""
     from fusiondoc.reports.text.expectations import (
         broken_expectations,
@@ -335,7 +336,7 @@ def _report_of_logs(
     arguments: Sequence[str], given: Sequence[str], peak: float | None
 ) -> tuple[Report, FusiondocError | None]:
     """The report of logs, a capture, or the newest capture, and the error that
-    ended its run; ``given`` are run options, which fit none."""
+    ended its run; ``given`` are run options, which are refused here."""
     from fusiondoc.workflows.load import failure_of_run, log_from
 
     if given:
@@ -357,7 +358,7 @@ def _report_of_logs(
 
 
 def _given(options: dict[str, Any]) -> list[str]:
-    """The run options on the command line."""
+    """The run options given on the command line."""
     ctx = click.get_current_context()
     names = {param.name: param.opts[0] for param in ctx.command.params}
     from_user = [name for name in options if _source(ctx, name) == "COMMANDLINE"]
@@ -370,7 +371,7 @@ def _source(ctx: click.Context, name: str) -> str | None:
 
 
 def _named_file(expect: Path | None) -> Path:
-    """The file of --expect; UsageError without it."""
+    """The file of --expect; UsageError if it is missing."""
     if expect is None:
         raise UsageError(
             "check needs --expect FILE.yaml",
@@ -380,7 +381,7 @@ def _named_file(expect: Path | None) -> Path:
 
 
 def _expectations(file: Path, update: bool) -> Expectations | None:
-    """The file, read before anything runs; None if --update is to make it."""
+    """Read the file before anything runs; None if --update will create it."""
     from fusiondoc.expectations.read_file import load, read_text
     from fusiondoc.expectations.update import refuse_what_cannot_be_edited
     from fusiondoc.model.codes import CODES
@@ -394,8 +395,8 @@ def _expectations(file: Path, update: bool) -> Expectations | None:
 
 
 def _refuse_failed_run(file: Path, report: Report) -> None:
-    """Refuse --update after a failed fused run: its groups are not to be expected
-    of the next run."""
+    """Refuse --update after a failed fused run: its groups must not become
+    expectations."""
     from fusiondoc.expectations.gate import FUSER_FAILED
 
     if any(finding.code == FUSER_FAILED for finding in report.findings):
@@ -408,8 +409,8 @@ def _refuse_failed_run(file: Path, report: Report) -> None:
 def _known_sections(
     expectations: Expectations | None, only: tuple[str, ...]
 ) -> None:
-    """Refuse a section that the file does not have; none is refused of a file that
-    --update is to make."""
+    """Refuse a section that the file does not have; for a file that --update will
+    create, refuse none."""
     if expectations is None:
         return
     names = [section.name for section in expectations.sections]
@@ -426,8 +427,8 @@ def _known_sections(
 def _checked(
     report: Report, expectations: Expectations, only: tuple[str, ...]
 ) -> Report:
-    """The report with the outcome of each expectation of the sections that hold for
-    it."""
+    """Return the report with the outcome of each expectation of the sections that
+    apply to it."""
     from datetime import datetime, timezone
 
     from fusiondoc.expectations.policy import gate_with_policy, notes_on_exceptions
@@ -472,7 +473,7 @@ _BOM = b"\xef\xbb\xbf"
 def update_file(
     file: Path, report: Report, only: Sequence[str], diff_to_stdout: bool
 ) -> None:
-    """Bring the file in line with the report; the difference goes to stdout, or to
+    """Update the file to match the report; the difference goes to stdout, or to
     stderr beside a report."""
     from fusiondoc.expectations.read_file import read_text
     from fusiondoc.expectations.update import refuse_to_drop_backward, updated

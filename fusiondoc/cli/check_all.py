@@ -131,8 +131,8 @@ def _summarise(checked: CheckedModels, output: Path | None) -> None:
 
 
 def folder_of_results(named: Path | None, without: bool) -> Path | None:
-    """Where results of unchanged models are kept: the folder of --cache, else one
-    beside the captures; None for --no-cache."""
+    """The folder for results of unchanged models: that of --cache, else one beside
+    the captures; None for --no-cache."""
     from fusiondoc.captures.store import CaptureStore
 
     if without:
@@ -143,11 +143,11 @@ def folder_of_results(named: Path | None, without: bool) -> Path | None:
 def chosen_sections(
     expectations: Expectations, names: Sequence[str], patterns: Sequence[str]
 ) -> tuple[Section, ...]:
-    """The sections of ``--section NAME`` and ``--only PATTERN``; all without
-    either.
+    """The sections selected by ``--section NAME`` and ``--only PATTERN``; all
+    without these options.
 
     Raises:
-        UsageError: a pattern fits no section.
+        UsageError: a pattern matches no section.
     """
     sections = expectations.sections
     if names:

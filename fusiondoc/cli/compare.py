@@ -145,8 +145,8 @@ def command(
 
 
 def _both(a: str | None, b: str | None) -> tuple[str, str]:
-    """The two reports to compare where the user did not name both; notifies
-    which."""
+    """The two reports to compare if the user did not name both; notifies the user
+    of the choice."""
     if a is not None and b is not None:
         return a, b
     from fusiondoc.captures.store import CaptureStore
@@ -172,7 +172,7 @@ def _compare_benches(
     output: Path | None,
     fail_on: tuple[str, ...],
 ) -> int:
-    """Two results of ``fusiondoc bench``, or of its suites."""
+    """Compare two results of ``fusiondoc bench``, or of its suites."""
     from fusiondoc.comparison.bench_changes import (
         SLOWER,
         compare_benches,

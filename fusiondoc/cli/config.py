@@ -1,5 +1,5 @@
-"""The configuration made into defaults of the command line, which wins over it, and
-into ``ignore``."""
+"""Apply the configuration as defaults of the command line, which overrides it, and
+as ``ignore``."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 META = "fusiondoc.ignore"
 PYTHON = "fusiondoc.python"
-"""Where the configuration names the interpreter."""
+"""The configuration's key for the interpreter."""
 
 SHARING = ("diagnose", "parse", "check", "kernels", "compare", "bench")
-"""Commands that take the keys at the top; a table of its own sets the options of
-any command."""
+"""Commands that take the top-level keys; a table of its own sets the options of any
+command."""
 
 RUNNING = ("diagnose", "check", "kernels", "bench", "fix")
 """Commands that run the user's model, and so the interpreter that a project's file
@@ -83,7 +83,7 @@ def apply(
 
 
 def _set_captures(settings: Settings) -> None:
-    """Where captures are kept, and how many; these keys are no options of single
+    """Set the folder and number of captures; these keys are no options of single
     commands."""
     for key in (captures.IN, captures.LAST):
         named = settings.options.pop(key, None) or settings.options.pop(
@@ -94,7 +94,7 @@ def _set_captures(settings: Settings) -> None:
 
 
 def _make_knobs_an_option(settings: Settings) -> None:
-    """``knob = {single_node = "on"}`` is as ``--knob single_node=on``."""
+    """Convert ``knob = {single_node = "on"}`` to ``--knob single_node=on``."""
     knob = settings.tables.pop("knob", None)
     if knob is not None:
         position, values = knob
@@ -110,7 +110,7 @@ def _of_sharing_commands(
     sharing: Mapping[str, Mapping[str, click.Option]],
     settings: Settings,
 ) -> list[tuple[str, str, Any]]:
-    """Command, parameter and default of a key at the top, for the commands that
+    """Command, parameter and default for a top-level key, for the commands that
     take it.
 
     Raises:
@@ -158,7 +158,7 @@ def _of_own_table(
     options: Mapping[str, click.Option],
     settings: Settings,
 ) -> dict[str, Any]:
-    """Parameter and default of each key in the table of a command."""
+    """Parameter and default for each key in the table of a command."""
     defaults: dict[str, Any] = {}
     for key, value in values.items():
         option = options.get(_dashed(key))
@@ -171,7 +171,7 @@ def _of_own_table(
 
 
 def _position_of_python(settings: Settings) -> str:
-    """Where the interpreter is named first; the file where it is named nowhere."""
+    """The first position that names the interpreter; the file if none does."""
     for _, table in settings.tables.values():
         if "python" in table:
             return table["python"].position
@@ -183,8 +183,8 @@ def _position_of_python(settings: Settings) -> str:
 
 
 def _captures(key: str, value: Value, settings: Settings) -> None:
-    """Where captures are kept, and how many: for every command, those that only
-    read them too."""
+    """Set the folder and number of captures for every command, also for those that
+    only read captures."""
     text = str(value.value)
     if isinstance(value.value, (bool, dict, list)) or value.value is None:
         raise UsageError(f"{value.position}: {key} must be text or a number", _HINT)
@@ -225,7 +225,7 @@ def _options(ctx: click.Context, command: str) -> dict[str, click.Option]:
 def _checked(
     option: click.Option, key: str, value: Value, settings: Settings
 ) -> Any:
-    """The value as the option takes it from the configuration."""
+    """Convert a value of the configuration as the option requires."""
     if _dashed(key) in GIVEN:
         raise UsageError(
             f"{value.position}: {key} is taken from the command line only, as files may be written by others",
@@ -273,7 +273,7 @@ def _text(
 
 
 def _from_here(text: str, key: str, settings: Settings) -> str:
-    """A path of the file, as it would be given on the command line in this
+    """Convert a path in the configuration file to one relative to the current
     folder."""
     if settings.file.parent == Path.cwd() or (
         key == "python" and (os.sep not in text or text[0] == "~")

@@ -1,5 +1,5 @@
-"""A configuration as it is read: values with their positions in ``pyproject.toml``
-or ``fusiondoc.yaml``."""
+"""Reads a configuration: values with their positions in ``pyproject.toml`` or
+``fusiondoc.yaml``."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Settings:
 
     file: Path
     shown: str
-    """The file, as messages name it."""
+    """The file's name in messages."""
     where: str
-    """The table, as messages name it: ``[tool.fusiondoc]``; the file itself for
+    """The table's name in messages: ``[tool.fusiondoc]``; the file itself for
     YAML."""
     options: dict[str, Value] = field(default_factory=dict)
     tables: dict[str, tuple[str, dict[str, Value]]] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Settings:
 
 
 def read(path: str, kind: str) -> Settings | None:
-    """The settings; None where a ``pyproject.toml`` has no table of ours.
+    """Read the settings; None if a ``pyproject.toml`` has no table of ours.
     UsageError if it cannot be read."""
     file = Path(path)
     shown = str(file.relative_to(Path.cwd())) if file.parent == Path.cwd() else path
@@ -90,8 +90,8 @@ def _toml(file: Path, shown: str, text: str) -> Settings | None:
 
 
 def _toml_positions(text: str, shown: str) -> dict[tuple[str, str], str]:
-    """(table below ours, key) -> position. Lines are read, as the parser of TOML
-    gives no positions."""
+    """(table below ours, key) -> position. The lines are searched, as the parser of
+    TOML gives no positions."""
     positions: dict[tuple[str, str], str] = {}
     table: str | None = None
     for number, line in enumerate(text.splitlines(), 1):

@@ -170,7 +170,7 @@ def _has_more_than_an_error(done: Finished, report: Report) -> bool:
 
 
 def _is_document(format_: str | None, output: Path | None) -> bool:
-    """Whether a report is read by more than the user of this terminal."""
+    """True if a report will be read by others than the user of this terminal."""
     return (
         format_ not in (None, "text")
         or output is not None

@@ -215,6 +215,6 @@ def _export(
 
 
 def _how_to_start(python: Path, launcher: Path | str) -> str:
-    """A line for a POSIX shell."""
+    """The command that starts the program, as a line for a POSIX shell."""
     start = shlex.join([str(python), str(launcher)])
     return f"{start} > run.log 2>&1; fusiondoc parse run.log"

@@ -87,13 +87,13 @@ def _list(codes: Iterable[Code], width: int) -> str:
 _MARK = re.compile(r" {0,3}(?:[*-]|\d+\.) ")
 _CODE_SPAN = re.compile(r"`[^`]+`")
 _HELD = "\0"
-"""Represents a space at which a line is not broken: those of short code."""
+"""Placeholder for a space that is not a line break: in short code."""
 _SHORT = 40
 
 
 def reflow(markdown: str, width: int) -> str:
-    """The page with paragraphs and list items of at most ``width`` columns; all
-    other lines stay."""
+    """Wrap the paragraphs and list items of a page at ``width`` columns; all other
+    lines are unchanged."""
     lines: list[str] = []
     paragraph: list[str] = []
     for line in [*markdown.split("\n"), ""]:
@@ -171,7 +171,7 @@ def glossary_page(terms: Sequence[str] = ()) -> str:
     """The glossary as Markdown, or the entries of ``terms`` alone, written in any
     case.
 
-    Raises UsageError for a term that the glossary does not have.
+    Raises UsageError for an unknown term.
     """
     text = (PAGES / "glossary.md").read_text(encoding="utf-8")
     if not terms:

@@ -184,7 +184,7 @@ def _note_uncommitted(path: Path | None) -> None:
 
 
 def _notify_lines(lines: Iterable[str]) -> None:
-    """Lines for the user, each within the width of the terminal."""
+    """Print lines for the user, each within the width of the terminal."""
     from fusiondoc.views import fix_words
 
     width = (

@@ -1,4 +1,4 @@
-"""Help of commands with many options: ``--help`` shows those that most people use,
+"""Help of commands with many options: ``--help`` shows the most used ones,
 ``--help-all`` all."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fusiondoc.cli.output import print_result
 _HELP_ALL = "--help-all"
 
 Sections = tuple[tuple[str, tuple[str, ...]], ...]
-"""A heading and the options below it, as a command line writes them."""
+"""A heading and the options below it, as written on a command line."""
 
 _OUTPUT = (
     "Output",
@@ -66,7 +66,7 @@ SECTIONS: dict[str, Sections] = {
         ("Output", ("--output", "--format")),
     ),
 }
-"""Command -> its options that ``--help`` shows."""
+"""Command -> the options that ``--help`` shows."""
 
 
 class CommandWithShortHelp(click.Command):

@@ -1,4 +1,4 @@
-"""``fusiondoc history``: how groups, coverage and times of models moved over
+"""``fusiondoc history``: changes of groups, coverage and times of models over
 commits and runs."""
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _write(found: History, format_: str | None, output: Path | None) -> None:
 
 
 def _reached(found: History, cause: str) -> Iterator[str]:
-    """Why ``--fail-on`` of this cause is reached, in a line; nothing if it is
+    """Yield a line on why ``--fail-on`` with this cause is reached; none if it is
     not."""
     if cause == "lost" and found.still_lost:
         yield f"--fail-on lost: {count(len(found.still_lost), 'loss')}"

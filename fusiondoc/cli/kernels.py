@@ -164,7 +164,7 @@ def _print(
     format_: str | None,
     output: Path | None,
 ) -> None:
-    """The listing, with these dumps of each kernel."""
+    """Print the listing, with these dumps of each kernel."""
     if format_ is None:
         format_ = (
             "json"
@@ -221,8 +221,7 @@ def _of_logs(
 
 
 def _given(context: click.Context, options: set[str]) -> set[str]:
-    """The names of the options of a run that are on the command line, as they are
-    written there."""
+    """The run options given on the command line, as they are written there."""
     from click.core import ParameterSource
 
     given = {
@@ -250,7 +249,8 @@ def _save(
 def _remarks(
     report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]
 ) -> None:
-    """Dumps that the user may miss in the result, with the next step."""
+    """Notify the user of dumps that may be missing in the result, with the next
+    step."""
     from fusiondoc.fuser_knobs.checks import USUAL
     from fusiondoc.fusers import FUSERS, facts_of, fuser_title, titles
     from fusiondoc.reports.kernel_choice import present

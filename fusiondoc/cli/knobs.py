@@ -91,7 +91,7 @@ def _knobs(shown: Overview, everything: bool, width: int) -> Iterator[str]:
 
 
 def value(knob: KnobHere, torch: str | None) -> str:
-    """The value that the knob reads here, in a few words."""
+    """The current value of the knob on this torch, in a few words."""
     if torch is None:
         return "unknown"
     if knob.effective is not None:
@@ -248,8 +248,8 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _row(width: int, *cells: tuple[int, str]) -> list[str]:
-    """Cells with the columns that each takes at least; the last cell has the rest
-    and is never cut."""
+    """Format cells with the least number of columns of each; the last cell gets the
+    rest and is never cut."""
     table = Table.grid(pad_edge=False)
     for least, text in cells:
         table.add_column(no_wrap=True, min_width=max(least, len(text)))
@@ -341,8 +341,8 @@ def command(
 
 
 def _try(python: Path) -> tuple[str | None, tuple[TriedKnob, ...], str | None]:
-    """The torch of the interpreter and its knobs as tried; without a usable torch a
-    sentence why."""
+    """Return the interpreter's torch and its tried knobs; without a usable torch a
+    sentence with the reason."""
     from fusiondoc.errors import CannotRun
     from fusiondoc.runner.interpreter import inspect, try_everything
 

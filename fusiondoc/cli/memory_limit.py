@@ -1,4 +1,4 @@
-"""Whether this process came near to the memory that it may have."""
+"""Whether this process came close to its memory limit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def memory_was_full() -> bool:
-    """Whether the address space of this process reached nine tenths of its limit
+    """True if the address space of this process reached nine tenths of its limit
     (``ulimit -v``).
 
     Python 3.11 loses a MemoryError where there is no memory for its traceback, and

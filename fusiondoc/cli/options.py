@@ -28,15 +28,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _seed(_: click.Context, __: click.Parameter, value: int | None) -> int | None:
-    """torch.manual_seed takes a signed or unsigned number of 64 bits."""
+    """Refuse a seed beyond torch.manual_seed's range: a signed or unsigned number
+    of 64 bits."""
     if value is not None and not -(2**63) <= value < 2**64:
         raise click.BadParameter(f"{value} has more than 64 bits.")
     return value
 
 
 def _kept(_: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Where captures are kept, and how many, for all that reads or makes them in
-    this call."""
+    """Set the folder and number of captures for everything that reads or makes them
+    in this call."""
     if value is not None:
         from fusiondoc import captures
 
@@ -61,7 +62,7 @@ class Amount(click.types.FloatParamType):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """UsageError if it is none."""
+        """Convert the text; UsageError if it is no such number."""
         number = figure(str(value).strip())
         if number is None or not 0 < number <= self._most:
             option = f"{param.opts[0]} " if param is not None else ""
@@ -90,7 +91,7 @@ _CAPTURES_IN = click.option(
 
 
 def captures_option(command: F) -> F:
-    """``--captures-in FOLDER``, which holds for the whole call."""
+    """``--captures-in FOLDER``, which applies to the whole call."""
     return _CAPTURES_IN(command)
 
 
@@ -120,7 +121,7 @@ def run_option(
 
 
 def _click_type(option: RunOption) -> dict[str, Any]:
-    """The settings with which click takes the values of its kind."""
+    """The click settings for the values of an option, by its kind."""
     if option.opposite is not None:
         return {"default": None}  # neither of the two
     choice = click.Choice(option.choices)
@@ -189,7 +190,7 @@ _OPTIONS = (
 
 
 _MOST_GB_PER_S = 100_000
-"""GB/s; ten times the fastest GPU: more is bytes or MB by mistake."""
+"""GB/s; ten times the fastest GPU: a larger value is bytes or MB by mistake."""
 
 _GB_PER_S = Amount(
     "a memory bandwidth in GB/s (10^9 bytes a second) is needed",
@@ -241,15 +242,15 @@ def model_name_option(command: F) -> F:
 
 
 def run_options(command: F) -> F:
-    """Add every option on how a model runs."""
+    """Add every option of a run."""
     for option in reversed((*_OPTIONS, _CAPTURES_IN)):
         command = option(command)
     return command
 
 
 def export_options(command: F) -> F:
-    """The options of a run that decide which variables and lines its launcher
-    needs."""
+    """Add the options of a run that determine its launcher's variables and
+    lines."""
     of_run = (run_option(name) for name in ("dumps", "knobs", "script", "fuser"))
     for option in (_PYTHON, _AS_MODULE, *of_run):
         command = option(command)
@@ -272,8 +273,8 @@ _LAUNCHER = (
     ("master-port", "PORT", "Its port."),
     ("max-restarts", "N", "How often all processes start again if one fails."),
 )
-"""Options of torch.distributed.run that are handed on (torch/distributed/run.py,
-1.12 to 2.13; with underscores, as 1.12 has them)."""
+"""Options that are passed on to torch.distributed.run (torch/distributed/run.py,
+1.12 to 2.13; with underscores, as in 1.12)."""
 
 
 def launcher_options(command: F) -> F:
@@ -337,8 +338,8 @@ def launcher_arguments() -> tuple[str, ...]:
 
 
 def store_for(options: dict[str, Any]) -> CaptureStore:
-    """Where the capture of a run goes, with the name that ``--name`` gives it;
-    notes go to stderr."""
+    """The folder for the capture of a run, with the name given by ``--name``; notes
+    go to stderr."""
     from fusiondoc.captures.store import CaptureStore
     from fusiondoc.workflows import is_target
 
@@ -352,7 +353,7 @@ def store_for(options: dict[str, Any]) -> CaptureStore:
 
 
 def names_of(texts: Iterable[str]) -> tuple[str, ...]:
-    """``NAME[,NAME]`` of each ``--dump``, each name once."""
+    """The names of each ``--dump NAME[,NAME]``, without duplicates."""
     names = [name for text in texts for name in text.split(",") if name]
     return tuple(dict.fromkeys(names))
 
@@ -376,8 +377,8 @@ def chosen_knobs(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _report_python_of_project(python: Path | None) -> None:
-    """A project's configuration may name the interpreter: the user is notified of
-    it."""
+    """Notify the user if the interpreter is named by the project's
+    configuration."""
     ctx = click.get_current_context(silent=True)
     if (
         ctx is not None
@@ -427,8 +428,8 @@ def make_request(
 
 
 def _values(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a run from those that click gives; the others, of the command
-    itself, are left aside."""
+    """The run options among those that click passes, without the command's own
+    options."""
     values: dict[str, Any] = {}
     for option in RUN_OPTIONS:
         value = options.get(option.name)

@@ -34,7 +34,7 @@ def print_result(text: str, nl: bool = True) -> None:
 
 
 def notify(line: str) -> None:
-    """A line on stderr, beside the results."""
+    """Print a line on stderr, beside the results."""
     click.echo(_safe(line), err=True)
 
 
@@ -116,7 +116,7 @@ def _keep_detail(ctx: click.Context, param: click.Parameter, value: bool) -> Non
 
 
 def detail() -> Any:
-    """The requested length: --quiet counts before --summary, and that before
+    """The requested length: --quiet overrides --summary, which overrides
     --verbose."""
     from fusiondoc.rendering.drawing import Detail
 
@@ -130,7 +130,7 @@ def detail() -> Any:
 
 
 def detail_options(command: F) -> F:
-    """--summary, --quiet and --verbose."""
+    """Add --summary, --quiet and --verbose."""
     for option in (
         click.option(
             "--verbose",
@@ -161,7 +161,8 @@ def detail_options(command: F) -> F:
 
 
 def report_options(command: F) -> F:
-    """--format, --output, --fail-on, and how much of the text is printed."""
+    """Add --format, --output, --fail-on, and the options for the length of the
+    text."""
     command = detail_options(command)
     for option in (
         click.option(
@@ -200,7 +201,7 @@ def check_fail_on(values: tuple[str, ...]) -> None:
 def format_of(
     format_: str | None, output: Path | None, endings: Mapping[str, str] = ENDINGS
 ) -> str:
-    """The requested format, else that of the file's ending, else text."""
+    """The requested format, else the format of the file's extension, else text."""
     if format_ is not None:
         return format_
     return (
@@ -215,10 +216,8 @@ def emit(
     text_of: Callable[..., str] | None = None,
 ) -> None:
     """Write the report in the requested format to the requested file; ``text_of``
-    makes another text than the usual one.
-
-    In GitHub Actions the findings are annotations too, on stderr, so that stdout
-    holds one format.
+    replaces the usual text. In GitHub Actions the findings are also printed as
+    annotations, on stderr, so that stdout has one format only.
     """
     format_ = format_of(format_, output)
     if format_ == "json":
@@ -247,13 +246,13 @@ def emit(
 
 
 def in_github() -> bool:
-    """Whether this is a step of GitHub Actions, in whose log annotations are
-    shown."""
+    """True in a step of GitHub Actions, whose log shows annotations."""
     return os.environ.get("GITHUB_ACTIONS") == "true"
 
 
 def annotate_github(annotations: str, summary: str) -> None:
-    """Annotations on stderr, and the summary of a step of GitHub Actions."""
+    """Print annotations on stderr, and write the summary of a step of GitHub
+    Actions."""
     from fusiondoc.reports.code_annotations import append_github_summary
 
     click.echo(annotations, err=True, nl=False)
@@ -261,7 +260,8 @@ def annotate_github(annotations: str, summary: str) -> None:
 
 
 def _annotate_report(report: Report, format_: str, output: Path | None) -> None:
-    """The annotations and the summary of a report, in GitHub Actions."""
+    """Print the annotations and write the summary of a report, in GitHub
+    Actions."""
     if in_github() and (format_ != "github" or output is not None):
         from fusiondoc.reports.code_annotations import github, github_summary
 
@@ -269,7 +269,7 @@ def _annotate_report(report: Report, format_: str, output: Path | None) -> None:
 
 
 def in_colour(output: Path | None) -> bool:
-    """Whether the text goes to a terminal that wants colours."""
+    """True if the text goes to a terminal that supports colours."""
     terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
     return (
         terminal
@@ -279,7 +279,7 @@ def in_colour(output: Path | None) -> bool:
 
 
 def text_style(output: Path | None) -> dict[str, Any]:
-    """The width of a text that goes to ``output``, whether it is in colour, and
+    """Return the width of a text for ``output``, whether to use colours, and
     whether block characters can be shown."""
     import shutil
 
@@ -302,7 +302,7 @@ def write(text: str, output: Path | None) -> None:
 
 
 def write_parts(parts: Iterable[str], output: Path | None) -> None:
-    """The same for a text in parts."""
+    """Print or write a text given in parts."""
     if output is None:
         for part in joined(parts):
             click.echo(part, nl=False)
@@ -315,12 +315,12 @@ def write_parts(parts: Iterable[str], output: Path | None) -> None:
 
 
 _ENOUGH = 1 << 18
-"""Characters that are worth being written: the text of one kernel alone can be a
+"""Characters that make a write worthwhile: the text of one kernel alone can be a
 quarter of a megabyte."""
 
 
 def joined(parts: Iterable[str]) -> Iterator[str]:
-    """Fewer and larger parts."""
+    """Join the parts to fewer and larger ones."""
     some: list[str] = []
     size = 0
     for part in parts:
@@ -354,8 +354,8 @@ def write_file(file: Path, data: bytes | Iterable[bytes], option: str) -> None:
 
 
 def status_of_reached(reached: Sequence[str]) -> int:
-    """The exit status of a command, and a note for each cause of ``--fail-on`` that
-    is reached."""
+    """Return the exit status of a command, and print a note for each cause of
+    ``--fail-on`` that is reached."""
     for sentence in reached:
         notify(sentence)
     return FINDINGS_FOUND if reached else 0
@@ -379,7 +379,7 @@ def exit_status(report: Report, fail_on: tuple[str, ...]) -> int:
 def complete_files(
     _ctx: click.Context, _param: click.Parameter, typed: str
 ) -> list[CompletionItem]:
-    """The shell's own completion of file names."""
+    """Leave the completion of file names to the shell."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(typed, type="file")]
@@ -388,7 +388,7 @@ def complete_files(
 def complete_codes(
     _ctx: click.Context, _param: click.Parameter, typed: str
 ) -> list[CompletionItem]:
-    """Finding codes, with their titles where the shell shows help."""
+    """Complete finding codes, with their titles if the shell shows help."""
     from click.shell_completion import CompletionItem
 
     from fusiondoc.model.codes import CODES
@@ -404,7 +404,7 @@ def complete_codes(
 def complete_severities_and_codes(
     ctx: click.Context, param: click.Parameter, typed: str
 ) -> list[CompletionItem]:
-    """The words that --fail-on takes."""
+    """Complete the words of --fail-on."""
     from fusiondoc.model.report import SEVERITIES
 
     return [*_that_fit(SEVERITIES, typed), *complete_codes(ctx, param, typed)]
@@ -413,7 +413,7 @@ def complete_severities_and_codes(
 def complete_knobs(
     _ctx: click.Context, _param: click.Parameter, typed: str
 ) -> list[CompletionItem]:
-    """Knobs and environment variables."""
+    """Complete knobs and environment variables."""
     from fusiondoc.fuser_knobs.catalogue import knobs, variables
 
     return _that_fit(
@@ -428,7 +428,7 @@ def complete_knobs(
 def complete_knob_settings(
     _ctx: click.Context, _param: click.Parameter, typed: str
 ) -> list[CompletionItem]:
-    """``NAME=`` of each knob."""
+    """Complete ``NAME=`` of each knob."""
     from fusiondoc.fuser_knobs.catalogue import knobs
 
     return _that_fit([f"{knob.name}=" for knob in knobs()], typed)
@@ -437,7 +437,7 @@ def complete_knob_settings(
 def complete_dump_options(
     _ctx: click.Context, _param: click.Parameter, typed: str
 ) -> list[CompletionItem]:
-    """Dumps of every fuser, behind the last comma."""
+    """Complete dumps of every fuser, after the last comma."""
     from fusiondoc.fuser_knobs.catalogue import dump_options, fuser_dumps
 
     before, comma, _ = typed.rpartition(",")
@@ -448,7 +448,7 @@ def complete_dump_options(
 def complete_captures(
     _ctx: click.Context, _param: click.Parameter, typed: str
 ) -> list[CompletionItem]:
-    """The captures of the current folder, newest first."""
+    """Complete the captures of the current folder, newest first."""
     from fusiondoc.captures.store import CaptureStore
 
     return _that_fit([path.name for path in CaptureStore().paths()], typed)

@@ -1,5 +1,5 @@
 """``fusiondoc repro``: one group of a log as a stand-alone Python file, and that
-file made smaller; of torch.compile also the two sides of a boundary, or a
+file made smaller; for torch.compile also the two sides of a boundary, or a
 kernel."""
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ def _check_minimise(
     force: bool,
     trust_log: bool,
 ) -> None:
-    """UsageError where nothing can be made smaller, or the log is of somebody
-    else."""
+    """Raise UsageError if nothing can be made smaller, or if somebody else made the
+    log."""
     from fusiondoc.repro.write import minimised_path
 
     if group is None:
@@ -204,8 +204,8 @@ def _of_group(
     force: bool,
     fuser: str | None,
 ) -> Written | None:
-    """The written group; None where the groups were listed. ``part``: of
-    torch.compile, if one was named."""
+    """Write a group; None if the groups were listed instead. ``part``: a boundary
+    or kernel of torch.compile, if one was named."""
     from fusiondoc.rendering.drawing import rows_of_lines
     from fusiondoc.repro.write import listed, write_script
 
@@ -223,7 +223,7 @@ def _of_group(
 
 
 def _known_groups(read: ReadLog, wanted: str | None) -> Groups:
-    """The groups of the logs, but those of te.ops."""
+    """The groups of the logs, except those of te.ops."""
     from fusiondoc.fusers import frontend_of_group
     from fusiondoc.fusers.te import TE
     from fusiondoc.fusers.torchscript import TORCHSCRIPT
@@ -262,7 +262,7 @@ def _of_compiled(
     force: bool,
     minimise: bool,
 ) -> None:
-    """The work on a run of torch.compile."""
+    """Write the script of a part of a run of torch.compile, or list the parts."""
     from fusiondoc.rendering.drawing import rows_of_lines
     from fusiondoc.repro.of_fusers.compiled_parts import CompiledParts, Wanted
 

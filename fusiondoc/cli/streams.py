@@ -1,5 +1,5 @@
-"""The standard streams of the command line where they are closed or full: a report
-that nobody gets is an error, a message that nobody gets is none.
+"""Standard streams of the command line that are closed or full: a report that
+cannot be printed is an error, a message that cannot be printed is not.
 
 ``fusiondoc parse LOG >&-`` must not end with 0 and nothing written, and ``2>
 /dev/full`` must not make of a report without findings status 1, which CI reads as
@@ -17,7 +17,7 @@ from fusiondoc.errors import UsageError
 
 
 class _Closed(io.RawIOBase):
-    """Where results go while stdout is closed."""
+    """Replaces stdout while it is closed; writing raises a UsageError."""
 
     def __init__(self) -> None:
         self._refused = False
@@ -37,8 +37,7 @@ class _Closed(io.RawIOBase):
 
 
 class _Lossy(io.FileIO):
-    """stderr, of which a full disk or a reader that went away takes nothing but the
-    messages."""
+    """Wraps stderr: a full disk or a closed reader only loses messages."""
 
     def write(self, data: object) -> int:
         size = len(memoryview(data).cast("B"))  # type: ignore[arg-type]
@@ -49,10 +48,9 @@ class _Lossy(io.FileIO):
 
 
 def open_streams() -> None:
-    """Give Python's streams a meaning where the caller closed them, and take the
-    errors from stderr.
-
-    Streams that something else has put there (a test, a notebook) stay as they are.
+    """Replace Python's streams where the caller closed them, and ignore errors of
+    stderr. Streams that another program has installed (a test, a notebook) are
+    unchanged.
     """
     if sys.stdout is None:
         closed = io.BufferedWriter(_Closed())
@@ -81,5 +79,5 @@ def open_streams() -> None:
 
 
 def _is_console(stream: io.TextIOWrapper) -> bool:
-    """Of Windows, which has a stream of a kind of its own."""
+    """True for a console of Windows, which has a special kind of stream."""
     return os.name == "nt" and stream.isatty()

@@ -156,7 +156,7 @@ def command(
 
 
 def _reached(found: Survey, cause: str) -> Iterator[str]:
-    """Why ``--fail-on`` of this cause is reached, in a line; nothing if it is
+    """Yield a line on why ``--fail-on`` with this cause is reached; none if it is
     not."""
     since = f" since {found.since}" if found.since is not None else ""
     if cause == "gone" and found.gone:

@@ -44,7 +44,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Difference:
-    """A value that is not the same on both sides. ``kind``: "environment", "fuser",
+    """A value that differs between the sides. ``kind``: "environment", "fuser",
     "knob" or "setting" (an option of ``diagnose`` or a variable that it set)."""
 
     kind: str
@@ -55,14 +55,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class SpeedChange:
-    """Times in milliseconds. ``change`` is "slower" or "faster" where the medians
+    """Times in milliseconds. ``change`` is "slower" or "faster" if the medians
     differ by more than the threshold and the spread of the measurements does not
     explain it, else None."""
 
     a: Spread
     b: Spread
     ratio: float | None
-    """Median of B over that of A."""
+    """Median of B divided by that of A."""
     change: str | None
 
 
@@ -81,7 +81,7 @@ class GroupRef:
     kernels: tuple[str, ...]
     evidence: Evidence | None
     instances: int = 1
-    """How often the plans of its side have it."""
+    """Number of instances in the plans of its side."""
 
 
 @dataclass(frozen=True)
@@ -103,24 +103,25 @@ class GroupChange:
     every group."""
     speed: SpeedChange | None
     count: int = 1
-    """How many instances changed so."""
+    """Number of instances with this change."""
     layers: tuple[str, ...] = ()
     """The modules of these, if the log has modules: those of B, or of A if the
     groups are gone."""
     boundaries: tuple[Boundary, ...] = ()
-    """Of a group that torch.compile split: the tensors that go through memory
-    between its parts in B, with why they are apart; most bytes first."""
+    """For a group that torch.compile split: the tensors that go through memory
+    between its parts in B, with the reasons of the split; most bytes first."""
 
 
 @dataclass(frozen=True)
 class GroupByLines:
-    """A group of A, and all that computes operators of its lines in B, which
-    another compiler made."""
+    """A group of A, and everything in B, made by another compiler, that computes
+    operators on the group's lines."""
 
     a: GroupRef
     b: tuple[GroupRef, ...]
     outside: tuple[str, ...]
-    """Operators of these lines that are outside every group in B, each once."""
+    """Operators on these lines that are outside every group in B, without
+    duplicates."""
     boundaries: tuple[Boundary, ...]
     """The tensors that go through memory between these groups of B, most bytes
     first."""
@@ -136,7 +137,7 @@ class GroupByLines:
 @dataclass(frozen=True)
 class UnfusedChange:
     """Operators outside every group. ``change``: "came", "gone" or "reason" (the
-    reason is another)."""
+    reason differs)."""
 
     change: str
     op: str
@@ -145,7 +146,7 @@ class UnfusedChange:
     user_source: str | None
     phase: str | None
     count: int
-    """How many such nodes of one plan changed."""
+    """Number of such nodes of one plan that changed."""
     reason_a: Reason | None
     reason_b: Reason | None
     evidence: Evidence | None
@@ -153,8 +154,8 @@ class UnfusedChange:
 
 @dataclass(frozen=True)
 class FallbackChange:
-    """A fallback. ``change``: "came", "gone" or "count" (both counts exact, and not
-    the same)."""
+    """A fallback. ``change``: "came", "gone" or "count" (both counts are exact, and
+    differ)."""
 
     change: str
     stage: str
@@ -188,16 +189,16 @@ class KernelRef:
 class KernelChange:
     """A kernel. ``kinds``, one or more of: "added", "gone", "code", "registers",
     "spills", "shared memory", "scheduler", "launch" (block or grid), "launches"
-    (how often), "slower", "faster", "bandwidth" (another one, although no time
-    shows it), "bytes" (the fuser counted others, so that bandwidths cannot be
+    (how often), "slower", "faster", "bandwidth" (it differs, although no time shows
+    it), "bytes" (the fuser counted others, so that bandwidths cannot be
     compared)."""
 
     kinds: tuple[str, ...]
     a: KernelRef | None
     b: KernelRef | None
     lines_gone: int
-    """Lines of code that only A has, after names, numbers of values and addresses
-    were made equal."""
+    """Number of lines of code that only A has, after names, numbers of values and
+    addresses were made equal."""
     lines_added: int
     speed: SpeedChange | None
     bandwidth: str | None
@@ -224,7 +225,7 @@ class ModelSpeedChange:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything that changed; empty tuples where nothing did."""
+    """All changes; tuples are empty where there are none."""
 
     a: Side
     b: Side
@@ -239,18 +240,18 @@ class Comparison:
     findings: tuple[FindingChange, ...]
     speed: tuple[ModelSpeedChange, ...]
     groups_same: int
-    """Groups of A that B has too, with the same operators, types and (where
-    measured) speed; of another compiler, those whose lines one group of B
+    """Number of groups of A that B has too, with the same operators, types and (if
+    measured) speed; for another compiler, those whose lines one group of B
     computes."""
     kernels_same: int
     notes: tuple[str, ...]
     """Facts that one side lacks, so that they could not be compared."""
     by_lines: tuple[GroupByLines, ...] = ()
-    """Where torch.compile made one side and TorchScript the other: each group of A
-    that has lines of the program. These are not among ``groups``."""
+    """If one side was made by torch.compile and the other by TorchScript: each
+    group of A that has lines of the program. These are not in ``groups``."""
     schema: str = SCHEMA
     unrelated: str | None = None
-    """A sentence where A and B are of programs that have nothing in common."""
+    """A sentence if the programs of A and B have nothing in common."""
     reports: tuple[Report, Report] | None = field(
         default=None, compare=False, repr=False, metadata={"json": False}
     )
@@ -304,8 +305,8 @@ def _registers(kernel: KernelRef | None) -> int:
 
 
 def _coverage(c: Comparison) -> bool:
-    """A smaller share of operators is fused; where a side has no share, fewer
-    operators are."""
+    """True if a smaller share of operators is fused; if a side has no share, if
+    fewer operators are."""
     a, b = c.a.coverage.fraction, c.b.coverage.fraction
     if a is None or b is None:
         return c.a.coverage.ops_fused > c.b.coverage.ops_fused
@@ -383,7 +384,7 @@ SAME_BYTES = 0.01
 def speed_change(
     a: Spread | None, b: Spread | None, threshold: float
 ) -> SpeedChange | None:
-    """Two times in milliseconds; None where a side has none.
+    """Compare two times in milliseconds; None if a side has none.
 
     Slower: the median is more than ``threshold`` (0.1 is 10 %) above A's, even the
     fastest of B took longer than the median of A, and the medians are further apart
@@ -416,8 +417,8 @@ def _is_slower(a: Spread, b: Spread, threshold: float) -> bool:
 
 
 def rate_change(a: Spread | None, b: Spread | None, threshold: float) -> str | None:
-    """ "higher" or "lower" of two bandwidths, by the same rule: the maximum takes
-    the part of the minimum."""
+    """ "higher" or "lower" for two bandwidths, by the same rule, with the maximum
+    instead of the minimum."""
     if a is None or b is None:
         return None
     if a.median > b.median * (1 + threshold) and b.max < a.median:
@@ -428,7 +429,7 @@ def rate_change(a: Spread | None, b: Spread | None, threshold: float) -> str | N
 
 
 def measured(kernel: Kernel) -> Spread | None:
-    """The time of a launch, where it was measured often enough to have a spread."""
+    """The time of a launch, if it was measured often enough to have a spread."""
     if kernel.ms is None or (
         kernel.launches is not None and kernel.launches < LEAST_LAUNCHES
     ):
@@ -437,7 +438,7 @@ def measured(kernel: Kernel) -> Spread | None:
 
 
 def rate(kernel: Kernel) -> Spread | None:
-    """The bandwidth of a launch, where it was measured often enough to have a
+    """The bandwidth of a launch, if it was measured often enough to have a
     spread."""
     if kernel.gb_per_s is None or (
         kernel.launches is not None and kernel.launches < LEAST_LAUNCHES
@@ -448,7 +449,7 @@ def rate(kernel: Kernel) -> Spread | None:
 
 def counted_bytes(kernel: Kernel) -> float | None:
     """The bytes that the fuser counted for the bandwidth: another version may count
-    others, and then bandwidths do not show speed."""
+    differently, and then bandwidths do not show speed."""
     if kernel.ms is None or kernel.gb_per_s is None:
         return None
     # The fastest launch has the highest bandwidth, unless launches move different

@@ -26,7 +26,7 @@ FASTER, SLOWER, NO_DIFFERENCE = "faster", "slower", "no difference"
 
 @dataclass(frozen=True)
 class BenchDifference:
-    """A value of the environment that is not the same on both sides."""
+    """A value of the environment that differs between the sides."""
 
     name: str
     a: str | None
@@ -39,7 +39,7 @@ class BenchChange:
 
     variant: str
     interpreter: str
-    """Of B."""
+    """The interpreter in B."""
     phase: str
     inputs: str
     a: Measured
@@ -53,7 +53,7 @@ class BenchChange:
     peak_bytes_a: int | None
     peak_bytes_b: int | None
     case: str | None = None
-    """Of a suite, which of its cases."""
+    """For a suite, the case."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class BenchComparison:
     """The changes from bench A to bench B."""
 
     a: str
-    """Name of the file."""
+    """Name of the file of A."""
     b: str
     environment: tuple[BenchDifference, ...]
     changes: tuple[BenchChange, ...]
@@ -83,11 +83,9 @@ class BenchComparison:
 def compare_benches(
     a: Bench, b: Bench, names: tuple[str, str], least: float = 0.0
 ) -> BenchComparison:
-    """Variants by name, interpreters by name (else by order), shapes by their
-    inputs.
-
-    Args:
-        least: a smaller difference (0.1 is 10 %) is none, whatever the interval is.
+    """Compare two benches: variants are matched by name, interpreters by name (else
+    by order), shapes by their inputs. Args: least: a smaller difference (0.1 is
+    10 %) counts as none, whatever the interval is.
     """
     old, new = dict(_timed(a, a)), dict(_timed(b, a))
     changes = []
@@ -129,8 +127,8 @@ def _section_of(change: BenchChange) -> tuple[str, ...]:
 def compare_suites(
     a: Suite, b: Suite, names: tuple[str, str], least: float = 0.0
 ) -> BenchComparison:
-    """Case by case, as two benches; one that only one side could time is in
-    ``only_a`` or ``only_b``."""
+    """Compare two suites case by case, as benches; a case that only one side could
+    time is in ``only_a`` or ``only_b``."""
     old, new = _cases(a), _cases(b)
     changes: list[BenchChange] = []
     environment: dict[str, BenchDifference] = {}
@@ -171,12 +169,10 @@ def _sizes(suite: Suite) -> str:
 
 
 def ratio_of_medians(a: Measured, b: Measured) -> Ratio:
-    """How many times as fast B is.
-
-    The interval comes from those of both medians, on the scale of logarithms, where
-    they are added as variances are (MOVER: Zou and Donner, Statistics in Medicine
-    27, 2008), and is widened by the spread of processes: the two did not run in
-    turns.
+    """How many times as fast B is. The interval is computed from the intervals of
+    both medians, on the scale of logarithms, where they are added as variances are
+    (MOVER: Zou and Donner, Statistics in Medicine 27, 2008), and is widened by the
+    spread of processes: the two did not run in turns.
     """
     centre = log(a.median / b.median)
     low = centre - hypot(log(a.median / a.low), log(b.high / b.median))
@@ -217,7 +213,8 @@ def _timed(
 
 
 def _interpreters(bench: Bench, first: Bench) -> dict[str, str]:
-    """The name of each in the first bench, or the name at the same index there."""
+    """The name of each interpreter in the first bench, or the name at the same
+    index there."""
     mine, theirs = _labels(bench), _labels(first)
     if len(mine) != len(theirs):
         return {label: label for label in mine}

@@ -17,20 +17,20 @@ from fusiondoc.model.report import Group, OpNode, Report, Unfused
 from fusiondoc.model.source import Source, last_name
 
 MOST_BOUNDARIES = 3
-"""Of a group: those of most bytes."""
+"""Most boundaries of a group: those with most bytes."""
 
 _Line = tuple[str, int]
 """Name of a file, and line."""
 
 
 def groups_by_lines(a: Report, b: Report) -> tuple[GroupByLines, ...]:
-    """Each group of A that has lines of the program, where one of the two reports
-    is of torch.compile."""
+    """Compare each group of A that has lines of the program, if one of the two
+    reports is of torch.compile."""
     return tuple(_by_lines(a, b)) if of_two_compilers(a, b) else ()
 
 
 def of_two_compilers(a: Report, b: Report) -> bool:
-    """Whether one of the two reports is of torch.compile."""
+    """True if exactly one of the two reports is of torch.compile."""
     return (a.compiled is None) != (b.compiled is None)
 
 
@@ -82,7 +82,7 @@ def _has_phase(other: Group | Unfused, group: Group) -> bool:
 
 
 def _lines(nodes: Iterable[OpNode | Unfused]) -> AbstractSet[_Line]:
-    """The lines of the program; formulas of gradients have none."""
+    """The nodes' lines in the program; formulas of gradients have none."""
     lines = set()
     for node in nodes:
         position = Source.parse(node.user_source or node.source)
@@ -104,7 +104,7 @@ def boundaries_between(
 
 
 def group_ref(group: Group) -> GroupRef:
-    """The part of a group that a comparison has."""
+    """The part of a group that a comparison holds."""
     return GroupRef(
         group.id,
         group.name,

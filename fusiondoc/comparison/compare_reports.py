@@ -1,4 +1,4 @@
-"""Two reports to one comparison."""
+"""Compares two reports."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LEAST_APART_MS = 0.05
 spread within one process does not show variations between processes."""
 
 SLOWER_THAN = 0.1
-"""10 %: the launches of one kernel differ by so much from run to run."""
+"""10 %: the launches of one kernel differ that much from run to run."""
 
 
 def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Comparison:
@@ -86,8 +86,8 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
 
 
 def _apart(b: Report) -> Report:
-    """The report with rows of its own: those of A and B are distinguished by
-    identity, and a report made of the other one by ``dataclasses.replace`` shares
+    """Return the report with its rows copied: rows of A and B are distinguished by
+    identity, and a report made from the other one by ``dataclasses.replace`` shares
     them."""
     return replace(
         b,
@@ -116,8 +116,8 @@ def _clusters(a: Report, b: Report, positions: Positions) -> list[Cluster]:
 def _kernels(
     a: Report, b: Report, clusters: Sequence[Cluster], slower_than: float
 ) -> tuple[tuple[KernelChange, ...], int]:
-    """The changes, and how many are the same. Kernels of two compilers have nothing
-    to be matched by."""
+    """The changes of kernels, and the number of equal ones. Kernels of two
+    compilers cannot be matched."""
     if of_two_compilers(a, b):
         return (), 0
     count_launches = not passes_differ(a, b)
@@ -127,7 +127,7 @@ def _kernels(
 
 
 def _numbered(clusters: Sequence[Cluster]) -> Clusters:
-    """The clusters by their number in the sequence."""
+    """The clusters, keyed by their index."""
     found = Clusters({}, {}, set(), set())
     for number, cluster in enumerate(clusters):
         found.of_a.update((item.group.id, number) for item in cluster.a)

@@ -20,13 +20,13 @@ _NOT_COMPARED = frozenset(
         *(fuser.switches.trace_variable for fuser in FUSERS.values()),
     )
 )
-"""The folder of an interpreter changes nothing, each container has a name of its
-own, and each capture a folder for its trace."""
+"""Values without influence: the folder of an interpreter, and names that differ by
+design, of containers and of the folder for a capture's trace."""
 
 
 def differences(a: Report, b: Report) -> tuple[Difference, ...]:
-    """Values that differ between the sides; a fact that only one side has of its
-    machine is no difference."""
+    """Values that differ between the sides; a fact about the machine that only one
+    side has is no difference."""
     found = list(_mapping("environment", a.environment, b.environment, both=True))
     for name in ("requested", "effective", "live"):
         values = (getattr(a.fuser, name), getattr(b.fuser, name))
@@ -49,7 +49,7 @@ def differences(a: Report, b: Report) -> tuple[Difference, ...]:
 
 
 def _options(report: Report) -> dict[str, object]:
-    """By name; a knob is compared as a knob."""
+    """The options by name, without knobs, which are compared separately."""
     names = [field.name for field in fields(Options) if field.name != "knobs"]
     return {name: getattr(report.target.options, name) for name in names}
 
@@ -59,7 +59,7 @@ def _knobs(knobs: tuple[KnobState, ...]) -> dict[str, str]:
 
 
 def _knob_value(knob: KnobState) -> str:
-    """The value read back, or the requested one; and whether it does nothing."""
+    """The value read back, or the requested one; and whether it has no effect."""
     value = knob.effective if knob.effective is not None else knob.requested
     return f"{value}" + (" (does nothing)" if knob.live is False else "")
 
@@ -76,11 +76,11 @@ def _mapping(
 
 
 def passes_differ(a: Report, b: Report) -> bool:
-    """Whether both state how often they ran the model, and the numbers differ."""
+    """True if both state how often they ran the model, and the numbers differ."""
     return None not in (runs_of(a), runs_of(b)) and runs_of(a) != runs_of(b)
 
 
 def runs_of(report: Report) -> int | None:
-    """How many passes the run was to make; None where it is not known."""
+    """Number of passes that the run was to make; None if it is not known."""
     options = report.target.options
     return options.runs if options is not None else None

@@ -33,7 +33,8 @@ _SAME: tuple[Callable[[_Found], Hashable | None], ...] = (
     lambda f: None if f.fixed else f.subject,
     lambda f: f.finding.code if _of_the_run(f.finding) else None,
 )
-"""When two findings are the same, from line and subject to the code alone."""
+"""Keys by which two findings are the same, from line and subject down to the code
+alone."""
 
 
 def finding_changes(
@@ -68,8 +69,8 @@ def _found(report: Report, side: int, positions: Positions) -> list[_Found]:
 
 
 def _without_line(found: Sequence[_Found]) -> set[Subject]:
-    """The subjects of those of no line of their own: one finding stands for many
-    rows of an operator."""
+    """The subjects of findings without a line of their own: such a finding covers
+    many rows of an operator."""
     return {known.subject for known in found if not known.fixed}
 
 
@@ -78,8 +79,8 @@ def _new(
 ) -> list[Finding]:
     """The findings that the other side does not have, worst first.
 
-    Args: of_others: subjects of findings of that side that have no line of their
-        own, which are not counted. is_blind: it lacks plans, so that operators
+    Args: of_others: subjects of findings of that side without a line of their own,
+        which are not counted. is_blind: that side lacks plans, so that operators
         outside them are not known.
     """
     new = []
@@ -104,10 +105,8 @@ def _of_an_operator(finding: Finding) -> bool:
 def fallback_changes(
     a: Report, b: Report, same_groups: Mapping[str, str]
 ) -> tuple[FallbackChange, ...]:
-    """Fallbacks by stage and group.
-
-    Args:
-        same_groups: id of a group of A -> id of the group of B that it is.
+    """Changes of fallbacks, matched by stage and group. Args: same_groups: id of a
+    group of A -> id of the same group in B.
     """
     left_a, left_b = list(a.fallbacks), list(b.fallbacks)
     of_b = {id(row) for row in left_b}

@@ -11,8 +11,8 @@ from fusiondoc.model.report import Evidence, Finding, Group, Report
 
 
 class Subject(NamedTuple):
-    """Two findings of one subject are the same finding, wherever its line has moved
-    to."""
+    """Two findings with equal subjects are the same finding, wherever its line has
+    moved."""
 
     code: str
     keeps_out: bool
@@ -22,7 +22,7 @@ class Subject(NamedTuple):
     reasons: frozenset[Hashable]
     phases: frozenset[str | None]
     group: tuple[str, ...]
-    """The operators of the group, where it is about one."""
+    """The operators of the group, if it is about one."""
 
 
 class Subjects:
@@ -74,12 +74,13 @@ def _proofs(report: Report) -> Iterator[tuple[Sequence[str], Sequence[Evidence]]
 
 
 _OF_A_RUN = ("source", "fuser")
-"""Fields of details that differ between runs in which an operator is outside for
-the same reason."""
+"""Fields of details that may differ between runs although the reason is the
+same."""
 
 
 def _lasting(detail: object) -> Hashable:
-    """A detail without positions, figures and the fuser."""
+    """A detail without positions, figures and the fuser, so that it is equal in all
+    runs."""
     if dataclasses.is_dataclass(detail):
         names = [
             field.name

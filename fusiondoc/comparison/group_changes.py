@@ -1,5 +1,5 @@
-"""Changes between groups that belong together, and operators that came outside
-groups with them."""
+"""Changes between matched groups, and operators that came outside groups with
+them."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class GroupChanges:
         self._b = b
 
     def of_all(self, clusters: Sequence[Cluster]) -> tuple[GroupChange, ...]:
-        """The changes in the order of B; groups that are gone at the end, in the
-        order of A."""
+        """Return the changes in the order of B; groups that are gone at the end, in
+        the order of A."""
         found = []
         for cluster in clusters:
             change = self._of(cluster)
@@ -91,8 +91,8 @@ class GroupChanges:
     def _because(
         self, cluster: Cluster, lost: Sequence[Node]
     ) -> tuple[UnfusedChange, ...]:
-        """The operators that came outside the groups: those that left this group,
-        or others between its parts, by the graph or by their lines."""
+        """The operators newly outside groups: those that left this group, or others
+        between its parts, by the graph or by their lines."""
         between = self._between(cluster.b)
         left = _Left(cluster, lost)
         found = []
@@ -116,11 +116,11 @@ class GroupChanges:
 
 _MOST_CAUSES = 8
 _MOST_PARTS = 20
-"""Parts of a split group that are looked at for operators between them."""
+"""Most parts of a split group between which operators are searched for."""
 
 
 class _Left:
-    """Operators that left the groups of a cluster, and where its groups are."""
+    """Operators that left the groups of a cluster, and the lines of its groups."""
 
     def __init__(self, cluster: Cluster, nodes: Sequence[Node]) -> None:
         self._phases = {item.group.phase for item in (*cluster.a, *cluster.b)}
@@ -129,8 +129,8 @@ class _Left:
         self._without_line = {
             node.op for node in nodes if not node.position.aligned
         }
-        """Operators on a line that only one side has, or on none: their names are
-        all that is known."""
+        """Operators without a line, or on a line that only one side has: only their
+        names are known."""
         self._at: set[tuple[str, Token | None]] = set()
         for node in nodes:
             self._at.update(
@@ -138,8 +138,8 @@ class _Left:
             )
 
     def has(self, row: UnfusedChange, token: Token | None) -> bool:
-        """Whether an operator outside groups may be one of them, or stands on lines
-        of the groups."""
+        """True if an operator outside groups may be one of them, or is on lines of
+        the groups."""
         if row.phase not in self._phases and None not in self._phases:
             return False
         if row.op in self._without_line or (
@@ -154,8 +154,8 @@ class _Left:
 
 
 def _spans(items: Sequence[Item]) -> dict[str, tuple[int, int]]:
-    """File -> first and last line of the groups in it, files of formulas left
-    out."""
+    """File -> first and last line of the groups in it, without files of
+    formulas."""
     spans: dict[str, tuple[int, int]] = {}
     for node in nodes_of(items):
         if node.strong is None or node.node.source is None:
@@ -176,7 +176,7 @@ def _kernels_of(items: Sequence[Item], known: dict[str, Kernel]) -> list[Kernel]
 
 
 def _kinds(cluster: Cluster, overlap: Overlap) -> list[str]:
-    """How the groups of both sides differ, but for their speed."""
+    """How the groups of both sides differ, except for their speed."""
     kinds = []
     if len(cluster.b) > 1:
         kinds.append("split")
@@ -212,7 +212,8 @@ def _made(
 
 
 def _folded(changes: Iterable[GroupChange]) -> tuple[GroupChange, ...]:
-    """Instances of the same groups that changed alike are one change."""
+    """Combine instances of the same groups with the same changes into one
+    change."""
     alike: dict[Hashable, GroupChange] = {}
     for change in changes:
         ids = tuple(tuple(ref.id for ref in refs) for refs in (change.a, change.b))
@@ -228,9 +229,9 @@ def _with_one_more(known: GroupChange, change: GroupChange) -> GroupChange:
 
 
 def other_work(cluster: Cluster) -> bool:
-    """Whether both sides do not compute the same, so that their times cannot be
-    compared: other operators, or tensors of other sizes or dtypes. The layout of a
-    tensor is no other work."""
+    """True if both sides compute different things, so that their times cannot be
+    compared: other operators, or tensors of other sizes or dtypes. Another layout
+    of a tensor does not count."""
     if sorted(op for item in cluster.a for op in item.ops) != sorted(
         op for i in cluster.b for op in i.ops
     ):

@@ -30,7 +30,7 @@ _NONE: Token = (-1, 0)
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """An operator at its position."""
+    """An operator with its position."""
 
     node: OpNode
     op: str
@@ -43,7 +43,7 @@ class Node:
 
     @property
     def strong(self) -> tuple[str, Token] | None:
-        """Operator and line, where that identifies it."""
+        """Operator and line, if the line identifies it."""
         if self.position.token is not None and not self.position.weak:
             return (self.op, self.position.token)
         if self.user.token is not None and not self.user.weak:
@@ -52,8 +52,8 @@ class Node:
 
     @property
     def elsewhere(self) -> bool:
-        """Its line is on the other side too: of two such lines that are not the
-        same, none became the other."""
+        """Whether its line exists on the other side too: if two such lines differ,
+        neither became the other."""
         position = (
             self.position
             if self.position.token is not None and not self.position.weak
@@ -70,7 +70,7 @@ class Item:
     group: Group
     nodes: tuple[Node, ...]
     keys: tuple[Key, ...]
-    """Sorted: the order in which a graph lists independent operators has no
+    """Sorted keys: the order in which a graph lists independent operators has no
     meaning."""
     ops: tuple[str, ...]
     inputs: tuple[str, ...]
@@ -85,7 +85,7 @@ class Item:
 def items_of(
     groups: Iterable[Group], position_of: Callable[[str | None], Position]
 ) -> list[Item]:
-    """The groups of one side, in their order: one for each instance.
+    """Return the groups of one side, in their order, one item for each instance.
     ``position_of`` gives the position, on both sides, of a ``file:line:column`` of
     this side."""
     items: list[Item] = []
@@ -145,10 +145,10 @@ class Overlap:
             elif key is None:
                 left_b.append(node)
         self.formulas = 0
-        """Operators of the same line of an autodiff formula: the same formula,
-        perhaps of another call."""
+        """Number of operators on the same line of an autodiff formula: the same
+        formula, perhaps of another call."""
         self.weak = 0
-        """Operators identified by their name alone."""
+        """Number of operators identified by their name alone."""
         self.left_b = left_b
         self.left_a: list[Node] = []
         # Formulas at the same position first, then any operator of that name that
@@ -173,7 +173,7 @@ class Overlap:
         """From 0 to 1."""
         smaller = min(len(a), len(b))
         self.share = common / smaller if smaller else 1.0
-        """Share of the smaller one that is in the other."""
+        """Share of the smaller set that is in the other."""
 
 
 _FORMULA = 0.9
@@ -195,22 +195,22 @@ def _partner(node: Node, others: Sequence[Node], same_position: bool) -> int | N
 
 
 LEAST_LIKENESS = 0.6
-"""Likeness of groups that are identified by names of operators alone, below which
-they are different ones."""
+"""Least likeness for two groups identified only by names of operators to be the
+same."""
 
 LEAST_SHARE = 0.5
-"""Share of a group's operators that must be in another for it to be a part of that
-one."""
+"""Least share of a group's operators that must be in another group for it to count
+as a part of that."""
 
 _MOST_CANDIDATES = 40_000
-"""Pairs that are looked at: 200 groups of the same operators, which no line
-distinguishes, take two seconds. Of more each is held against those at about the
-same position."""
+"""Most pairs that are compared: 200 groups of the same operators, which no line
+distinguishes, take two seconds. With more, each is compared only with those at
+about the same position."""
 
 
 @dataclass
 class Cluster:
-    """Groups of A and the groups that they became in B: usually one and one."""
+    """Groups of A and the groups that they became in B: usually one of each."""
 
     a: list[Item] = field(default_factory=list)
     b: list[Item] = field(default_factory=list)
@@ -259,8 +259,8 @@ count as the same: the one left over is then the group whose module lost it."""
 
 
 def compatible(item: Item, other: Item) -> bool:
-    """The phase is None in a log that does not distinguish forward from
-    backward."""
+    """True if the phases may be equal; the phase is None in a log that does not
+    distinguish forward from backward."""
     return item.group.phase == other.group.phase or None in (
         item.group.phase,
         other.group.phase,
@@ -272,8 +272,8 @@ def _strong_keys(item: Item) -> list[Hashable]:
 
 
 def _weak_keys(item: Item) -> list[Hashable]:
-    """By names: the whole set of operators, and each operator whose line does not
-    identify it."""
+    """Keys by names: the whole set of operators, and each operator that its line
+    does not identify."""
     single: list[Hashable] = [
         node.key for node in item.nodes if node.strong is None
     ]
@@ -281,8 +281,8 @@ def _weak_keys(item: Item) -> list[Hashable]:
 
 
 def _alike(left_a: list[Item], left_b: list[Item]) -> list[tuple[Item, Item]]:
-    """The most alike pairs of the groups that no key paired; they are taken out of
-    both lists."""
+    """The most similar pairs of the groups that no key paired; they are removed
+    from both lists."""
     wanted = candidates(left_a, left_b, _strong_keys, _MOST_CANDIDATES)
     wanted += candidates(left_a, left_b, _weak_keys, _MOST_CANDIDATES)
     pairs = _best(left_a, left_b, wanted)
@@ -293,7 +293,8 @@ def _alike(left_a: list[Item], left_b: list[Item]) -> list[tuple[Item, Item]]:
 def _near_in_source(
     left_a: list[Item], left_b: list[Item]
 ) -> list[tuple[int, int]]:
-    """Groups at about the same position in the order of files and lines."""
+    """Pairs of groups at about the same position in the order of files and
+    lines."""
     ranks = [
         sorted(range(len(side)), key=lambda n: _position(side[n]))
         for side in (left_a, left_b)
@@ -321,7 +322,7 @@ def _position(item: Item) -> tuple[str, str, int, int]:
 def _best(
     left_a: list[Item], left_b: list[Item], wanted: list[tuple[int, int]]
 ) -> list[tuple[Item, Item]]:
-    """The pairs of highest likeness among those wanted; they are taken out of both
+    """The pairs of highest likeness among those wanted; they are removed from both
     lists."""
     scored = []
     for i, j in dict.fromkeys(wanted):
@@ -343,7 +344,7 @@ def _best(
 
 
 def _bonus(item: Item, other: Item) -> float:
-    """Decides between pairs whose operators are equally alike."""
+    """A small score to decide between pairs with equally similar operators."""
     return (
         0.02 * (item.inputs == other.inputs)
         + 0.01 * (item.outputs == other.outputs)
@@ -355,8 +356,8 @@ def _bonus(item: Item, other: Item) -> float:
 def _join_parts(
     clusters: list[Cluster], left_a: list[Item], left_b: list[Item]
 ) -> None:
-    """Put a leftover group to the cluster whose other side holds its operators and
-    has them to spare."""
+    """Add a leftover group to the cluster whose other side contains its operators
+    and has them to spare."""
     for left, whole, parts in ((left_b, "a", "b"), (left_a, "b", "a")):
         changed = [
             cluster
@@ -378,7 +379,7 @@ def _join_parts(
 
 
 def _spare(whole: list[Item], parts: list[Item]) -> list[Node]:
-    """Operators of ``whole`` that ``parts`` do not hold."""
+    """Operators of ``whole`` that are not in ``parts``."""
     return Overlap(nodes_of(whole), nodes_of(parts)).left_a
 
 

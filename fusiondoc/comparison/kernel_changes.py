@@ -72,21 +72,21 @@ def kernel_changes(
 
 
 class Clusters(NamedTuple):
-    """The clusters of the groups of both sides, by number, as far as their kernels
-    need them."""
+    """The clusters of the groups of both sides, by number, for the comparison of
+    their kernels."""
 
     of_a: dict[str, int]
     """Id of a group of A -> number of its cluster; ``of_b``: of B."""
     of_b: dict[str, int]
     one_sided: set[int]
-    """Clusters of groups that only one side has; their kernels go with them and are
-    not named again."""
+    """Clusters of groups that only one side has; their kernels are not reported
+    separately."""
     other_work: set[int]
     """Clusters whose sides compute different things, so that times cannot be
     compared."""
 
     def same_work(self, kernel: Kernel) -> bool:
-        """The work of a kernel of A."""
+        """Whether both sides of the clusters of a kernel of A compute the same."""
         return not any(
             self.of_a.get(name) in self.other_work for name in kernel.groups
         )
@@ -141,8 +141,8 @@ def _change(
 
 
 def _changed_lines(before: Kernel, other: Kernel) -> tuple[int, int]:
-    """How many lines only one code has, and only the other; none where a code is
-    not known."""
+    """Number of lines that only one code has, and that only the other has; 0 if a
+    code is not known."""
     if before.code is None or other.code is None:
         return 0, 0
     return changed_lines(before.code, other.code)
@@ -151,8 +151,8 @@ def _changed_lines(before: Kernel, other: Kernel) -> tuple[int, int]:
 def _other_figures(
     before: Kernel, other: Kernel, count_launches: bool
 ) -> Iterator[str]:
-    """The kinds of figures that both sides have, and not the same: one that a side
-    lacks is no change."""
+    """The kinds of figures that both sides have and that differ: a figure that a
+    side lacks is no change."""
     for kind, names in _FIGURES:
         if kind == "launches" and not count_launches:
             continue
@@ -164,7 +164,7 @@ def _other_figures(
 
 
 def kernel_ref(kernel: Kernel) -> KernelRef:
-    """The part of a kernel that a comparison has."""
+    """The part of a kernel that a comparison holds."""
     return KernelRef(
         kernel.id,
         kernel.name,

@@ -1,6 +1,5 @@
-"""The code of two kernels compared: their lines with values, names and addresses
-made equal, and the types of their parameters.
-"""
+"""Comparison of the code of two kernels: their lines with values, names and
+addresses normalised, and the types of their parameters."""
 
 from __future__ import annotations
 
@@ -23,13 +22,12 @@ _PARAMETERS = re.compile(
 )
 
 _MOST_LINES = 1500
-"""Lines up to which the difference is that of a text diff; beyond it lines are
-counted without order."""
+"""Most lines for a text diff; beyond that lines are counted without order."""
 
 
 @lru_cache(maxsize=8192)
 def normalised(code: str) -> tuple[str, ...]:
-    """The lines of the code that are not empty, with values by order of first
+    """The non-empty lines of the code, with values numbered by order of first
     use."""
     names: dict[str, str] = {}
     counts: Counter[str] = Counter()
@@ -56,8 +54,8 @@ def normalised(code: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=8192)
 def signature(code: str) -> str | None:
-    """The types of the kernel's parameters, sorted: its inputs and outputs. None
-    where there are none."""
+    """The types of the kernel's parameters, sorted: its inputs and outputs. None if
+    there are none."""
     found = _PARAMETERS.search(code)
     if found is None:
         return None
@@ -75,7 +73,7 @@ def likeness(a: str, b: str) -> float:
 
 
 def changed_lines(a: str, b: str) -> tuple[int, int]:
-    """How many lines only A has, and how many only B has."""
+    """Number of lines that only A has, and that only B has."""
     x, y = normalised(a), normalised(b)
     if x == y:
         return 0, 0

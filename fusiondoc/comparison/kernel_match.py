@@ -1,5 +1,5 @@
-"""Which kernels of two reports are the same (by their groups, code and parameters,
-never by number)."""
+"""Match the kernels of two reports (by their groups, code and parameters, never by
+number)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fusiondoc.comparison.kernel_code import likeness, normalised, signature
 from fusiondoc.model.report import Kernel
 
 LEAST_LIKENESS = 0.5
-"""Share of equal lines below which two kernels without a group in common are
-different ones."""
+"""Least share of equal lines for two kernels without a group in common to be the
+same."""
 
 _MOST_CANDIDATES = 20_000
 
 _SAME_PARAMETERS = 0.3
-"""Score of equal inputs and outputs, in lines: another version may generate quite
-another code for them."""
+"""Score of equal inputs and outputs, in lines: another version may generate very
+different code for them."""
 
 
 def content(kernel: Kernel) -> Any:
@@ -41,10 +41,8 @@ def match_kernels(
     b: Sequence[Kernel],
     clusters: tuple[Mapping[str, int], Mapping[str, int]],
 ) -> tuple[list[tuple[Kernel, Kernel]], list[Kernel], list[Kernel]]:
-    """Pairs, and the rest of A and of B.
-
-    Args: clusters: of each side, id of a group -> number of the cluster that it is
-        in.
+    """Return the pairs, and the rest of A and of B. Args: clusters: for each side,
+    id of a group -> number of its cluster.
     """
     ties: dict[int, frozenset[int]] = {}
     for kernels, known in zip((a, b), clusters):
@@ -85,8 +83,8 @@ def _code(kernel: Kernel) -> Hashable | None:
 
 
 def _work(kernel: Kernel) -> Hashable | None:
-    """The key of a kernel without code: its launch, and the bytes that the fuser
-    counts (it prints six digits)."""
+    """The key of a kernel without code: its launch, and the bytes counted by the
+    fuser (which prints six digits)."""
     counted = counted_bytes(kernel)
     if kernel.block is None and counted is None:
         return None

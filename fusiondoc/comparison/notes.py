@@ -12,7 +12,7 @@ from fusiondoc.model.report import Report
 
 
 def notes(a: Report, b: Report) -> tuple[str, ...]:
-    """Each sentence names the sides as A and B."""
+    """Sentences that name the sides as A and B."""
     return (
         *_of_one_side("A", a),
         *_of_one_side("B", b),
@@ -68,7 +68,7 @@ def _of_kernels(a: Report, b: Report) -> Iterator[str]:
 
 
 def _sides(a: Report, b: Report, holds: Callable[[Report], bool]) -> list[str]:
-    """The names of the sides for which it holds."""
+    """The names of the sides for which ``holds`` is true."""
     return [name for name, report in (("A", a), ("B", b)) if holds(report)]
 
 

@@ -27,14 +27,14 @@ _Lines = dict[int, Marks]
 
 
 class Position(NamedTuple):
-    """Where an operator stands. ``token`` is None without a source."""
+    """The position of an operator. ``token`` is None without a source."""
 
     token: Token | None
     aligned: bool
-    """The other side has this line too, so that another position is known to be
-    another position."""
+    """Whether the other side has this line too, so that another position there
+    really is another one."""
     weak: bool
-    """A line of an autodiff formula."""
+    """Whether it is a line of an autodiff formula."""
 
 
 NOWHERE = Position(None, False, True)
@@ -60,7 +60,7 @@ class Positions:
         names: tuple[str | None, str | None],
         files: tuple[_Lines, _Lines],
     ) -> None:
-        """The lines of a file; ``number`` is that of the file in tokens."""
+        """Add the lines of a file; ``number`` is the file's number in tokens."""
         weak = WEAK_FILE in names
         lines = sorted(files[0]), sorted(files[1])
         marks_a = [files[0][line] for line in lines[0]]
@@ -134,8 +134,8 @@ def _files(report: Report) -> dict[str, _Lines]:
 
 
 def _without_doubles(marks: set[tuple[str, int]]) -> Marks:
-    """The operators of a line, without those of no column that are there with one
-    too."""
+    """The operators of a line; one without a column is left out if it is also there
+    with a column."""
     with_column = {op for op, column in marks if column >= 0}
     return frozenset(
         mark for mark in marks if mark[1] >= 0 or mark[0] not in with_column
@@ -145,8 +145,8 @@ def _without_doubles(marks: set[tuple[str, int]]) -> Marks:
 def _paired_files(
     a: dict[str, _Lines], b: dict[str, _Lines]
 ) -> Iterator[tuple[str | None, str | None]]:
-    """Files of the same path, then of the longest common end of it, then (renamed)
-    of like contents; then those of one side."""
+    """Pair files with the same path, then with the longest common end of the path,
+    then (renamed) with similar contents; then list the files of one side."""
     left_a = [name for name in sorted(a) if name not in b]
     left_b = [name for name in sorted(b) if name not in a]
     for name in sorted(a):
@@ -172,8 +172,8 @@ def _scored(
     b: dict[str, _Lines],
     by_name: bool,
 ) -> Iterator[tuple[int, float, str, str]]:
-    """Two files that may be one, by the end of their paths or else by their
-    contents; lower is more alike."""
+    """Score two files that may be the same, by the end of their paths or else by
+    their contents; lower is more similar."""
     for x in left_a:
         for y in left_b:
             end = _common_end(x, y)
@@ -185,13 +185,13 @@ def _scored(
 
 
 _MOST_UNLIKE = 0.5
-"""Share of equal lines above which a file of another name is taken for the renamed
-one."""
+"""Least share of equal lines with which a file of another name counts as the
+renamed one."""
 
 
 def _common_end(x: str, y: str) -> int:
-    """How many last parts of two paths agree; none if one is the file of autodiff
-    formulas."""
+    """Number of last components that two paths have in common; 0 if one is the file
+    of autodiff formulas."""
     if WEAK_FILE in (x, y):
         return 0
     common = 0

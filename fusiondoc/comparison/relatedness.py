@@ -1,4 +1,4 @@
-"""Whether two reports can be of one program at all."""
+"""Whether two reports can be of one program."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from fusiondoc.model.source import Source, from_package
 
 
 def nothing_in_common(a: Report, b: Report, matched: bool) -> str | None:
-    """A sentence where A and B are of programs that have nothing to do with each
-    other, else None; also where a side has no line of a program.
+    """Return a sentence if the programs of A and B have nothing in common, else
+    None; also None if a side has no line of a program.
 
     They have something in common if a group of one is in the other (``matched``),
     if they are of the same file, if one operator of both is of the same line of a
@@ -35,8 +35,8 @@ def nothing_in_common(a: Report, b: Report, matched: bool) -> str | None:
 
 
 def _operators(report: Report) -> Iterator[tuple[str, str, int]]:
-    """Operator, file and line of the user's; without those of which only a line of
-    a package is known."""
+    """Operator, file and line of the user's program, without operators of which
+    only a line of a package is known."""
     nodes = [
         (node.op, node.user_source or node.source)
         for group in report.groups
@@ -54,7 +54,7 @@ def _operators(report: Report) -> Iterator[tuple[str, str, int]]:
 
 
 def _near(operators: set[tuple[str, str, int]]) -> set[tuple[str, str, int]]:
-    """The same with names of files alone: of a checkout in another folder."""
+    """The same with file names alone, for a checkout in another folder."""
     return {(op, _name(file), line) for op, file, line in operators}
 
 

@@ -15,14 +15,14 @@ from fusiondoc.model.report import Report, Unfused
 
 @dataclass
 class _Row:
-    """A row of ``unfused`` of one side, while rows of both sides are matched."""
+    """A row of ``unfused`` of one side during the matching."""
 
     row: Unfused
     index: int
     position: Position
     user: Position
     left: int
-    """Nodes of it that are not matched yet."""
+    """Number of its nodes that are not matched yet."""
 
     @property
     def kind(self) -> Hashable:
@@ -34,8 +34,8 @@ class _Row:
 
     @property
     def is_movable(self) -> bool:
-        """Nothing shows that it stays where it was: no source, a formula, or a line
-        of one side."""
+        """Whether nothing shows that it stayed at its position: it has no source, a
+        formula, or a line of one side only."""
         return self.position.weak or not self.position.aligned
 
 
@@ -53,11 +53,11 @@ _SAME: tuple[_Key, ...] = (
     lambda r: (r.row.op, r.position.token, r.row.phase, r.row.reason.code),
     lambda r: (r.row.op, r.position.token, r.row.reason.code),
 )
-"""The same operator at the same position for the same reason."""
+"""Keys for the same operator at the same position for the same reason."""
 
 
 def _moved(row: _Row) -> Hashable | None:
-    """For code that moved."""
+    """Key for code that moved."""
     return row.kind if row.is_movable else None
 
 
@@ -65,15 +65,15 @@ _OTHER_REASON: tuple[_Key, ...] = (
     lambda r: (r.row.op, r.position.token, r.row.phase),
     lambda r: (r.row.op, r.row.phase) if r.is_movable else None,
 )
-"""For rows whose reason differs."""
+"""Keys for rows whose reason differs."""
 
 
 def unfused_changes(
     a: Report, b: Report, positions: Positions
 ) -> tuple[UnfusedChange, ...]:
-    """The changes in the order of B, then operators that are gone. An operator that
-    never ran neither comes nor goes. Where a log lacks plans, operators that only
-    the other side shows may have been in groups."""
+    """Return the changes in the order of B, then operators that are gone. An
+    operator that never ran counts neither as new nor as gone. If a log lacks plans,
+    operators that only the other side shows may have been in groups."""
     rows_a, rows_b = _rows(a, 0, positions), _rows(b, 1, positions)
     for key in _SAME:
         _settle(rows_a, rows_b, key)
@@ -101,8 +101,8 @@ def unfused_changes(
 
 
 def lacks_plans(report: Report, other: Report) -> bool:
-    """Whether a log lacks plans that the other one may have: operators that it does
-    not show outside its groups may have been there all the same."""
+    """True if a log lacks plans that the other one may have: operators that it does
+    not show outside its groups may still have been there."""
     return other.coverage.is_known and not report.coverage.is_known
 
 
@@ -122,8 +122,8 @@ def _rows(report: Report, side: int, positions: Positions) -> list[_Row]:
 def _left_over(
     rows: Sequence[_Row], among: AbstractSet[Hashable] | None
 ) -> Iterator[_Row]:
-    """Rows that no row of the other side matched; where that side lacks plans, of
-    operators that it has in groups (``among``)."""
+    """Rows that no row of the other side matched; if that side lacks plans, only
+    those of operators that it has in groups (``among``)."""
     for row in rows:
         if (
             row.left
@@ -143,9 +143,9 @@ def _fused(report: Report, side: int, positions: Positions) -> set[Hashable]:
 
 
 def _settle_sourceless(a: Sequence[_Row], b: Sequence[_Row]) -> None:
-    """A row without a source stands for all of its operator and reason on the other
-    side: some versions of torch lose sources, and a count is that of one plan while
-    such a row gathers several plans."""
+    """Match a row without a source with all rows of its operator and reason on the
+    other side: some versions of torch lose sources, and a count is that of one
+    plan, while such a row combines several plans."""
     kinds: dict[Hashable, tuple[list[_Row], list[_Row]]] = defaultdict(
         lambda: ([], [])
     )
@@ -160,7 +160,7 @@ def _settle_sourceless(a: Sequence[_Row], b: Sequence[_Row]) -> None:
 
 
 def _covered(rows: Sequence[_Row], others: Sequence[_Row]) -> Sequence[_Row]:
-    """The rows of an operator and reason that those of the other side are."""
+    """The rows of the other side with the same operator and reason as some rows."""
     if any(other.row.source is None for other in others):
         return rows
     return [row for row in rows if others and row.row.source is None]
@@ -169,8 +169,8 @@ def _covered(rows: Sequence[_Row], others: Sequence[_Row]) -> Sequence[_Row]:
 def _settle(
     a: Sequence[_Row], b: Sequence[_Row], key: _Key
 ) -> list[tuple[_Row, _Row, int]]:
-    """Match as many nodes of rows with equal keys as both sides have: row of A, row
-    of B, nodes."""
+    """Match as many nodes of rows with equal keys as both sides have; yield row of
+    A, row of B, number of nodes."""
     waiting: dict[Hashable, deque[_Row]] = defaultdict(deque)
     for other in b:
         if other.left:

@@ -19,21 +19,21 @@ KINDS = (
     "JSON Web Tokens and keys",
     f"tokens of {len(vendor_tokens.services())} services by their form",
 )
-"""The kinds of secrets, as a user reads them."""
+"""The kinds of secrets, in words for users."""
 
 _SHORT_TEXT = 200
 """Length in characters below which the masked form of a text is cached: a report
 repeats most short texts."""
 
 _LONG_TEXT = 2000
-"""Characters from which on words that a text repeats, which are most of a log, are
-looked at once."""
+"""Characters above which the different words of a text, which repeats most of them,
+are searched once each."""
 
 _COLOUR = re.compile(
     r"(?:\x1b|\\+(?:u001b|x1b|033|e)|\^\[)\[[0-9;:]*[A-Za-z]|\x1b\][0-9]*;(?:[^;\x07\x1b\n]{0,80};)?|\x07|\x1b\\|#033\[[0-9;]*m",
     re.IGNORECASE,
 )
-"""Commands to a terminal, as they are or written out."""
+"""Control sequences of a terminal, raw or escaped."""
 
 
 def masked(text: str) -> str:
@@ -47,8 +47,8 @@ def _masked_short(text: str) -> str:
 
 
 def mask(text: str) -> tuple[str, int]:
-    """The same, and how many were masked. A line whose secret stands among colours
-    loses its colours."""
+    """Return the masked text, and the number of secrets. A line whose secret
+    contains colours loses its colours."""
     if "\x1b" in text or "[0m" in text:
         plain = _COLOUR.sub("", text)
         made, number = _mask_plain(plain)
@@ -71,16 +71,16 @@ def _mask_plain(text: str) -> tuple[str, int]:
 
 
 _LEAST_TOKEN = 15
-"""Characters of a token of a service."""
+"""Least characters of a service's token."""
 _LONG_WORD = re.compile(
     r"(?<![\w.$~+/=%-])(?=[\w.$~+/=%-]*(?:[0-9]|[a-z][A-Z]))[\w.$~+/=%-]{15,}"
 )
-"""A word that may be a secret: it holds a digit, or capitals among small
+"""A word that may be a secret: it contains a digit, or capitals among small
 letters."""
 
 
 def _rules_for(text: str) -> list[Rule]:
-    """The rules that may find something: nearly always none."""
+    """The rules that may match a text: nearly always none."""
     if len(text) < _LONG_TEXT:
         words: Collection[str] = text.split()
         lower = text.lower()
@@ -135,12 +135,12 @@ def _masked_by(rule: Rule, text: str) -> tuple[str, int]:
 
 
 _WHOLE = 1000
-"""Characters up to which a text is not looked at line by line."""
+"""Most characters of a text that is not searched line by line."""
 
 
 def _lines_with(rule: Rule, text: str) -> Iterator[tuple[int, int]]:
-    """The stretches of lines in which a rule has to look: finding a hint is a
-    hundred times quicker."""
+    """The stretches of lines that a rule has to search: finding a hint is a hundred
+    times faster."""
     lower = text.lower()
     if len(lower) != len(text) or len(text) < _WHOLE:
         yield 0, len(text)

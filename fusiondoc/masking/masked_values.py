@@ -18,8 +18,8 @@ T = TypeVar("T")
 
 
 def masked_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
-    """The words of a command line: also the word behind an option that names a
-    secret (``--api-key X``)."""
+    """Mask a command line: also the word after an option that names a secret
+    (``--api-key X``)."""
     made: list[str] = []
     option = None
     for word in arguments:
@@ -36,7 +36,7 @@ def masked_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
 
 
 def masked_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Environment variables, by name and by value."""
+    """Mask environment variables, by name and by value."""
     return {
         name: MASK if is_secret(name, value) else masked(value)
         for name, value in variables.items()
@@ -95,7 +95,7 @@ def _fields_changed(
     change: Callable[[str], str],
     entry: Callable[[Any, Any], tuple[Any, Any]],
 ) -> Any:
-    """The same for a dataclass with these fields."""
+    """Apply the changes to a dataclass with these fields."""
     changed = {}
     for name in names:
         before = getattr(value, name)
@@ -118,14 +118,14 @@ _NO_TEXT = frozenset((int, float, bool, type(None)))
 
 @cache
 def _may_hold_text(kind: type) -> bool:
-    """Whether texts are looked for in values of a class."""
+    """True if values of a class are searched for texts."""
     return is_dataclass(kind) or issubclass(kind, (str, tuple, list, abc.Mapping))
 
 
 @cache
 def _names(kind: type) -> tuple[str, ...] | None:
-    """The fields of a dataclass that are looked into; None for another class. One
-    that is no argument names the class itself."""
+    """The fields of a dataclass that are searched; None for another class. A field
+    that is no constructor argument is left out, as it only names the class."""
     if not is_dataclass(kind):
         return None
     own = (field for field in fields(kind) if field.init)
@@ -148,7 +148,8 @@ def _masked_item(key: Any, item: Any) -> Any:
 
 
 def _masked_word(word: str) -> str:
-    """A word of a command line: ``--name=value``, ``NAME=value``, or any text."""
+    """Mask a word of a command line: ``--name=value``, ``NAME=value``, or any
+    text."""
     name, equals, value = word.partition("=")
     if (
         equals

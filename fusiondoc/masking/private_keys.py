@@ -14,13 +14,13 @@ BEGIN = re.compile(
 )
 _END = re.compile(r"-{4,5} ?END[ +]|Private-MAC:")
 HINTS = ("--begin", "ssh2", "private-lines")
-"""Without a space: words of a text are looked for."""
+"""Without spaces, as the words of a text are compared with them."""
 
 _MOST_LINES = 400
 """Most lines that a key can have: a PGP key with subkeys has about three
 hundred."""
 _MOST_OTHER_LINES = 30
-"""Lines of others in a row between those of a key."""
+"""Most consecutive other lines between the lines of a key."""
 
 _QUOTED = r"\s*(?:[bBrRuUfF]{0,2}[\"'`])?\s*"
 _BODY = r"([A-Za-z0-9+/=_-]+)"
@@ -53,8 +53,8 @@ def mask_private_keys(text: str, mask: str) -> tuple[str, int]:
 def _mask_key(
     lines: list[str], first: int, begin: re.Match[str], mask: str
 ) -> tuple[int, bool]:
-    """Mask the key that begins in a line; the line to go on with, and whether there
-    was anything."""
+    """Mask the key that begins in a line; return the line at which to continue, and
+    whether anything was masked."""
     line = lines[first]
     end = _END.search(line, begin.end())
     rest = line[begin.end() : end.start() if end else len(line)]
@@ -94,8 +94,7 @@ def _mask_key(
 
 
 def _escaped(rest: str, mask: str) -> str:
-    """The rest of the first line, where it holds the key with its ends of lines
-    written out."""
+    """The rest of the first line, if it contains the key with escaped line ends."""
     quote = re.search(r"[\"'`]", rest)
     inside = rest[: quote.start()] if quote else rest
     if not re.search(r"\\n|[A-Za-z0-9+/=]{16}", inside):

@@ -1,5 +1,5 @@
-"""Which names of options, variables and fields mean a secret value, and which
-values can be secrets."""
+"""Tests for names of options, variables and fields that mean a secret value, and
+for values that can be secrets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORDS = (
     r"password|passwd|passphrase|passcode|pwd|secrets?|credentials?|token"
     rf"|(?:{KEYS})[_ -]?key(?:[_-]?(?:id|data|base))?|(?:{PASS_OWNERS})[_-]?pass"
 )
-"""Names of secrets in a text, as the end of a longer name or alone."""
+"""Names of secrets in a text, alone or as the end of a longer name."""
 
 _SECRET_NAME = re.compile(
     rf"(?:password|passwd|passphrase)(?:_?[0-9]{{1,2}}|_value|_plain)?$"
@@ -112,7 +112,7 @@ def _snake(name: str) -> str:
 
 
 def _is_path(value: str) -> bool:
-    """A name of a file; a key in base64 may begin with a slash too."""
+    """True for a file name; a key in base64 may begin with a slash too."""
     if value.startswith(("./", "../", "~")) or re.match(r"[A-Za-z]:[\\/]", value):
         return True
     return value.startswith("/") and not (

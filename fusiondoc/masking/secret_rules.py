@@ -37,25 +37,26 @@ class Rule:
     pattern: str
     put: Judge
     more_lines: int = 0
-    """Behind the line with the hint, in which the pattern looks too."""
+    """Number of lines after the line with the hint that the pattern searches
+    too."""
     private_keys: bool = False
     form: bool = False
-    """It finds long words by their own form."""
+    """Whether it finds long words by their own form."""
     finds: tuple[str, ...] = ()
-    """Texts that are in its lines, if they are rarer than its hints."""
+    """Texts in its lines, if they are rarer than its hints."""
     only_with: str = ""
-    """A pattern of which each text in lower case has a word, where hints alone are
-    common."""
+    """A pattern that must match in the lower-case words of a text for the rule to
+    apply; for rules whose hints alone are common."""
 
     def may_be_in(self, words: str) -> bool:
-        """Whether it may find something in a text of these words."""
+        """True if it may match something in a text with these words."""
         return (
             not self.only_with
             or _compiled(self.only_with).search(words) is not None
         )
 
     def applied(self, text: str) -> tuple[str, int]:
-        """The text with its secrets masked, and their number."""
+        """Return the text with its secrets masked, and their number."""
         number = 0
 
         def put(found: re.Match[str]) -> str:
@@ -71,8 +72,8 @@ class Rule:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Most are never needed, and all of them would take longer than a short
-    report."""
+    """Compile a pattern at its first use: most are never needed, and to compile all
+    would take longer than a short report."""
     return re.compile(pattern)
 
 
@@ -84,7 +85,7 @@ def _whole(found: re.Match[str]) -> str:
 
 
 def _last_group(found: re.Match[str]) -> str | None:
-    """The last group is the secret."""
+    """Mask the last group, which is the secret."""
     start, end = found.span(found.lastindex or 0)
     if found.string.startswith(MASK, start):
         return None
@@ -99,7 +100,7 @@ def _last_group_with_a_digit(found: re.Match[str]) -> str | None:
 
 
 def _header(found: re.Match[str]) -> str | None:
-    """``authorization: required`` is a sentence."""
+    """Mask a header, but not ``authorization: required``, which is a sentence."""
     value = found.group(found.lastindex or 0)
     return (
         None
@@ -132,13 +133,13 @@ def _last_group_if_mixed(found: re.Match[str]) -> str | None:
 
 
 def _words_to_the_end(found: re.Match[str]) -> str | None:
-    """Several words are a passphrase. A single word is left to the rule that
-    recognises code."""
+    """Mask several words, which are a passphrase. A single word is left to the rule
+    that recognises code."""
     return _last_group(found) if len(found.group(2).split()) > 2 else None
 
 
 def _basic(found: re.Match[str]) -> str | None:
-    """A user's name, a colon and a password, in base64."""
+    """Mask a user's name, a colon and a password, in base64."""
     value = found.group(found.lastindex or 0)
     try:
         plain = base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
@@ -151,15 +152,15 @@ def _basic(found: re.Match[str]) -> str | None:
 
 
 def _token(found: re.Match[str]) -> str | None:
-    """Mask the form of a service, unless words follow the prefix."""
+    """Mask a text of a service's form, unless words follow the prefix."""
     prefix = re.match(r"[A-Za-z0-9]{1,12}[_.$/~-]+|[A-Za-z]{4}", found.group())
     rest = found.group()[prefix.end() if prefix else 0 :]
     return None if looks_like_words(rest) else MASK
 
 
 def _hugging_face(found: re.Match[str]) -> str | None:
-    """Tokens are random; names of models
-    (``hf_DistilBertForSequenceClassification``) are words."""
+    """Mask random tokens, but not names of models
+    (``hf_DistilBertForSequenceClassification``), which are words."""
     body = found.group()[3:]
     others = sum(not character.islower() for character in body)
     is_name = body[0].isupper() and others * 4 <= len(body)
@@ -178,7 +179,7 @@ _BEFORE = re.compile(
     r"(?:\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[a-z]))?"
     rf"(?P<words>\b(?i:{KEYS})[ ])?(?P<part>[%$\w.-]*)\Z"
 )
-"""The other part of the name; the letter of an escaped line feed or quote before it
+"""The first part of a name; the letter of an escaped line feed or quote before it
 is not part of it."""
 _CODE = re.compile(
     r"(?:[%$<{(\[]|[A-Za-z_][\w.]*[(\[]|(?:os|self|args|config|cfg|env|settings|opts?|options)\.)"
@@ -189,7 +190,7 @@ _PLACEHOLDER = re.compile(
 
 
 def _assigned(found: re.Match[str]) -> str | None:
-    """``name = value`` somewhere in a text."""
+    """Mask ``name = value`` anywhere in a text."""
     name, value = found.group("name"), found.group("value")
     text = found.string
     before = _BEFORE.search(text[max(0, found.start() - 60) : found.start()])
@@ -214,8 +215,8 @@ def _assigned(found: re.Match[str]) -> str | None:
 
 
 def _name_may_mean_secret(word: str, whole: str, value: str, between: str) -> bool:
-    """Whether a name that ends in ``token``, ``key`` or ``pass``, which mean many
-    things, may mean a secret.
+    """True if a name that ends in ``token``, ``key`` or ``pass``, which have many
+    meanings, may mean a secret.
 
     Args:
         word: the end of the name, in small letters; ``whole``: the name.
@@ -238,8 +239,8 @@ def _name_may_mean_secret(word: str, whole: str, value: str, between: str) -> bo
 
 
 def _is_code(name: str, value: str, quoted: bool) -> bool:
-    """A name or call of a program, a type, a value of a graph, a placeholder: no
-    literal."""
+    """True for a name or call of a program, a type, a value of a graph or a
+    placeholder: no literal."""
     if _PLACEHOLDER.fullmatch(value):
         return True
     if quoted:
@@ -248,13 +249,13 @@ def _is_code(name: str, value: str, quoted: bool) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """Whether digits, capital and small letters are mixed at random, which the
-    ``key`` of a cache or a table is not."""
+    """True if digits, capital and small letters are mixed at random, unlike in the
+    ``key`` of a cache or a table."""
     return looks_random(value) and not looks_like_words(re.sub("[0-9]", "", value))
 
 
 def _may_be_token(value: str) -> bool:
-    """As ``looks_random``, of less than its length too."""
+    """As ``looks_random``, but also for shorter values."""
     if looks_random(value):
         return True
     digits, letters = (
@@ -270,7 +271,7 @@ def _may_be_token(value: str) -> bool:
 
 
 def _pair(found: re.Match[str]) -> str | None:
-    """A name and a value that something else than a sign joins."""
+    """Mask a name and a value joined by something other than a sign."""
     name, value = found.group("name"), found.group("value")
     if _is_code(name, value, False) or not is_secret(name, value):
         return None
@@ -283,7 +284,7 @@ def _pair(found: re.Match[str]) -> str | None:
 
 
 def _listed(found: re.Match[str]) -> str | None:
-    """Two texts in a list: the second is no name too."""
+    """Mask the second of two texts in a list, unless it is a name too."""
     value = found.group("value")
     is_option = found.group().lstrip("\"'").startswith("-")
     return _pair(found) if is_option or re.search("[0-9]", value) else None
@@ -299,7 +300,7 @@ _NAMED = (
     r"(?P<more>[_-]?(?:[0-9]{1,2}|value|plain))?"
 )
 """The end of a name, by few words: to try all words at each position of a long line
-would take long. The text before a match is looked at afterwards."""
+would take long. The text before a match is examined afterwards."""
 _VALUE = (
     r"(?P<open>(?:[bBfFrRuU]{1,2}(?=[\"']))?(?:(?P<plain>[\"'`])"
     r"|(?P<written>\\{1,16}[\"']|\\{1,16}u002[27]|&quot;|&#3[49];)))?"

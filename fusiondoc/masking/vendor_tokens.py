@@ -174,13 +174,13 @@ TOKEN_FORMS = (
 
 
 def services() -> tuple[str, ...]:
-    """Whose tokens are known by their form, in the order of the alphabet."""
+    """Services whose tokens are recognised by their form, in alphabetical order."""
     return tuple(sorted({form.service for form in TOKEN_FORMS}, key=str.lower))
 
 
 def patterns() -> Iterator[tuple[tuple[str, ...], str]]:
-    """Hints (in lower case) and the pattern of each form. A token begins no later
-    than a word does."""
+    """Hints (in lower case) and the pattern of each form. A token does not begin
+    inside a word."""
     for form in TOKEN_FORMS:
         begins = "|".join(
             prefix.replace(".", r"\.").replace("$", r"\$")

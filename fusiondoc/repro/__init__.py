@@ -19,14 +19,14 @@ from fusiondoc.operators.sample_arguments import SAMPLE_ARGUMENTS, Fit
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 DEFINED = "prim::AutogradAllNonZero"
-"""Whether a tensor is defined (a bool). An output that ``output_mask`` leaves
-undefined is handed on as that: an undefined tensor must not reach Python, yet the
-group has to have the output."""
+"""Operator that tests whether a tensor is defined (a bool). It replaces an output
+that ``output_mask`` leaves undefined: an undefined tensor must not reach Python,
+yet the group must have the output."""
 
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor to make. ``stride`` None: contiguous. ``fill``: how its values are
+    """A tensor to create. ``stride`` None: contiguous. ``fill``: how its values are
     drawn."""
 
     dtype: str
@@ -36,9 +36,9 @@ class TensorSpec:
     device: str
     fill: str = "normal"
     data: tuple[float, ...] | None = None
-    """All values, where the log prints them."""
+    """All values, if the log prints them."""
     constant: bool = False
-    """A constant of the graph, not one of its inputs."""
+    """Whether it is a constant of the graph, not one of its inputs."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Step:
-    """A node as it is written to the file. ``outputs`` are (name, type as
-    printed)."""
+    """A node of the written file. ``outputs`` are (name, type as printed)."""
 
     outputs: tuple[tuple[str, str], ...]
     kind: str
@@ -72,7 +71,7 @@ class Step:
 
     @property
     def operator(self) -> bool:
-        """Whether it computes something of the program's: constants and lists of
+        """Whether it computes something for the program: constants and lists of
         values do not."""
         return self.kind not in (
             "prim::Constant",
@@ -91,7 +90,7 @@ class Recipe:
     steps: tuple[Step, ...]
     outputs: tuple[str, ...]
     dynamic: bool = False
-    """The group was compiled for any size."""
+    """Whether the group was compiled for any size."""
     problems: tuple[str, ...] = ()
 
     @property
@@ -123,7 +122,7 @@ class Recipe:
         return tuple(i for i, name in enumerate(self.outputs) if name in drawn)
 
     def pruned(self) -> Recipe:
-        """Without the steps and inputs that no output needs."""
+        """The recipe without the steps and inputs that no output needs."""
         needed = set(self.outputs)
         steps = []
         for step in reversed(self.steps):
@@ -134,7 +133,7 @@ class Recipe:
         return replace(self, steps=tuple(reversed(steps)), inputs=inputs)
 
     def with_inputs(self, specs: Mapping[str, TensorSpec | ScalarSpec]) -> Recipe:
-        """With other values for some inputs."""
+        """The recipe with other values for some inputs."""
         changed = (
             replace(input_, spec=specs[input_.name])
             if input_.name in specs
@@ -145,7 +144,7 @@ class Recipe:
 
 
 def uses(steps: Iterable[Step], name: str) -> list[tuple[Step, int]]:
-    """The steps that take a value, each with the position of the argument."""
+    """The steps that use a value, each with the index of the argument."""
     return [
         (step, i)
         for step in steps
@@ -177,12 +176,12 @@ DTYPES = {
 ones are not here: they need a scale that no log prints."""
 
 UNKNOWN_SIZE = 8
-"""The value that stands for a size that the log does not hold."""
+"""The value for a size that the log does not hold."""
 
 
 def _wanted(step: Step, index: int) -> object:
-    """The value that an argument of a step should have; None where nothing is known
-    of it."""
+    """The value that an argument of a step should have; None if that is not
+    known."""
     return SAMPLE_ARGUMENTS.get(step.kind, {}).get(index)
 
 
@@ -219,8 +218,8 @@ def tensor_input(
 ) -> Input | None:
     """An input of a printed tensor type; None if such a tensor cannot be made.
 
-    ``hint``: sizes to take, aligned at the last dimension, where the type does not
-    have them.
+    ``hint``: sizes to use, aligned at the last dimension, if the type does not have
+    them.
     """
     tensor = parse_type(text)
     if not isinstance(tensor, TensorType):
@@ -242,7 +241,7 @@ def tensor_input(
 def _size_and_stride(
     tensor: TensorType, hint: Sequence[int | None] | None
 ) -> tuple[tuple[int, ...], tuple[int, ...] | None, Sequence[str]]:
-    """Sizes, strides where the type has them for these sizes, and a note on missing
+    """Sizes, strides if the type has them for these sizes, and a note on missing
     facts."""
     if tensor.sizes is None or None in tensor.sizes:
         sizes = tensor.sizes if tensor.sizes is not None else hint or (None, None)
@@ -257,8 +256,8 @@ def _size_and_stride(
 def _with_hint(
     sizes: Sequence[int | None], hint: Sequence[int | None] | None
 ) -> tuple[int, ...]:
-    """The sizes with those of the hint, aligned at the last dimension, where they
-    are not known."""
+    """The sizes; unknown ones are taken from the hint, aligned at the last
+    dimension."""
     spare = [None] * len(sizes)
     near = [*spare, *(hint or ())][-len(sizes) :] if sizes else []
     filled = []
@@ -307,8 +306,8 @@ def scalar_input(
 
 
 def _fitting(step: Step, index: int, types: Mapping[str, str]) -> object:
-    """A value that fits an argument of a step, no tensor; None where nothing is
-    known of it."""
+    """A value, no tensor, that is valid for an argument of a step; None if nothing
+    is known about it."""
     wanted = _wanted(step, index)
     if not isinstance(wanted, Fit):
         return wanted

@@ -38,8 +38,7 @@ _COMPILER = re.compile(r"CUDA NVRTC compile error: .*?(error: [^\n]*)", re.DOTAL
 @dataclass(frozen=True)
 class Outcome:
     """``kind``: same, different, failed, died, "timed out" or "no verdict".
-    ``signature``: equal for two failures that are the same. ``text``: the failure
-    in a line."""
+    ``signature``: equal for equal failures. ``text``: the failure in a line."""
 
     kind: str
     stage: str
@@ -93,7 +92,7 @@ def judge(
     timed_out: bool = False,
     interrupted: bool = False,
 ) -> Outcome:
-    """The outcome of a file that printed this and ended so."""
+    """The outcome of a file, from its output and exit status."""
     stage = (_STAGE.findall(printed) or ["start"])[-1]
     verdict = _VERDICT.search(printed)
     described = _DESCRIBE.search(printed)
@@ -136,7 +135,7 @@ def normalised(message: str) -> str:
     names, sizes.
 
     A failed assertion of torch is known by its file and line, an NVRTC error by the
-    compiler's first complaint: the text around holds the whole kernel.
+    compiler's first complaint: the rest of the text is the whole kernel.
     """
     assertion = _ASSERT.search(message)
     if assertion is not None:
@@ -160,14 +159,14 @@ def short(message: str) -> str:
 
 
 def _message(after: str) -> str:
-    """The text of the last exception; the interpreter of TorchScript wraps the real
-    one in its own."""
+    """The text of the last exception; the interpreter of TorchScript wraps the
+    original in its own."""
     starts = list(_ERROR.finditer(after))
     return after[starts[-1].end() :] if starts else _last_line(after)
 
 
 def _sort(text: str) -> str:
-    """The sort of a mismatch, without its figures."""
+    """The kind of a mismatch, without its figures."""
     return (
         "values"
         if "largest difference" in text

@@ -1,7 +1,6 @@
 """Delta debugging of a written file: smaller recipes, as long as the failure stays.
-
-The method is Zeller's ddmin over operators, then over outputs and inputs, again
-until nothing more can go; inputs become smaller and plainer.
+The method is Zeller's ddmin over operators, then over outputs and inputs, repeated
+until nothing more can be removed; inputs are made smaller and plainer.
 """
 
 from __future__ import annotations
@@ -48,7 +47,8 @@ class Search:
         return self.interrupted or self.tries >= self.most
 
     def accepts(self, recipe: Recipe | None) -> bool:
-        """Whether a smaller recipe fails as the first did; then it is the best."""
+        """Run a smaller recipe; if it fails as the first did, keep it as the best
+        and return True."""
         if recipe is None or self.over or recipe == self.best:
             return False
         recipe = replace(recipe, problems=())
@@ -75,7 +75,7 @@ class Search:
         return known
 
     def minimise(self) -> Recipe:
-        """The smallest recipe found."""
+        """Find the smallest recipe."""
         self._describe()
         before = None
         while before != self.best and not self.over:
@@ -87,14 +87,15 @@ class Search:
         return self.best
 
     def smallest_part(self) -> Recipe:
-        """As few operators as fail, with inputs as they are: sooner found than the
-        smallest recipe."""
+        """Find as few operators as still fail, with unchanged inputs: faster than
+        to find the smallest recipe."""
         self._describe()
         self._operators()
         return self.best
 
     def _describe(self) -> None:
-        """The values between the operators: the log does not hold all of them."""
+        """Get the values between the operators: the log does not hold all of
+        them."""
         self.tries += 1
         outcome = self.run(exposing_all(self.best), True)
         self.interrupted = outcome.interrupted

@@ -58,7 +58,7 @@ _REPLACED = frozenset(
     )
 )
 """Operators that a printed group may hold, that are not in the catalogue, and that
-a file does without."""
+a file replaces."""
 
 PRINTED = taken_by_any() | views_of_any() | _WITH_THEM | _REPLACED
 """The operators that a printed group may hold."""
@@ -69,8 +69,8 @@ WRITTEN = frozenset(
     if kind != "prim::add_optional"
     and not (kind.startswith("prim::") and kind.endswith("_copy"))
 )
-"""The operators that a file may hold: those of programs, not their stand-ins in
-groups."""
+"""The operators that a file may hold: those of programs, not the operators that
+replace them in groups."""
 
 _ATTRIBUTES = {
     "prim::Constant": {"value"},
@@ -99,7 +99,7 @@ _LITERALS = {
     name: re.compile(pattern)
     for name, pattern in (*_ELEMENTS.items(), *_LISTS.items())
 }
-"""How torch prints a constant of each type (torch/csrc/jit/ir/ir.cpp,
+"""torch's printed form of a constant of each type (torch/csrc/jit/ir/ir.cpp,
 printAttribute)."""
 
 _TYPE = re.compile(
@@ -124,7 +124,7 @@ def one_line(text: str) -> str:
 
 
 def permit(node: Node) -> None:
-    """UsageError for a printed node that no fusion group holds."""
+    """Raise UsageError for a printed node that no fusion group can hold."""
     where = f" of {_short(node.source)}" if node.source else ""
     if node.kind.startswith("^"):
         raise _refused(f"it holds the Python function {_short(node.kind)}{where}")
@@ -150,8 +150,8 @@ def permit(node: Node) -> None:
 
 
 def is_literal(type_: str, text: str) -> bool:
-    """Whether the text is how torch prints a constant of that type: a number, a
-    word, a list of them."""
+    """True if the text is torch's printed form of a constant of that type: a
+    number, a word, a list of them."""
     pattern = _LITERALS.get(type_)
     if pattern is None or pattern.fullmatch(text) is None:
         return False
@@ -161,8 +161,8 @@ def is_literal(type_: str, text: str) -> bool:
 
 
 def check(recipe: Recipe) -> None:
-    """UsageError if a file of this recipe would hold anything but operators of a
-    fusion group, literals, types and names."""
+    """Raise UsageError if a file of this recipe would hold anything but operators
+    of a fusion group, literals, types and names."""
     if recipe.fuser not in at_work():
         raise _refused(f"'{_short(recipe.fuser)}' is no fuser")
     for input_ in recipe.inputs:

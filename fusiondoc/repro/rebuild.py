@@ -45,7 +45,7 @@ from fusiondoc.repro import (
 from fusiondoc.repro.permitted import is_literal, permit
 
 _FOREIGN = 40
-"""Lines of something else after which a graph without a prefix is over."""
+"""Lines of other content after which a graph without a prefix counts as ended."""
 _CONTINUES = (b" ", b"with ", b"-> (", b"[ ")
 
 
@@ -139,14 +139,14 @@ class Found:
     section: Section | None
     file: str
     line: int
-    """The line of the log with the body's ``graph(``, if no other line stands
-    inside the print."""
+    """The line of the log with the body's ``graph(``, if no other line is inside
+    the print."""
     text: str
     """The body as printed."""
 
     def constant(self, number: int) -> object:
-        """The value of the body's input ``number`` where the graph around it has it
-        as a constant.
+        """The value of the body's input ``number`` if it is a constant in the graph
+        around it.
 
         Raises LookupError if the log does not hold it.
         """
@@ -198,8 +198,8 @@ def _python_value(node: Node) -> object:
 
 
 def find_group(group: Group, logs: Sequence[LogInput]) -> Found | None:
-    """The first whole print of a group among the logs; a print that is cut off if
-    there is no other."""
+    """The first whole print of a group among the logs; an incomplete print if there
+    is no other."""
     cut_off: Found | None = None
     for log in logs:
         lines = sorted(e.line for e in group.evidence if e.file == log.name)
@@ -254,8 +254,8 @@ def _text(shown: _GraphPrint, graph: Graph) -> str:
 
 
 def cached_graphs(logs: Sequence[LogInput]) -> list[Found]:
-    """The groups of a log that prints GraphCaches alone: each distinct graph, named
-    as a report would name it."""
+    """The groups of a log that has only prints of GraphCaches: each distinct graph,
+    with the name it would have in a report."""
     found: list[Found] = []
     seen: set[bytes] = set()
     for log in logs:
@@ -306,7 +306,7 @@ def _cache_group(name: str, plan: PlanGroup) -> Group:
 
 
 _INFERRED = ("prim::infer_unsqueeze_size", "prim::infer_squeeze_size")
-"""Sizes for prim::view_copy that the fusion pass works out (same file)."""
+"""Sizes for prim::view_copy that the fusion pass computes (same file)."""
 
 _TAKES_SIZES = ("prim::view_copy", "prim::reshape_copy", "prim::expand_copy")
 _SAME = (
@@ -315,7 +315,7 @@ _SAME = (
     "prim::unchecked_cast",
     "prim::unchecked_unwrap_optional",
 )
-"""Nodes that hand their input on."""
+"""Nodes that return their input."""
 
 
 class _Rebuild:
@@ -397,7 +397,7 @@ class _Rebuild:
         return self.defined[name]
 
     def value(self, type_: str, text: str) -> str:
-        """A constant that the print does not have."""
+        """Return a constant that the print does not have."""
         name = self.fresh()
         self.steps.append(
             Step(((name, type_),), "prim::Constant", f"value={text}", ())
@@ -504,7 +504,7 @@ def rebuild(
     for sizes that this one does not have.
 
     Raises:
-        UsageError: the graph holds a node that no fusion group does.
+        UsageError: the graph holds a node that no fusion group can hold.
     """
     work = _Rebuild()
     if not found.graph.complete:
@@ -535,14 +535,14 @@ def rebuild(
 
 
 def _untaken(steps: Sequence[Step]) -> list[str]:
-    """The results of operators that no step takes."""
+    """The results of operators that no step uses."""
     taken = {name for step in steps for name in step.inputs}
     results = [name for step in steps if step.operator for name, _ in step.outputs]
     return [name for name in results if name not in taken]
 
 
 def _missing(found: Found, work: _Rebuild, outputs: Sequence[str]) -> list[str]:
-    """Values that steps take or that are outputs, and that nothing in the print
+    """Values that steps use or that are outputs, and that nothing in the print
     defines."""
     defined = {value.name for value in (*found.graph.params, *work.lost)}
     defined.update(constant.name for constant in work.constants)
@@ -595,7 +595,7 @@ def _hint(hints: Sequence[str], number: int) -> tuple[int | None, ...] | None:
 
 
 def _largest(found: Found) -> tuple[int | None, ...] | None:
-    """The sizes of the largest result that the node around the body has: operators
+    """The sizes of the largest result of the node around the body: operators
     broadcast to them."""
     best: tuple[int | None, ...] | None = None
     node = found.section.node if found.section is not None else None

@@ -1,5 +1,5 @@
-"""Smaller recipes out of a recipe: fewer operators, outputs, smaller and plainer
-inputs."""
+"""Smaller recipes derived from a recipe: fewer operators, fewer outputs, smaller
+and plainer inputs."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def subset(
 
 
 def _without(recipe: Recipe, lost: Sequence[Step]) -> tuple[Step, ...]:
-    """The steps without some operators, and without the question whether a result
-    of these is defined."""
+    """The steps without some operators, and without the tests whether a result of
+    these is defined."""
     ids = set(map(id, lost))
     gone = {name for step in lost for name, _ in step.outputs}
     steps = []
@@ -98,8 +98,8 @@ def _without(recipe: Recipe, lost: Sequence[Step]) -> tuple[Step, ...]:
 def _outputs(
     recipe: Recipe, steps: Sequence[Step], lost: Sequence[Step]
 ) -> tuple[str, ...]:
-    """The outputs that the steps still make, and the values that they make for
-    operators that are gone."""
+    """The outputs that are still computed, and values that were inputs of the
+    removed operators."""
     makers = [step for step in steps if step.operator or step.kind == DEFINED]
     made = [name for step in makers for name, _ in step.outputs]
     known = set(made) - recipe.undefined()
@@ -115,8 +115,8 @@ def _inputs(
     lost: Sequence[Step],
     values: Mapping[str, TensorSpec | ScalarSpec],
 ) -> tuple[Input, ...] | None:
-    """The inputs, with the results of operators that are gone and that the steps
-    take; None where one of these cannot be made."""
+    """The inputs, and the results of removed operators that steps still use; None
+    if one of these cannot be created."""
     made = {name for step in steps for name, _ in step.outputs}
     taken = {name for step in steps for name in step.inputs}
     types = recipe.types()
@@ -147,14 +147,13 @@ def _as_input(
 
 
 def without_output(recipe: Recipe, number: int) -> Recipe:
-    """The recipe without one output, and without the steps that only that output
-    needed."""
+    """The recipe without one output, and without the steps needed only for that."""
     outputs = tuple(name for i, name in enumerate(recipe.outputs) if i != number)
     return replace(recipe, outputs=outputs).pruned()
 
 
 def sizes(recipe: Recipe) -> list[int]:
-    """The sizes above 1 that the inputs have, the largest first."""
+    """The sizes above 1 in the inputs, the largest first."""
     specs = [input_.spec for input_ in recipe.inputs]
     return sorted(
         {n for s in specs if isinstance(s, TensorSpec) for n in s.size if n > 1},
@@ -163,8 +162,7 @@ def sizes(recipe: Recipe) -> list[int]:
 
 
 def resized(recipe: Recipe, before: int, after: int) -> Recipe:
-    """With another size instead of a size, wherever it stands: in inputs and in
-    lists of sizes."""
+    """Replace a size by another one everywhere: in inputs and in lists of sizes."""
     specs: dict[str, TensorSpec | ScalarSpec] = {}
     for input_ in recipe.inputs:
         spec = input_.spec
@@ -197,8 +195,8 @@ def resized(recipe: Recipe, before: int, after: int) -> Recipe:
 
 
 def _strides(spec: TensorSpec, size: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Dense strides in the order that the old ones have; an expanded dimension
-    stays expanded."""
+    """Dense strides in the order of the old ones; an expanded dimension stays
+    expanded."""
     if spec.stride is None:
         return None
     made, step = list(spec.stride), 1
@@ -213,7 +211,7 @@ def _strides(spec: TensorSpec, size: tuple[int, ...]) -> tuple[int, ...] | None:
 
 
 def plain_strides(recipe: Recipe, name: str) -> Recipe | None:
-    """With one input contiguous; None if it is so already."""
+    """The recipe with one input contiguous; None if it already is."""
     for input_ in recipe.inputs:
         spec = input_.spec
         if (

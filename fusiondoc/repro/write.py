@@ -98,7 +98,7 @@ def script(
 
 
 def _literal_text(text: str) -> str:
-    """As text inside a docstring."""
+    """A text for use inside a docstring."""
     return one_line(text).replace("\\", "\\\\").replace('"', "'")
 
 
@@ -150,8 +150,8 @@ def _python(value: object) -> str:
 
 
 def ir_text(recipe: Recipe) -> str:
-    """The graph. It returns one value: several are packed into a tuple, because
-    only the last value that a function leaves reaches Python
+    """The text of the graph. It returns one value: several are packed into a tuple,
+    because only the last value on the stack of a function reaches Python
     (torch/csrc/jit/python/pybind_utils.h, runAndInsertCall)."""
     params = [
         f"%{input_.name} : {ir_type(input_.type)}" for input_ in recipe.inputs
@@ -197,7 +197,7 @@ class Groups:
     shown: Mapping[str, str]
 
     def position(self, file: str, line: int) -> str:
-        """``file:line`` as users know it, on one line."""
+        """``file:line`` as shown to users, on one line."""
         return one_line(f"{self.shown.get(file, file)}:{line}")
 
 
@@ -210,8 +210,7 @@ class Written:
 
 
 def _levels() -> str:
-    """Levels with which a log holds the graphs of groups, each with the fuser that
-    it is for."""
+    """Log levels that print the graphs of groups, each with its fuser."""
     known = [
         fuser for fuser in FUSERS.values() if fuser.switches.plan_log is not None
     ]
@@ -225,8 +224,8 @@ def groups_of(
     logs: Sequence[LogInput],
     shown: Mapping[str, str] | None = None,
 ) -> Groups:
-    """The groups of a report, or else those of the GraphCaches; UsageError without
-    either."""
+    """The groups of a report, or else those of the GraphCaches; UsageError if there
+    are none."""
     if groups:
         return Groups(groups, logs, {}, shown or {})
     graphs = {found.group.id: found for found in cached_graphs(logs)}
@@ -241,7 +240,7 @@ def groups_of(
 
 
 class GroupLine(NamedTuple):
-    """A group as ``fusiondoc repro`` lists it."""
+    """A group in the list of ``fusiondoc repro``."""
 
     id: str
     kind: str
@@ -305,7 +304,7 @@ def pick(known: Groups, name: str) -> Found:
 
 
 def _hints(found: Found, known: Groups) -> tuple[str, ...]:
-    """Input types of another group of the same operators with all sizes."""
+    """Input types of another group with the same operators and with all sizes."""
     for group in known.groups:
         if group.nodes == found.group.nodes and not any(
             "*" in t or "SS(" in t for t in group.inputs
@@ -317,7 +316,7 @@ def _hints(found: Found, known: Groups) -> tuple[str, ...]:
 def write_script(
     known: Groups, name: str, output: Path | None, force: bool, fuser: str | None
 ) -> Written:
-    """Write the file of a group; UsageError if there is a file of that name."""
+    """Write the file of a group; UsageError if the file exists already."""
     found = pick(known, name)
     group = found.group
     path = output if output is not None else Path(f"repro_{group.id}.py")
@@ -372,11 +371,9 @@ def write_minimised(
     tries: int,
     notify: Callable[[str], None],
 ) -> int:
-    """Make a written file smaller while it fails the same way, into a file beside
-    it; the exit status.
-
-    Raises:
-        CannotRun: it does not fail here, so there is nothing to go by.
+    """Make a written file smaller as long as it fails in the same way, in a file
+    beside it; return the exit status. Raises: CannotRun: it does not fail here,
+    so that a smaller file cannot be tested.
     """
     path = minimised_path(written.path)
     refuse_existing(path, force)
@@ -461,8 +458,7 @@ def smaller(
 
 
 def refuse_existing(path: Path, force: bool) -> None:
-    """UsageError if there is a file of that name, unless the user wants it
-    overwritten."""
+    """Raise UsageError if the file exists, unless the user wants it overwritten."""
     if path.exists() and not force:
         raise UsageError(
             f"{path} already exists",

@@ -27,8 +27,8 @@ from fusiondoc.whole_files import read_within
 
 
 def stamp(path: Path) -> list[int] | None:
-    """Size and time of change (nanoseconds) of a file, links followed; None if it
-    is not there."""
+    """Size and time of change (nanoseconds) of a file, following links; None if it
+    does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -37,8 +37,8 @@ def stamp(path: Path) -> list[int] | None:
 
 
 class Cache:
-    """One kind of remembered values. A cache that cannot be read or written is as
-    good as empty."""
+    """One kind of remembered values. A cache that cannot be read or written counts
+    as empty."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -46,8 +46,8 @@ class Cache:
     def get(
         self, key: Any, stamps: Callable[[Mapping[str, Any]], Any]
     ) -> dict[str, Any] | None:
-        """The value under ``key`` if the ``stamps`` that it gives now are those it
-        was put with."""
+        """The value under ``key`` if its ``stamps`` are still those with which it
+        was stored."""
         try:
             entry = json.loads(read_within(self._path(key)))
             value = entry["value"]
@@ -87,7 +87,7 @@ _BANDWIDTH = "bandwidth"
 
 def remember_bandwidth(gpu: str, value: Mapping[str, Any]) -> None:
     """Remember the measured bandwidth of a GPU by its name: ``gb_per_s`` (10^9
-    bytes a second) and how."""
+    bytes a second) and how it was measured."""
     Cache(_BANDWIDTH).put([gpu], _nothing_to_check(value), value)
 
 
@@ -100,7 +100,7 @@ def remembered_bandwidth(gpu: str) -> float | None:
 
 
 def _nothing_to_check(value: Any) -> list[Any]:
-    """A GPU's memory does not change."""
+    """No stamps: a GPU's memory does not change."""
     return []
 
 
@@ -141,5 +141,5 @@ def keep_peak(capture: Capture, given: float | None) -> None:
 
 
 def _remembered(gpu: str | None) -> float | None:
-    """The bandwidth that ``env --measure`` found for a GPU, by its name."""
+    """The bandwidth of a GPU that ``env --measure`` remembered by its name."""
     return remembered_bandwidth(gpu) if gpu else None

@@ -24,11 +24,11 @@ from fusiondoc.runner.interpreter import probe_command
 _TO_END = 10.0
 """Seconds that the process may take to end."""
 _TO_COME_UP = 1.0
-"""Seconds in which one that is still being started is waited for; it is ended when
-it has come up."""
+"""Seconds to wait for a process that is still being started; it is ended once it
+has started."""
 _POLL = 0.003
-"""Seconds between two looks at the records: short beside a round, long beside a
-look."""
+"""Seconds between two looks at the records: short compared with a round, long
+compared with a look."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Started:
 
 @dataclass(frozen=True)
 class TorchFacts:
-    """Where it runs."""
+    """The interpreter, torch and GPU on which it runs."""
 
     python: str | None = None
     torch: str | None = None
@@ -50,7 +50,7 @@ class TorchFacts:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """The model is there; its warm-up waits for a command."""
+    """The model is loaded; its warm-up waits for a command."""
 
     pid: int
 
@@ -66,8 +66,8 @@ class Chosen:
 
 @dataclass(frozen=True)
 class InputsOfShape:
-    """The inputs of the steps of a shape; with ``sizes`` above 1 the first of so
-    many in turns."""
+    """The inputs of the steps of a shape; with ``sizes`` above 1 the first of that
+    many sets, used in turns."""
 
     shape: int
     inputs: tuple[str, ...] = ()
@@ -133,7 +133,7 @@ class Profiled:
     device: str | None = None
     """"cuda" or "cpu"."""
     traced: int | None = None
-    """Steps in the trace that lies in the child's folder; None without one."""
+    """Number of steps in the trace in the child's folder; None without a trace."""
     allow_tf32: bool | None = None
     capability: str | None = None
     """Compute capability of the GPU: "9.0"."""
@@ -156,14 +156,15 @@ class Benched:
     groups_forward: int | None = None
     groups_backward: int | None = None
     graphs: int | None = None
-    """Plans or graphs that were compiled; None where torch does not count them."""
+    """Number of plans or graphs that were compiled; None if torch does not count
+    them."""
     recorded: bool = False
     """Whether the compiler's output for the first inputs was to be recorded."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Why it ended. ``type`` is "Refused" where the variant cannot run here."""
+    """Why it ended. ``type`` is "Refused" if the variant cannot run here."""
 
     stage: str = ""
     type: str = ""
@@ -214,16 +215,15 @@ class Died(Exception):
 
 
 class _Killed(Exception):
-    """The process is not wanted any more."""
+    """The process was ended on purpose."""
 
 
 class BenchChild:
     """Runs the probe's action "bench" in a process of its own.
 
-    Args:
-        spec: of the probe, without the control file.
-        folder: empty, for its files.
-        timeout: seconds for the warm-up, and for each answer after it.
+    Args: spec: the probe's spec, without the control file. folder: an empty folder
+        for its files. timeout: seconds for the warm-up, and for each answer after
+        it.
     """
 
     def __init__(
@@ -256,7 +256,7 @@ class BenchChild:
         self.ready: dict[int, Ready] = {}
         """The shapes that can be timed."""
         self.unfit: dict[int, str] = {}
-        """Why the others cannot."""
+        """Why the other shapes cannot be timed."""
         spec_path = folder / "spec.json"
         content = {
             **spec,
@@ -317,8 +317,8 @@ class BenchChild:
         self._warms_up = True
 
     def has_warmed_up(self) -> bool:
-        """Wait for the end of the warm-up that has begun; whether it is warm and
-        lives."""
+        """Wait for the end of a warm-up that has begun; return whether it is warm
+        and alive."""
         if not self._is_warm:
             try:
                 self._wait(Warmed)
@@ -328,9 +328,9 @@ class BenchChild:
         return self.is_alive
 
     def warm_up(self, record: bool = False) -> None:
-        """Have it warm up, once, and wait (``ready`` has the times). If it is warm,
-        its steps are measured again: others may have slowed them down. Raises
-        ``Died`` if it does not. ``record``: as in ``begin_warm_up``."""
+        """Let it warm up, once, and wait (``ready`` has the times). If it is warm,
+        its steps are measured again: other processes may have slowed them down.
+        Raises ``Died`` if it does not. ``record``: as in ``begin_warm_up``."""
         if self._is_warm:
             self._send({"do": "settle"})
         elif not self._warms_up:
@@ -340,12 +340,12 @@ class BenchChild:
         self._is_warm = True
 
     def round(self, number: int, shape: int = 0) -> Round:
-        """Run a round and wait for its time; ``Died`` if there is none."""
+        """Run a round and wait for its time; raise ``Died`` if there is none."""
         self._send({"do": "round", "number": number, "shape": shape})
         return self._wait(Round)
 
     def profile(self, shape: int = 0) -> Profiled | None:
-        """Profile some steps; None if the profiler does not work there."""
+        """Profile some steps; None if the profiler does not work."""
         self._send({"do": "profile", "shape": shape})
         try:
             return self._wait(Profiled)
@@ -353,7 +353,7 @@ class BenchChild:
             return None
 
     def inspect(self, shape: int = 0) -> Inspected | None:
-        """Look at some steps; None if it dies of that."""
+        """Inspect some steps; None if the process dies of that."""
         try:
             self._send({"do": "inspect", "shape": shape})
             return self._wait(Inspected)
@@ -361,7 +361,7 @@ class BenchChild:
             return None
 
     def end(self) -> Benched | None:
-        """Let it come to its end; its last record, or None if it died."""
+        """Let it end by itself; return its last record, or None if it died."""
         self._close()
         try:
             found = self._wait(Benched)
@@ -373,11 +373,11 @@ class BenchChild:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it takes commands."""
+        """Whether it accepts commands."""
         return self._writer is not None and self._thread.is_alive()
 
     def kill(self) -> None:
-        """End it at once, whatever it does."""
+        """End it at once, whatever it is doing."""
         self._killed = True
         self._close()
         self._take()
@@ -434,12 +434,12 @@ class BenchChild:
 
     @property
     def problem(self) -> Problem | None:
-        """Its record of its end, if there is one."""
+        """Its record of the error that ended it, if there is one."""
         self._take()
         return self._problem
 
     def why(self) -> str:
-        """Why it ended, in a sentence."""
+        """The reason of its end, in a sentence."""
         problem = self.problem
         if problem is not None:
             return _reason(problem.type, problem.message)
@@ -458,15 +458,15 @@ def _reason(kind: str, message: str) -> str:
 
 
 _ADVICE = "Set TORCHDYNAMO_VERBOSE="
-"""Begins the end of every error of torch.compile (torch/_dynamo/exc.py, 2.6 to
-2.13)."""
+"""Start of the advice at the end of every error of torch.compile
+(torch/_dynamo/exc.py, 2.6 to 2.13)."""
 
 
 def _telling_line(text: str) -> str:
-    """The last line; of torch.compile, whose message ends in advice, the one behind
-    ``backend='...' raised:`` (2.1 to 2.5) or the first; of TorchScript's
-    interpreter, whose last line may be no more than ``RuntimeError:``, the one that
-    it marks."""
+    """Return the line that states the error: the last one; for torch.compile, whose
+    message ends in advice, the one after ``backend='...' raised:`` (2.1 to 2.5) or
+    the first one; for TorchScript's interpreter, whose last line may be only
+    ``RuntimeError:``, the one that it marks."""
     lines = [line.strip() for line in text.strip().split("\n") if line.strip()]
     for line, after in itertools.pairwise(lines):
         if line.startswith("backend=") and line.endswith("raised:"):

@@ -51,11 +51,11 @@ from fusiondoc.whole_files import open_regular
 _OF_LIBRARY = stdout_marks()
 _LIBRARY_FIRST = frozenset(mark[:1] for mark in _OF_LIBRARY)
 _TRACEBACK = 300
-"""Lines of a traceback that are kept."""
+"""Most lines of a traceback that are kept."""
 
 
 def _is_of_kernel(line: bytes) -> bool:
-    """Whether the line is of a kernel: its bandwidth, its launch, or its time in a
+    """True if a line is about a kernel: its bandwidth, its launch, or its time in a
     library."""
     first = line[:1]
     if first in (b"k", b"n") and (BANDWIDTH.match(line) or PERF.match(line)):
@@ -66,7 +66,7 @@ def _is_of_kernel(line: bytes) -> bool:
 
 
 class FusionLines:
-    """Decides about every line of a stream, in order.
+    """Decides for every line of a stream, in order, whether it is kept.
 
     Args: start: start of the log, from which the prefix that a launcher puts before
         each line is learnt.
@@ -81,7 +81,7 @@ class FusionLines:
         self._traceback = 0
 
     def about(self, line: bytes) -> bool:
-        """Whether the line, without its end, is one that a report needs."""
+        """True if the line, without its end, is one that a report needs."""
         if b"\r" in line or b"\x1b" in line:
             line = clean(line)
         if self._outer is not None:
@@ -129,8 +129,8 @@ class FusionLines:
         )
 
     def _goes_on(self, line: bytes) -> bool:
-        """A graph without torch's prefix, with at most some lines of the program
-        between its own."""
+        """True if a line may belong to a graph without torch's prefix, with at most
+        some lines of the program in between."""
         if self._bare is None:
             return False
         if line.startswith((b"  ", b"with ")) or IR_LINE.match(line):
@@ -183,14 +183,14 @@ class Sizes:
 
     @classmethod
     def within(cls, limit: int) -> Sizes:
-        """Parts that make ``limit`` bytes together."""
+        """Sizes that add up to ``limit`` bytes."""
         tail = min(limit // 8, _MOST_TAIL)
         return cls(limit // 2, limit - limit // 2 - 2 * tail, tail)
 
 
 def left_out(lines: int, size: int, fusion: int) -> bytes:
-    """The line that stands for lines that are not kept; ``parsers/stream.py`` reads
-    it."""
+    """Return the line that replaces lines that are not kept; ``parsers/stream.py``
+    reads it."""
     return b"[fusiondoc] left out %d lines, %d bytes, %d of them about fusion\n" % (
         lines,
         size,
@@ -199,7 +199,7 @@ def left_out(lines: int, size: int, fusion: int) -> bytes:
 
 
 class CappedLog:
-    """A log that is written to. ``written`` counts the bytes that came.
+    """A log to write to. ``written`` counts the bytes received.
 
     Raises:
         OSError: (by every method) it cannot be written.
@@ -240,8 +240,8 @@ class CappedLog:
             self._turn()
 
     def close(self) -> None:
-        """Put the newest lines behind the others. Where that fails they stay in
-        files of their own, which are read as parts of the log."""
+        """Append the newest lines to the log. If that fails they stay in files of
+        their own, which are read as parts of the log."""
         if self._newest is not None:
             self._newest.close()
             self._count_left_out()
@@ -261,8 +261,8 @@ class CappedLog:
         return self._part(2).open("wb", buffering=0)
 
     def _turn(self) -> None:
-        """The newest file is full: it becomes the older one, of which only the
-        lines about fusion stay."""
+        """Called when the newest file is full: it becomes the older one, of which
+        only the lines about fusion stay."""
         assert self._newest is not None
         self._newest.close()
         if self._part(1).exists():
@@ -311,11 +311,8 @@ class CappedLog:
 
 
 class GrowingLog(CappedLog):
-    """A log that other code of this process writes by itself, in appending; it is
-    looked at now and then.
-
-    Args: move: makes that code write to another file from now on, to which it
-        appends.
+    """A log to which other code of this process appends; it is checked now and
+    then. Args: move: makes that code append to another file from now on.
     """
 
     def __init__(
@@ -339,7 +336,8 @@ class GrowingLog(CappedLog):
         return made
 
     def _end_line(self) -> None:
-        """A line may go on in the next file."""
+        """End an incomplete line at the end of the head: it may continue in the
+        next file."""
         with open_regular(self._path) as log:
             log.seek(-1, os.SEEK_END)
             if log.read(1) != b"\n":

@@ -1,5 +1,5 @@
-"""A child process whose whole output goes to a log through one pipe, so that its
-order is the true one.
+"""A child process whose whole output goes to a log through one pipe, which keeps it
+in order.
 
 Between fusiondoc and the program stands its supervisor (``supervisor.py``), through
 which it is started, signalled and ended.
@@ -29,13 +29,13 @@ from fusiondoc.runner.supervisor_order import (
 )
 
 _SUPERVISOR_GRACE = 8.0
-"""Seconds that the supervisor has to end everything; then it is ended itself."""
+"""Seconds in which the supervisor may end everything; then it is ended itself."""
 _FOLDER = str(Path(__file__).parent)
 _START = (
     "import sys; sys.path.insert(0, sys.argv[1]); import supervisor;"
     " supervisor.main(int(sys.argv[2]), int(sys.argv[3]))"
 )
-"""As a module it is compiled once."""
+"""Starts the supervisor as a module, which is compiled only once."""
 _SETPIPE_SZ = 1031
 """``F_SETPIPE_SZ`` of Linux; Python names it from 3.10 on."""
 _PIPE_BYTES = 1 << 20
@@ -43,7 +43,7 @@ _PIPE_BYTES = 1 << 20
 
 class NotStarted(OSError):
     """The command could not be started; ``filename`` is the command or the folder,
-    whichever is at fault."""
+    whichever caused it."""
 
 
 _other_start: OtherStart | None = None
@@ -55,13 +55,13 @@ def other_start() -> OtherStart | None:
 
 
 def set_other_start(start: OtherStart | None) -> None:
-    """Have ``start`` tried before a supervisor is started as a new process."""
+    """Try ``start`` before a supervisor is started as a new process."""
     global _other_start
     _other_start = start
 
 
 def _start_supervisor(order: SupervisorOrder) -> tuple[SupervisorProcess, int]:
-    """The process of a supervisor, and that of its parent."""
+    """Start a supervisor; return its process, and that of its parent."""
     other = _other_start(order) if _other_start is not None else None
     if other is not None:
         return other
@@ -82,8 +82,8 @@ class Supervised:
     """The supervisor of a child, and its reports. Leaving the block ends the child
     if it still runs.
 
-    ``began`` and ``ended`` are of ``time.perf_counter``; ``status`` is that of the
-    child, minus the number of a signal that ended it.
+    ``began`` and ``ended`` are from ``time.perf_counter``; ``status`` is the
+    child's exit status, or minus the number of the signal that ended it.
     """
 
     def __init__(
@@ -96,9 +96,9 @@ class Supervised:
         self.status: int | None = None
         self.ended: float | None = None
         self.stopped: int | None = None
-        """The signal that stopped it last; it may have gone on since."""
+        """The signal that stopped it last; it may have continued since."""
         self.finished = False
-        """Nothing is left of the child, or nothing that can be ended."""
+        """Whether nothing is left of the child, or nothing that can be ended."""
         self._unread = b""
         self._pid: int | None = None
         self._killed: float | None = None
@@ -206,8 +206,8 @@ class Supervised:
                 self.ended = time.perf_counter()
 
     def look(self) -> None:
-        """Read the reports of the supervisor; to be called when there is something
-        to read."""
+        """Read the reports of the supervisor; call it when there is something to
+        read."""
         received = os.read(self.reports, 4096)
         self._take(received)
         if not received:
@@ -219,8 +219,8 @@ class Supervised:
                 self._signal_group(signal.SIGKILL)
 
     def look_at_descriptors(self) -> None:
-        """See where 1 and 2 of the child lead: it may end (os._exit) before the
-        probe can record it."""
+        """Find out where descriptors 1 and 2 of the child lead: it may end
+        (os._exit) before the probe can record it."""
         folder = f"/proc/{self._pid}/fd"
         if self.ended is not None:
             return
@@ -234,12 +234,12 @@ class Supervised:
                 self.away = {name: where for name, where in found.items() if where}
 
     def send(self, letter: bytes) -> None:
-        """A command (``supervisor.py`` has them)."""
+        """Send a command (``supervisor.py`` lists them)."""
         with contextlib.suppress(OSError):
             os.write(self._control, letter)
 
     def end(self, now: float) -> None:
-        """End everything; repeated until it is done."""
+        """End everything; call it repeatedly until it is done."""
         if self._killed is None:
             self._killed = now
             self.send(b"k")
@@ -256,8 +256,8 @@ _STANDARD = (("stdout", 1), ("stderr", 2))
 
 
 def _whereabouts(descriptor: str, log: str) -> str | None:
-    """Where it leads, in the words of the probe (``log_and_records.py``); None for
-    the log."""
+    """The target of a descriptor, in the words of the probe
+    (``log_and_records.py``); None for the log."""
     try:
         name = os.readlink(descriptor)  # noqa: PTH115 - its text, no path
     except FileNotFoundError:
@@ -273,8 +273,8 @@ _TIMEOUT_GRACE = 2.0
 """Seconds between SIGTERM (the probe prints its stack then) and SIGKILL when the
 time is over."""
 _REST_GRACE = 1.0
-"""Seconds for which the pipe is still read when no process of the child is left
-that could be ended; another user's process may hold it open for ever."""
+"""Seconds for which the pipe is still read when all processes of the child that can
+be ended are gone; another user's process may hold it open for ever."""
 _TICK = 0.1
 
 
@@ -291,12 +291,12 @@ class Ending:
     seconds: float = 0.0
     log_bytes: int = 0
     log_error: OSError | None = None
-    """Why the log could not be written on; the child was stopped then."""
+    """Why the log could not be written any further; the child was stopped then."""
     too_much: bool = False
     """It was stopped because its log reached the limit."""
     away: Mapping[str, str] = field(default_factory=dict)
-    """Which of ``stdout`` and ``stderr`` did not lead to the log at the last look
-    (Linux), and where."""
+    """Those of ``stdout`` and ``stderr`` that did not lead to the log at the last
+    look (Linux), with their targets."""
 
 
 class Child:
@@ -397,9 +397,8 @@ class _Stop:
     or when it prints too much; and kills it if it is still there some seconds
     later.
 
-    Args:
-        deadline: when the child's time is over, by ``time.perf_counter``.
-        limit: how many bytes of output stop it; None for any number.
+    Args: deadline: end of the child's time, by ``time.perf_counter``. limit: how
+        many bytes of output stop it; None for any number.
     """
 
     def __init__(
@@ -417,10 +416,11 @@ class _Stop:
         self._deadline = deadline
         self._limit = limit
         self._kill_at: float | None = None
-        """Set once the child is to end."""
+        """Time of the kill; set once the child is to end."""
 
     def look(self, now: float) -> None:
-        """To be called about ten times a second while the child runs."""
+        """Check the limits; call it about ten times a second while the child
+        runs."""
         if self._interruptions.count > self._interruptions_seen:
             self._interrupted(now)
         elif self._ending.log_error is not None or self._is_too_much():
@@ -467,8 +467,8 @@ class _Stream:
         self.ending = ending
 
     def copy(self) -> Iterator[bool]:
-        """Copy for ever; yields every tick, and when the supervisor has reported
-        something, whether it was quiet: nothing is left in the pipe now."""
+        """Copy for ever. Yields at every tick, and when the supervisor has reported
+        something: True if nothing is left in the pipe."""
         child = self._child
         with selectors.DefaultSelector() as selector:
             selector.register(child.pipe, selectors.EVENT_READ)
@@ -512,7 +512,7 @@ class _Stream:
 
 
 def signal_name(number: int) -> str:
-    """Such as SIGSEGV."""
+    """Name of a signal, such as SIGSEGV."""
     try:
         return signal.Signals(number).name
     except ValueError:

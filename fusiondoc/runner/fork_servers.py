@@ -1,8 +1,8 @@
 """Supervisors as forks of a process that has imported torch
 (``probe/fork_server.py``), for a command that runs many models.
 
-Whether a program may start so: it is the probe, and its whole environment is that
-of the server, as torch and libraries read variables when they are imported. A
+A program may start in this way if it is the probe, and its whole environment is
+that of the server, as torch and libraries read variables when they are imported. A
 variable that names the folder of one capture makes an environment of its own, so
 such a run starts as a new process; and so does every run where the server does not
 come up, which then shows the error itself. Linux alone: elsewhere libraries may not
@@ -28,8 +28,8 @@ from fusiondoc.runner.supervisor_order import SupervisorOrder, SupervisorProcess
 SERVE = "--serve"
 """The argument that makes ``probe/__main__.py`` a server."""
 MOST_SERVERS = 4
-"""Environments for which a server stays; each holds the memory of an imported
-torch."""
+"""Most environments for which a server is kept; each holds the memory of an
+imported torch."""
 _START = str(PROBE / "__main__.py")
 _RUNNER = str(Path(__file__).resolve().parent)
 _TO_END = 5.0
@@ -37,8 +37,8 @@ _TO_END = 5.0
 
 
 class ForkedSupervisor:
-    """A supervisor that is no child of this process: its end shows at a socket that
-    it alone holds."""
+    """A supervisor that is no child of this process: its end is seen at a socket
+    that it alone holds."""
 
     def __init__(self, pid: int, alive: socket.socket, stdout: IO[bytes]) -> None:
         self.pid = pid
@@ -46,10 +46,8 @@ class ForkedSupervisor:
         self._alive = alive
 
     def wait(self, timeout: float | None = None) -> int:
-        """0 when it has ended.
-
-        Raises:
-            subprocess.TimeoutExpired: it has not, after ``timeout`` seconds.
+        """Wait for its end; return 0. Raises: subprocess.TimeoutExpired: it has not
+        ended after ``timeout`` seconds.
         """
         if not select.select([self._alive], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired(_START, timeout or 0)
@@ -86,7 +84,8 @@ class ForkServer:
         return self._process.pid
 
     def start(self, control: int, reports: int) -> ForkedSupervisor | None:
-        """A supervisor with these descriptors; None where the server is gone."""
+        """Return a supervisor with these descriptors; None if the server is
+        gone."""
         read, write = os.pipe()
         alive, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -105,7 +104,7 @@ class ForkServer:
         return ForkedSupervisor(int(pid), alive, os.fdopen(read, "rb", buffering=0))
 
     def close(self) -> None:
-        """End it; programs that it started go on to their end."""
+        """End the server; programs that it started continue."""
         self._requests.close()
         try:
             self._process.wait(_TO_END)
@@ -124,14 +123,14 @@ class ForkServers:
 
     @property
     def running(self) -> tuple[int, ...]:
-        """The processes of those that can start a program."""
+        """The processes of the servers that can start a program."""
         return tuple(
             server.pid for server in self._by_key.values() if server is not None
         )
 
     def start(self, order: SupervisorOrder) -> tuple[SupervisorProcess, int] | None:
-        """A supervisor for the order and its parent; None where its program has to
-        start as a new process."""
+        """Return a supervisor for the order and its parent; None if its program
+        must start as a new process."""
         if not _is_same_as_fork(order):
             return None
         python = order.command[0]
@@ -167,7 +166,7 @@ class ForkServers:
 
 
 def _is_same_as_fork(order: SupervisorOrder) -> bool:
-    """True for a probe that imports torch, in an environment that other runs can
+    """True for a probe that imports torch, in an environment that other runs may
     have too."""
     if order.records is None or list(order.command[1:2]) != [_START]:
         return False  # facts about an interpreter need no torch, and have no records of a run
@@ -176,10 +175,9 @@ def _is_same_as_fork(order: SupervisorOrder) -> bool:
 
 
 def start_from_forks() -> ForkServers | None:
-    """From now on the runs of this process start as forks where that is the same.
-
-    Returns: the servers, which end with this process; None where nothing changes,
-        as forks are impossible here or already made.
+    """Start the runs of this process as forks from now on, where that makes no
+    difference to them. Returns: the servers, which end with this process; None
+    if nothing changes, as forks are impossible here or already in use.
     """
     if not sys.platform.startswith("linux") or child.other_start() is not None:
         return None
@@ -190,8 +188,8 @@ def start_from_forks() -> ForkServers | None:
 
 @contextlib.contextmanager
 def forks() -> Iterator[None]:
-    """Inside the block the runs of this process start as forks where that is the
-    same."""
+    """Context manager: the runs of this process start as forks where that makes no
+    difference to them."""
     servers = start_from_forks()
     try:
         yield

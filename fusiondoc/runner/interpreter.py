@@ -33,7 +33,7 @@ from fusiondoc.whole_files import open_regular, read_within
 PROBE = Path(__file__).resolve().parent.parent / "probe"
 
 _MOST_OUTPUT = 16 << 20
-"""Bytes that a call may print; more is no answer of a Python."""
+"""Most bytes that a call may print; more cannot be the answer of a Python."""
 
 _HOME_OF_ANOTHER = (
     "PYTHONHOME is set, which gives every Python the library of one: unset it, or give a script that unsets"
@@ -45,14 +45,15 @@ _GIVE_A_PYTHON = (
 
 
 def probe_command(python: Path, spec: Path, records: Path) -> list[str]:
-    """The command that runs the probe in ``python``."""
+    """Return the command that runs the probe in ``python``."""
     return [str(python), str(PROBE / "__main__.py"), str(spec), str(records)]
 
 
 def launcher_command(
     python: Path, options: Sequence[str], spec: Path, capture: Path
 ) -> list[str]:
-    """The command that has torch's own launcher start the probe of each rank."""
+    """Return the command with which torch's own launcher starts the probe of each
+    rank."""
     start = str(PROBE / "rank_process.py")
     return [
         str(python),
@@ -68,8 +69,8 @@ def launcher_command(
 def call_probe(
     python: Path, spec: dict[str, Any], timeout: float
 ) -> list[dict[str, Any]]:
-    """The records of an action that runs no program of the user's; if a signal
-    ended the probe, the last one is ``{"record": "died", "signal": name}``.
+    """Return the records of an action that runs no user program; if a signal ended
+    the probe, the last one is ``{"record": "died", "signal": name}``.
 
     Raises:
         UsageError: it is no Python, or one that is too old.
@@ -165,7 +166,7 @@ def _check(python: Path, ending: Ending, timeout: float) -> None:
 
 
 def _last_line(log: Path) -> str:
-    """The last line with anything in it, shortened."""
+    """The last non-empty line, shortened."""
     with open_regular(log) as file:
         file.seek(max(0, log.stat().st_size - 4000))
         text = file.read().decode("utf-8", "replace").strip()
@@ -175,7 +176,7 @@ def _last_line(log: Path) -> str:
 
 
 ANSWER_SECONDS = 60
-"""How long an interpreter may take to start and print its facts; torch is not
+"""Seconds that an interpreter may take to start and print its facts; torch is not
 imported for it."""
 
 _PATH_VARIABLES = ("PYTHONPATH", "PYTHONHOME")
@@ -205,7 +206,7 @@ class Interpreter:
 
 @dataclass(frozen=True)
 class TriedFuser:
-    """Whether a small function fused under a fuser, why (not), and on which
+    """Whether a small function was fused under a fuser, the reason, and on which
     device."""
 
     fuser: str
@@ -233,7 +234,7 @@ class TorchFound:
     gpu_count: int | None = None
     driver: str | None = None
     gpu_memory_gb_per_s: float | None = None
-    """In 10^9 bytes a second, as the driver's clock and bus width give it."""
+    """In 10^9 bytes a second, from the driver's clock rate and bus width."""
 
 
 @dataclass(frozen=True)
@@ -290,8 +291,8 @@ def find_python(text: str | Path) -> Path:
 
 
 def inspect(python: str | Path) -> Interpreter:
-    """The facts on an interpreter; UsageError if it is no Python that can run the
-    probe."""
+    """Return the facts on an interpreter; UsageError if it is no Python that can
+    run the probe."""
     path = find_python(python)
     key = _key(path)
     cache = Cache("interpreters")
@@ -402,7 +403,7 @@ def _key(path: Path) -> list[Any]:
 
 
 def _stamps(facts: Mapping[str, Any]) -> list[Any]:
-    """The files whose change makes ``facts`` invalid: torch's version file, and the
+    """The files whose change invalidates ``facts``: torch's version file, and the
     probe itself."""
     return [
         stamp(Path(facts["version_file"])),
@@ -412,8 +413,8 @@ def _stamps(facts: Mapping[str, Any]) -> list[Any]:
 
 @dataclass(frozen=True)
 class Measured:
-    """GB/s (10^9 bytes): read plus written by a copy within the GPU's memory, the
-    median copy's."""
+    """GB/s (10^9 bytes): read plus written by a copy within the GPU's memory, for
+    the median copy."""
 
     gpu: str
     gb_per_s: float

@@ -51,8 +51,7 @@ from fusiondoc.whole_files import read_within
 
 
 class Progress(Protocol):
-    """Gets the path of the log of a run, and the records of its progress while it
-    goes on."""
+    """Receives the path of the log of a run, and the records of its progress."""
 
     def record(self, record: LiveRecord) -> None: ...
 
@@ -60,20 +59,19 @@ class Progress(Protocol):
 
 
 ShowProgress = Callable[[str], AbstractContextManager[Progress | None]]
-"""Shows the progress of a run with the given label for as long as the block
-lasts."""
+"""Context manager: shows the progress of a run with the given label."""
 
 
 @contextmanager
 def no_progress(label: str) -> Iterator[Progress | None]:
-    """Shows nothing."""
+    """Context manager: shows nothing."""
     yield None
 
 
 @contextmanager
 def terminal_progress(label: str) -> Iterator[Progress | None]:
-    """A bar for a run of ``label`` if stderr is a terminal, else None; gone when
-    the block ends."""
+    """Context manager: a bar for a run of ``label`` if stderr is a terminal, else
+    None; removed at the end."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -115,7 +113,7 @@ class _Bar:
             self._show(record.phase)
 
     def logs_to(self, log: Path) -> None:
-        """A bar shows nothing of the log."""
+        """Do nothing: a bar does not show the log."""
 
     def _show(self, doing: str) -> None:
         self._bar.update(
@@ -219,7 +217,7 @@ def _environment_of(
 
 
 def _finished(request: RunRequest, folder: Path, ending: Ending) -> Capture:
-    """The capture of a run that has ended, its ranks signed.
+    """Return the capture of a finished run, with its ranks signed.
 
     Raises:
         OSError: the log could not be written.
@@ -276,8 +274,8 @@ def _run_child(
 
 @contextlib.contextmanager
 def _spec_file(path: Path, request: RunRequest, secret: bool) -> Iterator[None]:
-    """The file with the spec of the probe. One with a secret in it is for this user
-    only, and the probe removes it when it has read it."""
+    """Context manager: the file with the probe's spec. If it holds a secret, only
+    this user can read it, and the probe removes it after reading."""
     if secret:
         os.close(os.open(str(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
     write_json(path, _spec(request, secret))
@@ -346,7 +344,7 @@ def _result(ending: Ending, seconds: Seconds) -> Result:
 
 
 class _RecordTail:
-    """Hands on each record of progress once, as soon as its line is complete."""
+    """Passes on each record of progress once, as soon as its line is complete."""
 
     def __init__(self, path: Path, handle: Callable[[LiveRecord], None]) -> None:
         self._records: GrowingRecords[LiveRecord] = GrowingRecords(
@@ -355,6 +353,6 @@ class _RecordTail:
         self._handle = handle
 
     def read(self) -> None:
-        """Hand on the records that have come since the last call."""
+        """Pass on the records since the last call."""
         for record in self._records.new():
             self._handle(record)

@@ -28,20 +28,21 @@ _ORDER = (
     'libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, 0)',
     "sys.stdout.reconfigure(line_buffering=True)",
 )
-"""C stdout by lines, as the probe makes it: else kernel dumps come out long after
-the JIT log around them."""
+"""Makes C stdout line-buffered, as the probe does: otherwise kernel dumps appear
+long after the JIT log around them."""
 
 
 @dataclass(frozen=True)
 class Export:
-    """``shell`` before the launcher starts; ``python`` as its first lines."""
+    """``shell``: lines to run before the launcher; ``python``: the first lines of
+    the program."""
 
     shell: tuple[str, ...]
     python: tuple[str, ...]
 
 
 def choose_fuser(requested: str, tried: Tried) -> tuple[str, str]:
-    """The fuser that ``requested`` means on the torch that was tried, and why;
+    """Return the fuser for ``requested`` on the torch that was tried, and why;
     CannotRun if it cannot."""
     rows = {row.fuser: row for row in tried.fusers}
     if requested == "auto":
@@ -99,7 +100,7 @@ def missing_switches(
 
 
 def _switching(fuser: str, torch: str, cuda: str | None, llvm: bool) -> _Calls:
-    """The calls that the probe makes."""
+    """The calls that the probe makes to switch a fuser on."""
     calls = _Calls(llvm)
     switch_on(
         SimpleNamespace(
@@ -134,7 +135,7 @@ def knob_lines(knobs: Mapping[str, str]) -> list[str]:
 
 
 class _Calls:
-    """Stands for ``torch._C`` and writes down the calls."""
+    """Stands in for ``torch._C`` and records the calls."""
 
     def __init__(self, llvm: bool) -> None:
         self.lines: list[str] = []

@@ -72,8 +72,8 @@ _SLOWS = (
 
 
 def quiet_environment(user: Mapping[str, str]) -> RunEnvironment:
-    """For a run that is timed: fusiondoc sets nothing, and variables of the user's
-    that make torch print or wait are dropped."""
+    """Return the environment of a timed run: fusiondoc sets nothing, and the user's
+    variables that make torch print or wait are dropped."""
     _check_torchscript_is_on(user)
     of_interest = {
         name: value
@@ -91,7 +91,7 @@ def run_environment(
     dumps: Sequence[str],
     user: Mapping[str, str],
 ) -> RunEnvironment:
-    """The variables for a run.
+    """Return the variables for a run.
 
     Args:
         torch: version of the torch that will run; ``cuda`` its CUDA version or None.
@@ -161,8 +161,8 @@ def _wanted_variables(
     dumps: Sequence[str],
     user: Mapping[str, str],
 ) -> dict[str, str]:
-    """The variables that make the fuser print, before those of the user are merged
-    with them."""
+    """The variables that make the fuser print, before the user's variables are
+    merged into them."""
     wanted = {JIT_LOG: _log_level(fuser, with_options)}
     options = checks.options_of_dumps(dumps)
     if with_options or options:
@@ -183,8 +183,8 @@ def _wanted_variables(
 def _add_needs(
     wanted: dict[str, str], dumps: Sequence[str], user: Mapping[str, str]
 ) -> None:
-    """Add the variables that dumps need which are no options of a variable; a level
-    that the user has set stays."""
+    """Add the variables for dumps that are no options of a variable; a level set by
+    the user is kept."""
     for name in dumps:
         dump = catalogue.fuser_dump(name)
         for variable, value in dump.needs if dump is not None else ():
@@ -231,8 +231,8 @@ def _listed_environment(
 def traced_into(
     environment: RunEnvironment, fuser: str, capture: Path
 ) -> RunEnvironment:
-    """The environment with the fuser's trace in the capture; as it is for a run
-    without logs."""
+    """Return the environment with the fuser's trace in the capture; unchanged for a
+    run without logs."""
     variable = facts_of(fuser).switches.trace_variable
     if variable is None or not environment.set:
         return environment
@@ -243,8 +243,8 @@ def traced_into(
 
 
 def fuser_of(request: RunRequest) -> str:
-    """The fuser as it is requested; that of torch.compile where --frontend requests
-    it, or where the program of an automatic choice calls it."""
+    """The requested fuser; that of torch.compile if --frontend requests it, or if
+    the choice is automatic and the program calls it."""
     if request.fuser != "auto":
         return request.fuser
     of_program = request.frontend == "auto" and calls_torch_compile(

@@ -38,12 +38,12 @@ themselves; their output is kept."""
 POLITE = 1.0
 """Seconds between SIGTERM and SIGKILL."""
 GIVE_UP = 3.0
-"""Seconds after which a process that SIGKILL does not end is left: it waits in the
-kernel, or is of another user."""
+"""Seconds after which a process that survives SIGKILL is left alone: it waits in
+the kernel, or belongs to another user."""
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _LOOK = 1.0
-"""Seconds between looks at whether fusiondoc is there: a copy of it (fork) may hold
+"""Seconds between checks that fusiondoc is alive: a copy of it (fork) may hold
 CONTROL open."""
 _NAME = 40
 """Longest name of a process that is reported."""
@@ -61,8 +61,8 @@ _INTERPRETERS = (
 
 
 class Order:
-    """The command, the process that it is run for, and the file to record leftover
-    processes in (``""``: none)."""
+    """The command, the process on whose behalf it runs, and the file in which to
+    record leftover processes (``""``: none)."""
 
     def __init__(self, data: bytes) -> None:
         fusiondoc, records, cwd, count, *texts = data.split(b"\0")
@@ -75,20 +75,19 @@ class Order:
 
 
 class Become(BaseException):
-    """Raised in the process of the program instead of executing it: this process is
-    to be the program."""
+    """Raised in the program's process instead of executing it: this process becomes
+    the program."""
 
     def __init__(self, words: list[str]) -> None:
         super().__init__()
         self.words = words
-        """Its command line."""
+        """The program's command line."""
 
 
 def become(
     file: bytes, command: list[bytes], environment: dict[bytes, bytes]
 ) -> None:
-    """Stands in for ``os.execvpe`` where the process has the environment
-    already."""
+    """Replaces ``os.execvpe`` if the process has the environment already."""
     raise Become([os.fsdecode(word) for word in command])
 
 
@@ -113,9 +112,9 @@ class Supervisor:
         signal.set_wakeup_fd(wake)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         self._gone = False
-        """fusiondoc is."""
+        """Whether fusiondoc has ended."""
         self._now = False
-        """Everything is to end now."""
+        """Whether everything must end now."""
         self._status: int | None = None
         self._pid = 0
 
@@ -212,7 +211,7 @@ class Supervisor:
                 self._signal_group(signal.SIGCONT)
 
     def _reap(self) -> bool:
-        """Take the statuses of those that have ended; whether there are processes
+        """Collect the statuses of ended processes; return whether processes are
         left."""
         while True:
             try:
@@ -248,7 +247,7 @@ class Supervisor:
             self._record(names, left)
 
     def _until_ended(self, seconds: float) -> None:
-        """Wait until nothing is left, the time is over, or everything is to end
+        """Wait until nothing is left, the time is over, or everything must end
         now."""
         until = time.monotonic() + seconds
         before = self._gone
@@ -291,8 +290,8 @@ class Supervisor:
         return True
 
     def _descendants(self) -> list[int] | None:
-        """All processes below this one that have not ended; None where the system
-        has no /proc."""
+        """All processes below this one that have not ended; None if the system has
+        no /proc."""
         everyone = _processes() if self._adopts else []
         if not everyone:
             return None
@@ -310,8 +309,8 @@ class Supervisor:
         return found
 
     def _record(self, names: dict[int, str], left: int) -> None:
-        """A line for the records of the run. Names hold no character that JSON
-        escapes."""
+        """Write a line for the records of the run. Names hold no character that
+        JSON escapes."""
         if not self._order.records:
             return
         counts: dict[str, int] = {}
@@ -338,7 +337,7 @@ class Supervisor:
 
 
 def _prctl(option: int, value: int) -> bool:
-    """Whether the system took it; only Linux does."""
+    """True if the system accepted the option; only Linux has it."""
     if not sys.platform.startswith("linux"):
         return False
     try:
@@ -364,7 +363,7 @@ def _processes() -> list[int]:
 
 
 def _state(pid: int) -> tuple[str, int]:
-    """Letter of its state (proc(5); Z: it has ended) and its parent."""
+    """Letter of a process's state (proc(5); Z: it has ended) and its parent."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -374,8 +373,8 @@ def _state(pid: int) -> tuple[str, int]:
 
 
 def _name(pid: int, program: list[bytes]) -> str:
-    """Its program, and the file that an interpreter runs; arguments may hold
-    secrets and are left out."""
+    """A process's program, and the file that an interpreter runs; arguments may
+    hold secrets and are left out."""
     name = _plain(_content(pid, "comm").strip())
     line = _content(pid, "cmdline").split(b"\0")[:-1]
     if line and len(program) > 1 and line[-len(program) + 1 :] == program[1:]:
@@ -408,7 +407,7 @@ def _content(pid: int, name: str) -> bytes:
 
 
 def _plain(text: bytes) -> str:
-    """Short, and of characters that need no escape anywhere."""
+    """A short form, with characters that need no escape anywhere."""
     kept = "".join(
         chr(byte) if byte in _PLAIN else "?" for byte in text[: _NAME + 1]
     )
@@ -421,8 +420,8 @@ _PLAIN = frozenset(
 
 
 def _read_order(control: int) -> bytes | None:
-    """The order, which its length in decimal and a line end precede; None if it did
-    not arrive whole."""
+    """Read the order, which is preceded by its length in decimal and a line end;
+    None if it is incomplete."""
     data = b""
     while True:
         more = os.read(control, 65536)

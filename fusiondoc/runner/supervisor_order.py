@@ -11,8 +11,7 @@ from fusiondoc.model import dataclass
 
 @dataclass(frozen=True)
 class SupervisorOrder:
-    """The program that a supervisor is to run, and the descriptors of its two
-    pipes."""
+    """The program for a supervisor to run, and the descriptors of its two pipes."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
@@ -33,8 +32,8 @@ class SupervisorProcess(Protocol):
 
 
 class OtherStart(Protocol):
-    """Starts the supervisor in another way, as the child of ``parent``; None where
-    it does not."""
+    """Starts the supervisor in another way, as the child of ``parent``; returns
+    None if it cannot."""
 
     def __call__(
         self, order: SupervisorOrder

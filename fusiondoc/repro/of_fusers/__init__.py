@@ -15,10 +15,10 @@ class ReadLog(NamedTuple):
     report: Report
     observed: Observed
     shown: str
-    """As the user named it."""
+    """The user's name for it."""
 
     @property
     def is_compiled(self) -> bool:
-        """Whether it is of a run of torch.compile."""
+        """Whether it is from a run of torch.compile."""
         compilation = self.observed.compilation
         return compilation is not None and bool(compilation.graphs)

@@ -34,18 +34,17 @@ _LONG_NAMES = {short: name for name, short in SHORT_NAMES.items()}
 
 @dataclass(frozen=True)
 class PartInput:
-    """A value that the part is given: a tensor, or a size, whose ``dtype`` is
-    None."""
+    """An input of the part: a tensor, or a size, whose ``dtype`` is None."""
 
     name: str
     type: str
-    """As the graph has it."""
+    """The type as the graph has it."""
     dtype: str | None = None
     size: tuple[int, ...] = ()
     stride: tuple[int, ...] = ()
     device: str = "cpu"
     value: int = 0
-    """Of a size."""
+    """The value of a size."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class CompiledPart:
     chosen: tuple[str, ...] = ()
     """Symbols of sizes whose values are not known, so that numbers were chosen."""
     dynamic: bool = False
-    """The graph was compiled for sizes with symbols."""
+    """Whether the graph was compiled for symbolic sizes."""
 
 
 class NotKnown(Exception):
@@ -66,7 +65,7 @@ class NotKnown(Exception):
 
 
 def part_of(found: FinalGraph, nodes: Sequence[Node]) -> CompiledPart:
-    """The part that these nodes are.
+    """Return the part that consists of these nodes.
 
     Raises:
         NotKnown: the log does not show their operators, or the type of an input.
@@ -132,7 +131,7 @@ class _Cut:
         return kept, inputs
 
     def _takes_apart(self, operator: GraphOperator) -> bool:
-        """Whether it takes one of several results of an operator."""
+        """True if it takes one of several results of an operator."""
         of = self._by_name.get(operator.inputs[0]) if operator.inputs else None
         is_one = (
             operator.op == "call_function"
@@ -169,14 +168,14 @@ class _Cut:
         ]
 
     def _changes_input(self, operator: GraphOperator) -> bool:
-        """Whether its result is an input of the graph:
+        """True if its result is an input of the graph:
         ``aten.copy_.default(primals_1, add)``."""
         first = self._by_name.get(operator.inputs[0]) if operator.inputs else None
         in_place = _IN_PLACE.search(operator.target) is not None
         return in_place and first is not None and first.op == "placeholder"
 
     def _is_output(self, operator: GraphOperator) -> bool:
-        """Whether it is returned, or read for a node that does not compute it
+        """True if it is returned, or read by a node that does not compute it
         itself."""
         whose = operator.inputs[0] if self._takes_apart(operator) else operator.name
         waiting, seen = [operator.name], set()
@@ -193,8 +192,8 @@ class _Cut:
         )
 
     def _reads(self, node: Node, value: str, readers: AbstractSet[str]) -> bool:
-        """Whether it is a node outside that computes a reader of the value, and not
-        the value."""
+        """True if a node is outside the part and computes a reader of the value,
+        but not the value."""
         if node in self._nodes or node.role is Role.PASSES_ON:
             return False
         names = {operator.name for operator in node.operators}

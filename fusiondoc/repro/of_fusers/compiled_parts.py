@@ -1,5 +1,5 @@
-"""Which part of a run of torch.compile becomes a script: a boundary, a kernel or a
-group."""
+"""The choice of a part of a run of torch.compile for a script: a boundary, a kernel
+or a group."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHOWN_OPS = 6
 
 
 class PartLine(NamedTuple):
-    """A part as ``fusiondoc repro`` lists it."""
+    """A part in the list of ``fusiondoc repro``."""
 
     option: str
     """``--boundary 1``, ``--group G1``, ``--kernel K1``."""
@@ -56,7 +56,7 @@ class CompiledParts:
     """The parts of a run.
 
     Args:
-        shown: the log or capture, as the user named it.
+        shown: the user's name for the log or capture.
     """
 
     def __init__(

@@ -24,8 +24,8 @@ from fusiondoc.version import __version__
 _TARGET = re.compile(
     r"(?:aten|prims|mkldnn)\._?[a-z][a-z0-9_]{0,80}\.[A-Za-z][A-Za-z0-9_]{0,80}"
 )
-"""Operators of torch itself. Those that read or write a file are given its name,
-which no table has."""
+"""Operators of torch itself. Operators on files need a file name as argument, which
+no script can contain."""
 _VALUE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 _TAKEN = frozenset(
     (
@@ -40,7 +40,7 @@ _TAKEN = frozenset(
         *keyword.kwlist,
     )
 )
-"""Names that stand for something else in a script."""
+"""Names with another meaning in a script."""
 _OF_TORCH = re.compile(
     r"(?:float|bfloat|int|uint|complex)\d{1,3}(?:_\w{1,12})?|bool|strided|contiguous_format|channels_last(?:_3d)?"
     r"|preserve_format"
@@ -138,7 +138,8 @@ def _statement(operator: GraphOperator, names: AbstractSet[str]) -> str:
 
 
 _NO_CALL = ast.Call(ast.Name("f"), [ast.Constant(...)], [])
-"""Of a text that is no Python; its argument is none that a script takes."""
+"""Used for a text that is no valid Python; its argument is one that no script
+accepts."""
 
 
 def _call(given: str) -> ast.Call:
@@ -155,7 +156,7 @@ def _call(given: str) -> ast.Call:
 
 
 def _wrong(call: ast.Call, names: AbstractSet[str]) -> Iterator[str]:
-    """The arguments that a script does not take."""
+    """The arguments that a script does not accept."""
     for node in (*call.args, *(named.value for named in call.keywords)):
         if not _is_permitted(node, names):
             yield ast.unparse(node)
@@ -198,7 +199,7 @@ def _is_number(node: ast.expr) -> bool:
 
 
 def _is_device(node: ast.Call) -> bool:
-    """Whether it is ``device(type='cuda', index=0)``."""
+    """True for ``device(type='cuda', index=0)``."""
     if not isinstance(node.func, ast.Name) or node.func.id != "device" or node.args:
         return False
     values = {
