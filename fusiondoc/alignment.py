@@ -20,13 +20,13 @@ Marks = frozenset[Mark]
 Pairs = list[tuple[int, int]]
 
 _MOST_CELLS = 250_000
-"""Size of the table up to which lines are compared each with each."""
+"""Largest table in which lines are compared each with each."""
 
 _FEW_CELLS = 40_000
-"""Size up to which line numbers decide between equal lines."""
+"""Largest table in which line numbers decide between equal lines."""
 
 _EQUAL = 3.0
-"""Score of an equal line; a line that is only alike scores 1.1 at most
+"""Score of an equal line; a line that is only similar scores 1.1 at most
 (``_likeness``)."""
 
 _SAME_NUMBER = 0.001
@@ -39,7 +39,7 @@ def align(
 ) -> Pairs:
     """Pairs of indices into ``a`` and ``b``, rising in ``a``: equal lines first,
     then lines that share an operator. Lines that are out of order were moved past
-    others: of these only equal lines are paired.
+    others: among these only equal lines are paired.
 
     Args: numbers: the line numbers of both sides; of several equal lines those with
         the same number are paired.
@@ -73,7 +73,7 @@ def _in_order(
     b: Sequence[Marks],
     numbers: tuple[Sequence[int], Sequence[int]] | None,
 ) -> Pairs:
-    """The pairs that rise in both."""
+    """The pairs that ascend in both sides."""
     if numbers is not None and len(a) * len(b) <= _FEW_CELLS:
         at_a, at_b = numbers
 
@@ -172,8 +172,8 @@ def _between_anchors(
 
 
 _RUNS = (1, 4, 8, 16)
-"""Lines in a row that make an anchor: many programs repeat their lines, fewer
-repeat many in a row."""
+"""Numbers of consecutive lines that make an anchor: many programs repeat single
+lines, fewer repeat many in a row."""
 
 
 def _unique(
@@ -183,8 +183,8 @@ def _unique(
     of_b: tuple[int, int],
     length: int,
 ) -> Pairs:
-    """Pairs of indices at which a run of ``length`` lines begins that each side
-    holds exactly once."""
+    """Pairs of indices at which a run of ``length`` lines begins that occurs
+    exactly once on each side."""
     runs = [
         {i: tuple(side[i : i + length]) for i in range(start, end - length + 1)}
         for side, (start, end) in ((a, of_a), (b, of_b))
@@ -199,7 +199,7 @@ def _unique(
 
 
 def _rising(pairs: Pairs) -> Pairs:
-    """The longest subsequence of ``pairs`` (sorted by the first index) that rises
+    """The longest subsequence of ``pairs`` (sorted by the first index) that ascends
     in the second index too."""
     ends: list[int] = []
     last: list[int] = []
@@ -221,7 +221,7 @@ def _rising(pairs: Pairs) -> Pairs:
 
 
 def _likeness(x: Marks, y: Marks) -> float:
-    """Share of the operators that both lines have; a little more where the columns
+    """Share of the operators that both lines have; a little more if the columns
     agree too."""
     ops_x, ops_y = {op for op, _ in x}, {op for op, _ in y}
     common = len(ops_x & ops_y)
@@ -231,7 +231,7 @@ def _likeness(x: Marks, y: Marks) -> float:
 
 
 def _best(rows: range, columns: range, alike: Callable[[int, int], float]) -> Pairs:
-    """The pairs of highest total likeness that rise in both, by dynamic
+    """The pairs of highest total likeness that ascend in both, by dynamic
     programming."""
     table = [[0.0] * (len(columns) + 1)]
     for i in rows:
@@ -264,7 +264,7 @@ def pair_equal(
     key: Callable[[T], Hashable | None],
     content: Callable[[T], Any] | None = None,
 ) -> list[tuple[T, T]]:
-    """Take the members with equal keys out of both lists, as pairs.
+    """Remove the members with equal keys from both lists, and return them as pairs.
 
     Args: key: None for a member that has no key and is never paired. content: of
         several members with the same key those of equal content are paired first,
@@ -304,7 +304,7 @@ def pair_equal(
 
 
 def greedy(scored: Iterable[tuple[float, int, int]]) -> Iterator[tuple[int, int]]:
-    """Pairs of indices by falling score, each index used once; equal scores by
+    """Pairs of indices by descending score, each index used once; equal scores by
     distance of the indices."""
     used_a: set[int] = set()
     used_b: set[int] = set()
@@ -324,8 +324,8 @@ def candidates(
     keys: Callable[[T], Iterable[Hashable]],
     most: int,
 ) -> list[tuple[int, int]]:
-    """Pairs of indices of members that share a key, rare keys first; ``most``
-    bounds how many pairs."""
+    """Pairs of indices of members that share a key, rare keys first; at most
+    ``most`` pairs."""
     posts: tuple[dict[Hashable, list[int]], dict[Hashable, list[int]]] = (
         defaultdict(list),
         defaultdict(list),
@@ -355,12 +355,13 @@ _NEAR = 8
 
 
 _MOST_COMPARED = 4_000_000
-"""A table of more cells takes seconds; then only common ends are compared."""
+"""Most cells of a table: a larger one takes seconds; then only common ends are
+compared."""
 
 
 def common(a: Sequence[str], b: Sequence[str]) -> int:
-    """How many operators two lists share in any order: no common subsequence is
-    longer."""
+    """Number of operators that two lists share in any order: no common subsequence
+    is longer."""
     return sum((Counter(a) & Counter(b)).values())
 
 

@@ -31,21 +31,22 @@ class FusiondocError(Exception):
     def __init__(
         self, message: str, hint: str | None = None, output: str = ""
     ) -> None:
-        """``output``: of the user's program: its traceback, or its last lines."""
+        """``output``: the user's program's traceback, or its last lines of
+        output."""
         self.message = f"{message}\n{output}" if output else message
         super().__init__(self.message)
         self.hint = hint
         self.in_one_line = (_line_of_failure(output) or message.partition("\n")[0])[
             :200
         ]
-        """What failed: the line of the output that names it, else the first line of
-        the message."""
+        """The failure: the line of the output that states it, else the first line
+        of the message."""
 
 
 def _line_of_failure(output: str) -> str | None:
-    """The line of a program's output that names the failure: of a traceback that of
-    the compiler's error, else that of the exception; without a traceback the last
-    line. None of an empty output."""
+    """The line of a program's output that states the failure: in a traceback that
+    of the compiler's error, else that of the exception; without a traceback the
+    last line. None for an empty output."""
     lines = [line.rstrip() for line in output.split("\n") if line.strip()]
     exception_lines = _of_exception(lines)
     compiler = (line for line in exception_lines if _OF_COMPILER.search(line))
@@ -59,18 +60,18 @@ _TRACEBACK = re.compile(
 )
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception)(?:: |$)")
 _FRAME = "<--- HERE"
-"""TorchScript marks the failing position in the source lines of a frame so."""
+"""TorchScript's marker of the failing position in the source lines of a frame."""
 _TRACED_FRAME = re.compile(r"\S.{0,1000}\(\d+\): \S+\Z")
-"""A frame of a traced function: Python's stack as it was then, ``model.py(390):
+"""A frame of a traced function: Python's stack at that time, ``model.py(390):
 forward``."""
 _OF_COMPILER = re.compile(r"\(\d+\): error: |\bnvrtc: error: ")
-"""The compiler's error line of a kernel that NVRTC rejects. The kernel source
-stands before or behind it, as the fuser prints its message."""
+"""The compiler's error line of a kernel that NVRTC rejects. The kernel source is
+before or after it, depending on the fuser's message."""
 
 
 def _of_exception(lines: Sequence[str]) -> Sequence[str]:
     """The lines of the exception's own text: those after the last traceback, or all
-    where no line of the user's code is involved. Empty for an output without an
+    if no line of the user's code is involved. Empty for an output without an
     exception."""
     heads = [number for number, line in enumerate(lines) if _TRACEBACK.match(line)]
     if not heads:
@@ -118,14 +119,14 @@ class CannotRun(FusiondocError):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A sentence that names the nearest known words, or the known words when none
-    is near."""
+    """Return a sentence with the nearest known words, or with the known words if
+    none is near."""
     names = sorted(set(known))
     return nearest(word, names) or "Known: " + ", ".join(names) + "."
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """A sentence that names the nearest known words; None when none is near."""
+    """Return a sentence with the nearest known words; None if none is near."""
     from difflib import (
         get_close_matches,
     )  # only here: every start would wait for it

@@ -16,11 +16,11 @@ from collections.abc import Iterable
 
 BITS_64 = 1 << 64
 LARGEST = 1 << 63
-"""Whole numbers are smaller: sizes and counts of torch have 64 bits and a sign
+"""Upper bound of integers: sizes and counts of torch have 64 bits and a sign
 (``int64_t``)."""
 
 _MOST_DIGITS = 20
-"""Of a number of 64 bits."""
+"""Most digits of a number of 64 bits."""
 
 MOST_FIGURE = 1e15
 LEAST_FIGURE = 1e-15
@@ -50,21 +50,21 @@ def whole_number(text: str | bytes, below: int = LARGEST) -> int | None:
 
 
 def whole_numbers(texts: Iterable[str | bytes]) -> list[int]:
-    """Those of the texts that ``whole_number`` knows."""
+    """The numbers of the texts that ``whole_number`` accepts."""
     numbers = map(whole_number, texts)
     return [number for number in numbers if number is not None]
 
 
 def all_whole(texts: Iterable[str | bytes]) -> tuple[int, ...] | None:
-    """The numbers of all texts; None if one of them is none."""
+    """The numbers of all texts; None if one of them is no number."""
     numbers = tuple(map(whole_number, texts))
     known = tuple(number for number in numbers if number is not None)
     return known if len(known) == len(numbers) else None
 
 
 def pair_of(found: re.Match[str] | None) -> tuple[int, int] | None:
-    """The two numbers that a pattern found, such as a version's; None if it found
-    none."""
+    """The two numbers that a pattern matched, such as a version's; None if it did
+    not match."""
     numbers = all_whole(found.groups()[:2]) if found is not None else None
     return (
         (numbers[0], numbers[1])
@@ -74,7 +74,7 @@ def pair_of(found: re.Match[str] | None) -> tuple[int, int] | None:
 
 
 def version_pair(text: str) -> tuple[int, int] | None:
-    """(2, 1) of "2.1", "2.1.2+cu121" or "2.1.0a0+git1234"; None if it is no
+    """(2, 1) for "2.1", "2.1.2+cu121" or "2.1.0a0+git1234"; None if it is no
     version."""
     return pair_of(re.match(r"\s*v?(\d+)\.(\d+)(?![\d])", text))
 
@@ -96,8 +96,8 @@ def figure(text: str | bytes) -> float | None:
 
 
 def is_figure(value: float) -> bool:
-    """Whether a number of a JSON file is one to count with: finite, a whole one of
-    64 bits.
+    """True if a number of a JSON file can be used: finite, and at most 64 bits if
+    it is integral.
 
     Python's ``json`` reads ``1e400``, ``Infinity`` and whole numbers of any length,
     which no report has and which overflow in a division.
@@ -110,8 +110,8 @@ def is_figure(value: float) -> bool:
 
 
 def as_count(value: float) -> int | None:
-    """A product or sum of figures as a whole number, such as bytes; None where it
-    is too large for one."""
+    """A product or sum of figures as an integer, such as bytes; None if it is too
+    large."""
     return round(value) if abs(value) < LARGEST else None
 
 
@@ -120,7 +120,7 @@ _DIGITS = re.compile(r"([0-9]+)")
 
 def in_natural_order(text: str) -> list[tuple[int, str]]:
     """A key to sort names by: ``kernel10`` comes after ``kernel9``. A number may
-    have any length: of two, the one with more digits is the larger."""
+    have any length: the one with more digits is the larger."""
     key = []
     for place, part in enumerate(_DIGITS.split(text)):
         digits = part.lstrip("0") if place % 2 else ""

@@ -1,6 +1,6 @@
-"""The pytest plugin: the fixture ``fusion``. It is loaded in every pytest run
-beside which fusiondoc is installed, so nothing is imported here that a run without
-the fixture does not need."""
+"""The pytest plugin: the fixture ``fusion``. It is loaded in every pytest run if
+fusiondoc is installed, so nothing is imported here that a run without the fixture
+does not need."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def fusion(request: Any) -> Fusion:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
-    """Say where the captures are that were to be kept."""
+    """Print the folders of the captures that were to be kept."""
     keep = config.getoption("--fusion-keep")
     if keep and Path(config.invocation_params.dir, keep).is_dir():
         terminalreporter.write_line(
@@ -77,7 +77,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
 
 
 def _folder(request: Any) -> Path:
-    """Where the captures of the test go: determined at its first run."""
+    """The folder for captures of the test, determined at its first run."""
     keep = request.config.getoption("--fusion-keep")
     if keep is None:
         return Path(request.getfixturevalue("tmp_path")) / ".fusiondoc"

@@ -88,8 +88,9 @@ class Fusion:
         fuser: str = "auto",
         required: bool = False,
     ) -> None:
-        """``test`` is how messages name the test; ``folder`` gives the folder for
-        its captures; ``required``: a test whose fuser cannot work here fails."""
+        """``test`` is the test's name in messages; ``folder`` returns the folder
+        for its captures; ``required``: a test whose fuser cannot work here
+        fails."""
         self._test = test
         self._folder = folder
         self._fuser = fuser
@@ -174,7 +175,7 @@ class Fusion:
 
 
 def _with_hint(error: FusiondocError) -> FusiondocError:
-    """The same, with the hint in the text that pytest prints."""
+    """The same error, with the hint in the text that pytest prints."""
     return type(error)(
         f"{error.message}\n{error.hint}" if error.hint else error.message
     )
@@ -263,7 +264,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _json(value: Any) -> str:
-    """JSON is YAML in one line."""
+    """A value as JSON, which is YAML in one line."""
 
     def plain(other: Any) -> Any:
         if isinstance(other, (set, frozenset)):

@@ -9,8 +9,8 @@ import time
 __version__ = "0.1.0"
 
 LOADED = (time.process_time(), time.perf_counter())
-"""CPU seconds that this process had used when the package was imported, and when
-that was."""
+"""CPU seconds that this process had used when the package was imported, and the
+time of that."""
 
 
 def seconds_since_start() -> float:

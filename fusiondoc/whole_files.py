@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import IO
 
 MOST_TEXT = 16 << 20
-"""Bytes of a file that people write: configuration, expectations, sources."""
+"""Most bytes of a file written by people: configuration, expectations, sources."""
 
 MOST_WAIT = 10.0
-"""Seconds that a named pipe may have nobody at its other end."""
+"""Seconds to wait for somebody to open the other end of a named pipe."""
 
 _OF_THE_KERNEL = ("/proc/", "/sys/")
 
@@ -74,11 +74,8 @@ _KINDS = {
 
 
 def read_within(path: Path, most: int = MOST_TEXT) -> bytes:
-    """The content of a file that ``open_regular`` opens.
-
-    Raises: OSError: it cannot be read, is larger than ``most`` bytes, or is no
-        regular file.
-    """
+    """Read a file with ``open_regular``. Raises: OSError: it cannot be read, is
+    larger than ``most`` bytes, or is no regular file."""
     with open_regular(path) as file:
         data = file.read(most + 1)
     if len(data) > most:
@@ -146,8 +143,8 @@ def _name_of(handle: int, path: Path) -> str:
 
 
 def _open_pipe(path: Path, mode: str) -> IO[bytes]:
-    """Opening a named pipe ends when somebody opens its other end; nothing but that
-    end can cut it short."""
+    """Open a named pipe. Opening ends when somebody opens its other end; nothing
+    but that end can cut it short."""
     import threading
 
     opened: list[IO[bytes]] = []
@@ -237,9 +234,9 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """A block that reads a file and writes it again, while no other process is in
-    such a block for a file of the same folder: jobs that run side by side keep what
-    each wrote.
+    """Context manager for reading a file and writing it again, while no other
+    process does so for a file of the same folder: concurrent jobs do not lose each
+    other's changes.
 
     Waits at most ``MOST_WAIT`` seconds. Where folders cannot be locked (Windows,
     some network file systems) it does not wait at all.
@@ -269,7 +266,7 @@ def alone(path: Path) -> Iterator[None]:
 
 
 def _usual_mode() -> int:
-    """The permissions of a file that open() makes."""
+    """The default permissions of a new file."""
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask

@@ -30,12 +30,12 @@ class Position:
 
 @dataclass(frozen=True)
 class Count:
-    """How many there must be; None is no bound."""
+    """The required number; None is no bound."""
 
     at_least: int | None = None
     at_most: int | None = None
     plain: bool = False
-    """Written as a number alone."""
+    """Whether it is written as a plain number."""
 
     def holds(self, number: int) -> bool:
         return (self.at_least is None or number >= self.at_least) and (
@@ -68,8 +68,8 @@ class SourceRange:
 
 @dataclass(frozen=True)
 class Speed:
-    """The speed that kernels must reach. Both limits are lowered by ``tolerance``,
-    a share from 0 to 1."""
+    """The speed that kernels must reach. ``tolerance``, a share from 0 to 1, lowers
+    both limits."""
 
     peak: float | None = None
     """Share of the device's memory bandwidth, from 0 to 1."""
@@ -79,11 +79,10 @@ class Speed:
 
 @dataclass(frozen=True)
 class GroupExpectation:
-    """A fusion group that must be there, or must not.
-
-    ``order``: how ``ops`` are meant: "sequence" (the whole body in this order),
-    "set" (these operators and no others, in any order and number) or "contains"
-    (these in this order, others between them).
+    """A fusion group that must exist, or must not. ``order``: the meaning of
+    ``ops``: "sequence" (the whole body in this order), "set" (these operators and
+    no others, in any order and number) or "contains" (these in this order, others
+    between them).
     """
 
     ops: tuple[str, ...] = ()
@@ -94,8 +93,8 @@ class GroupExpectation:
     function: str | None = None
     module: str | None = None
     layer: tuple[str, ...] = ()
-    """Patterns of module paths (``is_in_layer``); the instances in one of them
-    count."""
+    """Patterns of module paths (``is_in_layer``); only instances in a matching
+    module count."""
     dtype: tuple[str, ...] = ()
     speed: Speed = Speed()
     at: Position | None = None
@@ -107,10 +106,10 @@ class ModuleShare:
     """The least share of a module's operators that is in groups."""
 
     layer: str
-    """A pattern; all modules that it names, and those inside them, are taken
-    together."""
+    """A pattern; all modules that it matches, and the modules inside them, are
+    taken together."""
     coverage: float
-    """From 0 to 1: of their operators that ran, whether or not a fuser takes
+    """Share from 0 to 1 of their operators that ran, whether or not a fuser takes
     them."""
     at: Position | None = None
     path: Path = ()
@@ -121,27 +120,27 @@ class Findings:
     """Codes, severities or families (``FD3xx``) of findings."""
 
     expect: tuple[str, ...] = ()
-    """Each must occur."""
+    """Findings that must occur."""
     forbid: tuple[str, ...] = ()
-    """None may occur."""
+    """Findings that must not occur."""
     allow: tuple[str, ...] | None = None
-    """No other may occur; None allows all."""
+    """The only findings that may occur; None allows all."""
 
 
 @dataclass(frozen=True)
 class When:
-    """For which runs a section holds; empty holds for all."""
+    """The runs to which a section applies; empty for all runs."""
 
     fuser: tuple[str, ...] = ()
     torch: str | None = None
     gpu: tuple[str, ...] = ()
     target: tuple[str, ...] = ()
-    """Without any in the file, that of ``run``."""
+    """If the file gives none, the target of ``run``."""
 
 
 @dataclass(frozen=True)
 class StepLimits:
-    """Limits of the profiled run. Shares are of a step, from 0 to 1."""
+    """Limits of the profiled run. Shares of a step, from 0 to 1."""
 
     max_ms: float | None = None
     min_groups: float | None = None
@@ -164,7 +163,7 @@ class HowToRun:
 
 @dataclass(frozen=True)
 class Renamed:
-    """The target of a section that is not there any more, and the one that has its
+    """The target of a section that no longer exists, and the target that has its
     groups."""
 
     old: str
@@ -177,8 +176,8 @@ class OneKernel:
 
     source: tuple[SourceRange, ...]
     ops: tuple[str, ...] = ()
-    """That the kernel has at these lines, in any order, each as often as it is
-    named; empty: all that are there."""
+    """Operators that the kernel has at these lines, in any order, each as often as
+    it is named; empty: all operators at the lines."""
     phase: str = "forward"
     at: Position | None = None
     path: Path = ()
@@ -186,14 +185,15 @@ class OneKernel:
 
 @dataclass(frozen=True)
 class GraphLimits:
-    """Limits of each graph that torch.compile made of these lines; of each graph
-    without any."""
+    """Limits of each graph that torch.compile made from these lines; without lines,
+    of each graph."""
 
     source: tuple[SourceRange, ...] = ()
     phase: str = "forward"
     max_kernels: int | None = None
     bytes_at_most: int | None = None
-    """That its kernels and calls read and write, as the compiler counts them."""
+    """Most bytes that its kernels and calls read and write, by the compiler's
+    count."""
     at: Position | None = None
     path: Path = ()
 
@@ -205,17 +205,17 @@ class CompiledLimits:
     one_kernel: tuple[OneKernel, ...] = ()
     graphs: tuple[GraphLimits, ...] = ()
     max_graph_breaks: int | None = None
-    """Lines of the user's own files at which a graph broke."""
+    """Most lines of the user's own files with a graph break."""
     max_recompiles: int | None = None
     may_fall_back: tuple[str, ...] | None = None
     """Operators that may run in eager code; None allows all."""
     bytes_at_most: int | None = None
-    """Of all graphs together, each for its first types and sizes."""
+    """Most bytes of all graphs together, each for its first types and sizes."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """Expectations that hold together."""
+    """Expectations that are checked together."""
 
     name: str
     path: Path
@@ -233,15 +233,15 @@ class Section:
     findings: Findings = Findings()
     compiled: CompiledLimits = CompiledLimits()
     positions: dict[str, Position] = field(default_factory=dict)
-    """Key of the section -> where it stands."""
+    """Key of the section -> its position."""
     renamed: Renamed | None = None
-    """Its model has another name in the run that it is held against."""
+    """Set if its model has another name in the run that is checked."""
     run: HowToRun = HowToRun()
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits that hold for many models; None is no limit."""
+    """Limits for several models; None is no limit."""
 
     max_fallbacks: int | None = None
     min_coverage: float | None = None
@@ -256,7 +256,7 @@ class PolicyException:
     """Patterns of names of sections."""
     reason: str
     until: date
-    """The last day on which it holds (UTC)."""
+    """The last day on which it is valid (UTC)."""
     limits: Limits
     allow: tuple[str, ...]
     """Findings that may occur."""
@@ -282,7 +282,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class Expectations:
-    """A file of them."""
+    """The content of a file of expectations."""
 
     file: str
     sections: tuple[Section, ...]
@@ -301,8 +301,8 @@ _NUMBERS = re.compile(r"\[([0-9,-]+)\]")
 
 
 def instances_in(group: Group, patterns: Sequence[str]) -> tuple[Instance, ...]:
-    """The instances of a group that are in one of these modules; all of them
-    without a pattern."""
+    """The instances of a group that are in a module matching one of these patterns;
+    all instances without a pattern."""
     if not patterns:
         return group.instances
     return tuple(
@@ -314,9 +314,8 @@ def instances_in(group: Group, patterns: Sequence[str]) -> tuple[Instance, ...]:
 
 
 def is_in_layer(layer: str, pattern: str) -> bool:
-    """Whether a module is the one that the pattern names, or inside it.
-
-    ``*`` is any text without a dot, ``[0-3,7]`` are numbers, as reports fold them.
+    """True if a module matches the pattern, or is inside one that does. ``*`` is
+    any text without a dot, ``[0-3,7]`` are numbers, as reports abbreviate them.
     """
     found = _compiled(pattern).match(layer)
     return found is not None and all(

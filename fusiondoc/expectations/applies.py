@@ -1,4 +1,4 @@
-"""For which runs a section of expectations holds."""
+"""Decides to which runs a section of expectations applies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PART = re.compile(r"(>=|<=|==|!=|>|<)?\s*(\d+(?:\.\d+)*)\Z")
 
 
 def applying(expectations: Expectations, report: Report) -> list[Section]:
-    """The sections that hold for the run that the report is of."""
+    """The sections that apply to the run of the report."""
     return [
         section
         for section in expectations.sections
@@ -53,15 +53,16 @@ def _is_part_of(parts: Sequence[str], text: str) -> bool:
 
 
 def _is_target(ends: Sequence[str], target: Target) -> bool:
-    """Whether a target is named by the end of its path: from the folder of the run,
-    which may be inside the folder that the file names it from."""
+    """True if a target's path ends with one of the names, relative to the folder of
+    the run, which may be inside the folder to which the file's names are
+    relative."""
     name = target.name or ""
     path = f"{target.folder}/{name}" if target.folder and name else name
     return any(path_ends_with(path, end) for end in ends)
 
 
 def version_fits(version: str, wanted: str) -> bool:
-    """Whether a version (``2.1.2+cu121``) is in the wanted range (``>=1.12, <2.2``;
+    """True if a version (``2.1.2+cu121``) is in the wanted range (``>=1.12, <2.2``;
     ``2.1`` is every 2.1.x).
 
     Compared as pip does, by the numbers before the first letter or plus sign:

@@ -1,6 +1,5 @@
-"""Which groups of a report are those of which expectations, decided once for all
-expectations of a section: a group that fulfils one is not the near miss of
-another."""
+"""Assigns the groups of a report to expectations, once for all expectations of a
+section: a group that fulfils one is not the near miss of another."""
 
 from __future__ import annotations
 
@@ -18,25 +17,26 @@ from fusiondoc.model.report import Group, Kernel, Report
 
 @dataclass
 class Matched:
-    """An expectation of a group with the groups that are there for it."""
+    """An expectation of a group with the groups that match it."""
 
     wanted: GroupExpectation
     groups: tuple[Group, ...]
-    """The groups that fulfil it, each first specialisation once."""
+    """The groups that fulfil it, each represented by its first specialisation,
+    without duplicates."""
     number: int
-    """How many that is, over instances."""
+    """Their number, counted over instances."""
     nearest: Group | None = None
-    """Where too few groups fulfil it: of those that fulfil nothing, the group that
-    was most likely to be it."""
+    """If too few groups fulfil it: the most likely candidate among those that
+    fulfil nothing."""
 
     @property
     def lacking(self) -> int:
-        """How many more there must be."""
+        """Number of groups that are missing."""
         return max(0, (self.wanted.count.at_least or 0) - self.number)
 
     @property
     def more(self) -> int:
-        """How many more there are than there must be."""
+        """Number of groups beyond the required ones."""
         return max(0, self.number - (self.wanted.count.at_least or 0))
 
     @property
@@ -47,7 +47,7 @@ class Matched:
 
 @dataclass
 class Assignment:
-    """The groups of a report, each with the expectation that it is for."""
+    """The groups of a report, each with the expectation to which it is assigned."""
 
     matched: list[Matched]
     free: dict[str, set[int]] = field(default_factory=dict)
@@ -55,12 +55,11 @@ class Assignment:
     expectation."""
     surplus: dict[str, set[int]] = field(default_factory=dict)
     """Group -> its instances that fulfil an expectation which has enough without
-    them: the rest of a group that another expectation lacks can be one more of
-    these."""
+    them: one of these may be the rest of a group that another expectation lacks."""
 
     @property
     def claimed(self) -> frozenset[str]:
-        """Groups all of whose instances fulfil an expectation."""
+        """Groups of which all instances fulfil an expectation."""
         return frozenset(
             name for name, instances in self.free.items() if not instances
         )
@@ -103,8 +102,8 @@ def assign(wanted: Sequence[GroupExpectation], report: Report) -> Assignment:
 
 
 def specialised_once(report: Report) -> int:
-    """How many groups there are: instances, each once however often it was
-    specialised."""
+    """Number of groups: instances, each counted once regardless of its
+    specialisations."""
     listed = sum(
         group.count for group in report.groups if group.respecialises is None
     )
@@ -112,7 +111,7 @@ def specialised_once(report: Report) -> int:
 
 
 def with_instances(group: Group, indices: Sequence[int]) -> Group:
-    """The group with some of its instances alone."""
+    """The group with only some of its instances."""
     return replace(
         group,
         instances=tuple(group.instances[index] for index in indices),
@@ -121,7 +120,7 @@ def with_instances(group: Group, indices: Sequence[int]) -> Group:
 
 
 def _first(group: Group, known: dict[str, Group]) -> Group:
-    """The group that a specialisation is of."""
+    """The group to which a specialisation belongs."""
     return known.get(group.respecialises or group.id, group)
 
 
@@ -152,8 +151,8 @@ def _claim(found: Assignment) -> None:
 def _claim_all(
     matched: Matched, free: Mapping[str, set[int]], needed: Mapping[str, set[int]]
 ) -> None:
-    """All instances that fulfil an expectation; of those only as many as it needs
-    count as needed."""
+    """Claim all instances that fulfil an expectation; only as many as it needs are
+    marked as needed."""
     more = matched.more if matched.wanted.count.at_most is None else 0
     need = matched.number - more
     for group in matched.groups:
@@ -169,8 +168,9 @@ def _claim_needed(
     needed: Mapping[str, set[int]],
     hungry: Sequence[GroupExpectation],
 ) -> None:
-    """As many instances as an expectation needs beside those that others claimed;
-    first of the groups that are least like those that hungry expectations lack."""
+    """Claim as many instances as an expectation needs beside those already claimed;
+    first of the groups least similar to the groups that unfulfilled expectations
+    lack."""
     need = matched.wanted.count.at_least or 0
     left: list[tuple[float, Group, int]] = []
     for group in matched.groups:
@@ -197,7 +197,7 @@ def _instances(group: Group, wanted: GroupExpectation) -> set[int]:
 
 
 def _likeness(group: Group, wanted: GroupExpectation) -> float:
-    """Share of the operators of both that they have in common, from 0 to 1."""
+    """Share of operators in common, from 0 to 1."""
     total = len(group.ops) + len(wanted.ops)
     return 2 * common(group.ops, wanted.ops) / total if total else 0.0
 
@@ -249,7 +249,7 @@ def _in_question(
     kernels: Mapping[str, Kernel],
 ) -> Iterator[Near]:
     """The groups that may have been the expected one, nearest first: free groups,
-    then those that fulfil other expectations and are more than these need."""
+    then surplus groups of other expectations."""
     known = {group.id: group for group in report.groups}
     own = {group.id for group in matched.groups}
     free, taken, more = [], [], []
@@ -270,8 +270,8 @@ def _in_question(
 def _only_too_slow(
     wanted: GroupExpectation, report: Report, kernels: Mapping[str, Kernel]
 ) -> Group | None:
-    """The group that is all that is expected, but for its speed: it may fulfil
-    other expectations too."""
+    """The group that meets the whole expectation, except for its speed; it may
+    fulfil other expectations too."""
     if wanted.speed == Speed():
         return None
     return next(
@@ -288,7 +288,7 @@ def _likely(
     nearest: Iterator[Near], wanted: GroupExpectation, taken: Sequence[Group]
 ) -> Iterator[Near]:
     """The groups that may have been the expected one. A group with less than half
-    of its operators is left out where a group that fulfils another expectation has
+    of its operators is left out if a group that fulfils another expectation has
     more of them: they only share a common operator."""
     most = max(
         (common(ops, wanted.ops) for ops in {group.ops for group in taken}),

@@ -1,5 +1,6 @@
-"""Expectations of a run under torch.compile against a report: lines that are one
-kernel, limits of graphs, graph breaks, recompiles, operators in eager code, bytes.
+"""Checks expectations of a run under torch.compile against a report: lines that are
+one kernel, limits of graphs, graph breaks, recompiles, operators in eager code,
+bytes.
 
 Names of kernels, counters and second stages of reductions do not count: they differ
 between devices and runs of one program.
@@ -34,7 +35,8 @@ _NOT_COMPILED = "unknown: nothing was compiled by torch.compile in this run"
 def check_compiled(
     section: Section, report: Report, outcome: Make
 ) -> Iterable[Outcome]:
-    """One outcome for each limit of the section, in the order of the table of keys.
+    """Return one outcome for each limit of the section, in the order of the table
+    of keys.
 
     Args:
         outcome: makes the outcome of a key of the section.
@@ -78,7 +80,8 @@ class KernelAtLines:
 
 @dataclass(frozen=True)
 class AtLines:
-    """All that computes operators at the lines of an expectation."""
+    """The kernels and calls that compute operators at the lines of an
+    expectation."""
 
     kernels: tuple[KernelAtLines, ...]
     outside: tuple[Unfused, ...]
@@ -89,8 +92,8 @@ class AtLines:
 
 
 def at_lines(wanted: OneKernel, report: Report) -> AtLines:
-    """The groups and calls that compute operators at the lines, those of recompiles
-    among them."""
+    """The groups and calls that compute operators at the lines, also those of
+    recompiles."""
     stages = report.compiled.second_stages if report.compiled is not None else ()
     kernels = []
     for group in report.groups:
@@ -140,7 +143,8 @@ def _one_kernel(wanted: OneKernel, report: Report, section: str) -> Outcome:
 def _are_in_one(
     wanted: OneKernel, found: AtLines, compiled: CompiledReport
 ) -> bool:
-    """Whether kernels have all that is meant, and nothing of it is elsewhere."""
+    """True if kernels contain all the expected operators, and none of these is
+    computed elsewhere."""
     whole = [kernel for kernel in found.kernels if _is_whole(kernel, wanted, found)]
     others = [kernel for kernel in found.kernels if kernel not in whole]
     if not whole or found.outside:
@@ -169,7 +173,7 @@ def _kernel_in_words(wanted: OneKernel) -> str:
 
 
 def _is_whole(kernel: KernelAtLines, wanted: OneKernel, found: AtLines) -> bool:
-    """Whether a kernel has the named operators, as often as they are named; without
+    """True if a kernel has the named operators, as often as they are named; without
     names every operator that any kernel has at these lines."""
     if wanted.ops:
         return not Counter(wanted.ops) - Counter(node.op for node in kernel.nodes)
@@ -186,8 +190,8 @@ def _name_and_line(node: OpNode) -> tuple[str, str | None]:
 def _computes_again(
     kernel: KernelAtLines, whole: Sequence[KernelAtLines], compiled: CompiledReport
 ) -> bool:
-    """Whether a whole kernel computes the operators too: the compiler repeats cheap
-    ones in each reader."""
+    """True if a complete kernel computes the operators too: the compiler repeats
+    cheap ones in each reader."""
     for other in whole:
         repeated = {
             (row.op, row.user_source)
@@ -200,8 +204,8 @@ def _computes_again(
 
 
 def _why_apart(found: AtLines, report: Report) -> str | None:
-    """Of the boundary between them with the most bytes; else why operators are
-    outside groups."""
+    """Why they are separate, from the boundary between them with the most bytes;
+    else why operators are outside groups."""
     rows = {row.index for row in found.outside}
     between = [one for one in report.boundaries if _joins(one, found.ids, rows)]
     if between:
@@ -294,8 +298,8 @@ def _limited(
     section: str,
     without_bytes: str = "",
 ) -> Outcome:
-    """The outcome of a limit of graphs. The path is that of the item where it has
-    no value to become.
+    """The outcome of a limit of graphs. The path is the item's if the limit cannot
+    be updated to a value.
 
     Args:
         without_bytes: why a value is not known.
@@ -329,8 +333,8 @@ def _no_bytes(graphs: Sequence[CompiledGraphRow]) -> str:
 
 
 def own_breaks(compiled: CompiledReport) -> list[GraphBreakRow]:
-    """The graph breaks in the user's own files, and those of which the log shows no
-    line."""
+    """The graph breaks in the user's own files, and those without a line in the
+    log."""
     own = []
     for row in compiled.breaks:
         line = Source.parse(row.user_source)
@@ -438,7 +442,7 @@ def _all_bytes(
 
 def all_bytes(compiled: CompiledReport) -> int | None:
     """Bytes that the kernels and calls of all graphs read and write, each graph for
-    its first types and sizes; None where the log lacks those of one."""
+    its first types and sizes; None if the log lacks those of a graph."""
     total = 0
     for graph in compiled.graphs:
         if graph.specialisation > 1:

@@ -1,6 +1,6 @@
-"""A section as a gate: its expectations held against a report, whether the program
-leaves its fuser on and runs under it, and the line of the program that breaks an
-expectation."""
+"""A section as a gate: checks its expectations against a report, and that the
+program leaves its fuser on and works under it; and finds the line of the program
+that breaks an expectation."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from fusiondoc.model.runs import Expectation
 
 FUSER_OFF = "FD104"
 """A finding on the whole run: its program, a variable or a knob switches off the
-fuser that the run is to be checked under."""
+fuser under which the run is checked."""
 FUSER_FAILED = "FD309"
-"""Only the fused run fails: groups that were made until then are of no use to the
-program."""
+"""Only the fused run fails: its groups are of no use to the program."""
 
 
 def hold(section: Section, report: Report) -> list[Outcome]:
@@ -39,19 +38,15 @@ def hold(section: Section, report: Report) -> list[Outcome]:
 
 
 def gate(section: Section, report: Report, file: str) -> list[Expectation]:
-    """The same as rows of the report; those that are broken with their line of the
-    program.
-
-    Args:
-        file: the file of expectations.
-    """
+    """The same as rows of the report; broken ones with their line of the program.
+    Args: file: the file of expectations."""
     return [
         _row(outcome, section, report, file) for outcome in hold(section, report)
     ]
 
 
 def switched_off(report: Report) -> list[Finding]:
-    """The findings on switches that set the fuser of the whole run off."""
+    """The findings on switches that turn off the fuser of the whole run."""
     return [
         finding
         for finding in report.findings
@@ -112,7 +107,7 @@ def _row(
 
 
 def _cause(outcome: Outcome, section: Section, report: Report) -> str | None:
-    """``file:line`` of the program that breaks an expectation; None where it is not
+    """``file:line`` of the program that breaks an expectation; None if it is not
     known."""
     key = next(
         (part for part in reversed(outcome.path) if isinstance(part, str)), ""
@@ -123,8 +118,8 @@ def _cause(outcome: Outcome, section: Section, report: Report) -> str | None:
 
 
 def _of_group(outcome: Outcome, _: Section, report: Report) -> str | None:
-    """The line of an operator that is not in the group as expected, else of the
-    group that is not as expected."""
+    """The line of an operator that differs from the expected group, else of the
+    group that differs."""
     near = outcome.near
     for missing in near.missing if near is not None else ():
         if missing.row is not None:
@@ -225,13 +220,13 @@ _CAUSES: Mapping[str, Callable[[Outcome, Section, Report], str | None]] = {
     "may_fall_back": _of_eager_operators,
     "one_kernel": _of_one_kernel,
 }
-"""The last key of an expectation's path -> the function that finds the line that
+"""The last key of an expectation's path -> the function that finds the line which
 breaks it."""
 
 
 def _worst(rows: Sequence[Unfused]) -> str | None:
     """The line of the operator that keeps the most others out of groups, else of
-    the first."""
+    the first operator."""
     if not rows:
         return None
     return _line(max(rows, key=lambda row: row.keeps_out or 0))
@@ -249,7 +244,7 @@ def _first_line(groups: Sequence[Group]) -> str | None:
 
 
 def _of_no_plan(report: Report) -> str | None:
-    """The line that kept every group from being made, where a finding names it."""
+    """The line that prevented every group, if a finding names it."""
     if report.groups:
         return None
     causes = (

@@ -31,7 +31,7 @@ PATTERNS = {
     "date": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
     "text": r"\S",
 }
-"""Regular expressions that mean the same in Python and in JSON schema."""
+"""Regular expressions with the same meaning in Python and in JSON schema."""
 
 EXAMPLES = {
     "operator": "aten::add, or add for short",
@@ -100,7 +100,7 @@ GROUP: Mapping[str, Field] = {
 }  # fmt: skip
 
 NEEDS_ONE = ("ops", "set", "contains", "source", "function", "module", "layer")
-"""A group names at least one of these."""
+"""A group has at least one of these keys."""
 ORDERS = {"ops": "sequence", "set": "set", "contains": "contains"}
 """At most one of these keys; its value is ``GroupExpectation.order``."""
 
@@ -146,7 +146,7 @@ GRAPH: Mapping[str, Field] = {
 }
 
 GRAPH_LIMITS = ("max_kernels", "bytes_at_most")
-"""A graph names at least one of these."""
+"""A graph has at least one of these keys."""
 
 COMPILED: Mapping[str, Field] = {
     "one_kernel": Field(
@@ -208,7 +208,7 @@ _KINDS: Mapping[Kind, tuple[str, str]] = {
     Kind.NAMES: ("text", "either"),
     Kind.SETTINGS: ("settings", "no"),
 }
-"""Kind of an option of a run -> kind of its key, and how many values it takes."""
+"""Kind of a run option -> kind of its key, and how many values it accepts."""
 
 _NOT_FOR_SECTIONS = ("dumps", "log_limit", "no_freeze")
 
@@ -270,7 +270,7 @@ ALL: Mapping[str, Field] = {
 }
 
 LIMITS_FOR_ALL = (*LIMITS, "no")
-"""With one of these in ``all`` a section needs no expectation of its own."""
+"""If ``all`` has one of these, a section needs no expectation of its own."""
 
 SECTION: Mapping[str, Field] = {
     "name": Field("text", "How messages name the section."),
@@ -314,8 +314,8 @@ SECTION: Mapping[str, Field] = {
 EXPECTING = tuple(
     key for key in SECTION if key not in ("name", "run", "when", "tolerance")
 )
-"""A section has at least one of these, or ``all`` a limit; without one it would
-hold whatever was found."""
+"""A section has at least one of these, or ``all`` a limit; without any it would
+always hold."""
 
 FILE: Mapping[str, Field] = {
     **SECTION,
@@ -328,7 +328,8 @@ FILE: Mapping[str, Field] = {
 
 
 def fits(pattern: str, text: str) -> bool:
-    """Whether the text has the form; ``$`` is the very end, as in JSON schema."""
+    """True if the text matches the pattern; ``$`` is the very end, as in JSON
+    schema."""
     return re.search(PATTERNS[pattern].replace("$", r"\Z"), text) is not None
 
 

@@ -1,4 +1,4 @@
-"""A section of expectations against a report."""
+"""Checks a section of expectations against a report."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from fusiondoc.model.runs import NO_BACKWARD
 
 
 def check(section: Section, report: Report) -> list[Outcome]:
-    """One outcome for each expectation, in the order of the table of keys. An
-    expectation whose group only has another name holds, with a note."""
+    """Return one outcome for each expectation, in the order of the table of keys.
+    An expectation whose group only has another name holds, with a note."""
     now = with_modules(section, renamed_modules(section, report))
     found = assign(now.groups, report)
     moved = moved_groups(now, found, report)
@@ -47,7 +47,7 @@ def check(section: Section, report: Report) -> list[Outcome]:
 
 
 def _target(section: Section) -> Iterable[Outcome]:
-    """A note that the model has another name now."""
+    """The note that the model has another name now."""
     if section.renamed is not None:
         yield Outcome(
             section.name,
@@ -62,7 +62,7 @@ def _target(section: Section) -> Iterable[Outcome]:
 
 
 def lacks_backward(section: Section, report: Report) -> bool:
-    """Whether the section expects groups of backward passes, and the run is known
+    """True if the section expects groups of backward passes, and the run is known
     to have had none."""
     if all(
         group.phase != "backward" or group.count.at_least is None
@@ -107,8 +107,8 @@ def _group(
 ) -> Outcome:
     """The outcome of one group expectation.
 
-    A group may fulfil several of them, with all its instances; specialisations of
-    one group count once, as the group that they specialise.
+    A group may fulfil several expectations, with all its instances; specialisations
+    of one group count once, as the group that they specialise.
     """
     matched = found.matched[index]
     wanted = matched.wanted
@@ -156,7 +156,7 @@ def _nearest(matched: Matched) -> list[Group]:
 
 
 def _expected(wanted: GroupExpectation, written: GroupExpectation) -> str:
-    """The expectation in words, by the names that its file has."""
+    """The expectation in words, with the names of its file."""
     text = describe(written)
     exactly = wanted.count.at_most
     if exactly == 0:
@@ -167,7 +167,7 @@ def _expected(wanted: GroupExpectation, written: GroupExpectation) -> str:
 
 
 def _why(near: NearMiss, some_fulfil: bool) -> str | None:
-    """The reasons that are known of the operators that the group lacks."""
+    """The known reasons of the operators that the group lacks."""
     if not some_fulfil:
         return near.why or None
     if near.group is not None:
@@ -185,8 +185,7 @@ def _why(near: NearMiss, some_fulfil: bool) -> str | None:
 def _other_names(
     wanted: GroupExpectation, written: GroupExpectation, moved: Moved | None
 ) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """The values of the expectation that have other names now, by key; and the
-    notes on them."""
+    """The new values of names in the expectation, by key; and the notes on them."""
     names: dict[str, tuple[str, ...]] = {}
     notes = []
     if wanted.layer != written.layer:

@@ -1,5 +1,5 @@
-"""Where the operators are that a group lacks: outside every group, in another
-group, or nowhere."""
+"""Finds the operators that a group lacks: outside every group, in another group, or
+nowhere."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from fusiondoc.model.report import Group, OpNode, Report, Unfused
 from fusiondoc.model.source import Source
 
 _FAR = 1_000_000
-"""A distance in lines beyond every file: another file, or a line that the log does
-not have."""
+"""A distance in lines larger than in any file: another file, or a line that the log
+does not have."""
 
 _BESIDE = 5
-"""Lines: of one function, mostly."""
+"""Distance in lines within which operators are mostly in one function."""
 
 Key = tuple[bool, bool, bool, int, bool, bool]
-"""Lower is nearer: never ran, in another layer, not next to the group, lines away,
-in another form, fused."""
+"""Sort key, lower is nearer: never ran, in another layer, not next to the group,
+distance in lines, in another form, fused."""
 
 
 _Found = Unfused | tuple[Group, OpNode]
@@ -44,17 +44,15 @@ class Missing:
     """The other group that has it."""
     node: OpNode | None = None
     between: tuple[Unfused, ...] = ()
-    """The unfused operators between the two groups that split them, the one that
-    matters most first."""
+    """The unfused operators that split the two groups, the most important first."""
     layer: str = ""
-    """Where it is, if that is another layer than that of the nearest group."""
+    """The operator's layer, if it differs from the nearest group's."""
     stands_as: str | None = None
-    """The form that is there instead: ``aten::mul_``, which works in place, for
-    ``aten::mul``."""
+    """The form that exists instead: in-place ``aten::mul_`` for ``aten::mul``."""
     phase: str | None = None
-    """The phase that it was looked for in; None is any."""
+    """The phase in which it was searched for; None is any."""
     of_others: bool = False
-    """Absent, but for operators of that name in groups that fulfil other
+    """Absent, except for operators of that name in groups that fulfil other
     expectations."""
 
 
@@ -68,11 +66,11 @@ def where_is(
 ) -> tuple[Missing, ...]:
     """Each lacking operator with its whereabouts, in the phase of the expectation.
 
-    ``lacking`` gives with an operator the index of the node of ``group`` that
-    stands before it in the expectation: of several such operators the one next to
-    that node in the program is meant. ``claimed`` are the groups whose operators
-    other expectations count; ``outside`` names operators of which some are known to
-    be outside groups, so that one is only meant where it stands beside the group.
+    ``lacking`` has with each operator the index of the node of ``group`` that
+    precedes it in the expectation: of several such operators the one next to that
+    node in the program is meant. ``claimed`` are the groups whose operators other
+    expectations count; ``outside`` names operators of which some are known to be
+    outside groups, so that one is only meant where it stands beside the group.
     """
     neighbours = GroupNeighbours(report)
     used: set[int] = set()
@@ -131,8 +129,8 @@ def where_is(
 def _is_of_others(
     report: Report, op: str, phase: str | None, claimed: Collection[str]
 ) -> bool:
-    """Whether there are operators of that name outside groups, or in groups of
-    other expectations."""
+    """True if operators of that name are outside groups, or in groups of other
+    expectations."""
     if any(row.op == op and same_phase(row.phase, phase) for row in report.unfused):
         return True
     of_others = (group for group in report.groups if group.id in claimed)
@@ -146,25 +144,25 @@ def _other_name(there: str, wanted: str) -> str | None:
 
 
 def other_form(op: str) -> str:
-    """The same operator in place, or not in place: ``aten::mul_`` for ``aten::mul``
-    and back."""
+    """The in-place form of an operator, or the other way round: ``aten::mul_`` for
+    ``aten::mul`` and back."""
     return op[:-1] if op.endswith("_") else op + "_"
 
 
 def _weight(row: Unfused) -> tuple[int, bool]:
-    """Operators that keep most others out of groups first, then those whose reason
-    the log states."""
+    """Sort key: operators that keep most others out of groups first, then those
+    with a reason stated in the log."""
     return -(row.keeps_out or 0), not row.reason.stated
 
 
 @dataclass(frozen=True)
 class _Here:
-    """The nearest group, from which is looked."""
+    """The nearest group, from which distances are measured."""
 
     group: Group | None
     phase: str | None
     layers: tuple[str, ...]
-    """Its instances that were wanted."""
+    """The expected instances of the group."""
     next_to: tuple[
         Mapping[str, tuple[Unfused, ...]], Mapping[str, tuple[Unfused, ...]]
     ] = ({}, {})
@@ -195,8 +193,8 @@ class _Here:
         return cls(group, wanted.phase or group.phase, layers, next_to)
 
     def at(self, before: int | None) -> _Here:
-        """From the node at this index of the group; from its first one without an
-        index."""
+        """Measure from the node at this index of the group, or from its first
+        node."""
         return replace(
             self,
             anchor=_anchor(self.group, before),
@@ -206,8 +204,8 @@ class _Here:
     def nearness(
         self, found: Unfused | Group, node: Unfused | OpNode, other_form: bool
     ) -> Key:
-        """How near an operator is that may be the lacking one: outside groups, or a
-        node of a group."""
+        """The distance of a candidate for the missing operator: outside groups, or
+        a node of a group."""
         return (
             isinstance(found, Unfused) and found.ran is False,
             _apart(found.layers, self.layers),
@@ -218,7 +216,7 @@ class _Here:
         )
 
     def may_have_it(self, group: Group) -> bool:
-        """Whether the missing operators may be in that group: another one of the
+        """True if the missing operators may be in that group: another one of the
         same phase, or another instance."""
         if (
             self.group is not None
@@ -229,7 +227,7 @@ class _Here:
         return same_phase(group.phase, self.phase)
 
     def is_beside(self, row: Unfused) -> bool:
-        """Whether it adjoins, or stands a few lines away; also where no line is
+        """True if it adjoins the group, or is a few lines away; also if no line is
         known."""
         line = line_of(row)
         if self.anchor is None or line is None:
@@ -237,8 +235,8 @@ class _Here:
         return self.adjoins(row) or _distance(line, self.anchor) <= _BESIDE
 
     def adjoins(self, here: Unfused | Group) -> bool:
-        """Whether only operators outside groups stand between, or it is one of
-        these."""
+        """True if it is a group before or after the nearest group, or one of the
+        rows between these."""
         if self.side is None:
             return False
         near = self.next_to[self.side]
@@ -248,7 +246,7 @@ class _Here:
 
 
 def _apart(layers: Sequence[str], here: Sequence[str]) -> bool:
-    """Whether both are known and none is in one of the others."""
+    """True if both layers are known and none is inside one of the others."""
     if not layers or not here:
         return False
     return not any(
@@ -265,8 +263,8 @@ def _holds_or_is_in(layer: str, other: str) -> bool:
 
 
 def _anchor(group: Group | None, before: int | None) -> Source | None:
-    """The user's line to measure from: of the node before, else the first that is
-    known."""
+    """The user's line from which to measure: that of the node before, else the
+    first known one."""
     if group is None:
         return None
     near = group.nodes[before::-1] if before is not None else group.nodes
@@ -284,9 +282,9 @@ def _best(
     claimed: Collection[str],
     outside: Collection[str],
 ) -> _Found | None:
-    """The operator of that name, or its other form, nearest in the program: same
-    layer, next to the group in its graph, fewest lines away, of that name, unfused
-    first. None in the same phase is none."""
+    """Return the nearest operator of that name, or of its other form: same layer,
+    next to the group in its graph, fewest lines away, of that name, unfused first.
+    None if there is none in the same phase."""
     names = (op, other_form(op))
     candidates: list[tuple[Key, _Found]] = []
     for row in report.unfused:
@@ -315,7 +313,7 @@ def _identity(found: _Found) -> int:
 
 
 def same_phase(phase: str | None, other: str | None) -> bool:
-    """Whether both may be of one phase: None is an unknown phase."""
+    """True if both may be of one phase: None is an unknown phase."""
     return phase is None or other is None or phase == other
 
 
@@ -328,8 +326,8 @@ def _distance(line: Source | None, anchor: Source | None) -> int:
 def _on_lines_between(
     report: Report, anchor: Source | None, node: OpNode
 ) -> list[Unfused]:
-    """Where the plans do not show it: an unfused operator on the lines between; one
-    with a stated reason first."""
+    """If the plans do not show it: an unfused operator on the lines between; first
+    one with a stated reason."""
     end = line_of(node)
     if anchor is None or end is None or anchor.file != end.file:
         return []

@@ -12,7 +12,7 @@ _MOST_NAMED = 3
 
 
 def without_namespace(op: str) -> str:
-    """``add`` for ``aten::add``; other namespaces stay."""
+    """``add`` for ``aten::add``; other namespaces are unchanged."""
     return op[len("aten::") :] if op.startswith("aten::") else op
 
 
@@ -26,8 +26,8 @@ def reason_of(row: Unfused) -> str:
 
 def sentences(operators: Sequence[Missing]) -> list[str]:
     """The sentences on missing operators: ``mul is not fused: no rule for it
-    (FD201), model.py:31``. Those at one source position share a sentence, and a
-    reason is given once."""
+    (FD201), model.py:31``. Operators at one source position share a sentence, and
+    each reason is given once."""
     together: dict[object, list[Missing]] = {}
     for missing in operators:
         if missing.row is not None:

@@ -1,5 +1,5 @@
-"""Groups that have other names or stand elsewhere, and are otherwise the same:
-files, lines, functions.
+"""Groups that are the same except for their names or positions: files, lines,
+functions.
 
 The matcher of ``compare`` decides which groups are the same ones, by their
 operators. A file of expectations holds no lines of the run that it was written
@@ -40,12 +40,12 @@ from fusiondoc.model.source import Source, path_ends_with
 
 @dataclass(frozen=True)
 class Moved:
-    """A group expectation that groups fulfil under other names."""
+    """An expectation that groups fulfil under other names."""
 
     groups: tuple[Group, ...]
     """These groups."""
     number: int
-    """How many of their instances."""
+    """Number of their instances."""
     names: Mapping[str, tuple[str, ...]]
     """Key of the expectation -> its values now: ``source``, ``function``,
     ``module`` or ``ops``."""
@@ -55,8 +55,8 @@ class Moved:
 def moved_groups(
     section: Section, found: Assignment, report: Report
 ) -> dict[int, Moved]:
-    """Index of an expectation -> the groups that it has become; empty where a group
-    is lost or new."""
+    """Index of an expectation -> the groups that now correspond to it; empty if a
+    group is lost or new."""
     lacking = _lacking(section, found, report)
     wanted = [
         as_group(matched.wanted, matched.lacking, str(index))
@@ -85,8 +85,8 @@ def moved_groups(
 def _lacking(
     section: Section, found: Assignment, report: Report
 ) -> dict[int, Matched]:
-    """Index of an expectation -> its groups, where those are too few; none where
-    the section does not account for all groups, or they are too many."""
+    """Index of an expectation -> its groups, if those are too few; empty if the
+    section does not cover all groups, or if there are too many."""
     lacking = {
         index: matched
         for index, matched in enumerate(found.matched)
@@ -101,8 +101,8 @@ def _lacking(
 
 
 def _without_more(group: Group, wanted: Sequence[Group]) -> Group:
-    """The group without the part that it has more often than a wanted one: many
-    equal layers in one group make it another group for the matcher."""
+    """The group reduced by the part that it repeats more often than the expected
+    one: with more equal layers it would be another group for the matcher."""
     for expected in wanted:
         if one_more(expected.ops, group.ops) is not None:
             return replace(group, nodes=expected.nodes)
@@ -110,7 +110,7 @@ def _without_more(group: Group, wanted: Sequence[Group]) -> Group:
 
 
 def has_its_number(section: Section, report: Report, more: int = 0) -> bool:
-    """Whether the section has a number of groups, and there are just so many.
+    """True if the section has a number of groups, and there are exactly that many.
 
     Args:
         more: groups beyond that, which are known to be equal to expected ones.
@@ -123,8 +123,8 @@ def has_its_number(section: Section, report: Report, more: int = 0) -> bool:
 
 
 def as_group(wanted: GroupExpectation, number: int, name: str) -> Group:
-    """A group as an expectation describes it, for the matcher: ``number`` instances
-    of it."""
+    """A group made from an expectation, for the matcher: ``number`` instances of
+    it."""
     return Group(
         id=name, kind="", name="", phase=wanted.phase, specialisation=1, respecialises=None,
         nodes=tuple(OpNode(op, None, None) for op in wanted.ops), inputs=(), outputs=(), runs=None,
@@ -134,15 +134,15 @@ def as_group(wanted: GroupExpectation, number: int, name: str) -> Group:
 
 
 def clusters(wanted: Sequence[Group], there: Sequence[Group]) -> list[Cluster]:
-    """Which are which, by the matcher of ``compare``; no line is known on the side
-    of the expectations."""
+    """Match expected groups with existing ones, by the matcher of ``compare``; the
+    expectations have no lines."""
     a, b = items_of(wanted, lambda _: NOWHERE), items_of(there, lambda _: NOWHERE)
     return match(a, b, lambda item: None)
 
 
 def alike(section: Section, report: Report) -> float:
-    """Share of equal groups among those that a section names in full and those of a
-    run, from 0 to 1."""
+    """Share of equal groups among the groups that a section names in full and those
+    of a run, from 0 to 1."""
     wanted = [
         as_group(group, min(group.count.at_least or 0, _MOST_INSTANCES), str(index))
         for index, group in enumerate(section.groups)
@@ -161,11 +161,13 @@ def alike(section: Section, report: Report) -> float:
 
 
 _MOST_INSTANCES = 1000
-"""Instances of one expectation that are matched: a file can want any number."""
+"""Most instances of one expectation that are matched: a file can require any
+number."""
 
 
 def _the_same(wanted: GroupExpectation, group: Group, report: Report) -> bool:
-    """Whether a group is the expected one, except for names and added operators."""
+    """True if the group is the expected one, except for names and added
+    operators."""
     kernels = {kernel.id: kernel for kernel in report.kernels}
     names = _names_now(wanted, [group])
     for mismatch in mismatches(group, wanted, kernels):
@@ -180,9 +182,8 @@ def _the_same(wanted: GroupExpectation, group: Group, report: Report) -> bool:
 
 
 def one_more(few: Sequence[str], many: Sequence[str]) -> tuple[str, ...] | None:
-    """The part that ``many`` has more often in a row than ``few``, which are
-    otherwise the same: one more equal layer in one group. None where that is not
-    so."""
+    """The part that ``many`` repeats more often than ``few``, if they are otherwise
+    the same: one more equal layer in one group; else None."""
     longer = len(many) - len(few)
     if longer <= 0:
         return None
@@ -229,7 +230,7 @@ def _names_now(
     wanted: GroupExpectation, groups: Sequence[Group]
 ) -> dict[str, tuple[str, ...]]:
     """The conditions on names that do not hold for the groups, each with names that
-    would."""
+    would hold."""
     names: dict[str, tuple[str, ...]] = {}
     lines = [
         line
@@ -253,8 +254,8 @@ def _names_now(
 
 
 def _name_now(wanted: str | None, found: Sequence[str]) -> str | None:
-    """The most common name, if the wanted one is not among them; empty ones count
-    for nothing."""
+    """The most common name, if the expected one is not among them; empty names are
+    ignored."""
     there = Counter(filter(None, found))
     if wanted is None or not there or any(named(name, wanted) for name in there):
         return None
@@ -262,8 +263,8 @@ def _name_now(wanted: str | None, found: Sequence[str]) -> str | None:
 
 
 def _source_now(wanted: SourceRange, lines: Sequence[Source]) -> str:
-    """Where the lines of a group are that were in this range: in the file of that
-    name, else in the one that has most of them."""
+    """The current lines of a group that were in this range: in the file of that
+    name, else in the file that has most of them."""
     if not lines or any(is_in(line, wanted) for line in lines):
         return str(wanted)
     files = Counter(line.file for line in lines)

@@ -1,5 +1,5 @@
-"""Why an expected group is not there: the nearest group, and where the operators
-went that it lacks."""
+"""Explains why an expected group does not exist: the nearest group, and the
+operators that it lacks."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from fusiondoc.model.report import Group, Instance, Kernel, Report
 _MOST_OPERATORS = 12
 _MOST_REASONS = 4
 _MOST_COMPARED = 200
-"""Different bodies that are aligned operator by operator, those that share most
-operators first."""
+"""Most different bodies that are aligned operator by operator, those that share
+most operators first."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class NearMiss:
 
     wanted: GroupExpectation
     group: Group | None
-    """None where no group has any of the operators."""
+    """None if no group has any of the operators."""
     shared: tuple[str, ...]
     """The expected operators that the group has, in order."""
     missing: tuple[Missing, ...]
     extra: tuple[str, ...]
     """Operators of the group that were not expected."""
     conditions: tuple[Mismatch, ...]
-    """Conditions other than the operators that it does not meet."""
+    """Conditions other than operators that it does not meet."""
 
     @property
     def found(self) -> str:
@@ -96,8 +96,8 @@ def near_miss(
     claimed: Collection[str] = (),
     outside: Collection[str] = (),
 ) -> NearMiss:
-    """The near miss of an expectation that no group fulfils: the nearest of
-    ``groups``, which are those that may be it.
+    """Return the near miss of an expectation that no group fulfils: the nearest of
+    ``groups``, the candidates.
 
     ``claimed`` are the ids of groups that fulfil expectations: their operators are
     not the ones that this one lacks. ``outside`` names the operators that the file
@@ -130,7 +130,7 @@ def near_miss(
 
 
 class _Compared(NamedTuple):
-    """The operators of an expectation against those of a group."""
+    """The operators of an expectation compared with those of a group."""
 
     shared: tuple[str, ...]
     lacking: Sequence[tuple[str, int | None]]
@@ -168,8 +168,8 @@ def _in_order(wanted: GroupExpectation, group: Group) -> _Compared:
 
 
 def instances(group: Group, these: Sequence[Instance] = ()) -> str:
-    """``G1``, ``G1 ×3 in layer.[0-2]``: a group with how many of its instances, and
-    where they are."""
+    """``G1``, ``G1 ×3 in layer.[0-2]``: a group with the number of its instances,
+    and their modules."""
     chosen = these or group.instances
     layers = folded(instance.layer for instance in chosen)
     return (
@@ -204,7 +204,8 @@ def describe(wanted: GroupExpectation) -> str:
 
 
 def short(ops: Sequence[str]) -> str:
-    """Operators without ``aten::``; of many the first and how many there are."""
+    """Operators without ``aten::``; if there are many, the first ones and their
+    number."""
     names = [without_namespace(op) for op in ops]
     if len(names) > _MOST_OPERATORS:
         return (
@@ -215,18 +216,18 @@ def short(ops: Sequence[str]) -> str:
 
 
 class Near(NamedTuple):
-    """A group that has operators of an expectation that it does not fulfil."""
+    """A group that has operators of an expectation, but does not fulfil it."""
 
     group: Group
     shared: int
-    """Operators of the expectation that it has, in order."""
+    """Number of the expectation's operators that it has, in order."""
     failed: int
-    """Conditions other than the operators that it does not meet."""
+    """Number of conditions other than the operators that it does not meet."""
 
 
 _Rank = tuple[int, int, int, int, int]
-"""Lower is nearer: operators shared in order, shared in any, conditions failed,
-operators, index."""
+"""Sort key, lower is nearer: operators shared in order, shared in any order,
+conditions failed, operators, index."""
 
 
 def by_nearness(
@@ -234,7 +235,7 @@ def by_nearness(
 ) -> Iterator[Near]:
     """The groups of the same phase that share operators with the expectation,
     nearest first: operators in order, then in any, then conditions, fewest others.
-    Worked out as far as they are taken."""
+    Evaluated lazily."""
     # Layers repeat: each different body is compared once, the most promising first.
     bodies: dict[tuple[str, ...], list[tuple[int, Group]]] = {}
     for index, group in enumerate(groups):
@@ -287,13 +288,13 @@ class Mismatch(NamedTuple):
     """"operators", "phase", "source", "function", "module", "layer", "dtype" or
     "speed"."""
     text: str
-    """A sentence on its state: ``it is in the backward phase``."""
+    """A sentence on its actual state: ``it is in the backward phase``."""
 
 
 def mismatches(
     group: Group, wanted: GroupExpectation, kernels: Mapping[str, Kernel]
 ) -> list[Mismatch]:
-    """The conditions that the group does not meet; none if it is as expected."""
+    """The conditions that the group does not meet; empty if it is as expected."""
     found = []
     if not same_operators(group.ops, wanted):
         found.append(Mismatch("operators", "its operators differ"))
@@ -322,7 +323,7 @@ def mismatches(
 
 
 def same_operators(ops: tuple[str, ...], wanted: GroupExpectation) -> bool:
-    """Whether the operators of a group are the expected ones, in the sense of
+    """True if the operators of a group are the expected ones, in the sense of
     ``wanted.order``."""
     if not wanted.ops:
         return True
@@ -335,8 +336,8 @@ def same_operators(ops: tuple[str, ...], wanted: GroupExpectation) -> bool:
 
 
 def too_slow(kernels: list[Kernel], speed: Speed) -> list[str]:
-    """Sentences on kernels below the limits; also where none was measured, as
-    nothing is known then."""
+    """Sentences on kernels below the limits; also if none was measured, as nothing
+    is known then."""
     found = []
     for key, limit in (("min_peak", speed.peak), ("min_gb_per_s", speed.gb_per_s)):
         if limit is None:
@@ -376,13 +377,13 @@ def show_speed(value: float, key: str) -> str:
 
 
 def percent(share: float) -> str:
-    """``38%``, ``90.909%``: exact enough that different shares look different."""
+    """``38%``, ``90.909%``: with enough digits to distinguish different shares."""
     return f"{share * 100:.3f}".rstrip("0").rstrip(".") + "%"
 
 
 def dtypes(group: Group) -> tuple[str, ...]:
-    """The types that ``dtype`` is held against: of floating-point and complex
-    inputs, else of all tensors."""
+    """The types that ``dtype`` is compared with: those of floating-point and
+    complex inputs, else of all tensors."""
     printed = [
         match.group(1)
         for match in (re.match(r"(\w+)\(", text) for text in group.inputs)

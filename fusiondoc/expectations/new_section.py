@@ -42,7 +42,7 @@ _HEAD = (
 
 
 def new_file(report: Report) -> str:
-    """A file whose one section states the groups and shares of the report."""
+    """A file with one section, which states the groups and shares of the report."""
     lines = [
         "sections:",
         *(f"  {line}" for line in _as_item(section_lines(report))),
@@ -70,7 +70,7 @@ def section_lines(report: Report) -> list[str]:
 
 
 def _limits_of_compiled(report: Report, compiled: CompiledReport) -> list[str]:
-    """Of kernels and bytes fewer are no loss, so these are limits of the most."""
+    """Limits for kernels and bytes: fewer of them are no loss."""
     fallbacks = sorted(
         {row.op for row in fallback_rows(report) if fits("operator", row.op)}
     )
@@ -87,7 +87,7 @@ def _limits_of_compiled(report: Report, compiled: CompiledReport) -> list[str]:
 
 
 def _graph_items(report: Report) -> Iterator[list[str]]:
-    """The most kernels that a graph of each pass has."""
+    """The largest number of kernels of a graph, for each pass."""
     for phase in PHASES:
         graphs = graphs_at(GraphLimits(phase=phase), report)
         if graphs:
@@ -110,7 +110,7 @@ def _name_and_when(report: Report) -> list[str]:
 
 
 def _list(key: str, items: Sequence[Sequence[str]]) -> list[str]:
-    """A key with a list of these items; nothing without any."""
+    """A key with a list of these items; empty if there are none."""
     if not items:
         return []
     return [f"{key}:", *(f"  {line}" for item in items for line in _as_item(item))]
@@ -134,11 +134,10 @@ def section_name(target: str, fusers: Sequence[str]) -> str:
 
 
 def items_of_groups(report: Report, groups: Sequence[Group]) -> list[list[str]]:
-    """The lines of an item for each of these groups that is to be expected of other
-    runs.
-
-    Of torch.compile these are kernels of several operators, whose operators may get
-    into larger kernels. A second stage of a reduction is not on every device.
+    """The lines of an item for each of these groups that can be expected in other
+    runs. For torch.compile these are kernels of several operators, as single
+    operators may get into larger kernels. A second stage of a reduction is not on
+    every device.
     """
     first = [group for group in groups if group.respecialises is None]
     if report.compiled is None:
@@ -210,21 +209,21 @@ def module_items(report: Report) -> list[tuple[str, list[str]]]:
 
 
 def is_numbered(path: str) -> bool:
-    """Whether a module is one of several in a list: ``blocks.0``."""
+    """True if a module is one of several in a list: ``blocks.0``."""
     return path.rpartition(".")[2].isdigit()
 
 
 def _pattern(path: str) -> str:
-    """The module of an item: the one that a list of modules is in; without one, all
-    that have a name."""
+    """The pattern of an item: the module itself, or, for one of a list of modules,
+    the module that contains the list ("*" at the top)."""
     if not is_numbered(path):
         return path
     return path.rpartition(".")[0] or "*"
 
 
 def lowest_share(module: Module) -> float:
-    """The share of a module that is in groups, however many more of its numbered
-    modules come: no less than the lowest of these has."""
+    """A lower bound for the share of a module that is in groups, for any number of
+    further numbered modules: the lowest share of its existing ones."""
     row = [module.share or 0.0]
     waiting = list(module.inside) if not is_numbered(module.path) else []
     while waiting:
@@ -267,7 +266,7 @@ _NUMBERED = re.compile(r"(?P<above>.*?\.)?\d+(?=\.|\Z)")
 
 
 def wrapped(key: str, values: Sequence[str]) -> list[str]:
-    """``key: [a, b]``, over several lines where it is long."""
+    """``key: [a, b]``, wrapped over several lines if it is long."""
     text = f"{key}: [{', '.join(values)}]"
     return textwrap.wrap(
         text,
@@ -279,7 +278,7 @@ def wrapped(key: str, values: Sequence[str]) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """A text as a YAML scalar, in quotes unless it is plainly a path or a name."""
+    """A text as a YAML scalar, in quotes unless it is clearly a path or a name."""
     if re.match(
         r"[A-Za-z_./][\w./-]*(:[\w.]+)?(, [a-z]+)?\Z", text, re.ASCII
     ) and _is_text(text):
@@ -296,14 +295,12 @@ _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff
 
 
 def _is_text(text: str) -> bool:
-    """Whether YAML reads the word as text: not as a number, a truth value or
-    nothing."""
+    """True if YAML reads the word as text: not as a number, a boolean or null."""
     return bool(yaml.safe_load(text) == text)
 
 
 def share(value: float) -> str:
-    """A share rounded down to a thousandth, so that it holds for the report that it
-    comes from."""
+    """A share rounded down to a thousandth, so that it holds for its own report."""
     return f"{math.floor(min(max(value, 0.0), 1.0) * 1000 + 1e-9) / 1000:g}"
 
 

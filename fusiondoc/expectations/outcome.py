@@ -1,5 +1,5 @@
-"""The outcome of an expectation that was compared with a report, and when a report
-cannot decide it."""
+"""The outcome of comparing an expectation with a report, and the cases in which a
+report cannot decide it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fusiondoc.model.runs import Expectation
 
 @dataclass(frozen=True)
 class Outcome:
-    """An expectation held against a report."""
+    """An expectation compared with a report."""
 
     section: str
     path: Path
@@ -24,22 +24,23 @@ class Outcome:
     expected: str
     found: str
     why: str | None = None
-    """The differences between the two; None where the two need no explanation."""
+    """The differences between the two; None if no explanation is needed."""
     at: Position | None = None
     groups: tuple[str, ...] = ()
-    """The groups that fulfil it, each first specialisation once."""
+    """The groups that fulfil it, each represented by its first specialisation,
+    without duplicates."""
     near: NearMiss | None = None
     value: Any = None
     """The measured value, for --update."""
     note: str | None = None
-    """A difference from the file that breaks nothing: another name, more of the
-    same."""
+    """A difference from the file that breaks nothing: another name, additional
+    groups."""
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Key of the expectation -> its values now, where these are other names."""
+    """Key of the expectation -> its values now, if these are other names."""
 
     def too_few(self, section: Section) -> bool:
-        """Whether, for the number of groups, there are fewer than the section
-        wants."""
+        """For the number of groups: True if there are fewer than the section
+        requires."""
         least = (
             section.number_of_groups.at_least
             if section.number_of_groups is not None
@@ -57,7 +58,7 @@ class Outcome:
         )
 
     def in_report(self, file: str) -> Expectation:
-        """The same as a row of the report model."""
+        """The same as a row of the report."""
         line, column = (self.at.line, self.at.column) if self.at else (None, None)
         return Expectation(
             self.section,
@@ -77,12 +78,12 @@ Make = Callable[..., Outcome]
 
 
 def new_name(old: Iterable[object], new: Iterable[object]) -> str:
-    """The note on an expectation that holds under another name."""
+    """The note for an expectation that holds under another name."""
     return f"{', '.join(map(str, old))} is {', '.join(map(str, new))} now; --update writes the new name"
 
 
 def nothing_fused(report: Report) -> str | None:
-    """Why there is no group at all, where a finding names it."""
+    """Why there is no group at all, if a finding states it."""
     if report.groups:
         return None
     causes = (
@@ -95,13 +96,13 @@ def nothing_fused(report: Report) -> str | None:
 
 
 _NO_PLAN = ("FD101", "FD104", "FD901", "FD921")
-"""Findings of a run without groups that made no plan with a fuser, so that absence
-proves nothing."""
+"""Findings of a run without groups in which no plan was made with a fuser, so that
+absence proves nothing."""
 
 
 def without_plan(report: Report) -> str | None:
     """Why the absence of groups, fallbacks and unfused operators proves nothing: no
-    plan was made that could have had any."""
+    plan was made that could have contained any. None if one was made."""
     if report.groups or report.kernels:
         return None
     cause = next(
@@ -111,6 +112,7 @@ def without_plan(report: Report) -> str | None:
 
 
 def unknown_without_plan(report: Report) -> str | None:
-    """The value found where there can be none; None where there can be one."""
+    """The text for a value that cannot be known without a plan; None if it can be
+    known."""
     cause = without_plan(report)
     return f"unknown: {cause}" if cause is not None else None

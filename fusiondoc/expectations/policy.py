@@ -25,8 +25,8 @@ from fusiondoc.model.runs import Expectation
 def gate_with_policy(
     section: Section, expectations: Expectations, report: Report, today: date
 ) -> list[Expectation]:
-    """The outcomes of a section and of the limits for all models, as rows of the
-    report."""
+    """Return the outcomes of a section and of the limits for all models, as rows of
+    the report."""
     rows = gate(section, report, expectations.file)
     policy = expectations.policy
     if policy is None:
@@ -43,8 +43,8 @@ def gate_with_policy(
 
 
 def policy_section(name: str, policy: Policy, today: date) -> Section:
-    """The limits for the section of this name as a section, with the exceptions
-    that have not ended."""
+    """The limits for the section of this name, as a section, with the exceptions
+    that are still valid."""
     limits, allowed = policy.limits, set[str]()
     for exception in policy.exceptions:
         if is_for(exception, name) and exception.until >= today:
@@ -65,7 +65,7 @@ def policy_section(name: str, policy: Policy, today: date) -> Section:
 
 
 def is_for(exception: PolicyException, name: str) -> bool:
-    """True if one of its patterns names the section: ``*`` is any text."""
+    """True if one of its patterns matches the section's name: ``*`` is any text."""
     return any(fnmatchcase(name, pattern) for pattern in exception.model)
 
 
@@ -78,8 +78,8 @@ def _over(limits: Limits, others: Limits) -> Limits:
 
 
 def notes_on_exceptions(expectations: Expectations, today: date) -> Sequence[str]:
-    """A sentence on each exception that has ended, or that is for no section of the
-    file."""
+    """A sentence on each exception that has ended, or that matches no section of
+    the file."""
     return list(_notes(expectations, today))
 
 

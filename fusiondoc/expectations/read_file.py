@@ -31,11 +31,8 @@ HINT = "docs/commands/check.md lists the keys; docs/expectations.schema.json let
 
 
 def load(file: FilePath, codes: Container[str] = ()) -> Expectations:
-    """The expectations in a file. ``codes`` are the finding codes that exist; empty
-    takes any.
-
-    Raises:
-        UsageError: it cannot be read, or is not as it should be.
+    """Read the expectations in a file. ``codes`` are the existing finding codes;
+    empty accepts any. Raises: UsageError: it cannot be read, or is invalid.
     """
     return loads(read_text(file), str(file), codes)
 
@@ -47,7 +44,7 @@ def _written_by(name: str) -> str:
 
 
 def read_text(file: FilePath) -> str:
-    """The file as text, line ends as they are. UsageError if it cannot be read."""
+    """The file as text, with its own line ends. UsageError if it cannot be read."""
     try:
         return read_within(file).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -70,10 +67,9 @@ def loads(
     codes: Container[str] = (),
     position_in_words: Callable[[Position], str] | None = None,
 ) -> Expectations:
-    """The expectations in a text.
-
-    Args: name: of the text, in messages. position_in_words: how messages name a
-        position in it, if not as ``name:line:column``.
+    """Read the expectations in a text. Args: name: the text's name in messages.
+    position_in_words: makes the text for a position in messages, if not
+    ``name:line:column``.
     """
     conflict = _CONFLICT.search(text)
     if conflict is not None:
@@ -93,7 +89,7 @@ def loads(
 
 
 _CONFLICT = re.compile(r"^(<{7}|>{7})(?= |\r?$)", re.M)
-"""The marks that git leaves around the two sides."""
+"""git's markers of a merge conflict."""
 
 
 _MAPPINGS: Mapping[str, Mapping[str, Field]] = {
@@ -147,7 +143,7 @@ class _Reader:
         )
 
     def policy(self, root: yaml.Node) -> Policy | None:
-        """The limits for all models of the file; None without any."""
+        """The limits for all models of the file; None if there are none."""
         node = (
             yaml_text.at(root, ("all",))
             if isinstance(root, yaml.MappingNode)
@@ -199,7 +195,7 @@ class _Reader:
         return found
 
     def _plain(self, node: yaml.Node, field: Field, name: str) -> Any:
-        """A truth value, a number without bounds, a day, or any value as it is
+        """A boolean, a number without bounds, a day, or any value as it is
         written."""
         value: Any = None
         written = yaml_text.plain_value(node)
@@ -224,8 +220,8 @@ class _Reader:
     def _sections(
         self, nodes: Iterable[tuple[Path, yaml.Node]], limited: bool = False
     ) -> list[Section]:
-        """``limited``: there are limits for all of them, so none needs an
-        expectation of its own."""
+        """Read the sections. ``limited``: there are limits for all of them, so none
+        needs an expectation of its own."""
         sections = []
         for path, node in nodes:
             known = keys.SECTION if path else keys.FILE
@@ -240,8 +236,8 @@ class _Reader:
     def _mapping(
         self, node: yaml.Node, known: Mapping[str, Field], what: str
     ) -> dict[str, Any] | None:
-        """Its values by key, read by their fields. A key with a problem is left
-        out."""
+        """The values of a mapping by key, each read by its field. A key with a
+        problem is left out."""
         if not isinstance(node, yaml.MappingNode):
             self.problems.add(
                 node, f"{what} must be a mapping of {_or(known)}, not {_a(node)}"
@@ -375,7 +371,8 @@ class _Reader:
         what: str,
         needed: Sequence[str],
     ) -> dict[str, Any] | None:
-        """The values of a mapping that names one of the needed keys at least."""
+        """The values of a mapping that must have at least one of the needed
+        keys."""
         values = self._mapping(node, known, what)
         if values is None:
             return None

@@ -48,8 +48,8 @@ def renamed_modules(section: Section, report: Report) -> dict[str, str]:
 def _ways(
     section: Section, known: Mapping[str, InLayer]
 ) -> dict[tuple[str, str], dict[str, str]]:
-    """(part of a path that is not there, names that may stand for it) -> the
-    patterns that have it, with that.
+    """(missing part of a path, its possible replacement) -> the patterns that
+    contain it, with the replacement.
 
     Args:
         known: the modules of the run.
@@ -72,7 +72,7 @@ def _ways(
 
 
 def with_modules(section: Section, renamed: Mapping[str, str]) -> Section:
-    """The section with the names that modules have now."""
+    """The section with the modules' new names."""
     if not renamed:
         return section
     return replace(
@@ -98,7 +98,7 @@ def _layers(section: Section) -> list[str]:
 
 
 def in_pattern(known: Mapping[str, InLayer], pattern: str) -> dict[str, InLayer]:
-    """The modules that a pattern names."""
+    """The modules that a pattern matches."""
     return {
         layer: has for layer, has in known.items() if is_in_layer(layer, pattern)
     }
@@ -126,8 +126,8 @@ def _other_names(
 
 
 def _first_unknown(parts: Sequence[str], layers: Sequence[str]) -> int | None:
-    """The index of the first part of a pattern with which it names no module of the
-    run."""
+    """The index of the first component with which a pattern matches no module of
+    the run."""
     for index in range(len(parts)):
         head = ".".join(parts[: index + 1])
         if not any(is_in_layer(layer, head) for layer in layers):
@@ -136,8 +136,8 @@ def _first_unknown(parts: Sequence[str], layers: Sequence[str]) -> int | None:
 
 
 def _names_inside(above: Sequence[str], layers: Sequence[str]) -> Sequence[str]:
-    """The names of the modules right inside those that a pattern names; of all
-    outermost ones without it."""
+    """The names of the direct submodules of the modules that a pattern matches;
+    without a pattern, of the outermost modules."""
     pattern, depth = ".".join(above), len(above)
     inside = [layer for layer in layers if not above or is_in_layer(layer, pattern)]
     return list(
@@ -150,8 +150,8 @@ def _names_inside(above: Sequence[str], layers: Sequence[str]) -> Sequence[str]:
 def _holds(
     section: Section, known: Mapping[str, InLayer], renamed: Mapping[str, str]
 ) -> float | None:
-    """The share of the modules whose share in groups is just the expected one; None
-    where one is lower."""
+    """The fraction of modules whose share in groups is exactly the expected one;
+    None if a share is lower."""
     wanted = [module for module in section.modules if module.layer in renamed]
     equal = 0
     for module in wanted:
@@ -165,4 +165,4 @@ def _holds(
 
 
 _ROUNDED = 0.001
-"""Shares are written rounded down to this."""
+"""Shares are written rounded down to a multiple of this."""

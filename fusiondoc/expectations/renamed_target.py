@@ -1,5 +1,5 @@
-"""Which sections hold for a run; and a model that has another name now, found by
-its groups."""
+"""The sections that apply to a run; and a model that has another name now,
+recognised by its groups."""
 
 from __future__ import annotations
 
@@ -18,21 +18,19 @@ from fusiondoc.whole_files import read_within
 
 
 def sections_for(expectations: Expectations, report: Report) -> list[Section]:
-    """The sections that hold for the run. Where none does: those of a target that
-    is not there any more and whose groups are those of this run, each with
-    ``renamed``.
-
-    Empty where nothing shows it, or more than one target fits as well.
+    """Return the sections that apply to the run. If there are none: those of a
+    target that no longer exists and whose groups are those of this run, each with
+    ``renamed``. Empty where nothing shows it, or more than one target fits as well.
     """
     return applying(expectations, report) or _of_renamed(expectations, report)
 
 
 _Fit = tuple[bool, float]
-"""Whether every group of the sections is in the run, and how much of both is the
-same, from 0 to 1."""
+"""Whether every group of the sections is in the run, and the share of equal groups,
+from 0 to 1."""
 
 _LEAST_ALIKE = 0.5
-"""Share of equal groups above which a model of another name is taken for the
+"""Least share of equal groups with which a model of another name counts as the
 renamed one, as ``compare`` does with files by their lines."""
 
 
@@ -63,8 +61,8 @@ def _of_renamed(expectations: Expectations, report: Report) -> list[Section]:
 
 
 def _under(section: Section, renamed: Renamed) -> Section:
-    """The section for the model of the new name, with the lines that it names in
-    that file."""
+    """The section for the model's new name; lines that it names are then in the new
+    file."""
     old, new = _file(renamed.old), _file(renamed.new)
     groups = []
     for group in section.groups:
@@ -96,7 +94,7 @@ _TARGET = re.compile(
 
 
 def _file(target: str) -> str:
-    """The file of a target, as far as its name shows it; "" without one."""
+    """The file of a target, as far as its name shows it; "" if it does not."""
     match = _TARGET.match(target)
     if match is None:
         return ""
@@ -104,8 +102,8 @@ def _file(target: str) -> str:
 
 
 def _exists(target: str, expectations: Expectations, report: Report) -> bool:
-    """Whether the target of a section is still there, seen from here, from the file
-    of expectations and from the folder of the run."""
+    """True if the target of a section still exists, relative to the current folder,
+    to the file of expectations or to the folder of the run."""
     match = _TARGET.match(target)
     name = (match["name"] or match["of"]) if match is not None else None
     file = _file(target) or target
@@ -128,7 +126,7 @@ def _exists(target: str, expectations: Expectations, report: Report) -> bool:
 
 
 def _paths(file: str, expectations: Expectations, report: Report) -> Iterator[Path]:
-    """Where a file may be that is named by the end of its path."""
+    """Possible paths of a file that is named by the end of its path."""
     folders = [Path.cwd(), Path(expectations.file).resolve().parent]
     folders += [Path(report.target.folder)] if report.target.folder else []
     parts = Path(file).parts

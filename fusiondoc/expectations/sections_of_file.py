@@ -1,5 +1,5 @@
 """The content of a file of expectations from the values of its keys, as the reader
-leaves them: keys with a problem are left out."""
+returns them: keys with a problem are left out."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from fusiondoc.numbers import whole_number
 def build_section(
     values: Mapping[str, Any], node: yaml.Node, path: Path
 ) -> Section:
-    """The section; ``values`` are as the reader leaves them, keys with a problem
-    left out."""
+    """Build a section; ``values`` are those of the reader, without keys with a
+    problem."""
     when = values.get("when") or {}
     findings = values.get("findings") or {}
     allow = findings.get("allow")
@@ -152,7 +152,7 @@ def build_group(values: Mapping[str, Any], path: Path = ()) -> GroupExpectation:
 
 
 def build_run(values: Mapping[str, Any]) -> HowToRun:
-    """How a section is run, from the values of its keys (``keys.RUN``)."""
+    """How to run a section, from the values of its keys (``keys.RUN``)."""
     options = {
         name: value
         for name, value in values.items()
@@ -199,7 +199,7 @@ def _limits(values: Mapping[str, Any]) -> Limits:
 
 
 def day(text: str | None) -> date | None:
-    """The day in ISO 8601; None for a text that is none."""
+    """The day in ISO 8601; None for any other text."""
     try:
         return (
             date.fromisoformat(text) if text and keys.fits("date", text) else None

@@ -16,25 +16,25 @@ from fusiondoc.whole_files import read_within
 
 
 def line_of(node: OpNode | Unfused) -> Source | None:
-    """The user's line of an operator; None where the log does not have it."""
+    """The user's line of an operator; None if the log does not have it."""
     return Source.parse(node.user_source)
 
 
 def near(line: Source) -> str:
-    """``file:line``, without the name of the current folder."""
+    """``file:line``, relative to the current folder."""
     here = str(Path.cwd()) + os.sep
     return line.at_line[len(here) :] if line.file.startswith(here) else line.at_line
 
 
 def shown(node: OpNode | Unfused) -> str:
-    """The user's line, or the one that the log names instead; empty without
-    either."""
+    """The user's line, or the line that the log names instead; empty if there is
+    neither."""
     line = line_of(node)
     return near(line) if line else from_package(node.source or "")
 
 
 def is_in(line: Source | None, wanted: SourceRange) -> bool:
-    """Whether the line is in the range. The file may be named by the end of its
+    """True if the line is in the range. The file may be given by the end of its
     path."""
     if line is None or not path_ends_with(line.file, wanted.file):
         return False
@@ -47,7 +47,8 @@ def names_at(line: Source) -> tuple[str, str] | None:
     """Qualified name of the innermost function around a line and of the innermost
     class ("" for none).
 
-    None where the file is not at hand, or is no Python that this interpreter reads.
+    None if the file is not available, or is no Python that this interpreter can
+    parse.
     """
     try:
         known = Path(line.file).stat()
@@ -64,12 +65,12 @@ def names_at(line: Source) -> tuple[str, str] | None:
 
 
 def named(qualified: str, name: str) -> bool:
-    """Whether ``name`` is the end of a qualified name: forward, Block.forward."""
+    """True if ``name`` is the end of a qualified name: forward, Block.forward."""
     return bool(qualified) and (qualified == name or qualified.endswith("." + name))
 
 
 _MOST_SOURCE = 1 << 20
-"""Bytes of a source file, which a log may name."""
+"""Most bytes of a source file, as a log may name any file."""
 
 
 @lru_cache(maxsize=64)
@@ -77,7 +78,7 @@ def _definitions(
     file: str, _changed: int, _size: int
 ) -> tuple[tuple[int, int, str, bool], ...] | None:
     """(first line, last line, qualified name, whether it is a class), outer ones
-    first. Read again where the file has changed."""
+    first. Read again if the file has changed."""
     try:
         with (
             warnings.catch_warnings()

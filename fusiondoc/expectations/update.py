@@ -1,5 +1,5 @@
-"""``--update``: a file of expectations brought in line with a report, everything
-else left as it was."""
+"""``--update``: adapts a file of expectations to a report; everything else in it is
+unchanged."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> s
 
 
 def refuse_what_cannot_be_edited(text: str, name: str) -> None:
-    """UsageError for a file that --update will not edit whatever is found: known
-    before anything runs."""
+    """Raise UsageError for a file that --update cannot edit, whatever the result:
+    known before anything runs."""
     repeated = yaml_text.first_alias(text)
     if repeated is not None:
         alias, line, anchored = repeated
@@ -99,8 +99,8 @@ def refuse_what_cannot_be_edited(text: str, name: str) -> None:
 def refuse_to_drop_backward(
     text: str, name: str, report: Report, only: Sequence[str] = ()
 ) -> None:
-    """UsageError where the file has groups of backward passes and the run had none:
-    they would be lost."""
+    """Raise UsageError if the file has groups of backward passes and the run had
+    none: they would be deleted."""
     sections = _chosen(loads(text, name), report, only)
     if any(lacks_backward(section, report) for section in sections):
         raise UsageError(
@@ -118,7 +118,8 @@ def _with_section(text: str, expectations: Expectations, report: Report) -> str:
 
 
 def _section(text: str, name: str, section: Section, report: Report) -> str:
-    """One section, in rounds: a change of one expectation can show another."""
+    """Update one section, in rounds: a change of one expectation can affect
+    another."""
     for _ in range(_ROUNDS):
         before = text
         outcomes = check(section, report)
@@ -135,7 +136,7 @@ def _section(text: str, name: str, section: Section, report: Report) -> str:
 
 
 def _under_its_name(text: str, section: Section) -> str:
-    """The section under the name that its model has now."""
+    """Change the section to the name that its model has now."""
     renamed = section.renamed
     if renamed is None:
         return text
@@ -161,7 +162,7 @@ def _under_its_name(text: str, section: Section) -> str:
 
 
 def _renamed(text: str, outcomes: Sequence[Outcome]) -> str:
-    """Groups that only have other names, under these."""
+    """Give groups that only have other names these names."""
     for outcome in outcomes:
         if outcome.holds:
             text = _set_names(text, outcome.path, outcome.names)
@@ -169,8 +170,8 @@ def _renamed(text: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def _set_names(text: str, path: Path, names: Mapping[str, Sequence[str]]) -> str:
-    """New values for keys of an expectation: alone, or in a list as they were or
-    have to be."""
+    """Set new values for keys of an expectation: alone, or in a list, as they were
+    or as necessary."""
     for key, values in names.items():
         if key == "ops":
             text = _set_operators(text, path, values)
@@ -183,8 +184,8 @@ def _set_names(text: str, path: Path, names: Mapping[str, Sequence[str]]) -> str
 
 
 def _set_operators(text: str, path: Path, ops: Sequence[str]) -> str:
-    """The operators of an expectation of a group, under its own key and as they
-    were written."""
+    """Set the operators of a group's expectation, under its own key and in its
+    style."""
     keys = [
         key for key in ORDERS if yaml_text.value(text, (*path, key)) is not None
     ]
@@ -205,8 +206,8 @@ def _chosen(
 
 
 def _proved(text: str, name: str, report: Report, only: Sequence[str]) -> str:
-    """The text, if it reads as the expectations that it should hold. PyYAML reads
-    it again, so a wrong edit cannot get out."""
+    """Return the text if it parses to the expectations that it should contain.
+    PyYAML parses it again, so that a wrong edit is never written."""
     try:
         sections = _chosen(loads(text, name), report, only)
     except UsageError as error:
@@ -256,14 +257,14 @@ def _groups(
 
 
 def _unnamed_groups(report: Report, claimed: Container[str]) -> list[list[str]]:
-    """The lines of items for the groups that no expectation has."""
+    """The lines of items for the groups that belong to no expectation."""
     return items_of_groups(
         report, [group for group in report.groups if group.id not in claimed]
     )
 
 
 def _first_of(group: Group) -> str:
-    """The id of the group that a specialisation is of."""
+    """The id of the group to which a specialisation belongs."""
     return group.respecialises or group.id
 
 
@@ -306,7 +307,7 @@ def _renamed_modules(
 
 
 def _take_out(text: str, section: Section, outcome: Outcome, report: Report) -> str:
-    """Remove an expectation; a section that would hold nothing gets the number of
+    """Remove an expectation; a section that would become empty gets the number of
     groups."""
     try:
         trial = yaml_text.remove(text, outcome.path)
@@ -331,8 +332,8 @@ def _count(text: str, outcome: Outcome) -> str:
 
 
 def _as_found(text: str, outcome: Outcome, group: Group) -> str:
-    """The expectation as the nearest group is: only the operators, if nothing else
-    is different."""
+    """Change the expectation to the nearest group: only the operators, if nothing
+    else differs."""
     near = outcome.near
     assert near is not None
     key = {"sequence": "ops", "set": "set", "contains": "contains"}[
@@ -349,7 +350,7 @@ def _as_found(text: str, outcome: Outcome, group: Group) -> str:
 
 
 def _whole(text: str, section: Section, outcomes: Sequence[Outcome]) -> str:
-    """Limits and findings; removals last, so that paths stay true."""
+    """Update limits and findings; removals last, so that paths stay valid."""
     gone: dict[Path, Outcome] = {}
     for outcome in outcomes:
         key = _key_of_whole(outcome)
@@ -370,7 +371,7 @@ def _whole(text: str, section: Section, outcomes: Sequence[Outcome]) -> str:
 
 
 def _key_of_whole(outcome: Outcome) -> str | None:
-    """The key of an expectation of the whole report; None of a group."""
+    """The key of an expectation of the whole report; None for a group."""
     if "groups" in outcome.path:
         return None
     known = (
@@ -391,8 +392,8 @@ def _key_of_whole(outcome: Outcome) -> str | None:
 def _with_found(
     text: str, key: str, section: Section, outcome: Outcome
 ) -> str | None:
-    """The text with the found value instead of the expected one; None where it has
-    to go."""
+    """The text with the found value instead of the expected one; None if the key
+    has to be removed."""
     value = outcome.value
     if key == "findings":
         return _with_findings(text, outcome) if "allow" in outcome.path else None

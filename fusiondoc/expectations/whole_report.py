@@ -211,13 +211,13 @@ def _no_share(report: Report) -> str:
 
 
 _NOT_COUNTED = ("FD201", "FD211", "FD233", "FD235", "FD236")
-"""Reasons of operators that no share of coverage counts: the fuser has no rule for
-them."""
+"""Reasons that are not counted in the share of coverage: the fuser has no rule for
+the operator."""
 
 
 def _left_out(report: Report, known: Sequence[str] | None) -> str | None:
-    """The operators that the coverage lacks, and those that keep them out of
-    groups."""
+    """The operators that the coverage lacks, and the operators that keep them out
+    of groups."""
     if not report.coverage.is_known:
         return None
     rows = outside(report)
@@ -227,13 +227,13 @@ def _left_out(report: Report, known: Sequence[str] | None) -> str | None:
 
 
 def _new(rows: Sequence[Unfused], known: Sequence[str] | None) -> list[Unfused]:
-    """The rows of operators that the file does not name under ``not_fused``."""
+    """The rows of operators that are not in the file's ``not_fused``."""
     return [row for row in rows if known is not None and row.op not in known]
 
 
 def _not_fused(rows: Sequence[Unfused], known: Sequence[str] | None) -> str | None:
-    """The operators that are newly outside groups, if the file names those that
-    were; else all that are outside."""
+    """The operators that are newly outside groups, if the file lists the known
+    ones; else all that are outside."""
     shown = _new(rows, known) or rows
     if not shown:
         return None
@@ -248,7 +248,7 @@ def _not_fused(rows: Sequence[Unfused], known: Sequence[str] | None) -> str | No
 def _operators_outside(
     section: Section, report: Report, outcome: Make
 ) -> Iterable[Outcome]:
-    """Whether only known operators are outside groups."""
+    """The outcome that only known operators are outside groups."""
     known = section.not_fused
     if known is None:
         return
@@ -281,7 +281,7 @@ def _operators_outside(
 
 
 def _codes_and_positions(rows: Sequence[Unfused]) -> list[str]:
-    """``cumsum (FD211, model.py:7)``, once for an operator and a reason."""
+    """``cumsum (FD211, model.py:7)``, once for each operator and reason."""
     first: dict[str, Unfused] = {}
     for row in rows:
         first.setdefault(f"{without_namespace(row.op)} ({row.reason.code}", row)
@@ -333,7 +333,7 @@ def _speed(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]
 
 
 def _steps(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
-    """Limits of the profiled run; broken where there is none."""
+    """The outcomes of limits of the profiled run; broken if there was none."""
     limits, steps = section.steps, report.steps
     saved = groups = unfused = None
     if steps is not None:
@@ -401,8 +401,7 @@ def _largest_parts(steps: Steps) -> str:
 
 
 def is_named(finding: Finding, name: str) -> bool:
-    """Whether a finding is the one, or of the severity or the family, that a file
-    names."""
+    """True if a finding has the name in the file: its code, severity or family."""
     if name in SEVERITIES:
         return finding.severity == name
     return finding.code == name or (

@@ -1,5 +1,5 @@
 """YAML text with positions: to nodes and plain values, problems that name line and
-column, and changes of the text that leave all else as it is: comments, order, line
+column, and changes of the text that keep everything else: comments, order, line
 ends.
 
 A change takes the text and the path of a node and gives the new text. Positions are
@@ -25,7 +25,7 @@ class Problems:
     def __init__(
         self, file: str, in_words: Callable[[Position], str] | None = None
     ) -> None:
-        """``in_words``: how a message names a position, if not as
+        """``in_words``: makes the text for a position in messages, if not
         ``file:line:column``."""
         self._file = file
         self._in_words = in_words or self._of_file
@@ -36,7 +36,7 @@ class Problems:
         self._found.append((at.line, at.column, message))
 
     def raise_if_any(self, hint: str) -> None:
-        """UsageError with every problem, one a line."""
+        """Raise UsageError with every problem, one a line, if there are any."""
         if not self._found:
             return
         found = sorted(set(self._found))
@@ -52,13 +52,13 @@ class Problems:
 
 
 def position(node: yaml.Node) -> Position:
-    """Where a node begins."""
+    """The position at which a node begins."""
     return Position(node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 def compose(text: str, file: str) -> yaml.Node | None:
-    """The root node; None for a file with no content. UsageError for a text that is
-    no YAML, with its position."""
+    """Parse a text and return the root node; None for a file without content.
+    UsageError, with the position, for a text that is no YAML."""
     try:
         root = yaml.compose(text, Loader=_Loader)
         if root is not None and _expanded(root) > _MOST_NODES:
@@ -96,13 +96,13 @@ _HINT = "It is read as YAML: keys and values with a colon and a space between th
 
 
 _MOST_NESTED = 200
-"""Brackets in brackets; expectations have four. PyYAML looks at all that are open
-for each token, so that a thousand take seconds."""
+"""Most nested brackets; expectations have four. PyYAML examines all open ones for
+each token, so that a thousand take seconds."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Reports at once, with the position, that brackets are nested deeper than it
-    can go."""
+    """Reports, with the position, brackets that are nested too deeply, without
+    parsing further."""
 
     def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
         if self.flow_level >= _MOST_NESTED:
@@ -113,7 +113,7 @@ class _Loader(yaml.SafeLoader):
 
 
 _MOST_NODES = 200_000
-"""Values that a document may have, counted with every alias written out."""
+"""Most values of a document, with every alias expanded."""
 
 
 def _expanded(root: yaml.Node) -> int:
@@ -144,7 +144,7 @@ def _expanded(root: yaml.Node) -> int:
 
 
 def kind(node: yaml.Node) -> str:
-    """The kind of a node, in words of YAML: mapping, list, text, number, true or
+    """The kind of a node, in YAML's terms: mapping, list, text, number, true or
     false, nothing."""
     if isinstance(node, yaml.MappingNode):
         return "mapping"
@@ -161,7 +161,8 @@ def kind(node: yaml.Node) -> str:
 
 
 def number(node: yaml.Node) -> float | None:
-    """The value of a number; None if it is none, or not finite."""
+    """The value of a number; None for anything else, and for a number that is not
+    finite."""
     if kind(node) != "number":
         return None
     try:
@@ -173,7 +174,7 @@ def number(node: yaml.Node) -> float | None:
 
 
 def text(node: yaml.Node) -> str | None:
-    """The text of a scalar that is text; None for numbers and all else."""
+    """The text of a text scalar; None for numbers and anything else."""
     return (
         str(node.value)
         if isinstance(node, yaml.ScalarNode) and kind(node) == "text"
@@ -182,7 +183,7 @@ def text(node: yaml.Node) -> str | None:
 
 
 def plain_value(node: yaml.Node) -> str | None:
-    """Text, a number or a truth value, as it is written; None for all else."""
+    """Text, a number or a boolean, as it is written; None for anything else."""
     if not isinstance(node, yaml.ScalarNode) or kind(node) not in (
         "text",
         "number",
@@ -194,7 +195,7 @@ def plain_value(node: yaml.Node) -> str | None:
 
 
 def flag(node: yaml.Node) -> bool | None:
-    """The value of true or false; None for all else."""
+    """The value of true or false; None for anything else."""
     if kind(node) != "bool":
         return None
     return str(getattr(node, "value", "")).lower() in ("true", "yes", "on")
@@ -224,11 +225,11 @@ def at(root: yaml.Node, path: Path) -> yaml.Node | None:
 
 
 class CannotEdit(Exception):
-    """The text is written in a way that these changes do not know."""
+    """The text is written in a way that these changes do not support."""
 
 
 def value(text: str, path: Path) -> list[str] | None:
-    """The scalars of a list; None where there is none."""
+    """The scalars of a list; None if there is no list."""
     root = compose(text, "the text")
     node = at(root, path) if root is not None else None
     return (
@@ -239,15 +240,14 @@ def value(text: str, path: Path) -> list[str] | None:
 
 
 def scalar(text: str, path: Path) -> str | None:
-    """The scalar at a path, as it is written; None where there is none."""
+    """The scalar at a path, as it is written; None if there is none."""
     root = compose(text, "the text")
     node = at(root, path) if root is not None else None
     return str(node.value) if isinstance(node, yaml.ScalarNode) else None
 
 
 def set_value(text: str, path: Path, new: str | Sequence[str]) -> str:
-    """Put a scalar, or a list of scalars, where another one is; a list keeps its
-    style."""
+    """Replace a scalar, or a list of scalars; a list keeps its style."""
     node = _node(text, path)
     start, end = node.start_mark.index, _end(node)
     if isinstance(new, str):
@@ -259,7 +259,7 @@ def set_value(text: str, path: Path, new: str | Sequence[str]) -> str:
 
 
 def replace_item(text: str, path: Path, lines: Sequence[str]) -> str:
-    """Put the lines of a block mapping where an item of a list is."""
+    """Replace an item of a list by the lines of a block mapping."""
     node = _node(text, path)
     if isinstance(_node(text, path[:-1]), yaml.MappingNode) or _in_flow(
         text, path[:-1]
@@ -306,8 +306,8 @@ def remove(text: str, path: Path) -> str:
 
 
 def append(text: str, path: Path, lines: Sequence[str]) -> str:
-    """Add an item to a list: in block style the lines of it, in brackets the first
-    of them."""
+    """Add an item to a list: in block style its lines, in brackets the first of
+    them."""
     node = _node(text, path)
     if not isinstance(node, yaml.SequenceNode):
         raise CannotEdit("not a list")
@@ -329,7 +329,7 @@ def append(text: str, path: Path, lines: Sequence[str]) -> str:
 
 
 def add_key(text: str, path: Path, lines: Sequence[str]) -> str:
-    """Add a key to a mapping in block style; ``lines`` hold key and value."""
+    """Add a key to a mapping in block style; ``lines`` contain key and value."""
     node = _node(text, path)
     if not isinstance(node, yaml.MappingNode) or _flow(node):
         raise CannotEdit("a mapping in braces")
@@ -338,9 +338,8 @@ def add_key(text: str, path: Path, lines: Sequence[str]) -> str:
 
 
 def first_alias(text: str) -> tuple[str, int, int] | None:
-    """The first part of the text that stands for another one, so that changing one
-    would change both: its name, its line and the line of its anchor. None without
-    any."""
+    """The first alias in the text, which a change would affect together with its
+    anchor: its name, its line and the line of its anchor. None if there is none."""
     anchors: dict[str, int] = {}
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         name = getattr(event, "anchor", None)
@@ -363,7 +362,7 @@ def _node(text: str, path: Path) -> yaml.Node:
 
 
 def _flow(node: yaml.Node) -> bool:
-    """Whether it is written in brackets or braces."""
+    """True if it is written in brackets or braces."""
     return bool(getattr(node, "flow_style", False))
 
 
@@ -372,7 +371,7 @@ def _in_flow(text: str, path: Path) -> bool:
 
 
 def _span(text: str, entry: object) -> tuple[int, int]:
-    """From the dash or the key to the end of the value."""
+    """The span from the dash or the key to the end of the value."""
     if isinstance(entry, tuple):
         key, value = entry
         return key.start_mark.index, max(_end(value), key.end_mark.index + 1)
@@ -383,8 +382,8 @@ def _span(text: str, entry: object) -> tuple[int, int]:
 
 
 def _end(node: yaml.Node) -> int:
-    """Where the node really ends: PyYAML ends a block collection where the next
-    thing begins."""
+    """The real end of a node: PyYAML ends a block collection where the next node
+    begins."""
     while not isinstance(node, yaml.ScalarNode) and not _flow(node) and node.value:
         last = node.value[-1]
         node = last[1] if isinstance(last, tuple) else last
@@ -392,7 +391,7 @@ def _end(node: yaml.Node) -> int:
 
 
 def _after_line(text: str, index: int) -> int:
-    """The start of the line behind the one that ends at or after ``index``."""
+    """The start of the line after the one that ends at or after ``index``."""
     if (
         index and text[index - 1] == "\n"
     ):  # a block scalar ends behind its last line

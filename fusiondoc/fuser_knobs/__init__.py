@@ -1,7 +1,7 @@
 """The catalogue of knobs, environment variables and dump options by torch version,
 and checks against it.
 
-The rows of a fuser stand with the fuser (``fusiondoc/fusers``). ``catalogue`` looks
+The rows of a fuser are in its folder (``fusiondoc/fusers``). ``catalogue`` looks
 entries up. ``checks`` refuses names and values that a torch version does not know.
 The probe tries knobs on a live torch.
 """
@@ -20,7 +20,7 @@ from fusiondoc.numbers import pair_of, version_pair
 
 class LogFile(NamedTuple):
     """A file of torch that writes to the JIT log, named without folder and
-    ending."""
+    extension."""
 
     name: str
     least: int
@@ -28,11 +28,11 @@ class LogFile(NamedTuple):
     ``>>name``."""
     live: tuple[Span, ...]
     does: str | None
-    """None where it is listed but has nothing to do with fusion."""
+    """None if it is listed but unrelated to fusion."""
 
 
 def parse_version(text: str) -> Version:
-    """(2, 1) of "2.1", "2.1.2+cu121" or "2.1.0a0+git1234"; UsageError if it is no
+    """(2, 1) for "2.1", "2.1.2+cu121" or "2.1.0a0+git1234"; UsageError if it is no
     version."""
     version = version_pair(text)
     if version is None:
@@ -44,13 +44,13 @@ def parse_version(text: str) -> Version:
 
 
 def has_gpu_fuser(torch: str, cuda: str | None) -> bool:
-    """Whether TorchScript of this torch version and build holds a fuser that is in
-    CUDA builds alone."""
+    """True if TorchScript of this torch version and build contains a fuser that is
+    in CUDA builds alone."""
     return cuda is not None and gpu_fuser_in_release(torch)
 
 
 def gpu_fuser_in_release(torch: str) -> bool:
-    """Whether CUDA builds of this torch version hold a fuser that others do not
+    """True if CUDA builds of this torch version contain a fuser that others do not
     have."""
     builds = (fuser.limits.in_builds for fuser in FUSERS.values())
     return any(known is not None and release(torch) in known for known in builds)
@@ -62,7 +62,7 @@ def release(torch: str) -> tuple[int, int]:
 
 
 def exists_in(spans: tuple[Span, ...], version: Version | None) -> bool:
-    """Whether any span holds the version; for None, whether there is any span at
+    """True if any span contains the version; for None, if there is any span at
     all."""
     return (
         bool(spans)
@@ -72,7 +72,7 @@ def exists_in(spans: tuple[Span, ...], version: Version | None) -> bool:
 
 
 def hull(spans: Iterable[Span]) -> Span:
-    """The span from the first to the last version of any of them."""
+    """The span from the first to the last version of all spans."""
     spans = tuple(spans)
     return Span(
         min(interval.first for interval in spans),

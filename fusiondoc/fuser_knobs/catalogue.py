@@ -1,8 +1,8 @@
 """Looking up knobs, environment variables, dump options, log files, and GPUs (which
 CUDA knows which compute capability, and their memory bandwidth).
 
-Versions are given as torch prints them ("2.1.2+cu121") or as (2, 1); None stands
-for any version.
+Versions are given as torch prints them ("2.1.2+cu121") or as (2, 1); None means any
+version.
 
 The files of torch that PYTORCH_JIT_LOG_LEVEL names are from the release wheels
 1.11.0, 1.12.1, 1.13.1, 2.0.1 and 2.1.2. A file is listed with every call of
@@ -146,8 +146,8 @@ def knob(name: str) -> Knob | None:
 
 
 def knob_line(name: str, value: str) -> str:
-    """The line of Python that sets a knob (of several operators: the lines), as
-    ``env --export`` prints it; by its public name where it has one
+    """The line of Python that sets a knob (for several operators: the lines), as
+    printed by ``env --export``; by its public name if it has one
     (torch/jit/_fuser.py, 1.12 to 2.13).
 
     Args:
@@ -184,7 +184,7 @@ def knob_line(name: str, value: str) -> str:
 
 
 def variables() -> tuple[Variable, ...]:
-    """Every environment variable, those that no release reads last."""
+    """Every environment variable; last those that no release reads."""
     return VARIABLES
 
 
@@ -209,7 +209,7 @@ _OF_DEVICES = (
 
 
 def is_kept(name: str) -> bool:
-    """Whether a capture keeps the value of this variable: a fuser, or torch on a
+    """True if a capture keeps the value of this variable: a fuser, or torch on a
     device, reads it.
 
     Variables are listed by full name, so that no token is kept because its name
@@ -294,7 +294,7 @@ toolkit release notes, deprecated architectures)."""
 
 
 def first_cuda(capability: Capability) -> tuple[int, int] | None:
-    """The first CUDA toolkit for a GPU; an unlisted capability takes that of its
+    """The first CUDA toolkit for a GPU; an unlisted capability uses that of its
     nearest predecessor."""
     same = [
         listed
@@ -305,7 +305,7 @@ def first_cuda(capability: Capability) -> tuple[int, int] | None:
 
 
 def knows(cuda: tuple[int, int], capability: Capability) -> bool | None:
-    """Whether that CUDA compiles for the GPU; None for a GPU that is not listed."""
+    """Whether that CUDA compiles for the GPU; None for an unlisted GPU."""
     first = first_cuda(capability)
     if first is None:
         return None
@@ -316,7 +316,8 @@ def knows(cuda: tuple[int, int], capability: Capability) -> bool | None:
 
 
 def parse_pair(text: str | None) -> tuple[int, int] | None:
-    """(11, 7) of "11.7", (9, 0) of "[9, 0]"; None if it holds no two numbers."""
+    """(11, 7) for "11.7", (9, 0) for "[9, 0]"; None if it does not contain two
+    numbers."""
     return pair_of(re.search(r"(\d+)\s*[.,]\s*(\d+)", text or ""))
 
 

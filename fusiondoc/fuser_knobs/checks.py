@@ -30,8 +30,8 @@ _HIGHEST = 2
 
 
 class Wish(NamedTuple):
-    """A word of PYTORCH_JIT_LOG_LEVEL: the file name as torch reads it, the level,
-    and the word itself."""
+    """A word of PYTORCH_JIT_LOG_LEVEL: the file name and level as torch parses
+    them, and the word itself."""
 
     name: str
     level: int
@@ -39,7 +39,7 @@ class Wish(NamedTuple):
 
 
 def parse_log_level(text: str) -> tuple[Wish, ...]:
-    """The words of a value as torch reads them; nothing is checked."""
+    """The words of a value as torch parses them; nothing is checked."""
     wishes = []
     for word in text.split(":"):
         if not word:
@@ -55,8 +55,8 @@ def parse_log_level(text: str) -> tuple[Wish, ...]:
 def check_log_level(
     text: str, torch_version: TorchVersion = None
 ) -> tuple[str, ...]:
-    """The names of files in the value; UsageError with the right spelling if torch
-    would print nothing for a word of it."""
+    """Return the names of files in the value; UsageError with the right spelling if
+    torch would print nothing for one of its words."""
     corrected = _spelling(text)
     for wish in parse_log_level(corrected):
         _check_name(wish.name, torch_version)
@@ -124,8 +124,8 @@ def _word(name: str, level: int) -> str:
 
 
 def _spelling(text: str) -> str:
-    """The value as its writer must have meant it: ':' between words, no spaces, no
-    folders, no endings."""
+    """The spelling that the writer of the value probably meant: ':' between words,
+    no spaces, no folders, no extensions."""
     words = []
     for word in re.split(r"[:,;\s]+", text):
         match = re.match(r"(>*)(.*)\Z", word)
@@ -185,7 +185,7 @@ KERNEL_DUMPS = (
     "dump_eff_bandwidth",
     "ptxas_verbose",
 )
-"""Options of dumps that the kernel table of a report is made of."""
+"""Dump options from which the kernel table of a report is made."""
 
 
 DUMP, ENABLE, DISABLE = OPTIONS
@@ -194,7 +194,7 @@ WITH_OPTIONS = next(fuser for fuser in FUSERS.values() if fuser.catalogue.option
 """The fuser whose dumps are options of a variable."""
 
 INSTEAD = WITH_OPTIONS.instead[0]
-"""The fuser that "auto" means where this torch does not have that one."""
+"""The fuser that "auto" selects if this torch does not have that fuser."""
 
 _FALLS_BACK = (
     f"An unknown option makes every {WITH_OPTIONS.title} group fall back. "
@@ -210,13 +210,13 @@ def _torch(torch_version: TorchVersion) -> str:
 
 class UnknownWord(UsageError):
     """A word in the value of a variable that this torch does not know; the message
-    names the word alone."""
+    contains the word alone."""
 
 
 def _check_option(
     variable: str, name: str, torch_version: TorchVersion = None
 ) -> None:
-    """UnknownWord unless this torch knows the option of a variable."""
+    """Raise UnknownWord unless this torch knows the option of a variable."""
     version = as_version(torch_version)
     known = [
         option.name
@@ -253,8 +253,8 @@ def _check_option(
 def check_option_list(
     variable: str, text: str, torch_version: TorchVersion = None
 ) -> tuple[str, ...]:
-    """The options of a list such as "cuda_kernel,launch_param"; UsageError with the
-    right spelling otherwise.
+    """Return the options of a list such as "cuda_kernel,launch_param"; UsageError
+    with the right spelling otherwise.
 
     torch splits at commas only and compares each word literally, so spaces and
     empty words are errors.
@@ -274,12 +274,12 @@ def check_option_list(
 
 
 def check_dump_option(name: str, torch_version: TorchVersion = None) -> None:
-    """UsageError unless this torch knows the option of the variable of dumps."""
+    """Raise UsageError unless this torch knows the option of the dump variable."""
     _check_option(DUMP, name, torch_version)
 
 
 def merge_option_lists(user: str, needed: str) -> tuple[str, tuple[str, ...]]:
-    """The user's options followed by the needed options that are missing, and those
+    """Return the user's options followed by the missing needed options, and these
     missing options."""
     have = [word for word in user.split(",") if word]
     added = [word for word in needed.split(",") if word and word not in have]
@@ -289,7 +289,7 @@ def merge_option_lists(user: str, needed: str) -> tuple[str, tuple[str, ...]]:
 def check_knob(
     name: str, value: str | None = None, torch_version: TorchVersion = None
 ) -> Knob:
-    """The knob; UsageError unless it exists, its value is well written, and this
+    """Return the knob; UsageError unless it exists, its value is valid, and this
     torch has it."""
     knob = catalogue.knob(name)
     if knob is None:
@@ -343,7 +343,7 @@ _FORMS = {
 
 
 def value_form(kind: str) -> str:
-    """How a value of this kind is written, in words."""
+    """The syntax of values of this kind, in words."""
     return (
         _FORMS[kind][1]
         if kind in _FORMS
@@ -387,14 +387,14 @@ USUAL = {
     for fuser in FUSERS.values()
     if fuser.catalogue.usual_dumps
 }
-"""Dumps without which a log of a fuser names no kernel at all."""
+"""Dumps without which a log of a fuser names no kernel."""
 
 
 def check_dumps(
     names: Sequence[str], fuser: str, torch_version: TorchVersion, has_options: bool
 ) -> None:
-    """UsageError unless a run under ``fuser`` (as requested, also "auto") of this
-    torch can print each.
+    """Raise UsageError unless a run under ``fuser`` (as requested, also "auto") of
+    this torch can print each dump.
 
     ``has_options``: whether this torch has the fuser whose dumps are options of a
     variable. "auto" means that one, or the first to use instead.
@@ -468,14 +468,14 @@ def _check_fuser_dump(
 
 
 def options_of_dumps(names: Sequence[str]) -> tuple[str, ...]:
-    """Those of the names that go into the variable of dumps."""
+    """The names that go into the dump variable."""
     return tuple(name for name in names if catalogue.fuser_dump(name) is None)
 
 
 def without_hidden(
     usual: Sequence[str], requested: Sequence[str]
 ) -> tuple[str, ...]:
-    """The options of ``usual`` that hide none of ``requested``."""
+    """The options of ``usual`` that suppress none of ``requested``."""
     hiding = {kept for kept, lost in _EXCLUSIVE_PAIRS if lost in requested}
     return tuple(name for name in usual if name not in hiding)
 
@@ -491,7 +491,7 @@ LISTS = {
 def listed(
     names: Sequence[str], variable: str, words: Sequence[str]
 ) -> tuple[str, ...]:
-    """The words of such a variable, with those that dumps need."""
+    """The words of such a variable, with the words that dumps need."""
     dumps = filter(None, map(catalogue.fuser_dump, names))
     needed = [
         value for dump in dumps for name, value in dump.needs if name == variable
@@ -500,8 +500,8 @@ def listed(
 
 
 def is_set(name: str, variables: Mapping[str, str]) -> bool:
-    """Whether a run under these environment variables prints the dump, if its fuser
-    worked."""
+    """True if a run with these environment variables prints the dump, provided its
+    fuser is active."""
     dump = catalogue.fuser_dump(name)
     if dump is None:
         requested = variables.get(DUMP, "").split(",")
@@ -532,8 +532,8 @@ def how_to_set(names: Sequence[str]) -> str:
     """The environment variables to set in the user's launcher for these dumps, in
     shell syntax.
 
-    Options of a variable name no kernel by themselves: the code that is printed
-    with them does.
+    Options of a variable alone name no kernel; the code that is printed with them
+    does.
     """
     wanted: dict[str, str] = {}
     options = options_of_dumps(names)
@@ -561,8 +561,8 @@ def how_to_set(names: Sequence[str]) -> str:
 
 
 def together(had: Sequence[str], requested: Sequence[str]) -> tuple[str, ...]:
-    """Both lists of options, without those of ``had`` that cannot be printed beside
-    ``requested``."""
+    """Both lists of options, without those of ``had`` that cannot be printed
+    together with ``requested``."""
     apart = {
         option
         for pair in _EXCLUSIVE_PAIRS

@@ -41,8 +41,8 @@ _FAMILIES = (
 _PACKAGE = " or ".join(
     fuser.name for fuser in FUSERS.values() if fuser.catalogue.package_options
 )
-"""Variables whose name starts so and that the catalogue lacks are probably
-slips."""
+"""Prefixes of variables: one with such a prefix that is not in the catalogue is
+probably misspelled."""
 
 
 @dataclass(frozen=True)
@@ -54,18 +54,18 @@ class KnobHere:
     functions: tuple[str, ...]
     """Full names in torch of its setter and getter."""
     value: str
-    """How a value is written, in words."""
+    """The syntax of a value, in words."""
     default: str
     does: str
     effect: str
     live_in: str
-    """The versions in which it does something, in words; so in all classes here."""
+    """The versions in which it has an effect, in words; so in all classes here."""
     exists_in: str
     source: str
     effective: str | None
     live: bool | None
     no_op: bool
-    """It is still there in this torch, and does nothing."""
+    """It still exists in this torch, but has no effect."""
     why: str | None
 
 
@@ -77,13 +77,13 @@ class VariableHere:
     name: str
     value: str
     options: tuple[str, ...] | None
-    """The words that it takes; None if it takes no list of words."""
+    """The words that it accepts; None if it accepts no list of words."""
     default: str
     does: str
     live_in: str
     source: str
     live: bool | None
-    """Whether this torch reads it; None without a torch; so in the classes
+    """Whether this torch reads it; None without a torch; the same in the classes
     below."""
     current: str | None
     problems: tuple[str, ...]
@@ -119,7 +119,7 @@ class LogFileHere:
 
     name: str
     least: str
-    """Its name with the marks of the lowest level that prints anything."""
+    """Its name with the prefix for the lowest level that prints anything."""
     does: str | None
     live_in: str
     live: bool | None
@@ -145,14 +145,14 @@ class Overview:
     knobs: tuple[KnobHere, ...]
     variables: tuple[VariableHere, ...]
     options: Mapping[str, tuple[OptionHere, ...]]
-    """By variable."""
+    """Options by variable."""
     dumps: tuple[DumpHere, ...]
     log_files: tuple[LogFileHere, ...]
     problems: tuple[str, ...]
     """Settings in the environment that this torch would misread or ignore."""
 
     def entries(self) -> Iterator[Found]:
-        """Each with its kind."""
+        """Each entry with its kind."""
         yield from (Found("knob", knob) for knob in self.knobs)
         yield from (Found("variable", variable) for variable in self.variables)
         for variable, options in self.options.items():

@@ -47,8 +47,8 @@ _OF_JIT: tuple[Variable, ...] = (
 
 
 def _newest_first(variable: Variable) -> tuple[int, int]:
-    """Sorts by the last version that reads a variable; those that no release reads
-    are last."""
+    """Sort key: by the last version that reads a variable; variables that no
+    release reads are last."""
     major, minor = max((known.last for known in variable.live), default=(0, 0))
     return -major, -minor
 
@@ -79,7 +79,7 @@ PACKAGE_OPTIONS: dict[str, frozenset[str]] = {
     for fuser in FUSERS.values()
     for variable, words in fuser.catalogue.package_options.items()
 }
-"""Variable of a package that stands alone -> its words."""
+"""Variable of a stand-alone package -> its words."""
 
 FUSER_DUMPS: tuple[FuserDump, ...] = tuple(
     dump for fuser in FUSERS.values() for dump in fuser.catalogue.dumps
