@@ -1,1 +1,2 @@
-"""Log bytes -> events -> report model; one small parser a kind of line."""
+"""Log bytes -> events -> report model, with one small parser for each kind of
+line."""

@@ -1,7 +1,7 @@
-"""What lines of a log say, made where a line is recognised.
+"""The contents of log lines as events, which are made where a line is recognised.
 
-The line of an event is not part of it: the same lines may stand in a log again
-(``repeats.py``), and then the same events happen at other lines.
+An event does not contain its position: the same lines may be repeated in a log
+(``repeats.py``), and then the same events occur at other positions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class KernelSource(NamedTuple):
 
     kernel: bytes
     code: bytes
-    """Empty for one with a digest that was printed before."""
+    """b"" if a source with this digest was printed before."""
     digest: bytes | None = None
 
 
@@ -52,8 +52,8 @@ class DumpBegan(NamedTuple):
 
 
 class PassBegan(NamedTuple):
-    """fusiondoc's own mark: a pass begins, of so many, with one of several
-    inputs."""
+    """fusiondoc's own mark that a pass begins: its number, the number of passes,
+    and which of several inputs it uses."""
 
     number: int
     """From 1."""
@@ -63,7 +63,7 @@ class PassBegan(NamedTuple):
 
 
 class FuserGone(NamedTuple):
-    """torch warns that the fuser is not in this TorchScript any more."""
+    """torch warns that this TorchScript no longer has the fuser."""
 
 
 class FellBack(NamedTuple):
@@ -72,19 +72,18 @@ class FellBack(NamedTuple):
     stage: str | None
     """"compile" or "run"."""
     exact: bool
-    """The warning is printed each time."""
+    """True if the warning is printed every time."""
 
 
 class Output(NamedTuple):
-    """A line of another tool, of the program itself, or of what stands around
-    it."""
+    """A line of another tool, of the program itself, or of its surroundings, such
+    as a launcher."""
 
     line: bytes
 
 
 class OutputLines(NamedTuple):
-    """Lines of the program that tell nothing; the position is that of the last of
-    them."""
+    """Lines of the program without facts; the position is that of the last line."""
 
     lines: int
 
@@ -98,7 +97,8 @@ class TextDump(NamedTuple):
 
 
 class LibraryLine(NamedTuple):
-    """A line that a library of kernels prints of what it compiles and runs."""
+    """A line that a library of kernels prints about a kernel that it compiles or
+    runs."""
 
     line: bytes
 
@@ -110,17 +110,17 @@ class Logged(NamedTuple):
 
 
 class WorkOver(NamedTuple):
-    """A message that stands before or after the work of a fuser on a group, never
-    inside it."""
+    """A message that comes before or after the work of a fuser on a group, never
+    during it."""
 
 
 class Headers(NamedTuple):
-    """Messages have headers."""
+    """The headers of messages."""
 
     last: Mapping[bytes, bytes]
     """The last header of each prefix."""
     counted: Mapping[str, int]
-    """How many messages have each."""
+    """Header -> number of messages."""
 
 
 class PrintedGraph(NamedTuple):
@@ -128,59 +128,58 @@ class PrintedGraph(NamedTuple):
 
     kind: GraphKind
     below: int
-    """Lines from the begin of the message to that of the graph."""
+    """Number of lines from the beginning of the message to that of the graph."""
     graph: Print
     fuser: str | None = None
     """The fuser that printed it; None for torch's executors."""
 
 
 class CacheBegins(NamedTuple):
-    """A GraphCache was made; its graph may be cut off."""
+    """A GraphCache was made; its graph may be truncated."""
 
 
 class CacheLines(NamedTuple):
-    """Messages of one line each about GraphCaches: made, or run."""
+    """One-line messages about GraphCaches that are made or run."""
 
     texts: Sequence[bytes]
 
 
 class Refused(NamedTuple):
-    """What a pass states of nodes in several lines; the position is that of the
-    first line."""
+    """The statements of a pass about nodes in several lines; the position is that
+    of the first line."""
 
     block: Block
 
 
 class RefusedAgain(NamedTuple):
-    """The same of lines that stand in the log again."""
+    """The same for repeated lines."""
 
     block: BlockAgain
 
 
 class NncLines(NamedTuple):
-    """Messages of one line each in which a pass prints each node that it looks
-    at."""
+    """One-line messages in which a pass prints each node that it considers."""
 
     texts: Sequence[bytes]
 
 
 class NncLinesAgain(NamedTuple):
-    """What such lines state that stand in the log again."""
+    """The statements in such lines, if they are repeated."""
 
     block: BlockAgain
     looked_at: int
-    """Nodes that the pass looked at."""
+    """Number of nodes that the pass considered."""
     behind: NncState
 
 
 class LoopNestLines(NamedTuple):
-    """Lines of a kernel as loop nests."""
+    """Lines of a kernel in the form of loop nests."""
 
     texts: Sequence[bytes]
 
 
 class CudaLines(NamedTuple):
-    """Lines of the CUDA code of a kernel that is made of loop nests."""
+    """Lines of the CUDA code of a kernel that is made from loop nests."""
 
     texts: Sequence[bytes]
 
@@ -189,8 +188,8 @@ EVENT_OF_FILE: Mapping[str, type[LoopNestLines | CudaLines]] = {
     "kernel": LoopNestLines,
     "cuda_codegen": CudaLines,
 }
-"""Files of torch that print kernels (kernel.cpp, cuda_codegen.cpp), by what they
-print."""
+"""File of torch that prints kernels (kernel.cpp, cuda_codegen.cpp) -> the event for
+its lines."""
 
 Event = (
     KernelSource

@@ -1,8 +1,8 @@
-"""What a pass over the logs gathers, before it becomes a report: plans, rejections,
-kernels, fallbacks.
+"""The facts that a pass over the logs collects, before they become a report: plans,
+rejections, kernels, fallbacks.
 
-Line numbers are kept packed (``position``): millions of evidence lines must stay
-small.
+Line numbers are packed (``position``), since there can be millions of evidence
+lines.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _LINE_BITS = 40
 
 
 def position(file: int, line: int) -> int:
-    """A line of a log as one integer, in reading order."""
+    """Return a line of a log as one integer; integers have reading order."""
     return file << _LINE_BITS | line
 
 
 def unpack(pos: int) -> tuple[int, int]:
-    """(file index, line number from 1) of a packed position."""
+    """Return (file index, line number from 1) of a packed position."""
     return pos >> _LINE_BITS, pos & ((1 << _LINE_BITS) - 1)
 
 
@@ -50,17 +50,17 @@ def positions() -> array[int]:
 
 
 class PlanLevel(IntEnum):
-    """Who printed a plan. The lower, the more it tells of what is fused."""
+    """The printer of a plan. A lower level has more facts about the fusion."""
 
     FUSION_PASS = 0
     """The graph that a fusion pass leaves (``FuserLog.plan_header``)."""
     EXECUTOR = 1
     """The executor's ``Optimized Graph``."""
     PRINT = 2
-    """A graph that the program printed; counts only where no log shows a plan."""
+    """A graph that the program printed; it counts only if no log has a plan."""
     UNFINISHED = 3
-    """``After creating fusion groups``: groups that are too small are still in it,
-    so it never runs. It is read only to tell which group was taken back."""
+    """``After creating fusion groups``: it still has groups that are too small, so
+    it never runs. It is read only to find the group that was undone."""
 
 
 @dataclass
@@ -70,35 +70,35 @@ class PlanUse:
     parts: PlanParts
     level: PlanLevel
     simple: bool = False
-    """The executor gave up specialising (bailout depth 0): this graph runs without
-    groups."""
+    """True if the executor gave up specialising (bailout depth 0): this graph runs
+    without groups."""
     headless: bool = False
-    """Only its end is in the log: groups that are printed whole, and nothing
-    else."""
+    """True if only its end is in the log: then it has just the groups that are
+    printed completely."""
     lines: array[int] = field(default_factory=positions)
-    """Where each print starts."""
+    """The positions where its prints start."""
     stretches: dict[int, array[int]] = field(default_factory=dict)
-    """Of a print (by its start) between whose lines others stand, as of another
-    rank: where each stretch of consecutive lines starts, as (offset in the print,
-    position) after one another."""
+    """Start of a print -> its stretches of consecutive lines, if other lines, such
+    as those of another rank, come in between: (offset in the print, position) of
+    each stretch, one after the other."""
     stated: KeptStatements = field(default_factory=KeptStatements)
     iteration: int | None = None
     _ops: array[int] | None = None
     _content: int = 0
-    """Hashes by which plans are compared: to make a plan of its form and texts
-    takes long."""
+    """Hashes by which plans are compared, kept because rebuilding a plan from its form
+    and texts is slow."""
 
     @property
     def traits(self) -> Traits:
         return self.parts.traits
 
     def plan(self) -> Plan:
-        """Its groups and operators, made when they are needed; the last few are
-        kept."""
+        """Return its groups and operators, built on demand; the last few plans are
+        cached."""
         return _plan(self.parts.plan)
 
     def ops(self) -> HashedOps:
-        """Every operator of the plan, in groups or not."""
+        """Return every operator of the plan, in groups or not."""
         return frozenset(self._hashed())
 
     def content(self) -> int:
@@ -116,16 +116,18 @@ class PlanUse:
         return self._ops
 
     def flows(self) -> Flows:
-        """How tensors flow through it; made by each call."""
+        """Return the flow of tensors through it; built by each call."""
         return self.parts.flows.get()
 
     def places(self, line: int) -> Iterator[int]:
-        """Where line ``line`` (from 0) of the plan stands, in every print."""
+        """Yield the position of line ``line`` (from 0) of the plan in every
+        print."""
         for start in self.lines:
             yield self.place(start, line)
 
     def place(self, start: int, line: int) -> int:
-        """Where line ``line`` stands in the print that starts at ``start``."""
+        """Return the position of line ``line`` in the print that starts at
+        ``start``."""
         stretches = self.stretches.get(start)
         if stretches is None:
             return start + line
@@ -139,7 +141,7 @@ def _plan(kept: Kept[Plan]) -> Plan:
 
 
 class DumpSeen:
-    """A text that a dump option printed, and where."""
+    """A text that a dump option printed, and its positions."""
 
     __slots__ = ("lines", "option", "text")
 
@@ -151,11 +153,11 @@ class DumpSeen:
 
 
 class KernelUse:
-    """A compiled kernel of one process. A log can hold a hundred thousand: what few
-    have takes no room.
+    """A compiled kernel of one process. A log can hold a hundred thousand, so
+    rarely used attributes take no memory.
 
-    ``ms`` and ``gb_per_s`` are of launches but the first after a compile, which are
-    in ``first_ms`` and ``first_gb_per_s``: they load the module and find cold
+    ``ms`` and ``gb_per_s`` do not include the first launch after a compile, which
+    is in ``first_ms`` and ``first_gb_per_s``: it loads the module and finds cold
     caches.
     """
 
@@ -189,18 +191,18 @@ class KernelUse:
         self.name = name
         self.owner = owner
         self.disputed = False
-        """Its lines stand under several GraphCaches: the order of the log cannot be
-        trusted."""
+        """True if its lines are under several GraphCaches: the order of the log
+        cannot be trusted."""
         self.digest: bytes | None = None
-        """Of its source."""
+        """Digest of its source."""
         self.kept_code: str | None = None
         self.compiles = 0
-        """Codegen frames."""
+        """Number of codegen frames."""
         self.reports = 0
-        """Other words of a compile where no frame is printed: reports of ptxas, or
-        files written."""
+        """Number of other lines about a compile, if no frame is printed: reports of
+        ptxas, or files written."""
         self.fresh = True
-        """It was compiled since its last launch."""
+        """True if it was compiled since its last launch."""
         self.launches = 0
         self.block: tuple[int, int, int] | None = None
         self.grid: tuple[int, int, int] | None = None
@@ -219,7 +221,7 @@ class KernelUse:
         self.lines = positions()
 
     def ran(self, ms: float | None, gb_per_s: float | None) -> None:
-        """A launch that was timed."""
+        """Record a timed launch."""
         self.launches += 1
         if self.fresh:
             self.first_ms = _with(self.first_ms, ms)
@@ -231,7 +233,8 @@ class KernelUse:
 
 
 def _with(values: Sequence[float], value: float | None) -> Sequence[float]:
-    """One more value: a tuple while there are few, an array once there are many."""
+    """Return the values and one more: as a tuple while there are few, then as an
+    array."""
     if value is None:
         return values
     if isinstance(values, array):
@@ -242,14 +245,14 @@ def _with(values: Sequence[float], value: float | None) -> Sequence[float]:
 
 @dataclass
 class Runtime:
-    """The kernels of a group for one set of shapes: its segments, each a kernel."""
+    """The kernels of a group for one set of shapes: one kernel for each segment."""
 
     owner: CacheInstance | None
     dumps: list[DumpSeen] = field(default_factory=list)
     schedulers: set[str] = field(default_factory=set)
-    """Of the parameters that were printed."""
+    """The schedulers of the printed parameters."""
     whole: str | None = None
-    """The fusion before it was cut."""
+    """The fusion before it was segmented."""
     segments: str | None = None
     segmenter: list[DumpSeen] = field(default_factory=list)
     kernels: list[KernelUse] = field(default_factory=list)
@@ -262,26 +265,26 @@ class Runtime:
 
 @dataclass
 class PrintedKernel:
-    """A kernel, or a compiled partition, of a fuser that prints no launches, as far
-    as the log has it."""
+    """A kernel, or a compiled partition, of a fuser that prints no launches, with
+    the facts that the log has."""
 
     name: str
     graph: GroupGraph | None = None
-    """The graph that it was made from, where the log prints that."""
+    """The graph from which it was made, if the log prints it."""
     operators: tuple[str, ...] = ()
-    """Its operators by name, where the log prints no graph."""
+    """The names of its operators, if the log prints no graph."""
     tensors: tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]] = (
         (),
         (),
     )
-    """Sizes of its inputs and outputs, where the log prints no graph."""
+    """Sizes of its inputs and outputs, if the log prints no graph."""
     implementation: str | None = None
     """The implementation that computes it, such as ``ref:any``; None for generated
     code."""
     main: str | None = None
-    """Which of ``texts`` is its code."""
+    """The key in ``texts`` of its code."""
     texts: dict[str, str] = field(default_factory=dict)
-    """By the name of the dump."""
+    """The texts by the name of the dump."""
     block: tuple[int, int, int] | None = None
     grid: tuple[int, int, int] | None = None
     compiles: int = 0
@@ -300,8 +303,8 @@ class FallbackSeen:
 
     stage: str | None
     exact: bool
-    """False when the same place may have fallen back again without a word (Python
-    shows a warning once)."""
+    """False if the same source line may have fallen back again without a warning
+    (Python shows a warning once)."""
     lines: array[int]
     owner: CacheInstance | None = None
     graph: GroupGraph | None = None
@@ -312,8 +315,8 @@ MARK = re.compile(
     rb"\[fusiondoc\] (?:iteration (\d{1,9})/(\d{1,9}) (\w+) inputs (\d{1,9})|end"
     rb"|left out (\d{1,15}) lines, (\d{1,15}) bytes, (\d{1,15}) of them about fusion)"
 )
-"""fusiondoc's own marks: a pass begins, the last one is over, a part of the log was
-left out."""
+"""fusiondoc's own marks: a pass begins, the last pass is over, a part of the log
+was left out."""
 
 
 @dataclass(frozen=True)
@@ -326,35 +329,36 @@ class PassMark:
     total: int
     phase: str
     inputs: int
-    """Which of several inputs, from 0."""
+    """The index of the inputs, from 0, if there are several."""
     line: int
 
 
 class ErrorSeen(NamedTuple):
-    """The last line of a traceback, and those behind it that belong to it."""
+    """The last line of a traceback, and the lines after it that belong to it."""
 
     text: str
     line: int
     work: Work | None = None
-    """What a fuser had begun and not ended."""
+    """Work that a fuser had begun and not finished."""
     unfused: Work | None = None
-    """What had fallen back, and whose unfused operators ran."""
+    """Work that had fallen back, and whose unfused operators ran."""
     rank: int | None = None
-    """With which torch tagged its lines."""
+    """The rank with which torch tagged its lines."""
     at: str | None = None
-    """``file:line`` of the operator, where TorchScript's traceback came before."""
+    """``file:line`` of the operator, if a TorchScript traceback preceded the
+    error."""
 
 
 @dataclass
 class Facts:
-    """Everything gathered from one stream (one rank) of the logs."""
+    """All facts of one stream (one rank) of the logs."""
 
     rank: int | None = None
     phases: Mapping[str, str] = field(default_factory=dict)
-    """Names of code that AOTAutograd made (``<eval_with_key>.7``) to the phase that
+    """Name of code that AOTAutograd made (``<eval_with_key>.7``) -> the phase that
     the probe saw."""
     texts: TextStore = field(default_factory=TextStore)
-    """Of its kernels; all streams of a run share one."""
+    """The texts of its kernels; all streams of a run share one store."""
     plans: list[PlanUse] = field(default_factory=list)
     unplanned: Statements = field(default_factory=Statements)
     """Statements after the last plan, or of a pass whose plan was never printed."""
@@ -362,52 +366,53 @@ class Facts:
     kernels: list[KernelUse] = field(default_factory=list)
     printed_kernels: list[PrintedKernel] = field(default_factory=list)
     runtimes: list[Runtime] = field(default_factory=list)
-    """Those whose segments the log tells."""
+    """The runtimes whose segments the log shows."""
     launched_together: dict[tuple[CacheInstance, tuple[KernelUse, ...]], int] = (
         field(default_factory=dict)
     )
-    """How often a run of a GraphCache launched just these kernels, in this
-    order."""
+    """(GraphCache, kernels in order) -> the number of runs of the cache that
+    launched exactly these kernels."""
     fallbacks: list[FallbackSeen] = field(default_factory=list)
     headers: dict[str, int] = field(default_factory=dict)
-    """How often each kind of graph was dumped, by header text."""
+    """Header text -> the number of dumps of that kind of graph."""
     levels: set[str] = field(default_factory=set)
-    """JIT log files that printed something: what the log can tell depends on
-    them."""
+    """Files of the JIT log that printed something: the facts that a log can show
+    depend on them."""
     release: str | None = None
-    """The release of torch that printed this, by its lines
+    """The release of torch that printed this, from source lines
     (``jit/messages.py``)."""
     errors: list[ErrorSeen] = field(default_factory=list)
     failed_rank: ErrorSeen | None = None
-    """The rank that failed first, where torch's launcher names it and no signal
-    ended it."""
+    """The rank that failed first, if torch's launcher names it and it was not ended
+    by a signal."""
     stacks: dict[int | None, int] = field(default_factory=dict)
-    """Where Python's faulthandler printed the stack of a process, by the rank with
-    which torch tagged it."""
+    """Rank with which torch tagged a process -> the position where Python's
+    faulthandler printed its stack."""
     fuser_gone: int | None = None
-    """Line in which torch states that the fuser is not in this TorchScript any
-    more."""
+    """The line in which torch states that this TorchScript no longer has the
+    fuser."""
     launched: int | None = None
-    """Where torch's launcher says that it starts several processes."""
+    """The line in which torch's launcher starts several processes."""
     torn: int = 0
-    """Lines behind it that are torn apart, at least."""
+    """Lower bound for the number of interrupted lines after that line."""
     torn_lines: list[int] = field(default_factory=list)
-    """The first of them."""
+    """The first of the interrupted lines."""
     options_set: int | None = None
-    """Line that sets options of a fuser in a variable."""
+    """The line that sets options of a fuser in a variable."""
     other_tools: OtherTools = field(default_factory=OtherTools)
     """Lines of other tools than TorchScript."""
     iterations: list[PassMark] = field(default_factory=list)
     compiling: set[int] = field(default_factory=set)
-    """Indexes into ``iterations`` in which a plan or kernel was made."""
+    """Indexes into ``iterations`` of passes in which a plan or kernel was made."""
     profiled: set[int] = field(default_factory=set)
     gradients_profiled: dict[tuple[str, ...], array[int]] = field(
         default_factory=dict
     )
-    """Where graphs of gradients are printed that an executor begins to profile, by
-    the kinds of their inputs."""
+    """Kinds of inputs -> the positions of gradients' graphs with such inputs that
+    an executor begins to profile."""
     disordered: bool = False
-    """stdout and stderr are not in true order: kernels cannot be tied to groups."""
+    """True if stdout and stderr are not in true order: kernels cannot be assigned
+    to groups."""
     work: WorkSeen = field(default_factory=WorkSeen)
 
 
@@ -419,12 +424,13 @@ class LineCounts:
     unrecognised: int = 0
     truncated: int = 0
     size: int = 0
-    """Bytes read, after decompression."""
+    """Number of bytes read, after decompression."""
     first_unrecognised: list[tuple[int, bytes]] = field(default_factory=list)
     left_out: LeftOut = field(default_factory=LeftOut)
 
     def leave_out(self, lines: int, size: int, fusion: int) -> None:
-        """A log that was kept in part only says so."""
+        """Record a mark of a log that was kept only in part: the number of lines
+        and bytes that were left out."""
         before = self.left_out
         self.left_out = LeftOut(
             before.lines + lines, before.bytes + size, before.about_fusion + fusion
@@ -436,7 +442,7 @@ class LineCounts:
             self.first_unrecognised.append((pos, line))
 
     def line_cut(self, size: int, first: bool) -> None:
-        """``size`` bytes of a line are left out; ``first``: no other ones of it
-        were before."""
+        """Record that ``size`` bytes of a line are left out; ``first``: they are
+        the first such bytes of the line."""
         self.size += size
         self.truncated += first

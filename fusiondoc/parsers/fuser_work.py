@@ -1,6 +1,5 @@
-"""The work of a fuser as its log is read: the runtime objects of its groups, and
-whether the log shows the end of the work that began.
-"""
+"""The work of a fuser while its log is read: the runtime objects of its groups, and
+whether the log shows the end of the work that began."""
 
 from __future__ import annotations
 
@@ -29,74 +28,76 @@ class CacheInstance:
         self.created = created
         self.runs = runs
         self.in_part: PlanGroup | None = None
-        """What the log holds of its graph, where that is cut off."""
+        """The part of its graph in the log, if the graph is truncated."""
         self.begun = begun
-        """The log shows its constructor."""
+        """True if the log shows its constructor."""
 
 
 class Work(NamedTuple):
-    """A fuser works on a group."""
+    """The work of a fuser on a group."""
 
     stage: str
     """"compile" or "run"."""
     cache: CacheInstance | None
-    """Of the group, where the fuser announces runs."""
+    """The cache of the group, if the fuser announces runs."""
     line: int
     graph: GroupGraph | None = None
-    """The graph that it compiles, where the fuser prints that."""
+    """The graph that it compiles, if the fuser prints it."""
 
 
 class KernelNamed(NamedTuple):
-    """A kernel whose source was printed, and which has no time yet."""
+    """A kernel whose source was printed and whose time was not."""
 
     name: str
     line: int
 
 
 class CrashSeen(NamedTuple):
-    """What a shell, a launcher or the process itself says of the signal that ended
-    it."""
+    """The words of a shell, a launcher or the process itself about the signal that
+    ended it."""
 
     text: str
     line: int
     work: Work | None
-    """What was open at that line."""
+    """The unfinished work at that line."""
     kernel: KernelNamed | None = None
-    """The kernel whose source was printed last, if it has no time yet."""
+    """The kernel whose source was printed last, if its time was not printed yet."""
     rank: int | None = None
-    """Of which rank, where that line says it."""
+    """The rank that the line names."""
     signal: str | None = None
-    """Such as SIGSEGV, where that line names it."""
+    """The signal that the line names, such as SIGSEGV."""
 
 
 @dataclass
 class WorkSeen:
-    """What a fuser works on in one process, in the order of its log, and whether
-    the log shows its end: a crash is of the work that is open.
+    """The work of a fuser in one process, in the order of its log, and whether the
+    log shows its end: a crash belongs to unfinished work.
 
     A fuser that announces runs prints ``GraphCache created`` and ``running
-    GraphCache`` before it compiles or runs a group, and then nothing but kernels
-    (torch/csrc/jit/codegen/cuda/kernel_cache.cpp, 1.12 to 2.1). Another prints the
-    graph of a kernel before it compiles it, and runs the kernel without a word.
+    GraphCache`` before it compiles or runs a group, and after that only kernels
+    (torch/csrc/jit/codegen/cuda/kernel_cache.cpp, 1.12 to 2.1). Another fuser
+    prints the graph of a kernel before it compiles it, and nothing when the kernel
+    runs.
     """
 
     last: Work | None = None
     over: int = -1
-    """The last line that only comes when the work before it is done."""
+    """The last line that is printed only after the work before it is done."""
     fell: int = -1
-    """The last line that tells of a fallback."""
+    """The last line about a fallback."""
     launched: int = -1
-    """The last line of a launch, or of a kernel's source."""
+    """The last line about a launch or a kernel's source."""
     timed: int = -1
-    """The last line with the time of a launch, which is printed once it is over."""
+    """The last line with the time of a launch, which is printed after the
+    launch."""
     kernel: KernelNamed | None = None
     cut_kernel: KernelNamed | None = None
     """The kernel in whose source the log ends."""
     crash: CrashSeen | None = None
-    """The first one."""
+    """The first crash."""
 
     def open(self) -> Work | None:
-        """What has begun, where no line after it shows its end."""
+        """Return the work that has begun, unless a later line shows its end."""
         if self.last is None or self.last.line < self.over:
             return None
         return (
@@ -104,24 +105,24 @@ class WorkSeen:
         )
 
     def fell_back(self, line: int) -> None:
-        """The work is over, and its operators run unfused."""
+        """Record that the work is over, and that its operators run unfused."""
         self.over = self.fell = line
 
     def unfused(self) -> Work | None:
-        """What fell back, where nothing after it shows that its unfused operators
-        are done."""
+        """Return the work that fell back, unless a later line shows that its
+        unfused operators are done."""
         begun = self.last is not None and self.last.line < self.fell
         return self.last if begun and self.over == self.fell else None
 
     def first_run(self) -> bool:
-        """Whether the log ends in the first run of a group, or in its
+        """True if the log ends in the first run of a group, or in its
         compilation."""
         work = self.open()
         return work is not None and work.cache is not None and work.cache.runs <= 1
 
     def kernel_of(self, work: Work) -> str | None:
-        """The kernel that was compiled last since this work began, and did not come
-        to its end."""
+        """Return the last kernel that was compiled since this work began and has
+        not finished; None without one."""
         return (
             self.kernel.name
             if self.kernel is not None and self.kernel.line > work.line
@@ -133,7 +134,7 @@ class WorkSeen:
         self.launched = line
 
     def ran(self, line: int) -> None:
-        """A launch was timed."""
+        """Record a timed launch."""
         self.kernel, self.timed = None, line
 
     def crashed(

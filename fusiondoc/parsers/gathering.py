@@ -1,5 +1,5 @@
-"""What events do to the facts of one stream: each event is one method, and nothing
-else changes the facts but the end of the stream and graphs without a header."""
+"""Applies events to the facts of one stream: one method for each event. Otherwise
+only the end of the stream and graphs without a header change the facts."""
 
 from __future__ import annotations
 
@@ -50,10 +50,11 @@ from fusiondoc.parsers.lines.failures import Failures
 
 
 class Gathering:
-    """The facts of one stream as its lines are read.
+    """The facts of one stream while its lines are read.
 
-    Args: settle: makes the event of a message that is read and may go on, before a
-        failure is noted. layers: modules of operators, for each model of the run.
+    Args: settle: emits the event of a message that is read but may continue; called
+    before a failure is recorded. layers: modules of operators, for each model of
+    the run.
     """
 
     def __init__(
@@ -67,8 +68,8 @@ class Gathering:
         self.counts = counts
         self.kernels = KernelTracker(facts)
         self.last_headers: dict[bytes, bytes] = {}
-        """Prefix -> the header that it had last: a statement of torch's source
-        prints one kind of graph."""
+        """Prefix -> its last header: a statement of torch's source prints one kind
+        of graph."""
         self.failures = Failures(facts, settle)
         self._dumps = KernelDumps(self.kernels)
         self._nnc = NncKernels(facts)
@@ -76,11 +77,11 @@ class Gathering:
         self.graphs = GraphFacts(facts, self.kernels, self._nnc, layers)
 
     def take(self, pos: int, event: Event) -> None:
-        """An event at a position."""
+        """Apply an event at a position."""
         _DO[type(event)](self, pos, event)
 
     def close(self) -> None:
-        """The stream ends."""
+        """Finish at the end of the stream."""
         self._partitions.close()
         self.failures.close()
         self.kernels.close()
@@ -122,7 +123,7 @@ class Gathering:
             and last.graph
             and not last.warned
         ):
-            # manager.cpp dumped the graph of this very failure just before.
+            # manager.cpp dumped the graph of this failure just before.
             last.warned = True
             last.lines.append(pos)
             return
@@ -231,5 +232,5 @@ _DO: dict[type[Any], Callable[[Gathering, int, Any], None]] = {
     LoopNestLines: Gathering._loop_nest_lines,
     CudaLines: Gathering._cuda_lines,
 }
-"""Functions and no bound methods: an object that refers to itself waits for the
-garbage collector."""
+"""Plain functions, not bound methods: an object that refers to itself is freed only
+by the garbage collector."""

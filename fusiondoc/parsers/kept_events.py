@@ -1,8 +1,7 @@
-"""The events of a stretch of a log that stands in it again (``repeats.py``), as
-they are kept: fewer events that say the same. What its lines state of nodes is read
-once, the digest of a kernel's source stands for the source, and printed graphs are
-cut out of the log again.
-"""
+"""The events of a stretch of a log that is repeated in it (``repeats.py``), in a
+shorter form with the same effect. The statements about nodes are parsed once, the
+digest of a kernel's source replaces the source, and printed graphs are cut out of
+the log again."""
 
 from __future__ import annotations
 
@@ -36,12 +35,12 @@ from fusiondoc.parsers.kernels.kept_texts import digest_of
 
 
 class GraphAgain(NamedTuple):
-    """A graph that is printed in a stretch: its bytes, from the start of the
+    """A graph that is printed in a stretch, by its byte range from the start of the
     stretch."""
 
     kind: GraphKind
     below: int
-    """As in ``PrintedGraph``."""
+    """The same as in ``PrintedGraph``."""
     start: int
     end: int
     cut: int
@@ -49,7 +48,7 @@ class GraphAgain(NamedTuple):
     fuser: str | None
 
     def of(self, text: bytes, at: int) -> PrintedGraph:
-        """The graph in the stretch that stands at ``at`` in the text."""
+        """Return the graph in the stretch that starts at ``at`` in the text."""
         graph = Print(
             text[at + self.start : at + self.end], self.cut, None, self.digest
         )
@@ -57,18 +56,18 @@ class GraphAgain(NamedTuple):
 
 
 Step = tuple[int, Event | GraphAgain]
-"""An event, and its line from the start of the stretch."""
+"""The line from the start of the stretch, and the event."""
 
 _LOOKS = (CONSIDERING, MERGING)
 
 
 def condensed(steps: Iterable[Step]) -> list[Step]:
-    """Fewer steps that do the same."""
+    """Return fewer steps with the same effect."""
     conditions = FailedConditions()
     made: list[Step] = []
     headers: list[Headers] = []
     lines: list[tuple[int, bytes]] = []
-    """Of ``NncLines``, one after the other."""
+    """Lines of consecutive ``NncLines``."""
     for step in _over_once(steps):
         line, event = step
         if isinstance(event, Headers):
@@ -80,7 +79,7 @@ def condensed(steps: Iterable[Step]) -> list[Step]:
                 if text.startswith(SINGLE)
             ]
         elif isinstance(event, WorkOver) and lines:
-            # Which of them comes first does not matter.
+            # Their order does not matter.
             made.append(step)
         else:
             made += _of_nnc(lines, conditions)
@@ -93,7 +92,7 @@ def condensed(steps: Iterable[Step]) -> list[Step]:
 
 
 def _over_once(steps: Iterable[Step]) -> Iterable[Step]:
-    """That work is over is noted once until more of it may begin."""
+    """Yield the steps with only one WorkOver until further work may begin."""
     over = False
     for step in steps:
         event = step[1]
@@ -107,8 +106,8 @@ def _over_once(steps: Iterable[Step]) -> Iterable[Step]:
 
 
 def _is_no_work(event: Event | GraphAgain) -> bool:
-    """Whether it neither begins work of a fuser nor depends on whether that is
-    over."""
+    """True if an event neither begins work of a fuser nor depends on whether work
+    is over."""
     if isinstance(event, GraphAgain):
         return event.kind not in BEGINS_WORK
     return isinstance(event, (Refused, NncLines, Logged, Headers))
@@ -125,7 +124,7 @@ def _shorter(event: Event | GraphAgain) -> Event | GraphAgain:
 
 
 def _all_headers(events: Sequence[Headers]) -> Headers:
-    """All of them, as one event."""
+    """Return all headers as one event."""
     last = dict(chain.from_iterable(event.last.items() for event in events))
     counted: dict[str, int] = {}
     for event in events:
@@ -137,8 +136,8 @@ def _all_headers(events: Sequence[Headers]) -> Headers:
 def _of_nnc(
     lines: Sequence[tuple[int, bytes]], conditions: FailedConditions
 ) -> list[Step]:
-    """What ``NncLines`` say: together, where that is the same whatever stands
-    before them."""
+    """Return ``NncLines`` as steps: as one event where their statements do not
+    depend on earlier lines."""
     made: list[Step] = []
     rest = lines
     while rest:

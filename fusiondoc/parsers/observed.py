@@ -1,4 +1,5 @@
-"""What the logs show besides the report, for the rules of the diagnosis."""
+"""Facts in the logs that are not part of the report, for the rules of the
+diagnosis."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LastWork(NamedTuple):
-    """A group that a fuser worked on."""
+    """A group on which a fuser worked."""
 
     stage: str
     """"compile" or "run"."""
@@ -29,51 +30,51 @@ class LastWork(NamedTuple):
     """Its id, if its graph is in the log."""
     line: Evidence
     kernel: str | None = None
-    """The kernel of it that was named last."""
+    """The last of its kernels that was named."""
     cut: bool = False
-    """The log breaks off in the print of its graph."""
+    """True if the log ends in the print of its graph."""
 
 
 class NamedKernel(NamedTuple):
-    """A kernel, where its source begins."""
+    """A kernel, and the line where its source begins."""
 
     name: str
     line: Evidence
 
 
 class LoggedError(NamedTuple):
-    """The last line of a traceback, and those behind it that belong to it."""
+    """The last line of a traceback, and the lines after it that belong to it."""
 
     text: str
     line: Evidence
     work: LastWork | None = None
-    """What was not done by then."""
+    """The work that was unfinished at that line."""
     unfused: LastWork | None = None
-    """What had fallen back, and whose unfused operators ran."""
+    """Work that had fallen back, and whose unfused operators ran."""
     rank: int | None = None
-    """Whose it is, where several ranks wrote the log, or torch tagged it."""
+    """Its rank, if several ranks wrote the log, or torch tagged it."""
     at: str | None = None
-    """``file:line`` of the operator that failed, where TorchScript's traceback
-    tells it."""
+    """``file:line`` of the operator that failed, if a TorchScript traceback names
+    it."""
 
 
 class LoggedCrash(NamedTuple):
-    """What the log says of a signal that ended the process."""
+    """The words of the log about a signal that ended the process."""
 
     text: str
     line: Evidence
     work: LastWork | None
-    """What was not done by then."""
+    """The work that was unfinished at that line."""
     kernel: NamedKernel | None = None
-    """The kernel whose source was printed last, if no time of it was."""
+    """The kernel whose source was printed last, if its time was not."""
     rank: int | None = None
-    """Whose it is, where the log says it."""
+    """The rank of the process, if the log names it."""
     signal: str | None = None
-    """Such as SIGSEGV, where the log names it."""
+    """The signal that the log names, such as SIGSEGV."""
 
 
 class SizedReduction(NamedTuple):
-    """A reduction over constant dimensions of which a plan computes only the
+    """A reduction over constant dimensions from whose result a plan computes only a
     size."""
 
     op: str
@@ -82,95 +83,99 @@ class SizedReduction(NamedTuple):
     group: str
     """The id of its group."""
     line: Evidence
-    """Where that was printed."""
+    """The line where the group was printed."""
 
 
 @dataclass(frozen=True)
 class Observed:
     files: tuple[str, ...] = ()
     compilation: Compilation | None = None
-    """What torch.compile wrote; None where no line of it is there."""
+    """The output of torch.compile; None if the log has none."""
     headers: Mapping[str, int] = field(default_factory=dict)
-    """How often each kind of graph was dumped, by header text."""
+    """Header text -> the number of dumps of that kind of graph."""
     levels: frozenset[str] = frozenset()
-    """JIT log files that printed something."""
+    """Files of the JIT log that printed something."""
     release: str | None = None
-    """The release of torch that the lines of its messages tell."""
+    """The release of torch, from the source lines of its messages."""
     fuser_gone: Evidence | None = None
-    """Where torch states that the fuser is not in this TorchScript any more."""
+    """The line in which torch states that this TorchScript no longer has the
+    fuser."""
     options_set: Evidence | None = None
-    """Where a variable with options of a fuser is set."""
+    """The line that sets a variable with options of a fuser."""
     thunder_traces: int = 0
-    """Traces of Lightning Thunder."""
+    """Number of traces of Lightning Thunder."""
     other_fusions: tuple[str, ...] = ()
-    """Fusions that traces and definitions of other tools than TorchScript name."""
+    """Names of fusions in traces and definitions of tools other than
+    TorchScript."""
     beside_fusions: tuple[str, ...] = ()
-    """Operators that the last trace with fusions calls by themselves."""
+    """Operators that the last trace with fusions calls outside fusions."""
     other_tools: Evidence | None = None
-    """Where the first line of another tool is."""
+    """The first line of another tool."""
     disordered: bool = False
-    """stdout and stderr are not in true order."""
+    """True if stdout and stderr are not in true order."""
     errors: tuple[LoggedError, ...] = ()
     sized: tuple[SizedReduction, ...] = ()
-    """In the order of the plans."""
+    """The sized reductions in the order of the plans."""
     last_works: Mapping[int | None, LastWork] = field(default_factory=dict)
-    """What a fuser worked on last, by the rank of the process."""
+    """Rank of a process -> the last work of a fuser in it."""
     only_inner_plans: bool = False
-    """Executors of differentiable graphs printed their plans, and no plan that
-    holds such a graph is there: what is in none of them is not in the log."""
+    """True if executors of differentiable graphs printed their plans, but no plan
+    that contains such a graph is in the log: operators outside these graphs are not
+    in the log."""
     other_gradients: frozenset[str] = frozenset()
     """Ids of groups that were made again because other gradients were defined."""
     traced: bool = False
-    """A plan has scopes, which only tracing writes."""
+    """True if a plan has scopes, which only tracing writes."""
     plans_cut: bool = False
-    """The log lacks a part of a plan."""
+    """True if the log lacks a part of a plan."""
     looked_at_in_part: int = 0
-    """Nodes of plans that have more neighbours than the rules for reasons look
-    at."""
+    """Number of nodes of plans that have more neighbours than the rules for reasons
+    inspect."""
     first_run: LastWork | None = None
-    """The log ends in the first run of this group, or while it is compiled."""
+    """The group in whose first run or compilation the log ends."""
     cut_kernel: NamedKernel | None = None
-    """The log ends in the source of this kernel."""
+    """The kernel in whose source the log ends."""
     crash: LoggedCrash | None = None
     stacks: Mapping[int | None, Evidence] = field(default_factory=dict)
-    """Where Python's faulthandler printed the stack of a process, by its rank."""
+    """Rank of a process -> the line where Python's faulthandler printed its
+    stack."""
     launched: Evidence | None = None
-    """Where torch's launcher says that it starts several processes."""
+    """The line in which torch's launcher starts several processes."""
     torn: int = 0
-    """Lines that are torn apart by lines of other processes, at least; none where
-    these are distinguished."""
+    """Lower bound for the number of lines that were interrupted by lines of other
+    processes; 0 if the processes are distinguished."""
     torn_lines: tuple[Evidence, ...] = ()
-    """The first of them."""
+    """The first of the interrupted lines."""
     ranks_by: str | None = None
-    """How the ranks are known: "files", "prefixes" or "order"; None for one
+    """The source of the ranks: "files", "prefixes" or "order"; None for one
     process."""
     machines: bool = False
-    """The local ranks of several logs are counted on, one machine after the
-    other."""
+    """True if the local ranks of several logs are numbered consecutively, one
+    machine after the other."""
     same_local: bool = False
-    """Several logs have the same local ranks, which were taken for the same
-    processes; nothing tells it."""
+    """True if several logs have the same local ranks and were read as the same
+    processes, although nothing shows that."""
 
     @property
     def last_work(self) -> LastWork | None:
-        """What a fuser worked on last: of several ranks the last one's."""
+        """The last work of a fuser; of several ranks, that of the last rank."""
         return next(reversed(tuple(self.last_works.values())), None)
 
     def last_work_of(self, rank: int | None) -> LastWork | None:
-        """The same of one rank; of the run where no rank is named."""
+        """Return the last work of one rank; of the run if ``rank`` is None."""
         return self.last_works.get(rank) if rank is not None else self.last_work
 
     def stack_of(self, rank: int | None) -> Evidence | None:
-        """Where the stack of that process is printed; of the lines that nothing
-        ties to a rank, any."""
+        """Return the line with the stack of that process; else that of a process
+        whose rank is unknown."""
         return self.stacks.get(rank) or self.stacks.get(None)
 
     def sized_for(self, text: str) -> list[SizedReduction]:
-        """The reductions with the size of whose result an error is explained; those
-        of one group.
+        """Return the reductions, of one group, whose size explains an error.
 
-        The run ends with that error, so the plan that was made last is the one that
-        ran."""
+        The run ends with that error, so the plan that was made last is the plan
+        that ran.
+        """
         found = _RANGE.search(text)
         if found is not None:
             dim = whole_number(found.group(1), BITS_64)
@@ -187,17 +192,18 @@ class Observed:
 _RANGE = re.compile(
     r"vector::_M_range_check: __n \(which is (\d{1,20})\) >= this->size\(\) \(which is (\d{1,3})\)"
 )
-"""Of libstdc++. The first number is a dimension as an unsigned one of 64 bits."""
+"""An error of libstdc++. The first number is a dimension as an unsigned integer of
+64 bits."""
 
 NOT_IN_SCOPE = re.compile(
     r"Graph::copy\(\) encountered a use of a value \S+ not in scope"
 )
-"""Block::cloneFrom of torch/csrc/jit/ir/ir.cpp."""
+"""An error of Block::cloneFrom in torch/csrc/jit/ir/ir.cpp."""
 
 
 def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed:
-    """Merge the streams: for lines that torch prints once a process the first
-    stream's counts, for the last work of the fuser each stream's own."""
+    """Merge the streams: for lines that torch prints once per process the first
+    stream counts; the last work of the fuser is kept for each stream."""
     merged = _Merged(list(streams), files)
     plans = [plan for table in merged.tables for plan in _traits(table)]
     return Observed(
@@ -237,8 +243,8 @@ def _traits(table: GroupTable) -> list[Traits]:
 
 
 def _has_only_inner_plans(table: GroupTable) -> bool:
-    """Whether the log has plans of differentiable graphs, and none of the graphs
-    that they are in."""
+    """True if the log has plans of differentiable graphs, but none of the graphs
+    that contain them."""
     plans = _traits(table)
     return any(plan.of_region for plan in plans) and not any(
         plan.diff_graphs for plan in plans
@@ -250,7 +256,7 @@ def _line_of_other_tools(facts: Facts) -> int | None:
 
 
 class _Merged:
-    """The streams of a run together, field by field."""
+    """The facts of all streams of a run, merged field by field."""
 
     def __init__(self, tables: Sequence[GroupTable], files: Sequence[str]) -> None:
         self.tables = tables
@@ -261,7 +267,8 @@ class _Merged:
         return PackedEvidence([position], self._files)[0]
 
     def first(self, line: Callable[[Facts], int | None]) -> Evidence | None:
-        """The line of the first stream that has it."""
+        """Return the line of the first stream that has it; None if no stream
+        does."""
         for facts in self.facts:
             position = line(facts)
             if position is not None:
@@ -272,7 +279,7 @@ class _Merged:
         return sum(number(facts) for facts in self.facts)
 
     def release(self) -> str | None:
-        """The release of torch that all streams agree on."""
+        """Return the release of torch, if all streams that know it agree."""
         releases = {
             facts.release for facts in self.facts if facts.release is not None
         }
@@ -312,7 +319,7 @@ class _Merged:
         )
 
     def stacks(self) -> dict[int | None, Evidence]:
-        """By rank the first stack that a process printed."""
+        """Return the first stack that each process printed, by rank."""
         stacks: dict[int | None, Evidence] = {}
         for facts in self.facts:
             for rank, line in facts.stacks.items():
@@ -345,7 +352,8 @@ class _Merged:
         return works
 
     def first_run(self) -> LastWork | None:
-        """The first run of a group that the log does not see end."""
+        """Return the first run of a group whose end is not in the log; None without
+        one."""
         for table in self.tables:
             seen = table.facts.work
             work = self._last_work(table, seen.open()) if seen.first_run() else None
@@ -432,9 +440,8 @@ class _Merged:
         own = next(
             (other for other in self.tables if other.facts.rank == rank), table
         )
-        if (
-            own is not table
-        ):  # a launcher's lines on the crash may stand in the lines of any of its ranks
+        # A launcher's lines about the crash may be among the lines of any rank.
+        if own is not table:
             table, work, kernel = own, own.facts.work.open(), own.facts.work.kernel
         last = self._last_work(table, work)
         return LoggedCrash(
@@ -454,10 +461,10 @@ class _Merged:
 
 
 def _being_made(groups: GroupTable, cache: CacheInstance) -> list[GroupRow]:
-    """The row of the group whose GraphCache the fuser began to make and whose graph
-    the log cuts off.
+    """Return the row of the group whose GraphCache the fuser began to make and
+    whose graph is truncated.
 
-    Right after it printed a plan, the fuser makes the caches of its groups, in the
+    Directly after printing a plan, the fuser makes the caches of its groups, in the
     order of the nodes and one for each distinct graph (compileFusionRecursive of
     torch/csrc/jit/codegen/cuda/graph_fuser.cpp and registerOrGetCacheId of
     manager.cpp, 1.12 to 2.1).
@@ -480,8 +487,8 @@ def _being_made(groups: GroupTable, cache: CacheInstance) -> list[GroupRow]:
 
 
 def _begins_with(group: PlanGroup, part: PlanGroup | None) -> bool:
-    """Whether ``part`` can be the beginning of the print of that group; its last
-    line may be cut, too."""
+    """True if ``part`` can be the beginning of the print of that group; its last
+    line may be truncated too."""
     if part is None:
         return True
     body, inputs = part.body[:-1], part.inputs if part.body else part.inputs[:-1]

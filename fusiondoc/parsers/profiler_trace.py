@@ -1,10 +1,10 @@
-"""A trace of torch's profiler: which operator or fused kernel took how long, in
-which step and phase.
+"""Reads a trace of torch's profiler: the time of each operator and fused kernel,
+with its step and phase.
 
-The trace is the Chrome format that ``torch.profiler`` exports
-(torch/csrc/autograd/profiler_kineto.cpp and libkineto's output_json.cpp; seen of
+The trace has the Chrome format that ``torch.profiler`` exports
+(torch/csrc/autograd/profiler_kineto.cpp and libkineto's output_json.cpp; seen from
 torch 2.1.2 and 2.13): operators and launches of each host thread, nested by their
-times, and what ran on the GPU, each with the ``correlation`` of its launch. Up to
+times, and the work on the GPU, each with the ``correlation`` of its launch. Up to
 torch 2.2 times are whole microseconds.
 """
 
@@ -27,7 +27,8 @@ from fusiondoc.numbers import whole_number
 from fusiondoc.whole_files import open_regular
 
 MOST_BYTES = 256 << 20
-"""Of a trace, unpacked: reading one takes some ten times as much memory."""
+"""Number of bytes of an unpacked trace: reading it takes about ten times as much
+memory."""
 MOST_VALUES = 16_000_000
 
 ACCUMULATE = "AccumulateGrad"
@@ -47,12 +48,12 @@ class Launched:
     grid: tuple[int, ...]
     block: tuple[int, ...]
     event: int
-    """Its index in the trace."""
+    """Its index in the events of the trace."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an operator comes from, by the step with stacks."""
+    """The origin of an operator, from the step with stacks."""
 
     frames: tuple[tuple[str, int], ...] = ()
     """(file, line), innermost first."""
@@ -63,16 +64,16 @@ class Place:
 
 @dataclass(frozen=True)
 class Unit:
-    """One run of an operator, or of a group, with all that it calls."""
+    """One run of an operator, or of a group, with everything that it calls."""
 
     name: str
-    """``aten::add``, ``fused_add_mul``, ``run_fused_kernel``; "AccumulateGrad"
-    where gradients add up."""
+    """``aten::add``, ``fused_add_mul``, ``run_fused_kernel``; "AccumulateGrad" for
+    the accumulation of gradients."""
     group: bool
     phase: str
     step: int
     node: str | None
-    """The node of the autograd graph that it runs in (``MulBackward0``), or
+    """The node of the autograd graph in which it runs (``MulBackward0``), or
     "optimizer"."""
     host_ms: float
     launched: tuple[Launched, ...]
@@ -86,24 +87,25 @@ class Unit:
 
 @dataclass(frozen=True)
 class Trace:
-    """Steps of a program. Times are those of all steps."""
+    """The steps of a program. Times are sums over all steps."""
 
     steps: int
     ms: float
-    """From the beginning of the first step to the end of the last, on host and
+    """Time from the beginning of the first step to the end of the last, on host and
     GPU."""
     busy_ms: float | None
-    """In which the GPU ran anything; None where the trace shows no GPU."""
+    """Time in which the GPU ran anything; None if the trace shows no GPU."""
     units: tuple[Unit, ...]
     elsewhere: tuple[Launched, ...]
-    """What no operator launched."""
+    """GPU work that no operator launched."""
 
 
 def read_events(path: Path) -> list[Any]:
-    """The events of a trace file, also a packed one.
+    """Return the events of a trace file, which may be compressed.
 
     Raises:
-        NoTrace: it cannot be read, is cut off, or no trace.
+
+        NoTrace: it cannot be read, is truncated, or is no trace.
     """
     try:
         with open_regular(path) as file:
@@ -134,9 +136,10 @@ def read_events(path: Path) -> list[Any]:
 def with_places(
     units: Sequence[Unit], places: Mapping[tuple[str, str, int], Place]
 ) -> list[Unit]:
-    """The units with the place of the same one of the step with stacks: a step runs
-    the same operators in the same order; where it has other numbers of one, nothing
-    is known of these."""
+    """Return the units with their origins: each has the origin of the same unit in
+    the step with stacks, since every step runs the same operators in the same
+    order. If a step has another number of units with one name, these have no
+    origin."""
     if not places:
         return list(units)
     expected: dict[tuple[str, str], int] = {}
@@ -160,7 +163,7 @@ def with_places(
 
 STEP = "fusiondoc step"
 SCRIPT_STEP = "fusiondoc script step"
-"""What probe/step_profile.py calls a step."""
+"""The names that probe/step_profile.py gives to steps."""
 
 _HOST = {
     "cpu_op",
@@ -177,9 +180,9 @@ _DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"}
 _GROUP = re.compile(
     "|".join(name for fuser in FUSERS.values() for name in fuser.log.profile_names)
 )
-"""The event that encloses a group as it runs."""
+"""The event that encloses a running group."""
 _NODE = re.compile(r"Backward\d*\Z|CppFunction\Z|AccumulateGrad\Z")
-"""Nodes of the autograd graph: recorded as backward functions."""
+"""Nodes of the autograd graph, which are recorded as backward functions."""
 _ENGINE = "autograd::engine::evaluate_function"
 _FRAME = re.compile(r"(\S.*?)\(([0-9]{1,9})\): ")
 OWN_NAMES = {"_grad_sum_to_size": "aten::_grad_sum_to_size"}
@@ -189,7 +192,7 @@ OWN_NAMES = {"_grad_sum_to_size": "aten::_grad_sum_to_size"}
 
 @dataclass
 class _Context:
-    """What a host event runs in."""
+    """The context in which a host event runs."""
 
     end: float
     unit: int | None
@@ -199,7 +202,7 @@ class _Context:
 
 @dataclass
 class _Open:
-    """A unit that is being read."""
+    """A unit while it is read."""
 
     name: str
     group: bool
@@ -215,20 +218,21 @@ def read_trace(
     events: Sequence[Any],
     places: Mapping[tuple[str, str, int], Place] | None = None,
 ) -> Trace:
-    """The steps in a trace.
+    """Return the steps in a trace.
 
     Args:
-        places: what ``read_places`` found in the trace with stacks.
+        places: result of ``read_places`` for the trace with stacks.
 
     Raises:
+
         NoTrace: it holds no operators.
     """
     return _Reader(events).trace(places or {})
 
 
 def read_places(events: Sequence[Any]) -> dict[tuple[str, str, int], Place]:
-    """(phase, name, how many of that name in the phase came before) -> where that
-    operator comes from."""
+    """Return (phase, name, number of earlier units with that name in the phase) ->
+    the origin of the operator."""
     reader = _Reader(events)
     stacks = reader.stacks()
     found = {}
@@ -259,7 +263,7 @@ def _frames(stack: str) -> tuple[tuple[str, int], ...]:
 
 
 def _layer(modules: str) -> str | None:
-    """``encoder.0`` of
+    """Return ``encoder.0`` for
     ``TOP(Net)::forward.encoder(Encoder)::forward.0(Layer)::forward.``; "" for the
     model itself, None outside TorchScript."""
     if not modules:
@@ -274,7 +278,7 @@ def _layer(modules: str) -> str | None:
 
 
 class _Reader:
-    """The events of a trace, looked at from several sides."""
+    """The events of a trace."""
 
     def __init__(self, events: Sequence[Any]) -> None:
         self._events = events
@@ -305,8 +309,8 @@ class _Reader:
         if not self._host:
             raise NoTrace("the profiler's trace shows no operator")
         for indices in self._host.values():
-            # In whole microseconds an operator and what it calls begin together:
-            # the outer one came first.
+            # In whole microseconds an operator and the operators that it calls
+            # begin together: the outer one was recorded first.
             indices.sort(
                 key=lambda i: (
                     events[i]["ts"],
@@ -317,7 +321,7 @@ class _Reader:
             )
 
     def argument(self, index: int, name: str) -> Any:
-        """An argument of an event."""
+        """Return an argument of an event; None if it is missing."""
         arguments = self._events[index].get("args")
         return arguments.get(name) if isinstance(arguments, dict) else None
 
@@ -353,8 +357,8 @@ class _Reader:
         )
 
     def _assign(self, opened: list[_Open]) -> list[tuple[float, Launched]]:
-        """Open the units of all threads, and give each what it launched; what no
-        unit did, with its begin."""
+        """Open the units of all threads, and add to each the GPU work that it
+        launched. Return the work that no unit launched, with its start time."""
         launches: dict[int, int | None] = {}
         externals: dict[int, int] = {}
         for indices in self._host.values():
@@ -372,7 +376,7 @@ class _Reader:
         return elsewhere
 
     def _times(self, launched: Iterable[Launched]) -> list[tuple[float, float]]:
-        """Begin and end of each on the device, in microseconds, in order."""
+        """Return begin and end of each on the device, in microseconds, in order."""
         begins = ((self._events[one.event]["ts"], one.ms) for one in launched)
         return sorted((begin, begin + ms * 1e3) for begin, ms in begins)
 
@@ -383,8 +387,8 @@ class _Reader:
         launches: dict[int, int | None],
         externals: dict[int, int],
     ) -> None:
-        """The events of a thread in the order of their begin, each inside those
-        that enclose it."""
+        """Walk the events of a thread in the order of their begin, each inside the
+        events that enclose it."""
         around: list[_Context] = []
         for index in indices:
             event = self._events[index]
@@ -407,14 +411,15 @@ class _Reader:
             around.append(inner)
 
     def _inside(self, begin: float, end: float, outer: float) -> bool:
-        if self._whole:  # both ends are cut to whole microseconds
+        if self._whole:  # both ends are truncated to whole microseconds
             return begin <= outer and end <= outer + 1
         return begin < outer and end <= outer + 0.002
 
     def _enter(
         self, name: str, index: int, inner: _Context, opened: list[_Open]
     ) -> None:
-        """An event outside every unit: it is one, or something around units."""
+        """Enter an event outside every unit: it is a unit, or an event around
+        units."""
         annotation = self._events[index].get("cat") == "user_annotation"
         if name.startswith("Optimizer.") and annotation:
             inner.node = OPTIMIZER
@@ -449,7 +454,8 @@ class _Reader:
 
     def _launched(self, index: int) -> Launched:
         event = self._events[index]
-        # Cut off to whole microseconds, a time is half of one too short on average.
+        # Truncated to whole microseconds, a time is half a microsecond too short on
+        # average.
         us = float(event["dur"]) + (0.5 if self._whole else 0.0)
         return Launched(
             str(event.get("name", "")),
@@ -460,12 +466,12 @@ class _Reader:
         )
 
     def _steps(self, opened: Sequence[_Open]) -> tuple[list[float], float]:
-        """Where each step begins, and where the last one ends."""
+        """Return the begin of each step, and the end of the last one."""
         own = self._spans(lambda name, _: name == STEP)
         if own:
             return [begin for begin, _ in own], own[-1][1]
-        # A script: steps of its function or optimizer, of which the first half
-        # warms up; else all is one.
+        # For a script: the steps of its function or optimizer, of which the first
+        # half is warm-up; without such steps everything is one step.
         ends = [end for _, end in self._spans(lambda name, _: name == SCRIPT_STEP)]
         ends = ends or [
             end
@@ -513,12 +519,13 @@ class _Reader:
         )
 
     def stacks(self) -> dict[int, tuple[str, str]]:
-        """Event -> (call stack, module hierarchy) of its TorchScript code.
+        """Return (call stack, module hierarchy) of the TorchScript code of each
+        event.
 
-        torch keeps one of each for every operator but the nodes of autograd
+        torch stores one of each for every operator except the nodes of autograd
         (``RecordQueue::begin_op``, torch/csrc/profiler/collection.cpp, 1.13 to
-        2.13) and deals them out to all operators in turn: behind each node they are
-        one too late, which is undone here.
+        2.13) and assigns them to all operators in turn: after each node they are
+        shifted by one, which is undone here.
         """
         found = {}
         for indices in self._host.values():
@@ -547,7 +554,8 @@ class _Reader:
         return found
 
     def _fitting(self, stacks: Mapping[int, tuple[str, str]]) -> int:
-        """How many bookkeeping events of autograd have no module, as none has."""
+        """Return the number of autograd's bookkeeping events without a module;
+        correctly none of them has one."""
         engine = [
             i
             for i in stacks
@@ -568,8 +576,8 @@ def _is_node(name: str) -> bool:
 
 
 def _is_unit(name: str) -> bool:
-    """Operators have a namespace; functions of TorchScript and ``<forward op>``
-    have none."""
+    """True for names of operators, which have a namespace; functions of TorchScript
+    and ``<forward op>`` have none."""
     if name in OWN_NAMES or _GROUP.match(name):
         return True
     return "::" in name and not name.startswith("torch::") and "<" not in name
@@ -582,8 +590,8 @@ def _three(value: Any) -> tuple[int, ...]:
 
 
 def _covered(spans: Sequence[tuple[float, float]]) -> float:
-    """What the spans, in order, cover together: kernels of several streams
-    overlap."""
+    """Return the total time that the spans, in order, cover: kernels of several
+    streams overlap."""
     total, reached = 0.0, float("-inf")
     for begin, end in spans:
         total += max(0.0, end - max(begin, reached))

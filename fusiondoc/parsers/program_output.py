@@ -1,9 +1,9 @@
-"""Output of the program itself, taken many lines at a time: the logs of a service
-hold little else.
+"""Output of the program itself, which is read many lines at a time: logs of a
+service contain little else.
 
-A line that tells of fusion, of a kernel or of a failure holds one of ``SIGNS``.
-Where none of them stands in a piece of a log, and nothing is open before it, its
-lines are output of the program, and are only counted.
+Every line about fusion, a kernel or a failure contains one of ``SIGNS``. If a piece
+of a log contains none of them, and nothing is open before it, its lines are output
+of the program and are only counted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fusiondoc.parsers.lines.machines import LAUNCHED
 SIGNS: tuple[bytes, ...] = (
     # torch's log and graphs, fusiondoc's own marks
     *(b"[DUMP ", b"[UPDATE ", b"[DEBUG ", b"graph(", b"[fusiondoc] "),
-    # warnings, and what a launcher or a shell says
+    # warnings, and lines of a launcher or a shell
     *(b"Warning: ", b"\n[W", b"FALLBACK", LAUNCHED),
     # kernels (launches.py; partitions.py)
     *(
@@ -62,29 +62,31 @@ SIGNS: tuple[bytes, ...] = (
         b"Caught signal ",
     ),
 )
-"""What is in every line that is more than output of the program, where nothing is
-open. A line end stands for the begin of the line."""
+"""Texts of which one is in every line that is more than output of the program, if
+nothing is open. A line end stands for the beginning of the line."""
 
 _LEAST = 1 << 11
-"""Bytes that are worth being looked through."""
+"""Number of bytes from which on a search for signs is worthwhile."""
 _FIRST = 1 << 12
 _MOST = 1 << 18
-"""Bytes that are looked through at once: first, and where nothing was found
-before."""
+"""Number of bytes that are searched at once: at first, and after searches without a
+result."""
 _MOST_LINES = 1 << 16
-"""Bytes that are read line by line at once, where something was found before."""
+"""Number of bytes that are read line by line at once after a search with a
+result."""
 
 
 class Pieces:
-    """Cut whole lines of a text, from ``at`` to ``end``, into pieces: where each
-    ends, and whether it is output of the program alone.
+    """Splits whole lines of a text, from ``at`` to ``end``, into pieces. Yields the
+    end of each piece, and True if it is only output of the program.
 
-    An iterator and no generator: Python closes a generator where an error ends the
-    loop over it. That takes memory, and where there is none Python 3.11 prints
+    An iterator and not a generator: Python closes a generator when an error ends
+    the loop over it. That takes memory, and if there is none Python 3.11 prints
     "Exception ignored in ..." before the error.
 
     Args:
-        idle: whether nothing is open. It is called when the pieces before are read.
+        idle: True if nothing is open. It is called after the earlier pieces are
+            read.
     """
 
     def __init__(
@@ -113,8 +115,8 @@ class Pieces:
         return self._at, False
 
     def _end_of_output(self) -> int:
-        """The end of the output of the program among the next lines; where they
-        begin, if there is none."""
+        """Return the end of the program's output at the beginning of the next
+        lines; their start if there is none."""
         most = _line_end(self._text, self._at + self._looked, self._end)
         stop = _before_a_sign(self._text, self._at, most)
         self._looked = min(self._looked * 4, _MOST) if stop == most else _FIRST
@@ -122,15 +124,17 @@ class Pieces:
 
 
 def _line_end(text: bytes, at: int, end: int) -> int:
-    """Behind the line that ``at`` or the byte before it stands in."""
+    """Return the offset after the line that contains ``at`` or the byte before
+    it."""
     if at >= end:
         return end
     return text.find(b"\n", at - 1, end) + 1 or end
 
 
 def _before_a_sign(text: bytes, at: int, end: int) -> int:
-    """The end of the lines from ``at`` on that hold none of ``SIGNS``; the last one
-    is not empty, since whose an empty line is shows in what follows."""
+    """Return the end of the lines from ``at`` on without any of ``SIGNS``. The last
+    line is not empty, since only the following lines show to what an empty line
+    belongs."""
     first = end
     for sign in SIGNS:
         found = text.find(sign, at - 1, min(end, first + len(sign)))

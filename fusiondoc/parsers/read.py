@@ -1,7 +1,7 @@
-"""Logs in, report model out: the whole way of ``fusiondoc parse``.
+"""From logs to the report model: the complete path of ``fusiondoc parse``.
 
-The facts of all streams become a report by steps that take and return values, in
-the order of what each needs. A step changes nothing that another one made.
+The facts of all streams become a report in steps that take and return values, in
+the order of their dependencies. A step does not change the result of another.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _StreamRows:
-    """What one stream (one rank) adds to the report."""
+    """The rows that one stream (one rank) adds to the report."""
 
     groups: list[Group]
     unfused: UnfusedRows
@@ -82,18 +82,19 @@ class _StreamRows:
 
 @dataclass(frozen=True)
 class _OfAllStreams:
-    """What the rows of a stream depend on beyond its facts."""
+    """Values that the rows of every stream depend on, besides the stream's
+    facts."""
 
     files: list[str]
     """Names of the logs, by their number in a position."""
     sources: SourceMap
     work_out: WorkOut | None
     level: PlanLevel
-    """The best level of a plan in any stream."""
+    """The lowest level of a plan in any stream."""
     most: int
-    """Rows of one stream."""
+    """Number of rows of one stream."""
     lines: int | None
-    """Of the log, if it is the only one."""
+    """Number of lines of the log, if it is the only one."""
 
 
 def assemble(
@@ -103,12 +104,12 @@ def assemble(
     work_out: WorkOut | None,
     parse: ParseStats,
 ) -> tuple[Report, Observed]:
-    """The report of all streams, without findings and coverage, and what else they
-    show.
+    """Return the report of all streams, without findings and coverage, and their
+    other facts.
 
     Args:
         files: names of the logs, by their number in a position.
-        sources: the user's lines of operators, where the probe found them.
+        sources: the user's lines of operators, if the probe found them.
     """
     level = min(
         (use.level for facts in streams for use in facts.plans),
@@ -148,8 +149,8 @@ def assemble(
 def _rows_of(
     facts: Facts, shared: _OfAllStreams, before: Sequence[_StreamRows]
 ) -> _StreamRows:
-    """The rows of a stream; those of the streams ``before`` it have the first
-    numbers."""
+    """Return the rows of a stream, numbered after those of the streams ``before``
+    it."""
     files = shared.files
     plans = _plans_that_count(facts, shared.level)
     first_group = 1 + sum(len(one.groups) for one in before)
@@ -187,32 +188,34 @@ _Row = TypeVar("_Row")
 def _all(
     made: Iterable[_StreamRows], rows: Callable[[_StreamRows], Iterable[_Row]]
 ) -> tuple[_Row, ...]:
-    """Rows of one kind of all streams."""
+    """Return the rows of one kind from all streams."""
     return tuple(chain.from_iterable(map(rows, made)))
 
 
 def _plans_that_count(facts: Facts, level: PlanLevel) -> list[PlanUse]:
-    """The plans of executors, in order; bare prints only where no log shows a plan.
+    """Return the plans of executors, in order; bare prints only if no log has a
+    plan.
 
-    ``level`` is the best one in any stream.
+    ``level`` is the lowest level in any stream.
     """
     limit = PlanLevel.PRINT if level == PlanLevel.PRINT else PlanLevel.EXECUTOR
     counting = [use for use in facts.plans if use.lines and use.level <= limit]
     if level == PlanLevel.PRINT and any(
         use.traits.groups or use.traits.diff_graphs for use in counting
     ):
-        # Prints of the graph before optimisation stand beside prints of the plan.
+        # There are prints of the graph before optimisation besides prints of the
+        # plan.
         counting = [
             use for use in counting if use.traits.groups or use.traits.diff_graphs
         ]
-    # The rest of a plan has no phase of its own: it comes behind those whose groups
-    # may tell it.
+    # A plan without its beginning has no phase of its own: it comes after the plans
+    # whose groups may determine it.
     return sorted(counting, key=lambda use: (use.headless, use.lines[0]))
 
 
 def _fuser_of(facts: Facts, groups: GroupTable) -> str | None:
-    """The fuser of most groups of this stream, or whose pass it logs: two can look
-    at one graph."""
+    """Return the fuser of most groups of this stream, or else the fuser whose pass
+    it logs: two fusers can process one graph. None if there is none."""
     kinds = [row.group.kind for row in groups.rows for _ in row.members]
     if kinds:
         return FUSER_OF_KIND[max(sorted(set(kinds)), key=kinds.count)].name
@@ -223,7 +226,8 @@ def _fuser_of(facts: Facts, groups: GroupTable) -> str | None:
 
 
 def _fuser_at_work(groups: Iterable[Group], streams: Sequence[Facts]) -> FuserState:
-    """The fuser of most groups; without any the one whose passes are in the log."""
+    """Return the fuser of most groups; without groups, the fuser whose passes are
+    in the log."""
     names = [
         FUSER_OF_KIND[group.kind].name for group in groups for _ in group.instances
     ]
@@ -284,14 +288,14 @@ def read_logs(
 
 
 _RESERVE = 1 << 22
-"""Bytes that are given back where memory is full: to close the files and generators
-of a log takes some, and without any Python 3.11 prints "Exception ignored in ..."
-before the error."""
+"""Number of bytes that are freed if memory is full: closing the files and
+generators of a log takes some, and without any Python 3.11 prints "Exception
+ignored in ..." before the error."""
 
 
 class Reading:
     """Logs, parts of one run, read one after the other. Their content can be read
-    at any time, also between two chunks of one that still grows.
+    at any time, also between two chunks of a log that still grows.
 
     ``layers`` and ``phases`` as for ``read_logs``.
     """
@@ -316,12 +320,12 @@ class Reading:
 
     @property
     def lines(self) -> int:
-        """Lines read so far."""
+        """Number of lines read so far."""
         return self._counts.lines
 
     @property
     def size(self) -> int:
-        """Bytes read so far, after decompression."""
+        """Number of bytes read so far, after decompression."""
         return self._counts.size
 
     def take(
@@ -330,8 +334,8 @@ class Reading:
         blocks: Iterable[bytes] | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """Read the next log to its end. ``blocks``: its bytes, where they do not
-        come from ``log.path``."""
+        """Read the next log to its end. ``blocks``: its bytes, if they do not come
+        from ``log.path``."""
 
         def read(size: int) -> None:
             self._counts.size += size
@@ -359,7 +363,7 @@ class Reading:
         tag: Tag = None
         for tag, text in tagged.stretches():
             if own is not None and (tag is None or rank_of(tag) is None):
-                tag = own  # its name tells more than what stands before its lines
+                tag = own  # only the log's name has a rank
             may_leave = NEVER if tagged.may_leave is None else tagged.may_leave
             try:
                 count, size = self._read(tag, text, number, may_leave)
@@ -380,14 +384,15 @@ class Reading:
     def _take_file(
         self, log: LogInput, path: Path, read: Callable[[int], None]
     ) -> None:
-        """Take a file that the compiler of torch.compile wrote for a graph."""
+        """Read a file that torch.compile wrote for a graph."""
         data = b"".join(read_chunks(log))
         read(len(data))
         self._compilers().take_file(path, data, self._logs)
         self._counts.lines += data.count(b"\n") + (not data.endswith(b"\n"))
 
     def _of_torch_compile(self, tag: Tag, text: bytes) -> TorchOutputs | None:
-        """The reader of lines of torch.compile, where some may be in the text."""
+        """Return the reader of torch.compile's lines, if the text may contain some;
+        else None."""
         if self._compiled is None and not may_hold_lines(text):
             return None
         compiled = self._compilers()
@@ -395,8 +400,8 @@ class Reading:
 
     def _compilers(self) -> TorchOutputs:
         if self._compiled is None:
-            # Only here: most logs have no line of it, and do not wait for this
-            # import.
+            # Imported only here: most logs have no line of it, and should not wait
+            # for this import.
             from fusiondoc.parsers.inductor.processes import TorchOutputs
 
             self._compiled = TorchOutputs(self._counts)
@@ -405,7 +410,8 @@ class Reading:
     def _read(
         self, tag: Tag, text: bytes, number: int, may_leave: int
     ) -> tuple[int, int]:
-        """Take lines of one process; how many lines and bytes are read."""
+        """Read lines of one process; return the number of lines and bytes that were
+        read."""
         compiled = self._of_torch_compile(tag, text)
         if compiled is None:
             return self._feed(tag, text, number, may_leave)
@@ -416,8 +422,8 @@ class Reading:
     def _feed(
         self, tag: Tag, text: bytes, number: int, may_leave: int
     ) -> tuple[int, int]:
-        """Take lines of TorchScript and others; how many lines and bytes are
-        read."""
+        """Read lines of TorchScript and others; return the number of lines and
+        bytes that were read."""
         stream, pos = self._stream(tag), position(self._logs, number)
         count, size = stream.feed_part(text, pos, may_leave)
         note_torn_lines(stream.facts, text, size, pos)
@@ -433,8 +439,8 @@ class Reading:
         return stream
 
     def close(self) -> None:
-        """There are no more logs: what is open is cut off. A quarter of the memory
-        is by what later lines are recognised."""
+        """Finish after the last log: open messages are truncated. This frees the
+        state by which later lines are recognised, a quarter of the memory."""
         for stream in self._streams.values():
             stream.close()
         self._streams.clear()
@@ -445,7 +451,8 @@ class Reading:
         sources: SourceMap | None = None,
         work_out: WorkOut | None = None,
     ) -> tuple[Report, Observed]:
-        """What the lines read so far show; ``files`` names the logs in order."""
+        """Return the report of the lines read so far, and their other facts;
+        ``files`` has the names of the logs in order."""
         for tag, rank in ranks(self._facts, self._first).items():
             self._facts[tag].rank = rank
         by = (
@@ -482,7 +489,7 @@ class Reading:
 
 
 def _stats(counts: LineCounts, files: Sequence[str]) -> ParseStats:
-    """The counts as the report has them; how long it took is not known yet."""
+    """Return the counts as the report has them; the time is not known yet."""
     first = ((*unpack(pos), text) for pos, text in counts.first_unrecognised)
     return ParseStats(
         lines=counts.lines,
@@ -504,8 +511,8 @@ def _stats(counts: LineCounts, files: Sequence[str]) -> ParseStats:
 
 @contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
-    """Without the cyclic garbage collector: parsing makes many objects and no
-    cycles, and it takes a fifth of the time to look for them."""
+    """Context manager: disable the cyclic garbage collector. Parsing makes many
+    objects and no cycles, and searching for cycles takes a fifth of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

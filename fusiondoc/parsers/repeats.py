@@ -1,12 +1,13 @@
-"""Stretches of a log that stood in it before, byte for byte: their events happen
-again, and no line of them is looked at.
+"""Stretches of a log that are byte-for-byte repetitions: their events are applied
+again, without reading their lines.
 
-A stretch begins and ends where a message of the JIT log begins, or the source of a
-kernel, and nothing is open before it, so what its lines are depends on nothing but
-the few things in :class:`State`. Its events are noted the second time that a
-stretch is met, and happen again from the third time on: at the lines of the new
-copy, in the same order, on what is known by then. Stretches that cannot be read so
-(a bare graph, a message that is torn apart) are read line by line each time.
+A stretch begins and ends where a message of the JIT log or the source of a kernel
+begins and nothing is open before it, so that the meaning of its lines depends only
+on the few values in :class:`State`. Its events are recorded when a stretch occurs
+for the second time, and applied again from the third time on: at the lines of the
+new copy, in the same order, to the facts known by then. Stretches that cannot be
+read in this way (a bare graph, an interrupted message) are read line by line each
+time.
 """
 
 from __future__ import annotations
@@ -21,54 +22,55 @@ from fusiondoc.parsers.jit.message_runs import CONTINUES, FRAME, PREFIX
 from fusiondoc.parsers.kept_events import GraphAgain, Step, condensed
 
 LEAST = 1 << 15
-"""Bytes of a stretch: so many that finding it costs less than reading it."""
+"""Number of bytes of a stretch: so many that finding it costs less than reading
+it."""
 SHORTEST = 2_048
-"""Bytes of one that ends where another one is known to begin."""
+"""Number of bytes of a stretch that ends where another is known to begin."""
 HEAD = 400
 PROBE = 64
 TAIL = 64
-"""Bytes by which stretches are found that may be equal: the first, some in the
-middle, the last (and one behind them: whose blank lines at its end are depends on
-what follows)."""
+"""Number of bytes by which stretches that may be equal are found: the first ones,
+some in the middle, and the last ones with one byte after them (the text after a
+stretch decides to what its last empty lines belong)."""
 MOST_ALIKE = 100
-"""Stretches that are remembered of one head. Most of them are distinguished by
-their tails."""
+"""Number of stretches with one head that are remembered. Most of them are
+distinguished by their tails."""
 MOST_STEPS = 200_000
 MOST_BYTES = 8 << 20
-"""Of all stretches that are kept: steps, and bytes of lines that these hold."""
+"""Limits for all kept stretches: number of steps, and bytes of lines in them."""
 MOST_MARKS = 50_000
 
 
 class State(NamedTuple):
-    """What the reading of lines depends on beyond them, where nothing is open."""
+    """The values on which the reading of lines depends, besides the lines, if
+    nothing is open."""
 
     single: bytes | None
-    """The prefix of the last message of one line."""
+    """The prefix of the last one-line message."""
     without_start: bytes | None
     """The prefix of the last message whose start is not in the log."""
     open: tuple[bytes, ...]
-    """Prefixes of messages that broke off; lines with one of them are in no
-    stretch."""
+    """Prefixes of truncated messages; lines with one of them are in no stretch."""
     warning: bool
-    """The last line was of a warning that may go on."""
+    """True if the last line belonged to a warning that may continue."""
     bare: bool
-    """A graph without prefix has begun; lines that may be of it are in no
-    stretch."""
+    """True if a graph without prefix has begun; lines that may belong to it are in
+    no stretch."""
     traceback: bool
-    """A traceback has begun."""
+    """True if a traceback has begun."""
 
     def reads_as(self, other: State) -> bool:
-        """Whether lines are the same in both. An open traceback matters to what is
-        done for them alone."""
+        """True if lines have the same meaning in both states. An open traceback
+        matters only to the effect of their events."""
         return self[:-1] == other[:-1]
 
 
 Counted = tuple[int, int, int]
-"""Lines recognised, lines of output, messages cut off."""
+"""Number of lines recognised, lines of output, and truncated messages."""
 
 
 class Stretch(NamedTuple):
-    """What stood in the log before."""
+    """A stretch of the log that occurred before."""
 
     state: State
     size: int
@@ -80,7 +82,7 @@ class Stretch(NamedTuple):
     after: State
 
     def found_by(self, text: bytes, at: int) -> Stretch:
-        """With what it is found by; it stands there."""
+        """Return the stretch with its tail and digest, from its copy at ``at``."""
         end = at + self.size
         return self._replace(
             tail=text[end - TAIL : end + 1], digest=_digest(text, at, end)
@@ -88,10 +90,11 @@ class Stretch(NamedTuple):
 
 
 class Tape:
-    """Passes events on, and notes them while a stretch is met for the second time.
+    """Passes events on, and records them while a stretch occurs for the second
+    time.
 
     Args:
-        take: takes an event at a position.
+        take: applies an event at a position.
     """
 
     def __init__(
@@ -101,7 +104,7 @@ class Tape:
         self._take = take
         self.steps: list[Step] | None = None
         self.held = 0
-        """About how many bytes the steps hold."""
+        """Approximate number of bytes in the steps."""
         self.at = self.pos = 0
         self.state: State | None = None
         self._before: Counted = (0, 0, 0)
@@ -109,29 +112,33 @@ class Tape:
         self._taking = False
 
     def begin(self, at: int, pos: int, state: State) -> None:
-        """A stretch begins at ``at`` in the text and ``pos`` in the log."""
+        """Begin to record a stretch at ``at`` in the text and ``pos`` in the
+        log."""
         self.steps = []
         self.at, self.pos, self.state, self.held = at, pos, state, 0
         self._before = self._now()
         self._unrecognised = self._counts.unrecognised
 
     def spoil(self) -> None:
-        """What is read cannot be done again without its lines."""
+        """Stop recording: the events of these lines cannot be applied without the
+        lines."""
         self.steps = None
 
     def read(self) -> None:
-        """Lines are read. If an event made that necessary, it is not the same where
-        it happens again."""
+        """Record that lines are read. If this happens during an event, the stretch
+        cannot be recorded, since the event would have another effect when it is
+        applied again."""
         if self._taking:
             self.spoil()
 
     def happens(self, pos: int, event: Event) -> None:
-        """An event at a position."""
+        """Apply an event at a position, and record it."""
         if self.steps is None:
             self._take(pos, event)
             return
         if self._taking:
-            self.spoil()  # in which order they would happen again is not the same
+            # The order would not be the same when they are applied again.
+            self.spoil()
         before, unrecognised = self._now(), self._counts.unrecognised
         self._taking = True
         self._take(pos, event)
@@ -142,13 +149,13 @@ class Tape:
             return
         self.steps.append((pos - self.pos, step))
         self.held += _size(event)
-        # What happens again counts again.
+        # Events that are applied again also count again.
         self._before = _sum(self._before, _less(self._now(), before))
         self._unrecognised += self._counts.unrecognised - unrecognised
 
     def _step(self, event: Event) -> Event | GraphAgain | None:
-        """The event as it is kept; None for a graph that is not cut out of the
-        stretch."""
+        """Return the event as it is kept; None for a graph that was not cut out of
+        the stretch."""
         if not isinstance(event, PrintedGraph):
             return event
         graph = event.graph
@@ -171,8 +178,8 @@ class Tape:
         return counts.recognised, counts.user_output, counts.truncated
 
     def noted(self, at: int, pos: int, after: State) -> Stretch | None:
-        """The stretch that ends at ``at``, without what it is found by; None if it
-        cannot be done again."""
+        """Return the stretch that ends at ``at``, without tail and digest; None if
+        it cannot be applied again."""
         steps, self.steps = self.steps, None
         if (
             steps is None
@@ -180,9 +187,8 @@ class Tape:
             or self._counts.unrecognised != self._unrecognised
         ):
             return None
-        if (
-            self.state.open != after.open
-        ):  # a message broke off in it, whose lines are done and counted later
+        # A message in it is truncated: its lines are read and counted later.
+        if self.state.open != after.open:
             return None
         counted = _less(self._now(), self._before)
         return Stretch(
@@ -190,14 +196,15 @@ class Tape:
         )
 
     def do_again(self, stretch: Stretch, text: bytes, at: int, pos: int) -> None:
-        """All that was done, for the same lines from ``at`` and ``pos`` on."""
+        """Apply all events of a stretch to the same lines from ``at`` and ``pos``
+        on."""
         for number, (line, step) in enumerate(stretch.steps):
             if not isinstance(step, GraphAgain):
                 self._take(pos + line, step)
                 continue
             printed = step.of(text, at)
             self._take(pos + line, printed)
-            if step.digest is None:  # it is made once
+            if step.digest is None:  # it is computed once
                 stretch.steps[number] = (
                     line,
                     step._replace(digest=printed.graph.digest),
@@ -209,11 +216,11 @@ class Tape:
 
 
 _LEAST_HELD = 100
-"""Bytes of a step."""
+"""Number of bytes of a step."""
 
 
 def _size(event: Event) -> int:
-    """About how many bytes an event holds."""
+    """Return the approximate number of bytes in an event."""
     if isinstance(event, PrintedGraph):
         return 2 * _LEAST_HELD  # it is cut out of the log again
     size = _LEAST_HELD
@@ -234,28 +241,27 @@ def _less(one: Counted, other: Counted) -> Counted:
 
 
 class Kept:
-    """The stretches of one stream that are kept, and where one of them stands
-    again.
+    """The kept stretches of one stream, and the search for their repetitions.
 
-    A stretch is kept if another one began like it before, so few are of a log in
-    which all is different. ``text`` is one of whole lines.
+    A stretch is kept only if an earlier one began in the same way, so a log without
+    repetitions has few. ``text`` consists of whole lines.
     """
 
     def __init__(self) -> None:
         self._by_head: dict[bytes, list[Stretch]] = {}
         self._begun: set[int] = set()
-        """Hashes of how stretches began."""
+        """Hashes of the beginnings of stretches."""
         self._steps = self._held = 0
 
     def begins(self, text: bytes, at: int) -> bool:
-        """Whether one that begins here would be kept, or ends where another one is
-        known to begin."""
+        """True if a stretch that begins here would be kept, or if another stretch
+        is known to begin here."""
         return (
             text[at : at + HEAD] in self._by_head or _begin(text, at) in self._begun
         )
 
     def began(self, text: bytes, at: int) -> bool:
-        """A stretch begins here; whether it is to be kept."""
+        """Record that a stretch begins here; return True if it should be kept."""
         begin = _begin(text, at)
         if begin in self._begun:
             return len(self._by_head.get(text[at : at + HEAD], ())) < MOST_ALIKE
@@ -265,18 +271,17 @@ class Kept:
         return False
 
     def met(self, text: bytes, at: int, now: Callable[[], State]) -> Stretch | None:
-        """The one whose lines stand here again, with what may follow a stretch
-        behind them."""
+        """Return the stretch that is repeated here, if the text after it may follow
+        a stretch; else None."""
         alike = self._by_head.get(text[at : at + HEAD])
         if alike is None:
             return None
         state = now()
-        digests: dict[
-            int, int
-        ] = {}  # by size: prints that differ in their numbers alone have the same
+        # By size: prints that differ only in their numbers have the same size.
+        digests: dict[int, int] = {}
         for one in alike:
             end = at + one.size
-            # The tail, which costs least, is that of few.
+            # The tail is the cheapest to compare, and few stretches have the same.
             if not (
                 text.startswith(one.tail, end - TAIL) and one.state.reads_as(state)
             ):
@@ -290,16 +295,15 @@ class Kept:
         return None
 
     def reaches(self, text: bytes, at: int) -> bool:
-        """Whether one may stand here that ends behind the text."""
+        """True if a repetition may begin here that ends after the text."""
         alike = self._by_head.get(text[at : at + HEAD], ())
         return any(at + one.size >= len(text) for one in alike)
 
     def keep(self, stretch: Stretch, text: bytes, at: int, held: int) -> None:
-        """Keep the one that stands here, if it is worth that. ``held``: bytes of
-        lines in its steps."""
-        if stretch.size < SHORTEST or at + stretch.size == len(
-            text
-        ):  # what follows it is not known
+        """Keep the stretch that begins here, if that is worthwhile. ``held``:
+        number of bytes of lines in its steps."""
+        # At the end of the text it is not known what follows the stretch.
+        if stretch.size < SHORTEST or at + stretch.size == len(text):
             return
         if self._steps > MOST_STEPS or self._held > MOST_BYTES:
             self._by_head.clear()
@@ -311,55 +315,56 @@ class Kept:
         )
 
     def clear(self) -> None:
-        """The log ends. The steps refer to all that was gathered."""
+        """Drop all stretches at the end of the log. Their steps refer to all
+        collected facts."""
         self._by_head.clear()
 
 
 def _digest(text: bytes, at: int, end: int) -> int:
-    """Of a stretch: Python's hash of bytes, SipHash of 64 bits with a key of this
-    process (PEP 456). It takes a third of the time of SHA-256, and nobody who
-    writes a log knows the key."""
+    """Return the digest of a stretch: Python's hash of bytes, SipHash of 64 bits
+    with a key of this process (PEP 456). It takes a third of the time of SHA-256,
+    and nobody who writes a log knows the key."""
     return hash(memoryview(text)[at:end])
 
 
 def _begin(text: bytes, at: int) -> int:
-    """How a stretch begins: of many alike prints the first lines are equal, and few
-    of those behind them."""
+    """Return a hash of the beginning of a stretch, with a later part: in many
+    similar prints the first lines are equal, but later lines seldom are."""
     probe = at + LEAST // 4
     return hash(text[at : at + HEAD] + text[probe : probe + PROBE])
 
 
 _AT_START = State(None, None, (), False, False, False)
 LATER = Stretch(_AT_START, 0, 0, b"", 0, [], (0, 0, 0), _AT_START)
-"""In place of one: what stands here is to be read together with what follows behind
-the text."""
+"""Returned instead of a stretch: the lines here should be read together with the
+text that follows."""
 
 
 NEVER = 1 << 62
-"""Behind all places of a text."""
+"""An offset beyond the end of every text."""
 
 
 class Repeats:
-    """Finds stretches of one stream that were met before. ``text`` is one of whole
+    """Finds stretches of one stream that are repeated. ``text`` consists of whole
     lines."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
         self._kept = Kept()
         self._next = 0
-        """Before this place no stretch begins but one like those that began
-        before."""
+        """Before this offset only stretches begin that are like earlier ones."""
         self._may_leave = NEVER
         self.left: int | None = None
-        """Where LATER stands."""
+        """The offset for which LATER was returned."""
 
     def begin_text(self, may_leave: int) -> None:
-        """A text begins; from ``may_leave`` on, what stands in it may be read with
-        what follows it."""
+        """Begin a text; lines from ``may_leave`` on may be read together with the
+        text that follows."""
         self._may_leave, self.left = may_leave, None
 
     def leave(self) -> None:
-        """The text ends: a stretch that is being noted may go on behind it."""
+        """End a text: the stretch being recorded may continue in the next text, so
+        it is dropped."""
         self._tape.spoil()
         self._next = 0
 
@@ -369,8 +374,8 @@ class Repeats:
     def met(
         self, text: bytes, at: int, pos: int, now: Callable[[], State]
     ) -> Stretch | None:
-        """The stretch that stands at ``at`` again, or LATER. If none does, one may
-        be noted from here on."""
+        """Return the stretch that is repeated at ``at``, or LATER. If there is
+        none, recording may begin here."""
         tape, kept = self._tape, self._kept
         begins = kept.begins(text, at)
         if tape.steps is not None and at - tape.at >= (
@@ -398,7 +403,8 @@ class Repeats:
     def _begin(
         self, text: bytes, at: int, pos: int, now: Callable[[], State], begins: bool
     ) -> None:
-        """No stretch that is known stands here, and none is being noted."""
+        """Begin to record a stretch, since no known one is here and none is being
+        recorded."""
         if begins or at >= self._next:
             if self._kept.began(text, at):
                 self._tape.begin(at, pos, now())
@@ -406,7 +412,7 @@ class Repeats:
                 self._next = at + LEAST
 
     def _note(self, text: bytes, at: int, pos: int, after: State) -> None:
-        """The stretch that is being noted ends at ``at``."""
+        """End the recorded stretch at ``at``, and keep it."""
         tape = self._tape
         start, held = tape.at, tape.held
         noted = tape.noted(at, pos, after)
@@ -416,8 +422,8 @@ class Repeats:
 
 
 def may_begin(text: bytes, at: int) -> bool:
-    """Whether a message of the JIT log begins on this line, and none goes on, or
-    the source of a kernel."""
+    """True if a message of the JIT log, not its continuation, or the source of a
+    kernel begins on this line."""
     found = PREFIX.match(text, at)
     return (
         is_first(text, found.end())
@@ -432,5 +438,5 @@ _NO_FIRST = re.compile(
 
 
 def is_first(text: bytes, end: int) -> bool:
-    """Whether the line whose prefix ends there is the first of its message."""
+    """True if the line whose prefix ends at ``end`` is the first of its message."""
     return _NO_FIRST.match(text, end) is None

@@ -1,8 +1,8 @@
-"""The lines of one stream (one rank, or the whole log) to the parsers that know
+"""Passes the lines of one stream (one rank, or the whole log) to the parsers for
 them.
 
 Lines come in order, with their positions; runs of JIT log lines and codegen frames
-are taken as a whole, so that little is done per line.
+are read as a whole, so that little work is done per line.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ from fusiondoc.parsers.repeats import LATER, Repeats, State, Stretch, Tape, is_f
 
 _OF_CONDITIONS = FILE_OF_CONDITIONS.encode()
 _FRAME_LINES = 500
-"""That are looked through at once: what stands behind an interruption is looked
-through again."""
+"""Number of lines that are searched at once: the lines after an interruption are
+searched again."""
 
 
 class Stream:
-    """State of one stream. ``feed`` takes lines, ``close`` ends it."""
+    """State of one stream. ``feed`` reads lines, ``close`` ends the stream."""
 
     def __init__(
         self,
@@ -86,9 +86,8 @@ class Stream:
         self.facts = facts
         self._counts = counts
         self._run_ends = RunEnds()
-        weak = weakref.proxy(
-            self
-        )  # logs are read without a collector: no part may hold the whole
+        # Logs are read without a collector: no part may refer to the whole.
+        weak = weakref.proxy(self)
         self._gathering = Gathering(
             facts, counts, lambda: weak.messages.settle(), layers
         )
@@ -101,20 +100,20 @@ class Stream:
         self._frame: tuple[bytes, list[bytes], int] | None = None
         self._old_frame = False
         self._frame_at = 0
-        """Behind the last line of the open frame."""
+        """Position after the last line of the open frame."""
         self._sources = Sources()
         self._bare = BareGraphs(self._gathering.graphs.bare, counts)
         self._warning = False
         self._blank = 0
-        """Empty lines of which it is not known yet whether they are of a dump."""
+        """Number of empty lines that may or may not belong to a dump."""
         self._after = 0
-        """Empty lines since the last dump."""
+        """Number of empty lines since the last dump."""
 
     def feed_text(self, text: bytes, pos: int) -> int:
-        """Consecutive lines of the log as one text, each with its line end; ``pos``
-        is the position of the first. How many they are. The same as ``feed`` of
-        them: runs of JIT log lines are not split. Where the finder of stretches
-        says LATER the rest is not read."""
+        """Read consecutive lines of the log as one text, each with its line end;
+        ``pos`` is the position of the first. Return the number of lines. The same
+        as ``feed``, but runs of JIT log lines are not split. If the search for
+        stretches returns LATER, the rest is not read."""
         first, at = pos, 0
         while at < len(text):
             found = PREFIX.match(text, at)
@@ -164,16 +163,16 @@ class Stream:
         return pos - first
 
     def feed_part(self, text: bytes, pos: int, may_leave: int) -> tuple[int, int]:
-        """As ``feed_text``, but that lines from ``may_leave`` on may be left which
-        are better read with what follows the text. How many lines and bytes are
-        read."""
+        """The same as ``feed_text``, but lines from ``may_leave`` on may be left if
+        they are better read together with the text that follows. Return the number
+        of lines and bytes that were read."""
         self._repeats.begin_text(may_leave)
         lines, left = self.feed_text(text, pos), self._repeats.left
         return lines, len(text) if left is None else left
 
     def _is_at_rest(self, text: bytes, at: int, found: Match[bytes] | None) -> bool:
-        """Whether a message begins on the line at ``at``, of which PREFIX ``found``
-        the prefix, or the source of a kernel, and nothing is open before it."""
+        """True if nothing is open before the line at ``at``, and a message or the
+        source of a kernel begins on it. ``found``: the match of PREFIX there."""
         if self._text.open or self._frame is not None:
             return False
         if found is not None:
@@ -209,8 +208,7 @@ class Stream:
         self.messages.take(prefix, run, pos)
 
     def _is_idle(self) -> bool:
-        """Whether a line is output of the program if nothing in it says
-        otherwise."""
+        """True if a line without any of the signs is output of the program."""
         is_open = (
             self._text.open
             or self._text.inside
@@ -224,7 +222,7 @@ class Stream:
         )
 
     def _output(self, text: bytes, pos: int) -> int:
-        """Take lines of the program's own output; the last one is not empty."""
+        """Read lines of the program's own output; the last one is not empty."""
         if self._blank:
             self._end_blanks(False)
         self._after = 0
@@ -233,18 +231,18 @@ class Stream:
         return lines
 
     def _happens(self, event: Event, pos: int) -> None:
-        """A line says this."""
+        """Emit the event of a line."""
         self._tape.happens(pos, event)
 
     def _leave_others(self) -> None:
-        """A message comes: what is no message ends before it."""
+        """Begin a message: other open texts end before it."""
         if self._blank:
             self._end_blanks(False)
         self._text.leave()
 
     def feed(self, lines: list[bytes], pos: int) -> int:
-        """Consecutive lines of the log; ``pos`` is the position of the first. How
-        many they are."""
+        """Read consecutive lines of the log; ``pos`` is the position of the first.
+        Return the number of lines."""
         i = 0
         n = len(lines)
         match = PREFIX.match
@@ -268,7 +266,7 @@ class Stream:
         return n
 
     def close(self) -> None:
-        """The stream ends: what is open is cut off."""
+        """Finish at the end of the stream: open texts are truncated."""
         if self._frame is not None:
             self._cut_frame(*self._frame)
         self._bare.end()
@@ -283,28 +281,28 @@ class Stream:
     def _whole_frame(
         self, text: bytes, at: int, pos: int
     ) -> tuple[int, int] | None:
-        """Take the source of a kernel that stands in the text from its first line
-        to its end, with nothing else between its lines; how many bytes and lines it
-        is. None for any other."""
+        """Read the source of a kernel that is in the text completely, without other
+        lines in between; return its number of bytes and lines. None for any other
+        source."""
         if self._text.open or self._frame is not None or self._bare.open:
             return None
         found = self._sources.whole(text, at)
         if found is None:
             return None
-        name, source, place, end = found
+        name, source, span, end = found
         if self._blank:
             self._end_blanks(True)
         self._after = 0
         self.messages.settle()
         self._text.enter()
         self._counts.recognised += source.lines + 2
-        code, digest = source.read(place)
+        code, digest = source.read(span)
         self._happens(KernelSource(name, code, digest), pos)
         return end - at, source.lines + 2
 
     def _in_frame(self, lines: list[bytes], i: int, pos: int) -> int:
-        """Take lines of an open frame from ``i`` on; the index of the first line
-        after what was taken."""
+        """Read lines of an open frame from ``i`` on; return the index of the first
+        line after them."""
         assert self._frame is not None
         name, code, start = self._frame
         most = min(len(lines), i + _FRAME_LINES)
@@ -323,7 +321,8 @@ class Stream:
                     continue
                 code.extend(part[:k])
                 if cut_off or found is None:
-                    # The process died in it, and another one wrote on.
+                    # The process died while writing it, and another process wrote
+                    # the next lines.
                     self._counts.truncated += 1
                     self._counts.recognised += len(code)
                     self._frame = None
@@ -353,8 +352,8 @@ class Stream:
     def _interrupted_frame(
         self, line: bytes, start: int, prefix: bytes, pos: int
     ) -> None:
-        """stdout and stderr interleave inside a frame: JIT log lines are taken out
-        of the kernel's text."""
+        """Read a JIT log line inside a frame, where stdout and stderr interleave:
+        it is removed from the kernel's text."""
         assert self._frame is not None
         self._tape.spoil()
         self.facts.disordered = True
@@ -365,8 +364,8 @@ class Stream:
         self.messages.take(prefix, Lines.of([line[start:]]), pos)
 
     def _cut_frame(self, name: bytes, code: list[bytes], start: int) -> None:
-        """The log ends in a kernel's source. What a shell says of a crash stands
-        behind it, often on the line that was being written."""
+        """Record that the log ends in a kernel's source. A shell's line about a
+        crash follows it, often on the line that was being written."""
         self._frame = None
         self._counts.truncated += 1
         end = next(
@@ -388,8 +387,8 @@ class Stream:
     # -- text dumps -----------------------------------------------------------------------------------------
 
     def _in_dump(self, lines: list[bytes], i: int) -> int:
-        """Take lines of an open dump from ``i`` on; the index of the first line
-        after what was taken."""
+        """Read lines of an open dump from ``i`` on; return the index of the first
+        line after them."""
         if self._text.refused(lines[i]):
             self._counts.recognised -= 1
             self._counts.user_output += 1
@@ -409,11 +408,12 @@ class Stream:
     def _plain(self, line: bytes, pos: int) -> None:
         if not line:
             if self._text.inside and not self._blank and self._after < 3:
-                # Dumps end with one, two or three.
+                # Dumps end with one to three empty lines.
                 self._after += 1
                 self._counts.recognised += 1
             else:
-                # They begin with one, too: whose it is shows in what follows.
+                # Dumps also begin with one: the following lines show to what it
+                # belongs.
                 self._blank += 1
             return
         self._after = 0
@@ -444,7 +444,8 @@ class Stream:
         self._blank = 0
 
     def _consumed(self, line: bytes, pos: int) -> bool:
-        """Take a line that is more than output of the program."""
+        """Read a line that is more than output of the program; return False for
+        other lines."""
         if line.startswith(b"[fusiondoc] "):
             return self._mark(line, pos)
         event = event_of(line)
@@ -464,14 +465,14 @@ class Stream:
             self._warning = False
             return True
         if self._text.starts(line, pos):
-            # Without torch's own log, what a dump's parser leaves is the rest of
-            # that dump.
+            # Without torch's own log, lines that the parser of a dump leaves are
+            # the rest of that dump.
             self._happens(DumpBegan(line), pos)
             return True
         return self._warned(line, pos)
 
     def _frame_starts(self, line: bytes, pos: int) -> bool:
-        """Whether the source of a kernel begins on this line."""
+        """True if the source of a kernel begins on this line."""
         found = FRAME_START.match(line)
         if found is None:
             return False
@@ -486,7 +487,7 @@ class Stream:
         if found is None:
             return False
         if found.group(5):
-            self._tape.spoil()  # what is open may go on behind it
+            self._tape.spoil()  # an open text may continue after it
             self._counts.leave_out(*whole_numbers(found.groups()[4:]))
             return True
         self.messages.settle()
@@ -497,7 +498,8 @@ class Stream:
         return True
 
     def _warned(self, line: bytes, pos: int) -> bool:
-        """A warning of torch about fusion, and the lines that belong to it."""
+        """Read a warning of torch about fusion, or a line that belongs to it;
+        return False for other lines."""
         python = b"Warning: " in line and is_python_warning(line)
         cpp = not python and is_cpp_warning(line)
         fallback = FALLBACK.search(line) if b"FALLBACK" in line else None
