@@ -91,7 +91,7 @@ MUTATIONS: Sequence[Mutation] = (
         ),
         ("if whole and later[0] is not None and all(later)", "if later[0] is not None and all(later)"),
         ("return 5 if node.op in LIBRARY else 4", "return 4 if node.op in LIBRARY else 5"),
-        ("if plain not in WITH_FORMULA or not place.takes(plain)", "if not place.takes(plain)"),
+        ("if plain not in WITH_FORMULA or not operator.takes(plain)", "if not operator.takes(plain)"),
         ("if last.index in first.numbers:", "if first.index in last.numbers:"),
     ),
     *_of(

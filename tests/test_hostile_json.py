@@ -23,7 +23,7 @@ from fusiondoc.parsers import profiler_trace
 from fusiondoc.parsers.profiler_trace import (
     NoTrace,
     read_events,
-    read_places,
+    read_origins,
     read_trace,
 )
 from fusiondoc.reports.json_format import read_bench
@@ -163,7 +163,7 @@ def test_stacks_and_modules_are_read_in_proportion() -> None:
             "Module Hierarchy": "a" * number
             + "(".join("b" * 9 for _ in range(number)),
         }
-        return lambda: read_places([event(args=told)])
+        return lambda: read_origins([event(args=told)])
 
     assert lines_in_proportion(reading, 1_000)
     assert time_in_proportion(reading, 10_000)
@@ -171,7 +171,7 @@ def test_stacks_and_modules_are_read_in_proportion() -> None:
 
 def test_modules_of_a_trace() -> None:
     told = "TOP(Net)::forward.encoder(Encoder)::forward.0(Layer)::forward."
-    (place,) = read_places(
+    (origin,) = read_origins(
         [
             event(
                 args={
@@ -181,7 +181,7 @@ def test_modules_of_a_trace() -> None:
             )
         ]
     ).values()
-    assert place.layer == "encoder.0" and place.frames == (
+    assert origin.layer == "encoder.0" and origin.frames == (
         ("a.py", 3),
         ("torch/b.py", 12),
     )

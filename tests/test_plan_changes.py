@@ -52,7 +52,7 @@ from fusiondoc.rendering.drawing import Detail
 from fusiondoc.reports import render_report
 from fusiondoc.reports.text.screen import render
 from fusiondoc.runner.own_launcher import knob_lines
-from fusiondoc.views.formatting import with_near_places
+from fusiondoc.views.formatting import with_short_positions
 from fusiondoc.views.plan_words import gain
 from fusiondoc.views.report_heading import shortened
 from fusiondoc.workflows.load import report_from
@@ -322,11 +322,11 @@ def test_of_many_groups_most_take_a_line() -> None:
 
 def test_places_in_reasons_are_read_as_the_others() -> None:
     here = Path.cwd() / "m.py"
-    assert with_near_places(
+    assert with_short_positions(
         f"aten::sort ({here}:5:25), which it has no rule for"
     ) == ("aten::sort (m.py:5), which it has no rule for")
     assert (
-        with_near_places("prim::If (<string>:31:12), at (x)")
+        with_short_positions("prim::If (<string>:31:12), at (x)")
         == "prim::If (<string>:31:12), at (x)"
     )
 

@@ -28,7 +28,7 @@ from fusiondoc.model.bench import Bench, BenchPhase, BenchVariant, Measured
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Time
 from fusiondoc.parsers import profiler_trace
-from fusiondoc.parsers.profiler_trace import read_events, read_places, read_trace
+from fusiondoc.parsers.profiler_trace import read_events, read_origins, read_trace
 from fusiondoc.probe import benchmark, step_profile
 from fusiondoc.reports import render_report
 from fusiondoc.reports.text.screen import render
@@ -120,7 +120,7 @@ def test_the_operator_between_two_groups(tmp_path: Path) -> None:
 
 def test_lines_and_modules_of_a_training_step(tmp_path: Path) -> None:
     folder = unpacked("training", tmp_path)
-    places = read_places(read_events(folder / "profile" / "places.json.gz"))
+    places = read_origins(read_events(folder / "profile" / "places.json.gz"))
     assert [places["forward", "aten::linear", n].layer for n in (0, 1)] == [
         "a.lin",
         "b.lin",

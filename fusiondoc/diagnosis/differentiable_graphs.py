@@ -25,7 +25,7 @@ from dataclasses import replace
 
 from fusiondoc.diagnosis.argument_kinds import kinds_of
 from fusiondoc.diagnosis.operator_in_plan import (
-    Place,
+    OperatorInPlan,
     at,
     container_of,
     neighbours,
@@ -316,18 +316,18 @@ def _has_constant(node: FlowNode, argument: int, value: str) -> bool:
     return len(node.operands) > argument and node.operands[argument].value == value
 
 
-def cuts_region(place: Place) -> Reason | None:
+def cuts_region(operator: OperatorInPlan) -> Reason | None:
     """FD231: the operator is between two differentiable graphs and is the reason
     why they are two.
 
     This rule comes before the one for views: a view that torch keeps out costs
     nothing itself, but separates the operators around it.
     """
-    flow, node = place.flow, place.node
+    flow, node = operator.flow, operator.node
     if (
         not flow.regions
         or node.kind != OPERATOR
-        or place.loose.op == "prim::GetAttr"
+        or operator.loose.op == "prim::GetAttr"
     ):
         return None
     gap = no_formula(node)
@@ -339,20 +339,20 @@ def cuts_region(place: Place) -> Reason | None:
     return None
 
 
-def gradient(place: Place) -> Reason | None:
+def gradient(operator: OperatorInPlan) -> Reason | None:
     """FD231: where gradients are recorded, only operators in a differentiable graph
     are fused (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp,
     runProfilingOptimizations)."""
-    flow, node = place.flow, place.node
-    if not (flow.regions or place.unseen or node.requires_grad):
+    flow, node = operator.flow, operator.node
+    if not (flow.regions or operator.unseen or node.requires_grad):
         return None
-    recorded = flow.regions or place.gradients or node.requires_grad
+    recorded = flow.regions or operator.gradients or node.requires_grad
     gap = no_formula(node)
     if gap is not None:
         return Reason.of("FD231", OutOfRegion(recorded, gap))
     regions = _regions_of(flow)
     region = regions.of(node, flow)
-    detail = _of_region(place, regions, region, recorded)
+    detail = _of_region(operator, regions, region, recorded)
     whole = region.whole and not regions.in_part
     return Reason.of("FD231", detail if whole else replace(detail, in_part=True))
 
@@ -372,32 +372,32 @@ def no_pass_looked(detail: Detail | None) -> bool:
 
 
 def _of_region(
-    place: Place, regions: _Regions, region: _Region, recorded: bool
+    operator: OperatorInPlan, regions: _Regions, region: _Region, recorded: bool
 ) -> AloneInRegion | SmallRegion | DissolvedRegion:
     """Return why the plan lacks the differentiable graph that the operator would be
     in."""
     if len(region.nodes) == 1:
-        detour = regions.apart(place.node)
-        ends = _region_ends(place) if detour is None else ()
+        detour = regions.apart(operator.node)
+        ends = _region_ends(operator) if detour is None else ()
         container = (
-            container_of(place.node) if detour is None and not ends else None
+            container_of(operator.node) if detour is None and not ends else None
         )
         return AloneInRegion(recorded, ends, detour, container)
     if region.size < _FEWEST_NODES:
         return SmallRegion(recorded, region.size, _FEWEST_NODES)
-    return region.dissolved(place.flow, recorded)
+    return region.dissolved(operator.flow, recorded)
 
 
-def _region_ends(place: Place) -> tuple[RegionEnd, ...]:
+def _region_ends(operator: OperatorInPlan) -> tuple[RegionEnd, ...]:
     """Return up to two operators that end the region before and after this
     operator, the easiest to change first."""
     sides: tuple[Side, Side] = ("before", "after")
     ranks: dict[RegionEnd, int] = {}
     for side in sides:
         for near in sorted(
-            place.node.before if side == "before" else place.node.after
+            operator.node.before if side == "before" else operator.node.after
         ):
-            node = place.flow.nodes[near]
+            node = operator.flow.nodes[near]
             gap = no_formula(node)
             if gap is None or node.op in MAKERS:
                 continue

@@ -64,7 +64,7 @@ def neighbours(nodes: Sequence[FlowNode], node: FlowNode) -> list[FlowNode]:
 graph_of = once_a_flow(graph_of_flow)
 
 
-class Place:
+class OperatorInPlan:
     """An operator in its plan."""
 
     def __init__(
@@ -173,13 +173,13 @@ class Place:
         return neighbours(self.flow.nodes, node)
 
 
-def by_version(place: Place, op: str) -> NewerRule | None:
+def by_version(operator: OperatorInPlan, op: str) -> NewerRule | None:
     """Return the rule that only a later version than the fuser's oldest has, if the
     torch version is not known; None if it is known, or if all versions have the
     rule."""
-    facts = facts_of(place.fuser)
+    facts = facts_of(operator.fuser)
     if (
-        place.torch is not None
+        operator.torch is not None
         or facts.operators.rule_since is None
         or facts.limits.since is None
     ):
@@ -188,7 +188,7 @@ def by_version(place: Place, op: str) -> NewerRule | None:
     if since is None or since <= facts.limits.since:
         return None
     return NewerRule(
-        ".".join(map(str, since)), torch_known=False, fuser=place.fuser
+        ".".join(map(str, since)), torch_known=False, fuser=operator.fuser
     )
 
 
@@ -208,7 +208,7 @@ def container_of(node: FlowNode) -> Container | None:
     return "into_object" if node.stored else None
 
 
-Rule = Callable[[Place], "Reason | None"]
+Rule = Callable[[OperatorInPlan], "Reason | None"]
 """Returns the reason of an operator, or None if the rule does not apply."""
 
 

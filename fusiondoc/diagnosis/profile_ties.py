@@ -75,13 +75,13 @@ class _Turns:
 
 
 def _spot(unit: Unit) -> _Spot:
-    frames = unit.place.frames
+    frames = unit.origin.frames
     return (
         unit.step,
         unit.phase,
         unit.name,
         frames[0] if frames else None,
-        unit.place.layer,
+        unit.origin.layer,
     )
 
 
@@ -127,7 +127,9 @@ class RowTies:
         same_name = self._rows.get((unit.name, unit.phase), []) + self._rows.get(
             (unit.name, None), []
         )
-        rows = _in_layer(_at_source(same_name, unit.place.frames), unit.place.layer)
+        rows = _in_layer(
+            _at_source(same_name, unit.origin.frames), unit.origin.layer
+        )
         if not rows:
             return None
         if len(rows) == 1:

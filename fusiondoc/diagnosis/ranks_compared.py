@@ -15,7 +15,7 @@ from fusiondoc.model.runs import (
     RankFacts,
     RankRow,
     Ranks,
-    RankTold,
+    RankSummary,
     SharedGroup,
     SlowRank,
     rank_names,
@@ -36,7 +36,7 @@ NO_TAGS = (
 )
 
 
-def ranks_of(report: Report, known: RankTold | None) -> Ranks | None:
+def ranks_of(report: Report, known: RankSummary | None) -> Ranks | None:
     """Return the comparison of several ranks; None for a run of one process.
 
     Args:
@@ -50,7 +50,7 @@ def ranks_of(report: Report, known: RankTold | None) -> Ranks | None:
         rank_of = _by_device(report.groups)
         if len(set(rank_of.values())) < 2:
             return None
-        known = RankTold("devices", note=NO_TAGS)
+        known = RankSummary("devices", note=NO_TAGS)
     facts = {rank.rank: rank for rank in known.ranks}
     numbers = sorted({*facts, *rank_of.values(), *_of_rows(report)})
     if len(numbers) < 2 and (known.expected or 0) < 2:
@@ -73,7 +73,7 @@ def ranks_of(report: Report, known: RankTold | None) -> Ranks | None:
     )
 
 
-def _missing(numbers: Sequence[int], known: RankTold) -> tuple[int, ...]:
+def _missing(numbers: Sequence[int], known: RankSummary) -> tuple[int, ...]:
     """Return the ranks that left no log; none if the largest number cannot be a
     rank (a GPU, a damaged log)."""
     total = known.expected or numbers[-1] + 1

@@ -19,7 +19,7 @@ from fusiondoc.diagnosis.differentiable_graphs import (
 )
 from fusiondoc.diagnosis.kept_out import kept_out
 from fusiondoc.diagnosis.of_fusers import OF_UNKNOWN, rules_of
-from fusiondoc.diagnosis.operator_in_plan import Place, Rule
+from fusiondoc.diagnosis.operator_in_plan import OperatorInPlan, Rule
 from fusiondoc.diagnosis.reasons_of_node import (
     bookkeeping,
     control_flow,
@@ -67,9 +67,9 @@ _MOST_KNOWN = 4096
 ones."""
 
 
-def _first(rules: tuple[Rule, ...], place: Place) -> Reason | None:
+def _first(rules: tuple[Rule, ...], operator: OperatorInPlan) -> Reason | None:
     for rule in rules:
-        found = rule(place)
+        found = rule(operator)
         if found is not None:
             return found
     return None
@@ -116,27 +116,27 @@ class Reasons:
             return self._off
         if fuser is None and self._requested in FUSERS:
             fuser = self._requested
-        place = Place(outside, fuser, self._torch or outside.release)
+        operator = OperatorInPlan(outside, fuser, self._torch or outside.release)
         found = (
-            _first(_OF_KIND, place)
-            or self._of_types(place)
-            or _first(_OF_PLACE, place)
+            _first(_OF_KIND, operator)
+            or self._of_types(operator)
+            or _first(_OF_PLACE, operator)
         )
         if found is None:
-            return rules_of(place.fuser).left(place)
+            return rules_of(operator.fuser).left(operator)
         if self._off_later is not None and no_pass_looked(found.detail):
             return self._off_later
         return found
 
-    def _of_types(self, place: Place) -> Reason | None:
+    def _of_types(self, operator: OperatorInPlan) -> Reason | None:
         """Return the reason that depends on the operator and its types only.
         Cached."""
         key = (
-            place.loose.op,
-            place.node.inputs,
-            place.node.outputs,
-            place.fuser,
-            place.torch,
+            operator.loose.op,
+            operator.node.inputs,
+            operator.node.outputs,
+            operator.fuser,
+            operator.torch,
         )
         try:
             return self._known[key]
@@ -144,28 +144,28 @@ class Reasons:
             pass
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        found = self._known[key] = _first(_OF_TYPES, place)
+        found = self._known[key] = _first(_OF_TYPES, operator)
         return found
 
     def refine(self, outside: Outside, stated: Reason) -> Reason:
         """Return the true cause behind a stated reason that names several causes,
         or the wrong one."""
-        place = Place(
+        operator = OperatorInPlan(
             outside, outside.fuser or OF_UNKNOWN, self._torch or outside.release
         )
         if stated.code in CATCH_ALL:
-            cause = _first(_OF_KIND, place)
+            cause = _first(_OF_KIND, operator)
             if cause is not None:
                 return cause
         if stated.code == "FD216":
-            around = surroundings(place)
+            around = surroundings(operator)
             if (
                 around is not None
                 and around.code == "FD227"
                 and around.detail is not None
             ):
                 return Reason.of(stated.code, around.detail, stated=True)
-        return rules_of(place.fuser).refine(place, stated)
+        return rules_of(operator.fuser).refine(operator, stated)
 
     def kept_out(
         self, flow: Flow, fuser: str | None, reasons: Mapping[int, str]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fusiondoc.diagnosis.operator_in_plan import (
     NOTHING_TO_GAIN,
-    Place,
+    OperatorInPlan,
     at,
     is_of_a_formula,
 )
@@ -44,38 +44,38 @@ from fusiondoc.parsers.ir.types import TensorType, in_order, is_tensor, parse_ty
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, PYTHON, Flow
 
 
-def control_flow(place: Place) -> Reason | None:
+def control_flow(operator: OperatorInPlan) -> Reason | None:
     """FD229: a branch or loop is no operator, and divides the graph."""
-    if place.node.kind != CONTROL:
-        if place.loose.op in ("prim::Enter", "prim::Exit"):
+    if operator.node.kind != CONTROL:
+        if operator.loose.op in ("prim::Enter", "prim::Exit"):
             return Reason.of("FD229", WithBlock())
         return None
-    condition = place.node.condition or Condition("unknown")
+    condition = operator.node.condition or Condition("unknown")
     return Reason.of(
         "FD229",
-        ControlFlow(condition, in_formula=is_of_a_formula(place.node.source)),
+        ControlFlow(condition, in_formula=is_of_a_formula(operator.node.source)),
     )
 
 
-def bookkeeping(place: Place) -> Reason | None:
+def bookkeeping(operator: OperatorInPlan) -> Reason | None:
     """FD235: a node that the gradient executor adds for gradients that may be
     absent."""
-    if place.loose.op.startswith("prim::Autograd"):
+    if operator.loose.op.startswith("prim::Autograd"):
         return Reason.of("FD235", AbsentGradients())
     return None
 
 
-def nothing_to_gain(place: Place) -> Reason | None:
+def nothing_to_gain(operator: OperatorInPlan) -> Reason | None:
     """FD226: a view, a constant, an attribute."""
-    op = place.loose.op
-    if op == "aten::add_" and _counts_batches(place):
+    op = operator.loose.op
+    if op == "aten::add_" and _counts_batches(operator):
         return Reason.of("FD226", NothingToGain("counts_batches"))
     if op not in NOTHING_TO_GAIN:
         return None
     if op in MAKERS:
         return Reason.of("FD226", NothingToGain("makes"))
     if op in MAY_COPY:
-        return Reason.of("FD226", _view_or_copy(place))
+        return Reason.of("FD226", _view_or_copy(operator))
     if op in VIEWS or op == "prim::ConstantChunk":
         return Reason.of("FD226", NothingToGain("views"))
     return Reason.of("FD226", NothingToGain("hands_on"))
@@ -85,29 +85,29 @@ _REORDERS = VIEWS & of(Kind.TRANSPOSES | Kind.SELECTS)
 """Views after which the memory order differs from the order of the elements."""
 
 
-def _view_or_copy(place: Place) -> NothingToGain:
+def _view_or_copy(operator: OperatorInPlan) -> NothingToGain:
     """Return whether an operator that copies only if necessary copies here."""
-    copies = _copies(place)
+    copies = _copies(operator)
     if copies:
-        return NothingToGain("copies", place.fuser)
+        return NothingToGain("copies", operator.fuser)
     if copies is not None:
         return NothingToGain(
-            "is_contiguous" if place.loose.op == "aten::contiguous" else "views"
+            "is_contiguous" if operator.loose.op == "aten::contiguous" else "views"
         )
-    for index in sorted(place.node.before):
-        node = place.flow.nodes[index]
+    for index in sorted(operator.node.before):
+        node = operator.flow.nodes[index]
         if node.op in _REORDERS:
-            return NothingToGain("may_copy", place.fuser, at(node))
-    return NothingToGain("may_copy", place.fuser)
+            return NothingToGain("may_copy", operator.fuser, at(node))
+    return NothingToGain("may_copy", operator.fuser)
 
 
-def _copies(place: Place) -> bool | None:
+def _copies(operator: OperatorInPlan) -> bool | None:
     """Return whether it copies, by the types of its input and result; None if these
     do not show it."""
-    contiguous = place.loose.op == "aten::contiguous"
+    contiguous = operator.loose.op == "aten::contiguous"
     taken, made = (
-        _first_tensor(place.node.inputs),
-        _first_tensor(place.node.outputs),
+        _first_tensor(operator.node.inputs),
+        _first_tensor(operator.node.outputs),
     )
     if taken is not None and taken.sizes is not None and taken.strides is not None:
         if in_order(taken):
@@ -165,10 +165,10 @@ def _pieces(
     return pieces
 
 
-def _counts_batches(place: Place) -> bool:
+def _counts_batches(operator: OperatorInPlan) -> bool:
     """True if it is ``num_batches_tracked.add_(1)`` of
     torch/nn/modules/batchnorm.py."""
-    source = place.node.source or ""
+    source = operator.node.source or ""
     return "/nn/modules/batchnorm.py:" in source
 
 
@@ -176,41 +176,41 @@ _HAS_ANOTHER = ELEMENTWISE & WITH_PARTNER
 """Element-wise operators that also have an in-place version."""
 
 
-def in_place(place: Place) -> Reason | None:
+def in_place(operator: OperatorInPlan) -> Reason | None:
     """FD230: fusers take no operators that change their inputs."""
-    op = place.loose.op
+    op = operator.loose.op
     if not is_in_place(op):
-        return Reason.of("FD230", WritesOut()) if _writes_out(place) else None
+        return Reason.of("FD230", WritesOut()) if _writes_out(operator) else None
     plain, fusible = op[:-1], None
-    if place.takes(plain):
+    if operator.takes(plain):
         fusible = True
-    elif place.fuser is not None and plain in _HAS_ANOTHER:
+    elif operator.fuser is not None and plain in _HAS_ANOTHER:
         fusible = False
-    return Reason.of("FD230", InPlace(plain, fusible, place.fuser))
+    return Reason.of("FD230", InPlace(plain, fusible, operator.fuser))
 
 
-def _writes_out(place: Place) -> bool:
+def _writes_out(operator: OperatorInPlan) -> bool:
     """True if it is given more tensors than any overload takes: the last is `out`.
     For an element-wise operator a number counts as well, as in ``mul(x, 2,
     out=y)``: no overload has a tensor after its numbers."""
-    row = BY_NAME.get(place.loose.op)
+    row = BY_NAME.get(operator.loose.op)
     if row is None or row.tensors is None:
         return False
-    tensors = [is_tensor(operand.type) for operand in place.node.operands]
-    given = len(tensors) if place.loose.op in ELEMENTWISE else sum(tensors)
+    tensors = [is_tensor(operand.type) for operand in operator.node.operands]
+    given = len(tensors) if operator.loose.op in ELEMENTWISE else sum(tensors)
     return given > row.tensors and tensors[-1]
 
 
-def dtype(place: Place) -> Reason | None:
+def dtype(operator: OperatorInPlan) -> Reason | None:
     """FD223: complex, quantised and other scalar types. The reserve tensor of a
     batch norm is not checked, as a pass may remove it (partition.cpp,
     checkInputTensorTypes and checkOutputTensorTypes)."""
-    fuser = place.fuser or ""
+    fuser = operator.fuser or ""
     allowed = facts_of(fuser).limits.dtypes
     if allowed is None:
         return None
-    op = place.loose.op
-    for tensor in place.types():
+    op = operator.loose.op
+    for tensor in operator.types():
         if op.startswith("aten::_batch_norm_impl_index") and tensor.dtype == "Byte":
             continue
         if tensor.dtype is not None and tensor.dtype not in allowed:
@@ -218,61 +218,61 @@ def dtype(place: Place) -> Reason | None:
     return None
 
 
-def dimensions(place: Place) -> Reason | None:
+def dimensions(operator: OperatorInPlan) -> Reason | None:
     """FD224: a tensor has more dimensions than the fuser's kernels can have."""
-    most = facts_of(place.fuser).limits.most_dimensions
+    most = facts_of(operator.fuser).limits.most_dimensions
     if most is None:
         return None
-    for tensor in place.types():
+    for tensor in operator.types():
         if tensor.sizes is not None and len(tensor.sizes) > most:
             return Reason.of(
-                "FD224", Dimensions(len(tensor.sizes), most, place.fuser)
+                "FD224", Dimensions(len(tensor.sizes), most, operator.fuser)
             )
     return None
 
 
-def device(place: Place) -> Reason | None:
+def device(operator: OperatorInPlan) -> Reason | None:
     """FD221 and FD222: tensors on several devices, or on one that the fuser does
     not compile for."""
-    known = [t for t in place.types() if t.device is not None]
+    known = [t for t in operator.types() if t.device is not None]
     not_on_cpu = (
-        place.fuser is not None
-        and "cpu" not in facts_of(place.fuser).limits.devices
+        operator.fuser is not None
+        and "cpu" not in facts_of(operator.fuser).limits.devices
     )
     if (
         known
         and not_on_cpu
         and all(t.sizes == () and t.device == "cpu" for t in known)
     ):
-        return Reason.of("FD222", WrongDevice("numbers_on_cpu", place.fuser))
+        return Reason.of("FD222", WrongDevice("numbers_on_cpu", operator.fuser))
     devices = {
-        t.device for t in place.types() if t.device is not None and t.sizes != ()
+        t.device for t in operator.types() if t.device is not None and t.sizes != ()
     }
     if len(devices) > 1:
         return Reason.of(
-            "FD221", WrongDevice("several", place.fuser, tuple(sorted(devices)))
+            "FD221", WrongDevice("several", operator.fuser, tuple(sorted(devices)))
         )
     if not_on_cpu and devices == {"cpu"}:
-        return Reason.of("FD222", WrongDevice("cpu", place.fuser))
+        return Reason.of("FD222", WrongDevice("cpu", operator.fuser))
     return None
 
 
-def no_rule(place: Place) -> Reason | None:
+def no_rule(operator: OperatorInPlan) -> Reason | None:
     """FD233: the fuser does not take this operator."""
-    if place.loose.op in place.catalogue:
+    if operator.loose.op in operator.catalogue:
         return None
-    if place.loose.op.startswith(PYTHON):
+    if operator.loose.op.startswith(PYTHON):
         return Reason.of("FD233", PythonCall())
-    return Reason.of("FD233", NoRule(place.loose.op, place.fuser))
+    return Reason.of("FD233", NoRule(operator.loose.op, operator.fuser))
 
 
-def untyped(place: Place) -> Reason | None:
+def untyped(operator: OperatorInPlan) -> Reason | None:
     """FD232: no types were profiled for its tensors, while they were for others."""
-    if not place.node.inputs or any(
-        text not in ("Tensor", "Tensor?", "") for text in place.node.inputs
+    if not operator.node.inputs or any(
+        text not in ("Tensor", "Tensor?", "") for text in operator.node.inputs
     ):
         return None
-    with_tensors, typed = _profiled(place.flow)
+    with_tensors, typed = _profiled(operator.flow)
     if typed * 2 > with_tensors - 1:  # the others: this one has tensors and no type
         return Reason.of("FD232", Unprofiled("not_in_first_passes"))
     return None
@@ -293,13 +293,13 @@ _MOST_ARGUMENTS = 128
 """Arguments of a kernel: NVRTC_KERNEL_ARG_LIMIT, subgraphArgLimit in torch."""
 
 
-def many_arguments(place: Place) -> Reason | None:
+def many_arguments(operator: OperatorInPlan) -> Reason | None:
     """FD234: the neighbouring group is full: inputs and outputs of both add up,
     constants included (torch/csrc/jit/codegen/cuda/graph_fuser.cpp, tryFuse)."""
-    for node in place.neighbours(place.node):
+    for node in operator.neighbours(operator.node):
         if (
             node.kind == GROUP
-            and node.arguments + place.node.arguments > _MOST_ARGUMENTS
+            and node.arguments + operator.node.arguments > _MOST_ARGUMENTS
         ):
             return Reason.of("FD234", FullGroup(node.arguments, _MOST_ARGUMENTS))
     return None

@@ -140,8 +140,8 @@ class _TimeSpent:
             self.rows[row] += ms
         elif kind_of(unit) == FUSIBLE:
             self.unmatched += ms
-        if unit.place.layer is not None:
-            self.layers[unit.place.layer] += ms
+        if unit.origin.layer is not None:
+            self.layers[unit.origin.layer] += ms
 
     def _add_group(self, unit: Unit, ms: float) -> None:
         kernel = self._kernels.of_unit(unit)

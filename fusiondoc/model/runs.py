@@ -355,7 +355,7 @@ class RankFacts:
 
 
 @dataclass(frozen=True)
-class RankTold:
+class RankSummary:
     """How the ranks of a run were identified, and the facts about each."""
 
     known_by: str

@@ -88,7 +88,7 @@ class TeSplit:
     """The Python module that defines its class: ``torch.nn.modules.dropout``."""
 
     @property
-    def place(self) -> str:
+    def where(self) -> str:
         """``seq.2``; ``2 in the sequence of train.py:12`` if that is no part of a
         known model."""
         line = last_name(self.source or "")

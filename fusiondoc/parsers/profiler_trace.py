@@ -52,7 +52,7 @@ class Launched:
 
 
 @dataclass(frozen=True)
-class Place:
+class Origin:
     """The origin of an operator, from the step with stacks."""
 
     frames: tuple[tuple[str, int], ...] = ()
@@ -78,7 +78,7 @@ class Unit:
     host_ms: float
     launched: tuple[Launched, ...]
     event: int
-    place: Place = Place()
+    origin: Origin = Origin()
 
     @property
     def device_ms(self) -> float:
@@ -133,17 +133,17 @@ def read_events(path: Path) -> list[Any]:
     return events
 
 
-def with_places(
-    units: Sequence[Unit], places: Mapping[tuple[str, str, int], Place]
+def with_origins(
+    units: Sequence[Unit], origins: Mapping[tuple[str, str, int], Origin]
 ) -> list[Unit]:
     """Return the units with their origins: each has the origin of the same unit in
     the step with stacks, since every step runs the same operators in the same
     order. If a step has another number of units with one name, these have no
     origin."""
-    if not places:
+    if not origins:
         return list(units)
     expected: dict[tuple[str, str], int] = {}
-    for phase, name, _ in places:
+    for phase, name, _ in origins:
         expected[phase, name] = expected.get((phase, name), 0) + 1
     counts: dict[tuple[int, str, str], int] = {}
     for unit in units:
@@ -156,7 +156,7 @@ def with_places(
         number = seen.get(key, 0)
         seen[key] = number + 1
         if counts[key] == expected.get(key[1:]):
-            unit = replace(unit, place=places[(unit.phase, unit.name, number)])
+            unit = replace(unit, origin=origins[(unit.phase, unit.name, number)])
         made.append(unit)
     return made
 
@@ -216,21 +216,21 @@ class _Open:
 
 def read_trace(
     events: Sequence[Any],
-    places: Mapping[tuple[str, str, int], Place] | None = None,
+    origins: Mapping[tuple[str, str, int], Origin] | None = None,
 ) -> Trace:
     """Return the steps in a trace.
 
     Args:
-        places: result of ``read_places`` for the trace with stacks.
+        origins: result of ``read_origins`` for the trace with stacks.
 
     Raises:
 
         NoTrace: it holds no operators.
     """
-    return _Reader(events).trace(places or {})
+    return _Reader(events).trace(origins or {})
 
 
-def read_places(events: Sequence[Any]) -> dict[tuple[str, str, int], Place]:
+def read_origins(events: Sequence[Any]) -> dict[tuple[str, str, int], Origin]:
     """Return (phase, name, number of earlier units with that name in the phase) ->
     the origin of the operator."""
     reader = _Reader(events)
@@ -245,7 +245,7 @@ def read_places(events: Sequence[Any]) -> dict[tuple[str, str, int], Place]:
         counts[key] = number + 1
         stack, modules = stacks.get(unit.event, ("", ""))
         types = reader.argument(unit.event, "Input type")
-        found[(*key, number)] = Place(
+        found[(*key, number)] = Origin(
             _frames(stack),
             _layer(modules),
             tuple(one for one in types if isinstance(one, str))
@@ -329,13 +329,13 @@ class _Reader:
         value = self.argument(index, name)
         return value if isinstance(value, int) else None
 
-    def trace(self, places: Mapping[tuple[str, str, int], Place]) -> Trace:
+    def trace(self, origins: Mapping[tuple[str, str, int], Origin]) -> Trace:
         opened: list[_Open] = []
         elsewhere = self._assign(opened)
         begins, end = self._steps(opened)
         opened.sort(key=lambda unit: unit.begin)
-        units = with_places(
-            [self._unit(one, begins, end) for one in opened], places
+        units = with_origins(
+            [self._unit(one, begins, end) for one in opened], origins
         )
         kept = tuple(unit for unit in units if unit.step >= 0)
         outside = tuple(one for ts, one in elsewhere if begins[0] <= ts < end)

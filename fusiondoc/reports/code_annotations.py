@@ -38,7 +38,7 @@ from fusiondoc.views.formatting import (
     groups_of,
     run_folder,
     with_near_paths,
-    with_near_places,
+    with_short_positions,
 )
 from fusiondoc.views.losses_in_sentences import expected_and_found
 from fusiondoc.views.plan_words import gain, proof, unlocks
@@ -135,7 +135,7 @@ def problems(report: Report, suppressed: bool = False) -> list[Problem]:
         Problem(
             f.code,
             f.severity,
-            with_near_places(f.message),
+            with_short_positions(f.message),
             f.advice,
             finding_location(kept, report),
         )

@@ -29,7 +29,7 @@ from fusiondoc.rendering.values import (
     Text,
     Tone,
 )
-from fusiondoc.views.formatting import near, with_near_paths, with_near_places
+from fusiondoc.views.formatting import near, with_near_paths, with_short_positions
 from fusiondoc.views.losses_in_sentences import expected_and_found
 
 _TONES = {
@@ -145,7 +145,9 @@ def _lost(models: Sequence[CheckedModel]) -> Section:
             continue
         rows = with_near_paths(visible_in(model.report)).expectations
         broken = [row for row in rows if not row.holds]
-        details = tuple(with_near_places(expected_and_found(row)) for row in broken)
+        details = tuple(
+            with_short_positions(expected_and_found(row)) for row in broken
+        )
         mark = Status(f"{len(broken)} lost", Tone.BAD)
         items.append(
             Item((mark,), model.section, near(broken[0].source or ""), details)

@@ -366,7 +366,7 @@ def near(source: str) -> str:
 _NAMED = re.compile(r"(?<=\()([^()\s]+\.py:\d+)(?::\d+)?(?=\))")
 
 
-def with_near_places(text: str) -> str:
+def with_short_positions(text: str) -> str:
     """Return a reason in words with readable source positions, without columns."""
     return _NAMED.sub(lambda found: near(found[1]), text)
 

@@ -32,7 +32,7 @@ from fusiondoc.rendering.values import (
     Text,
     Tone,
 )
-from fusiondoc.views.formatting import short_type, with_near_places
+from fusiondoc.views.formatting import short_type, with_short_positions
 from fusiondoc.views.report_context import Context
 
 ON_TERMINAL = 5
@@ -126,7 +126,7 @@ def _item(boundary: Boundary, rows: Mapping[int | None, Unfused]) -> Item:
     why = "the log does not state why they are apart"
     if cause is not None:
         stated = "" if cause.stated else " (worked out)"
-        why = f"{cause.code} {with_near_places(cause.text)}{stated}"
+        why = f"{cause.code} {with_short_positions(cause.text)}{stated}"
     return Item(
         (Status(moved),), f"{ends}{tensor}, {boundary.kind}{times}", details=(why,)
     )

@@ -21,7 +21,7 @@ from fusiondoc.rendering.blocks import (
 )
 from fusiondoc.rendering.drawing import MOST_ROWS
 from fusiondoc.rendering.values import Cell, Reference, Status, Text, Tone
-from fusiondoc.views.formatting import DOING, near, with_near_places
+from fusiondoc.views.formatting import DOING, near, with_short_positions
 from fusiondoc.views.report_context import Context, can_change, shown
 from fusiondoc.views.step_words import takes
 
@@ -105,7 +105,7 @@ def _text(finding: Finding, format_: Formats) -> str:
     if format_ is Formats.TERMINAL:
         if finding.source:
             message = message.replace(finding.source, near(finding.source))
-        message = with_near_places(message)
+        message = with_short_positions(message)
     return (
         message
         if finding.time is None

@@ -50,7 +50,7 @@ from fusiondoc.views.formatting import (
     peak_share,
     speedups,
     verdict_on_tries,
-    with_near_places,
+    with_short_positions,
 )
 from fusiondoc.views.report_boundaries import through_memory
 from fusiondoc.views.report_context import Context, can_change
@@ -279,7 +279,7 @@ def _why_not(report: Report, most: int) -> list[str]:
     lines: dict[str, str] = {}
     for reason, rows in reasons:
         if reason.code not in lines and len(lines) < most:
-            text = shortened(with_near_places(reason.text))
+            text = shortened(with_short_positions(reason.text))
             lines[reason.code] = f"{_operators(rows)}: {text} ({reason.code})"
     return list(lines.values())
 

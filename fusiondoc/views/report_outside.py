@@ -30,7 +30,7 @@ from fusiondoc.rendering.values import (
     Text,
     Tone,
 )
-from fusiondoc.views.formatting import never_ran, where_called, with_near_places
+from fusiondoc.views.formatting import never_ran, where_called, with_short_positions
 from fusiondoc.views.report_context import MOST_IN_TABLE, Context, can_change
 from fusiondoc.views.step_words import takes
 
@@ -137,7 +137,7 @@ def _mendable(reason: Reason) -> tuple[int, str]:
 
 def _cause(reason: Reason, format_: Formats) -> Cause:
     text = (
-        with_near_places(reason.text)
+        with_short_positions(reason.text)
         if format_ is Formats.TERMINAL
         else reason.text
     )

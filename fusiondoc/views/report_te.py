@@ -52,7 +52,7 @@ def te_plans(report: Report) -> Section:
     )
     for split in report.te.splits[:MOST_ROWS]:
         notes.append(
-            f"{split.module} ({split.place}) separates the fusers around it"
+            f"{split.module} ({split.where}) separates the fusers around it"
         )
     blocks += [
         Sentences(tuple(notes), Tone.DIM),

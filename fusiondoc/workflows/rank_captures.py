@@ -12,7 +12,7 @@ from fusiondoc.captures.process_records import RANKS
 from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import ranks_that_ended
 from fusiondoc.model.runs import (
     RankFacts,
-    RankTold,
+    RankSummary,
     Verification,
     furthest_off,
     rank_names,
@@ -35,7 +35,7 @@ def rank_logs(captures: Sequence[Capture], shown: Sequence[str]) -> list[LogInpu
     ]
 
 
-def ranks_of_captures(captures: Sequence[Capture]) -> RankTold | None:
+def ranks_of_captures(captures: Sequence[Capture]) -> RankSummary | None:
     """The facts of each rank; None for a run of one process."""
     processes = [(rank, capture) for capture in captures for rank in capture.ranks]
     launched = [capture for capture in captures if capture.request.options.launcher]
@@ -47,7 +47,7 @@ def ranks_of_captures(captures: Sequence[Capture]) -> RankTold | None:
         if process.records.rank is not None
     ]
     expected = max(worlds, default=0) or None
-    return RankTold(
+    return RankSummary(
         "launcher",
         expected,
         tuple(_facts(process, run) for process, run in processes),
@@ -78,7 +78,7 @@ def _furthest_off(rows: Mapping[int, Verification]) -> Verification:
     )
 
 
-def ranks_stated_by_log(observed: Observed) -> RankTold | None:
+def ranks_stated_by_log(observed: Observed) -> RankSummary | None:
     """The facts of each rank as far as logs alone state them."""
     if observed.ranks_by is None:
         return None
@@ -90,7 +90,9 @@ def ranks_stated_by_log(observed: Observed) -> RankTold | None:
             "Several logs begin where torchrun starts processes, each with local ranks ([default0]:): they"
             " are counted on in the order of the logs."
         )
-    return RankTold(observed.ranks_by, ranks=ranks_that_ended(observed), note=note)
+    return RankSummary(
+        observed.ranks_by, ranks=ranks_that_ended(observed), note=note
+    )
 
 
 def _facts(process: Capture, run: Capture) -> RankFacts:

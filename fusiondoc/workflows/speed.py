@@ -30,7 +30,7 @@ from fusiondoc.parsers.profiler_trace import (
     NoTrace,
     Unit,
     read_events,
-    read_places,
+    read_origins,
     read_trace,
 )
 from fusiondoc.views.formatting import runs_of
@@ -295,7 +295,7 @@ def with_profile(report: Report, capture: Capture) -> Report:
                 steps_note="no profile: the profiled run did not come to its end",
             )
         places = path.parent / PLACES
-        known = read_places(read_events(places)) if places.is_file() else {}
+        known = read_origins(read_events(places)) if places.is_file() else {}
         if profiled_steps.unprofiled_ms is None:
             profiled_steps = replace(
                 profiled_steps, unprofiled_ms=_timed_ms(report)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from fusiondoc.diagnosis.operator_in_plan import Place
+from fusiondoc.diagnosis.operator_in_plan import OperatorInPlan
 from fusiondoc.model.reasons import Refusal
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.remedies import Remedy
@@ -13,7 +13,7 @@ from fusiondoc.parsers.jit.flow import FlowNode
 from fusiondoc.parsers.lines.error_texts import FuserError
 
 
-def _as_stated(place: Place, stated: Reason) -> Reason:
+def _as_stated(operator: OperatorInPlan, stated: Reason) -> Reason:
     return stated
 
 
@@ -21,7 +21,7 @@ def _no_refusal(node: FlowNode, torch: str | None) -> Refusal | None:
     return None
 
 
-def _no_reason(place: Place) -> Reason | None:
+def _no_reason(operator: OperatorInPlan) -> Reason | None:
     return None
 
 
@@ -30,13 +30,13 @@ class FuserRules:
     """The rules of a fuser that need the graph around an operator; plain facts
     about the fuser are in its ``Fuser``."""
 
-    refine: Callable[[Place, Reason], Reason] = _as_stated
+    refine: Callable[[OperatorInPlan, Reason], Reason] = _as_stated
     """Returns the true cause behind a stated reason that names several causes, or
     the wrong one."""
     refusal: Callable[[FlowNode, str | None], Refusal | None] = _no_refusal
     """Returns the condition of the fuser's rule that a node does not meet, by the
     version of torch if known; None if it meets all that the log shows."""
-    left: Callable[[Place], Reason | None] = _no_reason
+    left: Callable[[OperatorInPlan], Reason | None] = _no_reason
     """Returns the reason of an operator that no other rule explains."""
     unexplained: Remedy | None = None
     """The remedy for an operator that the fuser could take and does not, if no log

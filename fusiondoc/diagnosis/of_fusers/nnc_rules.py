@@ -15,7 +15,7 @@ from fusiondoc.diagnosis.of_fusers.nnc_conditions import (
     CONDITIONS,
     OTHER_ERRORS,
 )
-from fusiondoc.diagnosis.operator_in_plan import Place, is_of_a_formula
+from fusiondoc.diagnosis.operator_in_plan import OperatorInPlan, is_of_a_formula
 from fusiondoc.diagnosis.reasons_of_node import no_rule
 from fusiondoc.fusers.nnc import takes
 from fusiondoc.model.reasons import (
@@ -52,39 +52,41 @@ _NUMBERS = ("int", "float", "Scalar", "number", "bool")
 _FLOATS = ("Float", "Double", "Half", "BFloat16")
 
 
-def _refine(place: Place, stated: Reason) -> Reason:
+def _refine(operator: OperatorInPlan, stated: Reason) -> Reason:
     """Refine a stated reason. Shapes and devices are checked before the lowering:
     if the operator has no lowering, that is the cause. If it has one, the overload
     or a type is refused."""
     detail: Detail | None = None
     if stated.code in ("FD212", "FD214"):
-        lacks = no_rule(place)
+        lacks = no_rule(operator)
         if (
             lacks is None
-            and place.loose.op in takes.PAIRS_ONLY
-            and len(place.node.operands) != 2
+            and operator.loose.op in takes.PAIRS_ONLY
+            and len(operator.node.operands) != 2
         ):
             lacks = Reason.of(
-                "FD233", Overload(place.loose.op, "nnc", "not_two_tensors")
+                "FD233", Overload(operator.loose.op, "nnc", "not_two_tensors")
             )
-        return lacks or _not_profiled(place, stated) or stated
+        return lacks or _not_profiled(operator, stated) or stated
     if stated.code == "FD211":
-        detail = _overload(place)
+        detail = _overload(operator)
     elif stated.detail == Stated("types"):
-        detail = _types(place)
-    elif stated.detail == Stated("list_elsewhere") and _list_is_given(place):
+        detail = _types(operator)
+    elif stated.detail == Stated("list_elsewhere") and _list_is_given(operator):
         detail = Stated("list_given")
     return stated if detail is None else Reason.of(stated.code, detail, stated=True)
 
 
-def _list_is_given(place: Place) -> bool:
+def _list_is_given(operator: OperatorInPlan) -> bool:
     """True if its list of tensors is an input of its graph: the caller's list, or,
     where gradients are recorded, a list made outside the differentiable graph
     because no operator of that graph makes its tensors."""
-    return place.node.operands[:1] != () and place.node.operands[0].maker == ""
+    return (
+        operator.node.operands[:1] != () and operator.node.operands[0].maker == ""
+    )
 
 
-def _not_profiled(place: Place, stated: Reason) -> Reason | None:
+def _not_profiled(operator: OperatorInPlan, stated: Reason) -> Reason | None:
     """FD211: types are profiled only for operators that NNC takes
     (``needsProfiledOutput`` and ``needsProfiledInputs`` of
     torch/csrc/jit/runtime/profiling_record.cpp, 1.12 to 2.13, which call
@@ -92,7 +94,7 @@ def _not_profiled(place: Place, stated: Reason) -> Reason | None:
     not, or the other way round, NNC does not take the overload, or reductions are
     off. For an operator that may never have run only causes that hold for any types
     are known."""
-    node = place.node
+    node = operator.node
     if stated.code != "FD212" or is_of_a_formula(node.source):
         return None
     known = [parse_type(text) for text in node.inputs]
@@ -101,7 +103,7 @@ def _not_profiled(place: Place, stated: Reason) -> Reason | None:
     inputs_unknown = "Tensor" in node.inputs
     if not result_unknown and not inputs_unknown:
         return None
-    detail = _overload(place)
+    detail = _overload(operator)
     ran = result_unknown or "Tensor" not in node.outputs
     if detail is None or not (
         ran or isinstance(detail, (NotConstant, ReductionsOff))
@@ -111,21 +113,21 @@ def _not_profiled(place: Place, stated: Reason) -> Reason | None:
 
 
 def _overload(
-    place: Place,
+    operator: OperatorInPlan,
 ) -> PythonCall | ReductionsOff | NotConstant | Argument | Overload | None:
-    op = place.loose.op
+    op = operator.loose.op
     if op.startswith(PYTHON):
         return PythonCall()
     if op in takes.REDUCTIONS:
         return ReductionsOff()
     if op not in takes.TAKES:
         return None
-    types = [operand.type for operand in place.node.operands]
+    types = [operand.type for operand in operator.node.operands]
     if op in takes.PAIRS_ONLY and len(types) != 2:
         return Overload(
             op, "nnc", "all_elements" if len(types) == 1 else "with_indices"
         )
-    changing = _changing_arguments(place) if op == "aten::to" else []
+    changing = _changing_arguments(operator) if op == "aten::to" else []
     if changing:
         return NotConstant((), changing[0].maker)
     if any(text in ("Scalar", "number") for text in types):
@@ -133,12 +135,12 @@ def _overload(
     return _other_overload(op, types)
 
 
-def _changing_arguments(place: Place) -> list[Operand]:
+def _changing_arguments(operator: OperatorInPlan) -> list[Operand]:
     """Return the arguments after the first that are neither tensors nor
     constants."""
     return [
         given
-        for given in place.node.operands[1:]
+        for given in operator.node.operands[1:]
         if given.value is None and given.type != "Tensor"
     ]
 
@@ -166,9 +168,9 @@ def _second_type(types: Sequence[str]) -> str:
     return ", ".join(types)
 
 
-def _types(place: Place) -> WrongType | WrongDevice | Stated | None:
-    op = place.loose.op
-    for tensor in place.types():
+def _types(operator: OperatorInPlan) -> WrongType | WrongDevice | Stated | None:
+    op = operator.loose.op
+    for tensor in operator.types():
         wrong = (
             _wrong_on_cpu(tensor)
             or _wrong_dtype(op, tensor)

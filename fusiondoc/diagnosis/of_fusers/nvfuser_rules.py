@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from fusiondoc.diagnosis.argument_kinds import kinds_of
 from fusiondoc.diagnosis.of_fusers.fuser_rules import FuserRules
-from fusiondoc.diagnosis.operator_in_plan import Place, by_version
+from fusiondoc.diagnosis.operator_in_plan import OperatorInPlan, by_version
 from fusiondoc.diagnosis.reasons_of_node import dimensions, dtype
 from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.fusers.fuser_errors import OPTION
@@ -160,26 +160,26 @@ def _not_constant(
     )
 
 
-def _refine(place: Place, stated: Reason) -> Reason:
+def _refine(operator: OperatorInPlan, stated: Reason) -> Reason:
     """Refine a stated reason: "not parsible" may be an overload or an argument that
     the rule refuses, and "scalar type not supported" a tensor of too many
     dimensions (partition.cpp, isFusibleNode)."""
-    if stated.code == "FD201" and place.takes(place.loose.op):
+    if stated.code == "FD201" and operator.takes(operator.loose.op):
         cause = refused_because(
-            place.node, place.loose.op, place.torch
-        ) or by_version(place, place.loose.op)
+            operator.node, operator.loose.op, operator.torch
+        ) or by_version(operator, operator.loose.op)
         return Reason.of(stated.code, cause or Argument("not_shown"), stated=True)
     if stated.code in ("FD202", "FD203"):
-        found = dimensions(place) or dtype(place)
+        found = dimensions(operator) or dtype(operator)
         if found is not None and found.detail is not None:
             return Reason.of(stated.code, found.detail, stated=True)
     return stated
 
 
-def _left(place: Place) -> Reason | None:
+def _left(operator: OperatorInPlan) -> Reason | None:
     """FD201: the overload or an argument that the rule refuses, as any print of the
     node shows it."""
-    cause = refused_by_form(place.node, place.loose.op)
+    cause = refused_by_form(operator.node, operator.loose.op)
     return Reason.of("FD201", cause) if cause is not None else None
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from fusiondoc.diagnosis.of_fusers.fuser_rules import FuserRules
-from fusiondoc.diagnosis.operator_in_plan import Place
+from fusiondoc.diagnosis.operator_in_plan import OperatorInPlan
 from fusiondoc.model.reasons import NotKnown
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.remedies import nothing
 
 
-def _left(place: Place) -> Reason | None:
+def _left(operator: OperatorInPlan) -> Reason | None:
     """FD299: the library chooses its partitions, and logs no reason."""
     return (
         Reason.of("FD299", NotKnown("onednn"))
-        if place.takes(place.node.op)
+        if operator.takes(operator.node.op)
         else None
     )
 

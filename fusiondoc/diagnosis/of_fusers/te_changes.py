@@ -303,7 +303,7 @@ def _of_splits(report: Report) -> Iterable[Step]:
     version = version_of(report.te.version)
     for several in modules.values():
         first = several[0]
-        layers = folded(tuple(split.place for split in several), 2)
+        layers = folded(tuple(split.where for split in several), 2)
         other, position = counterpart(first, version), Source.parse(first.source)
         change = Change(
             ChangeKind.RECIPE if other is not None else ChangeKind.MOVE,

@@ -58,7 +58,7 @@ def splits(report: Report, context: Context) -> Iterable[Finding]:
     version = version_of(report.te.version) if report.te is not None else None
     for several in found.values():
         first = several[0]
-        places = folded(tuple(one.place for one in several))
+        places = folded(tuple(one.where for one in several))
         yield finding(
             "FD113",
             f"{named(first)} ({places}) is no operator of te.ops and splits its te.ops.Sequential: nothing is"

@@ -23,7 +23,7 @@ from fusiondoc.rendering.printable import visible_in
 from fusiondoc.views.formatting import (
     near,
     with_near_paths,
-    with_near_places,
+    with_short_positions,
 )
 from fusiondoc.views.losses_in_sentences import expected_and_found
 from fusiondoc.views.report_checks import numbers_in_a_line
@@ -99,7 +99,7 @@ def doubts(report: Report) -> list[str]:
     expectations hold or are broken."""
     shown = {one.code for one in report.expectations}
     sentences = (
-        f"{finding.severity} {finding.code}: {with_near_places(finding.message)}"
+        f"{finding.severity} {finding.code}: {with_short_positions(finding.message)}"
         + _what_to_change(finding)
         for finding in report.findings
         if finding.severity != "note"
@@ -151,7 +151,7 @@ def _sentence(one: Expectation) -> str:
     position = f"{one.file}:{one.line}: " if one.line is not None else ""
     if one.code is not None and one.source is not None:  # not in the file
         position = f"{near(one.source)}: "
-    return with_near_places(f"{position}{expected_and_found(one)}")
+    return with_short_positions(f"{position}{expected_and_found(one)}")
 
 
 def _no_backward(these: Sequence[Expectation], report: Report) -> str:
