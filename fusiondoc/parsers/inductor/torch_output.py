@@ -116,8 +116,8 @@ class TorchOutput:
         self.unknown: list[tuple[int, bytes]] = []
         """Extracted lines of unknown form: number and text."""
         self._messages: dict[bytes, _Message] = {}
-        """By process: workers that compile kernels write between the lines of a
-        message."""
+        """Process id -> its open message. Workers that compile kernels write
+        between the lines of a message of another process."""
         self._record: _Record | None = None
         self._in_unread = False
         """True inside the payload of a skipped record."""

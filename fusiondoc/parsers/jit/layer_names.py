@@ -1,6 +1,6 @@
 """Names of layers: paths of modules, such as ``encoder.layer.0``.
 
-Traces write a scope behind each node (``torch/nn/modules/module.py``,
+Traces write a scope after each node (``torch/nn/modules/module.py``,
 ``_slow_forward``; printed by ``Node::print`` of torch/csrc/jit/ir/ir.cpp).
 """
 

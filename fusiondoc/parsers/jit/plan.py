@@ -67,7 +67,7 @@ class GroupGraph(NamedTuple):
     canonical: bytes
     """See ``PlanGroup``."""
     operators: tuple[str, ...]
-    """By name."""
+    """The names of its operators."""
 
 
 class LooseNode(NamedTuple):

@@ -304,8 +304,8 @@ class Placer:
             self._scheduler(runtime)
 
     def _scheduler(self, runtime: Runtime) -> None:
-        """Set the scheduler from the parameters, if all printed parameters belong
-        to one scheduler and the owner of the kernels is certain."""
+        """Set the scheduler from the printed parameters, if all of them belong to
+        one scheduler. The group must be known, or have one kernel only."""
         (only,) = runtime.schedulers if len(runtime.schedulers) == 1 else (None,)
         certain = only is not None and (
             runtime.owner is not None or len(runtime.kernels) == 1

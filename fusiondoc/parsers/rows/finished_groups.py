@@ -31,8 +31,8 @@ MOST_OPERATORS = 10_000
 
 
 class RunOfGroups(NamedTuple):
-    """Facts of one stream about its groups from the log after their plans: runs,
-    kernels, segments. Keys are group ids or instances."""
+    """Facts about the groups of one stream that come from other lines than their
+    plans: runs, kernels, segments. Keys are group ids or instances."""
 
     runs: Runs
     kernels: Sequence[Kernel]

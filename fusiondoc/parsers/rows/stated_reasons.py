@@ -20,7 +20,7 @@ true."""
 _OfPhase = tuple["str | None", Statement]
 """A statement, and the phase of the plan whose pass made it."""
 _Alike = tuple["str | None", str]
-"""Phase and code."""
+"""Phase and reason code, by which statements about an operator are merged."""
 
 
 class StatedReasons:
