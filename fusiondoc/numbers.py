@@ -122,7 +122,7 @@ def in_natural_order(text: str) -> list[tuple[int, str]]:
     """A key to sort names by: ``kernel10`` comes after ``kernel9``. A number may
     have any length: the one with more digits is the larger."""
     key = []
-    for place, part in enumerate(_DIGITS.split(text)):
-        digits = part.lstrip("0") if place % 2 else ""
-        key.append((len(digits), digits) if place % 2 else (0, part))
+    for index, part in enumerate(_DIGITS.split(text)):
+        digits = part.lstrip("0") if index % 2 else ""
+        key.append((len(digits), digits) if index % 2 else (0, part))
     return key

@@ -28,7 +28,7 @@ from fusiondoc.workflows.run_model import name_of, run_model, slug_of
 def run_in_child(
     fn: Callable[..., Any],
     inputs: Sequence[Any],
-    place: Callable[[], Path],
+    folder: Callable[[], Path],
     test: str,
     fuser: str,
     backward: bool,
@@ -37,9 +37,9 @@ def run_in_child(
 ) -> Report:
     """Run ``fn`` and return the report.
 
-    Args: place: returns the folder for captures of this test; called when something
-        has to be written. test: the test's name in messages. options: run options
-        with ``Offer.TESTS``.
+    Args: folder: returns the folder for captures of this test; called when
+        something must be written. test: the test's name in messages. options: run
+        options with ``Offer.TESTS``.
 
     Raises:
         FusiondocError: the error that ``fusiondoc diagnose`` would end with.
@@ -55,7 +55,7 @@ def run_in_child(
         **checked_options(options, Offer.TESTS),
     )
     return run_model(
-        fn, [inputs], request, numbered_folder(place(), slug_of(fn))
+        fn, [inputs], request, numbered_folder(folder(), slug_of(fn))
     ).report
 
 

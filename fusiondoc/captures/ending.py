@@ -136,7 +136,7 @@ def _timed_out(
     if records.error is not None:
         hint = f"After that its process did not end {within}: {_GOES_ON}; {_where(log)}."
         return ModelFailed(
-            _what_failed(records.error, label), hint, _traceback(records.error)
+            _failure_message(records.error, label), hint, _traceback(records.error)
         )
     if records.done is not None:
         return ModelFailed(
@@ -167,7 +167,7 @@ def _failed_with_status(
         output = _traceback(failure)
         if not output and kind is ModelFailed:
             output = _last_lines(log)
-        return kind(_what_failed(failure, label), failure.hint or hint, output)
+        return kind(_failure_message(failure, label), failure.hint or hint, output)
     done = records.done is not None
     unwritten = None if done else _unwritten_records(log)
     if unwritten is not None:
@@ -224,7 +224,7 @@ def _traceback(failure: Failure) -> str:
     return (failure.traceback or "").rstrip()
 
 
-def _what_failed(failure: Failure, label: str) -> str:
+def _failure_message(failure: Failure, label: str) -> str:
     if not failure.traceback:
         return failure.message or f"{label} failed"
     doing = {

@@ -216,7 +216,7 @@ _MOST_SHOWN = 2000
 def _must_be_allowed(capture: Capture, code: str | None) -> None:
     """Refuse a capture of somebody else, unless the user gives the code of exactly
     its request."""
-    requested = _what_would_run(capture.request)
+    requested = _requested_command(capture.request)
     right = _code_to_run(capture.path) if len(requested) <= _MOST_SHOWN else None
     if (
         right is not None
@@ -236,7 +236,7 @@ def _must_be_allowed(capture: Capture, code: str | None) -> None:
     )
 
 
-def _what_would_run(request: KeptRequest) -> str:
+def _requested_command(request: KeptRequest) -> str:
     """The command of a request in shell syntax, with the programs that really
     run."""
     target = request.target

@@ -517,9 +517,9 @@ def _value_of(file: ParsedFile, target: ast.Name) -> Iterator[ast.expr]:
     is ``x``, as ``a`` is an element of it."""
     above = file.parent(target)
     if isinstance(above, (ast.Tuple, ast.List)):
-        place, statement = above.elts.index(target), file.parent(above)
+        index, statement = above.elts.index(target), file.parent(above)
     else:
-        place, statement = None, above
+        index, statement = None, above
     value = (
         statement.value
         if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.NamedExpr))
@@ -536,10 +536,10 @@ def _value_of(file: ParsedFile, target: ast.Name) -> Iterator[ast.expr]:
     ):
         yield from value.args
     elif (
-        place is not None
+        index is not None
         and isinstance(value, (ast.Tuple, ast.List))
-        and len(value.elts) > place
+        and len(value.elts) > index
     ):
-        yield value.elts[place]
+        yield value.elts[index]
     else:
         yield value

@@ -49,7 +49,7 @@ def _with_default(file: ParsedFile, node: ast.Name) -> Rewritten | None:
         use for statement in function.body for use in names_in(statement, name)
     ):
         if not isinstance(file.parent(use), ast.Attribute):
-            edits.append(file.replaced(use, _in_its_place(file, use, text)))
+            edits.append(file.replaced(use, _as_operand(file, use, text)))
     title = f"{text} instead of the argument {name} of {function.name}"
     return Rewritten(title, tuple(edits), note=f"calls that give {name} fail then")
 
@@ -74,7 +74,7 @@ def _default_and_before(
     return None
 
 
-def _in_its_place(file: ParsedFile, use: ast.Name, text: str) -> str:
+def _as_operand(file: ParsedFile, use: ast.Name, text: str) -> str:
     """Return the default as an operand, in parentheses if its sign needs them."""
     alone = isinstance(file.parent(use), (ast.If, ast.List, ast.Tuple, ast.Set))
     if alone or file.call_of_argument(use) or not text.startswith("-"):

@@ -190,7 +190,7 @@ def _behind(
 ) -> PrintedLater | None:
     """Return the edits that move statements behind the last computing statement of
     their block."""
-    moved, last = _before_what_computes(block, moving), block[-1]
+    moved, last = _before_computing(block, moving), block[-1]
     if not moved or last in moving or isinstance(last, _LEAVES):
         return None
     if not all(map(file.has_own_lines, (*moved, last))):
@@ -207,7 +207,7 @@ def _behind(
     )
 
 
-def _before_what_computes(
+def _before_computing(
     block: Sequence[ast.stmt], moving: Sequence[ast.stmt]
 ) -> list[ast.stmt]:
     """The statements that have a computing statement after them in their block."""

@@ -149,10 +149,10 @@ def _slice(target: ast.expr) -> _Slice | None:
         return None
     index = target.slice
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    place, last = _lead(parts[:-1]), parts[-1]
-    if place is None:
+    lead, last = _lead(parts[:-1]), parts[-1]
+    if lead is None:
         return None
-    before, dim = place
+    before, dim = lead
     if not isinstance(last, ast.Slice):
         element = _natural(last)
         if element is None or element < 0:

@@ -241,7 +241,7 @@ def _groups(
     for outcome in of_groups:
         if outcome.holds:
             continue
-        group = _what_it_became(outcome)
+        group = _successor(outcome)
         if outcome.groups:
             text = _count(text, outcome)
         elif group is None or _first_of(group) in claimed:
@@ -268,7 +268,7 @@ def _first_of(group: Group) -> str:
     return group.respecialises or group.id
 
 
-def _what_it_became(outcome: Outcome) -> Group | None:
+def _successor(outcome: Outcome) -> Group | None:
     """The nearest group, if it has more than half of the expected operators."""
     near = outcome.near
     if (

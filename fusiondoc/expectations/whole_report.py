@@ -418,7 +418,7 @@ def _findings(section: Section, report: Report, outcome: Make) -> Iterable[Outco
             holds,
             expected,
             _codes(hits),
-            _say(hits) if not holds else None,
+            _sentence(hits) if not holds else None,
             hits,
         )
         return replace(made, path=(*made.path, key, index))
@@ -445,7 +445,7 @@ def _codes(findings: Sequence[Finding]) -> str:
     return ", ".join(dict.fromkeys(f.code for f in findings)) or "none"
 
 
-def _say(findings: Sequence[Finding]) -> str | None:
+def _sentence(findings: Sequence[Finding]) -> str | None:
     if not findings:
         return None
     first = findings[0]

@@ -89,8 +89,8 @@ def _without(recipe: Recipe, lost: Sequence[Step]) -> tuple[Step, ...]:
     gone = {name for step in lost for name, _ in step.outputs}
     steps = []
     for step in recipe.steps:
-        asks = step.kind == DEFINED and not gone.isdisjoint(step.inputs)
-        if id(step) not in ids and not asks:
+        tests_lost = step.kind == DEFINED and not gone.isdisjoint(step.inputs)
+        if id(step) not in ids and not tests_lost:
             steps.append(step)
     return tuple(steps)
 

@@ -337,20 +337,20 @@ class LiveView:
 
     def waits(self, path: Path) -> None:
         """The file does not exist yet."""
-        self._say("waiting", f"{path} does not exist yet")
+        self._print("waiting", f"{path} does not exist yet")
 
     def interrupted(self, text: str) -> None:
         """The log was rotated or truncated."""
-        self._say("log", text)
+        self._print("log", text)
 
     def look(self, report: Report) -> None:
         """Show the changes in the log's report."""
         self.report = report
         new = [*self._new_fallbacks(report), *self._new_groups(report)]
         for kind, text in new[:_MOST_LINES]:
-            self._say(kind, text)
+            self._print(kind, text)
         if len(new) > _MOST_LINES:
-            self._say("", f"and {len(new) - _MOST_LINES:,} more")
+            self._print("", f"and {len(new) - _MOST_LINES:,} more")
 
     def _new_groups(self, report: Report) -> Iterator[tuple[str, str]]:
         now: Counter[_Key] = Counter()
@@ -396,7 +396,7 @@ class LiveView:
                 self._fallbacks[text] = times
                 yield "fallback", (f"{times} times, " if times > 1 else "") + text
 
-    def _say(self, kind: str, text: str) -> None:
+    def _print(self, kind: str, text: str) -> None:
         self._notify(time.strftime("%H:%M:%S"), kind, one_line(text))
 
     def status(self) -> list[tuple[str, str]]:
@@ -471,15 +471,18 @@ class _Lines(LiveView):
 
     def __init__(self, name: str, notify: Notify) -> None:
         super().__init__(name, notify)
-        self._last = self._said = ""
+        self._last = self._printed = ""
         self._when = 0.0
 
     def look(self, report: Report) -> None:
         super().look(report)
         text = "; ".join(f"{name} {value}" for name, value in self.status())
-        if text != self._said and time.monotonic() - self._when >= _STATUS_SECONDS:
-            self._said, self._when = text, time.monotonic()
-            self._say("status", text)
+        if (
+            text != self._printed
+            and time.monotonic() - self._when >= _STATUS_SECONDS
+        ):
+            self._printed, self._when = text, time.monotonic()
+            self._print("status", text)
 
 
 _ANY_WIDTH = 100_000

@@ -406,7 +406,7 @@ def run_model(
     # The probe does not know it of an archive.
     if target.source_map:
         ran.capture.add_source_map(target.source_map)
-    _tell_what_is_off(ran.capture, off, request)
+    _record_switched_off(ran.capture, off, request)
     done = report_run(request, ran, follow_ups=follow_ups, peak=peak, notify=notify)
     if done.interrupted:
         raise KeyboardInterrupt
@@ -438,7 +438,7 @@ def _of_torch_compile(fn: Any, request: RunRequest) -> tuple[Any, RunRequest]:
     return inner, replace(request, fuser=fuser)
 
 
-def _tell_what_is_off(
+def _record_switched_off(
     capture: Capture, off: Sequence[str], request: RunRequest
 ) -> None:
     """Record the switches that are ``off`` in this process and were on in the run,
