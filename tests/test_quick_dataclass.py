@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import fusiondoc.model
+from fusiondoc.model.groups import OpNode
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import Source
 
@@ -41,7 +42,14 @@ FIELDS: dict[str, Any] = {
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"frozen": True}, {"eq": False}, {"frozen": True, "repr": False}],
+    [
+        {},
+        {"frozen": True},
+        {"eq": False},
+        {"frozen": True, "repr": False},
+        {"slots": True},
+        {"frozen": True, "slots": True},
+    ],
 )
 def test_a_class_does_what_one_of_the_standard_library_does(
     options: dict[str, Any],
@@ -86,7 +94,8 @@ def test_a_frozen_one_refuses_changes_and_has_a_hash_of_its_fields() -> None:
     assert hash(row) == hash(dataclasses.replace(row)) and row in {
         dataclasses.replace(row)
     }
-    assert pickle.loads(pickle.dumps(row)) == copy.deepcopy(row) == row
+    for made in (row, OpNode("aten::add", "model.py:3:5", None)):
+        assert pickle.loads(pickle.dumps(made)) == copy.deepcopy(made) == made
 
 
 def test_methods_that_a_class_has_itself_stay() -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from operator import attrgetter
 from reprlib import recursive_repr
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:
 
-    def dataclass(cls=None, *, frozen=False, eq=True, repr=True):
+    def dataclass(cls=None, *, frozen=False, eq=True, repr=True, slots=False):
         """The decorator. A class that inherits from a dataclass is passed to the
         decorator of the standard library."""
 
         def made(cls):
             if any(dataclasses.is_dataclass(base) for base in cls.__mro__[1:]):
                 return dataclasses.dataclass(frozen=frozen, eq=eq, repr=repr)(cls)
-            return _made(cls, frozen, eq, repr)
+            return _made(cls, frozen, eq, repr, slots)
 
         return made if cls is None else made(cls)
 
@@ -53,12 +53,12 @@ class _MadeHere:
 _MADE_HERE: Any = _MadeHere()
 
 
-def _made(cls: Any, frozen: bool, eq: bool, repr_: bool) -> Any:
+def _made(cls: Any, frozen: bool, eq: bool, repr_: bool, slots: bool) -> Any:
     own = frozenset(vars(cls))
     cls.__doc__ = (
         cls.__doc__ or f"{cls.__name__}(...)"
     )  # else dataclasses computes a signature for it
-    cls = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
+    cls = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
     fields = dataclasses.fields(cls)
     cls.__init__ = _LateInit(cls, frozen)
     if repr_ and "__repr__" not in own:
@@ -75,7 +75,15 @@ def _made(cls: Any, frozen: bool, eq: bool, repr_: bool) -> Any:
             cls, frozenset(attribute.name for attribute in fields)
         )
         cls.__dataclass_params__.frozen = True
+        if slots:
+            cls.__setstate__ = _set_state
     return cls
+
+
+def _set_state(self: Any, state: tuple[None, Mapping[str, Any]]) -> None:
+    """Restore a pickled object, whose fields cannot be assigned."""
+    for name, value in state[1].items():
+        object.__setattr__(self, name, value)
 
 
 class _LateInit:

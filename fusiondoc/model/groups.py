@@ -12,7 +12,7 @@ from fusiondoc.model.group_runs import GroupRuntime, GuardMiss
 from fusiondoc.model.runs import Time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class OpNode:
     """An operator: ``op`` as printed (``aten::add``), ``source`` as printed
     (``file:line:column``).
@@ -54,7 +54,7 @@ class Segment:
     evidence: Sequence[Evidence] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Instance:
     """One fusion node of the run's plans."""
 
@@ -66,7 +66,7 @@ class Instance:
     runs: int | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Group:
     """A fusion group: the common properties of one or more equal fusion nodes of
     the run's plans."""

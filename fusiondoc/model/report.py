@@ -50,7 +50,7 @@ SEVERITIES = ("error", "warning", "note")
 """Worst first."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Unfused:
     """Tensor operators outside every group: one row for each (op, source, phase,
     reason, ran)."""
@@ -131,7 +131,7 @@ class Dump:
     evidence_left_out: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """A generated kernel and its launches. ``block``, ``grid``: of the last launch;
     an unset dimension is 1."""
@@ -235,7 +235,7 @@ class Finding:
         return self.code.startswith("FD2") and not self.keeps_out and not of_several
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ProgramNode:
     """A node of a plan after fusion. ``kind``: "group", "region" (a
     prim::DifferentiableGraph), "control" (a branch or loop) or "operator"."""

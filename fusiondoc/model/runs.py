@@ -84,7 +84,7 @@ class Coverage:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Spread:
     """Minimum, median and maximum of measurements."""
 

@@ -63,7 +63,7 @@ class PlanLevel(IntEnum):
     it never runs. It is read only to find the group that was undone."""
 
 
-@dataclass
+@dataclass(slots=True)
 class PlanUse:
     """A distinct plan and every position where it was printed."""
 

@@ -1,7 +1,8 @@
 """From logs to the report model: the complete path of ``fusiondoc parse``.
 
 The facts of all streams become a report in steps that take and return values, in
-the order of their dependencies. A step does not change the result of another.
+the order of their dependencies. A step does not change the result of another, but
+for one: finished groups are dropped from their table.
 """
 
 from __future__ import annotations
@@ -165,6 +166,7 @@ def _rows_of(
     run = RunOfGroups(
         runs, kernels, run_by, segments, runtimes, left_out, fell_back
     )
+    fuser = _fuser_of(facts, groups)
     rows = group_rows(groups, run, files, shared.sources)
     kernels = with_launches_of_groups(kernels, rows)
     first_unfused = sum(len(one.unfused.rows) for one in before)
@@ -172,7 +174,7 @@ def _rows_of(
         facts,
         groups.plans,
         groups.copies,
-        _fuser_of(facts, groups),
+        fuser,
         shared.work_out,
         (files, shared.sources),
         shared.most,

@@ -65,7 +65,7 @@ class PlanPrint:
         return self.use.place(self.at, line)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Executor:
     """One graph executor, or all bare prints of one plan."""
 

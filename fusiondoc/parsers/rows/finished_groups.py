@@ -48,7 +48,8 @@ class RunOfGroups(NamedTuple):
 def group_rows(
     table: GroupTable, run: RunOfGroups, files: list[str], sources: SourceMap
 ) -> list[Group]:
-    """Return the groups as the report has them."""
+    """Return the groups as the report has them. Their rows in the table drop what
+    the report holds now, since there can be very many rows."""
     kernels: dict[str, list[str]] = {}
     for kernel in run.kernels:
         for group in kernel.groups:
@@ -63,6 +64,8 @@ def group_rows(
                 row, table, run, kernels.get(row.id, ()), misses, files, shared
             )
         )
+    for row in table.rows:
+        del row.group, row.members
     return rows
 
 

@@ -71,7 +71,7 @@ class Member:
         """Index of the log that shows it."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class GroupRow:
     id: str
     group: PlanGroup

@@ -175,7 +175,7 @@ class _UnfusedTable:
         stated: StatedReasons,
     ) -> None:
         self._facts = facts
-        self._copies = {use: by_log(those) for use, those in copies.items()}
+        self._copies = copies
         self._fuser = fuser
         self._work_out = work_out
         self.rows = rows
@@ -295,7 +295,7 @@ class _UnfusedTable:
         """Count the operators of a part of a plan, each in the row of its
         reason."""
         use = part.use
-        copies = self._copies.get(id(use), ())
+        copies = by_log(self._copies.get(id(use), ()))
         # An executor's optimised graph, where its fusion pass is in the log.
         printed_again = use.level == PlanLevel.EXECUTOR and not copies
         counted = part.nodes
