@@ -182,8 +182,8 @@ def diagnose(
         CannotRun: this torch or machine cannot do it.
         KeyboardInterrupt: the user interrupted; the child was stopped.
     """
-    # Here: reading logs goes on where there is nothing of what starts processes
-    # (POSIX).
+    # Imported here: reading logs must also work where processes cannot be started
+    # (no POSIX).
     from fusiondoc.runner.interpreter import find_python
     from fusiondoc.workflows.run import FollowUps, silent
 

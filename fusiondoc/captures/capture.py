@@ -243,7 +243,7 @@ class Capture:
 
     @cached_property
     def _records(self) -> bytes:
-        # Of several ranks the first has the records that all have in common.
+        # With several ranks the first has the records that all have in common.
         first = self.ranks[0]._bytes(RECORDS) if self.ranks else b""
         return first + self._bytes(RECORDS)
 
@@ -342,7 +342,7 @@ class Capture:
             return failure_of(self.result, self.records, label, timeout, log)
         first = None if self.result.timed_out else self._first_to_fail()
         if first is None:
-            # Why a rank failed is not why the launcher did.
+            # The error of a rank does not explain a failure of the launcher.
             records = replace(self.records, error=None)
             failed = failure_of(self.result, records, label, timeout, log)
             if failed is not None and self.result.timed_out:

@@ -97,8 +97,8 @@ def read_script(records: RawRecords) -> ScriptRecords:
     return ScriptRecords(
         models=tuple(models.values()),
         instead=_most(instead) if instead else None,
-        # Ranks take equal steps. The run's own process writes last, and states why
-        # there are none at all.
+        # Ranks take the same number of steps. The run's own process writes last,
+        # and gives the reason if there are none at all.
         steps=max(reversed(steps), key=lambda taken: taken.count)
         if steps
         else None,
@@ -209,8 +209,8 @@ class _JoinedProcesses:
             sites=tuple(self._sites.values()),
             graphs=tuple(self._graphs),
             partitions=tuple(self._partitions),
-            # A name that is of two codes in two processes has no meaning: they
-            # write one log.
+            # A name used for two codes in two processes is ambiguous: they write to
+            # one log.
             scripted=tuple(
                 code for code in self._scripted if files[code.file] == 1
             ),

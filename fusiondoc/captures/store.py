@@ -82,7 +82,8 @@ class CaptureStore:
     Args:
         name: the name of the next capture; it stays until it is removed by name.
         keep: the next capture stays until it is removed by name.
-        tell: is called with what is removed to make room, where it had a report.
+        notify: called with a note for each capture removed to make room, if it had
+            a report.
     """
 
     def __init__(
@@ -181,8 +182,7 @@ class CaptureStore:
             fresh = not self.folder.exists() or not any(self.folder.iterdir())
             self.folder.mkdir(parents=True, exist_ok=True)
             ignore = self.folder / ".gitignore"
-            # A folder that the user names may hold other things, which git is to
-            # see.
+            # A folder named by the user may hold other files, which git should see.
             if (fresh or self.folder.name == FOLDER) and not ignore.exists():
                 ignore.write_text("*\n", encoding="utf-8")
             path = self._make(self._given or slug)
@@ -383,7 +383,7 @@ def given_name(path: Path) -> str | None:
     try:
         if not stat.S_ISREG(
             file.lstat().st_mode
-        ):  # of a capture of others: a pipe, or a link to anything
+        ):  # in somebody else's capture: a pipe, or a link to anything
             return None
         return read_within(file, 200).decode("ascii") or None
     except (OSError, UnicodeDecodeError):
@@ -403,7 +403,7 @@ def being_written(path: Path) -> bool:
     if process == os.getpid():
         return True
     if os.name == "nt":
-        # No signal 0 there: a run of the last day counts.
+        # Signal 0 is not used there: a run of the last day counts as running.
         return time.time() - (path / WRITING).stat().st_mtime < 86_400
     try:
         os.kill(process, 0)

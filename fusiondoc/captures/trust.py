@@ -163,7 +163,7 @@ def request_again(
 ) -> RunRequest:
     """The request of ``capture``, with these dumps and without ``--verify``.
     Variables of torch that the user had set then and has not set now are set again,
-    but for those that ask for logs and dumps.
+    except those that request logs and dumps.
 
     Args: code: the code that the user was shown for a capture of somebody else, and
         passes to permit its run.

@@ -139,7 +139,7 @@ REWRITE = Rewrite(
             None,
             Shown(gradients=True),
         ),
-        # Which of two tensors the mask's device is does not show.
+        # The text does not show which of two tensors has the mask's device.
         Example("h = x.masked_fill(y > z, -1e4)", None, Shown(gradients=True)),
         Example(
             "h = x.masked_fill(torch.isnan(y), -1e4)", None, Shown(gradients=True)

@@ -141,7 +141,7 @@ REWRITE = Rewrite(
             line=6,
             whole=True,
         ),
-        # A line before it would compute the call always, and a function of its own
+        # A line before it would always compute the call, and a separate function
         # has no ``self``.
         Example(
             _MODULE.format("", "self.act(x + 1) if self.training else x"),

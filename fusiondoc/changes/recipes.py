@@ -2,8 +2,8 @@
 takes.
 
 Each is tried in ``tests/test_recipes.py``: outputs and gradients against eager in
-several dtypes, the operators of ``after`` against what its scripted graph holds,
-and a real fuser on the CPU. ``benchmarks/recipes.py`` tries them on a GPU too.
+several dtypes, the operators of ``after`` against those in its scripted graph, and
+a real fuser on the CPU. ``benchmarks/recipes.py`` tries them on a GPU too.
 ``fusiondoc/fusers`` has the operators that each fuser takes. The definitions come
 from the documentation of torch.nn.functional and of ATen/native (Activation.cpp,
 ReduceOps.cpp, RNN.cpp, group_norm.cpp; 1.12 to 2.13).

@@ -284,7 +284,7 @@ def _run(
 ) -> Finished:
     """Run a target, with the arguments of its script; return the run and its
     report."""
-    # Imported here: they take longer than the modules that read a log.
+    # Imported here, as they take longer than the modules that read a log.
     from fusiondoc.runner.launch import terminal_progress
     from fusiondoc.workflows.run import FollowUps, diagnose_target
 

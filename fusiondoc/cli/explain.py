@@ -56,8 +56,8 @@ def command(codes: tuple[str, ...], glossary: bool) -> None:
         print_result(reflow(glossary_page(codes).rstrip(), width))
         return
     if codes:
-        # All are read before the first is printed, so that a slip prints nothing
-        # else.
+        # Read all pages before the first is printed, so that a misspelled code
+        # prints nothing else.
         pages = [reflow(page(code).rstrip(), width) for code in codes]
         print_result("\n\n".join(pages))
         return

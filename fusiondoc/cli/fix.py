@@ -203,8 +203,8 @@ def _document(fixes: Fixes, kind: str, here: str, output: Path | None) -> str:
         return json_format.as_json(fixes)
     if kind == "markdown":
         return fixes_found.as_markdown(fixes, here)
-    # A terminal gets no control characters of the source; patch gets the diff as it
-    # is.
+    # A terminal gets no control characters from the source; patch gets the
+    # unchanged diff.
     return (
         visible(fixes.diff)
         if output is None and sys.stdout.isatty()

@@ -302,7 +302,8 @@ def command(
 
     path = find_python(python or sys.executable)
     if names:
-        # A slip is reported at once, before torch is imported to look at values.
+        # A misspelling is reported at once, before torch is imported to read
+        # values.
         for name in names:
             find(name, overview(None, (), {}))
     torch, tried, note = _try(path)

@@ -58,8 +58,8 @@ def open_streams() -> None:
             closed, encoding="utf-8", errors="backslashreplace"
         )
     elif isinstance(sys.stdout, io.TextIOWrapper):
-        # Names of files and messages of programs need not be text that the terminal
-        # can show.
+        # File names and messages of programs may contain text that the terminal
+        # cannot show.
         sys.stdout.reconfigure(errors="backslashreplace")
     stderr = sys.stderr
     if stderr is None:

@@ -34,7 +34,8 @@ def differences(a: Report, b: Report) -> tuple[Difference, ...]:
             found.append(
                 Difference("fuser", name, in_words(values[0]), in_words(values[1]))
             )
-    # A log names no knob, whatever was set; a capture names each that was set.
+    # A log names no knob, whatever was set; a capture names every knob that was
+    # set.
     both = a.target.options is None or b.target.options is None
     found += _mapping("knob", _knobs(a.knobs), _knobs(b.knobs), both=both)
     if not both:

@@ -286,7 +286,7 @@ def _alike(left_a: list[Item], left_b: list[Item]) -> list[tuple[Item, Item]]:
     wanted = candidates(left_a, left_b, _strong_keys, _MOST_CANDIDATES)
     wanted += candidates(left_a, left_b, _weak_keys, _MOST_CANDIDATES)
     pairs = _best(left_a, left_b, wanted)
-    # Lines that changed give no position: then the order in the source does.
+    # Changed lines give no position: then the order in the source decides.
     return pairs + _best(left_a, left_b, _near_in_source(left_a, left_b))
 
 

@@ -68,8 +68,8 @@ def match_kernels(
     )
     pairs += pair_equal(left_a, left_b, same_work)
     pairs += _within_groups(left_a, left_b, tied)
-    # A log that is out of order ties no kernel to a group: its code alone
-    # identifies it.
+    # A log in wrong order connects no kernel with a group: only its code identifies
+    # it.
     pairs += pair_equal(left_a, left_b, _code, content)
     all_tied_a, all_tied_b = all(map(tied, left_a)), all(map(tied, left_b))
     loose_a = [kernel for kernel in left_a if not tied(kernel) or not all_tied_b]

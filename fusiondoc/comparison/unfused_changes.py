@@ -82,7 +82,8 @@ def unfused_changes(
     changes: list[tuple[int, UnfusedChange]] = []
     for key in _OTHER_REASON:
         for row, other, count in _settle(rows_a, rows_b, key):
-            # One that runs now, or no longer, is not fused all the same.
+            # An operator that newly runs, or no longer runs, is unfused all the
+            # same.
             if False not in (row.row.ran, other.row.ran):
                 changes.append(
                     (other.index, _change("reason", row.row, other.row, count))

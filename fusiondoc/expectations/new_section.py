@@ -283,8 +283,8 @@ def quoted(text: str) -> str:
         r"[A-Za-z_./][\w./-]*(:[\w.]+)?(, [a-z]+)?\Z", text, re.ASCII
     ) and _is_text(text):
         return text
-    # A string of JSON is one of YAML, but for characters that YAML does not take as
-    # they are.
+    # A JSON string is valid YAML, except for characters that YAML does not accept
+    # unescaped.
     return _UNPRINTABLE.sub(
         lambda match: f"\\u{ord(match.group()):04x}",
         json.dumps(text, ensure_ascii=False),

@@ -32,8 +32,8 @@ def gate_with_policy(
     if policy is None:
         return rows
     limits = policy_section(section.name, policy, today)
-    # That the fuser is off, or only the fused run fails, is a row of the section
-    # already.
+    # The section has rows already for a fuser that is off, and for a failure of the
+    # fused run alone.
     rows += [
         row
         for row in gate(limits, report, expectations.file)

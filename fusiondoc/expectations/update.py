@@ -383,7 +383,7 @@ def _key_of_whole(outcome: Outcome) -> str | None:
         "compiled_graphs",
         "may_fall_back",
     )
-    # The innermost: a limit of a graph is set as one of the whole report is.
+    # The innermost key: a limit of a graph is set like a limit of the whole report.
     return next(
         (str(part) for part in reversed(outcome.path) if part in known), None
     )

@@ -299,8 +299,8 @@ def _some(names: Sequence[str]) -> str:
 
 def _speed(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
     speed = section.speed
-    # The share of a kernel that moves too little to be bound by the memory is not
-    # meaningful.
+    # The bandwidth share of a kernel that moves too few bytes to be memory-bound
+    # means nothing.
     kernels = [
         kernel for kernel in report.kernels if kernel.bound != "launch"
     ] or list(report.kernels)

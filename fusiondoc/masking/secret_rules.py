@@ -514,8 +514,8 @@ _BY_THEIR_FORM = (
         r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",
         _whole,
     ),
-    # A key of PEM in base64 once more, as Kubernetes keeps it; LS0tLS1CRUdJTiBD is
-    # that of a certificate.
+    # A PEM key encoded once more in base64, as Kubernetes stores it;
+    # LS0tLS1CRUdJTiBD is the start of a certificate.
     Rule(
         ("ls0tls1crudjti",), r"LS0tLS1CRUdJTi(?!BD)[A-Za-z0-9+/]{20,}={0,2}", _whole
     ),

@@ -117,9 +117,9 @@ def _guarded(spec: dict[str, Any], records: Records, clock: Clock) -> int:
         _report(records, "interrupted", error, None)
         return INTERRUPTED
     except BaseException as error:
-        # Neither a usual failure of the program nor a known refusal: memory that
-        # runs out while tensors move, exceptions that are no Exception, and the
-        # like.
+        # Neither a usual failure of the program nor a known refusal: for example no
+        # memory left for moving tensors, or exceptions that do not derive from
+        # Exception.
         _report(records, "unexpected", error, None)
         return MODEL_FAILED
     return DONE

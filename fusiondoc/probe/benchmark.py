@@ -102,8 +102,8 @@ class Bench:
         torch = self._torch
         self._folder = os.path.dirname(control)
         self._seconds = seconds
-        # Loading is done beside the others, warming up alone: a compilation beside
-        # another takes longer.
+        # Loading runs concurrently with others, warming up alone: concurrent
+        # compilations take longer.
         self._records.write("loaded", pid=os.getpid())
         commands = open(control, "rb")  # noqa: SIM115  (for the life of the process)
         begins = commands.readline()
@@ -129,7 +129,7 @@ class Bench:
                     built, number, self._expected(self._shapes[number]), cuda
                 )
             except (Refused, UserError) as error:
-                # The other shapes can be timed all the same.
+                # The other shapes can still be timed.
                 failed = error.__cause__ if isinstance(error, UserError) else error
                 self._records.write(
                     "unfit",
@@ -167,8 +167,8 @@ class Bench:
         after_each_step = lambda: self._records.write("warm", shape=shape)  # noqa: E731
         first = []
         if not shape and steps.given.sizes > 1:
-            # As in the tutorial: the first size alone, so that the cost of the
-            # others is measured by itself.
+            # As in the tutorial: the first size is measured alone, so that the cost
+            # of the others is seen separately.
             alone = Steps(
                 self._torch,
                 self._model,
@@ -267,9 +267,7 @@ class Bench:
             few = max(3, _whole(number, 10, steps.given.sizes))
             try:
                 found = self._profile(built, steps, few, cuda)
-            except (
-                Exception
-            ) as error:  # A profiler that does not work costs its columns alone.
+            except Exception as error:  # Without a profiler its columns stay empty.
                 found = {
                     "device_ms": None,
                     "why": "the profiler failed: %s" % first_line(error),
@@ -417,7 +415,7 @@ class Bench:
             with profiling(self._torch, cuda) as run, step:
                 steps.loop(built, number)
             run.export_chrome_trace(path)
-        except Exception:  # As above: it costs the parts alone.
+        except Exception:  # As above: only the parts are lost.
             return None
         return number
 
@@ -572,7 +570,7 @@ class Timing:
         arguments = arguments_of(shape)
         given = Given(shape, fixed=arguments_of(shape) is arguments)
         tensors = tensors_in(self._torch, arguments)
-        # As in the run that is diagnosed, of which these are the times.
+        # As in the diagnosed run, whose times these are.
         recorded = self._backward or any(tensor.requires_grad for tensor in tensors)
         gpu = any(
             tensor.is_cuda for tensor in tensors + parameters_of(self._scripted)

@@ -439,7 +439,7 @@ class Steps:
         if self._torch.cuda.is_available() and self._torch.cuda.is_initialized():
             self._torch.cuda.synchronize()
 
-    # Where the host is the limit, every microsecond of these loops is in the ratio.
+    # If the host is the limit, every microsecond of these loops affects the ratio.
 
     def _infer(self, model: Any, steps: int) -> None:
         arguments = self.given.arguments

@@ -121,8 +121,7 @@ def _be_a_new_process() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.closerange(3, _MOST_DESCRIPTORS)
-    # As in a new process; Python's own generator is seeded anew in a fork by
-    # itself.
+    # As in a new process. Python's own generator is seeded anew by the fork itself.
     sys.modules["torch"].default_generator.seed()
     numpy = sys.modules.get("numpy")
     if numpy is not None:

@@ -463,7 +463,7 @@ class FusedModules:
                     cls.__module__,
                     cls.__name__,
                 ) == _SWITCHED and not _switch_is_on():
-                    # Scripted, it would never be called itself.
+                    # It is scripted, so its ``forward`` is never called.
                     kind = self._kinds[cls.__name__]
                     kind.modules.append(module)
                     kind.eager = [self._why(module, ())]

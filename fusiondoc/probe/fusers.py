@@ -271,9 +271,9 @@ def switch_on(torch: Any, fuser: str) -> None:
     switch = torch._C
     llvm = bool(switch._llvm_enabled())
     if fuser == "onednn" and not llvm:
-        cpu = False  # What oneDNN leaves over would go to NNC, which has no CPU backend in this build.
-    # The executor comes first: without the profiling one nvFuser cannot be switched
-    # on.
+        cpu = False  # NNC would get the rest, without a CPU backend
+    # Set the executor first: without the profiling executor nvFuser cannot be
+    # switched on.
     switch._jit_set_profiling_executor(True)
     switch._get_graph_executor_optimize(True)
     switch._jit_override_can_fuse_on_cpu(cpu)

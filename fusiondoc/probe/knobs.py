@@ -503,7 +503,7 @@ def _with_warnings(outcome: Outcome, warnings: list[str]) -> Outcome:
     function without a value is a no-op."""
     if not warnings:
         return outcome
-    # After it comes the value that the trial set, not the value in effect.
+    # The rest of the text has the value set by the trial, not the current value.
     text = warnings[0].split(". Setting to ")[0]
     live = False if "no-op" in text else outcome.live
     return outcome._replace(live=live, why="torch: " + text)

@@ -369,7 +369,7 @@ class Records:
         for is written as its ``repr``."""
         if self._ended:
             if record == "done":
-                self._complain()  # again, where the end of the log is looked at
+                self._complain()  # again, as the log's end is searched for it
             return
         if self.process is not None:
             fields["process"] = self.process

@@ -140,7 +140,7 @@ def not_compiled(model: Any, note: Callable[[str], None]) -> Any:
     if inner is None:
         return model
     note(_COMPILED)
-    # Of a callable that is no Python function, such as a scripted one, torch makes
+    # For a callable that is no Python function, such as a scripted one, torch makes
     # a function first (``wrap_inline`` of torch/_dynamo/external_utils.py).
     file = getattr(getattr(inner, "__code__", None), "co_filename", "")
     if file.replace("\\", "/").endswith("/_dynamo/external_utils.py"):
@@ -156,8 +156,8 @@ def _script(torch: Any, model: Any) -> Any:
     try:
         return torch.jit.script(model)
     except Exception as error:
-        # NotSupportedError, FrontendError, RuntimeError, OSError (no source): the
-        # same to the user.
+        # NotSupportedError, FrontendError, RuntimeError, OSError (no source):
+        # equivalent for the user.
         raise UserError("script", _script_hint(model)) from error
     finally:
         replaced.take_back()

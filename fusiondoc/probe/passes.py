@@ -154,8 +154,8 @@ class Passes:
                 self._torch.cuda.synchronize()
             turned = LOG.away()
         if turned and turned != self._away:
-            # In the pass itself, or nothing was left to put back: something is
-            # missing from the log.
+            # Redirected in the pass itself, or with nothing left to restore: a part
+            # of the log is missing.
             self._away = turned
             self._records.write("redirected", **turned)
         self._records.write(

@@ -461,7 +461,7 @@ def _offs(
         )
 
     # Eager may overflow where a group, which keeps float32 between its operators,
-    # does not, and the reverse.
+    # does not, or the other way round.
     wrong = torch.where(
         in_exact, ~in_fused & in_eager, ~_equal(f, r) & ~_equal(f, e)
     )

@@ -448,7 +448,7 @@ class _Rebuild:
         elif value.type.endswith("[]"):
             self.list_constant(node, value, text)
         elif text in ("-inf", "-nan"):
-            # parse_ir of torch 1.12 takes no sign there.
+            # parse_ir of torch 1.12 accepts no sign there.
             self.step(node, "aten::neg", "", (self.value("float", text[1:]),))
         elif text.startswith(("{", "(", "<", "[")):
             self.give_up(node, "parse_ir does not take such a constant")
@@ -462,8 +462,8 @@ class _Rebuild:
         elif not text.startswith("[") or "<" in text or "{" in text or "(" in text:
             self.give_up(node, "parse_ir does not take such a constant")
         elif element == "bool" or "inf" in text or "nan" in text:
-            # parse_ir makes a list of numbers of one of bools, which no operator
-            # takes, and torch 1.12 reads neither True nor inf in it. The executor
+            # parse_ir reads a list of bools as a list of numbers, which no operator
+            # accepts, and torch 1.12 reads neither True nor inf in it. The executor
             # folds this back into a constant.
             self.masks[value.name] = _items(text)
             self.step(

@@ -138,7 +138,7 @@ class Supervised:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # The end of this pipe alone makes the supervisor end everything.
+        # Closing this pipe alone makes the supervisor end everything.
         os.close(self._control)
         try:
             self._process.wait(_SUPERVISOR_GRACE)
@@ -229,7 +229,7 @@ class Supervised:
                 name: _whereabouts(f"{folder}/{n}", self._pipe_name)
                 for name, n in _STANDARD
             }
-            # Of a process that ends all are gone at once.
+            # If a process is ending, all entries disappear at once.
             if os.listdir(folder):  # noqa: PTH208  (names alone are needed, ten times a second)
                 self.away = {name: where for name, where in found.items() if where}
 
@@ -475,8 +475,8 @@ class _Stream:
             selector.register(child.reports, selectors.EVENT_READ)
             last = time.perf_counter()
             while True:
-                # With both at their end nothing more will come: the loop is about
-                # to be left.
+                # If both have ended nothing more will come, and the loop is about
+                # to end.
                 ready = (
                     {key.fd for key, _ in selector.select(_TICK)}
                     if selector.get_map()

@@ -133,7 +133,8 @@ def run_environment(
         merged.append(DUMP)
         notes.extend(f"{DUMP}: added '{name}'." for name in added)
     if user.get(_VERBOSITY, "3") in ("0", "1", "2"):
-        # Below 3 strides, devices or all types are missing from the printed graphs.
+        # With a level below 3, strides, devices or all types are missing from the
+        # printed graphs.
         wanted[_VERBOSITY] = "3"
         notes.append(
             f"{_VERBOSITY}: raised from {user[_VERBOSITY]} to 3, else the log lacks types."

@@ -145,7 +145,7 @@ class Supervisor:
         if self._pid == 0:
             self._become_the_program(failed, passed, own)
         os.close(failed)
-        # The end of the log is seen only when nobody else can write to it.
+        # The end of the log is seen only when no other process can write to it.
         nothing = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1, 2):
             os.dup2(nothing, standard)
@@ -170,7 +170,7 @@ class Supervisor:
                     number,
                     signal.SIG_IGN if before is signal.SIG_IGN else signal.SIG_DFL,
                 )
-            # Should this supervisor be killed, the program is to end too.
+            # If this supervisor is killed, the program must end too.
             _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() == own:
                 what = b"cwd"
@@ -255,8 +255,8 @@ class Supervisor:
             rest = until - time.monotonic()
             if rest <= 0:
                 return
-            # Without a subreaper nothing reports the end of a process that is
-            # nobody's child here.
+            # Without a subreaper nothing reports the end of a process that is no
+            # child of this one.
             self._wait(min(rest, _LOOK if self._adopts else 0.05))
 
     def _signal_all(self, number: int, names: dict[int, str]) -> None:
@@ -271,7 +271,7 @@ class Supervisor:
                 names[pid] = _name(pid, self._order.command)
             try:
                 os.kill(pid, number)
-                # One that was stopped would take no notice.
+                # A stopped process would not react.
                 os.kill(pid, signal.SIGCONT)
             except OSError:
                 continue
@@ -456,6 +456,7 @@ def main(
         program = error
     finally:
         if program is None:
-            # Nothing waits in buffers, and a slow end would be time of the user's.
+            # No buffers have to be flushed, and a slow exit would add to the user's
+            # time.
             os._exit(0)
     raise program

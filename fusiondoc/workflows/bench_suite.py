@@ -112,7 +112,8 @@ def _bench_of(case: Case, request: BenchRequest) -> BenchRequest:
         inputs=case.inputs,
         random_sizes=case.random,
         round_seconds=ROUND_SECONDS,
-        # There are many cases: twice the warm-ups of all of them need --processes.
+        # There are many cases: a second process for each, with its own warm-up,
+        # needs --processes.
         processes=1 if request.processes is None else request.processes,
     )
 

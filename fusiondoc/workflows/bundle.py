@@ -85,7 +85,8 @@ def bundle(capture: Capture, output: Path | None, sources: bool = True) -> Bundl
     top = top.lstrip("._=+-")[:80] or "capture"
     packed: list[Packed] = []
     members: list[Member] = []
-    # Only at the end are the sizes known, which an archive has before each file.
+    # An archive needs each file's size before its content, so the sizes must be
+    # known first.
     with tempfile.TemporaryDirectory(prefix="fusiondoc-") as folder:
         for number, (name, path) in enumerate(found):
             counts: Counter[str] = Counter()

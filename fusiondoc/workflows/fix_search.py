@@ -152,8 +152,8 @@ class Search:
         self._versions.end_ahead()  # they would disturb it
         speeds = speeds_of([step.version for step in self._steps], self._ahead)
         if speeds[-1] is not None and speeds[-1].high < 1:
-            # Where the host is the limit a round can be slow by chance, and a
-            # change lost by it.
+            # If the host is the limit a round can be slow by chance, and a useful
+            # change would be lost.
             self._notify(
                 "timing it again: a change is dropped if it is slower twice"
             )

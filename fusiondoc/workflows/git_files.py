@@ -28,8 +28,8 @@ _READ_ONLY = (
     *("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}"),
 )
 _NO_TRANSPORT = {
-    # An object that is missing would be fetched from a remote, by a command that
-    # the remote's entry may name.
+    # git would fetch a missing object from a remote, with a command that the
+    # remote's configuration may name.
     "GIT_ALLOW_PROTOCOL": "",  # none, whatever the configuration allows (git(1), GIT_ALLOW_PROTOCOL)
     "GIT_NO_LAZY_FETCH": "1",  # git versions that know it do not even try
     "GIT_TERMINAL_PROMPT": "0",

@@ -348,7 +348,8 @@ class LiveRun:
         try:
             return self._store.new("block")
         except UsageError as error:
-            # A program that runs anyway is not to fail for this.
+            # A program that would run without the capture must not fail because of
+            # it.
             folder = Path(tempfile.mkdtemp(prefix="fusiondoc-"))
             self._notes.append(f"{error.message}; the capture is in {folder}")
             return folder
@@ -366,7 +367,7 @@ class LiveRun:
         self._switches.write_own_fuser()
         self._program.finish(block=True)
         self._switches.finish()
-        # A CUDA call in a program that has made none would keep it from forking.
+        # A CUDA call in a program that has made none would prevent it from forking.
         records.write(
             "environment",
             **environment.torch_environment(

@@ -297,7 +297,7 @@ def onset(
     had = [run for run in loss.before if has[run]]
     first, latest = _span_of_onset(history, has, loss, had, begin)
     until = max(had, default=begin)
-    # Runs that had it are over only if some more that lack it came after them.
+    # Runs with the group have ended only if enough runs without it came after them.
     if sum(run > until for run in lacking) < STILL * len(lacking):
         until = begin
     days = [history.moments[run][:10] for run in (begin, first, latest, until)]

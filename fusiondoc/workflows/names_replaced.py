@@ -236,7 +236,7 @@ def names_in(
     users = set()
     with contextlib.suppress(
         Exception
-    ):  # no name for this number, no variable either
+    ):  # no user name for this id, and no variable either
         users.add(getpass.getuser())
     for text in (*paths, *folders):
         for found in _HOMES.finditer(text):

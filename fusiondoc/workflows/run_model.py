@@ -403,7 +403,7 @@ def run_model(
     ran = run_target(request, Ready(folder), notify=notify)
     if ran.interrupted:
         raise KeyboardInterrupt
-    # The probe does not know it of an archive.
+    # The probe cannot find it out for an archive.
     if target.source_map:
         ran.capture.add_source_map(target.source_map)
     _record_switched_off(ran.capture, off, request)

@@ -312,7 +312,7 @@ def _ways(
         if len(codes) > MOST_SEVERAL:
             yield from ((cost, lost) for lost in newer)
             return
-        # Newer ones, or one of them alone: the two kinds are as likely.
+        # Newer values, or a single one of them: both kinds are equally likely.
         cost += math.log(2) if len(codes) > 2 else 0.0
         yield from ((cost, lost) for lost in newer)
         if len(codes) > 2:

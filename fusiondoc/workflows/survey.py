@@ -200,7 +200,7 @@ def _rounds(
                 f"note: a worker died; its {count(len(again), 'file')} {_ARE[len(again) == 1]} read again"
             )
         chunks = [(item,) for item in again]
-    # One after the other: only now is it certain whose worker dies.
+    # One after another: only then is it certain which file kills its worker.
     for chunk in chunks:
         yield from engine.outcomes(work, [chunk])
 

@@ -190,8 +190,8 @@ class Dask:
         """Addresses of all workers that were present, or have worked."""
         self._worked: set[str] = set()
         self._presence = _Presence("Dask")
-        # A worker that cannot load a task ends without a word, and the survey would
-        # wait for ever.
+        # A worker that cannot load a task ends silently, and the survey would wait
+        # for ever.
         found = self._client.run(eval, _HAS_FUSIONDOC, on_error="return")
         lacking = sorted(worker for worker, has in found.items() if has is False)
         if lacking:

@@ -271,7 +271,7 @@ def _model(target: Target | SavedTarget, item: Item, kind: str) -> str | None:
         return None if nameless else recorded_model(target.name, target.folder)
     if kind == "log":
         return item.folder
-    # A report of logs: the folder of the first.
+    # For a report of several logs: the folder of the first.
     folders = without_days(re.split(r"[/\\]", target.name.partition(", ")[0])[:-1])
     return masked(folders) if folders is not None else None
 

@@ -22,13 +22,13 @@ LOG = FuserLog(
     plan_header="After TExprFuser:",
     groups_header="After creating fusion groups:",
     compile_header="TensorExprKernel graph (Before graph optimization):",
-    # It prints them for each node, from four positions of its source in turn. So
-    # few that a stretch of a log that stands in it again can begin behind them.
+    # It prints them for each node, from four positions of its source in turn. They
+    # are so few that a repeated stretch of a log may begin after them.
     line_messages=re.compile(
         rb"(?:\[(?:DEBUG|UPDATE|DUMP) tensorexpr_fuser\.cpp:\d{3,}\] "
         rb"(?:Considering node:|Failed cond |Trying to merge: |Current fusion group: )[^\n]*\n){2,500}"
     ),
-    # The node of a group that is compiled for several shapes, with its own graph.
+    # The node of a group compiled for several shapes, with its own graph.
     inner_graphs=frozenset(("prim::TensorExprDynamicGroup",)),
     guards=frozenset(("prim::TypeCheck", "prim::TensorExprDynamicGuard")),
     profile_names=(

@@ -171,7 +171,7 @@ OPERATORS = TakenOperators(
     idle_casts=frozenset(op for op, takes in TAKES.items() if takes.cast),
     pairs_only=PAIRS_ONLY,
     # buildShapeExpressions of tensorexpr_fuser.cpp: a product of [7, 7] and [7, 4]
-    # before a sum fails in training (seen of torch 2.13)
+    # before a sum fails in training (seen with torch 2.13)
     sized_by_broadcast=frozenset(["aten::matmul"]),
     casts_by_constants=True,
 )

@@ -36,8 +36,8 @@ _KERNEL_ARGUMENTS = sections(
 _FUSION_ARGUMENTS = sections(
     main=rb"(?P<inputs>Inputs:$)",
     inputs=_INPUTS,
-    # The constraints of the scheduler, printed like a launch. An empty line stands
-    # for a joined row.
+    # The constraints of the scheduler, printed like a launch. An empty line
+    # replaces a joined row.
     outputs=rb"(?P<limits>Launch Parameters: )|$|" + _BUFFER,
     limits=rb"(?P<end>maxrregcount= ?\d+$)",
 )
@@ -145,8 +145,8 @@ KINDS: tuple[DumpKind, ...] = (
         b"0",
         rb"0  (?:FOR |IF |ELSE|T\d+_\w|[a-z]{1,2}\d+ = |NVFUSER_|BLOCK|ALLOC)",
         sections(
-            # Every entry has its number; an expression of several lines has none on
-            # the others.
+            # Every entry has a number; an expression of several lines has it on the
+            # first one only.
             main=rb"[1-9]\d* {2,}\S|,| +\^{5}| {1,4}(?:[-+*/<>=!&|%?:]+ |T\d+_|\.\w+=|\w+ = )"
             rb"|T\d+_[a-z]|[a-z]{1,2}\d+ = "
         ),

@@ -31,16 +31,16 @@ LOG = FuserLog(
     pass_file="graph_fuser",
     pass_start="Before Fusion:",
     plan_header="Before Compilation:",
-    # Where both are on, its pass comes after NNC's and takes the same graph (so in
-    # a log of torch 2.1.2).
+    # If both are on, nvFuser's pass runs after NNC's on the same graph (seen in a
+    # log of torch 2.1.2).
     follows="nnc",
     cache_header="GraphCache created for graph",
     fallback_header="`compile_fusion` hits fallback on graph",
-    # Of ``Before Fusion:`` and ``Before Compilation:`` (graph_fuser.cpp), of
-    # ``GraphCache constructor``, ``GraphCache created for graph`` and ``running
-    # GraphCache`` (kernel_cache.cpp), and of the statements of partition.cpp; from
-    # logs of the wheels of 1.12.1, 1.13.1, 2.0.1 and 2.1.2. 2.0 and 2.1 have the
-    # same nvFuser, line for line.
+    # Source lines of ``Before Fusion:`` and ``Before Compilation:``
+    # (graph_fuser.cpp), of ``GraphCache constructor``, ``GraphCache created for
+    # graph`` and ``running GraphCache`` (kernel_cache.cpp), and of the statements
+    # of partition.cpp; from logs of the wheels of 1.12.1, 1.13.1, 2.0.1 and 2.1.2.
+    # 2.0 and 2.1 have the same nvFuser, line for line.
     source_lines={
         "1.12": {
             "graph_fuser": (2352, 2432),
@@ -63,7 +63,7 @@ LOG = FuserLog(
     warnings=errors.WARNINGS,
     gone=errors.GONE,
     options_set=errors.OPTIONS_SET,
-    # Parts of the lines of its dumps and of those of its package that stands alone.
+    # Parts of the lines of its dumps and of the dumps of its stand-alone package.
     signs=(
         b"PYTORCH_NVFUSER_",
         *(
@@ -103,8 +103,8 @@ LOG = FuserLog(
         ),
     ),
     dump_kinds=dumps.KINDS,
-    # ``kernel1`` in torch, ``nvfuser_1`` and the long form of the package that
-    # stands alone, and a namespace.
+    # ``kernel1`` in torch; ``nvfuser_1``, and its long form with a namespace, in
+    # the stand-alone package.
     kernel_names=(
         r"(?:kernel|nvfuser_)(?:\w*_)?\d+\b",
         r"nvfuser_[a-z_]+_f\d+_c\d+_r\d+_g\d+\b",

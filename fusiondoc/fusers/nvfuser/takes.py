@@ -358,7 +358,8 @@ OPERATORS = TakenOperators(
     pairs_only=frozenset(
         op for op, rule in TAKES.items() if rule.overload is _EXTREME
     ),
-    # Operators of programs alone; those that nvFuser profiles need no constant.
+    # Only operators of programs; arguments that nvFuser profiles need not be
+    # constants.
     by_constant_dimension=frozenset(
         op
         for op, rule in TAKES.items()

@@ -38,7 +38,7 @@ DUMPS: tuple[FuserDump, ...] = (
 )
 
 SWITCHES = FuserSwitches(
-    # graph_helper prints which operators it does not take ("Making aten::tanh a
+    # graph_helper prints the operators that it does not take ("Making aten::tanh a
     # wildcard").
     log_level="profiling_graph_executor_impl:>>graph_helper",
     variables_set=("ONEDNN_VERBOSE", "ONEDNN_GRAPH_VERBOSE", "DNNL_VERBOSE"),

@@ -4,14 +4,14 @@
 from fusiondoc.fusers.fuser_log import FuserLog
 
 LOG = FuserLog(
-    # Where ONEDNN_VERBOSE is set.
+    # Printed if ONEDNN_VERBOSE is set.
     stdout_marks=(
         b"onednn_verbose,",
         b"onednn_graph_verbose,",
         b"dnnl_verbose,",
         b"dnnl_graph_verbose,",
     ),
-    # Of torch/csrc/jit/codegen/onednn/graph_helper.cpp.
+    # From torch/csrc/jit/codegen/onednn/graph_helper.cpp.
     indented=(b"  Added node ", b"  Got #partitions: "),
     profile_names=(
         "LlgaPartition_",
