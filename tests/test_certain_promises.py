@@ -214,6 +214,47 @@ def test_a_new_group_between_neighbours_that_were_merged_has_no_number(
     ]
 
 
+BEFORE_THE_SECOND_PART = """\
+import torch
+
+
+def model(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    a = torch.cumsum(x, 0)
+    a += y
+    a += 1.0
+    p = torch.flip(a, [0]).sin() * 2.0
+    c = torch.cumsum(y, 0)
+    c += x
+    c += 1.0
+    r = torch.flip(c, [0]).cos() * 3.0
+    return torch.cumsum(p, 0), torch.cumsum(r, 0)
+
+
+inputs = (torch.randn(4, 8), torch.randn(4, 8))
+"""
+"""``p`` and ``r`` are one group of neighbours. Out of place ``c`` is a group between
+the two that takes ``p`` for itself; the plan has it before both."""
+
+
+def test_new_groups_before_a_part_of_merged_neighbours_have_a_number(
+    tmp_path: Path,
+) -> None:
+    before = diagnosed(BEFORE_THE_SECOND_PART, tmp_path / "before.py")
+    assert before.fusion_groups == 1
+    change = next(one for one in before.plan if one.edits)
+    assert (change.operators, change.groups) == (4, 2)
+    text = BEFORE_THE_SECOND_PART
+    for edit in change.edits:
+        assert text.count(edit.before) == 1
+        text = text.replace(edit.before, edit.after)
+    after = diagnosed(text, tmp_path / "after.py")
+    outside = [
+        sum(row.count for row in report.unfused) for report in (before, after)
+    ]
+    assert outside[0] - outside[1] == 4
+    assert after.fusion_groups - before.fusion_groups == 2
+
+
 BOTH_SIDES = """\
 import torch
 

@@ -13,6 +13,7 @@ from collections.abc import (
     Sequence,
 )
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.taken_apart import connected, taken_apart
@@ -208,11 +209,22 @@ def _made_otherwise(
             yield index
 
 
-def may_stand_between(plan: PlanOfRun, groups: Sequence[Sequence[int]]) -> bool:
-    """True if a new group may have been between two parts of a group of the run
-    that share no tensor. The fuser tries to join each group with the one before it,
-    and moves the operators that the later one needs up with it: a group between the
-    two would have been tried first.
+class MorePossible(NamedTuple):
+    """What the order of a plan before the fusion pass could cost at most."""
+
+    groups: int
+    """More groups."""
+    operators: int
+    """Fewer operators in groups."""
+
+
+def parted_at_most(
+    plan: PlanOfRun, groups: Sequence[Sequence[int]]
+) -> MorePossible:
+    """Return the most that new groups may cost by standing between two parts of a
+    group of the run that share no tensor. The fuser tries to join each group with
+    the one before it, and moves the operators that the later one needs up with it:
+    a group between the two would have been tried first.
 
     Args:
         groups: of the plan with its groups taken apart, with the changes.
@@ -223,13 +235,14 @@ def may_stand_between(plan: PlanOfRun, groups: Sequence[Sequence[int]]) -> bool:
         if len(members) > 1 and not _holds_of_run(plan, members)
         for part in connected(members, plan.graph.before)
     ]
-    if not new:
-        return False
-    for nodes in _parts_of_groups(plan):
+    more, fewer = 0, 0
+    for nodes in _parts_of_groups(plan) if new else ():
         parts = connected(nodes, plan.graph.before)
-        if len(parts) > 1 and _stands_between(plan.graph, parts, new):
-            return True
-    return False
+        if len(parts) > 1:
+            between = _number_between(plan, parts, new)
+            more += min(between, len(parts) - 1)
+            fewer += sum(len(one) == 1 for one in parts) if between else 0
+    return MorePossible(more, fewer)
 
 
 def _holds_of_run(plan: PlanOfRun, members: Sequence[int]) -> bool:
@@ -238,26 +251,47 @@ def _holds_of_run(plan: PlanOfRun, members: Sequence[int]) -> bool:
     )
 
 
-def _stands_between(
-    graph: PlanGraph,
+def _number_between(
+    plan: PlanOfRun,
     parts: Sequence[AbstractSet[int]],
     groups: Iterable[AbstractSet[int]],
-) -> bool:
-    """True if one of these groups leads to some of the parts and not to others, or
-    leads to none and is between the first part and the first taker of a part's
-    result."""
+) -> int:
+    """Return how many of these groups may have been between two of the parts: they
+    lead to some parts and not to the first, or they lead to none and are between
+    the first part and the first taker of a part's result."""
+    graph = plan.graph
     start = min(min(part) for part in parts)
     end = max(_first_taker(graph, part) for part in parts)
-    makers = [_makers_of(graph, part) for part in parts]
+    end = min(end, _next_group(plan, start))
+    first, *others = (
+        _makers_of(graph, part)
+        for part in sorted(parts, key=lambda part: min(part))
+    )
+    found = 0
     for group in groups:
         if any(graph.inside[index] != graph.inside[start] for index in group):
             continue
-        led_to = [not group.isdisjoint(one) for one in makers]
-        if any(led_to) and not all(led_to):
-            return True
-        if not any(led_to) and any(start < index < end for index in group):
-            return True
-    return False
+        if not group.isdisjoint(first):
+            continue  # it was before all of them
+        to_others = any(not group.isdisjoint(one) for one in others)
+        found += to_others or start < max(group) < end
+    return found
+
+
+def _next_group(plan: PlanOfRun, node: int) -> int:
+    """Return the first node of the next group of the run in the same block; one
+    past the last node if there is none. The parts of a group have no other group
+    between them."""
+    own, nodes = plan.origin[node], plan.whole.nodes
+    for index in range(node, len(plan.origin)):
+        other = plan.origin[index]
+        if (
+            other != own
+            and nodes[other].kind == "group"
+            and nodes[other].inside == nodes[own].inside
+        ):
+            return index
+    return len(plan.origin)
 
 
 def _makers_of(graph: PlanGraph, nodes: Iterable[int]) -> set[int]:

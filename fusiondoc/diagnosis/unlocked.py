@@ -18,7 +18,7 @@ from fusiondoc.diagnosis.plan_graphs import (
     PlanGraph,
     PlanOfRun,
     made_otherwise,
-    may_stand_between,
+    parted_at_most,
     parted_by_order,
     plan_of,
     plan_taken_apart,
@@ -217,9 +217,13 @@ class Plans:
             for members in after
             if not changed.isdisjoint(apart.rows[index] for index in members)
         )
-        sure = sure and not may_stand_between(apart, after)
+        at_most = parted_at_most(apart, after)
+        operators -= at_most.operators
         more_groups = (
-            comes.groups - was.groups - parted_by_order(apart, after, unmerged)
+            comes.groups
+            + at_most.groups
+            - was.groups
+            - parted_by_order(apart, after, unmerged)
         )
         return Brought(operators * times, more_groups * times, sure)
 
