@@ -246,9 +246,9 @@ def count(lines: list[str]) -> dict[str, Any]:
     plans of their own. Where the guard of a group fails, its operators get a plan
     of their own for other types: that is no group more. A plan with the parameters
     of a differentiable graph may be that of another layer: there are as many as
-    graphs with these operators in the outer plan, or, where torch changed these,
-    with parameters of these names (a fallback, as in the first step of a loop whose
-    state has no gradient yet, can have them in another order). The debug state of
+    graphs with these operators in the outer plan (a fallback, as in the first step
+    of a loop whose state has no gradient yet, has other names of its parameters),
+    or, where torch changed these, with parameters of these names. The debug state of
     the executors has the plans as objects, but not of gradients where one of them
     never ran (it asserts that).
     """
@@ -259,16 +259,13 @@ def count(lines: list[str]) -> dict[str, Any]:
     }
     bodies: dict[tuple[str, ...], set[str]] = {}
     seen: collections.Counter[tuple[Names, Names]] = collections.Counter()
-    expected: collections.Counter[tuple[Names, Names]] = collections.Counter()
+    expected: collections.Counter[Names] = collections.Counter()
     of_names: collections.Counter[Names] = collections.Counter()
     regions = False
     for sections in plans(lines):
         inner = [one for one in sections if one.name == OWN_EXECUTOR[0]]
         if not regions:  # those of fallbacks are in it too
-            expected.update(
-                (tuple(sorted(one.parameters)), operators_of(one.nodes))
-                for one in inner
-            )
+            expected.update(operators_of(one.nodes) for one in inner)
             of_names.update(tuple(sorted(one.parameters)) for one in inner)
         regions = regions or bool(inner)
         own = [one for one in sections if not one.name.startswith(OWN_EXECUTOR)]
@@ -282,9 +279,11 @@ def count(lines: list[str]) -> dict[str, Any]:
             and types_of(own) not in others
         ):
             continue
-        seen[parameters, operators] += 1
-        if seen[parameters, operators] > max(
-            1, expected[parameters, operators] or of_names[parameters]
+        known = operators in expected
+        which = ((), operators) if known else (parameters, operators)
+        seen[which] += 1
+        if seen[which] > (
+            expected[operators] if known else max(1, of_names[parameters])
         ):
             continue
         for name, node in nodes:

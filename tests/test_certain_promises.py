@@ -341,3 +341,54 @@ def test_calls_inside_calls_are_all_written_and_all_come(
     torch.testing.assert_close(
         one["model"](*one["inputs"]), other["model"](*one["inputs"])
     )
+
+
+FIRST_STEP_WITHOUT_GRADIENT = """\
+import torch
+from torch import Tensor, nn
+
+
+class Steps(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = 2
+        self.weight = nn.Parameter(torch.rand(8))
+
+    def forward(self, state: Tensor) -> Tensor:
+        step = 0
+        while step < self.steps:
+            gate = torch.cumsum(torch.sigmoid(state * self.weight) * 2.0, 0)
+            moved = torch.cumsum((torch.flip(state, [0]) + 1.0).relu() * 0.5, 1)
+            state = (gate - moved).tanh() * 0.9
+            step += 1
+        return torch.cumsum(state, 0).exp() * 2.0
+
+
+model = Steps()
+inputs = (torch.rand(8, 8),)
+"""
+REGIONS = """\
+import runpy, sys, torch
+torch._C._jit_override_can_fuse_on_cpu(True)
+torch._C._jit_set_te_must_use_llvm_cpu(False)
+names = runpy.run_path(sys.argv[1])
+model = torch.jit.script(names["model"])
+with torch.jit.fuser("fuser1"):
+    for _ in range(5):
+        model(*names["inputs"]).sum().backward()
+    (plan,) = model.get_debug_state().execution_plans.values()
+print(len(plan.graph.findAllNodes("prim::DifferentiableGraph")))
+"""
+"""Each differentiable graph of the program is one group."""
+
+
+def test_a_fallback_that_runs_before_what_it_stands_for_is_no_group_more(
+    tmp_path: Path,
+) -> None:
+    """With two steps both have their plans in the same pass, the fallback's
+    first."""
+    report = diagnosed(FIRST_STEP_WITHOUT_GRADIENT, tmp_path / "steps.py", True)
+    done = python_apart(tmp_path / "steps.py", code=REGIONS)
+    forward = [group for group in report.groups if group.phase == "forward"]
+    assert sum(group.count for group in forward) == int(done.stdout), done
+    assert len(forward) == 4 and {one.specialisation for one in forward} == {1}

@@ -15,11 +15,12 @@ executors each, forward and backward. The else-branch of a guard calls
 ``fallback_function``, which has an executor too: it runs the same graph for other
 types. Its plan has a form of its own (``Plan.may_be_fallback``) and the operators
 of the group that the guard protects, which distinguishes it from the executor of an
-equal layer. A gradient's executor also has a fallback function of its whole graph,
-for calls in which other gradients are defined (``jit/gradient_plans.py``);
-profiling of that function begins while the plan is made. Profiling of the gradients
-of other regions begins outside of all plans, and each of those has a first plan of
-its own.
+equal layer. It may come before the plan of the region that it stands for: in a loop
+whose state needs no gradient yet, the first step fails the guard. A gradient's
+executor also has a fallback function of its whole graph, for calls in which other
+gradients are defined (``jit/gradient_plans.py``); profiling of that function begins
+while the plan is made. Profiling of the gradients of other regions begins outside of
+all plans, and each of those has a first plan of its own.
 """
 
 from __future__ import annotations
@@ -351,11 +352,37 @@ class _Fallbacks:
         self._gradients_of_fallbacks = 0
 
     def executors(self, paired: Iterable[list[PlanPrint]]) -> Iterator[Executor]:
-        """Yield the executor of each list of prints, in order."""
+        """The executors whose prints these are, in order; those of fallback functions
+        behind the plan of the region that they stand for."""
+        early: list[list[PlanPrint]] = []
         for prints in paired:
-            executor = self._executor(prints)
-            self._remember(executor)
-            yield executor
+            if self._is_early(prints[0].use):
+                early.append(prints)
+                continue
+            yield self._known(prints)
+            for one in [each for each in early if not self._is_early(each[0].use)]:
+                early.remove(one)
+                yield self._known(one)
+        for prints in early:
+            yield self._known(prints)
+
+    def _known(self, prints: list[PlanPrint]) -> Executor:
+        executor = self._executor(prints)
+        self._remember(executor)
+        return executor
+
+    def _is_early(self, use: PlanUse) -> bool:
+        """Whether it is the plan of the fallback function of a region that has no
+        plan yet."""
+        if not self._regions or use.level == PlanLevel.PRINT:
+            return False
+        if not use.traits.may_be_fallback or self._protected(use):
+            return False
+        ops = self._compared.of(use).operators
+        return any(
+            not stands_for and len(ops & region) * 2 > len(ops | region)
+            for region, stands_for in self._regions
+        )
 
     def _executor(self, prints: list[PlanPrint]) -> Executor:
         use, at = prints[0].use, prints[0].at
@@ -455,7 +482,7 @@ class _Fallbacks:
         self._to_plans.clear()
         if hash(plan.content) in self._plans:
             return ()
-        return self._most_alike(ops) or self._in_the_region(plan)
+        return self._in_the_region(plan) or self._most_alike(ops)
 
     def _in_the_region(self, plan: _Compared) -> tuple[Body, ...]:
         """Return the groups of a region of the program whose operators agree with
