@@ -106,8 +106,8 @@ def _method_in_place(
     bound: Bound,
     names: frozenset[str],
 ) -> Iterator[Rewritten]:
-    """Write ``x.addcdiv_(y, z)`` as ``x = x + y / z``; None if the change of ``x``
-    would be missed."""
+    """Write ``x.addcdiv_(y, z)`` as ``x = x + y / z``; nothing if the change of
+    ``x`` would be missed."""
     assigned = assigned_name(file, node)
     if assigned is None:
         return

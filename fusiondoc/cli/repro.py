@@ -171,8 +171,8 @@ def _check_minimise(
 
 @contextmanager
 def _read(arguments: tuple[str, ...]) -> Iterator[ReadLog]:
-    """Yield the log that the arguments name. Stdin is saved to a file, which is
-    deleted afterwards: the log is read twice."""
+    """Context manager: the log that the arguments name. Stdin is saved to a file,
+    which is deleted afterwards: the log is read twice."""
     from fusiondoc.captures.store import CaptureStore
     from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
     from fusiondoc.repro.of_fusers import ReadLog

@@ -174,7 +174,7 @@ def group_items(groups: Sequence[Group], key: str = "ops") -> list[list[str]]:
 def module_items(report: Report) -> list[tuple[str, list[str]]]:
     """Return the path and the lines of an item for each outermost module with a
     group (for the modules in it, if there is only one): at most twenty, the
-    largest. None if the layers or the coverage are not known.
+    largest. Empty if the layers or the coverage are not known.
 
     Modules that differ by a number alone become one item for the module around
     them: with one module more, these numbers belong to others, and a group that two

@@ -109,7 +109,7 @@ class ChangedSections:
         )
 
     def _for_everything(self, policy: str | None) -> Iterator[str]:
-        """Return why all runs are needed; None if they are not."""
+        """Yield the reasons why all runs are needed; none if they are not."""
         if self._file is None or self._sections is None:
             yield f"{self._expectations.file} is new"
         elif policy != self._policy:

@@ -151,7 +151,7 @@ _QUANTIZED = Condition(
 
 
 def _userbuffers(window: Sequence[Operand], plan: Plan) -> bool:
-    """The combinations that userbuffers_*_linear.py accepts."""
+    """True for the combinations that userbuffers_*_linear.py accepts."""
     linear = _linear(window)
     scatter = next(
         (one.facts for one in window if "ReduceScatter" in one.kinds), None
