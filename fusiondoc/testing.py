@@ -17,7 +17,7 @@ from fusiondoc.captures.python_options import checked_options
 from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.captures.store import cannot_write
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError
-from fusiondoc.expectations import Position, Section
+from fusiondoc.expectations import ExpectationSection, Position
 from fusiondoc.expectations.gate import hold
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.model.report import Report
@@ -190,7 +190,7 @@ def expected(
     phase: str | None,
     no_fallback: bool,
     others: Mapping[str, Any],
-) -> Section:
+) -> ExpectationSection:
     """The expectations of a call of ``assert_fused``.
 
     Args:
@@ -232,7 +232,7 @@ def expected(
         raise UsageError(error.message, _HINT) from None
 
 
-def broken(section: Section, report: Report) -> str | None:
+def broken(section: ExpectationSection, report: Report) -> str | None:
     """Return the broken expectations, a line each as in ``fusiondoc check``, and
     the command for the whole report; None if all hold."""
     lines = [outcome.text for outcome in hold(section, report) if not outcome.holds]

@@ -18,12 +18,12 @@ from fusiondoc.fusers.inductor.compilation import (
     Access,
     CallKind,
     Compilation,
+    CompilationPart,
     CompiledGraph,
     FinalKind,
     FinalNode,
     GeneratedKernel,
     GraphOperator,
-    Part,
     Refusal,
 )
 
@@ -73,7 +73,13 @@ def _graphs(graphs: list[Mapping[str, Any]]) -> Iterator[CompiledGraph]:
                 phase="backward" if backward else "forward",
                 order=1 if backward else 0,
                 inference=graph["inference"],
-                holds=frozenset((Part.GRAPH, Part.DECISIONS, Part.LAYERS)),
+                holds=frozenset(
+                    (
+                        CompilationPart.GRAPH,
+                        CompilationPart.DECISIONS,
+                        CompilationPart.LAYERS,
+                    )
+                ),
                 operators=tuple(map(_operator, graph["post_grad_nodes"])),
                 final=tuple(_final(node, graph) for node in graph["after"]),
                 kernels=tuple(_kernels(graph["kernels"])),

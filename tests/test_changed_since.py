@@ -21,7 +21,7 @@ from fusiondoc.captures.request import RunRequest, parse_target
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.workflows.changed_sections import ChangedSections, Standing
-from fusiondoc.workflows.check_cache import CheckCache, Kept
+from fusiondoc.workflows.check_cache import CachedReport, CheckCache
 from fusiondoc.workflows.check_jobs import Job
 from fusiondoc.workflows.program_names import names_in
 
@@ -130,7 +130,7 @@ def standing(
             request,
             [],
             inputs,
-            Kept(report, "2026-11-24T10:00:00+00:00"),
+            CachedReport(report, "2026-11-24T10:00:00+00:00"),
             began=1e11,
         )
     return ChangedSections(rev, expectations, cache, today).standing(job)

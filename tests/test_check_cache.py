@@ -21,7 +21,12 @@ from fusiondoc.expectations.gate import gate
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.model.report import Report
 from fusiondoc.workflows import check_cache
-from fusiondoc.workflows.check_cache import CheckCache, Kept, key_of, why_not_kept
+from fusiondoc.workflows.check_cache import (
+    CachedReport,
+    CheckCache,
+    key_of,
+    why_not_kept,
+)
 from fusiondoc.workflows.program_reads import reads_of
 
 DATE = "2026-11-24T10:00:00+00:00"
@@ -74,7 +79,7 @@ def case(tmp_path: Path, bert: Report, monkeypatch: pytest.MonkeyPatch) -> Case:
     for path in tmp_path.rglob("*.*"):
         os.utime(path, (1, 1))
     cache = CheckCache(tmp_path / "kept", environment)
-    cache.put(request, [PATTERN], inputs, Kept(bert, DATE), began=1e9)
+    cache.put(request, [PATTERN], inputs, CachedReport(bert, DATE), began=1e9)
     made = Case(tmp_path, request, environment)
     assert made.is_kept(PATTERN)
     return made
@@ -220,9 +225,9 @@ def test_a_file_that_changed_during_the_run_keeps_nothing(
     inputs = ProgramInputs(files=(str(case.folder / "m.py"),))
     changed = (case.folder / "m.py").stat().st_mtime
     cache = CheckCache(case.folder / "other", case.environment)
-    cache.put(case.request, [], inputs, Kept(bert, DATE), began=changed)
+    cache.put(case.request, [], inputs, CachedReport(bert, DATE), began=changed)
     assert cache.get(case.request, []) is None
-    cache.put(case.request, [], inputs, Kept(bert, DATE), began=changed + 1)
+    cache.put(case.request, [], inputs, CachedReport(bert, DATE), began=changed + 1)
     assert cache.get(case.request, []) is not None
 
 

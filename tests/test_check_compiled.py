@@ -11,7 +11,7 @@ from inductor_recordings import RECORDINGS, Recording
 
 import fusiondoc
 from fusiondoc.expectations.match import check
-from fusiondoc.expectations.outcome import Outcome
+from fusiondoc.expectations.outcome import ExpectationOutcome
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.update import updated
 from fusiondoc.model.report import Report
@@ -29,7 +29,9 @@ def report_of(program: str, release: str = "2.11") -> Report:
     return fusiondoc.parse(INDUCTOR / release / program)
 
 
-def outcomes(text: str, program: str, release: str = "2.11") -> list[Outcome]:
+def outcomes(
+    text: str, program: str, release: str = "2.11"
+) -> list[ExpectationOutcome]:
     return check(loads(text, "f.yaml").sections[0], report_of(program, release))
 
 

@@ -24,7 +24,7 @@ from fusiondoc.model.checked_models import (
     SCHEMA,
     CheckedModel,
     CheckedModels,
-    Outcome,
+    CheckOutcome,
 )
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Expectation
@@ -95,13 +95,15 @@ def many(report: Report, *losses: str) -> CheckedModels:
         )
         broken = replace(report, expectations=(lost,))
         models.append(
-            CheckedModel(name, "m.py", Outcome.BROKEN, 1, lost=1, report=broken)
+            CheckedModel(
+                name, "m.py", CheckOutcome.BROKEN, 1, lost=1, report=broken
+            )
         )
     failed = CheckedModel(
-        "fails", "sub/f.py:Net", Outcome.FAILED, 3, why="ValueError: x\x01 < 1"
+        "fails", "sub/f.py:Net", CheckOutcome.FAILED, 3, why="ValueError: x\x01 < 1"
     )
     left_out = CheckedModel(
-        "quiet", "q.py", Outcome.UNCHANGED, 0, why="2 files as at 0123"
+        "quiet", "q.py", CheckOutcome.UNCHANGED, 0, why="2 files as at 0123"
     )
     rows = (*models, failed, left_out)
     return CheckedModels(

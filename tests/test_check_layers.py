@@ -13,7 +13,7 @@ import fusiondoc
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import is_in_layer
 from fusiondoc.expectations.match import check
-from fusiondoc.expectations.outcome import Outcome
+from fusiondoc.expectations.outcome import ExpectationOutcome
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.update import updated
 from fusiondoc.model.operator_places import InLayer, operators_by_layer
@@ -25,7 +25,7 @@ def bert() -> Report:
     return fusiondoc.parse(FIXTURES / "foreign" / "bert.trace.eval.nvfuser.log.xz")
 
 
-def outcome(text: str, report: Report) -> Outcome:
+def outcome(text: str, report: Report) -> ExpectationOutcome:
     (one,) = check(loads(text, "f.yaml").sections[0], report)
     return one
 

@@ -37,8 +37,8 @@ from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import (
     MOST_TOGETHER,
     ChangeKind,
+    ChangeOutcome,
     Fixes,
-    Outcome,
     TriedFix,
     Version,
 )
@@ -558,7 +558,7 @@ def test_only_what_fuses_more_is_better(
     one, other = Version(*before, 0), Version(*after, 0)
     assert other.better_than(one) is kept
     assert not replace(other, fallbacks=1).better_than(one)
-    less = TriedFix(ChangeKind.KNOB, "x", (), (), Outcome.NO_GAIN, one, other)
+    less = TriedFix(ChangeKind.KNOB, "x", (), (), ChangeOutcome.NO_GAIN, one, other)
     if not kept and after == (0, 0, 3):
         assert why_not(less).startswith(
             "runs fewer operators, and fuses none in addition: 0 groups"
@@ -592,11 +592,19 @@ def searched(monkeypatch: pytest.MonkeyPatch, speeds: list[Ratio | None]) -> Any
             ChangeKind.RECIPE, str(row), (Edit(Path("m.py"), row, row, str(row)),)
         )
         search._steps.append(
-            fix_search.Step(Bundle((made,)), (version, SimpleNamespace()), row)
+            fix_search.KeptChange(
+                Bundle((made,)), (version, SimpleNamespace()), row
+            )
         )
         search.tried.append(
             TriedFix(
-                ChangeKind.RECIPE, str(row), (), (), Outcome.KEPT, version, version
+                ChangeKind.RECIPE,
+                str(row),
+                (),
+                (),
+                ChangeOutcome.KEPT,
+                version,
+                version,
             )
         )
     return search
@@ -609,7 +617,10 @@ def test_what_is_slower_is_taken_back_to_the_fastest(
         monkeypatch, [None, Ratio(1.2, 1.1, 1.3), Ratio(0.5, 0.4, 0.6)]
     )
     assert search.time() == Ratio(1.2, 1.1, 1.3)
-    assert [one.outcome for one in search.tried] == [Outcome.KEPT, Outcome.SLOWER]
+    assert [one.outcome for one in search.tried] == [
+        ChangeOutcome.KEPT,
+        ChangeOutcome.SLOWER,
+    ]
     assert [edit.text for edit in search.edits] == ["0"]
     search = searched(monkeypatch, [None, Ratio(0.5, 0.4, 0.6)])
     assert search.time() is None and search.edits == ()
@@ -618,7 +629,7 @@ def test_what_is_slower_is_taken_back_to_the_fastest(
     )
     search.time()
     assert len(search._steps) == 3 and all(
-        one.outcome is Outcome.KEPT for one in search.tried
+        one.outcome is ChangeOutcome.KEPT for one in search.tried
     )
 
 
@@ -633,7 +644,7 @@ def test_what_seems_slower_once_is_timed_again(
         fix_search, "speeds_of", lambda versions, ahead: next(turns)
     )
     assert search.time() == Ratio(0.99, 0.93, 1.04)
-    assert search.tried[0].outcome is Outcome.KEPT and search.tried[
+    assert search.tried[0].outcome is ChangeOutcome.KEPT and search.tried[
         0
     ].speed == Ratio(0.99, 0.93, 1.04)
     assert not list(turns)
@@ -750,7 +761,7 @@ def test_changes_that_need_each_other_are_found(
     search = second_round(launches, dict(zip(names.split(), (SOME, OTHER, MOVED))))
     assert "".join(sorted(edit.text for edit in search.edits)) == kept
     assert search.together_tries == runs <= MOST_TOGETHER
-    rows = [one for one in search.tried if one.outcome is Outcome.KEPT]
+    rows = [one for one in search.tried if one.outcome is ChangeOutcome.KEPT]
     assert len(rows) == bool(kept) and len(search._steps) == 1 + bool(kept)
     if runs == 3 and kept == "ac":
         assert rows[0].change == "a; together with c"
@@ -792,7 +803,7 @@ def test_more_operators_in_groups_are_no_gain_of_what_is_replaced_by_several(
     )
     search.run([Bundle((Change(kind, "a change"),))])
     assert search.tried[0].outcome is (
-        Outcome.NO_GAIN if by_several else Outcome.KEPT
+        ChangeOutcome.NO_GAIN if by_several else ChangeOutcome.KEPT
     )
 
 
@@ -896,13 +907,19 @@ def found() -> Fixes:
             "x | y",
             ("/a/m.py:3",),
             ("a note",),
-            Outcome.KEPT,
+            ChangeOutcome.KEPT,
             before,
             after,
             speed,
         ),
         TriedFix(
-            ChangeKind.FREEZE, "model frozen", (), (), Outcome.WRONG, after, after
+            ChangeKind.FREEZE,
+            "model frozen",
+            (),
+            (),
+            ChangeOutcome.WRONG,
+            after,
+            after,
         ),
     )
     diff = '--- a/m.py\n+++ b/m.py\n@@ -1 +1 @@\n-"""```"""\n+x\n'

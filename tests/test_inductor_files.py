@@ -12,7 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inductor_recordings import FOLDER, RECORDINGS, Recording
 
-from fusiondoc.fusers.inductor.compilation import Compilation, FinalKind, Part
+from fusiondoc.fusers.inductor.compilation import (
+    Compilation,
+    CompilationPart,
+    FinalKind,
+)
 from fusiondoc.parsers.inductor.fx_graph import fx_node, graph_of
 from fusiondoc.parsers.inductor.generated_code import generated_module
 from fusiondoc.parsers.inductor.post_fusion_ir import final_nodes
@@ -39,7 +43,7 @@ def test_a_debug_folder_shows_what_hooks_saw_of_the_same_program() -> None:
     facts = recorded("2.11-mlp").facts["graphs"]
     assert [graph.phase for graph in graphs] == ["forward", "backward"]
     for graph, seen in zip(graphs, facts):
-        assert graph.holds == {Part.CODE, Part.GRAPH}
+        assert graph.holds == {CompilationPart.CODE, CompilationPart.GRAPH}
         expected = {node["name"]: node for node in seen["after"]}
         assert {node.name for node in graph.final} == set(expected)
         for node in graph.final:
@@ -60,7 +64,7 @@ def test_a_generated_module_alone_shows_kernels_and_calls(tmp_path: Path) -> Non
     module.write_bytes(lzma.decompress(packed.read_bytes()))
     (tmp_path / "other.py").write_text("import torch\n")
     (graph,) = compilation(tmp_path).graphs
-    assert (graph.holds, graph.phase) == ({Part.CODE}, "forward")
+    assert (graph.holds, graph.phase) == ({CompilationPart.CODE}, "forward")
     assert [
         node.kernel for node in graph.final if node.kind is not FinalKind.CALL
     ] == [

@@ -10,10 +10,10 @@ import pytest
 from inductor_recordings import RECORDINGS, Recording, read
 
 from fusiondoc.fusers.inductor.compilation import (
+    CompilationPart,
     CompiledGraph,
     FinalKind,
     FinalNode,
-    Part,
 )
 from fusiondoc.parsers.inductor.fusion_log import FusionLog
 
@@ -79,7 +79,7 @@ def test_kernels_of_final_nodes(recording: Recording) -> None:
                 kernels.setdefault(name.replace("buf", "op"), set()).add(
                     kernel["kernel"]
                 )
-        if Part.CODE not in graph.holds:
+        if CompilationPart.CODE not in graph.holds:
             continue
         assert graph.phase == ("backward" if facts["backward"] else "forward")
         for node in graph.final:
@@ -128,7 +128,7 @@ def test_every_node_is_in_a_kernel_or_a_call_or_computes_nothing(
     recording: Recording,
 ) -> None:
     for graph, _ in graphs(recording, recording.trace, recording.log):
-        if Part.CODE not in graph.holds:
+        if CompilationPart.CODE not in graph.holds:
             continue
         computed = {name for node in graph.final for name in node.operators}
         used = {name for one in graph.operators for name in one.inputs}
@@ -153,7 +153,7 @@ def test_buffers_that_nodes_share_are_those_of_the_scheduler(
 ) -> None:
     """The buffers that one node writes and another reads."""
     for graph, facts in graphs(recording, recording.trace, recording.log):
-        if Part.CODE not in graph.holds:
+        if CompilationPart.CODE not in graph.holds:
             continue
         edges = {}
         for node in facts["after"]:

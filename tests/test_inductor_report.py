@@ -20,11 +20,11 @@ from fusiondoc.fusers.inductor.compilation import (
     Access,
     CallKind,
     Compilation,
+    CompilationPart,
     CompiledGraph,
     FinalKind,
     FinalNode,
     GraphOperator,
-    Part,
     Recompile,
     Refusal,
 )
@@ -230,7 +230,7 @@ def graph_of(*final: FinalNode, **more: Any) -> CompiledGraph:
         "compile_id": "0/0",
         "phase": "forward",
         "order": 0,
-        "holds": frozenset((Part.GRAPH, Part.DECISIONS)),
+        "holds": frozenset((CompilationPart.GRAPH, CompilationPart.DECISIONS)),
         "operators": operators,
         **more,
     }
@@ -273,7 +273,7 @@ def test_a_refusal_of_others_is_of_no_boundary() -> None:
 
 
 def test_without_decisions_the_cause_is_not_known() -> None:
-    assert cause(graph_of(A, B, holds=frozenset((Part.GRAPH,)))) is None
+    assert cause(graph_of(A, B, holds=frozenset((CompilationPart.GRAPH,)))) is None
 
 
 def test_a_silent_refusal_is_worked_out_by_sizes() -> None:

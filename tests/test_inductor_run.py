@@ -21,9 +21,9 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.fusers.inductor.compilation import (
     CallKind,
     Compilation,
+    CompilationPart,
     CompiledGraph,
     FinalKind,
-    Part,
 )
 from fusiondoc.workflows.bench_compiled import seen_besides
 from fusiondoc.workflows.load import parse_capture
@@ -248,7 +248,7 @@ def test_operators_have_their_layers_and_lines_also_in_the_backward_graph(
     block: tuple[Path, object],
 ) -> None:
     forward, backward = compilation(block[0]).graphs
-    assert Part.LAYERS in forward.holds
+    assert CompilationPart.LAYERS in forward.holds
     of_norm = operator_of(forward, "aten.var_mean.correction")
     assert (of_norm.layer, of_norm.from_) == (
         "norm",

@@ -17,7 +17,7 @@ from fusiondoc.diagnosis import next_steps
 from fusiondoc.diagnosis.changes_of_operators import change_of
 from fusiondoc.diagnosis.gains import Gain, Rated, best
 from fusiondoc.diagnosis.joined_changes import joined
-from fusiondoc.diagnosis.planned_changes import Step, planned_step
+from fusiondoc.diagnosis.planned_changes import SuggestedChange, planned_step
 from fusiondoc.diagnosis.rules import Context, RunFacts, run_facts
 from fusiondoc.diagnosis.shown_operators import ShownOperators
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
@@ -327,11 +327,13 @@ def test_the_dimensions_of_what_a_group_makes_are_those_of_its_results() -> None
         )
 
 
-def advised(change: str, *codes: str) -> Step:
-    return Step(Change(ChangeKind.FUSER, change, codes=codes), "an effect")
+def advised(change: str, *codes: str) -> SuggestedChange:
+    return SuggestedChange(
+        Change(ChangeKind.FUSER, change, codes=codes), "an effect"
+    )
 
 
-def as_planned(*steps: Step) -> list[PlannedChange]:
+def as_planned(*steps: SuggestedChange) -> list[PlannedChange]:
     report = Made().report(groups=())
     return [planned_step(one, report, Context(Observed())) for one in steps]
 

@@ -18,7 +18,7 @@ from fusiondoc.expectations.assignment import specialised_once
 from fusiondoc.expectations.gate import gate, hold
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.moved import one_more
-from fusiondoc.expectations.outcome import Outcome
+from fusiondoc.expectations.outcome import ExpectationOutcome
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.renamed_modules import in_pattern, renamed_modules
 from fusiondoc.model.operator_places import InLayer, operators_by_layer
@@ -29,7 +29,7 @@ FLOAT = "Float(8, 64, strides=[64, 1], requires_grad=0, device=cuda:0)"
 HALF = FLOAT.replace("Float", "Half")
 
 
-def checked(text: str, report: Report) -> list[Outcome]:
+def checked(text: str, report: Report) -> list[ExpectationOutcome]:
     return check(loads(text, "f.yaml").sections[0], report)
 
 

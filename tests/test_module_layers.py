@@ -18,7 +18,7 @@ from fusiondoc.parsers.ir.parse import parse_dump
 from fusiondoc.parsers.jit.layer_names import common_layer, layer_of_scope
 from fusiondoc.parsers.jit.layers import layers_of
 from fusiondoc.parsers.jit.message_runs import Print
-from fusiondoc.parsers.jit.regions import Around, Kept, Regions
+from fusiondoc.parsers.jit.regions import Around, RegionOutput, Regions
 
 FOREIGN = Path(__file__).parents[1] / "fixtures" / "foreign"
 
@@ -170,7 +170,9 @@ def test_gradients_belong_to_differentiable_graphs_in_reverse_order() -> None:
     regions.learn(("input",), Around((), (), (), (), ()))
 
     def returns(layer: str, *names: str) -> None:
-        regions.keep(tuple(Kept(name, "Tensor", (layer,)) for name in names))
+        regions.keep(
+            tuple(RegionOutput(name, "Tensor", (layer,)) for name in names)
+        )
 
     def gradient(number: int, *names: str) -> object:
         inputs = ",\n      ".join(

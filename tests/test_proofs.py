@@ -17,9 +17,9 @@ from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.proofs import Proofs
 from fusiondoc.model.change_plan import (
     ChangeKind,
+    ChangeOutcome,
     Edit,
     Fixes,
-    Outcome,
     TriedFix,
     Try,
     Version,
@@ -176,7 +176,7 @@ BOTH = replace(OUT_OF_PLACE, lines=(LINE, OTHER))
 
 
 def tried(
-    outcome: Outcome, *edits: Edit, setting: Setting | None = None
+    outcome: ChangeOutcome, *edits: Edit, setting: Setting | None = None
 ) -> TriedFix:
     made = TriedFix(
         ChangeKind.OUT_OF_PLACE,
@@ -197,12 +197,14 @@ def proofs(*rows: TriedFix) -> Proofs:
 
 
 @pytest.mark.parametrize(
-    "outcome", [one for one in Outcome if one is not Outcome.KEPT]
+    "outcome", [one for one in ChangeOutcome if one is not ChangeOutcome.KEPT]
 )
-def test_a_line_is_refuted_where_no_run_with_it_helped(outcome: Outcome) -> None:
+def test_a_line_is_refuted_where_no_run_with_it_helped(
+    outcome: ChangeOutcome,
+) -> None:
     assert proofs(tried(outcome, LINE)).refutes(OUT_OF_PLACE, report())
     assert not proofs(tried(outcome, OTHER)).refutes(OUT_OF_PLACE, report())
-    again = proofs(tried(outcome, LINE), tried(Outcome.KEPT, LINE, OTHER))
+    again = proofs(tried(outcome, LINE), tried(ChangeOutcome.KEPT, LINE, OTHER))
     assert (
         not again.refutes(OUT_OF_PLACE, report())
         and again.of(OUT_OF_PLACE, report()) is not None
@@ -211,13 +213,15 @@ def test_a_line_is_refuted_where_no_run_with_it_helped(outcome: Outcome) -> None
 
 def test_a_change_of_two_lines_is_proved_where_both_were_kept() -> None:
     one, both = (
-        proofs(tried(Outcome.KEPT, LINE)),
-        proofs(tried(Outcome.KEPT, LINE, OTHER)),
+        proofs(tried(ChangeOutcome.KEPT, LINE)),
+        proofs(tried(ChangeOutcome.KEPT, LINE, OTHER)),
     )
     assert one.of(BOTH, report()) is None and not one.refutes(BOTH, report())
     proof = both.of(BOTH, report())
     assert proof is not None and (proof.ops_fused_before, proof.ops_fused) == (2, 4)
-    mixed = proofs(tried(Outcome.KEPT, LINE), tried(Outcome.WRONG, OTHER))
+    mixed = proofs(
+        tried(ChangeOutcome.KEPT, LINE), tried(ChangeOutcome.WRONG, OTHER)
+    )
     assert mixed.of(BOTH, report()) is None and not mixed.refutes(BOTH, report())
 
 
@@ -247,5 +251,5 @@ def test_a_setting_is_proved_or_refuted_by_its_try(
         runs.of(change, report()) is not None,
         runs.refutes(change, report()),
     ) == (helps, not helps)
-    kept = proofs(tried(Outcome.KEPT, setting=setting)).of(change, report())
+    kept = proofs(tried(ChangeOutcome.KEPT, setting=setting)).of(change, report())
     assert kept is not None and kept.by == "fusiondoc fix"

@@ -33,7 +33,7 @@ from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.rendering.drawing import rows_of_lines
 from fusiondoc.repro import write as script_module
-from fusiondoc.repro.judge import Outcome
+from fusiondoc.repro.judge import ReproOutcome
 from fusiondoc.repro.permitted import WRITTEN
 from fusiondoc.repro.write import Written, groups_of, listed, notes, write_script
 
@@ -282,9 +282,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The files that --minimise would have run."""
     files: list[Path] = []
 
-    def run(_python: Path, file: Path, *_others: object) -> Outcome:
+    def run(_python: Path, file: Path, *_others: object) -> ReproOutcome:
         files.append(file)
-        return Outcome("same", "comparison", "", "verdict: same")
+        return ReproOutcome("same", "comparison", "", "verdict: same")
 
     monkeypatch.setattr("fusiondoc.repro.write.run_file", run)
     return files

@@ -13,7 +13,7 @@ from running import write
 
 from fusiondoc.captures.request import RunRequest, parse_target
 from fusiondoc.captures.store import CaptureStore
-from fusiondoc.workflows.fix import Found, fix_target
+from fusiondoc.workflows.fix import FixesFound, fix_target
 from fusiondoc.workflows.fix_versions import FOLDER
 from fusiondoc.workflows.runs_ahead import RunsAhead
 
@@ -41,7 +41,7 @@ BLOCK = """
 """
 
 
-def found(folder: Path, beside: int) -> tuple[Found, list[str], list[str]]:
+def found(folder: Path, beside: int) -> tuple[FixesFound, list[str], list[str]]:
     """What ``fix`` finds, what it says on the way, and the captures of versions
     that it leaves."""
     write(folder, "block.py", BLOCK)

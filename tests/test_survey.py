@@ -40,7 +40,7 @@ from fusiondoc.workflows.survey import chunks_of, survey
 from fusiondoc.workflows.survey_facts import digest
 from fusiondoc.workflows.survey_listing import Item, listed
 from fusiondoc.workflows.survey_losses import order
-from fusiondoc.workflows.survey_tallies import Part, read_chunk, survey_of
+from fusiondoc.workflows.survey_tallies import RunSums, read_chunk, survey_of
 
 GOLDEN = ROOT / "fixtures" / "golden"
 _SPEC = importlib.util.spec_from_file_location(
@@ -421,7 +421,7 @@ def test_the_answer_depends_on_no_order_and_on_no_engine(
         item for item in listed([str(reports)]).items if item.name not in copies
     ]
     choose = random.Random(5)
-    part = Part()
+    part = RunSums()
     for chunk in sorted(chunks_of(items, most=7), key=lambda _: choose.random()):
         other = read_chunk(chunk)
         part, other = (part, other) if choose.random() < 0.5 else (other, part)
@@ -433,7 +433,7 @@ def test_the_answer_depends_on_no_order_and_on_no_engine(
     assert answer(pooled) == answer(found)
 
 
-def dying(chunk: Sequence[Item]) -> Part:
+def dying(chunk: Sequence[Item]) -> RunSums:
     """Dies over one file each time, over another once."""
     for item in chunk:
         if item.name.endswith("run-000007.json"):
@@ -574,7 +574,7 @@ def test_tallies_of_a_copy_that_takes_the_place_of_a_run(tmp_path: Path) -> None
     (kept,) = (item for item in items if item.name.endswith(".xz"))
     alone = read_chunk([kept])
     for one_order in itertools.permutations(items):
-        contents = survey_copies.Contents(part := Part(), ())
+        contents = survey_copies.Contents(part := RunSums(), ())
         for item in one_order:
             contents.take(survey_copies.read_apart([item]))
         assert part.rows == alone.rows and len(contents.duplicates) == 3
@@ -785,11 +785,11 @@ class _Cluster:
 
     def outcomes(
         self, work: survey_engines.Job, chunks: Sequence[survey_engines.Chunk]
-    ) -> Iterator[survey_engines.Outcome]:
+    ) -> Iterator[survey_engines.ChunkResult]:
         for number, chunk in enumerate(reversed(chunks)):
             dies = number == 1 and not self.lost
             self.lost += dies
-            yield survey_engines.Outcome(chunk, None if dies else work(chunk))
+            yield survey_engines.ChunkResult(chunk, None if dies else work(chunk))
 
     def close(self) -> None:
         return None

@@ -218,7 +218,7 @@ class Pipeline:
 
 
 @dataclass(frozen=True)
-class Part:
+class SequencePart:
     """A part of a sequence: a fuser, or a module that the fuser does not take."""
 
     fuser: int | None = None
@@ -233,7 +233,7 @@ class Sequence:
     """``path``: empty if it is no part of a known model."""
 
     path: str = ""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[SequencePart, ...] = ()
     source: str | None = None
     """The line that makes it."""
 

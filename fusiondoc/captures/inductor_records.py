@@ -14,6 +14,7 @@ from fusiondoc.fusers.inductor.compilation import (
     Access,
     Buffer,
     Compilation,
+    CompilationPart,
     CompiledGraph,
     Crossing,
     FinalKind,
@@ -21,7 +22,6 @@ from fusiondoc.fusers.inductor.compilation import (
     GeneratedKernel,
     GraphBreak,
     GraphOperator,
-    Part,
     Refusal,
 )
 from fusiondoc.fusers.inductor.live_facts import with_live
@@ -118,9 +118,9 @@ class GraphRecord:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     def as_graph(self) -> CompiledGraph:
-        holds = {Part.GRAPH, Part.LAYERS}
+        holds = {CompilationPart.GRAPH, CompilationPart.LAYERS}
         if self.failed is None:
-            holds.add(Part.DECISIONS)
+            holds.add(CompilationPart.DECISIONS)
         return CompiledGraph(
             compile_id=self.compile_id,
             phase="backward" if self.backward else "forward",

@@ -45,7 +45,7 @@ from fusiondoc.errors import (
 
 if TYPE_CHECKING:
     from fusiondoc.errors import FusiondocError
-    from fusiondoc.expectations import Expectations, Section
+    from fusiondoc.expectations import Expectations, ExpectationSection
     from fusiondoc.model.report import Report
     from fusiondoc.workflows.run import Finished
 
@@ -445,7 +445,7 @@ def _checked(
 
 def _sections(
     report: Report, expectations: Expectations, only: tuple[str, ...]
-) -> list[Section]:
+) -> list[ExpectationSection]:
     from fusiondoc.expectations.applies import why_not
     from fusiondoc.expectations.renamed_target import sections_for
 

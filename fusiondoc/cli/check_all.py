@@ -24,13 +24,13 @@ from fusiondoc.errors import FINDINGS_FOUND, UsageError
 from fusiondoc.model import count
 
 if TYPE_CHECKING:
-    from fusiondoc.expectations import Expectations, Section
+    from fusiondoc.expectations import Expectations, ExpectationSection
     from fusiondoc.model.checked_models import CheckedModels
 
 
 def check_all(
     expectations: Expectations,
-    sections: Sequence[Section],
+    sections: Sequence[ExpectationSection],
     *,
     python: Path | str | None,
     workers: int | None,
@@ -88,7 +88,9 @@ def check_all(
     return checked.exit_status
 
 
-def check_file(expectations: Expectations, sections: Sequence[Section]) -> int:
+def check_file(
+    expectations: Expectations, sections: Sequence[ExpectationSection]
+) -> int:
     """Check everything that needs no run, print the errors, and return the exit
     status."""
     from fusiondoc.expectations.policy import notes_on_exceptions
@@ -142,7 +144,7 @@ def folder_of_results(named: Path | None, without: bool) -> Path | None:
 
 def chosen_sections(
     expectations: Expectations, names: Sequence[str], patterns: Sequence[str]
-) -> tuple[Section, ...]:
+) -> tuple[ExpectationSection, ...]:
     """The sections selected by ``--section NAME`` and ``--only PATTERN``; all
     without these options.
 

@@ -26,7 +26,7 @@ from fusiondoc.model.change_plan import MOST_TRIES
 
 if TYPE_CHECKING:
     from fusiondoc.model.change_plan import Fixes
-    from fusiondoc.workflows.fix import Found
+    from fusiondoc.workflows.fix import FixesFound
 
 _FORMATS = ("diff", "json", "markdown")
 _ENDINGS = {".diff": "diff", ".patch": "diff", ".json": "json", ".md": "markdown"}
@@ -165,7 +165,7 @@ def command(
     return INTERRUPTED if fixes.interrupted else 0
 
 
-def _note_unchanged(found: Found) -> None:
+def _note_unchanged(found: FixesFound) -> None:
     names = [_short(changed_file.source.path) for changed_file in found.files]
     if names:
         notify(

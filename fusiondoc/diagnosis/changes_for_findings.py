@@ -9,7 +9,7 @@ from dataclasses import replace
 from fusiondoc.captures.fuser_fault import FuserFault
 from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.commands import can_run_again, compare_logs, run_again
-from fusiondoc.diagnosis.planned_changes import Step
+from fusiondoc.diagnosis.planned_changes import SuggestedChange
 from fusiondoc.diagnosis.proofs import Proofs
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.step_time import slow_products
@@ -28,7 +28,7 @@ _OF_RUNS = ("FD101", "FD102", "FD103", "FD104", "FD901")
 _OF_FEW_RUNS = ("FD101", "FD103")
 
 
-def blocking_steps(report: Report, context: Context) -> Iterable[Step]:
+def blocking_steps(report: Report, context: Context) -> Iterable[SuggestedChange]:
     """Yield the steps for errors and for findings that kept everything from being
     fused: the first of each code."""
     seen: set[str] = set()
@@ -47,7 +47,9 @@ def blocking_steps(report: Report, context: Context) -> Iterable[Step]:
         and not context.switches.fuser_off_in_run
     ):
         operators = sum(row.count for row in switched_off)
-        yield Step(_ANY_FUSER, f"{operators} operators that a fuser takes")
+        yield SuggestedChange(
+            _ANY_FUSER, f"{operators} operators that a fuser takes"
+        )
 
 
 def _blocking(report: Report, fault: FuserFault | None) -> Iterable[Finding]:
@@ -88,7 +90,7 @@ def _blocks(finding: Finding, report: Report) -> bool:
 _MOST_AROUND = 2
 
 
-def _around_the_fuser(fault: FuserFault) -> Iterable[Step]:
+def _around_the_fuser(fault: FuserFault) -> Iterable[SuggestedChange]:
     """Yield the settings that avoid an error of the fused run, as found by running
     them."""
     ends = (
@@ -106,7 +108,7 @@ def _around_the_fuser(fault: FuserFault) -> Iterable[Step]:
             codes=("FD309",),
         )
         brings = f"{ends}: {count(way.ops_fused, 'operator')} in {count(way.groups, 'group')}"
-        yield Step(change, brings, operators=way.ops_fused)
+        yield SuggestedChange(change, brings, operators=way.ops_fused)
 
 
 _LATER = (Family.RUNS, Family.FAILURE, Family.KERNEL, Family.MODEL, Family.LOG)
@@ -118,7 +120,9 @@ _OF_SHAPES = {
 with both."""
 
 
-def later_steps(report: Report, context: Context, changed: bool) -> Iterable[Step]:
+def later_steps(
+    report: Report, context: Context, changed: bool
+) -> Iterable[SuggestedChange]:
     """Yield the warnings on kernels and shapes; those on operators and the run only
     if no change brings an operator into a group.
 
@@ -155,7 +159,7 @@ def _comes_later(finding: Finding, changed: bool) -> bool:
     return family in _LATER or (family is Family.NODE and bool(finding.keeps_out))
 
 
-def step_of(finding: Finding, report: Report, context: Context) -> Step:
+def step_of(finding: Finding, report: Report, context: Context) -> SuggestedChange:
     """Return the first step that the remedy of a finding names."""
     words, setting = _step(finding, report, context)
     change = Change(
@@ -165,7 +169,7 @@ def step_of(finding: Finding, report: Report, context: Context) -> Step:
         where=(finding.source,) if finding.source is not None else (),
         codes=(finding.code,),
     )
-    return Step(
+    return SuggestedChange(
         change,
         _short(finding.message.replace(f", {finding.source})", ")")),
         finding.time.could_save_ms if finding.time is not None else None,
@@ -177,8 +181,8 @@ _IN_PLACE = (ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE)
 
 
 def with_lines_repaired(
-    steps: Iterable[Step], suggested: Iterable[Change], report: Report
-) -> Iterable[Step]:
+    steps: Iterable[SuggestedChange], suggested: Iterable[Change], report: Report
+) -> Iterable[SuggestedChange]:
     """Yield the steps; for an in-place operator that ended the program, the step
     shows its line written out of place.
 
@@ -234,12 +238,14 @@ def _short(message: str, most: int = 160) -> str:
     return first if len(first) <= most else first[: most - 1] + "…"
 
 
-def faster_products(report: Report, context: Context) -> Iterable[Step]:
+def faster_products(report: Report, context: Context) -> Iterable[SuggestedChange]:
     """Suggest TF32 if float32 matrix products take most of a profiled step: no
     fusion gains as much."""
     share = report.steps.without_tf32 if report.steps is not None else None
     if share is not None:
-        yield Step(_TF32, slow_products(share), command=_with_tf32(report, context))
+        yield SuggestedChange(
+            _TF32, slow_products(share), command=_with_tf32(report, context)
+        )
 
 
 _TF32 = Change(

@@ -30,7 +30,7 @@ from fusiondoc.diagnosis.nothing_to_do import nothing_to_do
 from fusiondoc.diagnosis.of_fusers.compiled_changes import compiled_changes
 from fusiondoc.diagnosis.of_fusers.te_changes import te_changes
 from fusiondoc.diagnosis.planned_changes import (
-    Step,
+    SuggestedChange,
     kept_by_fix,
     planned,
     planned_step,
@@ -94,7 +94,7 @@ def with_plan(
     )
 
 
-def _of_other_frontends(report: Report, context: Context) -> list[Step]:
+def _of_other_frontends(report: Report, context: Context) -> list[SuggestedChange]:
     """Return the best steps for te.ops and for torch.compile."""
     steps = (
         te_changes(of_te(report), context)[:MOST] if report.te is not None else []
@@ -105,7 +105,7 @@ def _of_other_frontends(report: Report, context: Context) -> list[Step]:
 
 
 def _planned(
-    steps: Iterable[Step], report: Report, context: Context
+    steps: Iterable[SuggestedChange], report: Report, context: Context
 ) -> list[PlannedChange]:
     return [planned_step(one, report, context) for one in steps]
 

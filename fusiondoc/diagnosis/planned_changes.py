@@ -82,7 +82,7 @@ def _further_lines(where: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ..
 
 
 @dataclass(frozen=True)
-class Step:
+class SuggestedChange:
     """A change that a finding, or an operator of another frontend, suggests: its
     gain is known without the plans of TorchScript."""
 
@@ -104,7 +104,9 @@ class Step:
     """The run that proved it."""
 
 
-def planned_step(step: Step, report: Report, context: Context) -> PlannedChange:
+def planned_step(
+    step: SuggestedChange, report: Report, context: Context
+) -> PlannedChange:
     """Return the step in words."""
     one = step.change
     command = (

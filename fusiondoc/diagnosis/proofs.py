@@ -10,9 +10,9 @@ from typing import TypeVar
 from fusiondoc.changes.change import Change
 from fusiondoc.model.change_plan import (
     ChangeKind,
+    ChangeOutcome,
     Edit,
     Fixes,
-    Outcome,
     PlannedChange,
     Proof,
     TriedFix,
@@ -34,7 +34,9 @@ class Proofs:
     def __init__(self, report: Report, fixes: Fixes | None) -> None:
         self._tries = report.tries
         self._tried = fixes.tried if fixes is not None else ()
-        self._kept = [one for one in self._tried if one.outcome is Outcome.KEPT]
+        self._kept = [
+            one for one in self._tried if one.outcome is ChangeOutcome.KEPT
+        ]
         self._kept_lines = _lines_of(self._kept)
         self._tried_lines = _lines_of(self._tried)
 

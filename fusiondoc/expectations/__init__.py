@@ -214,7 +214,7 @@ class CompiledLimits:
 
 
 @dataclass(frozen=True)
-class Section:
+class ExpectationSection:
     """Expectations that are checked together."""
 
     name: str
@@ -285,7 +285,7 @@ class Expectations:
     """The content of a file of expectations."""
 
     file: str
-    sections: tuple[Section, ...]
+    sections: tuple[ExpectationSection, ...]
     policy: Policy | None = None
 
     @property

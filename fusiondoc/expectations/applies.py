@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from fusiondoc.expectations import Expectations, Section, When
+from fusiondoc.expectations import Expectations, ExpectationSection, When
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import Target, path_ends_with
 from fusiondoc.numbers import all_whole
@@ -13,7 +13,9 @@ from fusiondoc.numbers import all_whole
 _PART = re.compile(r"(>=|<=|==|!=|>|<)?\s*(\d+(?:\.\d+)*)\Z")
 
 
-def applying(expectations: Expectations, report: Report) -> list[Section]:
+def applying(
+    expectations: Expectations, report: Report
+) -> list[ExpectationSection]:
     """The sections that apply to the run of the report."""
     return [
         section

@@ -12,9 +12,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from fusiondoc.expectations import GraphLimits, OneKernel, Section, SourceRange
+from fusiondoc.expectations import (
+    ExpectationSection,
+    GraphLimits,
+    OneKernel,
+    SourceRange,
+)
 from fusiondoc.expectations.missing_in_words import reason_of, without_namespace
-from fusiondoc.expectations.outcome import Make, Outcome, unknown_without_plan
+from fusiondoc.expectations.outcome import (
+    ExpectationOutcome,
+    Make,
+    unknown_without_plan,
+)
 from fusiondoc.expectations.source_lines import is_in, line_of
 from fusiondoc.fusers import CACHED, NO_BYTES
 from fusiondoc.model import count, dataclass
@@ -33,8 +42,8 @@ _NOT_COMPILED = "unknown: nothing was compiled by torch.compile in this run"
 
 
 def check_compiled(
-    section: Section, report: Report, outcome: Make
-) -> Iterable[Outcome]:
+    section: ExpectationSection, report: Report, outcome: Make
+) -> Iterable[ExpectationOutcome]:
     """Return one outcome for each limit of the section, in the order of the table
     of keys.
 
@@ -50,7 +59,9 @@ def check_compiled(
         )
 
 
-def _outcomes(section: Section, report: Report, outcome: Make) -> Iterator[Outcome]:
+def _outcomes(
+    section: ExpectationSection, report: Report, outcome: Make
+) -> Iterator[ExpectationOutcome]:
     limits, compiled = section.compiled, report.compiled
     for wanted in limits.one_kernel:
         yield _one_kernel(wanted, report, section.name)
@@ -120,9 +131,13 @@ def _is_at(line: Source | None, ranges: Sequence[SourceRange]) -> bool:
     return any(is_in(line, lines) for lines in ranges)
 
 
-def _one_kernel(wanted: OneKernel, report: Report, section: str) -> Outcome:
+def _one_kernel(
+    wanted: OneKernel, report: Report, section: str
+) -> ExpectationOutcome:
     expected = _kernel_in_words(wanted)
-    made = Outcome(section, wanted.path, False, expected, "", at=wanted.at)
+    made = ExpectationOutcome(
+        section, wanted.path, False, expected, "", at=wanted.at
+    )
     if report.compiled is None:
         return replace(made, found=_NOT_COMPILED)
     found = at_lines(wanted, report)
@@ -254,7 +269,9 @@ def _why_no_lines(report: Report) -> str | None:
 # -- graphs -------------------------------------------------------------------------------------------------
 
 
-def _graph(limits: GraphLimits, report: Report, section: str) -> Iterator[Outcome]:
+def _graph(
+    limits: GraphLimits, report: Report, section: str
+) -> Iterator[ExpectationOutcome]:
     graphs = graphs_at(limits, report)
     lines = f" of {', '.join(map(str, limits.source))}" if limits.source else ""
     of_graph = f"in each {limits.phase} graph{lines}"
@@ -297,7 +314,7 @@ def _limited(
     expected: str,
     section: str,
     without_bytes: str = "",
-) -> Outcome:
+) -> ExpectationOutcome:
     """The outcome of a limit of graphs. The path is the item's if the limit cannot
     be updated to a value.
 
@@ -308,10 +325,12 @@ def _limited(
     known = [value for value in values if value is not None]
     if not values or len(known) < len(values):
         found = "no such graph" if not values else f"unknown: {without_bytes}"
-        return Outcome(section, limits.path, False, expected, found, at=limits.at)
+        return ExpectationOutcome(
+            section, limits.path, False, expected, found, at=limits.at
+        )
     value = max(known)
     path = (*limits.path, key)
-    return Outcome(
+    return ExpectationOutcome(
         section,
         path,
         value <= most,
@@ -343,7 +362,9 @@ def own_breaks(compiled: CompiledReport) -> list[GraphBreakRow]:
     return own
 
 
-def _breaks(most: int, compiled: CompiledReport | None, outcome: Make) -> Outcome:
+def _breaks(
+    most: int, compiled: CompiledReport | None, outcome: Make
+) -> ExpectationOutcome:
     expected = f"at most {count(most, 'graph break')} in your own files"
     if compiled is None:
         return outcome(
@@ -374,7 +395,7 @@ def _breaks(most: int, compiled: CompiledReport | None, outcome: Make) -> Outcom
 
 def _recompiles(
     most: int, compiled: CompiledReport | None, outcome: Make
-) -> Outcome:
+) -> ExpectationOutcome:
     expected = f"at most {count(most, 'recompile')}"
     if compiled is None:
         return outcome("max_recompiles", False, expected, _NOT_COMPILED, None, None)
@@ -392,7 +413,9 @@ def fallback_rows(report: Report) -> list[Unfused]:
     return [row for row in report.unfused if row.reason.code in FALLBACKS]
 
 
-def _fallbacks(known: Sequence[str], report: Report, outcome: Make) -> Outcome:
+def _fallbacks(
+    known: Sequence[str], report: Report, outcome: Make
+) -> ExpectationOutcome:
     names = ", ".join(map(without_namespace, known))
     expected = (
         f"no operator but {names} in eager code"
@@ -420,7 +443,7 @@ def _fallbacks(known: Sequence[str], report: Report, outcome: Make) -> Outcome:
 
 def _all_bytes(
     most: int, compiled: CompiledReport | None, outcome: Make
-) -> Outcome:
+) -> ExpectationOutcome:
     expected = f"at most {most:,} bytes read and written"
     if compiled is None:
         return outcome("bytes_at_most", False, expected, _NOT_COMPILED, None, None)

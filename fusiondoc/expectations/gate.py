@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from fusiondoc.expectations import Section, is_in_layer
+from fusiondoc.expectations import ExpectationSection, is_in_layer
 from fusiondoc.expectations.compiled_runs import at_lines, fallback_rows, own_breaks
 from fusiondoc.expectations.match import check
-from fusiondoc.expectations.outcome import Outcome, without_plan
+from fusiondoc.expectations.outcome import ExpectationOutcome, without_plan
 from fusiondoc.expectations.whole_report import is_named
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Group, Report, Unfused
@@ -23,7 +23,7 @@ FUSER_FAILED = "FD309"
 """Only the fused run fails: its groups are of no use to the program."""
 
 
-def hold(section: Section, report: Report) -> list[Outcome]:
+def hold(section: ExpectationSection, report: Report) -> list[ExpectationOutcome]:
     """Return one outcome for each expectation of the section. Before them come a
     failure of the fused run alone, and one outcome for each setting that switches
     the fuser off, unless the section permits that (``findings`` expects or allows
@@ -37,7 +37,9 @@ def hold(section: Section, report: Report) -> list[Outcome]:
     return [*_failed(section, report), *_off(section, report), *outcomes]
 
 
-def gate(section: Section, report: Report, file: str) -> list[Expectation]:
+def gate(
+    section: ExpectationSection, report: Report, file: str
+) -> list[Expectation]:
     """The same as rows of the report; broken ones with their line of the program.
     Args: file: the file of expectations."""
     return [
@@ -54,7 +56,9 @@ def switched_off(report: Report) -> list[Finding]:
     ]
 
 
-def _failed(section: Section, report: Report) -> Iterable[Outcome]:
+def _failed(
+    section: ExpectationSection, report: Report
+) -> Iterable[ExpectationOutcome]:
     wanted = section.findings
     for finding in report.findings:
         if finding.code == FUSER_FAILED and FUSER_FAILED not in (
@@ -63,7 +67,7 @@ def _failed(section: Section, report: Report) -> Iterable[Outcome]:
         ):
             why = f"{finding.message} ({finding.code})"
             path = (*section.path, FUSER_FAILED)
-            yield Outcome(
+            yield ExpectationOutcome(
                 section.name,
                 path,
                 False,
@@ -74,7 +78,9 @@ def _failed(section: Section, report: Report) -> Iterable[Outcome]:
             )
 
 
-def _off(section: Section, report: Report) -> Iterable[Outcome]:
+def _off(
+    section: ExpectationSection, report: Report
+) -> Iterable[ExpectationOutcome]:
     wanted = section.findings
     if FUSER_OFF in (*wanted.expect, *(wanted.allow or ())):
         return
@@ -83,7 +89,7 @@ def _off(section: Section, report: Report) -> Iterable[Outcome]:
         if finding.advice:
             why += f". {finding.advice.rstrip('.')}"
         path = (*section.path, FUSER_OFF)
-        yield Outcome(
+        yield ExpectationOutcome(
             section.name,
             path,
             False,
@@ -95,7 +101,10 @@ def _off(section: Section, report: Report) -> Iterable[Outcome]:
 
 
 def _row(
-    outcome: Outcome, section: Section, report: Report, file: str
+    outcome: ExpectationOutcome,
+    section: ExpectationSection,
+    report: Report,
+    file: str,
 ) -> Expectation:
     row = outcome.in_report(file)
     code = outcome.path[-1] if outcome.path else None
@@ -106,7 +115,9 @@ def _row(
     )
 
 
-def _cause(outcome: Outcome, section: Section, report: Report) -> str | None:
+def _cause(
+    outcome: ExpectationOutcome, section: ExpectationSection, report: Report
+) -> str | None:
     """``file:line`` of the program that breaks an expectation; None if it is not
     known."""
     key = next(
@@ -117,7 +128,9 @@ def _cause(outcome: Outcome, section: Section, report: Report) -> str | None:
     return source or _of_no_plan(report)
 
 
-def _of_group(outcome: Outcome, _: Section, report: Report) -> str | None:
+def _of_group(
+    outcome: ExpectationOutcome, _: ExpectationSection, report: Report
+) -> str | None:
     """The line of an operator that differs from the expected group, else of the
     group that differs."""
     near = outcome.near
@@ -135,7 +148,9 @@ def _of_group(outcome: Outcome, _: Section, report: Report) -> str | None:
     )
 
 
-def _of_module(outcome: Outcome, section: Section, report: Report) -> str | None:
+def _of_module(
+    outcome: ExpectationOutcome, section: ExpectationSection, report: Report
+) -> str | None:
     pattern = next(
         (module.layer for module in section.modules if module.path == outcome.path),
         "",
@@ -148,7 +163,9 @@ def _of_module(outcome: Outcome, section: Section, report: Report) -> str | None
     return _worst(rows)
 
 
-def _of_findings(outcome: Outcome, section: Section, report: Report) -> str | None:
+def _of_findings(
+    outcome: ExpectationOutcome, section: ExpectationSection, report: Report
+) -> str | None:
     wanted = section.findings
     names: Sequence[str] = wanted.allow or ()
     allowed = "allow" in outcome.path
@@ -162,41 +179,53 @@ def _of_findings(outcome: Outcome, section: Section, report: Report) -> str | No
     return next((finding.source for finding in hits if finding.source), None)
 
 
-def _of_fallbacks(_: Outcome, section: Section, report: Report) -> str | None:
+def _of_fallbacks(
+    _: ExpectationOutcome, section: ExpectationSection, report: Report
+) -> str | None:
     names = {fallback.group for fallback in report.fallbacks}
     return _first_line([group for group in report.groups if group.id in names])
 
 
-def _of_not_fused(_: Outcome, section: Section, report: Report) -> str | None:
+def _of_not_fused(
+    _: ExpectationOutcome, section: ExpectationSection, report: Report
+) -> str | None:
     known = section.not_fused or ()
     return _worst([row for row in outside(report) if row.op not in known])
 
 
-def _of_coverage(_: Outcome, section: Section, report: Report) -> str | None:
+def _of_coverage(
+    _: ExpectationOutcome, section: ExpectationSection, report: Report
+) -> str | None:
     return _worst(outside(report))
 
 
-def _of_breaks(_: Outcome, section: Section, report: Report) -> str | None:
+def _of_breaks(
+    _: ExpectationOutcome, section: ExpectationSection, report: Report
+) -> str | None:
     rows = own_breaks(report.compiled) if report.compiled is not None else []
     return next(
         (row.user_source for row in rows if row.user_source is not None), None
     )
 
 
-def _of_recompiles(_: Outcome, section: Section, report: Report) -> str | None:
+def _of_recompiles(
+    _: ExpectationOutcome, section: ExpectationSection, report: Report
+) -> str | None:
     rows = report.compiled.recompiles if report.compiled is not None else ()
     return next(
         (row.user_source for row in rows if row.user_source is not None), None
     )
 
 
-def _of_eager_operators(_: Outcome, section: Section, report: Report) -> str | None:
+def _of_eager_operators(
+    _: ExpectationOutcome, section: ExpectationSection, report: Report
+) -> str | None:
     known = section.compiled.may_fall_back or ()
     return _worst([row for row in fallback_rows(report) if row.op not in known])
 
 
 def _of_one_kernel(
-    outcome: Outcome, section: Section, report: Report
+    outcome: ExpectationOutcome, section: ExpectationSection, report: Report
 ) -> str | None:
     for wanted in section.compiled.one_kernel:
         if wanted.path == outcome.path:
@@ -207,7 +236,9 @@ def _of_one_kernel(
     return None
 
 
-_CAUSES: Mapping[str, Callable[[Outcome, Section, Report], str | None]] = {
+_CAUSES: Mapping[
+    str, Callable[[ExpectationOutcome, ExpectationSection, Report], str | None]
+] = {
     "groups": _of_group,
     "modules": _of_module,
     "max_fallbacks": _of_fallbacks,

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from fusiondoc.expectations import GroupExpectation, Section, instances_in
+from fusiondoc.expectations import (
+    ExpectationSection,
+    GroupExpectation,
+    instances_in,
+)
 from fusiondoc.expectations.assignment import Assignment, Matched, assign
 from fusiondoc.expectations.missing_in_words import sentences
 from fusiondoc.expectations.moved import Moved, moved_groups
@@ -16,7 +20,7 @@ from fusiondoc.expectations.near_miss import (
     near_miss,
 )
 from fusiondoc.expectations.outcome import (
-    Outcome,
+    ExpectationOutcome,
     new_name,
     nothing_fused,
     unknown_without_plan,
@@ -27,7 +31,7 @@ from fusiondoc.model.report import Group, Report
 from fusiondoc.model.runs import NO_BACKWARD
 
 
-def check(section: Section, report: Report) -> list[Outcome]:
+def check(section: ExpectationSection, report: Report) -> list[ExpectationOutcome]:
     """Return one outcome for each expectation, in the order of the table of keys.
     An expectation whose group only has another name holds, with a note."""
     now = with_modules(section, renamed_modules(section, report))
@@ -46,10 +50,10 @@ def check(section: Section, report: Report) -> list[Outcome]:
     )
 
 
-def _target(section: Section) -> Iterable[Outcome]:
+def _target(section: ExpectationSection) -> Iterable[ExpectationOutcome]:
     """The note that the model has another name now."""
     if section.renamed is not None:
-        yield Outcome(
+        yield ExpectationOutcome(
             section.name,
             (*section.path, "when", "target"),
             True,
@@ -61,7 +65,7 @@ def _target(section: Section) -> Iterable[Outcome]:
         )
 
 
-def lacks_backward(section: Section, report: Report) -> bool:
+def lacks_backward(section: ExpectationSection, report: Report) -> bool:
     """True if the section expects groups of backward passes, and the run is known
     to have had none."""
     if all(
@@ -78,8 +82,8 @@ def lacks_backward(section: Section, report: Report) -> bool:
 
 
 def _without_backward(
-    section: Section, outcomes: Sequence[Outcome]
-) -> list[Outcome]:
+    section: ExpectationSection, outcomes: Sequence[ExpectationOutcome]
+) -> list[ExpectationOutcome]:
     """Give the outcomes of backward passes one common explanation: their groups,
     the number of groups if it is too low, and the limits on all operators. A
     forward pass that records nothing for a backward pass has other plans."""
@@ -103,8 +107,8 @@ def _group(
     written: GroupExpectation,
     moved: Moved | None,
     report: Report,
-    section: Section,
-) -> Outcome:
+    section: ExpectationSection,
+) -> ExpectationOutcome:
     """The outcome of one group expectation.
 
     A group may fulfil several expectations, with all its instances; specialisations
@@ -135,7 +139,7 @@ def _group(
         )
         shown = shown if groups else near.found
     names, notes = _other_names(wanted, written, moved)
-    return Outcome(
+    return ExpectationOutcome(
         section.name,
         wanted.path,
         holds,

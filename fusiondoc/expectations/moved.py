@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from fusiondoc.comparison.group_match import Cluster, items_of, match
 from fusiondoc.comparison.positions import NOWHERE
-from fusiondoc.expectations import GroupExpectation, Section, SourceRange
+from fusiondoc.expectations import ExpectationSection, GroupExpectation, SourceRange
 from fusiondoc.expectations.assignment import (
     Assignment,
     Matched,
@@ -53,7 +53,7 @@ class Moved:
 
 
 def moved_groups(
-    section: Section, found: Assignment, report: Report
+    section: ExpectationSection, found: Assignment, report: Report
 ) -> dict[int, Moved]:
     """Index of an expectation -> the groups that now correspond to it; empty if a
     group is lost or new."""
@@ -83,7 +83,7 @@ def moved_groups(
 
 
 def _lacking(
-    section: Section, found: Assignment, report: Report
+    section: ExpectationSection, found: Assignment, report: Report
 ) -> dict[int, Matched]:
     """Index of an expectation -> its groups, if those are too few; empty if the
     section does not cover all groups, or if there are too many."""
@@ -109,7 +109,9 @@ def _without_more(group: Group, wanted: Sequence[Group]) -> Group:
     return group
 
 
-def has_its_number(section: Section, report: Report, more: int = 0) -> bool:
+def has_its_number(
+    section: ExpectationSection, report: Report, more: int = 0
+) -> bool:
     """True if the section has a number of groups, and there are exactly that many.
 
     Args:
@@ -140,7 +142,7 @@ def clusters(wanted: Sequence[Group], there: Sequence[Group]) -> list[Cluster]:
     return match(a, b, lambda item: None)
 
 
-def alike(section: Section, report: Report) -> float:
+def alike(section: ExpectationSection, report: Report) -> float:
     """Share of equal groups among the groups that a section names in full and those
     of a run, from 0 to 1."""
     wanted = [

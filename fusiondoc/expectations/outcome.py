@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from fusiondoc.expectations import Path, Position, Section
+from fusiondoc.expectations import ExpectationSection, Path, Position
 from fusiondoc.expectations.near_miss import NearMiss
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Report
@@ -14,7 +14,7 @@ from fusiondoc.model.runs import Expectation
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ExpectationOutcome:
     """An expectation compared with a report."""
 
     section: str
@@ -38,7 +38,7 @@ class Outcome:
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Key of the expectation -> its values now, if these are other names."""
 
-    def too_few(self, section: Section) -> bool:
+    def too_few(self, section: ExpectationSection) -> bool:
         """For the number of groups: True if there are fewer than the section
         requires."""
         least = (
@@ -74,7 +74,7 @@ class Outcome:
         )
 
 
-Make = Callable[..., Outcome]
+Make = Callable[..., ExpectationOutcome]
 
 
 def new_name(old: Iterable[object], new: Iterable[object]) -> str:

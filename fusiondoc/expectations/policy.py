@@ -10,11 +10,11 @@ from fnmatch import fnmatchcase
 
 from fusiondoc.expectations import (
     Expectations,
+    ExpectationSection,
     Findings,
     Limits,
     Policy,
     PolicyException,
-    Section,
     StepLimits,
 )
 from fusiondoc.expectations.gate import FUSER_FAILED, FUSER_OFF, gate
@@ -23,7 +23,10 @@ from fusiondoc.model.runs import Expectation
 
 
 def gate_with_policy(
-    section: Section, expectations: Expectations, report: Report, today: date
+    section: ExpectationSection,
+    expectations: Expectations,
+    report: Report,
+    today: date,
 ) -> list[Expectation]:
     """Return the outcomes of a section and of the limits for all models, as rows of
     the report."""
@@ -42,7 +45,7 @@ def gate_with_policy(
     return rows
 
 
-def policy_section(name: str, policy: Policy, today: date) -> Section:
+def policy_section(name: str, policy: Policy, today: date) -> ExpectationSection:
     """The limits for the section of this name, as a section, with the exceptions
     that are still valid."""
     limits, allowed = policy.limits, set[str]()
@@ -50,7 +53,7 @@ def policy_section(name: str, policy: Policy, today: date) -> Section:
         if is_for(exception, name) and exception.until >= today:
             limits = _over(limits, exception.limits)
             allowed.update(exception.allow)
-    return Section(
+    return ExpectationSection(
         name=name,
         path=("all",),
         at=policy.at,

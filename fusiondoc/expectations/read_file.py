@@ -14,10 +14,10 @@ import yaml
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.expectations import (
     Expectations,
+    ExpectationSection,
     Path,
     Policy,
     Position,
-    Section,
     keys,
     yaml_text,
 )
@@ -118,7 +118,7 @@ class _Reader:
         self.problems = problems
         self._codes = codes
 
-    def file(self, root: yaml.Node) -> list[Section]:
+    def file(self, root: yaml.Node) -> list[ExpectationSection]:
         several = (
             yaml_text.at(root, ("sections",))
             if isinstance(root, yaml.MappingNode)
@@ -219,7 +219,7 @@ class _Reader:
 
     def _sections(
         self, nodes: Iterable[tuple[Path, yaml.Node]], limited: bool = False
-    ) -> list[Section]:
+    ) -> list[ExpectationSection]:
         """Read the sections. ``limited``: there are limits for all of them, so none
         needs an expectation of its own."""
         sections = []

@@ -9,13 +9,13 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 
 from fusiondoc.alignment import greedy
-from fusiondoc.expectations import Section, is_in_layer
+from fusiondoc.expectations import ExpectationSection, is_in_layer
 from fusiondoc.expectations.moved import has_its_number
 from fusiondoc.model.operator_places import InLayer, operators_by_layer
 from fusiondoc.model.report import Report
 
 
-def renamed_modules(section: Section, report: Report) -> dict[str, str]:
+def renamed_modules(section: ExpectationSection, report: Report) -> dict[str, str]:
     """Patterns of the section that name no module of the run -> the modules' new
     names.
 
@@ -46,7 +46,7 @@ def renamed_modules(section: Section, report: Report) -> dict[str, str]:
 
 
 def _ways(
-    section: Section, known: Mapping[str, InLayer]
+    section: ExpectationSection, known: Mapping[str, InLayer]
 ) -> dict[tuple[str, str], dict[str, str]]:
     """(missing part of a path, its possible replacement) -> the patterns that
     contain it, with the replacement.
@@ -71,7 +71,9 @@ def _ways(
     return ways
 
 
-def with_modules(section: Section, renamed: Mapping[str, str]) -> Section:
+def with_modules(
+    section: ExpectationSection, renamed: Mapping[str, str]
+) -> ExpectationSection:
     """The section with the modules' new names."""
     if not renamed:
         return section
@@ -93,7 +95,7 @@ def with_modules(section: Section, renamed: Mapping[str, str]) -> Section:
     )
 
 
-def _layers(section: Section) -> list[str]:
+def _layers(section: ExpectationSection) -> list[str]:
     return [pattern for group in section.groups for pattern in group.layer]
 
 
@@ -148,7 +150,9 @@ def _names_inside(above: Sequence[str], layers: Sequence[str]) -> Sequence[str]:
 
 
 def _holds(
-    section: Section, known: Mapping[str, InLayer], renamed: Mapping[str, str]
+    section: ExpectationSection,
+    known: Mapping[str, InLayer],
+    renamed: Mapping[str, str],
 ) -> float | None:
     """The fraction of modules whose share in groups is exactly the expected one;
     None if a share is lower."""

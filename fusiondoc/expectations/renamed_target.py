@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fusiondoc.expectations import Expectations, Renamed, Section
+from fusiondoc.expectations import Expectations, ExpectationSection, Renamed
 from fusiondoc.expectations.applies import applying, why_not
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.moved import alike
@@ -17,7 +17,9 @@ from fusiondoc.model.source import path_ends_with
 from fusiondoc.whole_files import read_within
 
 
-def sections_for(expectations: Expectations, report: Report) -> list[Section]:
+def sections_for(
+    expectations: Expectations, report: Report
+) -> list[ExpectationSection]:
     """Return the sections that apply to the run. If there are none: those of a
     target that no longer exists and whose groups are those of this run, each with
     ``renamed``. Empty where nothing shows it, or more than one target fits as well.
@@ -34,11 +36,13 @@ _LEAST_ALIKE = 0.5
 renamed one, as ``compare`` does with files by their lines."""
 
 
-def _of_renamed(expectations: Expectations, report: Report) -> list[Section]:
+def _of_renamed(
+    expectations: Expectations, report: Report
+) -> list[ExpectationSection]:
     new = report.target.name
     if not new or report.target.capture is None:
         return []  # the name of a log is that of no model
-    targets: dict[str, list[Section]] = {}
+    targets: dict[str, list[ExpectationSection]] = {}
     for section in expectations.sections:
         if (
             section.when.target
@@ -60,7 +64,7 @@ def _of_renamed(expectations: Expectations, report: Report) -> list[Section]:
     return targets[found[0]]
 
 
-def _under(section: Section, renamed: Renamed) -> Section:
+def _under(section: ExpectationSection, renamed: Renamed) -> ExpectationSection:
     """The section for the model's new name; lines that it names are then in the new
     file."""
     old, new = _file(renamed.old), _file(renamed.new)
@@ -74,7 +78,7 @@ def _under(section: Section, renamed: Renamed) -> Section:
     return replace(section, groups=tuple(groups), renamed=renamed)
 
 
-def _fit(sections: Sequence[Section], report: Report) -> _Fit:
+def _fit(sections: Sequence[ExpectationSection], report: Report) -> _Fit:
     groups = [
         group for section in sections for group in section.groups if group.ops
     ]

@@ -12,6 +12,7 @@ import yaml
 from fusiondoc.expectations import (
     CompiledLimits,
     Count,
+    ExpectationSection,
     Findings,
     GraphLimits,
     GroupExpectation,
@@ -22,7 +23,6 @@ from fusiondoc.expectations import (
     Path,
     Policy,
     PolicyException,
-    Section,
     SourceRange,
     Speed,
     StepLimits,
@@ -35,7 +35,7 @@ from fusiondoc.numbers import whole_number
 
 def build_section(
     values: Mapping[str, Any], node: yaml.Node, path: Path
-) -> Section:
+) -> ExpectationSection:
     """Build a section; ``values`` are those of the reader, without keys with a
     problem."""
     when = values.get("when") or {}
@@ -45,7 +45,7 @@ def build_section(
     targets = tuple(when.get("target", ())) or (
         (run.target,) if run.target is not None else ()
     )
-    return Section(
+    return ExpectationSection(
         name=values.get("name") or (f"section {int(path[-1]) + 1}" if path else ""),
         path=path,
         at=yaml_text.position(node),

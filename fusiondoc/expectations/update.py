@@ -11,8 +11,8 @@ from fusiondoc.errors import UsageError
 from fusiondoc.expectations import (
     Count,
     Expectations,
+    ExpectationSection,
     Path,
-    Section,
     is_in_layer,
     yaml_text,
 )
@@ -30,7 +30,7 @@ from fusiondoc.expectations.new_section import (
     section_name,
     share,
 )
-from fusiondoc.expectations.outcome import Outcome, without_plan
+from fusiondoc.expectations.outcome import ExpectationOutcome, without_plan
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.renamed_target import sections_for
 from fusiondoc.expectations.yaml_text import CannotEdit
@@ -117,7 +117,9 @@ def _with_section(text: str, expectations: Expectations, report: Report) -> str:
     return yaml_text.append(text, ("sections",), section_lines(report))
 
 
-def _section(text: str, name: str, section: Section, report: Report) -> str:
+def _section(
+    text: str, name: str, section: ExpectationSection, report: Report
+) -> str:
     """Update one section, in rounds: a change of one expectation can affect
     another."""
     for _ in range(_ROUNDS):
@@ -135,7 +137,7 @@ def _section(text: str, name: str, section: Section, report: Report) -> str:
     return text
 
 
-def _under_its_name(text: str, section: Section) -> str:
+def _under_its_name(text: str, section: ExpectationSection) -> str:
     """Change the section to the name that its model has now."""
     renamed = section.renamed
     if renamed is None:
@@ -161,7 +163,7 @@ def _under_its_name(text: str, section: Section) -> str:
     return text
 
 
-def _renamed(text: str, outcomes: Sequence[Outcome]) -> str:
+def _renamed(text: str, outcomes: Sequence[ExpectationOutcome]) -> str:
     """Give groups that only have other names these names."""
     for outcome in outcomes:
         if outcome.holds:
@@ -197,7 +199,7 @@ def _set_operators(text: str, path: Path, ops: Sequence[str]) -> str:
 
 def _chosen(
     expectations: Expectations, report: Report, only: Sequence[str]
-) -> list[Section]:
+) -> list[ExpectationSection]:
     if only:
         return [
             section for section in expectations.sections if section.name in only
@@ -228,7 +230,10 @@ def _proved(text: str, name: str, report: Report, only: Sequence[str]) -> str:
 
 
 def _groups(
-    text: str, section: Section, outcomes: Sequence[Outcome], report: Report
+    text: str,
+    section: ExpectationSection,
+    outcomes: Sequence[ExpectationOutcome],
+    report: Report,
 ) -> str:
     path = (*section.path, "groups")
     of_groups = [
@@ -268,7 +273,7 @@ def _first_of(group: Group) -> str:
     return group.respecialises or group.id
 
 
-def _successor(outcome: Outcome) -> Group | None:
+def _successor(outcome: ExpectationOutcome) -> Group | None:
     """The nearest group, if it has more than half of the expected operators."""
     near = outcome.near
     if (
@@ -281,7 +286,10 @@ def _successor(outcome: Outcome) -> Group | None:
 
 
 def _renamed_modules(
-    text: str, section: Section, outcomes: Sequence[Outcome], report: Report
+    text: str,
+    section: ExpectationSection,
+    outcomes: Sequence[ExpectationOutcome],
+    report: Report,
 ) -> str:
     """If a module of the section is no longer in the run, add the modules that no
     item names: it may have another name now, and a deleted item is no longer
@@ -306,7 +314,12 @@ def _renamed_modules(
     return text
 
 
-def _take_out(text: str, section: Section, outcome: Outcome, report: Report) -> str:
+def _take_out(
+    text: str,
+    section: ExpectationSection,
+    outcome: ExpectationOutcome,
+    report: Report,
+) -> str:
     """Remove an expectation; a section that would become empty gets the number of
     groups."""
     try:
@@ -321,7 +334,7 @@ def _take_out(text: str, section: Section, outcome: Outcome, report: Report) -> 
         return yaml_text.remove(text, outcome.path)
 
 
-def _count(text: str, outcome: Outcome) -> str:
+def _count(text: str, outcome: ExpectationOutcome) -> str:
     number = str(outcome.value)
     for key in ("exactly", "at_least"):
         try:
@@ -331,7 +344,7 @@ def _count(text: str, outcome: Outcome) -> str:
     raise CannotEdit("a group without a count")
 
 
-def _as_found(text: str, outcome: Outcome, group: Group) -> str:
+def _as_found(text: str, outcome: ExpectationOutcome, group: Group) -> str:
     """Change the expectation to the nearest group: only the operators, if nothing
     else differs."""
     near = outcome.near
@@ -349,9 +362,11 @@ def _as_found(text: str, outcome: Outcome, group: Group) -> str:
     return _set_operators(text, outcome.path, ops)
 
 
-def _whole(text: str, section: Section, outcomes: Sequence[Outcome]) -> str:
+def _whole(
+    text: str, section: ExpectationSection, outcomes: Sequence[ExpectationOutcome]
+) -> str:
     """Update limits and findings; removals last, so that paths stay valid."""
-    gone: dict[Path, Outcome] = {}
+    gone: dict[Path, ExpectationOutcome] = {}
     for outcome in outcomes:
         key = _key_of_whole(outcome)
         if outcome.holds or key is None:
@@ -370,7 +385,7 @@ def _whole(text: str, section: Section, outcomes: Sequence[Outcome]) -> str:
     return text
 
 
-def _key_of_whole(outcome: Outcome) -> str | None:
+def _key_of_whole(outcome: ExpectationOutcome) -> str | None:
     """The key of an expectation of the whole report; None for a group."""
     if "groups" in outcome.path:
         return None
@@ -390,7 +405,7 @@ def _key_of_whole(outcome: Outcome) -> str | None:
 
 
 def _with_found(
-    text: str, key: str, section: Section, outcome: Outcome
+    text: str, key: str, section: ExpectationSection, outcome: ExpectationOutcome
 ) -> str | None:
     """The text with the found value instead of the expected one; None if the key
     has to be removed."""
@@ -408,13 +423,13 @@ def _with_found(
     return yaml_text.set_value(text, outcome.path, _LIMITS[key](value))
 
 
-def _with_findings(text: str, outcome: Outcome) -> str:
+def _with_findings(text: str, outcome: ExpectationOutcome) -> str:
     for code in dict.fromkeys(finding.code for finding in outcome.value):
         text = yaml_text.append(text, outcome.path[:-1], [code])
     return text
 
 
-def _with_operators_outside(text: str, outcome: Outcome) -> str:
+def _with_operators_outside(text: str, outcome: ExpectationOutcome) -> str:
     names = [name for name in outcome.value if fits("operator", name)]
     written = yaml_text.value(text, outcome.path)
     if written and not any("::" in name for name in written):

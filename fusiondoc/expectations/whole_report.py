@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from fusiondoc.expectations import Count, ModuleShare, Section, is_in_layer
+from fusiondoc.expectations import (
+    Count,
+    ExpectationSection,
+    ModuleShare,
+    is_in_layer,
+)
 from fusiondoc.expectations.assignment import Assignment, specialised_once
 from fusiondoc.expectations.compiled_runs import check_compiled
 from fusiondoc.expectations.missing_in_words import without_namespace
@@ -17,8 +22,8 @@ from fusiondoc.expectations.near_miss import (
     too_slow,
 )
 from fusiondoc.expectations.outcome import (
+    ExpectationOutcome,
     Make,
-    Outcome,
     new_name,
     nothing_fused,
     unknown_without_plan,
@@ -35,8 +40,11 @@ from fusiondoc.model.runs import FUSIBLE, GROUPS, Steps
 
 
 def check_whole(
-    section: Section, written: Section, report: Report, groups: Assignment
-) -> Iterable[Outcome]:
+    section: ExpectationSection,
+    written: ExpectationSection,
+    report: Report,
+    groups: Assignment,
+) -> Iterable[ExpectationOutcome]:
     """One outcome for each expectation but those of groups.
 
     Args: written: the section as its file has it; ``section`` has the names that
@@ -51,8 +59,8 @@ def check_whole(
         found: str,
         why: str | None,
         value: object,
-    ) -> Outcome:
-        return Outcome(
+    ) -> ExpectationOutcome:
+        return ExpectationOutcome(
             section.name,
             (*section.path, key),
             holds,
@@ -78,7 +86,7 @@ def check_whole(
     yield from check_compiled(section, report, outcome)
 
 
-def _fallbacks(most: int, report: Report, outcome: Make) -> Outcome:
+def _fallbacks(most: int, report: Report, outcome: Make) -> ExpectationOutcome:
     count = report.times_fallen_back
     unknown = unknown_without_plan(report) if not count else None
     error = next(
@@ -102,7 +110,7 @@ def _fallbacks(most: int, report: Report, outcome: Make) -> Outcome:
 
 def _coverage(
     least: float, known: Sequence[str] | None, report: Report, outcome: Make
-) -> Outcome:
+) -> ExpectationOutcome:
     part = report.coverage.fraction
     holds = part is not None and part >= least - 1e-9
     found = percent(part) if part is not None else _no_share(report)
@@ -114,7 +122,7 @@ def _coverage(
 
 def _number_of_groups(
     wanted: Count, report: Report, found: Assignment, outcome: Make
-) -> Outcome:
+) -> ExpectationOutcome:
     number = specialised_once(report)
     note = _more_of_the_same(wanted, number, found)
     holds = wanted.holds(number) or note is not None
@@ -161,7 +169,7 @@ def _module(
     report: Report,
     section: str,
     known: Sequence[str] | None,
-) -> Outcome:
+) -> ExpectationOutcome:
     inside = {
         layer: has
         for layer, has in operators_by_layer(report).items()
@@ -183,7 +191,7 @@ def _module(
         ]
         why = _not_fused(rows, known)
     renamed = wanted.layer != written.layer
-    return Outcome(
+    return ExpectationOutcome(
         section, wanted.path, holds, f"{percent(wanted.coverage)} of {written.layer} in groups", found,
         None if holds else why, wanted.at, value=part,
         note=new_name([written.layer], [wanted.layer]) if renamed else None,
@@ -246,8 +254,8 @@ def _not_fused(rows: Sequence[Unfused], known: Sequence[str] | None) -> str | No
 
 
 def _operators_outside(
-    section: Section, report: Report, outcome: Make
-) -> Iterable[Outcome]:
+    section: ExpectationSection, report: Report, outcome: Make
+) -> Iterable[ExpectationOutcome]:
     """The outcome that only known operators are outside groups."""
     known = section.not_fused
     if known is None:
@@ -297,7 +305,9 @@ def _some(names: Sequence[str]) -> str:
     )
 
 
-def _speed(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
+def _speed(
+    section: ExpectationSection, report: Report, outcome: Make
+) -> Iterable[ExpectationOutcome]:
     speed = section.speed
     # The bandwidth share of a kernel that moves too few bytes to be memory-bound
     # means nothing.
@@ -332,7 +342,9 @@ def _speed(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]
         )
 
 
-def _steps(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
+def _steps(
+    section: ExpectationSection, report: Report, outcome: Make
+) -> Iterable[ExpectationOutcome]:
     """The outcomes of limits of the profiled run; broken if there was none."""
     limits, steps = section.steps, report.steps
     saved = groups = unfused = None
@@ -409,10 +421,12 @@ def is_named(finding: Finding, name: str) -> bool:
     )
 
 
-def _findings(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
+def _findings(
+    section: ExpectationSection, report: Report, outcome: Make
+) -> Iterable[ExpectationOutcome]:
     def of_finding(
         key: str, index: int, holds: bool, expected: str, hits: Sequence[Finding]
-    ) -> Outcome:
+    ) -> ExpectationOutcome:
         made = outcome(
             "findings",
             holds,

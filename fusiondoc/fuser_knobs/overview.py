@@ -128,7 +128,7 @@ class LogFileHere:
 Entry = KnobHere | VariableHere | OptionHere | DumpHere | LogFileHere
 
 
-class Found(NamedTuple):
+class NamedEntry(NamedTuple):
     """An entry with the given name, and its kind, in words."""
 
     kind: str
@@ -151,17 +151,18 @@ class Overview:
     problems: tuple[str, ...]
     """Settings in the environment that this torch would misread or ignore."""
 
-    def entries(self) -> Iterator[Found]:
+    def entries(self) -> Iterator[NamedEntry]:
         """Each entry with its kind."""
-        yield from (Found("knob", knob) for knob in self.knobs)
-        yield from (Found("variable", variable) for variable in self.variables)
+        yield from (NamedEntry("knob", knob) for knob in self.knobs)
+        yield from (NamedEntry("variable", variable) for variable in self.variables)
         for variable, options in self.options.items():
             yield from (
-                Found(f"option of {variable}", option) for option in options
+                NamedEntry(f"option of {variable}", option) for option in options
             )
-        yield from (Found("dump", dump) for dump in self.dumps)
+        yield from (NamedEntry("dump", dump) for dump in self.dumps)
         yield from (
-            Found("file of the JIT log", log_file) for log_file in self.log_files
+            NamedEntry("file of the JIT log", log_file)
+            for log_file in self.log_files
         )
 
 
@@ -332,7 +333,7 @@ def _wrong_value(name: str, value: str, torch_version: str | None) -> list[str]:
     )
 
 
-def find(name: str, shown: Overview) -> list[Found]:
+def find(name: str, shown: Overview) -> list[NamedEntry]:
     """The entries of that name in an overview: a knob by its short or torch name, a
     variable, an option, a log file. UsageError with did-you-mean if there is
     none."""

@@ -23,7 +23,7 @@ LOOSE = "loose"
 """Belongs to no kernel."""
 
 
-class Section:
+class DumpSection:
     """The possible next lines of a dump. Group ``end`` matches its last line; a
     group named after another section leads into that one."""
 
@@ -51,7 +51,7 @@ class DumpKind(NamedTuple):
     begin no dump."""
     start: bytes
     """Pattern of the first line."""
-    sections: dict[str, Section]
+    sections: dict[str, DumpSection]
     """``main`` is the first."""
     single: bool = False
     """Whether the first line is the whole dump."""
@@ -63,6 +63,6 @@ class DumpKind(NamedTuple):
     ends."""
 
 
-def sections(**patterns: bytes) -> dict[str, Section]:
+def sections(**patterns: bytes) -> dict[str, DumpSection]:
     """The sections of a dump by name, each with its pattern."""
-    return {name: Section(pattern) for name, pattern in patterns.items()}
+    return {name: DumpSection(pattern) for name, pattern in patterns.items()}

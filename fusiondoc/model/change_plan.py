@@ -255,7 +255,7 @@ MOST_TOGETHER = 8
 several."""
 
 
-class Outcome(Enum):
+class ChangeOutcome(Enum):
     """The result of trying a change; its value is the phrase that reports show."""
 
     KEPT = "kept"
@@ -365,7 +365,7 @@ class TriedFix:
     """``file:line`` of the changed lines."""
     notes: tuple[str, ...]
     """Conditions of the change, and remarks."""
-    outcome: Outcome
+    outcome: ChangeOutcome
     before: Version
     after: Version
     speed: Ratio | None = None
@@ -417,7 +417,7 @@ class Fixes:
 
     @property
     def kept(self) -> tuple[TriedFix, ...]:
-        return tuple(one for one in self.tried if one.outcome is Outcome.KEPT)
+        return tuple(one for one in self.tried if one.outcome is ChangeOutcome.KEPT)
 
 
 @dataclass(frozen=True)

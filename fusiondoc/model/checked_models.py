@@ -11,7 +11,7 @@ from fusiondoc.model.runs import Expectation
 SCHEMA = "fusiondoc.check/1"
 
 
-class Outcome(Enum):
+class CheckOutcome(Enum):
     """How the check of a section ended."""
 
     HOLDS = "holds"
@@ -32,7 +32,7 @@ class CheckedModel:
 
     section: str
     target: str | None
-    outcome: Outcome
+    outcome: CheckOutcome
     exit_status: int
     """The exit status of ``check`` for this section alone."""
     held: int = 0
@@ -97,8 +97,10 @@ class CheckedModels:
     @property
     def ran_any(self) -> bool:
         """True if any section was for this machine."""
-        return any(model.outcome is not Outcome.NOT_RUN for model in self.models)
+        return any(
+            model.outcome is not CheckOutcome.NOT_RUN for model in self.models
+        )
 
-    def number(self, outcome: Outcome) -> int:
+    def number(self, outcome: CheckOutcome) -> int:
         """Return the number of sections with this outcome."""
         return sum(model.outcome is outcome for model in self.models)

@@ -19,7 +19,7 @@ from fusiondoc.model import dataclass, field
 from fusiondoc.model.runs import LeftOut
 from fusiondoc.parsers.fuser_work import CacheInstance, Work, WorkSeen
 from fusiondoc.parsers.jit.kept_statements import KeptStatements
-from fusiondoc.parsers.jit.patterns import Kept
+from fusiondoc.parsers.jit.patterns import PatternedPart
 from fusiondoc.parsers.jit.plan import (
     Flows,
     GroupGraph,
@@ -136,7 +136,7 @@ class PlanUse:
 
 
 @lru_cache(maxsize=32)
-def _plan(kept: Kept[Plan]) -> Plan:
+def _plan(kept: PatternedPart[Plan]) -> Plan:
     return kept.get()
 
 

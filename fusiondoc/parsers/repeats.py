@@ -240,7 +240,7 @@ def _less(one: Counted, other: Counted) -> Counted:
     return one[0] - other[0], one[1] - other[1], one[2] - other[2]
 
 
-class Kept:
+class KeptStretches:
     """The kept stretches of one stream, and the search for their repetitions.
 
     A stretch is kept only if an earlier one began in the same way, so a log without
@@ -350,7 +350,7 @@ class Repeats:
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
-        self._kept = Kept()
+        self._kept = KeptStretches()
         self._next = 0
         """Before this offset only stretches begin that are like earlier ones."""
         self._may_leave = NEVER

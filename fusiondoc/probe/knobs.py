@@ -19,7 +19,7 @@ from .knob_values import parse, show
 from .log_and_records import KeptStderr
 
 
-class Outcome(NamedTuple):
+class KnobOutcome(NamedTuple):
     """``effective``: the current value of the knob (None if torch cannot read it).
     ``live``: whether setting it has any effect (None if that cannot be seen).
     ``why``: the reason for a None or False, in a sentence."""
@@ -74,7 +74,7 @@ class Readable(OfTorch):
     def put(self, torch: Any, value: Any) -> None:
         getattr(torch._C, self.setter)(value)
 
-    def attempt(self, torch: Any) -> Outcome:
+    def attempt(self, torch: Any) -> KnobOutcome:
         old = self.get(torch)
         other = next(trial for trial in _TRIALS[self.kind] if trial != old)
         why = None
@@ -82,7 +82,7 @@ class Readable(OfTorch):
             self.put(torch, other)
             seen = self.get(torch)
         except RuntimeError as error:
-            return Outcome(old, False, _described(error))
+            return KnobOutcome(old, False, _described(error))
         finally:
             if old is not None:
                 self.put(torch, old)
@@ -90,19 +90,19 @@ class Readable(OfTorch):
             why = "it takes a value and answers with none: a no-op"
         elif seen != other:
             why = "it stays %s when set to %s" % (show(seen), show(other))
-        return Outcome(old, seen == other, why)
+        return KnobOutcome(old, seen == other, why)
 
-    def apply(self, torch: Any, value: Any) -> Outcome:
+    def apply(self, torch: Any, value: Any) -> KnobOutcome:
         trial = self.attempt(torch)
         self.put(torch, value)
         seen = self.get(torch)
         if trial.live and seen != value:
-            return Outcome(
+            return KnobOutcome(
                 seen,
                 False,
                 "it reads %s after setting %s" % (show(seen), show(value)),
             )
-        return Outcome(seen, trial.live, trial.why)
+        return KnobOutcome(seen, trial.live, trial.why)
 
 
 class Swap(Readable):
@@ -134,7 +134,7 @@ class Depth(Readable):
         steps = self.strategy.get(torch)
         return None if steps is None else sum(count for _, count in steps)
 
-    def attempt(self, torch: Any) -> Outcome:
+    def attempt(self, torch: Any) -> KnobOutcome:
         steps = self.strategy.get(torch)
         try:
             return super().attempt(torch)
@@ -187,12 +187,14 @@ class Blind(OfTorch):
         self.setter, self.kind = setter, kind
         self.needs = (setter,)
 
-    def attempt(self, torch: Any) -> Outcome:
-        return Outcome(None, None, "not tried: torch gives no way to read it back")
+    def attempt(self, torch: Any) -> KnobOutcome:
+        return KnobOutcome(
+            None, None, "not tried: torch gives no way to read it back"
+        )
 
-    def apply(self, torch: Any, value: Any) -> Outcome:
+    def apply(self, torch: Any, value: Any) -> KnobOutcome:
         getattr(torch._C, self.setter)(value)
-        return Outcome(None, None, _CANNOT_READ)
+        return KnobOutcome(None, None, _CANNOT_READ)
 
 
 class Inlining(Blind):
@@ -202,13 +204,13 @@ class Inlining(Blind):
     def __init__(self) -> None:
         super().__init__("_debug_set_autodiff_subgraph_inlining", "switch")
 
-    def attempt(self, torch: Any) -> Outcome:
+    def attempt(self, torch: Any) -> KnobOutcome:
         put = getattr(torch._C, self.setter)
         old = self._observe(torch)
         put(not old)
         seen = self._observe(torch)
         put(old)
-        return Outcome(
+        return KnobOutcome(
             old,
             seen != old,
             None if seen != old else "the plan of a small function does not change",
@@ -243,18 +245,18 @@ class Skipped(Blind):
     def __init__(self) -> None:
         super().__init__("_jit_set_nvfuser_skip_node_kind", "operators")
 
-    def attempt(self, torch: Any) -> Outcome:
+    def attempt(self, torch: Any) -> KnobOutcome:
         skip = getattr(torch._C, self.setter)
         old = skip("aten::add", True)
         seen = skip("aten::add", True)
         live = isinstance(old, bool) and seen is not old
-        return Outcome(
+        return KnobOutcome(
             None,
             live,
             None if live else "it takes a value and answers with none: a no-op",
         )
 
-    def apply(self, torch: Any, value: Any) -> Outcome:
+    def apply(self, torch: Any, value: Any) -> KnobOutcome:
         trial = self.attempt(torch)
         if not trial.live:
             return trial
@@ -262,7 +264,7 @@ class Skipped(Blind):
         for operator in value:
             if not skip(operator, False):
                 skip(operator, True)
-        return Outcome(value, all(skip(operator, False) for operator in value))
+        return KnobOutcome(value, all(skip(operator, False) for operator in value))
 
 
 class Callback(OfTorch):
@@ -275,13 +277,13 @@ class Callback(OfTorch):
         "_jit_nvfuser_clear_comparison_callback",
     )
 
-    def attempt(self, torch: Any) -> Outcome:
+    def attempt(self, torch: Any) -> KnobOutcome:
         torch._C._jit_nvfuser_clear_comparison_callback()
-        return Outcome(
+        return KnobOutcome(
             None, None, "only a fused run on a GPU shows whether it is called"
         )
 
-    def apply(self, torch: Any, value: Any) -> Outcome:
+    def apply(self, torch: Any, value: Any) -> KnobOutcome:
         raise ValueError(
             "it takes a Python function: call torch._C.%s in your own program"
             % self.needs[0]
@@ -432,18 +434,26 @@ def apply(torch: Any, name: str, value: str) -> dict[str, Any]:
     knob = KNOBS.get(name)
     if knob is None:
         return _record(
-            name, value, Outcome(None, False), error="there is no knob %r" % name
+            name,
+            value,
+            KnobOutcome(None, False),
+            error="there is no knob %r" % name,
         )
     missing = knob.missing(torch)
     if missing:
         return _record(
-            name, value, Outcome(None, False), error="this torch has no " + missing
+            name,
+            value,
+            KnobOutcome(None, False),
+            error="this torch has no " + missing,
         )
     try:
         wanted = parse(knob.kind, value)
         outcome, warnings = _hushed(knob, lambda: knob.apply(torch, wanted))
     except (ValueError, TypeError, RuntimeError) as error:
-        return _record(name, value, Outcome(None, False), error=_described(error))
+        return _record(
+            name, value, KnobOutcome(None, False), error=_described(error)
+        )
     return _record(name, value, _with_warnings(outcome, warnings))
 
 
@@ -478,19 +488,19 @@ def try_all(torch: Any) -> list[dict[str, Any]]:
         for name, knob in KNOBS.items():
             missing = knob.missing(torch)
             if missing:
-                outcome = Outcome(None, False, "this torch has no " + missing)
+                outcome = KnobOutcome(None, False, "this torch has no " + missing)
             else:
                 try:
                     outcome = knob.attempt(torch)
                 except (TypeError, RuntimeError) as error:
-                    outcome = Outcome(None, False, _described(error))
+                    outcome = KnobOutcome(None, False, _described(error))
             records.append(
                 _record(name, None, _with_warnings(outcome, kept.warnings()))
             )
     return records
 
 
-def _hushed(knob: Any, action: Any) -> tuple[Outcome, list[str]]:
+def _hushed(knob: Any, action: Any) -> tuple[KnobOutcome, list[str]]:
     if not any(function.startswith(_WARNS) for function in knob.needs):
         return action(), []
     with KeptStderr() as kept:
@@ -498,7 +508,7 @@ def _hushed(knob: Any, action: Any) -> tuple[Outcome, list[str]]:
         return outcome, kept.warnings()
 
 
-def _with_warnings(outcome: Outcome, warnings: list[str]) -> Outcome:
+def _with_warnings(outcome: KnobOutcome, warnings: list[str]) -> KnobOutcome:
     """Add torch's warnings: they explain more, and are the only sign that a
     function without a value is a no-op."""
     if not warnings:
@@ -510,7 +520,7 @@ def _with_warnings(outcome: Outcome, warnings: list[str]) -> Outcome:
 
 
 def _record(
-    name: str, requested: str | None, outcome: Outcome, error: str | None = None
+    name: str, requested: str | None, outcome: KnobOutcome, error: str | None = None
 ) -> dict[str, Any]:
     record: dict[str, Any] = {
         "record": "knob",

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import ChangeKind, Edit
-from fusiondoc.model.checked_models import CheckedModels, Outcome
+from fusiondoc.model.checked_models import CheckedModels, CheckOutcome
 from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Report
@@ -469,7 +469,7 @@ def problems_of_models(checked: CheckedModels) -> list[Problem]:
                 one._replace(message=f"{model.section}: {one.message}")
                 for one in broken
             ]
-        elif model.outcome is Outcome.FAILED:
+        elif model.outcome is CheckOutcome.FAILED:
             file = file_of_target(model.target)
             where = Location(file, None) if file is not None else None
             message = f"{model.section} could not be checked: {model.why}"

@@ -13,7 +13,7 @@ import re
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from fusiondoc.model.checked_models import CheckedModels, Outcome
+from fusiondoc.model.checked_models import CheckedModels, CheckOutcome
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.source import file_of
 from fusiondoc.rendering.printable import visible
@@ -49,7 +49,7 @@ def of_models(checked: CheckedModels) -> str:
         case = SubElement(
             suite, "testcase", classname=section, name=names.of(section, "run")
         )
-        failed = model.outcome is Outcome.FAILED
+        failed = model.outcome is CheckOutcome.FAILED
         why = _clean(model.why or model.outcome.value)
         element = SubElement(
             case, "error" if failed else "skipped", message=why[:_LONGEST]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from fusiondoc.model.checked_models import CheckedModels, Outcome
+from fusiondoc.model.checked_models import CheckedModels, CheckOutcome
 from fusiondoc.model.report import Report
 from fusiondoc.views.formatting import with_near_paths
 
@@ -52,7 +52,7 @@ def of_models(checked: CheckedModels) -> str:
     figures: dict[str, Mapping[str, float]] = {}
     times: dict[str, int] = {}
     for model in checked.models:
-        if model.outcome in (Outcome.NOT_RUN, Outcome.UNCHANGED):
+        if model.outcome in (CheckOutcome.NOT_RUN, CheckOutcome.UNCHANGED):
             continue
         nth = times[model.section] = times.get(model.section, 0) + 1
         name = model.section if nth == 1 else f"{model.section} ({nth})"

@@ -60,7 +60,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Step:
+class ReproStep:
     """A node of the written file. ``outputs`` are (name, type as printed)."""
 
     outputs: tuple[tuple[str, str], ...]
@@ -87,7 +87,7 @@ class Recipe:
 
     fuser: str
     inputs: tuple[Input, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ReproStep, ...]
     outputs: tuple[str, ...]
     dynamic: bool = False
     """Whether the group was compiled for any size."""
@@ -143,7 +143,7 @@ class Recipe:
         return replace(self, inputs=tuple(changed))
 
 
-def uses(steps: Iterable[Step], name: str) -> list[tuple[Step, int]]:
+def uses(steps: Iterable[ReproStep], name: str) -> list[tuple[ReproStep, int]]:
     """The steps that use a value, each with the index of the argument."""
     return [
         (step, i)
@@ -179,7 +179,7 @@ UNKNOWN_SIZE = 8
 """The value for a size that the log does not hold."""
 
 
-def _wanted(step: Step, index: int) -> object:
+def _wanted(step: ReproStep, index: int) -> object:
     """The value that an argument of a step should have; None if that is not
     known."""
     return SAMPLE_ARGUMENTS.get(step.kind, {}).get(index)
@@ -214,7 +214,10 @@ def ir_type(text: str) -> str:
 
 
 def tensor_input(
-    name: str, text: str, steps: Sequence[Step], hint: Sequence[int | None] | None
+    name: str,
+    text: str,
+    steps: Sequence[ReproStep],
+    hint: Sequence[int | None] | None,
 ) -> Input | None:
     """An input of a printed tensor type; None if such a tensor cannot be made.
 
@@ -267,7 +270,7 @@ def _with_hint(
     return tuple(filled)
 
 
-def fill(dtype: str, name: str, steps: Sequence[Step]) -> str:
+def fill(dtype: str, name: str, steps: Sequence[ReproStep]) -> str:
     """How the values of an input are drawn: a mask, small integers, positive or
     normal numbers."""
     if dtype == "bool":
@@ -281,7 +284,7 @@ def fill(dtype: str, name: str, steps: Sequence[Step]) -> str:
 
 
 def scalar_input(
-    name: str, text: str, steps: Sequence[Step], types: Mapping[str, str]
+    name: str, text: str, steps: Sequence[ReproStep], types: Mapping[str, str]
 ) -> Input | None:
     """An input that is no tensor and whose value the log does not hold; None for a
     type without a default."""
@@ -305,7 +308,7 @@ def scalar_input(
     )
 
 
-def _fitting(step: Step, index: int, types: Mapping[str, str]) -> object:
+def _fitting(step: ReproStep, index: int, types: Mapping[str, str]) -> object:
     """A value, no tensor, that is valid for an argument of a step; None if nothing
     is known about it."""
     wanted = _wanted(step, index)

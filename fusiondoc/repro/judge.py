@@ -36,7 +36,7 @@ _COMPILER = re.compile(r"CUDA NVRTC compile error: .*?(error: [^\n]*)", re.DOTAL
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReproOutcome:
     """``kind``: same, different, failed, died, "timed out" or "no verdict".
     ``signature``: equal for equal failures. ``text``: the failure in a line."""
 
@@ -54,7 +54,7 @@ class Outcome:
 
 def run_file(
     python: Path, file: Path, arguments: Sequence[str], timeout: float
-) -> Outcome:
+) -> ReproOutcome:
     """Run a written file in a process of its own and judge its output."""
     if not hasattr(os, "killpg"):
         raise CannotRun(
@@ -91,33 +91,35 @@ def judge(
     signal: str | None = None,
     timed_out: bool = False,
     interrupted: bool = False,
-) -> Outcome:
+) -> ReproOutcome:
     """The outcome of a file, from its output and exit status."""
     stage = (_STAGE.findall(printed) or ["start"])[-1]
     verdict = _VERDICT.search(printed)
     described = _DESCRIBE.search(printed)
     if interrupted:
-        return Outcome("no verdict", stage, "", "interrupted", interrupted=True)
+        return ReproOutcome(
+            "no verdict", stage, "", "interrupted", interrupted=True
+        )
     if timed_out:
-        return Outcome(
+        return ReproOutcome(
             "timed out", stage, "", f"did not end in time, in the {stage}"
         )
     if signal is not None and (verdict is None or verdict[1] == "failed"):
-        return Outcome(
+        return ReproOutcome(
             "died",
             stage,
             f"died {signal} {stage}",
             f"died of {signal} in the {stage}",
         )
     if described is not None:
-        return Outcome("no verdict", stage, "", "", json.loads(described[1]))
+        return ReproOutcome("no verdict", stage, "", "", json.loads(described[1]))
     if verdict is None:
-        return Outcome(
+        return ReproOutcome(
             "no verdict", stage, "", f"{_last_line(printed)} (exit status {status})"
         )
     if verdict[1] == "failed":
         message = _message(printed[verdict.end() :])
-        return Outcome(
+        return ReproOutcome(
             "failed", stage, f"failed {stage} {normalised(message)}", short(message)
         )
     if verdict[1] == "different":
@@ -126,8 +128,8 @@ def judge(
             "",
         )
         sort = re.sub(r"^differs: output \d+ \([^)]*\): ", "", first)
-        return Outcome("different", stage, f"different {_sort(sort)}", sort)
-    return Outcome("same", stage, "", verdict[0])
+        return ReproOutcome("different", stage, f"different {_sort(sort)}", sort)
+    return ReproOutcome("same", stage, "", verdict[0])
 
 
 def normalised(message: str) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from fusiondoc.model import count, dataclass
-from fusiondoc.repro import Recipe, ScalarSpec, Step, TensorSpec
-from fusiondoc.repro.judge import Outcome
+from fusiondoc.repro import Recipe, ReproStep, ScalarSpec, TensorSpec
+from fusiondoc.repro.judge import ReproOutcome
 from fusiondoc.repro.smaller import (
     described_values,
     exposing_all,
@@ -21,7 +21,7 @@ from fusiondoc.repro.smaller import (
     without_output,
 )
 
-Run = Callable[[Recipe, bool], Outcome]
+Run = Callable[[Recipe, bool], ReproOutcome]
 """Runs the file of a recipe; with True it only describes its outputs."""
 
 
@@ -31,7 +31,7 @@ class Search:
     files that were run."""
 
     best: Recipe
-    first: Outcome
+    first: ReproOutcome
     run: Run
     most: int
     notify: Callable[[str], None]
@@ -126,7 +126,7 @@ class Search:
             else:
                 parts *= 2
 
-    def _keep(self, steps: list[Step]) -> bool:
+    def _keep(self, steps: list[ReproStep]) -> bool:
         return self.accepts(subset(self.best, steps, self.values))
 
     def _outputs(self) -> None:

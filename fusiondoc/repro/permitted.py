@@ -21,7 +21,7 @@ from fusiondoc.repro import (
     DTYPES,
     Input,
     Recipe,
-    Step,
+    ReproStep,
     TensorSpec,
     ir_type,
 )
@@ -174,7 +174,7 @@ def check(recipe: Recipe) -> None:
         _check_name(name)
 
 
-def _check_step(step: Step) -> None:
+def _check_step(step: ReproStep) -> None:
     if step.kind not in WRITTEN:
         raise _refused(
             f"it holds {_short(step.kind)}, which no fuser takes into a group"

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from fusiondoc.fusers import FUSER_OF_KIND, stand_ins
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Group, OpNode
-from fusiondoc.parsers.ir import Dump, Graph, Node, Section, Value
+from fusiondoc.parsers.ir import Dump, Graph, Node, SubgraphSection, Value
 from fusiondoc.parsers.ir.parse import parse_dump
 from fusiondoc.parsers.ir.types import (
     TensorType,
@@ -36,8 +36,8 @@ from fusiondoc.repro import (
     DEFINED,
     Input,
     Recipe,
+    ReproStep,
     ScalarSpec,
-    Step,
     scalar_input,
     tensor_constant,
     tensor_input,
@@ -130,13 +130,13 @@ itself."""
 
 
 @dataclass(frozen=True)
-class Found:
+class PrintedGroup:
     """The body of a group as the log prints it, with the dump around it."""
 
     group: Group
     dump: Dump
     graph: Graph
-    section: Section | None
+    section: SubgraphSection | None
     file: str
     line: int
     """The line of the log with the body's ``graph(``, if no other line is inside
@@ -197,10 +197,10 @@ def _python_value(node: Node) -> object:
     return value
 
 
-def find_group(group: Group, logs: Sequence[LogInput]) -> Found | None:
+def find_group(group: Group, logs: Sequence[LogInput]) -> PrintedGroup | None:
     """The first whole print of a group among the logs; an incomplete print if there
     is no other."""
-    cut_off: Found | None = None
+    cut_off: PrintedGroup | None = None
     for log in logs:
         lines = sorted(e.line for e in group.evidence if e.file == log.name)
         if not lines:
@@ -217,7 +217,7 @@ def find_group(group: Group, logs: Sequence[LogInput]) -> Found | None:
 
 def _in_print(
     group: Group, shown: _GraphPrint, line: int, file: str
-) -> Found | None:
+) -> PrintedGroup | None:
     dump = parse_dump(shown.lines)
     plan = summarise(dump).plan
     body = tuple((node.op, node.source) for node in group.nodes)
@@ -232,7 +232,7 @@ def _in_print(
     section = next((s for s in dump.sections if s.graph.line == nearest.line), None)
     if section is None:
         return None
-    return Found(
+    return PrintedGroup(
         group,
         dump,
         section.graph,
@@ -253,10 +253,10 @@ def _text(shown: _GraphPrint, graph: Graph) -> str:
     return "\n".join(lines)
 
 
-def cached_graphs(logs: Sequence[LogInput]) -> list[Found]:
+def cached_graphs(logs: Sequence[LogInput]) -> list[PrintedGroup]:
     """The groups of a log that has only prints of GraphCaches: each distinct graph,
     with the name it would have in a report."""
-    found: list[Found] = []
+    found: list[PrintedGroup] = []
     seen: set[bytes] = set()
     for log in logs:
         for shown, dump, plan in _cache_prints(log):
@@ -265,7 +265,7 @@ def cached_graphs(logs: Sequence[LogInput]) -> list[Found]:
             seen.add(plan.canonical)
             group = _cache_group(f"G{len(found) + 1}", plan)
             found.append(
-                Found(
+                PrintedGroup(
                     group,
                     dump,
                     dump.graph,
@@ -320,7 +320,7 @@ _SAME = (
 
 class _Rebuild:
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[ReproStep] = []
         self.constants: list[Input] = []
         self.lost: list[Value] = []
         self.problems: list[str] = []
@@ -369,7 +369,7 @@ class _Rebuild:
     ) -> None:
         outputs = tuple((value.name, value.type) for value in node.outputs)
         self.steps.append(
-            Step(outputs, kind, attributes, tuple(inputs), node.source)
+            ReproStep(outputs, kind, attributes, tuple(inputs), node.source)
         )
         masks = (
             [self.masks[name] for name in inputs if name in self.masks]
@@ -392,7 +392,7 @@ class _Rebuild:
         if name not in self.defined:
             self.defined[name] = self.fresh()
             self.steps.append(
-                Step(((self.defined[name], "bool"),), DEFINED, "", (name,))
+                ReproStep(((self.defined[name], "bool"),), DEFINED, "", (name,))
             )
         return self.defined[name]
 
@@ -400,7 +400,7 @@ class _Rebuild:
         """Return a constant that the print does not have."""
         name = self.fresh()
         self.steps.append(
-            Step(((name, type_),), "prim::Constant", f"value={text}", ())
+            ReproStep(((name, type_),), "prim::Constant", f"value={text}", ())
         )
         return name
 
@@ -483,7 +483,9 @@ class _Rebuild:
         if element != "float" or not text.startswith("-"):
             return name
         negative = self.fresh()
-        self.steps.append(Step(((negative, element),), "aten::neg", "", (name,)))
+        self.steps.append(
+            ReproStep(((negative, element),), "aten::neg", "", (name,))
+        )
         return negative
 
 
@@ -496,7 +498,7 @@ def _truth(text: str) -> str:
 
 
 def rebuild(
-    found: Found, hints: Sequence[str] = (), fuser: str | None = None
+    found: PrintedGroup, hints: Sequence[str] = (), fuser: str | None = None
 ) -> Recipe:
     """The recipe of a printed group.
 
@@ -534,14 +536,16 @@ def rebuild(
     return recipe.pruned()
 
 
-def _untaken(steps: Sequence[Step]) -> list[str]:
+def _untaken(steps: Sequence[ReproStep]) -> list[str]:
     """The results of operators that no step uses."""
     taken = {name for step in steps for name in step.inputs}
     results = [name for step in steps if step.operator for name, _ in step.outputs]
     return [name for name in results if name not in taken]
 
 
-def _missing(found: Found, work: _Rebuild, outputs: Sequence[str]) -> list[str]:
+def _missing(
+    found: PrintedGroup, work: _Rebuild, outputs: Sequence[str]
+) -> list[str]:
     """Values that steps use or that are outputs, and that nothing in the print
     defines."""
     defined = {value.name for value in (*found.graph.params, *work.lost)}
@@ -554,7 +558,9 @@ def _missing(found: Found, work: _Rebuild, outputs: Sequence[str]) -> list[str]:
     ]
 
 
-def _inputs(found: Found, work: _Rebuild, hints: Sequence[str]) -> list[Input]:
+def _inputs(
+    found: PrintedGroup, work: _Rebuild, hints: Sequence[str]
+) -> list[Input]:
     types = {name: type_ for step in work.steps for name, type_ in step.outputs}
     largest = _largest(found)
     made = []
@@ -594,7 +600,7 @@ def _hint(hints: Sequence[str], number: int) -> tuple[int | None, ...] | None:
     return tensor.sizes if isinstance(tensor, TensorType) else None
 
 
-def _largest(found: Found) -> tuple[int | None, ...] | None:
+def _largest(found: PrintedGroup) -> tuple[int | None, ...] | None:
     """The sizes of the largest result of the node around the body: operators
     broadcast to them."""
     best: tuple[int | None, ...] | None = None

@@ -12,8 +12,8 @@ from fusiondoc.repro import (
     DEFINED,
     Input,
     Recipe,
+    ReproStep,
     ScalarSpec,
-    Step,
     TensorSpec,
     fill,
     scalar_input,
@@ -64,7 +64,7 @@ def _device(recipe: Recipe) -> str:
 
 def subset(
     recipe: Recipe,
-    keep: Sequence[Step],
+    keep: Sequence[ReproStep],
     values: Mapping[str, TensorSpec | ScalarSpec],
 ) -> Recipe | None:
     """Return the recipe with only the operators in ``keep``: values from other
@@ -82,7 +82,7 @@ def subset(
     return replace(recipe, inputs=inputs, steps=steps, outputs=outputs).pruned()
 
 
-def _without(recipe: Recipe, lost: Sequence[Step]) -> tuple[Step, ...]:
+def _without(recipe: Recipe, lost: Sequence[ReproStep]) -> tuple[ReproStep, ...]:
     """The steps without some operators, and without the tests whether a result of
     these is defined."""
     ids = set(map(id, lost))
@@ -96,7 +96,7 @@ def _without(recipe: Recipe, lost: Sequence[Step]) -> tuple[Step, ...]:
 
 
 def _outputs(
-    recipe: Recipe, steps: Sequence[Step], lost: Sequence[Step]
+    recipe: Recipe, steps: Sequence[ReproStep], lost: Sequence[ReproStep]
 ) -> tuple[str, ...]:
     """The outputs that are still computed, and values that were inputs of the
     removed operators."""
@@ -111,8 +111,8 @@ def _outputs(
 
 def _inputs(
     recipe: Recipe,
-    steps: Sequence[Step],
-    lost: Sequence[Step],
+    steps: Sequence[ReproStep],
+    lost: Sequence[ReproStep],
     values: Mapping[str, TensorSpec | ScalarSpec],
 ) -> tuple[Input, ...] | None:
     """The inputs, and the results of removed operators that steps still use; None
@@ -133,7 +133,7 @@ def _inputs(
 def _as_input(
     name: str,
     types: Mapping[str, str],
-    steps: Sequence[Step],
+    steps: Sequence[ReproStep],
     values: Mapping[str, TensorSpec | ScalarSpec],
 ) -> Input | None:
     spec = values.get(name)

@@ -19,10 +19,10 @@ from fusiondoc.model import count, dataclass
 from fusiondoc.model.report import Group
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.repro import Input, Recipe, TensorSpec, ir_type
-from fusiondoc.repro.judge import Outcome, run_file
+from fusiondoc.repro.judge import ReproOutcome, run_file
 from fusiondoc.repro.minimise import Search
 from fusiondoc.repro.permitted import check, one_line
-from fusiondoc.repro.rebuild import Found, cached_graphs, find_group, rebuild
+from fusiondoc.repro.rebuild import PrintedGroup, cached_graphs, find_group, rebuild
 from fusiondoc.runner.child import Interruptions
 from fusiondoc.version import __version__
 from fusiondoc.whole_files import write_whole
@@ -193,7 +193,7 @@ class Groups:
 
     groups: tuple[Group, ...]
     logs: Sequence[LogInput]
-    graphs: Mapping[str, Found]
+    graphs: Mapping[str, PrintedGroup]
     shown: Mapping[str, str]
 
     def position(self, file: str, line: int) -> str:
@@ -280,7 +280,7 @@ def _position(group: Group, known: Groups) -> str:
     )
 
 
-def pick(known: Groups, name: str) -> Found:
+def pick(known: Groups, name: str) -> PrintedGroup:
     """The printed graph of the group ``name``."""
     group = next(
         (group for group in known.groups if group.id.lower() == name.lower()), None
@@ -303,7 +303,7 @@ def pick(known: Groups, name: str) -> Found:
     return found
 
 
-def _hints(found: Found, known: Groups) -> tuple[str, ...]:
+def _hints(found: PrintedGroup, known: Groups) -> tuple[str, ...]:
     """Input types of another group with the same operators and with all sizes."""
     for group in known.groups:
         if group.nodes == found.group.nodes and not any(
@@ -340,7 +340,7 @@ def write_script(
     return Written(path, recipe, title, tuple(remarks))
 
 
-def _title(found: Found, known: Groups) -> str:
+def _title(found: PrintedGroup, known: Groups) -> str:
     group = found.group
     total = count(group.size, "operator")
     phase = f"{group.phase}, " if group.phase else ""
@@ -418,7 +418,7 @@ def write_minimised(
 
 def smaller(
     written: Written,
-    first: Outcome,
+    first: ReproOutcome,
     python: Path,
     timeout: float,
     tries: int,
@@ -440,7 +440,7 @@ def smaller(
     with tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:
         file = Path(folder) / written.path.name
 
-        def run(recipe: Recipe, describe: bool) -> Outcome:
+        def run(recipe: Recipe, describe: bool) -> ReproOutcome:
             file.write_text(
                 script(recipe, written.title, file.name), encoding="utf-8"
             )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fusiondoc.model import count
-from fusiondoc.model.checked_models import CheckedModel, CheckedModels, Outcome
+from fusiondoc.model.checked_models import CheckedModel, CheckedModels, CheckOutcome
 from fusiondoc.rendering.blocks import (
     Column,
     Document,
@@ -33,11 +33,11 @@ from fusiondoc.views.formatting import near, with_near_paths, with_short_positio
 from fusiondoc.views.losses_in_sentences import expected_and_found
 
 _TONES = {
-    Outcome.HOLDS: Tone.GOOD,
-    Outcome.BROKEN: Tone.BAD,
-    Outcome.FAILED: Tone.BAD,
-    Outcome.NOT_RUN: Tone.DIM,
-    Outcome.UNCHANGED: Tone.DIM,
+    CheckOutcome.HOLDS: Tone.GOOD,
+    CheckOutcome.BROKEN: Tone.BAD,
+    CheckOutcome.FAILED: Tone.BAD,
+    CheckOutcome.NOT_RUN: Tone.DIM,
+    CheckOutcome.UNCHANGED: Tone.DIM,
 }
 _COLUMNS = (
     Column("model", cut=True),
@@ -72,16 +72,16 @@ def verdict(checked: CheckedModels) -> str:
     """Return the whole check in a sentence."""
     total = (
         len(checked.models)
-        - checked.number(Outcome.NOT_RUN)
-        - checked.number(Outcome.UNCHANGED)
+        - checked.number(CheckOutcome.NOT_RUN)
+        - checked.number(CheckOutcome.UNCHANGED)
     )
-    held = f"{checked.number(Outcome.HOLDS)} of {count(total, 'model')} hold"
+    held = f"{checked.number(CheckOutcome.HOLDS)} of {count(total, 'model')} hold"
     text = held if total else "no model was run"
     for outcome in (
-        Outcome.BROKEN,
-        Outcome.FAILED,
-        Outcome.NOT_RUN,
-        Outcome.UNCHANGED,
+        CheckOutcome.BROKEN,
+        CheckOutcome.FAILED,
+        CheckOutcome.NOT_RUN,
+        CheckOutcome.UNCHANGED,
     ):
         number = checked.number(outcome)
         text += f", {number} {outcome.value}" if number else ""
@@ -141,7 +141,7 @@ def _moment(date: str) -> str:
 def _lost(models: Sequence[CheckedModel]) -> Section:
     items = []
     for model in models:
-        if model.outcome is not Outcome.BROKEN or model.report is None:
+        if model.outcome is not CheckOutcome.BROKEN or model.report is None:
             continue
         rows = with_near_paths(visible_in(model.report)).expectations
         broken = [row for row in rows if not row.holds]
@@ -158,12 +158,12 @@ def _lost(models: Sequence[CheckedModel]) -> Section:
 
 
 def _failed(models: Sequence[CheckedModel]) -> Section:
-    rows = [model for model in models if model.outcome is Outcome.FAILED]
+    rows = [model for model in models if model.outcome is CheckOutcome.FAILED]
     return Section("failed", "Failed", blocks=(Items(tuple(map(_item, rows))),))
 
 
 def _not_run(models: Sequence[CheckedModel]) -> Section:
-    rows = [model for model in models if model.outcome is Outcome.NOT_RUN]
+    rows = [model for model in models if model.outcome is CheckOutcome.NOT_RUN]
     return Section("not-run", "Not run", blocks=(Items(tuple(map(_item, rows))),))
 
 
@@ -171,7 +171,7 @@ def _changed(checked: CheckedModels) -> Section:
     """Section: why each model was run or left out by ``--changed-since``."""
     items = []
     for model in checked.models if checked.changed_since is not None else ():
-        if model.outcome is Outcome.UNCHANGED:
+        if model.outcome is CheckOutcome.UNCHANGED:
             items.append(
                 Item(
                     (Status("left out", Tone.DIM),),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fusiondoc.model.change_plan import Fixes, Outcome, TriedFix
+from fusiondoc.model.change_plan import ChangeOutcome, Fixes, TriedFix
 from fusiondoc.rendering.blocks import (
     Column,
     Diff,
@@ -34,7 +34,7 @@ def fix_document(fixes: Fixes, shown: str = "") -> Document:
     Args: shown: the folder to which paths are made relative, as text with a
         separator at its end.
     """
-    left_out = [one for one in fixes.tried if one.outcome is not Outcome.KEPT]
+    left_out = [one for one in fixes.tried if one.outcome is not ChangeOutcome.KEPT]
     notes = [note for one in fixes.kept for note in one.notes]
     sections = (
         Section(

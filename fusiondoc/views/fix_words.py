@@ -12,8 +12,8 @@ from fusiondoc.model import count
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import (
     MOST_TOGETHER,
+    ChangeOutcome,
     Fixes,
-    Outcome,
     TriedFix,
     Version,
 )
@@ -35,7 +35,7 @@ def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
         yield from (
             f"    {line}" for note in one.notes for line in note.split("\n")
         )
-    others = [one for one in fixes.tried if one.outcome is not Outcome.KEPT]
+    others = [one for one in fixes.tried if one.outcome is not ChangeOutcome.KEPT]
     if others:
         yield "tried without success:"
     for one in others:
@@ -155,16 +155,16 @@ def in_speed(speed: Ratio) -> str:
 
 def why_not(one: TriedFix) -> str:
     """Return why a change was left out."""
-    if one.outcome is Outcome.FAILED:
+    if one.outcome is ChangeOutcome.FAILED:
         return f"fails: {one.after.problem}"
-    if one.outcome is Outcome.WRONG:
+    if one.outcome is ChangeOutcome.WRONG:
         more = (
             f" and {len(one.after.wrong) - 1} more"
             if len(one.after.wrong) > 1
             else ""
         )
         return f"computes something else: {one.after.wrong[0]}{more}"
-    if one.outcome is Outcome.SLOWER and one.speed is not None:
+    if one.outcome is ChangeOutcome.SLOWER and one.speed is not None:
         return f"slower: {one.speed.value:.2f} times as fast ({interval(one.speed.low, one.speed.high)})"
     if counts(one.after) == counts(one.before):
         return "fuses as much as without it"

@@ -22,7 +22,7 @@ import yaml
 
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.errors import FusiondocError
-from fusiondoc.expectations import Expectations, Section, yaml_text
+from fusiondoc.expectations import Expectations, ExpectationSection, yaml_text
 from fusiondoc.expectations import Path as PathInFile
 from fusiondoc.expectations.policy import is_for
 from fusiondoc.model import count, dataclass
@@ -125,7 +125,7 @@ class ChangedSections:
             if self._repository.changed(path)
         )
 
-    def _of_section(self, section: Section) -> str | None:
+    def _of_section(self, section: ExpectationSection) -> str | None:
         """Return why a section has to be checked again; None if it need not."""
         now = (self._now or {}).get(section.path)
         if now is None or now not in (self._sections or {}).values():

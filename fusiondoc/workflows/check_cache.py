@@ -77,7 +77,7 @@ VARIABLES = (
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedReport:
     """A kept result and when its run was."""
 
     report: Report
@@ -303,7 +303,9 @@ class CheckCache:
         self.folder = folder
         self._environment = environment
 
-    def get(self, request: RunRequest, patterns: Sequence[str]) -> Kept | None:
+    def get(
+        self, request: RunRequest, patterns: Sequence[str]
+    ) -> CachedReport | None:
         """Return the result of a run whose inputs are unchanged; None if there is
         none."""
         for path in self._paths(request):
@@ -336,7 +338,7 @@ class CheckCache:
         request: RunRequest,
         patterns: Sequence[str],
         inputs: ProgramInputs,
-        kept: Kept,
+        kept: CachedReport,
         began: float,
     ) -> None:
         """Keep a result. Nothing is kept in a folder that cannot be written, or if
@@ -386,7 +388,7 @@ class CheckCache:
         except (KeyError, TypeError):
             return None
 
-    def _kept(self, entry: Mapping[str, Any], path: Path) -> Kept | None:
+    def _kept(self, entry: Mapping[str, Any], path: Path) -> CachedReport | None:
         try:
             report = read_report(json.dumps(entry["report"]).encode(), str(path))
         except (FusiondocError, KeyError):
@@ -394,4 +396,4 @@ class CheckCache:
         capture = report.target.capture
         if capture is not None and not Path(capture).is_dir():
             report = replace(report, target=replace(report.target, capture=None))
-        return Kept(report, str(entry["date"]))
+        return CachedReport(report, str(entry["date"]))

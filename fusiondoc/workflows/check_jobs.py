@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fusiondoc.captures.request import RunRequest, TargetSpec, parse_target
 from fusiondoc.errors import FusiondocError, UsageError
-from fusiondoc.expectations import Expectations, Section, StepLimits
+from fusiondoc.expectations import Expectations, ExpectationSection, StepLimits
 from fusiondoc.expectations.applies import version_fits
 from fusiondoc.fusers import requests
 from fusiondoc.model import dataclass
@@ -23,7 +23,7 @@ class Job:
     request: RunRequest
     profile: bool
     """True if a section limits times of a step: then a profiled run follows."""
-    sections: tuple[Section, ...]
+    sections: tuple[ExpectationSection, ...]
     files: tuple[str, ...] = ()
     """Patterns of further files that its result depends on, as the sections name
     them."""
@@ -37,12 +37,12 @@ class NoJob:
     """A section without a run: it is for another machine, or cannot be run as
     written (``error``)."""
 
-    section: Section
+    section: ExpectationSection
     why: str
     error: FusiondocError | None = None
 
 
-def target_of(section: Section) -> str | None:
+def target_of(section: ExpectationSection) -> str | None:
     """The target of a section: that of ``run``, else that of ``when``."""
     if section.run.target is not None:
         return section.run.target
@@ -50,7 +50,7 @@ def target_of(section: Section) -> str | None:
 
 
 def jobs_of(
-    expectations: Expectations, sections: Sequence[Section], python: str
+    expectations: Expectations, sections: Sequence[ExpectationSection], python: str
 ) -> list[Job | NoJob]:
     """The runs for some sections of a file, in their order, and the sections
     without one.
@@ -77,7 +77,9 @@ def jobs_of(
     return found
 
 
-def _job(section: Section, expectations: Expectations, python: str) -> Job | NoJob:
+def _job(
+    section: ExpectationSection, expectations: Expectations, python: str
+) -> Job | NoJob:
     text = target_of(section)
     if text is None:
         return NoJob(section, "it names no target")
@@ -123,7 +125,7 @@ def parsed_target(text: str, file: Path) -> TargetSpec:
         return parse_target(text, folder)
 
 
-def _fuser(section: Section) -> tuple[str | None, bool]:
+def _fuser(section: ExpectationSection) -> tuple[str | None, bool]:
     """Return the fuser that a section requests, and whether it is only a condition
     (``when``)."""
     if "fuser" in section.run.options:

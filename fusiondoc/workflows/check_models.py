@@ -25,7 +25,7 @@ from fusiondoc.errors import (
     CannotRun,
     FusiondocError,
 )
-from fusiondoc.expectations import Expectations, Section
+from fusiondoc.expectations import Expectations, ExpectationSection
 from fusiondoc.expectations.applies import why_not
 from fusiondoc.expectations.policy import gate_with_policy, notes_on_exceptions
 from fusiondoc.model import dataclass
@@ -33,13 +33,13 @@ from fusiondoc.model.checked_models import (
     SCHEMA,
     CheckedModel,
     CheckedModels,
-    Outcome,
+    CheckOutcome,
 )
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Expectation
 from fusiondoc.runner.fork_servers import start_from_forks
 from fusiondoc.workflows.changed_sections import ChangedSections, Standing
-from fusiondoc.workflows.check_cache import CheckCache, Kept, why_not_kept
+from fusiondoc.workflows.check_cache import CachedReport, CheckCache, why_not_kept
 from fusiondoc.workflows.check_jobs import Job, NoJob, jobs_of, target_of
 from fusiondoc.workflows.lines_of_runs import now
 from fusiondoc.workflows.run import FollowUps, Notify, diagnose_target, silent
@@ -65,7 +65,7 @@ Suppress = Callable[[Report], Report]
 
 def check_models(
     expectations: Expectations,
-    sections: Sequence[Section],
+    sections: Sequence[ExpectationSection],
     *,
     python: str,
     workers: int,
@@ -129,13 +129,17 @@ _ALWAYS = Standing(True, None)
 """Without ``since`` every run is needed."""
 
 
-def _left_out(section: Section, standing: Standing) -> CheckedModel:
+def _left_out(section: ExpectationSection, standing: Standing) -> CheckedModel:
     return CheckedModel(
-        section.name, target_of(section), Outcome.UNCHANGED, 0, why=standing.why
+        section.name,
+        target_of(section),
+        CheckOutcome.UNCHANGED,
+        0,
+        why=standing.why,
     )
 
 
-def _key(section: Section) -> str:
+def _key(section: ExpectationSection) -> str:
     """Return a key that is unique for each section of a file."""
     return repr(section.path)
 
@@ -204,7 +208,9 @@ def _run_now(job: Job, cache: CheckCache | None) -> RunResult:
     inputs = done.capture.records.inputs
     why_not = _TIMES if job.profile else why_not_kept(inputs)
     if why_not is None and inputs is not None:
-        cache.put(job.request, job.files, inputs, Kept(done.report, date), began)
+        cache.put(
+            job.request, job.files, inputs, CachedReport(done.report, date), began
+        )
     return RunResult(done.report, seconds=seconds, not_cached=why_not)
 
 
@@ -223,12 +229,12 @@ def _without_run(job: NoJob) -> CheckedModel:
     section, error = job.section, job.error
     if error is None:
         return CheckedModel(
-            section.name, target_of(section), Outcome.NOT_RUN, 0, why=job.why
+            section.name, target_of(section), CheckOutcome.NOT_RUN, 0, why=job.why
         )
     return CheckedModel(
         section.name,
         target_of(section),
-        Outcome.FAILED,
+        CheckOutcome.FAILED,
         error.exit_code,
         why=job.why,
         hint=error.hint,
@@ -236,7 +242,7 @@ def _without_run(job: NoJob) -> CheckedModel:
 
 
 def _checked(
-    section: Section,
+    section: ExpectationSection,
     job: Job,
     result: RunResult,
     expectations: Expectations,
@@ -246,7 +252,9 @@ def _checked(
     name, target = section.name, job.request.target.text
     report = result.report
     if result.why is not None or report is None:
-        outcome = Outcome.FAILED if result.exit_status else Outcome.NOT_RUN
+        outcome = (
+            CheckOutcome.FAILED if result.exit_status else CheckOutcome.NOT_RUN
+        )
         return CheckedModel(
             name,
             target,
@@ -257,7 +265,7 @@ def _checked(
         )
     other = why_not(replace(section.when, target=()), report)
     if other is not None:
-        return CheckedModel(name, target, Outcome.NOT_RUN, 0, why=other)
+        return CheckedModel(name, target, CheckOutcome.NOT_RUN, 0, why=other)
     return _held(
         section,
         target,
@@ -267,7 +275,10 @@ def _checked(
 
 
 def _held(
-    section: Section, target: str, result: RunResult, rows: Sequence[Expectation]
+    section: ExpectationSection,
+    target: str,
+    result: RunResult,
+    rows: Sequence[Expectation],
 ) -> CheckedModel:
     """The row of a section that was compared with a report."""
     report = result.report
@@ -276,7 +287,7 @@ def _held(
     return CheckedModel(
         section=section.name,
         target=target,
-        outcome=Outcome.BROKEN if lost else Outcome.HOLDS,
+        outcome=CheckOutcome.BROKEN if lost else CheckOutcome.HOLDS,
         exit_status=FINDINGS_FOUND if lost else 0,
         held=len(rows) - lost,
         lost=lost,

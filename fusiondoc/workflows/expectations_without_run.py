@@ -10,14 +10,14 @@ from pathlib import Path, PurePosixPath
 
 from fusiondoc.captures import FOLDER
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations import Expectations, Section
+from fusiondoc.expectations import Expectations, ExpectationSection
 from fusiondoc.model import count
 from fusiondoc.workflows.check_jobs import parsed_target, target_of
 from fusiondoc.workflows.git_files import git
 
 
 def problems_without_run(
-    expectations: Expectations, sections: Sequence[Section]
+    expectations: Expectations, sections: Sequence[ExpectationSection]
 ) -> list[str]:
     """A sentence for each target that does not exist, each pattern that matches no
     file, and the captures that git tracks."""
@@ -29,7 +29,7 @@ def problems_without_run(
     return [*found, *_tracked_captures(Path(expectations.file).absolute().parent)]
 
 
-def _of_section(section: Section, file: str) -> Iterator[str]:
+def _of_section(section: ExpectationSection, file: str) -> Iterator[str]:
     line = f"{file}:{section.at.line}: {section.name}"
     target = target_of(section)
     if target is not None:

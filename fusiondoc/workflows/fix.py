@@ -67,7 +67,7 @@ class ChangedFile:
 
 
 @dataclass(frozen=True)
-class Found:
+class FixesFound:
     """The fixes found, and the files that they change."""
 
     fixes: Fixes
@@ -93,7 +93,7 @@ def fix_target(
     beside: int | None = None,
     notify: Notify = silent,
     progress: ShowProgress = no_progress,
-) -> Found:
+) -> FixesFound:
     """Find changes that make more of the target fuse.
 
     Args: inference: also try changes that suit inference only: eval mode.
@@ -271,7 +271,9 @@ def _with_other_arguments(changes: Sequence[Change]) -> Iterable[str]:
 _MOST_TITLES = 3
 
 
-def _search(found: _ToTry, search: Search, cwd: Path, phases: _Phases) -> Found:
+def _search(
+    found: _ToTry, search: Search, cwd: Path, phases: _Phases
+) -> FixesFound:
     interrupted, speed = False, None
     try:
         with phases.phase("changed programs"):
@@ -297,7 +299,7 @@ def _search(found: _ToTry, search: Search, cwd: Path, phases: _Phases) -> Found:
         fuser=found.program.report.fuser.effective,
         diagnose=found.diagnose,
     )
-    return Found(fixes, files)
+    return FixesFound(fixes, files)
 
 
 def _files(

@@ -16,7 +16,12 @@ from fusiondoc.captures.request import RunRequest
 from fusiondoc.changes.edits import Edit, overlapping
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.bench import Ratio
-from fusiondoc.model.change_plan import MOST_TOGETHER, Outcome, TriedFix, Version
+from fusiondoc.model.change_plan import (
+    MOST_TOGETHER,
+    ChangeOutcome,
+    TriedFix,
+    Version,
+)
 from fusiondoc.workflows.fix_bundles import Bundle
 from fusiondoc.workflows.fix_versions import Versions
 from fusiondoc.workflows.run import Notify
@@ -65,7 +70,7 @@ class Search:
         self._timed = timed
         self._notify = notify
         self.original = original
-        self._steps: list[Step] = [Step(Bundle(), original, -1)]
+        self._steps: list[KeptChange] = [KeptChange(Bundle(), original, -1)]
         self.tried: list[TriedFix] = []
         self.untried = 0
         self._progress = ""
@@ -89,9 +94,9 @@ class Search:
             self._begin_timing_of_next(bundle)
             for one, index in self._try_whole(bundle):
                 outcome = self.tried[index].outcome
-                if outcome is Outcome.NO_GAIN:
+                if outcome is ChangeOutcome.NO_GAIN:
                     waiting.append((rewritten, index, one))
-                elif outcome is Outcome.KEPT and one.kind.in_source:
+                elif outcome is ChangeOutcome.KEPT and one.kind.in_source:
                     rewritten += 1
             self._ahead.end_others([step.version[1] for step in self._steps])
         self._progress = ""
@@ -167,7 +172,7 @@ class Search:
         best = max(range(len(speeds)), key=lambda index: _value(speeds[index]))
         for step in self._steps[best + 1 :]:
             self.tried[step.row] = replace(
-                self.tried[step.row], outcome=Outcome.SLOWER
+                self.tried[step.row], outcome=ChangeOutcome.SLOWER
             )
         del self._steps[best + 1 :]
         return speeds[best]
@@ -214,7 +219,7 @@ class Search:
             return []
         singly = bundle.singly()
         if (
-            self.tried[index].outcome in (Outcome.KEPT, Outcome.NO_GAIN)
+            self.tried[index].outcome in (ChangeOutcome.KEPT, ChangeOutcome.NO_GAIN)
             or not singly
         ):
             return [(bundle, index)]
@@ -229,16 +234,16 @@ class Search:
         effect, then all changes at once, and two at a time if that fails or does
         harm."""
         for index, bundle in waiting:
-            if self._outcome(index) is Outcome.NO_GAIN and not self._did_nothing(
+            if self._outcome(
                 index
-            ):
+            ) is ChangeOutcome.NO_GAIN and not self._did_nothing(index):
                 for line in bundle.singly():
                     self._again(line)
         pool = self._pool(waiting)
         if len(pool) < 2:
             return
         made = self._again(Bundle.of_all(pool))
-        if made is Outcome.KEPT:
+        if made is ChangeOutcome.KEPT:
             self._without_each(pool)
         elif made is not None and len(pool) > 2:
             self._in_pairs(pool)
@@ -250,7 +255,7 @@ class Search:
         pool = []
         for index, bundle in waiting:
             if (
-                self._outcome(index) is Outcome.NO_GAIN
+                self._outcome(index) is ChangeOutcome.NO_GAIN
                 and _combines(bundle)
                 and not kept & set(bundle.edits)
             ):
@@ -268,10 +273,10 @@ class Search:
         changes = self._steps[-1].changes
         self._versions.begin((changes.plus(pair), _name(pair)) for pair in pairs)
         for pair in pairs:
-            if self._again(pair) is Outcome.KEPT:
+            if self._again(pair) is ChangeOutcome.KEPT:
                 return
 
-    def _outcome(self, row: int) -> Outcome:
+    def _outcome(self, row: int) -> ChangeOutcome:
         return self.tried[row].outcome
 
     def _did_nothing(self, row: int) -> bool:
@@ -281,7 +286,7 @@ class Search:
             after.ops_fused,
         )
 
-    def _again(self, bundle: Bundle) -> Outcome | None:
+    def _again(self, bundle: Bundle) -> ChangeOutcome | None:
         """Try a bundle; delete its row unless it helps. None if there is nothing to
         try, or it changed nothing."""
         if self.together_tries >= MOST_TOGETHER or self._left <= 0:
@@ -291,9 +296,9 @@ class Search:
             return None
         self.together_tries += 1
         outcome, nothing = self._outcome(row), self._did_nothing(row)
-        if outcome is not Outcome.KEPT:
+        if outcome is not ChangeOutcome.KEPT:
             del self.tried[row]
-        return None if outcome is Outcome.NO_GAIN and nothing else outcome
+        return None if outcome is ChangeOutcome.NO_GAIN and nothing else outcome
 
     def _without_each(self, parts: Sequence[Bundle]) -> None:
         """Leave each part out of the last step in turn, and drop the parts that it
@@ -313,12 +318,14 @@ class Search:
             self.together_tries += 1
             self._notify(f"trying without: {one.title}")
             after, request = self._versions.measure(wanted, "without")
-            good = self._judged(fewer, after, before.version[0]) is Outcome.KEPT
+            good = (
+                self._judged(fewer, after, before.version[0]) is ChangeOutcome.KEPT
+            )
             if good and not whole.version[0].better_than(after):
                 left.remove(one)
-                self._steps[-1] = Step(wanted, (after, request), whole.row)
+                self._steps[-1] = KeptChange(wanted, (after, request), whole.row)
                 self.tried[whole.row] = self._tried(
-                    fewer, Outcome.KEPT, before.version[0], after
+                    fewer, ChangeOutcome.KEPT, before.version[0], after
                 )
 
     # -- one run --------------------------------------------------------------------------------------------
@@ -347,10 +354,10 @@ class Search:
         if row is None:
             self.tried.append(done)
             row = len(self.tried) - 1
-        elif outcome is not Outcome.NO_GAIN:
+        elif outcome is not ChangeOutcome.NO_GAIN:
             self.tried[row] = done
-        if outcome is Outcome.KEPT:
-            self._steps.append(Step(wanted, (after, request), row))
+        if outcome is ChangeOutcome.KEPT:
+            self._steps.append(KeptChange(wanted, (after, request), row))
             self._begin_timing()
             self._notify(
                 f"proved: {bundle.title}: {before.groups} -> {count(after.groups, 'group')},"
@@ -358,19 +365,25 @@ class Search:
             )
         return row
 
-    def _judged(self, bundle: Bundle, after: Version, before: Version) -> Outcome:
+    def _judged(
+        self, bundle: Bundle, after: Version, before: Version
+    ) -> ChangeOutcome:
         if after.problem is not None:
-            return Outcome.FAILED
+            return ChangeOutcome.FAILED
         if set(after.wrong) - set(self.original[0].wrong):
-            return Outcome.WRONG
+            return ChangeOutcome.WRONG
         return (
-            Outcome.KEPT
+            ChangeOutcome.KEPT
             if after.better_than(before, bundle.replaces_by_several)
-            else Outcome.NO_GAIN
+            else ChangeOutcome.NO_GAIN
         )
 
     def _tried(
-        self, bundle: Bundle, outcome: Outcome, before: Version, after: Version
+        self,
+        bundle: Bundle,
+        outcome: ChangeOutcome,
+        before: Version,
+        after: Version,
     ) -> TriedFix:
         return TriedFix(
             bundle.kind,
@@ -387,7 +400,7 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Step:
+class KeptChange:
     """The program after a change that was kept; ``row`` is the index of the change
     in ``Search.tried``."""
 

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path, PurePath
 
 from fusiondoc.errors import UsageError
-from fusiondoc.model.checked_models import CheckedModels, Outcome
+from fusiondoc.model.checked_models import CheckedModels, CheckOutcome
 from fusiondoc.model.report import Group, Report
 from fusiondoc.model.run_lines import (
     BROKEN,
@@ -78,7 +78,7 @@ def line_of(
 def lines_of_check(checked: CheckedModels) -> Iterator[RunLine]:
     """The lines of a check of many models; none for a section that was not run."""
     for model in checked.models:
-        if model.outcome is Outcome.FAILED:
+        if model.outcome is CheckOutcome.FAILED:
             yield failed_line(
                 model.section, model.why or "failed", commit=checked.commit
             )

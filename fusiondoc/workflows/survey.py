@@ -21,15 +21,15 @@ from fusiondoc.workflows.survey_copies import (
 )
 from fusiondoc.workflows.survey_engines import (
     Chunk,
+    ChunkResult,
     Dask,
     Engine,
     NoWorkers,
-    Outcome,
     engine_of,
 )
 from fusiondoc.workflows.survey_listing import Item, Listing, listed
 from fusiondoc.workflows.survey_since import day_of
-from fusiondoc.workflows.survey_tallies import Part, read_chunk, survey_of
+from fusiondoc.workflows.survey_tallies import RunSums, read_chunk, survey_of
 
 _MOST_FILES = 50
 _MOST_BYTES = 16 << 20
@@ -104,11 +104,11 @@ def survey(
 
 def _read(
     engine: Engine, listing: Listing, notify: Callable[[str], None] | None
-) -> tuple[Part, Contents]:
+) -> tuple[RunSums, Contents]:
     """All runs, each content once."""
     plain = [item for item in listing.items if not item.compressed]
     unique, duplicates = once(plain, _digests(engine, may_be_equal(plain), notify))
-    part = Part()
+    part = RunSums()
     part.unreadable += listing.closed
     for made in _all(engine, read_chunk, unique, part.unreadable, notify):
         part.merge(made)
@@ -181,7 +181,7 @@ def _rounds(
     work: Callable[[Chunk], Any],
     items: Sequence[Item],
     notify: Callable[[str], None] | None,
-) -> Iterator[Outcome]:
+) -> Iterator[ChunkResult]:
     """Return the last outcome of each chunk; empty for a file at which workers died
     each time."""
     chunks = chunks_of(items)

@@ -16,7 +16,7 @@ from fusiondoc.model import dataclass
 from fusiondoc.model.survey_answers import Duplicate
 from fusiondoc.workflows.survey_facts import RunFacts, digest, preference
 from fusiondoc.workflows.survey_listing import UNKNOWN, Item, at_hand
-from fusiondoc.workflows.survey_tallies import Part, read_chunk
+from fusiondoc.workflows.survey_tallies import RunSums, read_chunk
 
 
 def may_be_equal(items: Sequence[Item]) -> list[Item]:
@@ -64,7 +64,7 @@ class Apart:
     """The sums over some runs, and the facts of each run, which are read only if
     one of them is a copy."""
 
-    part: Part
+    part: RunSums
     facts: tuple[bytes, ...]
 
 
@@ -81,7 +81,7 @@ class Contents:
     """The runs of a part by their content; further runs are added, some of which
     may be copies."""
 
-    def __init__(self, part: Part, duplicates: Iterable[Duplicate]) -> None:
+    def __init__(self, part: RunSums, duplicates: Iterable[Duplicate]) -> None:
         self._part = part
         self._kept = {
             (row.digest, row.model): row.run for row in part.rows.values()

@@ -38,7 +38,7 @@ _LOOK = 2.0
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ChunkResult:
     """The result of a chunk; ``made`` None: its worker died."""
 
     chunk: Chunk
@@ -63,7 +63,7 @@ class Engine(Protocol):
     def lost(self) -> int:
         """Workers that died so far."""
 
-    def outcomes(self, work: Job, chunks: Sequence[Chunk]) -> Iterator[Outcome]:
+    def outcomes(self, work: Job, chunks: Sequence[Chunk]) -> Iterator[ChunkResult]:
         """Yield an outcome for each chunk. Raises: NoWorkers: no worker is left for
         the others.
         """
@@ -79,9 +79,9 @@ class Inline:
     workers = 1
     lost = 0
 
-    def outcomes(self, work: Job, chunks: Sequence[Chunk]) -> Iterator[Outcome]:
+    def outcomes(self, work: Job, chunks: Sequence[Chunk]) -> Iterator[ChunkResult]:
         for chunk in chunks:
-            yield Outcome(chunk, work(chunk))
+            yield ChunkResult(chunk, work(chunk))
 
     def close(self) -> None:
         """Do nothing."""
@@ -96,7 +96,7 @@ class Local:
         self.workers = workers or os.cpu_count() or 1
         self.lost = 0
 
-    def outcomes(self, work: Job, chunks: Sequence[Chunk]) -> Iterator[Outcome]:
+    def outcomes(self, work: Job, chunks: Sequence[Chunk]) -> Iterator[ChunkResult]:
         from multiprocessing.connection import wait
 
         waiting = deque(chunks)
@@ -111,7 +111,7 @@ class Local:
                         worker.give(waiting.popleft())
                     for pipe in wait(list(busy)):
                         worker = busy.pop(pipe)
-                        outcome = Outcome(worker.given, worker.result())
+                        outcome = ChunkResult(worker.given, worker.result())
                         if outcome.made is None:
                             self.lost += 1
                         elif waiting:
@@ -225,7 +225,7 @@ class Dask:
         self._presence.seen(len(now))
         return len(now)
 
-    def outcomes(self, work: Job, chunks: Sequence[Chunk]) -> Iterator[Outcome]:
+    def outcomes(self, work: Job, chunks: Sequence[Chunk]) -> Iterator[ChunkResult]:
         package = self._package
         died = (package.scheduler.KilledWorker, package.client.FutureCancelledError)
         waiting = deque(chunks)
@@ -259,7 +259,7 @@ class Dask:
                     except died:
                         pass
                     future.release()
-                    yield Outcome(going.pop(future), made)
+                    yield ChunkResult(going.pop(future), made)
         except (OSError, package.client.CancelledError):
             raise NoWorkers(
                 "the connection to the Dask scheduler is lost"
@@ -303,7 +303,7 @@ class Ray:
         self.lost = 0
         self._presence = _Presence("Ray")
 
-    def outcomes(self, work: Job, chunks: Sequence[Chunk]) -> Iterator[Outcome]:
+    def outcomes(self, work: Job, chunks: Sequence[Chunk]) -> Iterator[ChunkResult]:
         ray = self._ray
         task = ray.remote(max_retries=0)(work)
         kinds = ray.exceptions
@@ -338,7 +338,7 @@ class Ray:
                 raise NoWorkers(
                     "the node of the Ray cluster on this machine died"
                 ) from None
-            yield Outcome(chunk, made)
+            yield ChunkResult(chunk, made)
 
     def close(self) -> None:
         """Disconnect."""

@@ -59,7 +59,7 @@ class _Kernel:
         )
 
 
-class Part:
+class RunSums:
     """The sums over some runs."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Part:
             if len(self.kernels[kernel]) >= 64:
                 self.kernels[kernel] = [_joined(self.kernels[kernel])]
 
-    def merge(self, other: Part) -> None:
+    def merge(self, other: RunSums) -> None:
         """Add the runs of another part."""
         self.rows.update(other.rows)
         self.times.update(other.times)
@@ -149,10 +149,10 @@ def _joined(found: Sequence[_Kernel]) -> _Kernel:
 
 def read_chunk(
     items: Sequence[Item], notify: Callable[[RunFacts], None] | None = None
-) -> Part:
+) -> RunSums:
     """The work of one worker: a file that cannot be read never ends the others.
     ``notify`` is called for each run."""
-    part = Part()
+    part = RunSums()
     for item in items:
         try:
             facts = facts_of(item)
@@ -171,7 +171,7 @@ def read_chunk(
 
 
 def survey_of(
-    part: Part,
+    part: RunSums,
     duplicates: Iterable[Duplicate],
     ignored: int,
     work: Work,
@@ -232,7 +232,7 @@ def _share(key: GroupKey, tally: Counter[Any], runs: int) -> GroupShare:
     )
 
 
-def _reasons(part: Part) -> tuple[ReasonShare, ...]:
+def _reasons(part: RunSums) -> tuple[ReasonShare, ...]:
     found = [
         ReasonShare(
             code,

@@ -18,7 +18,7 @@ from fusiondoc.diagnosis.changes_for_findings import step_of
 from fusiondoc.diagnosis.of_fusers import compiled_rewrites
 from fusiondoc.diagnosis.of_fusers.compiled_layouts import LayoutLine, layout_lines
 from fusiondoc.diagnosis.planned_changes import (
-    Step,
+    SuggestedChange,
     command_of_fix,
     without_indents,
 )
@@ -48,16 +48,16 @@ _FIRST = ("FD121", "FD122")
 """Codes that come before all others: their gain is not known in bytes."""
 
 
-def compiled_changes(report: Report, context: Context) -> list[Step]:
+def compiled_changes(report: Report, context: Context) -> list[SuggestedChange]:
     """Return the changes: breaks and recompiles first, then those that move most
     bytes."""
     proofs = Proofs(report, context.fixes)
     rows = rows_by_index(report)
-    found: dict[object, tuple[tuple[int, int], Step]] = {}
+    found: dict[object, tuple[tuple[int, int], SuggestedChange]] = {}
     boundaries: set[tuple[str, str | None]] = set()
     for layout, one in _of_layouts(report):
         if not proofs.refutes(one, report):
-            step = Step(one, layout.brings)
+            step = SuggestedChange(one, layout.brings)
             made = _as_written(step, report, context, proofs)
             found.setdefault(one.lines, ((len(_FIRST), -layout.bytes), made))
             boundaries.update(
@@ -148,8 +148,8 @@ def _with_lines(
 
 
 def _as_written(
-    step: Step, report: Report, context: Context, proofs: Proofs
-) -> Step:
+    step: SuggestedChange, report: Report, context: Context, proofs: Proofs
+) -> SuggestedChange:
     """Return a step whose change has its lines: ``fix`` makes it and proves it."""
     one = step.change
     first = one.lines[0]

@@ -35,9 +35,9 @@ from fusiondoc.fusers.inductor.causes import (
 from fusiondoc.fusers.inductor.compilation import (
     Access,
     CallKind,
+    CompilationPart,
     FinalKind,
     GraphOperator,
-    Part,
     Refusal,
 )
 from fusiondoc.fusers.inductor.node_kinds import READ_WINDOWS
@@ -203,7 +203,7 @@ class GraphBoundaries:
             or self._of_pair(pair, between)
             or self._of_members(pair, between)
         )
-        if detail is None and Part.DECISIONS in self._found.graph.holds:
+        if detail is None and CompilationPart.DECISIONS in self._found.graph.holds:
             detail = self._never_tried(pair)
         if detail is None:
             return None
@@ -349,7 +349,7 @@ class GraphBoundaries:
                 return StayedApart(
                     cause=ApartCause.BETWEEN.value, source="never tried", op=CAT
                 )
-        if Part.LAYERS in self._found.graph.holds:  # hooks saw every try
+        if CompilationPart.LAYERS in self._found.graph.holds:  # hooks saw every try
             return StayedApart(
                 cause=ApartCause.UNSTATED.value, source="never tried"
             )

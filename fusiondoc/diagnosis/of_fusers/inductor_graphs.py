@@ -13,12 +13,12 @@ from fusiondoc.fusers.inductor.compilation import (
     Access,
     Buffer,
     CallKind,
+    CompilationPart,
     CompiledGraph,
     FinalKind,
     FinalNode,
     GeneratedKernel,
     GraphOperator,
-    Part,
 )
 from fusiondoc.fusers.inductor.targets import moves_nothing, operator_name
 from fusiondoc.model.compiled import Accounts
@@ -110,7 +110,7 @@ class FinalGraph:
         self._order = {
             operator.name: number for number, operator in enumerate(graph.operators)
         }
-        has_code = Part.CODE in graph.holds
+        has_code = CompilationPart.CODE in graph.holds
         roles = [_role(final, has_code) for final in graph.final]
         called = [
             self._called(final) if role is Role.CALL else None
@@ -202,7 +202,7 @@ class FinalGraph:
         A graph of views only has no final nodes.
         """
         compiled = self.graph.failed is None and not self.graph.holds.isdisjoint(
-            (Part.CODE, Part.LAYERS)
+            (CompilationPart.CODE, CompilationPart.LAYERS)
         )
         if not self.graph.operators or not (self.graph.final or compiled):
             return None

@@ -10,7 +10,11 @@ from dataclasses import replace
 from fusiondoc.diagnosis.of_fusers.inductor_boundaries import are_stages
 from fusiondoc.diagnosis.of_fusers.inductor_graphs import Role
 from fusiondoc.diagnosis.of_fusers.inductor_rows import ReportedGraph, edges_of
-from fusiondoc.fusers.inductor.compilation import Compilation, GraphOperator, Part
+from fusiondoc.fusers.inductor.compilation import (
+    Compilation,
+    CompilationPart,
+    GraphOperator,
+)
 from fusiondoc.fusers.inductor.targets import operator_name
 from fusiondoc.model.compiled import (
     CompiledGraphRow,
@@ -114,7 +118,7 @@ def _graph_row(one: ReportedGraph) -> CompiledGraphRow:
         groups=tuple(dict.fromkeys(one.groups.values())),
         accounts=one.found.accounts,
         bytes_accessed=graph.bytes_accessed,
-        decisions=Part.DECISIONS in graph.holds,
+        decisions=CompilationPart.DECISIONS in graph.holds,
         from_cache=graph.from_cache,
         failed=graph.failed,
         failed_at=graph.failed_at,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.of_fusers.te_modules import counterpart, instead_of, named
 from fusiondoc.diagnosis.of_fusers.te_rules import lacks_recipe, version_of
-from fusiondoc.diagnosis.planned_changes import Step
+from fusiondoc.diagnosis.planned_changes import SuggestedChange
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import ChangeKind
@@ -27,7 +27,7 @@ from fusiondoc.model.te import TeSplit
 _RECIPE = Setting(recipe="delayed")
 
 
-def te_changes(report: Report, context: Context) -> list[Step]:
+def te_changes(report: Report, context: Context) -> list[SuggestedChange]:
     """Return the changes, those for most operators first."""
     found = [*_of_rows(report, context), *_of_splits(report)]
     return sorted(found, key=lambda one: -one.operators)
@@ -51,7 +51,7 @@ class _Suggestion:
     setting: Setting = AS_REQUESTED
 
 
-def _of_rows(report: Report, context: Context) -> Iterable[Step]:
+def _of_rows(report: Report, context: Context) -> Iterable[SuggestedChange]:
     of_code: dict[tuple[str, Detail | None], list[Unfused]] = {}
     for row in report.unfused:
         flag = row.reason.detail if row.reason.code == "FD242" else None
@@ -63,7 +63,7 @@ def _of_rows(report: Report, context: Context) -> Iterable[Step]:
             yield _step(code, suggestion)
 
 
-def _step(code: str, suggestion: _Suggestion) -> Step:
+def _step(code: str, suggestion: _Suggestion) -> SuggestedChange:
     kind, rows, first = suggestion.kind, suggestion.rows, suggestion.first
     position = Source.parse(first.user_source)
     on_other_lines = (
@@ -83,7 +83,7 @@ def _step(code: str, suggestion: _Suggestion) -> Step:
         before=before,
         after=after,
     )
-    return Step(
+    return SuggestedChange(
         change,
         f"{count(number, 'operator')}: {_in_words(rows)}",
         operators=number,
@@ -294,7 +294,7 @@ def _called(call: ast.Call) -> str | None:
 # -- of modules that split a sequence ------------------------------------------------------------------------
 
 
-def _of_splits(report: Report) -> Iterable[Step]:
+def _of_splits(report: Report) -> Iterable[SuggestedChange]:
     if report.te is None:
         return
     modules: dict[tuple[str, str | None], list[TeSplit]] = {}
@@ -313,7 +313,7 @@ def _of_splits(report: Report) -> Iterable[Step]:
             before=f"{named(first)}(...)" if other is not None else None,
             after=f"{other}(...)" if other is not None else None,
         )
-        yield Step(
+        yield SuggestedChange(
             change,
             f"{named(first)} ({layers}) splits its sequence: nothing is fused across it",
         )

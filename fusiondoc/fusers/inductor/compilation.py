@@ -19,7 +19,7 @@ Line = tuple[int, int]
 1."""
 
 
-class Part(Enum):
+class CompilationPart(Enum):
     """The kinds of facts about a compiled graph; a source may lack any of them."""
 
     GRAPH = "graph"
@@ -233,7 +233,7 @@ class CompiledGraph:
     """Inductor's number of the graph (``AOT ID: ['0_forward']``)."""
     inference: bool | None = None
     rank: int | None = None
-    holds: frozenset[Part] = frozenset()
+    holds: frozenset[CompilationPart] = frozenset()
     """The kinds of facts that this source has in full."""
     operators: tuple[GraphOperator, ...] = ()
     final: tuple[FinalNode, ...] = ()

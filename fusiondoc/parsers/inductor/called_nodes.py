@@ -21,7 +21,7 @@ from fusiondoc.parsers.inductor.generated_code import GeneratedModule
 from fusiondoc.parsers.inductor.kernel_definitions import Definition, Parameter
 from fusiondoc.parsers.inductor.tensor_types import element_size
 from fusiondoc.parsers.inductor.text_lines import TextLines
-from fusiondoc.parsers.inductor.wrapper_calls import Step
+from fusiondoc.parsers.inductor.wrapper_calls import WrapperCall
 
 _KINDS = {
     "template": FinalKind.TEMPLATE,
@@ -105,7 +105,10 @@ class _Calls:
             self.nodes.append(self._node(step, kernel, nests))
 
     def _node(
-        self, step: Step, kernel: Definition | None, nests: Sequence[NestTraffic]
+        self,
+        step: WrapperCall,
+        kernel: Definition | None,
+        nests: Sequence[NestTraffic],
     ) -> FinalNode:
         reads, writes = (
             self._of_kernel(step, kernel, nests)
@@ -144,7 +147,7 @@ class _Calls:
         number = self._seen[target]
         return target if number == 1 else f"{target}#{number}"
 
-    def _kind(self, step: Step, kernel: Definition | None) -> FinalKind:
+    def _kind(self, step: WrapperCall, kernel: Definition | None) -> FinalKind:
         if step.mixed_order:
             return FinalKind.MIXED_ORDER
         return _KINDS.get(
@@ -152,7 +155,10 @@ class _Calls:
         )
 
     def _of_kernel(
-        self, step: Step, kernel: Definition | None, nests: Sequence[NestTraffic]
+        self,
+        step: WrapperCall,
+        kernel: Definition | None,
+        nests: Sequence[NestTraffic],
     ) -> tuple[list[Access], list[Access]]:
         """Return the distinct buffers that a kernel reads, and those that it
         writes."""
@@ -186,7 +192,7 @@ class _Calls:
             name, most if most is not None and most < buffer.bytes else None
         )
 
-    def _nests(self, step: Step, kernel: Definition) -> list[NestTraffic]:
+    def _nests(self, step: WrapperCall, kernel: Definition) -> list[NestTraffic]:
         """Return the loop nests of a C++ function, with the buffers that each reads
         and writes."""
         buffers = {
@@ -242,7 +248,7 @@ class _Calls:
         )
         return any(part.name in self._written for part in parts)
 
-    def _of_call(self, step: Step) -> tuple[list[Access], list[Access]]:
+    def _of_call(self, step: WrapperCall) -> tuple[list[Access], list[Access]]:
         reads = [
             name
             for name in map(self._held, filter(None, step.reads))
@@ -261,7 +267,7 @@ class _Calls:
 
 
 def _pointers(
-    step: Step, kernel: Definition | None
+    step: WrapperCall, kernel: Definition | None
 ) -> Iterator[tuple[str, Parameter]]:
     """Yield the buffers with which a kernel is called, each with its parameter."""
     parameters = kernel.parameters if kernel is not None else ()

@@ -13,13 +13,13 @@ from fusiondoc.fusers.inductor.break_texts import error_in_short
 from fusiondoc.fusers.inductor.compilation import (
     Buffer,
     Compilation,
+    CompilationPart,
     CompiledGraph,
     FinalKind,
     FinalNode,
     GeneratedKernel,
     GraphBreak,
     GraphOperator,
-    Part,
     Recompile,
 )
 from fusiondoc.parsers.inductor.buffer_types import typed_buffers
@@ -207,11 +207,11 @@ def _phase(parts: GraphParts) -> str | None:
     return "backward" if parts.module.phase == "backward" else "forward"
 
 
-def _holds(parts: GraphParts) -> frozenset[Part]:
+def _holds(parts: GraphParts) -> frozenset[CompilationPart]:
     found = (
-        (Part.GRAPH, parts.graph is not None),
-        (Part.DECISIONS, parts.decisions is not None),
-        (Part.CODE, parts.module is not None),
+        (CompilationPart.GRAPH, parts.graph is not None),
+        (CompilationPart.DECISIONS, parts.decisions is not None),
+        (CompilationPart.CODE, parts.module is not None),
     )
     return frozenset(part for part, there in found if there)
 

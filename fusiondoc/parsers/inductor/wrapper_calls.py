@@ -51,7 +51,7 @@ _NOTHING = (
 
 
 @dataclass
-class Step:
+class WrapperCall:
     """A call that runs something."""
 
     target: str
@@ -82,7 +82,7 @@ class Wrapper:
     """Buffer -> the buffer whose memory it reuses."""
     elements: dict[str, str] = field(default_factory=dict)
     """Buffer -> the tuple of results of a call of which it is a part."""
-    steps: list[Step] = field(default_factory=list)
+    steps: list[WrapperCall] = field(default_factory=list)
     outputs: tuple[str, ...] = ()
     unknown: list[str] = field(default_factory=list)
 
@@ -199,7 +199,7 @@ class WrapperReader:
             result, workspace = summed.groups()
             self.wrapper.buffers.setdefault(result, Buffer(result, None, None))
             self._step(
-                Step("sum", (workspace,), (result,), line), keep_comment=True
+                WrapperCall("sum", (workspace,), (result,), line), keep_comment=True
             )
             return
         found = _CALL.match(text)
@@ -213,7 +213,9 @@ class WrapperReader:
         target = target.removesuffix(".run")
         if target in self._kernels or target.startswith(("triton_", "cpp_fused_")):
             self._step(
-                Step(target, self._of_each(parts), (), line, arguments=tuple(parts))
+                WrapperCall(
+                    target, self._of_each(parts), (), line, arguments=tuple(parts)
+                )
             )
         else:
             self._library_call(result, target, parts, line)
@@ -244,7 +246,7 @@ class WrapperReader:
             writes.append(own)
         reads = tuple(name for name in self._names(joined) if name not in out)
         self._step(
-            Step(
+            WrapperCall(
                 target_of_call(target),
                 reads,
                 tuple(writes),
@@ -253,7 +255,7 @@ class WrapperReader:
             )
         )
 
-    def _step(self, step: Step, keep_comment: bool = False) -> None:
+    def _step(self, step: WrapperCall, keep_comment: bool = False) -> None:
         step.sources = self._source_nodes
         step.handle = None if keep_comment else self._handle
         step.mixed_order = self._mixed_order and not keep_comment

@@ -287,7 +287,7 @@ class Graph:
             yield from node.walk()
 
 
-class Section:
+class SubgraphSection:
     """``with prim::CudaFusionGroup_0 = graph(...)``: the body of a node.
 
     ``node`` refers to it and is in the graph ``parent``; both are None if that part
@@ -304,7 +304,7 @@ class Section:
         self.parent: Graph | None = None
 
     def __repr__(self) -> str:
-        return f"<Section {self.name} line {self.graph.line}>"
+        return f"<SubgraphSection {self.name} line {self.graph.line}>"
 
 
 class Dump:
@@ -320,7 +320,7 @@ class Dump:
     def __init__(
         self,
         graph: Graph,
-        sections: tuple[Section, ...],
+        sections: tuple[SubgraphSection, ...],
         complete: bool,
         problems: tuple[str, ...],
         foreign: tuple[int, ...],

@@ -17,7 +17,7 @@ import re
 
 from fusiondoc.fusers import group_nodes, inner_graphs
 from fusiondoc.numbers import whole_number
-from fusiondoc.parsers.ir import Block, Dump, Graph, Node, RawNode, Section
+from fusiondoc.parsers.ir import Block, Dump, Graph, Node, RawNode, SubgraphSection
 
 SUBGRAPH_KINDS = frozenset((*group_nodes(), *inner_graphs())) | frozenset(
     f"prim::{name}"
@@ -44,7 +44,7 @@ class Sections:
     def __init__(self, problems: Problems) -> None:
         self.complete = True
         self._problems = problems
-        self._sections: list[Section] = []
+        self._sections: list[SubgraphSection] = []
         # The graphs whose sections may still come, outermost first, with their
         # numbered nodes by name.
         self._open: list[tuple[Graph, dict[str, Node]]] = []
@@ -52,7 +52,7 @@ class Sections:
     def add(self, graph: Graph, name: str | None, line: int) -> None:
         """Begin a graph: that of the section ``name``, or the main graph."""
         if name is not None:
-            section = Section(name, graph)
+            section = SubgraphSection(name, graph)
             self._sections.append(section)
             self._adopt(section, line)
         self._open.append((graph, {}))
@@ -63,7 +63,7 @@ class Sections:
         if kind and number.isdecimal() and self._open:
             self._open[-1][1].setdefault(node.kind, node)
 
-    def _adopt(self, section: Section, line: int) -> None:
+    def _adopt(self, section: SubgraphSection, line: int) -> None:
         for position in range(len(self._open) - 1, -1, -1):
             graph, named = self._open[position]
             node = named.pop(section.name, None)
@@ -88,7 +88,7 @@ class Sections:
                 self.complete = False
                 self._problems.add(node.line, f"the section {name} is missing")
 
-    def finish(self) -> tuple[Section, ...]:
+    def finish(self) -> tuple[SubgraphSection, ...]:
         """Finish the dump and return its sections."""
         for opened in self._open:
             self._missing(opened)

@@ -25,7 +25,7 @@ from fusiondoc.parsers.jit.numbered_nodes import (
     NumberedNodes,
     NumberedRegion,
 )
-from fusiondoc.parsers.jit.regions import Around, Kept, LiveLayers, Regions
+from fusiondoc.parsers.jit.regions import Around, LiveLayers, RegionOutput, Regions
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir import Dump, Node
@@ -224,7 +224,7 @@ class _Inference:
             tuple((key, tuple(layers)) for key, layers in live.items()),
         )
 
-    def returned(self, region: NumberedRegion) -> tuple[Kept, ...]:
+    def returned(self, region: NumberedRegion) -> tuple[RegionOutput, ...]:
         """Return the values that a differentiable graph of this plan returns."""
         layers: dict[int, frozenset[str]] = {}
         held = HandedDown(self._held, layers)
@@ -234,7 +234,7 @@ class _Inference:
                 held.add((*node.inputs, *node.outputs), frozenset((layer,)))
         held.down_to(0)
         return tuple(
-            Kept(name, text, tuple(sorted(layers.get(number, ()))))
+            RegionOutput(name, text, tuple(sorted(layers.get(number, ()))))
             for name, text, number in region.returned
         )
 

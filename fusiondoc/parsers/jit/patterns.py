@@ -49,7 +49,7 @@ Canonical = Callable[[str], bytes]
 Part = TypeVar("Part", covariant=True)
 
 
-class Kept(Generic[Part]):
+class PatternedPart(Generic[Part]):
     """A part of a read graph, kept as the pattern of its form and the graph's own
     texts."""
 
@@ -65,7 +65,7 @@ class Kept(Generic[Part]):
         return part
 
 
-class Whole(Kept[Part]):
+class Whole(PatternedPart[Part]):
     """A part of a graph that was read without a pattern: ``get`` returns the object
     itself."""
 
@@ -265,7 +265,7 @@ class Patterns(NamedTuple):
     """The numbers of the texts of a graph that its parts contain, and the canonical
     graphs whose digests they contain."""
 
-    def kept(self, texts: Sequence[str]) -> list[Kept[Any]]:
+    def kept(self, texts: Sequence[str]) -> list[PatternedPart[Any]]:
         """Return the parts for the graph with these texts."""
         own = [
             texts[used]
@@ -274,7 +274,7 @@ class Patterns(NamedTuple):
             for used in self.used
         ]
         together = "\n".join(own)
-        return [Kept(pattern, together) for pattern in self.parts]
+        return [PatternedPart(pattern, together) for pattern in self.parts]
 
     @property
     def size(self) -> int:

@@ -16,7 +16,7 @@ from fusiondoc.model.groups import Wiring
 from fusiondoc.parsers.jit import SizedOnly
 from fusiondoc.parsers.jit.flow import Flow
 from fusiondoc.parsers.jit.gradient_plans import GradientPlan
-from fusiondoc.parsers.jit.patterns import Kept, Whole
+from fusiondoc.parsers.jit.patterns import PatternedPart, Whole
 
 Op = tuple[str, "str | None"]
 """(kind, source): identifies an operator across dumps, in which value names
@@ -233,8 +233,8 @@ class PlanParts(NamedTuple):
     needed."""
 
     traits: Traits
-    plan: Kept[Plan]
-    flows: Kept[Flows]
+    plan: PatternedPart[Plan]
+    flows: PatternedPart[Flows]
 
     @classmethod
     def of(cls, plan: Plan, flows: Flows) -> PlanParts:

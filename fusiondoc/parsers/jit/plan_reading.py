@@ -34,7 +34,7 @@ from fusiondoc.parsers.jit.plan_walk import (
 )
 from fusiondoc.parsers.jit.printed_forms import PrintedForms, whole
 from fusiondoc.parsers.jit.profiled_graphs import profiled_in
-from fusiondoc.parsers.jit.regions import Around, Kept, Regions
+from fusiondoc.parsers.jit.regions import Around, RegionOutput, Regions
 
 
 class PlanPrint(NamedTuple):
@@ -68,7 +68,7 @@ class _AtOnce(NamedTuple):
     traits: Traits
     learnt: list[tuple[tuple[str, ...], Around]]
     """The layers around its differentiable graphs."""
-    kept: list[tuple[Kept, ...]]
+    kept: list[tuple[RegionOutput, ...]]
     sources: FoundSources | None
     """Sources of operators that lost theirs, found by this pass."""
 
@@ -89,7 +89,7 @@ class _OfOnePlan(Regions):
         super().__init__()
         self.live = earlier.regions.live
         self.learnt: list[tuple[tuple[str, ...], Around]] = []
-        self.returned: list[tuple[Kept, ...]] = []
+        self.returned: list[tuple[RegionOutput, ...]] = []
         self._earlier = earlier
         self._pattern = pattern
 
@@ -103,7 +103,7 @@ class _OfOnePlan(Regions):
     def learn(self, names: tuple[str, ...], around: Around) -> None:
         self.learnt.append((names, around))
 
-    def keep(self, returned: tuple[Kept, ...]) -> None:
+    def keep(self, returned: tuple[RegionOutput, ...]) -> None:
         self.returned.append(returned)
 
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from fusiondoc.parsers.jit.patterns import (
     MOST_TOKENS,
     Canonical,
-    Kept,
+    PatternedPart,
     Patterns,
     Whole,
     canonical_digest,
@@ -140,7 +140,7 @@ class PrintedForms:
 
     def read(
         self, texts: Sequence[bytes], about: object, reader: Reader
-    ) -> Sequence[Kept[Any]]:
+    ) -> Sequence[PatternedPart[Any]]:
         """Return the parts that ``reader`` reads from the texts.
 
         Args:
@@ -183,7 +183,7 @@ class PrintedForms:
         self._kept += patterns.size if patterns is not None else 0
 
 
-def whole(reader: Reader, texts: Sequence[bytes]) -> Sequence[Kept[Any]]:
+def whole(reader: Reader, texts: Sequence[bytes]) -> Sequence[PatternedPart[Any]]:
     """Read these texts without a pattern and return the parts."""
     return [Whole(part) for part in reader(texts, canonical_digest)]
 

@@ -47,7 +47,7 @@ _Values = tuple[tuple[str, str], ...]
 """The stem of its name and its kind, for each value."""
 
 
-class Kept(NamedTuple):
+class RegionOutput(NamedTuple):
     """A value that a differentiable graph returns: to the program, or to its
     gradient."""
 
@@ -97,7 +97,7 @@ class Regions:
             around if self._known.get(names, around) == around else None
         )
 
-    def keep(self, returned: tuple[Kept, ...]) -> None:
+    def keep(self, returned: tuple[RegionOutput, ...]) -> None:
         """Record the values that a differentiable graph returns, for the plan of
         its gradient."""
         values = _values((one.name, one.type) for one in returned)

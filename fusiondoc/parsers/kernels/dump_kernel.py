@@ -46,7 +46,7 @@ class Expression:
 
 
 @dataclass(frozen=True)
-class Part:
+class PrintedSegment:
     """One segment as segmented_fusion prints it."""
 
     scheduler: str
@@ -80,7 +80,7 @@ def scheduler_of_parameters(text: bytes) -> str | None:
 
 
 @lru_cache(maxsize=256)
-def parts_of(dump: str) -> tuple[Part, ...]:
+def parts_of(dump: str) -> tuple[PrintedSegment, ...]:
     """Return the segments of a ``Segmented_Fusion`` dump, in its order."""
     _, _, details = dump.partition("group details:")
     starts = list(_GROUP.finditer(details))
@@ -92,7 +92,7 @@ def parts_of(dump: str) -> tuple[Part, ...]:
         inputs, _, rest = body.partition("outputs:")
         outputs, _, expressions = rest.partition("\n\n")
         parts.append(
-            Part(
+            PrintedSegment(
                 found.group(1),
                 frozenset(_numbers(inputs)),
                 frozenset(_numbers(outputs)),
@@ -102,7 +102,7 @@ def parts_of(dump: str) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def run_order(parts: Sequence[Part]) -> list[int]:
+def run_order(parts: Sequence[PrintedSegment]) -> list[int]:
     """Return the order in which segments are compiled and run: always the first
     segment whose inputs are ready (kernel_cache.cpp, prepareRuntimeOrder). [] if
     there is no such order."""

@@ -18,7 +18,7 @@ from fusiondoc.fusers.dump_kind import (
     GROUP,
     SCHEDULE,
     DumpKind,
-    Section,
+    DumpSection,
 )
 from fusiondoc.model import dataclass
 from fusiondoc.numbers import figure, whole_number, whole_numbers
@@ -69,7 +69,7 @@ class DumpReader:
         to the dump too."""
         self._sink = sink
         self._kind: DumpKind | None = None
-        self._section: Section | None = None
+        self._section: DumpSection | None = None
         self._lines: list[bytes] = []
         self._pos = 0
         self._confirmed = True

@@ -52,7 +52,7 @@ class Source:
         return code, self.digest
 
 
-class Found(NamedTuple):
+class FoundSource(NamedTuple):
     """A source in a text."""
 
     kernel: bytes
@@ -70,7 +70,7 @@ class Sources:
         """By Python's hash of their bytes: SipHash of 64 bits with a key of this
         process."""
 
-    def whole(self, text: bytes, at: int) -> Found | None:
+    def whole(self, text: bytes, at: int) -> FoundSource | None:
         """Return the source whose frame begins at ``at``, if its end is in the text
         too and no other lines come in between; else None."""
         first = FRAME.match(text, at)
@@ -87,7 +87,9 @@ class Sources:
             source = Source(lines)
             if len(self._known) < _MOST:
                 self._known[key] = source
-        return Found(first.group(1), source, (text, start, end), end + len(_END))
+        return FoundSource(
+            first.group(1), source, (text, start, end), end + len(_END)
+        )
 
 
 def index_of(lines: list[bytes], line: bytes, start: int, end: int) -> int:

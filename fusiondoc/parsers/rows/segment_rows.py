@@ -21,7 +21,7 @@ from fusiondoc.parsers.facts import DumpSeen, KernelUse, Runtime
 from fusiondoc.parsers.kernels.dump_kernel import (
     Candidate,
     Expression,
-    Part,
+    PrintedSegment,
     candidates_of,
     expressions_of,
     parts_of,
@@ -119,7 +119,9 @@ def segments_of(
 
 
 def _of_parts(
-    parts: Sequence[Part], candidates: list[Candidate], kernels: list[KernelUse]
+    parts: Sequence[PrintedSegment],
+    candidates: list[Candidate],
+    kernels: list[KernelUse],
 ) -> list[Cut]:
     cuts = []
     for part, found in zip(parts, _kernels_of(parts, kernels)):
@@ -140,7 +142,7 @@ def _made_by_each(expressions: Iterable[Expression]) -> set[tuple[int, ...]]:
 
 
 def _kernels_of(
-    parts: Sequence[Part], kernels: list[KernelUse]
+    parts: Sequence[PrintedSegment], kernels: list[KernelUse]
 ) -> list[list[KernelUse]]:
     """Return the kernel of each part: by the order in which they run, if no tensors
     contradict it, else by the tensors; [] if several or no kernels fit."""
@@ -160,7 +162,7 @@ def _kernels_of(
     return matched
 
 
-def _fits(part: Part, tensors: set[int] | None) -> bool | None:
+def _fits(part: PrintedSegment, tensors: set[int] | None) -> bool | None:
     """True if a kernel with these tensors can be the kernel of a part; None if its
     tensors are not known. Only inputs are compared: scheduling can give an output
     another number (a copy is cached)."""
