@@ -17,7 +17,7 @@ from fusiondoc.captures.python_options import checked_options
 from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.captures.store import cannot_write
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError
-from fusiondoc.expectations import ExpectationSection, Position
+from fusiondoc.expectations import ExpectationSection, FilePosition
 from fusiondoc.expectations.gate import hold
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.model.report import Report
@@ -220,7 +220,7 @@ def expected(
     elif groups is not None:
         lines.append(f"groups: {_json(groups)}")
 
-    def in_words(position: Position) -> str:
+    def in_words(position: FilePosition) -> str:
         number = position.line - before
         return f"{_NAME}, group {number}" if number > 0 else _NAME
 

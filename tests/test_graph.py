@@ -18,7 +18,7 @@ from running import python_apart
 from thorough import examples
 
 from fusiondoc.fusers.nnc import takes as nnc
-from fusiondoc.graph import Graph, graph_of
+from fusiondoc.graph import DependencyGraph, graph_of
 from fusiondoc.graph.taken_apart import taken_apart
 from fusiondoc.graph.would_fuse import Limits, would_fuse
 from fusiondoc.model.report import ProgramNode, Report
@@ -55,7 +55,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     }
 
 
-def groups_of(report: Report) -> tuple[Graph[ProgramNode], list[list[int]]]:
+def groups_of(
+    report: Report,
+) -> tuple[DependencyGraph[ProgramNode], list[list[int]]]:
     """The groups of two operators and more that all but cumsum would be, in the
     only plan of a run."""
     (program,) = report.programs
@@ -320,7 +322,7 @@ def test_traffic_is_what_the_groups_take_and_make(runs: Runs) -> None:
     assert moved == [3 * 4 * 8 * 4] * 2  # two tensors read, one written
 
 
-def random_graph(seed: int) -> Graph[ProgramNode]:
+def random_graph(seed: int) -> DependencyGraph[ProgramNode]:
     rng = random.Random(seed)
     count = rng.randint(3, 9)
     before: list[list[int]] = [[] for _ in range(count)]
@@ -332,10 +334,12 @@ def random_graph(seed: int) -> Graph[ProgramNode]:
     node = ProgramNode(
         "operator", "aten::add", None, None, (), (), None, None, None, None, None
     )
-    return Graph([node] * count, before, after, [None] * count)
+    return DependencyGraph([node] * count, before, after, [None] * count)
 
 
-def all_paths(graph: Graph[ProgramNode], first: int, last: int) -> list[list[int]]:
+def all_paths(
+    graph: DependencyGraph[ProgramNode], first: int, last: int
+) -> list[list[int]]:
     if first == last:
         return [[last]]
     return [

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from test_compare_match import FLOAT, group, report, told
 
-from fusiondoc.comparison.group_match import Node, Overlap
+from fusiondoc.comparison.group_match import Overlap, PositionedNode
 from fusiondoc.comparison.positions import NOWHERE, Position
 from fusiondoc.model.report import OpNode, Report
 from fusiondoc.model.runs import Iteration
@@ -87,7 +87,9 @@ def test_groups_that_share_half_of_their_operators_are_one_that_changed(
 
 def test_a_place_tells_more_than_a_formula_and_that_more_than_a_name() -> None:
     def likeness(place: Position) -> float:
-        node = Node(OpNode("aten::mul", None, None), "aten::mul", place, NOWHERE)
+        node = PositionedNode(
+            OpNode("aten::mul", None, None), "aten::mul", place, NOWHERE
+        )
         return Overlap([node], [node]).likeness
 
     line, formula = Position((1, 10), True, False), Position((1, 10), True, True)

@@ -28,7 +28,7 @@ from fusiondoc.operators import (
     plain_name,
     sign_of,
 )
-from fusiondoc.operators.kinds import Kind
+from fusiondoc.operators.kinds import OperatorKind
 
 NODES = {"prim::If", "prim::Loop", "prim::ConstantChunk"}
 """Rows of nodes that have no schema of tensors."""
@@ -109,8 +109,8 @@ def test_views_are_those_whose_schema_aliases_the_input(torch_has: Any) -> None:
     # in evaluation (Dropout.cpp), and ``type_as`` where it has that type already
     # (TensorConversions.cpp).
     own = {"aten::_unsafe_view", "aten::dropout", "aten::type_as"}
-    assert of(Kind.VIEW | Kind.HANDS_ON) - aliases == own
-    assert aliases <= of(Kind.VIEW | Kind.HANDS_ON)
+    assert of(OperatorKind.VIEW | OperatorKind.HANDS_ON) - aliases == own
+    assert aliases <= of(OperatorKind.VIEW | OperatorKind.HANDS_ON)
 
 
 @pytest.mark.torch
@@ -149,7 +149,7 @@ def test_what_works_on_each_element_has_the_tag_of_torch(torch_has: Any) -> None
 def test_masks_are_made_by_what_gives_truth_values_of_numbers(
     torch_has: Any,
 ) -> None:
-    assert of(Kind.TRUTH) == set(torch_has["truth"]) & set(BY_NAME)
+    assert of(OperatorKind.TRUTH) == set(torch_has["truth"]) & set(BY_NAME)
 
 
 @pytest.mark.torch

@@ -21,7 +21,7 @@ from fusiondoc.comparison import group_match
 from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.diagnosis import kept_out, operator_in_plan
 from fusiondoc.diagnosis.reasons import Reasons
-from fusiondoc.graph import Graph
+from fusiondoc.graph import DependencyGraph
 from fusiondoc.model.report import Evidence, Fallback, Group, Report
 from fusiondoc.parsers.jit import hubs, statements
 from fusiondoc.parsers.kernels import kept_texts
@@ -87,7 +87,7 @@ def bounds_of_a_small_log(monkeypatch: pytest.MonkeyPatch) -> None:
         ("MOST_IN_LISTS", 500),
     ):
         monkeypatch.setattr(hubs, limit, most)
-    monkeypatch.setattr(Graph, "most_passed", 8)
+    monkeypatch.setattr(DependencyGraph, "most_passed", 8)
     monkeypatch.setattr(kept_out, "_MOST_BETWEEN", 8)
     monkeypatch.setattr(operator_in_plan, "MOST_BEHIND", 20)
     monkeypatch.setattr(alignment, "_MOST_CELLS", 400)

@@ -251,7 +251,7 @@ def test_a_bench_reads_a_trace_as_a_report_does(tmp_path: Path) -> None:
     assert steps is not None and steps.device_ms is not None
     alone = parts_of(read_trace(read_events(file)), "cuda")
     assert alone is not None and alone.parts == steps.parts
-    told = bench_child.Profiled(0, device="cuda", traced=steps.steps)
+    told = bench_child.ProfiledStep(0, device="cuda", traced=steps.steps)
     found = parts_of_trace(file, told, 2 * steps.ms)
     assert found is not None and sum(
         part.ms for part in found.parts
@@ -272,7 +272,7 @@ def test_a_bench_reads_a_trace_as_a_report_does(tmp_path: Path) -> None:
 
 def test_a_bench_without_device_times_has_no_parts(tmp_path: Path) -> None:
     told, file = (
-        bench_child.Profiled(0, device="cuda", traced=1),
+        bench_child.ProfiledStep(0, device="cuda", traced=1),
         tmp_path / "trace.json",
     )
     file.write_text(json.dumps({"traceEvents": gpu_step(0.5)}))
@@ -508,7 +508,7 @@ def test_float32_products_without_tf32_are_told() -> None:
 def test_a_bench_tells_of_float32_products_once(tmp_path: Path) -> None:
     file = tmp_path / "trace.json"
     file.write_text(json.dumps({"traceEvents": gpu_step(0.5)}))
-    told = bench_child.Profiled(
+    told = bench_child.ProfiledStep(
         0, device="cuda", traced=1, allow_tf32=False, capability="9.0"
     )
     found = parts_of_trace(file, told, 0.01)

@@ -30,7 +30,7 @@ from fusiondoc.diagnosis.of_fusers.te_findings import disagreements
 from fusiondoc.diagnosis.of_fusers.te_report import te_report
 from fusiondoc.diagnosis.of_fusers.te_rules import Planner, version_of
 from fusiondoc.diagnosis.planned_changes import can_be_fixed
-from fusiondoc.fusers.te.records import BasicOperator, OperatorFacts, Plan
+from fusiondoc.fusers.te.records import BasicOperator, OperatorFacts, RecordedPlan
 from fusiondoc.fusers.te.rules import RULES
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Coverage, FuserState, ParseStats
@@ -434,7 +434,7 @@ def planner(kinds: list[BasicOperator], **plan: Any) -> Planner:
         (2, 6),
         "forward",
         kinds,
-        Plan(1, 1, operators=(facts,) * len(kinds), **plan),
+        RecordedPlan(1, 1, operators=(facts,) * len(kinds), **plan),
     )
 
 
@@ -473,10 +473,10 @@ def test_fix_is_not_offered_for_what_goes_through_transformer_engine() -> None:
         bundled=False, masked=(), target=target, options=options
     )
 
-    def offered(*plans: Plan) -> bool:
+    def offered(*plans: RecordedPlan) -> bool:
         context: Any = SimpleNamespace(
             request=request, own=True, te=TeRecords(plans=plans)
         )
         return can_be_fixed(context)
 
-    assert offered() and not offered(Plan(1, 1))
+    assert offered() and not offered(RecordedPlan(1, 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fusiondoc.runner.bench_child import Died, Ready, Round
+from fusiondoc.runner.bench_child import Died, Round, WarmedShape
 
 
 class TimedChild:
@@ -17,12 +17,12 @@ class TimedChild:
     def __init__(self, step: float, dies: bool = False) -> None:
         self._step, self._dies = step, dies
         self.inputs = self.unfit = {}
-        self.ready: dict[int, Ready] = {}
+        self.ready: dict[int, WarmedShape] = {}
 
     def warm_up(self, record: bool = False) -> None:
         if self._dies:
             raise Died("out of memory")
-        self.ready = {0: Ready(0, 1, 0.0, 0.0)}
+        self.ready = {0: WarmedShape(0, 1, 0.0, 0.0)}
 
     def round(self, number: int, shape: int) -> Round:
         return Round(number, shape, 1, self._step * (1 + 0.001 * (number % 3)))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from fusiondoc.captures.raw_records import RawRecords
 from fusiondoc.fusers.te import TE
-from fusiondoc.fusers.te.records import BasicOperator, Plan
+from fusiondoc.fusers.te.records import BasicOperator, RecordedPlan
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.aot import FusedModules
 
@@ -239,7 +239,7 @@ class Sequence:
 
 
 @dataclass(frozen=True)
-class Launched:
+class OperatorLaunch:
     """A kernel, copy ("gpu_memcpy") or fill ("gpu_memset") of one call of an
     operator."""
 
@@ -263,7 +263,7 @@ class ProfiledOperator:
     plan: int = 0
     calls: int = 0
     us: tuple[float, ...] = ()
-    kernels: tuple[Launched, ...] = ()
+    kernels: tuple[OperatorLaunch, ...] = ()
 
     @property
     def kernels_of_a_call(self) -> int:
@@ -291,7 +291,7 @@ class TeRecords:
 
     package: Package = Package()
     pipelines: tuple[Pipeline, ...] = ()
-    plans: tuple[Plan, ...] = ()
+    plans: tuple[RecordedPlan, ...] = ()
     sequences: tuple[Sequence, ...] = ()
     profiles: tuple[Profile, ...] = ()
     calls: Mapping[str, int] = field(default_factory=dict)
@@ -314,7 +314,7 @@ def read_te(records: RawRecords) -> TeRecords:
     return TeRecords(
         packages[-1] if packages else Package(),
         records.read_all("te_fuser", Pipeline),
-        records.read_all("te_plan", Plan),
+        records.read_all("te_plan", RecordedPlan),
         records.read_all("te_sequence", Sequence),
         records.read_all("te_profile", Profile),
         calls,

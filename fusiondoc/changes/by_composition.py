@@ -13,7 +13,7 @@ from fusiondoc.changes.assigned_names import assigned_to
 from fusiondoc.changes.by_recipe import rewritten_call
 from fusiondoc.changes.out_of_place import module_class
 from fusiondoc.changes.pattern import (
-    Operand,
+    MatchedText,
     literal_value,
     operand,
     parse_expression,
@@ -232,7 +232,7 @@ def _is_true(node: ast.expr) -> bool:
 
 def _bound(
     file: ParsedFile, given: Given, one: Composition
-) -> dict[str, Operand] | None:
+) -> dict[str, MatchedText] | None:
     """Return the operands by the names that ``after`` reads; None if an argument
     does not meet its condition."""
     signature = _signature(one.call)
@@ -241,7 +241,7 @@ def _bound(
         for node in ast.walk(parse_expression(one.after))
         if isinstance(node, ast.Name)
     }
-    bound: dict[str, Operand] = {}
+    bound: dict[str, MatchedText] = {}
     for name, default in signature.arguments.items():
         value = given.get(name, default)
         if name in read:
@@ -262,13 +262,13 @@ def _bound(
     return bound
 
 
-def _operand(file: ParsedFile, value: ast.expr, is_given: bool) -> Operand:
+def _operand(file: ParsedFile, value: ast.expr, is_given: bool) -> MatchedText:
     """Return ``value`` as text: in the program's words; a default, or a parameter
     of a module, in its own."""
     if is_given and file.parent(value) is not None:
         return operand(file, value)
     text = ast.unparse(value)
-    return Operand(text, not text.startswith("-"), True)
+    return MatchedText(text, not text.startswith("-"), True)
 
 
 def _is_none(value: ast.expr) -> bool:
@@ -277,7 +277,7 @@ def _is_none(value: ast.expr) -> bool:
 
 def _parts(
     file: ParsedFile, value: ast.expr | None, read: set[str], name: str
-) -> dict[str, Operand] | None:
+) -> dict[str, MatchedText] | None:
     """Return ``size_0`` and ``size_1`` for ``(4, 3)``, and for ``4``."""
     number = sum(f"{name}_{index}" in read for index in range(_MOST_PARTS))
     if isinstance(value, (ast.Tuple, ast.List)):

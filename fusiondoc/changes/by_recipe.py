@@ -25,7 +25,7 @@ from fusiondoc.changes.out_of_place import (
 )
 from fusiondoc.changes.pattern import (
     Bound,
-    Operand,
+    MatchedText,
     Pattern,
     is_atom,
     operand,
@@ -270,7 +270,7 @@ def _with_line_before(
     value = f"({text})" if re.search(r"[\r\n]", text) else text
     line = f"{file.lead(statement)}{fresh} = {value}{file.newline}"
     before = file.inserted(file.start_of_line(statement), line)
-    own = {**bound, name: Operand(fresh, True, True)}
+    own = {**bound, name: MatchedText(fresh, True, True)}
     return _replaced(
         file,
         node,

@@ -26,7 +26,7 @@ _OF_NUMBERS = ("value", "alpha")
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List)
 
 
-class Operand(NamedTuple):
+class MatchedText(NamedTuple):
     """The program's text for a name or number of the pattern."""
 
     text: str
@@ -37,18 +37,18 @@ class Operand(NamedTuple):
     twice."""
 
 
-Bound = Mapping[str, Operand]
+Bound = Mapping[str, MatchedText]
 """Name or number in the pattern -> the operand that it matched."""
 
 _Argument = tuple[str | None, ast.expr]
 """Keyword (None for a positional argument) and value."""
 
 
-def operand(file: ParsedFile, node: ast.expr) -> Operand:
+def operand(file: ParsedFile, node: ast.expr) -> MatchedText:
     text = _bare(node, file.written(node))
     on_one_line = "\n" not in text and "\r" not in text
     is_plain = re.fullmatch(r"[A-Za-z_][\w.]*|[\d.]+(?:e-?\d+)?", text) is not None
-    return Operand(text, on_one_line and is_atom(text), is_plain)
+    return MatchedText(text, on_one_line and is_atom(text), is_plain)
 
 
 def _bare(node: ast.expr, text: str) -> str:
@@ -123,7 +123,7 @@ class _Match:
     """Matches a pattern against an expression of a file."""
 
     def __init__(self, pattern: Pattern, file: ParsedFile) -> None:
-        self.bound: dict[str, Operand] = {}
+        self.bound: dict[str, MatchedText] = {}
         self._pattern = pattern
         self._file = file
 
@@ -144,7 +144,7 @@ class _Match:
             )
         return False
 
-    def _bind(self, name: str, found: Operand) -> bool:
+    def _bind(self, name: str, found: MatchedText) -> bool:
         return self.bound.setdefault(name, found) == found
 
     def _fits_literal(self, literal: str, text: str) -> bool:
@@ -156,7 +156,7 @@ class _Match:
                 literal
             )
             return is_number and self._bind(
-                literal, Operand(text, not text.startswith("-"), True)
+                literal, MatchedText(text, not text.startswith("-"), True)
             )
         return value == literal_value(literal)
 

@@ -24,7 +24,7 @@ from fusiondoc.comparison.by_lines import (
 from fusiondoc.comparison.differences import differences, passes_differ
 from fusiondoc.comparison.finding_changes import fallback_changes, finding_changes
 from fusiondoc.comparison.group_changes import GroupChanges, other_work
-from fusiondoc.comparison.group_match import Cluster, Item, items_of, match
+from fusiondoc.comparison.group_match import Cluster, GroupInstance, items_of, match
 from fusiondoc.comparison.kernel_changes import Clusters, kernel_changes
 from fusiondoc.comparison.kernel_match import content
 from fusiondoc.comparison.notes import notes
@@ -105,7 +105,7 @@ def _clusters(a: Report, b: Report, positions: Positions) -> list[Cluster]:
         contents = {kernel.id: content(kernel) for kernel in report.kernels}
         kernels_of.update((id(item), contents) for item in items)
 
-    def content_of(item: Item) -> Any:
+    def content_of(item: GroupInstance) -> Any:
         group, kernels = item.group, kernels_of[id(item)]
         used = Counter(kernels[name] for name in group.kernels if name in kernels)
         return (group.instances[0].runs, group.fallback, frozenset(used.items()))

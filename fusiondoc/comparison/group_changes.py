@@ -16,7 +16,13 @@ from fusiondoc.comparison import (
     total,
 )
 from fusiondoc.comparison.by_lines import boundaries_between, group_ref
-from fusiondoc.comparison.group_match import Cluster, Item, Node, Overlap, nodes_of
+from fusiondoc.comparison.group_match import (
+    Cluster,
+    GroupInstance,
+    Overlap,
+    PositionedNode,
+    nodes_of,
+)
 from fusiondoc.comparison.positions import Positions, Token, split_source
 from fusiondoc.graph.neighbours import GroupNeighbours
 from fusiondoc.model.report import Kernel, Report
@@ -89,7 +95,7 @@ class GroupChanges:
         return speed
 
     def _because(
-        self, cluster: Cluster, lost: Sequence[Node]
+        self, cluster: Cluster, lost: Sequence[PositionedNode]
     ) -> tuple[UnfusedChange, ...]:
         """The operators newly outside groups: those that left this group, or others
         between its parts, by the graph or by their lines."""
@@ -102,7 +108,7 @@ class GroupChanges:
                 found.append(row)
         return tuple(found[:_MOST_CAUSES])
 
-    def _between(self, parts: Sequence[Item]) -> set[Hashable]:
+    def _between(self, parts: Sequence[GroupInstance]) -> set[Hashable]:
         """Operator, source and reason of the rows between two of these groups of
         B."""
         ids = [item.group.id for item in parts[:_MOST_PARTS]]
@@ -122,7 +128,7 @@ _MOST_PARTS = 20
 class _Left:
     """Operators that left the groups of a cluster, and the lines of its groups."""
 
-    def __init__(self, cluster: Cluster, nodes: Sequence[Node]) -> None:
+    def __init__(self, cluster: Cluster, nodes: Sequence[PositionedNode]) -> None:
         self._phases = {item.group.phase for item in (*cluster.a, *cluster.b)}
         self._spans = _spans(cluster.b)
         self._ops = {node.op for node in nodes}
@@ -153,7 +159,7 @@ class _Left:
         return low <= line <= high
 
 
-def _spans(items: Sequence[Item]) -> dict[str, tuple[int, int]]:
+def _spans(items: Sequence[GroupInstance]) -> dict[str, tuple[int, int]]:
     """File -> first and last line of the groups in it, without files of
     formulas."""
     spans: dict[str, tuple[int, int]] = {}
@@ -166,7 +172,9 @@ def _spans(items: Sequence[Item]) -> dict[str, tuple[int, int]]:
     return spans
 
 
-def _kernels_of(items: Sequence[Item], known: dict[str, Kernel]) -> list[Kernel]:
+def _kernels_of(
+    items: Sequence[GroupInstance], known: dict[str, Kernel]
+) -> list[Kernel]:
     return [
         known[name]
         for item in items
@@ -241,7 +249,7 @@ def other_work(cluster: Cluster) -> bool:
     return _tensors(cluster.a[0]) != _tensors(cluster.b[0])
 
 
-def _tensors(item: Item) -> set[str]:
+def _tensors(item: GroupInstance) -> set[str]:
     return {
         _STRIDES.sub("", text)
         for text in (*item.inputs, *item.outputs)
@@ -252,7 +260,7 @@ def _tensors(item: Item) -> set[str]:
 _STRIDES = re.compile(r"(, )?strides=\[[^\]]*\]")
 
 
-def _refs(items: Sequence[Item]) -> tuple[GroupRef, ...]:
+def _refs(items: Sequence[GroupInstance]) -> tuple[GroupRef, ...]:
     """The groups of one side of a change, in the order of its report."""
     return tuple(
         group_ref(item.group) for item in sorted(items, key=lambda item: item.index)

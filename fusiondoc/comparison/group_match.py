@@ -29,7 +29,7 @@ _NONE: Token = (-1, 0)
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class PositionedNode:
     """An operator with its position."""
 
     node: OpNode
@@ -63,12 +63,12 @@ class Node:
 
 
 @dataclass(frozen=True, eq=False)
-class Item:
+class GroupInstance:
     """An instance of a group of one side."""
 
     index: int
     group: Group
-    nodes: tuple[Node, ...]
+    nodes: tuple[PositionedNode, ...]
     keys: tuple[Key, ...]
     """Sorted keys: the order in which a graph lists independent operators has no
     meaning."""
@@ -84,11 +84,11 @@ class Item:
 
 def items_of(
     groups: Iterable[Group], position_of: Callable[[str | None], Position]
-) -> list[Item]:
+) -> list[GroupInstance]:
     """Return the groups of one side, in their order, one item for each instance.
     ``position_of`` gives the position, on both sides, of a ``file:line:column`` of
     this side."""
-    items: list[Item] = []
+    items: list[GroupInstance] = []
     for group in groups:
         first = _item(len(items), group, position_of)
         layers = [instance.layer for instance in group.instances]
@@ -102,12 +102,14 @@ def items_of(
 
 def _item(
     index: int, group: Group, position_of: Callable[[str | None], Position]
-) -> Item:
+) -> GroupInstance:
     nodes = tuple(
-        Node(node, node.op, position_of(node.source), position_of(node.user_source))
+        PositionedNode(
+            node, node.op, position_of(node.source), position_of(node.user_source)
+        )
         for node in group.nodes
     )
-    return Item(
+    return GroupInstance(
         index,
         group,
         nodes,
@@ -126,9 +128,11 @@ def plain_type(text: str) -> str:
 class Overlap:
     """The common nodes of two sets of nodes, and the rest of both."""
 
-    def __init__(self, a: Sequence[Node], b: Sequence[Node]) -> None:
+    def __init__(
+        self, a: Sequence[PositionedNode], b: Sequence[PositionedNode]
+    ) -> None:
         strong_b = Counter(filter(None, (node.strong for node in b)))
-        left_a: list[Node] = []
+        left_a: list[PositionedNode] = []
         for node in a:
             key = node.strong
             if key is not None and strong_b[key]:
@@ -136,7 +140,7 @@ class Overlap:
             else:
                 left_a.append(node)
         self.strong = len(a) - len(left_a)
-        left_b: list[Node] = []
+        left_b: list[PositionedNode] = []
         for node in b:
             key = node.strong
             if key is not None and strong_b[key]:
@@ -150,11 +154,11 @@ class Overlap:
         self.weak = 0
         """Number of operators identified by their name alone."""
         self.left_b = left_b
-        self.left_a: list[Node] = []
+        self.left_a: list[PositionedNode] = []
         # Formulas at the same position first, then any operator of that name that
         # its position allows.
         for same_position in (True, False):
-            rest: list[Node] = []
+            rest: list[PositionedNode] = []
             for node in left_a:
                 at = _partner(node, self.left_b, same_position)
                 if at is None:
@@ -182,7 +186,9 @@ _WEAK = 0.75
 their name."""
 
 
-def _partner(node: Node, others: Sequence[Node], same_position: bool) -> int | None:
+def _partner(
+    node: PositionedNode, others: Sequence[PositionedNode], same_position: bool
+) -> int | None:
     for at, other in enumerate(others):
         if other.op != node.op:
             continue
@@ -212,12 +218,14 @@ about the same position."""
 class Cluster:
     """Groups of A and the groups that they became in B: usually one of each."""
 
-    a: list[Item] = field(default_factory=list)
-    b: list[Item] = field(default_factory=list)
+    a: list[GroupInstance] = field(default_factory=list)
+    b: list[GroupInstance] = field(default_factory=list)
 
 
 def match(
-    a: list[Item], b: list[Item], content: Callable[[Item], Any]
+    a: list[GroupInstance],
+    b: list[GroupInstance],
+    content: Callable[[GroupInstance], Any],
 ) -> list[Cluster]:
     """Put every group of both sides into exactly one cluster.
 
@@ -226,7 +234,7 @@ def match(
             nothing changed; they decide between groups of equal structure.
     """
     left_a, left_b = list(a), list(b)
-    pairs: list[tuple[Item, Item]] = []
+    pairs: list[tuple[GroupInstance, GroupInstance]] = []
     for key in _KEYS:
         pairs += pair_equal(left_a, left_b, key, content)
     pairs += _alike(left_a, left_b)
@@ -237,11 +245,11 @@ def match(
     return clusters
 
 
-def _full(item: Item) -> Hashable:
+def _full(item: GroupInstance) -> Hashable:
     return (item.group.rank, item.group.phase, item.keys, item.inputs, item.outputs)
 
 
-_KEYS: tuple[Callable[[Item], Hashable], ...] = (
+_KEYS: tuple[Callable[[GroupInstance], Hashable], ...] = (
     lambda item: (_full(item), item.layer),
     _full,
     lambda item: (item.group.rank, item.group.phase, item.keys, item.inputs),
@@ -258,7 +266,7 @@ _KEYS: tuple[Callable[[Item], Hashable], ...] = (
 count as the same: the one left over is then the group whose module lost it."""
 
 
-def compatible(item: Item, other: Item) -> bool:
+def compatible(item: GroupInstance, other: GroupInstance) -> bool:
     """True if the phases may be equal; the phase is None in a log that does not
     distinguish forward from backward."""
     return item.group.phase == other.group.phase or None in (
@@ -267,11 +275,11 @@ def compatible(item: Item, other: Item) -> bool:
     )
 
 
-def _strong_keys(item: Item) -> list[Hashable]:
+def _strong_keys(item: GroupInstance) -> list[Hashable]:
     return [node.strong for node in item.nodes if node.strong is not None]
 
 
-def _weak_keys(item: Item) -> list[Hashable]:
+def _weak_keys(item: GroupInstance) -> list[Hashable]:
     """Keys by names: the whole set of operators, and each operator that its line
     does not identify."""
     single: list[Hashable] = [
@@ -280,7 +288,9 @@ def _weak_keys(item: Item) -> list[Hashable]:
     return [*single, ("", item.ops)]
 
 
-def _alike(left_a: list[Item], left_b: list[Item]) -> list[tuple[Item, Item]]:
+def _alike(
+    left_a: list[GroupInstance], left_b: list[GroupInstance]
+) -> list[tuple[GroupInstance, GroupInstance]]:
     """The most similar pairs of the groups that no key paired; they are removed
     from both lists."""
     wanted = candidates(left_a, left_b, _strong_keys, _MOST_CANDIDATES)
@@ -291,7 +301,7 @@ def _alike(left_a: list[Item], left_b: list[Item]) -> list[tuple[Item, Item]]:
 
 
 def _near_in_source(
-    left_a: list[Item], left_b: list[Item]
+    left_a: list[GroupInstance], left_b: list[GroupInstance]
 ) -> list[tuple[int, int]]:
     """Pairs of groups at about the same position in the order of files and
     lines."""
@@ -309,7 +319,7 @@ def _near_in_source(
 _NEAR = 8
 
 
-def _position(item: Item) -> tuple[str, str, int, int]:
+def _position(item: GroupInstance) -> tuple[str, str, int, int]:
     positions = [
         split_source(node.node.source)
         for node in item.nodes
@@ -320,8 +330,10 @@ def _position(item: Item) -> tuple[str, str, int, int]:
 
 
 def _best(
-    left_a: list[Item], left_b: list[Item], wanted: list[tuple[int, int]]
-) -> list[tuple[Item, Item]]:
+    left_a: list[GroupInstance],
+    left_b: list[GroupInstance],
+    wanted: list[tuple[int, int]],
+) -> list[tuple[GroupInstance, GroupInstance]]:
     """The pairs of highest likeness among those wanted; they are removed from both
     lists."""
     scored = []
@@ -343,7 +355,7 @@ def _best(
     return pairs
 
 
-def _bonus(item: Item, other: Item) -> float:
+def _bonus(item: GroupInstance, other: GroupInstance) -> float:
     """A small score to decide between pairs with equally similar operators."""
     return (
         0.02 * (item.inputs == other.inputs)
@@ -354,7 +366,9 @@ def _bonus(item: Item, other: Item) -> float:
 
 
 def _join_parts(
-    clusters: list[Cluster], left_a: list[Item], left_b: list[Item]
+    clusters: list[Cluster],
+    left_a: list[GroupInstance],
+    left_b: list[GroupInstance],
 ) -> None:
     """Add a leftover group to the cluster whose other side contains its operators
     and has them to spare."""
@@ -378,13 +392,15 @@ def _join_parts(
                 left.remove(item)
 
 
-def _spare(whole: list[Item], parts: list[Item]) -> list[Node]:
+def _spare(
+    whole: list[GroupInstance], parts: list[GroupInstance]
+) -> list[PositionedNode]:
     """Operators of ``whole`` that are not in ``parts``."""
     return Overlap(nodes_of(whole), nodes_of(parts)).left_a
 
 
 def _best_whole(
-    item: Item,
+    item: GroupInstance,
     changed: list[Cluster],
     keys: dict[Hashable, list[int]],
     whole: str,
@@ -415,6 +431,6 @@ def _best_whole(
 _MOST_WHOLES = 64
 
 
-def nodes_of(items: Sequence[Item]) -> list[Node]:
+def nodes_of(items: Sequence[GroupInstance]) -> list[PositionedNode]:
     """The operators of several groups."""
     return [node for item in items for node in item.nodes]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fusiondoc.changes.change import Change
-from fusiondoc.graph import Graph, graph_of
+from fusiondoc.graph import DependencyGraph, graph_of
 from fusiondoc.model.report import ProgramNode, Report
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
@@ -69,7 +69,7 @@ def _is_cast(report: Report, row: int) -> bool:
 
 
 def _met(
-    graph: Graph[ProgramNode],
+    graph: DependencyGraph[ProgramNode],
     index: int,
     kind: _Kind,
     inside: Mapping[str, Sequence[str]],

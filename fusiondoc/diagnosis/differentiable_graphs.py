@@ -53,7 +53,7 @@ from fusiondoc.operators import (
     is_in_place,
     of,
 )
-from fusiondoc.operators.kinds import Kind
+from fusiondoc.operators.kinds import OperatorKind
 from fusiondoc.parsers.jit.flow import (
     CONTROL,
     OPERATOR,
@@ -67,7 +67,7 @@ _OF_MODULE = ("", "prim::GetAttr")
 """Makers of tensors of which torch cannot tell whether they share memory:
 arguments, attributes."""
 
-_SAME_MEMORY = WITH_FORMULA & of(Kind.VIEW | Kind.HANDS_ON)
+_SAME_MEMORY = WITH_FORMULA & of(OperatorKind.VIEW | OperatorKind.HANDS_ON)
 """Operators with a gradient formula whose result may share memory with their
 input."""
 

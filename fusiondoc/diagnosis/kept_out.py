@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 
 from fusiondoc.diagnosis.operator_in_plan import NOTHING_TO_GAIN
 from fusiondoc.fusers import FUSERS, takes_seldom
-from fusiondoc.graph import Graph, graph_of_flow
+from fusiondoc.graph import DependencyGraph, graph_of_flow
 from fusiondoc.graph.would_fuse import Limits, would_fuse
 from fusiondoc.model.code_kinds import Cause
 from fusiondoc.model.codes import CODES
@@ -85,7 +85,10 @@ class _Plan:
     """A plan, with the reasons of its operators outside groups."""
 
     def __init__(
-        self, graph: Graph[FlowNode], fuser: str, reasons: Mapping[int, str]
+        self,
+        graph: DependencyGraph[FlowNode],
+        fuser: str,
+        reasons: Mapping[int, str],
     ) -> None:
         self._graph = graph
         self._nodes = graph.nodes

@@ -15,12 +15,12 @@ from collections.abc import (
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from fusiondoc.graph import Graph, graph_of
+from fusiondoc.graph import DependencyGraph, graph_of
 from fusiondoc.graph.taken_apart import connected, taken_apart
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Group, Program, ProgramNode
 
-PlanGraph = Graph[ProgramNode]
+PlanGraph = DependencyGraph[ProgramNode]
 REGION = "prim::DifferentiableGraph"
 """A node with this operator counts as a group if the operator that ends the
 differentiable graph is removed, and may then join others."""

@@ -17,7 +17,7 @@ from fusiondoc.model import dataclass
 from fusiondoc.model.report import Group, Report, Unfused
 from fusiondoc.model.source import Source
 from fusiondoc.numbers import in_natural_order
-from fusiondoc.parsers.profiler_trace import Launched, Trace, Unit
+from fusiondoc.parsers.profiler_trace import GpuEvent, Trace, Unit
 
 _KERNEL = re.compile(r"(?:\w+::)*(kernel\d+)\(")
 """A kernel in a profile: ``CudaCodeGen::kernel3(CudaCodeGen::Tensor<float, 3>,
@@ -195,7 +195,7 @@ class GroupTies:
             return self._of_partition(unit.name)
         return self._of_name(unit)
 
-    def _of_kernel(self, launched: Launched, phase: str) -> Shares:
+    def _of_kernel(self, launched: GpuEvent, phase: str) -> Shares:
         match = _KERNEL.match(launched.name)
         if match is None or match[1] not in self._compiled:
             return ()

@@ -39,7 +39,7 @@ from fusiondoc.operators import (
     is_in_place,
     of,
 )
-from fusiondoc.operators.kinds import Kind
+from fusiondoc.operators.kinds import OperatorKind
 from fusiondoc.parsers.ir.types import TensorType, in_order, is_tensor, parse_type
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, PYTHON, Flow
 
@@ -81,7 +81,7 @@ def nothing_to_gain(operator: OperatorInPlan) -> Reason | None:
     return Reason.of("FD226", NothingToGain("hands_on"))
 
 
-_REORDERS = VIEWS & of(Kind.TRANSPOSES | Kind.SELECTS)
+_REORDERS = VIEWS & of(OperatorKind.TRANSPOSES | OperatorKind.SELECTS)
 """Views after which the memory order differs from the order of the elements."""
 
 

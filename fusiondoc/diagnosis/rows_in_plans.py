@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from fusiondoc.diagnosis.promoted_types import is_promoted
-from fusiondoc.graph import Graph, graph_of
+from fusiondoc.graph import DependencyGraph, graph_of
 from fusiondoc.graph.shared_memory import ReadBeside, hands_on
 from fusiondoc.model.report import ProgramNode, Report, Unfused
 from fusiondoc.operators import (
@@ -19,7 +19,7 @@ from fusiondoc.operators import (
 )
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
-_Node = tuple[Graph[ProgramNode], int]
+_Node = tuple[DependencyGraph[ProgramNode], int]
 """A plan and a node index."""
 
 
@@ -51,7 +51,9 @@ class RowsInPlans:
         well."""
         return all(self._into_such_a_group(*node) for node in self._nodes_of(row))
 
-    def _into_such_a_group(self, graph: Graph[ProgramNode], node: int) -> bool:
+    def _into_such_a_group(
+        self, graph: DependencyGraph[ProgramNode], node: int
+    ) -> bool:
         takers = [graph.nodes[taker] for taker in graph.after[node]]
         group = (
             self._groups.get(takers[0].group or "") if len(takers) == 1 else None
@@ -105,7 +107,9 @@ class RowsInPlans:
             for graph, node in self._nodes_of(row)
         )
 
-    def _has_one_result(self, graph: Graph[ProgramNode], writer: int) -> bool:
+    def _has_one_result(
+        self, graph: DependencyGraph[ProgramNode], writer: int
+    ) -> bool:
         maker = self._read_beside_in(graph).maker_of(writer)
         node = graph.nodes[maker] if maker is not None else None
         if node is None or node.kind not in ("operator", "group"):
@@ -139,7 +143,7 @@ class RowsInPlans:
 
     def _takes_reduction(
         self,
-        graph: Graph[ProgramNode],
+        graph: DependencyGraph[ProgramNode],
         index: int,
         reductions: AbstractSet[str],
         known: bool,
@@ -170,7 +174,10 @@ class RowsInPlans:
         )
 
     def _follows_product(
-        self, graph: Graph[ProgramNode], index: int, products: AbstractSet[str]
+        self,
+        graph: DependencyGraph[ProgramNode],
+        index: int,
+        products: AbstractSet[str],
     ) -> bool:
         todo, seen = list(graph.before[index]), {index}
         while todo:
@@ -213,7 +220,7 @@ class RowsInPlans:
         group = self._groups.get(node.group or "")
         return group.ops if group is not None else ()
 
-    def _read_beside_in(self, graph: Graph[ProgramNode]) -> ReadBeside:
+    def _read_beside_in(self, graph: DependencyGraph[ProgramNode]) -> ReadBeside:
         if id(graph) not in self._read_beside:
             self._read_beside[id(graph)] = ReadBeside(graph)
         return self._read_beside[id(graph)]
@@ -223,7 +230,7 @@ def _is_elementwise(node: ProgramNode) -> bool:
     return f"aten::{plain_name(node.op)}" in ELEMENTWISE
 
 
-def _may_come_from_outside(graph: Graph[ProgramNode], node: int) -> bool:
+def _may_come_from_outside(graph: DependencyGraph[ProgramNode], node: int) -> bool:
     """Like ``RowsInPlans.may_come_from_outside``, for one node:
     ``m.mul_(0.9).add_(x)`` adds to ``m``."""
     todo, seen = [node], {node}
@@ -252,7 +259,9 @@ _CONVOLUTIONS = frozenset(
 torch/csrc/jit/passes/frozen_conv_folding.cpp; observed with torch 2.13)."""
 
 
-def _after_its_own_convolution(graph: Graph[ProgramNode], node: int) -> bool:
+def _after_its_own_convolution(
+    graph: DependencyGraph[ProgramNode], node: int
+) -> bool:
     return any(
         graph.nodes[maker].op in _CONVOLUTIONS and len(graph.after[maker]) == 1
         for maker in graph.before[node]

@@ -178,7 +178,7 @@ def _capability(text: str | None) -> tuple[int, int] | None:
     return pair_of(re.fullmatch(r"[\[(]([0-9]+), ?([0-9]+)[\])]", text or ""))
 
 
-class Limits(NamedTuple):
+class MultiprocessorLimits(NamedTuple):
     """Limits of one multiprocessor. ``reserved``: bytes of shared memory that the
     system takes for each block."""
 
@@ -200,14 +200,14 @@ _MOST_REGISTERS = 255
 _WARP = 32
 
 LIMITS = {
-    (7, 0): Limits(64, 32, 96 * _KB, 256, 0),
-    (7, 5): Limits(32, 16, 64 * _KB, 256, 0),
-    (8, 0): Limits(64, 32, 164 * _KB, 128, _KB),
-    (8, 6): Limits(48, 16, 100 * _KB, 128, _KB),
-    (8, 9): Limits(48, 24, 100 * _KB, 128, _KB),
-    (9, 0): Limits(64, 32, 228 * _KB, 128, _KB),
-    (10, 0): Limits(64, 32, 228 * _KB, 128, _KB),
-    (12, 0): Limits(48, 24, 100 * _KB, 128, _KB),
+    (7, 0): MultiprocessorLimits(64, 32, 96 * _KB, 256, 0),
+    (7, 5): MultiprocessorLimits(32, 16, 64 * _KB, 256, 0),
+    (8, 0): MultiprocessorLimits(64, 32, 164 * _KB, 128, _KB),
+    (8, 6): MultiprocessorLimits(48, 16, 100 * _KB, 128, _KB),
+    (8, 9): MultiprocessorLimits(48, 24, 100 * _KB, 128, _KB),
+    (9, 0): MultiprocessorLimits(64, 32, 228 * _KB, 128, _KB),
+    (10, 0): MultiprocessorLimits(64, 32, 228 * _KB, 128, _KB),
+    (12, 0): MultiprocessorLimits(48, 24, 100 * _KB, 128, _KB),
 }
 
 

@@ -25,7 +25,7 @@ from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.runs import FUSIBLE, GROUPS, Steps, Time
 from fusiondoc.numbers import whole_numbers
 from fusiondoc.operators import LIBRARY, of
-from fusiondoc.operators.kinds import Kind
+from fusiondoc.operators.kinds import OperatorKind
 from fusiondoc.parsers.profiler_trace import ACCUMULATE, OPTIMIZER, Trace, Unit
 
 MATMUL = "matmul"
@@ -46,8 +46,8 @@ _TF32_SINCE = (8, 0)
 _LARGE = 0.25
 """Share of a step above which a kind of work is worth a hint."""
 
-_MATMUL = of(Kind.MATMUL)
-_COPIES = of(Kind.VIEW | Kind.COPIES)
+_MATMUL = of(OperatorKind.MATMUL)
+_COPIES = of(OperatorKind.VIEW | OperatorKind.COPIES)
 _FLOAT32_GEMM = re.compile(r"sgemm|f32f32_f32f32")
 _TENSOR_CORES = re.compile(r"tf32|s1688|fp16|bf16|f16")
 

@@ -21,7 +21,7 @@ Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
-class Position:
+class FilePosition:
     """A position in the file, both from 1."""
 
     line: int
@@ -97,7 +97,7 @@ class GroupExpectation:
     module count."""
     dtype: tuple[str, ...] = ()
     speed: Speed = Speed()
-    at: Position | None = None
+    at: FilePosition | None = None
     path: Path = ()
 
 
@@ -111,7 +111,7 @@ class ModuleShare:
     coverage: float
     """Share from 0 to 1 of their operators that ran, whether or not a fuser takes
     them."""
-    at: Position | None = None
+    at: FilePosition | None = None
     path: Path = ()
 
 
@@ -179,7 +179,7 @@ class OneKernel:
     """Operators that the kernel has at these lines, in any order, each as often as
     it is named; empty: all operators at the lines."""
     phase: str = "forward"
-    at: Position | None = None
+    at: FilePosition | None = None
     path: Path = ()
 
 
@@ -194,7 +194,7 @@ class GraphLimits:
     bytes_at_most: int | None = None
     """Most bytes that its kernels and calls read and write, by the compiler's
     count."""
-    at: Position | None = None
+    at: FilePosition | None = None
     path: Path = ()
 
 
@@ -219,7 +219,7 @@ class ExpectationSection:
 
     name: str
     path: Path
-    at: Position
+    at: FilePosition
     when: When = When()
     groups: tuple[GroupExpectation, ...] = ()
     modules: tuple[ModuleShare, ...] = ()
@@ -232,7 +232,7 @@ class ExpectationSection:
     steps: StepLimits = StepLimits()
     findings: Findings = Findings()
     compiled: CompiledLimits = CompiledLimits()
-    positions: dict[str, Position] = field(default_factory=dict)
+    positions: dict[str, FilePosition] = field(default_factory=dict)
     """Key of the section -> its position."""
     renamed: Renamed | None = None
     """Set if its model has another name in the run that is checked."""
@@ -240,7 +240,7 @@ class ExpectationSection:
 
 
 @dataclass(frozen=True)
-class Limits:
+class ModelLimits:
     """Limits for several models; None is no limit."""
 
     max_fallbacks: int | None = None
@@ -257,22 +257,22 @@ class PolicyException:
     reason: str
     until: date
     """The last day on which it is valid (UTC)."""
-    limits: Limits
+    limits: ModelLimits
     allow: tuple[str, ...]
     """Findings that may occur."""
-    at: Position
+    at: FilePosition
 
 
 @dataclass(frozen=True)
 class Policy:
     """Limits and findings for all models of a file."""
 
-    limits: Limits
+    limits: ModelLimits
     no: tuple[str, ...]
     """Findings that may not occur."""
     exceptions: tuple[PolicyException, ...]
-    at: Position
-    positions: dict[str, Position]
+    at: FilePosition
+    positions: dict[str, FilePosition]
 
     @property
     def limits_times(self) -> bool:

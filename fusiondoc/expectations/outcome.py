@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from fusiondoc.expectations import ExpectationSection, Path, Position
+from fusiondoc.expectations import ExpectationSection, FilePosition, Path
 from fusiondoc.expectations.near_miss import NearMiss
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Report
@@ -25,7 +25,7 @@ class ExpectationOutcome:
     found: str
     why: str | None = None
     """The differences between the two; None if no explanation is needed."""
-    at: Position | None = None
+    at: FilePosition | None = None
     groups: tuple[str, ...] = ()
     """The groups that fulfil it, each represented by its first specialisation,
     without duplicates."""

@@ -12,7 +12,7 @@ from fusiondoc.expectations import (
     Expectations,
     ExpectationSection,
     Findings,
-    Limits,
+    ModelLimits,
     Policy,
     PolicyException,
     StepLimits,
@@ -72,7 +72,7 @@ def is_for(exception: PolicyException, name: str) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in exception.model)
 
 
-def _over(limits: Limits, others: Limits) -> Limits:
+def _over(limits: ModelLimits, others: ModelLimits) -> ModelLimits:
     """Return the limits, overridden by those of an exception."""
     given = {
         name: value for name, value in vars(others).items() if value is not None

@@ -15,9 +15,9 @@ from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.expectations import (
     Expectations,
     ExpectationSection,
+    FilePosition,
     Path,
     Policy,
-    Position,
     keys,
     yaml_text,
 )
@@ -65,7 +65,7 @@ def loads(
     text: str,
     name: str,
     codes: Container[str] = (),
-    position_in_words: Callable[[Position], str] | None = None,
+    position_in_words: Callable[[FilePosition], str] | None = None,
 ) -> Expectations:
     """Read the expectations in a text. Args: name: the text's name in messages.
     position_in_words: makes the text for a position in messages, if not

@@ -17,7 +17,7 @@ from fusiondoc.expectations import (
     GraphLimits,
     GroupExpectation,
     HowToRun,
-    Limits,
+    ModelLimits,
     ModuleShare,
     OneKernel,
     Path,
@@ -194,8 +194,8 @@ def _policy_exception(values: Mapping[str, Any]) -> PolicyException:
     )
 
 
-def _limits(values: Mapping[str, Any]) -> Limits:
-    return Limits(**{name: values.get(name) for name in keys.LIMITS})
+def _limits(values: Mapping[str, Any]) -> ModelLimits:
+    return ModelLimits(**{name: values.get(name) for name in keys.LIMITS})
 
 
 def day(text: str | None) -> date | None:

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations import Path, Position
+from fusiondoc.expectations import FilePosition, Path
 
 _MOST_SHOWN = 10
 
@@ -23,7 +23,7 @@ class Problems:
     """The mistakes in a file, in the order of its lines; raised together."""
 
     def __init__(
-        self, file: str, in_words: Callable[[Position], str] | None = None
+        self, file: str, in_words: Callable[[FilePosition], str] | None = None
     ) -> None:
         """``in_words``: makes the text for a position in messages, if not
         ``file:line:column``."""
@@ -41,19 +41,20 @@ class Problems:
             return
         found = sorted(set(self._found))
         lines = [
-            f"{self._in_words(Position(*at))}: {message}" for *at, message in found
+            f"{self._in_words(FilePosition(*at))}: {message}"
+            for *at, message in found
         ]
         if len(lines) > _MOST_SHOWN:
             lines[_MOST_SHOWN:] = [f"and {len(lines) - _MOST_SHOWN} more"]
         raise UsageError("\n".join(lines), hint)
 
-    def _of_file(self, at: Position) -> str:
+    def _of_file(self, at: FilePosition) -> str:
         return f"{self._file}:{at.line}:{at.column}"
 
 
-def position(node: yaml.Node) -> Position:
+def position(node: yaml.Node) -> FilePosition:
     """The position at which a node begins."""
-    return Position(node.start_mark.line + 1, node.start_mark.column + 1)
+    return FilePosition(node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 def compose(text: str, file: str) -> yaml.Node | None:

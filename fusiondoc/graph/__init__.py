@@ -45,7 +45,7 @@ class Reached(NamedTuple):
     """True if the search did not stop at its bound."""
 
 
-class Graph(Generic[AnyNode]):
+class DependencyGraph(Generic[AnyNode]):
     """A plan.
 
     Args:
@@ -71,7 +71,7 @@ class Graph(Generic[AnyNode]):
         self.after = after
         self.inside = inside
 
-    def part(self, nodes: Sequence[int]) -> Graph[AnyNode]:
+    def part(self, nodes: Sequence[int]) -> DependencyGraph[AnyNode]:
         """Return some of the nodes with the edges between them; node indexes then
         refer to ``nodes``.
 
@@ -88,7 +88,7 @@ class Graph(Generic[AnyNode]):
         for node in nodes:
             block = self.inside[node]
             inside.append(number.get(block) if block is not None else None)
-        return Graph(
+        return DependencyGraph(
             [self.nodes[node] for node in nodes],
             [kept(self.before[node]) for node in nodes],
             [kept(self.after[node]) for node in nodes],
@@ -264,24 +264,24 @@ class Graph(Generic[AnyNode]):
         return sum(sizes) if sizes else None
 
 
-def graph_of(program: Program) -> Graph[ProgramNode]:
+def graph_of(program: Program) -> DependencyGraph[ProgramNode]:
     """Return the graph of a plan in a report."""
     before: list[list[int]] = [[] for _ in program.nodes]
     after: list[list[int]] = [[] for _ in program.nodes]
     for maker, taker in program.edges:
         before[taker].append(maker)
         after[maker].append(taker)
-    return Graph(
+    return DependencyGraph(
         program.nodes, before, after, [node.inside for node in program.nodes]
     )
 
 
-def graph_of_flow(flow: Flow) -> Graph[FlowNode]:
+def graph_of_flow(flow: Flow) -> DependencyGraph[FlowNode]:
     """Return the graph of a plan in a log, with the neighbours that the rules for
     reasons use."""
     nodes = flow.nodes
     inside = [node.block[-1] if node.block else None for node in nodes]
-    return Graph(
+    return DependencyGraph(
         nodes,
         [node.before for node in nodes],
         [node.after for node in nodes],

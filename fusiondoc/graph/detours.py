@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from fusiondoc.graph import Graph
+from fusiondoc.graph import DependencyGraph
 from fusiondoc.operators import is_in_place
 from fusiondoc.parsers.jit.flow import Flow, FlowNode
 from fusiondoc.parsers.jit.hubs import most_steps
@@ -48,7 +48,7 @@ class Detours:
         steps: returns the nodes that follow a node on a path.
     """
 
-    def __init__(self, graph: Graph[FlowNode], steps: Step) -> None:
+    def __init__(self, graph: DependencyGraph[FlowNode], steps: Step) -> None:
         self._nodes = graph.nodes
         self._steps = steps
         self._order = _numbers_in_order(graph)
@@ -171,7 +171,7 @@ class Detours:
         return reached
 
 
-def _numbers_in_order(graph: Graph[FlowNode]) -> list[int]:
+def _numbers_in_order(graph: DependencyGraph[FlowNode]) -> list[int]:
     """Return for each node its number in the order in which results are made: all
     paths lead to higher numbers."""
     numbers = [0] * len(graph.nodes)

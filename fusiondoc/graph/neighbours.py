@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from fusiondoc.graph import Graph, graph_of
+from fusiondoc.graph import DependencyGraph, graph_of
 from fusiondoc.model.reasons import Side
 from fusiondoc.model.report import Group, Program, ProgramNode, Report, Unfused
 from fusiondoc.model.rows_by_index import rows_by_index
@@ -25,7 +25,7 @@ class _Plan:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.graph: Graph[ProgramNode] = graph_of(program)
+        self.graph: DependencyGraph[ProgramNode] = graph_of(program)
         self.groups: dict[str, list[int]] = defaultdict(list)
         self.regions: dict[str, list[int]] = defaultdict(list)
         """Program of a differentiable graph's own executor -> the nodes of that

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from fusiondoc.graph import Graph
+from fusiondoc.graph import DependencyGraph
 from fusiondoc.model.report import ProgramNode
 from fusiondoc.operators import BY_NAME, CONTROL_FLOW, HANDS_ON, VIEWS, is_in_place
 
@@ -37,7 +37,7 @@ class ReadBeside:
     """Finds in-place operators that change memory which other nodes of the plan
     read."""
 
-    def __init__(self, graph: Graph[ProgramNode]) -> None:
+    def __init__(self, graph: DependencyGraph[ProgramNode]) -> None:
         self._graph = graph
         self._memory = _Memory(graph, hands_on)
         self._at_most = _Memory(graph, _may_hand_on)
@@ -90,7 +90,7 @@ class Order(NamedTuple):
 
 
 def order_of(
-    graph: Graph[ProgramNode],
+    graph: DependencyGraph[ProgramNode],
     free: Sequence[bool],
     takes_given: Callable[[int], bool],
     joins: AbstractSet[int] = frozenset(),
@@ -160,7 +160,7 @@ class _Memory:
 
     def __init__(
         self,
-        graph: Graph[ProgramNode],
+        graph: DependencyGraph[ProgramNode],
         may_share: Callable[[ProgramNode], bool] = lambda node: False,
         by_result: bool = False,
     ) -> None:

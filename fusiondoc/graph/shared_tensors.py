@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from fusiondoc.graph import Graph, graph_of
+from fusiondoc.graph import DependencyGraph, graph_of
 from fusiondoc.model.boundaries import (
     READ_TWICE,
     WRITTEN_AND_READ,
@@ -88,7 +88,7 @@ class _Plan:
         groups: Mapping[str, Group],
         rows: Mapping[int | None, Unfused],
     ) -> None:
-        self._graph: Graph[ProgramNode] = graph_of(program)
+        self._graph: DependencyGraph[ProgramNode] = graph_of(program)
         self._nodes = program.nodes
         self._groups = groups
         self._rows = rows

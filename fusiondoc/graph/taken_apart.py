@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fusiondoc.graph import Graph
+from fusiondoc.graph import DependencyGraph
 from fusiondoc.model import dataclass
 from fusiondoc.model.groups import Wiring
 from fusiondoc.model.report import Group, ProgramNode
@@ -19,7 +19,7 @@ class TakenApart:
     """A plan in which each group whose graph is known is replaced by its
     operators."""
 
-    graph: Graph[ProgramNode]
+    graph: DependencyGraph[ProgramNode]
     origin: Sequence[int]
     """For each node the node of the plan that it is or is part of."""
     parts: Sequence[Sequence[int]]
@@ -44,7 +44,7 @@ class TakenApart:
 
 
 def taken_apart(
-    graph: Graph[ProgramNode], groups: Mapping[str, Group]
+    graph: DependencyGraph[ProgramNode], groups: Mapping[str, Group]
 ) -> TakenApart:
     """Return the plan with those groups taken apart whose graphs are known."""
     bodies = {}
@@ -125,7 +125,7 @@ class _Parts:
     """Makes the nodes and edges of a plan with some groups taken apart."""
 
     def __init__(
-        self, graph: Graph[ProgramNode], bodies: Mapping[int, _Body]
+        self, graph: DependencyGraph[ProgramNode], bodies: Mapping[int, _Body]
     ) -> None:
         self._graph = graph
         self._bodies = bodies
@@ -147,7 +147,9 @@ class _Parts:
         for maker, taker in dict.fromkeys(self._edges()):
             before[taker].append(maker)
             after[maker].append(taker)
-        graph = Graph(nodes, before, after, [node.inside for node in nodes])
+        graph = DependencyGraph(
+            nodes, before, after, [node.inside for node in nodes]
+        )
         makers = [self._makers(index, None) for index in range(len(self._parts))]
         return TakenApart(graph, origin, self._parts, makers)
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush
 
-from fusiondoc.graph import AnyNode, Graph
+from fusiondoc.graph import AnyNode, DependencyGraph
 from fusiondoc.model import dataclass, field
 
 
@@ -63,7 +63,7 @@ class Limits:
 
 
 def would_fuse(
-    graph: Graph[AnyNode], free: Sequence[bool], limits: Limits
+    graph: DependencyGraph[AnyNode], free: Sequence[bool], limits: Limits
 ) -> list[list[int]]:
     """Return the groups that free nodes would be, including groups of one node;
     each in the order of the plan.
@@ -95,7 +95,7 @@ def would_fuse(
 
 
 def _edges(
-    graph: Graph[AnyNode], limits: Limits
+    graph: DependencyGraph[AnyNode], limits: Limits
 ) -> Iterator[tuple[int, int, bool]]:
     """Yield pairs of nodes of which the second needs the first, and whether it
     takes the first one's result."""

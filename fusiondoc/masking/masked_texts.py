@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from fusiondoc.masking import private_keys, vendor_tokens
 from fusiondoc.masking.secret_names import MASK
-from fusiondoc.masking.secret_rules import RULES, Rule
+from fusiondoc.masking.secret_rules import RULES, SecretRule
 
 KINDS = (
     "private keys (PEM, OpenSSH, PGP, PuTTY)",
@@ -79,7 +79,7 @@ _LONG_WORD = re.compile(
 letters."""
 
 
-def _rules_for(text: str) -> list[Rule]:
+def _rules_for(text: str) -> list[SecretRule]:
     """The rules that may match a text: nearly always none."""
     if len(text) < _LONG_TEXT:
         words: Collection[str] = text.split()
@@ -120,7 +120,7 @@ _WORD_HINTS = tuple(
 )
 
 
-def _masked_by(rule: Rule, text: str) -> tuple[str, int]:
+def _masked_by(rule: SecretRule, text: str) -> tuple[str, int]:
     if rule.private_keys:
         return private_keys.mask_private_keys(text, MASK)
     number = 0
@@ -138,7 +138,7 @@ _WHOLE = 1000
 """Most characters of a text that is not searched line by line."""
 
 
-def _lines_with(rule: Rule, text: str) -> Iterator[tuple[int, int]]:
+def _lines_with(rule: SecretRule, text: str) -> Iterator[tuple[int, int]]:
     """The stretches of lines that a rule has to search: finding a hint is a hundred
     times faster."""
     lower = text.lower()

@@ -25,7 +25,7 @@ Judge = Callable[["re.Match[str]"], "str | None"]
 
 
 @dataclass(frozen=True)
-class Rule:
+class SecretRule:
     """A pattern of secrets and the replacement of a match.
 
     Every text in which the pattern matches holds, in lower case, at least a single
@@ -343,7 +343,7 @@ _PROSE = (
 )
 
 _BY_WHAT_STANDS_BEFORE = (
-    Rule(
+    SecretRule(
         (
             "authorization",
             "x-api-key",
@@ -357,118 +357,118 @@ _BY_WHAT_STANDS_BEFORE = (
         r"(?:(?:bearer|basic|token|digest|negotiate|apikey|api-key|key)\s+)?)([^\s\"',;\\]+)",
         _header,
     ),
-    Rule(
+    SecretRule(
         ("cookie",),
         r"(?i)(\b(?:set-)?cookie(?:\\{0,16}[\"'])?\s{0,8}[:=,]\s{0,8}(?:b(?=[\"']))?(?:\\{0,16}[\"'])?)((?=[^\s\"'\\]*=)[^\n\"'\\]+)",
         _last_group,
     ),
-    Rule(
+    SecretRule(
         ("bearer",), r"\b([Bb]earer\s{1,8})([A-Za-z0-9._~+/=-]{12,})", _last_group
     ),
-    Rule(("basic",), r"\b([Bb]asic\s{1,8})([A-Za-z0-9+/=]{8,})", _basic),
-    Rule(
+    SecretRule(("basic",), r"\b([Bb]asic\s{1,8})([A-Za-z0-9+/=]{8,})", _basic),
+    SecretRule(
         ("auth",),
         r"(?i)(\b_?auth[\"']?\s{0,8}[:=]\s{0,8}[\"']?)([A-Za-z0-9+/=]{8,})",
         _basic,
     ),
-    Rule(
+    SecretRule(
         ("://",),
         r"(://)([^\s/@:\"'<>]{0,256}:[^\s/\"'<>]{1,256})(?=@)",
         _last_group,
     ),
-    Rule(("://",), r"(://)([A-Za-z0-9_-]{20,256})(?=@)", _last_group),
-    Rule(
+    SecretRule(("://",), r"(://)([A-Za-z0-9_-]{20,256})(?=@)", _last_group),
+    SecretRule(
         ("sig", "credential", "key=", "token=", "code=", "session"),
         r"(?i)((?:[?&]|&amp;|\\u0026)(?:sig|signature|x-(?:amz|goog)-(?:signature|credential|security-token)|access_token|"
         r"token|key|session(?:_?id)?)=)([^&\s\"'#\\]{8,})",
         _last_group,
     ),
-    Rule(
+    SecretRule(
         ("signature=", "session", "code="),
         r"(?i)(\b(?:signature|session[_-]?id|phpsessid|jsessionid|code)\s?[=:]\s?[\"']?)([A-Za-z0-9+/=_.~-]{16,})",
         _last_group_if_random,
     ),
-    Rule(
+    SecretRule(
         ("hooks", "webhook", "api.telegram.org", "ifttt", "pagerduty", "hook/"),
         _WEBHOOKS,
         _last_group,
     ),
-    Rule(
+    SecretRule(
         ("passw", "secret", "token", "key", "pass"),
         rf"(?i)([\"']?\b(?:name|key|header|property)[\"']?\s*[:=]\s*[\"']?[\w.-]{{0,60}}?(?P<name>{WORDS})[\"']?\s*,?\s*"
         r"(?:-\s*)?[\"']?value[\"']?\s*[:=]\s*[\"']?)(?P<value>[^\s\"',}<>]+)",
         _pair,
         more_lines=1,
     ),
-    Rule(
+    SecretRule(
         ("</",),
         rf"(?i)(<[\w:.-]{{0,60}}?(?P<name>{WORDS})(?:\s[^<>]{{0,200}})?>\s*)(?P<value>[^<>\s][^<>\n]{{0,512}}?)(?=\s*</)",
         _pair,
     ),
-    Rule(
+    SecretRule(
         ("passw", "secret", "token", "key"),
         rf"(?i)([\"'](?:--?)?[\w.-]{{0,60}}?(?P<name>{WORDS})[\"']\s*,\s*b?[\"'])"
         r"(?P<value>[^\"'\n]{1,512})(?=[\"'])",
         _listed,
     ),
-    Rule(
+    SecretRule(
         ("login", "machine"),
         r"(?i)(\b(?:machine\s+\S{1,100}|default)\s+(?:[^\s]{1,60}\s+){0,4}?login\s+\S{1,100}\s+"
         r"(?:[^\s]{1,60}\s+){0,4}?password\s+)(\S+)",
         _last_group,
         more_lines=3,
     ),
-    Rule(
+    SecretRule(
         ("passphrase",),
         r"(?i)(\bpassphrase[\"']?\s*[:=]\s+)([^\s\"'][^\"'\n]*)",
         _words_to_the_end,
     ),
-    Rule(
+    SecretRule(
         ("passw", "secret", "token", "key"),
         rf"(?i)((?P<name>{WORDS})\s?:\s*[|>][+-]?[ \t]*\n[ \t]*)(?P<value>[^\s\"']+)",
         _pair,
         more_lines=1,
         finds=(": |", ": >", ":|", ":>"),
     ),
-    Rule(
+    SecretRule(
         ("passw",),
         r"(?im)(^\s*[\w.-]{0,60}(?:password|passwd)\s+)(\S*[0-9!@#$%^&*]\S*)\s*$",
         _last_group,
     ),
-    Rule(
+    SecretRule(
         ("identified", "password"),
         r"(?i)(\b(?:identified\s+(?:with\s+\S+\s+)?by|password)\s+[\"'])([^\"'\n]{1,200})(?=[\"'])",
         _last_group,
     ),
-    Rule(
+    SecretRule(
         ("auth",),
         r"(?i)(\bauth[\"']?\s{0,8}[:=]\s{0,8}\(\s{0,8}[bfru]?[\"'][^\"'\n]{1,80}[\"']\s{0,8},\s{0,8}[bfru]?[\"'])"
         r"([^\"'\n]{1,512})(?=[\"'])",
         _last_group,
     ),
-    Rule(
+    SecretRule(
         ("passw", "passphrase", "secret", "key"),
         r"(?i)((?:password|passwd|passphrase|secret|(?:api|access|secret|private)_?key)\s{0,8}=\s{0,8}"
         r"(?![\w.]*(?:get|environ|input|prompt|ask|read|load))[a-z_][\w.]{0,60}\(\s{0,8}[bfru]?[\"'])"
         r"([^\"'\n]{4,512})(?=[\"'])",
         _last_group_with_a_digit,
     ),
-    Rule(
+    SecretRule(
         ("secretstr", "secretbytes"),
         r"(\bSecret(?:Str|Bytes)\(b?[\"'])([^\"'\n]+)(?=[\"'])",
         _last_group,
     ),
-    Rule(
+    SecretRule(
         ("token", "password", "secret", "key"),
         r"(\b(?:[A-Z0-9]{1,30}_){1,6}(?:TOKEN|PASSWORD|PASSWD|SECRET|KEY)\s{1,40})([^\s=:]{8,4096})",
         _last_group_if_mixed,
     ),
-    Rule(
+    SecretRule(
         ("sshpass", "redis-cli", "docker", "mysql", "curl", "http", "wandb"),
         _COMMANDS,
         _last_group,
     ),
-    Rule(
+    SecretRule(
         ("passw", "secret", "token", "key", "pass"),
         r"(?i)(\b(?:setenv|export|env|set|configure set|config(?: --\w+)? (?:set )?)\s+)"
         rf"[\w./:-]{{0,60}}?(?P<name>{WORDS})"
@@ -476,24 +476,24 @@ _BY_WHAT_STANDS_BEFORE = (
         _pair,
         finds=("setenv ", "export ", "env ", "set ", "config "),
     ),
-    Rule(
+    SecretRule(
         ('"kty"',),
         r"(\"(?:d|p|q|dp|dq|qi|k)\"\s*:\s*\")([A-Za-z0-9_-]{16,})(?=\")",
         _last_group,
     ),
-    Rule(_SECRET_HINTS, rf"(?i){_NAMED}{_EQUALS}{_VALUE}", _assigned),
-    Rule(
+    SecretRule(_SECRET_HINTS, rf"(?i){_NAMED}{_EQUALS}{_VALUE}", _assigned),
+    SecretRule(
         ("--",),
         rf"(?i)(?<![\w-])(?P<name>--?(?:[a-z0-9]{{1,30}}[_-]){{0,4}}(?:{WORDS}|key))"
         r"(?P<between>[ ]{1,8})(?P<open>[\"'])?(?P<value>[^\s\"'-][^\s\"']*)",
         _assigned,
     ),
-    Rule(
+    SecretRule(
         ("passw", "pass", "pwd", "pw", "key", "token"),
         _PROSE,
         _last_group_with_a_digit,
     ),
-    Rule(
+    SecretRule(
         ("password", "passphrase", "token"),
         r"(?i)(\b(?:use|with|enter|type|give)\s+[\"'`]?)(?=[^\s\"'`]*[0-9])([^\s\"'`]{6,100})"
         r"(?=[\"'`]?\s+(?:as|for)\s+(?:the\s|your\s|my\s)?(?:password|passphrase|(?:access |api )?token))",
@@ -503,47 +503,47 @@ _BY_WHAT_STANDS_BEFORE = (
 
 
 _BY_THEIR_FORM = (
-    Rule(
+    SecretRule(
         ("hf_",),
         r"(?<![A-Za-z0-9_])hf_[A-Za-z0-9]{16,}(?![A-Za-z0-9_])",
         _hugging_face,
         form=True,
     ),
-    Rule(
+    SecretRule(
         ("eyj",),
         r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",
         _whole,
     ),
     # A PEM key encoded once more in base64, as Kubernetes stores it;
     # LS0tLS1CRUdJTiBD is the start of a certificate.
-    Rule(
+    SecretRule(
         ("ls0tls1crudjti",), r"LS0tLS1CRUdJTi(?!BD)[A-Za-z0-9+/]{20,}={0,2}", _whole
     ),
-    Rule(
+    SecretRule(
         (":aa",), r"(?<![A-Za-z0-9_])[0-9]{8,10}:AA[A-Za-z0-9_-]{32,}", _whole
     ),  # bots of Telegram
-    Rule(
+    SecretRule(
         (".",),
         r"(?<![\w.-])[MNO][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}(?![\w-])",
         _whole,
         form=True,
         only_with=r"(?<![\w.-])[mno][\w-]{23,25}\.[\w-]{6}\.[\w-]{27,38}(?![\w-])",
     ),
-    Rule(
+    SecretRule(
         ("q~",),
         r"(?<![\w~.-])[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![\w~-])",
         _whole,
     ),  # Entra ID
-    Rule(
+    SecretRule(
         ("-us",), r"(?<![\w-])[a-f0-9]{32}-us[0-9]{1,2}(?![\w-])", _whole
     ),  # Mailchimp
-    Rule(
+    SecretRule(
         (".atlasv1.",),
         r"(?<![\w.-])[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}",
         _whole,
     ),  # Terraform
     *(
-        Rule(
+        SecretRule(
             hints,
             pattern,
             _token,
@@ -555,8 +555,8 @@ _BY_THEIR_FORM = (
 )
 
 
-def _rules() -> Iterator[Rule]:
-    yield Rule(private_keys.HINTS, "", _whole, private_keys=True)
+def _rules() -> Iterator[SecretRule]:
+    yield SecretRule(private_keys.HINTS, "", _whole, private_keys=True)
     yield from _BY_WHAT_STANDS_BEFORE
     yield from _BY_THEIR_FORM
 

@@ -10,96 +10,98 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from fusiondoc.operators.kinds import Gradient, Kind, Operator
+from fusiondoc.operators.kinds import Gradient, Operator, OperatorKind
 from fusiondoc.operators.table import OPERATORS
 
 BY_NAME: Mapping[str, Operator] = {row.name: row for row in OPERATORS}
 
 
 @cache
-def of(kind: Kind) -> frozenset[str]:
-    """Return the operators that have any of the flags: ``of(Kind.VIEW |
-    Kind.COPIES)``."""
+def of(kind: OperatorKind) -> frozenset[str]:
+    """Return the operators that have any of the flags: ``of(OperatorKind.VIEW |
+    OperatorKind.COPIES)``."""
     return frozenset(row.name for row in OPERATORS if row.kind & kind)
 
 
 # -- elements -----------------------------------------------------------------------------------------------
 
-ELEMENTWISE = of(Kind.ELEMENTWISE)
+ELEMENTWISE = of(OperatorKind.ELEMENTWISE)
 """Operators whose results are functions of single elements; for ``aten::max`` this
 holds for the overload of two tensors."""
 
 OF_EACH_ELEMENT = frozenset(
     row.short
     for row in OPERATORS
-    if row.kind & Kind.ELEMENTWISE
+    if row.kind & OperatorKind.ELEMENTWISE
     and row.tensors == 1
-    and not row.kind & (Kind.CASTS | Kind.RANDOM)
+    and not row.kind & (OperatorKind.CASTS | OperatorKind.RANDOM)
 )
 """Names of functions and methods of one tensor that compute each element by itself;
 ``max`` of one tensor is not among them."""
 
-MASKS = frozenset(row.short for row in OPERATORS if row.kind & Kind.TRUTH)
+MASKS = frozenset(row.short for row in OPERATORS if row.kind & OperatorKind.TRUTH)
 """Names of functions and methods whose result has truth values."""
 
-OF_MANY_ELEMENTS = of(Kind.REDUCES | Kind.NORMALISES) - ELEMENTWISE
+OF_MANY_ELEMENTS = of(OperatorKind.REDUCES | OperatorKind.NORMALISES) - ELEMENTWISE
 """Operators whose results are never functions of single elements."""
 
-NORMALISE = of(Kind.NORMALISES)
+NORMALISE = of(OperatorKind.NORMALISES)
 """Operators whose results have the sizes of their input, and depend on many
 elements of it."""
 
 NAMES_OF_REDUCTIONS = frozenset(
-    row.short for row in OPERATORS if row.kind & Kind.REDUCES
+    row.short for row in OPERATORS if row.kind & OperatorKind.REDUCES
 )
 """Names of functions and methods whose result without further arguments has no
 dimensions."""
 
 # -- elements moved, nothing computed -----------------------------------------------------------------------
 
-VIEWS = of(Kind.VIEW)
+VIEWS = of(OperatorKind.VIEW)
 """Operators that move no data: their result shares the memory of the input."""
 
-MAY_COPY = of(Kind.COPIES) & of(Kind.VIEW | Kind.HANDS_ON) - of(Kind.CASTS)
+MAY_COPY = of(OperatorKind.COPIES) & of(
+    OperatorKind.VIEW | OperatorKind.HANDS_ON
+) - of(OperatorKind.CASTS)
 """Operators that copy only if the memory of their input is in another order."""
 
-HANDS_ON = of(Kind.HANDS_ON)
+HANDS_ON = of(OperatorKind.HANDS_ON)
 """Operators whose result may be their input itself: a cast to its own type, dropout
 in inference."""
 
-PERMUTATIONS = of(Kind.PERMUTES)
-TRANSPOSES = of(Kind.TRANSPOSES)
+PERMUTATIONS = of(OperatorKind.PERMUTES)
+TRANSPOSES = of(OperatorKind.TRANSPOSES)
 """Views with the dimensions in another order."""
 
 _MOVES = (
-    Kind.RESHAPES
-    | Kind.TRANSPOSES
-    | Kind.PERMUTES
-    | Kind.SELECTS
-    | Kind.JOINS
-    | Kind.COPIES
+    OperatorKind.RESHAPES
+    | OperatorKind.TRANSPOSES
+    | OperatorKind.PERMUTES
+    | OperatorKind.SELECTS
+    | OperatorKind.JOINS
+    | OperatorKind.COPIES
 )
-PLACES_ELEMENTS = of(_MOVES) - of(Kind.CASTS | Kind.ASSIGNS)
+PLACES_ELEMENTS = of(_MOVES) - of(OperatorKind.CASTS | OperatorKind.ASSIGNS)
 """Operators that compute nothing: an element-wise operator gives the same result
 before and after them."""
 
-SAME_ELEMENTS = VIEWS & of(Kind.RESHAPES | Kind.TRANSPOSES)
+SAME_ELEMENTS = VIEWS & of(OperatorKind.RESHAPES | OperatorKind.TRANSPOSES)
 """Views whose result has all elements of their input, each once."""
 
-MAKERS = of(Kind.MAKES)
+MAKERS = of(OperatorKind.MAKES)
 """Operators that make a tensor of given values: no node before them could be fused
 with them."""
 
 # -- kernels of a library, random numbers -------------------------------------------------------------------
 
-LIBRARY = of(Kind.LIBRARY)
+LIBRARY = of(OperatorKind.LIBRARY)
 """Operators with library kernels, which a program should keep."""
 
-RANDOM = of(Kind.RANDOM)
+RANDOM = of(OperatorKind.RANDOM)
 """Operators that draw random numbers: fused and unfused results differ by
 design."""
 
-CONTROL_FLOW = of(Kind.CONTROL)
+CONTROL_FLOW = of(OperatorKind.CONTROL)
 
 # -- gradients ----------------------------------------------------------------------------------------------
 
@@ -174,7 +176,7 @@ def sign_of(op: str) -> str | None:
     return None if sign in _COMPARISONS else sign
 
 
-IN_PLACE_ASSIGNS = of(Kind.ASSIGNS)
+IN_PLACE_ASSIGNS = of(OperatorKind.ASSIGNS)
 """Operators that TorchScript makes of ``x[...] = y``: no single operator without
 the underscore does the same."""
 

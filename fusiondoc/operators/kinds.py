@@ -7,7 +7,7 @@ from enum import Flag
 from typing import Literal, NamedTuple
 
 
-class Kind(Flag):
+class OperatorKind(Flag):
     """The effect of an operator on its tensors; several flags if its overloads
     differ, or if the effect depends on its arguments."""
 
@@ -54,23 +54,36 @@ class Kind(Flag):
     """The result has truth values, whatever the element type of its inputs."""
 
 
-NONE = Kind.NONE
-ELEMENTWISE, REDUCES, NORMALISES = Kind.ELEMENTWISE, Kind.REDUCES, Kind.NORMALISES
+NONE = OperatorKind.NONE
+ELEMENTWISE, REDUCES, NORMALISES = (
+    OperatorKind.ELEMENTWISE,
+    OperatorKind.REDUCES,
+    OperatorKind.NORMALISES,
+)
 VIEW, RESHAPES, TRANSPOSES, PERMUTES = (
-    Kind.VIEW,
-    Kind.RESHAPES,
-    Kind.TRANSPOSES,
-    Kind.PERMUTES,
+    OperatorKind.VIEW,
+    OperatorKind.RESHAPES,
+    OperatorKind.TRANSPOSES,
+    OperatorKind.PERMUTES,
 )
 SELECTS, JOINS, COPIES, CASTS, HANDS_ON = (
-    Kind.SELECTS,
-    Kind.JOINS,
-    Kind.COPIES,
-    Kind.CASTS,
-    Kind.HANDS_ON,
+    OperatorKind.SELECTS,
+    OperatorKind.JOINS,
+    OperatorKind.COPIES,
+    OperatorKind.CASTS,
+    OperatorKind.HANDS_ON,
 )
-LIBRARY, MATMUL, RANDOM, MAKES = Kind.LIBRARY, Kind.MATMUL, Kind.RANDOM, Kind.MAKES
-ASSIGNS, CONTROL, TRUTH = Kind.ASSIGNS, Kind.CONTROL, Kind.TRUTH
+LIBRARY, MATMUL, RANDOM, MAKES = (
+    OperatorKind.LIBRARY,
+    OperatorKind.MATMUL,
+    OperatorKind.RANDOM,
+    OperatorKind.MAKES,
+)
+ASSIGNS, CONTROL, TRUTH = (
+    OperatorKind.ASSIGNS,
+    OperatorKind.CONTROL,
+    OperatorKind.TRUTH,
+)
 
 
 FormulaOverload = Literal["two_tensors", "number", "arguments"]
@@ -109,7 +122,7 @@ class Operator(NamedTuple):
 
     short: str
     """The name as printed, without ``aten::``."""
-    kind: Kind
+    kind: OperatorKind
     tensors: int | None = None
     """The most tensors that an overload takes, optional ones included, ``out``
     excluded; None if it takes a list of tensors, or if the operator has no

@@ -40,7 +40,7 @@ class NoTrace(ValueError):
 
 
 @dataclass(frozen=True)
-class Launched:
+class GpuEvent:
     """Something that ran on the GPU."""
 
     name: str
@@ -76,7 +76,7 @@ class Unit:
     """The node of the autograd graph in which it runs (``MulBackward0``), or
     "optimizer"."""
     host_ms: float
-    launched: tuple[Launched, ...]
+    launched: tuple[GpuEvent, ...]
     event: int
     origin: Origin = Origin()
 
@@ -96,7 +96,7 @@ class Trace:
     busy_ms: float | None
     """Time in which the GPU ran anything; None if the trace shows no GPU."""
     units: tuple[Unit, ...]
-    elsewhere: tuple[Launched, ...]
+    elsewhere: tuple[GpuEvent, ...]
     """GPU work that no operator launched."""
 
 
@@ -211,7 +211,7 @@ class _Open:
     begin: float
     ms: float
     event: int
-    launched: list[Launched] = field(default_factory=list)
+    launched: list[GpuEvent] = field(default_factory=list)
 
 
 def read_trace(
@@ -356,14 +356,14 @@ class _Reader:
             elsewhere=outside,
         )
 
-    def _assign(self, opened: list[_Open]) -> list[tuple[float, Launched]]:
+    def _assign(self, opened: list[_Open]) -> list[tuple[float, GpuEvent]]:
         """Open the units of all threads, and add to each the GPU work that it
         launched. Return the work that no unit launched, with its start time."""
         launches: dict[int, int | None] = {}
         externals: dict[int, int] = {}
         for indices in self._host.values():
             self._walk(indices, opened, launches, externals)
-        elsewhere: list[tuple[float, Launched]] = []
+        elsewhere: list[tuple[float, GpuEvent]] = []
         for index in self._device:
             one = self._launched(index)
             unit = launches.get(self._number(index, "correlation") or -1)
@@ -375,7 +375,7 @@ class _Reader:
                 elsewhere.append((self._events[index]["ts"], one))
         return elsewhere
 
-    def _times(self, launched: Iterable[Launched]) -> list[tuple[float, float]]:
+    def _times(self, launched: Iterable[GpuEvent]) -> list[tuple[float, float]]:
         """Return begin and end of each on the device, in microseconds, in order."""
         begins = ((self._events[one.event]["ts"], one.ms) for one in launched)
         return sorted((begin, begin + ms * 1e3) for begin, ms in begins)
@@ -452,12 +452,12 @@ class _Reader:
             )
         )
 
-    def _launched(self, index: int) -> Launched:
+    def _launched(self, index: int) -> GpuEvent:
         event = self._events[index]
         # Truncated to whole microseconds, a time is half a microsecond too short on
         # average.
         us = float(event["dur"]) + (0.5 if self._whole else 0.0)
-        return Launched(
+        return GpuEvent(
             str(event.get("name", "")),
             us / 1e3,
             _three(self.argument(index, "grid")),

@@ -45,7 +45,7 @@ from fusiondoc.parsers.kernels.kernel_sources import (
     ENDS_CODE,
     FRAME_LIMIT,
     NEXT_FRAME,
-    Sources,
+    KernelSources,
     index_of,
 )
 from fusiondoc.parsers.kernels.launches import (
@@ -101,7 +101,7 @@ class Stream:
         self._old_frame = False
         self._frame_at = 0
         """Position after the last line of the open frame."""
-        self._sources = Sources()
+        self._sources = KernelSources()
         self._bare = BareGraphs(self._gathering.graphs.bare, counts)
         self._warning = False
         self._blank = 0

@@ -82,7 +82,7 @@ class ReproStep:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ReproRecipe:
     """``problems``: parts that could not be rebuilt, a sentence each."""
 
     fuser: str
@@ -121,7 +121,7 @@ class Recipe:
                 drawn.update(name for name, _ in step.outputs)
         return tuple(i for i, name in enumerate(self.outputs) if name in drawn)
 
-    def pruned(self) -> Recipe:
+    def pruned(self) -> ReproRecipe:
         """The recipe without the steps and inputs that no output needs."""
         needed = set(self.outputs)
         steps = []
@@ -132,7 +132,9 @@ class Recipe:
         inputs = tuple(input_ for input_ in self.inputs if input_.name in needed)
         return replace(self, steps=tuple(reversed(steps)), inputs=inputs)
 
-    def with_inputs(self, specs: Mapping[str, TensorSpec | ScalarSpec]) -> Recipe:
+    def with_inputs(
+        self, specs: Mapping[str, TensorSpec | ScalarSpec]
+    ) -> ReproRecipe:
         """The recipe with other values for some inputs."""
         changed = (
             replace(input_, spec=specs[input_.name])

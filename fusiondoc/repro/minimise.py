@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from fusiondoc.model import count, dataclass
-from fusiondoc.repro import Recipe, ReproStep, ScalarSpec, TensorSpec
+from fusiondoc.repro import ReproRecipe, ReproStep, ScalarSpec, TensorSpec
 from fusiondoc.repro.judge import ReproOutcome
 from fusiondoc.repro.smaller import (
     described_values,
@@ -21,7 +21,7 @@ from fusiondoc.repro.smaller import (
     without_output,
 )
 
-Run = Callable[[Recipe, bool], ReproOutcome]
+Run = Callable[[ReproRecipe, bool], ReproOutcome]
 """Runs the file of a recipe; with True it only describes its outputs."""
 
 
@@ -30,7 +30,7 @@ class Search:
     """``best``: the smallest recipe that still fails as the first did. ``tries``:
     files that were run."""
 
-    best: Recipe
+    best: ReproRecipe
     first: ReproOutcome
     run: Run
     most: int
@@ -40,13 +40,13 @@ class Search:
 
     def __post_init__(self) -> None:
         self.values: Mapping[str, TensorSpec | ScalarSpec] = {}
-        self._known: dict[Recipe, bool] = {}
+        self._known: dict[ReproRecipe, bool] = {}
 
     @property
     def over(self) -> bool:
         return self.interrupted or self.tries >= self.most
 
-    def accepts(self, recipe: Recipe | None) -> bool:
+    def accepts(self, recipe: ReproRecipe | None) -> bool:
         """Run a smaller recipe; if it fails as the first did, keep it as the best
         and return True."""
         if recipe is None or self.over or recipe == self.best:
@@ -74,7 +74,7 @@ class Search:
             self.best = recipe
         return known
 
-    def minimise(self) -> Recipe:
+    def minimise(self) -> ReproRecipe:
         """Find the smallest recipe."""
         self._describe()
         before = None
@@ -86,7 +86,7 @@ class Search:
             self._strides()
         return self.best
 
-    def smallest_part(self) -> Recipe:
+    def smallest_part(self) -> ReproRecipe:
         """Find as few operators as still fail, with unchanged inputs: faster than
         to find the smallest recipe."""
         self._describe()
@@ -154,5 +154,5 @@ def _hashable(spec: TensorSpec | ScalarSpec) -> TensorSpec | ScalarSpec:
     return ScalarSpec(repr(spec.value)) if isinstance(spec, ScalarSpec) else spec
 
 
-def _size(recipe: Recipe) -> str:
+def _size(recipe: ReproRecipe) -> str:
     return count(recipe.operators, "operator")

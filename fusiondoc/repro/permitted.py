@@ -20,7 +20,7 @@ from fusiondoc.repro import (
     DEFINED,
     DTYPES,
     Input,
-    Recipe,
+    ReproRecipe,
     ReproStep,
     TensorSpec,
     ir_type,
@@ -160,7 +160,7 @@ def is_literal(type_: str, text: str) -> bool:
     )
 
 
-def check(recipe: Recipe) -> None:
+def check(recipe: ReproRecipe) -> None:
     """Raise UsageError if a file of this recipe would hold anything but operators
     of a fusion group, literals, types and names."""
     if recipe.fuser not in at_work():

@@ -35,7 +35,7 @@ from fusiondoc.parsers.lines.tagged_lines import Tag, tagged_lines
 from fusiondoc.repro import (
     DEFINED,
     Input,
-    Recipe,
+    ReproRecipe,
     ReproStep,
     ScalarSpec,
     scalar_input,
@@ -499,7 +499,7 @@ def _truth(text: str) -> str:
 
 def rebuild(
     found: PrintedGroup, hints: Sequence[str] = (), fuser: str | None = None
-) -> Recipe:
+) -> ReproRecipe:
     """The recipe of a printed group.
 
     ``hints``: types of the same inputs from another print of the same operators,
@@ -523,7 +523,7 @@ def rebuild(
             f"%{name} is defined in a part of the graph that is missing"
         )
         work.lost.append(Value(name, "Tensor"))
-    recipe = Recipe(
+    recipe = ReproRecipe(
         fuser=fuser or FUSER_OF_KIND[found.group.kind].name,
         inputs=(*_inputs(found, work, hints), *work.constants),
         steps=tuple(work.steps),

@@ -11,7 +11,7 @@ from typing import Any
 from fusiondoc.repro import (
     DEFINED,
     Input,
-    Recipe,
+    ReproRecipe,
     ReproStep,
     ScalarSpec,
     TensorSpec,
@@ -23,7 +23,7 @@ from fusiondoc.repro import (
 _DEVICE = "cpu"
 
 
-def exposing_all(recipe: Recipe) -> Recipe:
+def exposing_all(recipe: ReproRecipe) -> ReproRecipe:
     """The recipe with every value of an operator as an output: run once, it prints
     all values."""
     undefined = recipe.undefined()
@@ -38,7 +38,7 @@ def exposing_all(recipe: Recipe) -> Recipe:
 
 
 def described_values(
-    recipe: Recipe, rows: Sequence[Mapping[str, Any]]
+    recipe: ReproRecipe, rows: Sequence[Mapping[str, Any]]
 ) -> dict[str, TensorSpec | ScalarSpec]:
     """The values of :func:`exposing_all`, from the description that its file
     printed."""
@@ -54,7 +54,7 @@ def described_values(
     return found
 
 
-def _device(recipe: Recipe) -> str:
+def _device(recipe: ReproRecipe) -> str:
     specs = [input_.spec for input_ in recipe.inputs]
     devices = [
         s.device for s in specs if isinstance(s, TensorSpec) and s.device != _DEVICE
@@ -63,10 +63,10 @@ def _device(recipe: Recipe) -> str:
 
 
 def subset(
-    recipe: Recipe,
+    recipe: ReproRecipe,
     keep: Sequence[ReproStep],
     values: Mapping[str, TensorSpec | ScalarSpec],
-) -> Recipe | None:
+) -> ReproRecipe | None:
     """Return the recipe with only the operators in ``keep``: values from other
     operators become inputs, and values that others used become outputs.
 
@@ -82,7 +82,9 @@ def subset(
     return replace(recipe, inputs=inputs, steps=steps, outputs=outputs).pruned()
 
 
-def _without(recipe: Recipe, lost: Sequence[ReproStep]) -> tuple[ReproStep, ...]:
+def _without(
+    recipe: ReproRecipe, lost: Sequence[ReproStep]
+) -> tuple[ReproStep, ...]:
     """The steps without some operators, and without the tests whether a result of
     these is defined."""
     ids = set(map(id, lost))
@@ -96,7 +98,7 @@ def _without(recipe: Recipe, lost: Sequence[ReproStep]) -> tuple[ReproStep, ...]
 
 
 def _outputs(
-    recipe: Recipe, steps: Sequence[ReproStep], lost: Sequence[ReproStep]
+    recipe: ReproRecipe, steps: Sequence[ReproStep], lost: Sequence[ReproStep]
 ) -> tuple[str, ...]:
     """The outputs that are still computed, and values that were inputs of the
     removed operators."""
@@ -110,7 +112,7 @@ def _outputs(
 
 
 def _inputs(
-    recipe: Recipe,
+    recipe: ReproRecipe,
     steps: Sequence[ReproStep],
     lost: Sequence[ReproStep],
     values: Mapping[str, TensorSpec | ScalarSpec],
@@ -146,13 +148,13 @@ def _as_input(
     )
 
 
-def without_output(recipe: Recipe, number: int) -> Recipe:
+def without_output(recipe: ReproRecipe, number: int) -> ReproRecipe:
     """The recipe without one output, and without the steps needed only for that."""
     outputs = tuple(name for i, name in enumerate(recipe.outputs) if i != number)
     return replace(recipe, outputs=outputs).pruned()
 
 
-def sizes(recipe: Recipe) -> list[int]:
+def sizes(recipe: ReproRecipe) -> list[int]:
     """The sizes above 1 in the inputs, the largest first."""
     specs = [input_.spec for input_ in recipe.inputs]
     return sorted(
@@ -161,7 +163,7 @@ def sizes(recipe: Recipe) -> list[int]:
     )
 
 
-def resized(recipe: Recipe, before: int, after: int) -> Recipe:
+def resized(recipe: ReproRecipe, before: int, after: int) -> ReproRecipe:
     """Replace a size by another one everywhere: in inputs and in lists of sizes."""
     specs: dict[str, TensorSpec | ScalarSpec] = {}
     for input_ in recipe.inputs:
@@ -210,7 +212,7 @@ def _strides(spec: TensorSpec, size: tuple[int, ...]) -> tuple[int, ...] | None:
     return tuple(made)
 
 
-def plain_strides(recipe: Recipe, name: str) -> Recipe | None:
+def plain_strides(recipe: ReproRecipe, name: str) -> ReproRecipe | None:
     """The recipe with one input contiguous; None if it already is."""
     for input_ in recipe.inputs:
         spec = input_.spec

@@ -18,7 +18,7 @@ from fusiondoc.fusers import FUSER_OF_KIND, FUSERS, at_work, titles
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.report import Group
 from fusiondoc.parsers.lines.log_files import LogInput
-from fusiondoc.repro import Input, Recipe, TensorSpec, ir_type
+from fusiondoc.repro import Input, ReproRecipe, TensorSpec, ir_type
 from fusiondoc.repro.judge import ReproOutcome, run_file
 from fusiondoc.repro.minimise import Search
 from fusiondoc.repro.permitted import check, one_line
@@ -63,7 +63,7 @@ def _body() -> str:
 
 
 def script(
-    recipe: Recipe,
+    recipe: ReproRecipe,
     title: str,
     name: str,
     remarks: Iterable[str] = (),
@@ -149,7 +149,7 @@ def _python(value: object) -> str:
     return repr(value)
 
 
-def ir_text(recipe: Recipe) -> str:
+def ir_text(recipe: ReproRecipe) -> str:
     """The text of the graph. It returns one value: several are packed into a tuple,
     because only the last value on the stack of a function reaches Python
     (torch/csrc/jit/python/pybind_utils.h, runAndInsertCall)."""
@@ -204,7 +204,7 @@ class Groups:
 @dataclass(frozen=True)
 class Written:
     path: Path
-    recipe: Recipe
+    recipe: ReproRecipe
     title: str
     remarks: tuple[str, ...]
 
@@ -440,7 +440,7 @@ def smaller(
     with tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:
         file = Path(folder) / written.path.name
 
-        def run(recipe: Recipe, describe: bool) -> ReproOutcome:
+        def run(recipe: ReproRecipe, describe: bool) -> ReproOutcome:
             file.write_text(
                 script(recipe, written.title, file.name), encoding="utf-8"
             )

@@ -82,7 +82,7 @@ class Warm:
 
 
 @dataclass(frozen=True)
-class Ready:
+class WarmedShape:
     """The warm-up with a shape is done. Times in seconds."""
 
     shape: int
@@ -122,7 +122,7 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Profiled:
+class ProfiledStep:
     """Milliseconds of a step in which the GPU was busy, or why that is not
     known."""
 
@@ -179,11 +179,11 @@ Reply = (
     | Chosen
     | InputsOfShape
     | Warm
-    | Ready
+    | WarmedShape
     | Unfit
     | Warmed
     | Round
-    | Profiled
+    | ProfiledStep
     | Inspected
     | Benched
     | Problem
@@ -196,17 +196,17 @@ _KINDS: Mapping[str, type] = {
     "variant": Chosen,
     "inputs": InputsOfShape,
     "warm": Warm,
-    "ready": Ready,
+    "ready": WarmedShape,
     "unfit": Unfit,
     "warmed": Warmed,
     "round": Round,
-    "profiled": Profiled,
+    "profiled": ProfiledStep,
     "inspected": Inspected,
     "benched": Benched,
     "error": Problem,
 }
 
-R = TypeVar("R", LoadedModel, Warmed, Round, Profiled, Inspected, Benched)
+R = TypeVar("R", LoadedModel, Warmed, Round, ProfiledStep, Inspected, Benched)
 
 
 class Died(Exception):
@@ -253,7 +253,7 @@ class BenchChild:
         self.facts: TorchFacts | None = None
         self.chosen: Chosen | None = None
         self.inputs: dict[int, InputsOfShape] = {}
-        self.ready: dict[int, Ready] = {}
+        self.ready: dict[int, WarmedShape] = {}
         """The shapes that can be timed."""
         self.unfit: dict[int, str] = {}
         """Why the other shapes cannot be timed."""
@@ -344,11 +344,11 @@ class BenchChild:
         self._send({"do": "round", "number": number, "shape": shape})
         return self._wait(Round)
 
-    def profile(self, shape: int = 0) -> Profiled | None:
+    def profile(self, shape: int = 0) -> ProfiledStep | None:
         """Profile some steps; None if the profiler does not work."""
         self._send({"do": "profile", "shape": shape})
         try:
-            return self._wait(Profiled)
+            return self._wait(ProfiledStep)
         except Died:
             return None
 
@@ -425,7 +425,7 @@ class BenchChild:
                 self.chosen = reply
             elif isinstance(reply, InputsOfShape):
                 self.inputs[reply.shape] = reply
-            elif isinstance(reply, Ready):
+            elif isinstance(reply, WarmedShape):
                 self.ready[reply.shape] = reply
             elif isinstance(reply, Unfit):
                 self.unfit[reply.shape] = _reason(reply.type, reply.message)

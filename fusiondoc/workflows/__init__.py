@@ -51,7 +51,7 @@ memory."""
 _JSON = re.compile(r"\.json(\.(gz|xz|bz2|zst))?\Z", re.IGNORECASE)
 
 
-class Kind(Enum):
+class SourceKind(Enum):
     """The kinds of things to report on."""
 
     LOG = "log"
@@ -62,11 +62,11 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True)
-class Source:
+class ReportSource:
     """A source of a report. ``text`` is the user's name for it; ``path`` its
     location, None for stdin."""
 
-    kind: Kind
+    kind: SourceKind
     text: str
     path: Path | None = None
     unpacked: Unpacked | None = None
@@ -74,7 +74,7 @@ class Source:
 
     def capture(self) -> Capture:
         """The capture at this source; UsageError if it cannot be read."""
-        assert self.kind is Kind.CAPTURE and self.path is not None
+        assert self.kind is SourceKind.CAPTURE and self.path is not None
         return Capture(
             self.path, Path(self.text) if self.unpacked else None, self.unpacked
         )
@@ -104,7 +104,7 @@ def is_target(argument: str, notify: Callable[[str], None] | None = None) -> boo
     return True
 
 
-def source_of(argument: str) -> Source:
+def source_of(argument: str) -> ReportSource:
     """Return the source that an argument names, if it is no target. A path comes
     before the name of a capture (or a part of it that only one has); a file is a
     saved report by its ending ``.json`` or by how it begins.
@@ -114,27 +114,27 @@ def source_of(argument: str) -> Source:
     """
     path = Path(argument)
     if argument == "-":
-        return Source(Kind.STDIN, argument)
+        return ReportSource(SourceKind.STDIN, argument)
     if is_capture(path):
-        return Source(Kind.CAPTURE, argument, path)
+        return ReportSource(SourceKind.CAPTURE, argument, path)
     if path.is_dir():
         _no_folder_of_reports(argument, path)
-        return Source(Kind.LOG, argument, path)
+        return ReportSource(SourceKind.LOG, argument, path)
     if path.is_file() and is_archive_name(path.name):
         unpacked = unpack(path)
-        return Source(Kind.CAPTURE, argument, unpacked.path, unpacked)
+        return ReportSource(SourceKind.CAPTURE, argument, unpacked.path, unpacked)
     if path.is_file():
-        return Source(
-            Kind.REPORT if _holds_report(argument, path) else Kind.LOG,
+        return ReportSource(
+            SourceKind.REPORT if _holds_report(argument, path) else SourceKind.LOG,
             argument,
             path,
         )
     if path.exists():  # a pipe: bytes read to identify it would be lost
-        return Source(Kind.LOG, argument, path)
-    return Source(Kind.CAPTURE, argument, _named(argument))
+        return ReportSource(SourceKind.LOG, argument, path)
+    return ReportSource(SourceKind.CAPTURE, argument, _named(argument))
 
 
-def sources_of(arguments: Sequence[str]) -> list[Source]:
+def sources_of(arguments: Sequence[str]) -> list[ReportSource]:
     """Return the sources that a command's arguments name as parts of one run;
     without arguments, the newest capture.
 
@@ -143,10 +143,10 @@ def sources_of(arguments: Sequence[str]) -> list[Source]:
     """
     if not arguments:
         newest = CaptureStore().newest()
-        return [Source(Kind.CAPTURE, newest.name, newest.path)]
+        return [ReportSource(SourceKind.CAPTURE, newest.name, newest.path)]
     sources = [source_of(argument) for argument in arguments]
     for source in sources:
-        if source.kind is Kind.REPORT and len(sources) > 1:
+        if source.kind is SourceKind.REPORT and len(sources) > 1:
             raise UsageError(
                 f"{source.text} is a saved report, which is not a part of a run",
                 "Name it alone, or compare two of them: fusiondoc compare A B",
@@ -154,7 +154,7 @@ def sources_of(arguments: Sequence[str]) -> list[Source]:
     return sources
 
 
-def logs_of(sources: Sequence[Source]) -> list[LogInput]:
+def logs_of(sources: Sequence[ReportSource]) -> list[LogInput]:
     """The logs of some sources; for a capture those of its folder. Each has the
     rank that its name holds."""
     return with_ranks(

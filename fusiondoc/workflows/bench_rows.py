@@ -15,7 +15,7 @@ from fusiondoc.model.bench import (
     measured_in,
     of_processes,
 )
-from fusiondoc.runner.bench_child import Benched, Chosen, Inspected, Ready
+from fusiondoc.runner.bench_child import Benched, Chosen, Inspected, WarmedShape
 from fusiondoc.runner.interpreter import Interpreter
 from fusiondoc.workflows.bench_compiled import CompiledCounts, why_not_known
 from fusiondoc.workflows.bench_turns import VariantRun
@@ -49,7 +49,7 @@ def variant_row(
         done: all runs, by phase.
     """
     phases: list[BenchPhase] = []
-    ready: list[Ready] = []
+    ready: list[WarmedShape] = []
     inspected: list[Inspected] = []
     benched: list[Benched] = []
     for phase, run in present.items():
@@ -154,7 +154,7 @@ def _chosen(runs: Sequence[VariantRun]) -> Chosen | None:
     return None
 
 
-def _why_no_difference(ready: Sequence[Ready]) -> str | None:
+def _why_no_difference(ready: Sequence[WarmedShape]) -> str | None:
     if not ready or any(of_shape.max_difference is not None for of_shape in ready):
         return None
     return ready[0].why_no_difference

@@ -30,7 +30,7 @@ from fusiondoc.runner.bench_child import (
     Benched,
     Died,
     Inspected,
-    Profiled,
+    ProfiledStep,
 )
 from fusiondoc.runner.interpreter import Interpreter
 from fusiondoc.runner.run_variables import quiet_environment
@@ -172,7 +172,7 @@ class VariantRun:
         that died before a round."""
         self.why_not_again: str | None = None
         """Why a further process could not run, or stopped."""
-        self.profiled: dict[int, Profiled] = {}
+        self.profiled: dict[int, ProfiledStep] = {}
         self.inspected: dict[int, Inspected] = {}
         self.parts: dict[int, StepParts | None] = {}
         """The parts of the time of a step, by shape."""
@@ -225,7 +225,7 @@ def look_at(run: VariantRun, shape: int) -> None:
 
 
 def parts_of_trace(
-    file: Path, profiled_steps: Profiled, ms: float
+    file: Path, profiled_steps: ProfiledStep, ms: float
 ) -> StepParts | None:
     """Split the time of a step into parts, by the trace that the child wrote; None
     if this is not possible.

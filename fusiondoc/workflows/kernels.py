@@ -37,7 +37,7 @@ from fusiondoc.runner.interpreter import inspect
 from fusiondoc.runner.launch import ShowProgress
 from fusiondoc.runner.run_variables import fuser_of
 from fusiondoc.whole_files import open_regular, read_within, write_whole
-from fusiondoc.workflows import Kind, is_capture, sources_of
+from fusiondoc.workflows import SourceKind, is_capture, sources_of
 from fusiondoc.workflows.load import (
     parse_capture,
     report_from,
@@ -92,13 +92,13 @@ def of_arguments(
     the newest capture. ``code``: the user's permission to run the program named in
     a capture that somebody else made."""
     sources = sources_of(arguments)
-    if len(sources) == 1 and sources[0].kind is Kind.CAPTURE:
+    if len(sources) == 1 and sources[0].kind is SourceKind.CAPTURE:
         return of_capture(
             sources[0].capture(), dumps, code=code, notify=notify, progress=progress
         )
     for name in dumps:
         check_known(name)
-    if all(source.kind in (Kind.LOG, Kind.STDIN) for source in sources):
+    if all(source.kind in (SourceKind.LOG, SourceKind.STDIN) for source in sources):
         report = with_graph_texts(*report_of_log_sources(sources))
     else:
         report = report_from(arguments)

@@ -26,7 +26,7 @@ from fusiondoc.model.typed_fields import as_json
 from fusiondoc.model.unfused_bytes import unfused_bytes
 from fusiondoc.whole_files import alone
 from fusiondoc.workflows.survey_facts import facts_of_report
-from fusiondoc.workflows.survey_plans import Plan
+from fusiondoc.workflows.survey_plans import RunPlan
 
 
 def line_of(
@@ -131,7 +131,7 @@ def _lost(report: Report) -> tuple[str, ...]:
     return tuple(f"expected {row.expected}; found {row.found}" for row in broken)
 
 
-def outside_of(plan: Plan) -> tuple[OutsideLine, ...]:
+def outside_of(plan: RunPlan) -> tuple[OutsideLine, ...]:
     """The operators of a plan in no group, by kind and reason."""
     counts: Counter[tuple[str | None, str, str]] = Counter()
     for row in plan.outside:

@@ -54,8 +54,8 @@ from fusiondoc.parsers.rows import excerpts
 from fusiondoc.reports.json_format import read_report
 from fusiondoc.runner import peak_of
 from fusiondoc.workflows import (
-    Kind,
-    Source,
+    ReportSource,
+    SourceKind,
     is_capture,
     logs_in,
     logs_of,
@@ -111,11 +111,11 @@ def failure_of_run(arguments: Sequence[str]) -> FusiondocError | None:
     """
     sources = sources_of(arguments)
     captures = [
-        source.capture() for source in sources if source.kind is Kind.CAPTURE
+        source.capture() for source in sources if source.kind is SourceKind.CAPTURE
     ]
     for source in sources:
         if (
-            source.kind is Kind.LOG
+            source.kind is SourceKind.LOG
             and source.path is not None
             and source.path.is_dir()
         ):
@@ -141,7 +141,7 @@ def with_facts(arguments: Sequence[str]) -> tuple[Report, Observed]:
         UsageError: neither is there.
     """
     sources = sources_of(arguments)
-    if len(sources) == 1 and sources[0].kind is Kind.REPORT:
+    if len(sources) == 1 and sources[0].kind is SourceKind.REPORT:
         saved = report_from(arguments)
         made_of = saved.target.capture
         named = (
@@ -155,7 +155,7 @@ def with_facts(arguments: Sequence[str]) -> tuple[Report, Observed]:
                 "Name the capture or log itself.",
             )
         sources = sources_of(named)
-    if all(source.kind is Kind.CAPTURE for source in sources):
+    if all(source.kind is SourceKind.CAPTURE for source in sources):
         first, *others = (source.capture() for source in sources)
         parsed = parse_capture(first, others)
         return report_of(first, parsed=parsed, others=others), parsed.observed
@@ -188,19 +188,23 @@ def with_peak(report: Report, peak: float) -> Report:
 
 
 def _report(
-    sources: Sequence[Source], peak: float | None, source_roots: Sequence[Path]
+    sources: Sequence[ReportSource],
+    peak: float | None,
+    source_roots: Sequence[Path],
 ) -> Report:
     first = sources[0]
-    if len(sources) > 1 and all(source.kind is Kind.CAPTURE for source in sources):
+    if len(sources) > 1 and all(
+        source.kind is SourceKind.CAPTURE for source in sources
+    ):
         captures = [source.capture() for source in sources]
         if all(capture.ranks for capture in captures):  # of several machines
             return report_of(
                 captures[0], peak, source_roots=source_roots, others=captures[1:]
             )
     if len(sources) == 1 and first.path is not None:
-        if first.kind is Kind.CAPTURE:
+        if first.kind is SourceKind.CAPTURE:
             return report_of(first.capture(), peak, source_roots=source_roots)
-        if first.kind is Kind.REPORT:
+        if first.kind is SourceKind.REPORT:
             saved = _without_secrets(
                 read_report(saved_bytes(first.text, first.path), first.text)
             )
@@ -210,7 +214,7 @@ def _report(
 
 
 def report_of_log_sources(
-    sources: Sequence[Source],
+    sources: Sequence[ReportSource],
     peak: float | None = None,
     source_roots: Sequence[Path] = (),
 ) -> tuple[Report, Observed]:

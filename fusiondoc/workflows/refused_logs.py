@@ -10,13 +10,13 @@ from fusiondoc.diagnosis.no_log import is_no_log
 from fusiondoc.errors import UsageError
 from fusiondoc.model import count
 from fusiondoc.model.report import Report
-from fusiondoc.workflows import Kind, Source
+from fusiondoc.workflows import ReportSource, SourceKind
 
 _RECORD = "Record one: fusiondoc diagnose FILE.py; or as fusiondoc explain FD901 shows, for your own run."
 
 
 def refuse_what_is_no_log(
-    sources: Sequence[Source], report: Report, empty: bool
+    sources: Sequence[ReportSource], report: Report, empty: bool
 ) -> None:
     """Refuse logs without any line of torch; ``empty``: empty ones too.
 
@@ -24,11 +24,11 @@ def refuse_what_is_no_log(
         UsageError: they have none.
     """
     if any(
-        source.kind in (Kind.CAPTURE, Kind.REPORT) for source in sources
+        source.kind in (SourceKind.CAPTURE, SourceKind.REPORT) for source in sources
     ) or not is_no_log(report):
         return
     names = ", ".join(
-        "stdin" if source.kind is Kind.STDIN else source.text
+        "stdin" if source.kind is SourceKind.STDIN else source.text
         for source in sources[:3]
     )
     lines = report.parse.lines

@@ -339,7 +339,7 @@ def _where(error: Exception) -> str:
 _THE_USUAL = FollowUps()
 
 
-class Ready:
+class ExistingCapture:
     """A capture folder (``captures.store.Place``) that already exists, with the
     model in it."""
 
@@ -400,7 +400,7 @@ def run_model(
         model=request.model or model_of_object(fn, label, request.cwd),
         trace=request.trace and target.pickled,
     )
-    ran = run_target(request, Ready(folder), notify=notify)
+    ran = run_target(request, ExistingCapture(folder), notify=notify)
     if ran.interrupted:
         raise KeyboardInterrupt
     # The probe cannot find it out for an archive.

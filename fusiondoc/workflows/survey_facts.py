@@ -52,7 +52,12 @@ from fusiondoc.workflows.survey_listing import (
     is_compressed,
     without_days,
 )
-from fusiondoc.workflows.survey_plans import Plan, circumstances, plan_of, time_of
+from fusiondoc.workflows.survey_plans import (
+    RunPlan,
+    circumstances,
+    plan_of,
+    time_of,
+)
 
 
 def digest(path: Path, capture: bool) -> str:
@@ -84,7 +89,7 @@ class RunFacts:
     reasons: Mapping[ReasonKey, ReasonFact]
     kernels: Mapping[KernelKey, int]
     """Median nanoseconds of a launch, on the slowest of its ranks."""
-    plan: Plan
+    plan: RunPlan
     time: str | None = None
     """Time of day, ``hh:mm:ss``."""
 

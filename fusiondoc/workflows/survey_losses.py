@@ -17,7 +17,7 @@ from fusiondoc.workflows.loss_causes import SAME_RUNS, Loss, losses_of, onset
 from fusiondoc.workflows.share_explanations import DATE, Factor, History, scopes_of
 from fusiondoc.workflows.survey_facts import text_of
 from fusiondoc.workflows.survey_keys import GroupKey
-from fusiondoc.workflows.survey_plans import Plan, Plans
+from fusiondoc.workflows.survey_plans import RunPlan, RunPlans
 from fusiondoc.workflows.survey_successors import successors
 from fusiondoc.workflows.survey_tracks import Holdings, Node, Programs, Track
 
@@ -36,7 +36,7 @@ def id_of(key: GroupKey) -> str:
 
 
 def losses(
-    rows: Iterable[RunRow], plans: Plans, times: Mapping[str, str]
+    rows: Iterable[RunRow], plans: RunPlans, times: Mapping[str, str]
 ) -> tuple[tuple[Gone, ...], int]:
     """Return the losses of all models, and the number of groups that only moved to
     other lines. Args: times: time of day of each run, if it is known.
@@ -77,7 +77,7 @@ class _Model:
     """The runs of one model."""
 
     def __init__(
-        self, rows: Sequence[RunRow], plans: Plans, times: Mapping[str, str]
+        self, rows: Sequence[RunRow], plans: RunPlans, times: Mapping[str, str]
     ) -> None:
         dated = [row for row in rows if row.date is not None]
         self._dated = 2 * len(dated) >= len(rows)
@@ -174,7 +174,7 @@ class _Model:
             if 0 in has and 1 in has:
                 self.sequences[has].append((track, least))
 
-    def _instances(self, track: Track, plan: Plan) -> int | None:
+    def _instances(self, track: Track, plan: RunPlan) -> int | None:
         number = self._holdings.count(track, plan)
         if not number and plan.ended_early and not self._failing:
             return None
@@ -294,7 +294,7 @@ class _Model:
             lost for lost in members if lost.least > 1 or lost.track not in found
         ]
 
-    def _usual(self, runs: Iterable[int]) -> Plan:
+    def _usual(self, runs: Iterable[int]) -> RunPlan:
         """The most frequent plan of some runs."""
         often = Counter(self._plans[run].digest for run in runs)
         most = max(often.values())

@@ -53,7 +53,7 @@ class Outside(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """The groups of a run, and its operators outside them."""
 
     digest: str
@@ -69,7 +69,7 @@ def plan_of(
     report: Report | SavedReport,
     groups: Mapping[GroupKey, GroupFact],
     nodes: Mapping[GroupKey, Sequence[OpNode]],
-) -> Plan:
+) -> RunPlan:
     """The plan of a run; ``nodes`` are the operators of each group."""
     planned = sorted(
         (
@@ -96,7 +96,7 @@ def plan_of(
     content = repr((planned, outside, backward, ended_early)).encode(
         "utf-8", "backslashreplace"
     )
-    return Plan(
+    return RunPlan(
         hashlib.blake2b(content, digest_size=16).hexdigest(),
         tuple(planned),
         tuple(outside),
@@ -201,21 +201,21 @@ def time_of(capture: str, name: str, created: str | None) -> str | None:
     return found.group(1) if found is not None else None
 
 
-class Plans:
+class RunPlans:
     """The plans of some runs, each stored once."""
 
     def __init__(self) -> None:
-        self.by_digest: dict[str, Plan] = {}
+        self.by_digest: dict[str, RunPlan] = {}
         self.of_run: dict[str, str] = {}
         """Name of a run -> digest of its plan."""
         self._same: dict[Any, Any] = {}
 
-    def add(self, run: str, plan: Plan) -> None:
+    def add(self, run: str, plan: RunPlan) -> None:
         """Add the plan of one more run."""
         self.of_run[run] = plan.digest
         self._keep(plan)
 
-    def merge(self, other: Plans) -> None:
+    def merge(self, other: RunPlans) -> None:
         """Add the plans of other runs."""
         self.of_run.update(other.of_run)
         for plan in other.by_digest.values():
@@ -225,17 +225,17 @@ class Plans:
         """Give a run another name."""
         self.of_run[after] = self.of_run.pop(before)
 
-    def of(self, runs: Iterable[str]) -> list[Plan]:
+    def of(self, runs: Iterable[str]) -> list[RunPlan]:
         """The plan of each run."""
         return [self.by_digest[self.of_run[run]] for run in runs]
 
-    def _keep(self, plan: Plan) -> None:
+    def _keep(self, plan: RunPlan) -> None:
         """Keep a plan; parts that equal parts of another plan share their
         memory."""
         if plan.digest in self.by_digest:
             return
         same = self._same
-        self.by_digest[plan.digest] = Plan(
+        self.by_digest[plan.digest] = RunPlan(
             plan.digest,
             tuple(same.setdefault(group, group) for group in plan.groups),
             tuple(same.setdefault(row, row) for row in plan.outside),

@@ -7,10 +7,10 @@ from collections import Counter
 from functools import partial
 from typing import NamedTuple, cast
 
-from fusiondoc.comparison.group_match import Item, items_of, match
+from fusiondoc.comparison.group_match import GroupInstance, items_of, match
 from fusiondoc.comparison.positions import Positions
 from fusiondoc.model.report import Group, OpNode, Report
-from fusiondoc.workflows.survey_plans import Operator, Plan
+from fusiondoc.workflows.survey_plans import Operator, RunPlan
 from fusiondoc.workflows.survey_tracks import FORMULA, NOWHERE, Programs, Track
 
 
@@ -28,7 +28,7 @@ class _AsReport(NamedTuple):
     findings: tuple[()] = ()
 
 
-def successors(programs: Programs, before: Plan, after: Plan) -> set[Track]:
+def successors(programs: Programs, before: RunPlan, after: RunPlan) -> set[Track]:
     """The groups of the plan ``before`` whose operators are in groups of the plan
     ``after`` as well; operators that the program no longer has are not counted."""
     reports = [cast(Report, _as_report(programs, plan)) for plan in (before, after)]
@@ -53,14 +53,14 @@ def successors(programs: Programs, before: Plan, after: Plan) -> set[Track]:
     return found - lost
 
 
-def _names_outside(plan: Plan) -> Counter[str]:
+def _names_outside(plan: RunPlan) -> Counter[str]:
     found: Counter[str] = Counter()
     for row in plan.outside:
         found[row.operator.op] += row.nodes
     return found
 
 
-def _track(programs: Programs, plan: Plan, item: Item) -> Track:
+def _track(programs: Programs, plan: RunPlan, item: GroupInstance) -> Track:
     group = plan.groups[int(item.group.id)]
     nodes = sorted(
         (operator.op, programs.line(plan, operator)) for operator in group.operators
@@ -68,7 +68,7 @@ def _track(programs: Programs, plan: Plan, item: Item) -> Track:
     return Track(group.key.phase, tuple(nodes))
 
 
-def _as_report(programs: Programs, plan: Plan) -> _AsReport:
+def _as_report(programs: Programs, plan: RunPlan) -> _AsReport:
     groups = tuple(
         Group(
             id=str(index),
@@ -101,7 +101,7 @@ def _as_report(programs: Programs, plan: Plan) -> _AsReport:
     )
 
 
-def _source(programs: Programs, plan: Plan, operator: Operator) -> str | None:
+def _source(programs: Programs, plan: RunPlan, operator: Operator) -> str | None:
     """The source position of an operator, with its line's number in all programs of
     the model: lines matched between programs have equal numbers."""
     line = programs.line(plan, operator)

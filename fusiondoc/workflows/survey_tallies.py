@@ -27,7 +27,7 @@ from fusiondoc.workflows.survey_facts import RunFacts, facts_of
 from fusiondoc.workflows.survey_keys import NS, GroupKey, KernelKey, ReasonKey
 from fusiondoc.workflows.survey_listing import Item
 from fusiondoc.workflows.survey_losses import id_of, losses
-from fusiondoc.workflows.survey_plans import Plans
+from fusiondoc.workflows.survey_plans import RunPlans
 
 MOST_SAMPLES = 5_000
 """Most times of a kernel from which its median is calculated."""
@@ -69,7 +69,7 @@ class RunSums:
         """The sums of each group: "runs", "nodes", "fell back" and ("kind", K)."""
         self.reasons: dict[ReasonKey, Counter[str]] = defaultdict(Counter)
         self.texts: dict[tuple[str, str], str] = {}
-        self.plans = Plans()
+        self.plans = RunPlans()
         self.times: dict[str, str] = {}
         """Time of day of a run, where it is known."""
         self.kernels: dict[KernelKey, list[_Kernel]] = defaultdict(list)

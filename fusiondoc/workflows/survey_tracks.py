@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fusiondoc.alignment import Marks, align
-from fusiondoc.workflows.survey_plans import Operator, Plan
+from fusiondoc.workflows.survey_plans import Operator, RunPlan
 
 Line = tuple[str, int]
 """(file, line)."""
@@ -70,7 +70,7 @@ def _is_line(operator: Operator) -> bool:
     return bool(operator.file) and not operator.file.startswith("<")
 
 
-def _operators(plan: Plan) -> list[Operator]:
+def _operators(plan: RunPlan) -> list[Operator]:
     found = [operator for group in plan.groups for operator in group.operators]
     return [
         operator
@@ -86,7 +86,7 @@ class Programs:
         plans: plans of its runs, in the order of time.
     """
 
-    def __init__(self, plans: Sequence[Plan]) -> None:
+    def __init__(self, plans: Sequence[RunPlan]) -> None:
         self._programs: list[_Program] = []
         self._of_plan: dict[str, int | None] = {}
         for plan in plans:
@@ -96,11 +96,11 @@ class Programs:
         self._next = 0
         self._number_lines()
 
-    def of(self, plan: Plan) -> int | None:
+    def of(self, plan: RunPlan) -> int | None:
         """The program of a plan; None if it names no line."""
         return self._of_plan[plan.digest]
 
-    def line(self, plan: Plan, operator: Operator) -> int:
+    def line(self, plan: RunPlan, operator: Operator) -> int:
         """The line of an operator, as a number that is valid in all programs."""
         if not _is_line(operator):
             return FORMULA if operator.file else NOWHERE
@@ -108,7 +108,7 @@ class Programs:
         assert program is not None
         return self._numbers[program][operator.file, operator.line]
 
-    def _index_of(self, plan: Plan) -> int | None:
+    def _index_of(self, plan: RunPlan) -> int | None:
         operators = _operators(plan)
         lines = {(operator.file, operator.line) for operator in operators}
         if not lines:
@@ -213,7 +213,7 @@ class Holdings:
     """The number of instances of each track in the plan of a run. All tables are
     keyed by the digest of a plan."""
 
-    def __init__(self, programs: Programs, plans: Iterable[Plan]) -> None:
+    def __init__(self, programs: Programs, plans: Iterable[RunPlan]) -> None:
         self._groups: dict[
             str, list[tuple[str | None, Mapping[Node, int], int]]
         ] = {}
@@ -226,7 +226,7 @@ class Holdings:
             if plan.digest not in self._groups:
                 self._add(programs, plan)
 
-    def _add(self, programs: Programs, plan: Plan) -> None:
+    def _add(self, programs: Programs, plan: RunPlan) -> None:
         groups: list[tuple[str | None, Mapping[Node, int], int]] = []
         together: dict[str | None, Counter[Node]] = defaultdict(Counter)
         tracks: dict[Track, int] = {}
@@ -246,7 +246,7 @@ class Holdings:
         self._together[plan.digest] = together
         self.tracks[plan.digest] = tracks
 
-    def count(self, track: Track, plan: Plan) -> int:
+    def count(self, track: Track, plan: RunPlan) -> int:
         """Return the number of instances of the track whose operators are all in
         groups of this plan: for a track with source lines in any groups, else in a
         single group."""

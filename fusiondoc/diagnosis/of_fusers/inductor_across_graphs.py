@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fusiondoc.diagnosis.of_fusers.inductor_graphs import Node, Role
+from fusiondoc.diagnosis.of_fusers.inductor_graphs import ComputingNode, Role
 from fusiondoc.diagnosis.of_fusers.inductor_rows import ReportedGraph
 from fusiondoc.fusers.inductor.causes import CODE_OF_CAUSE, ApartCause
 from fusiondoc.fusers.inductor.compilation import Crossing
@@ -54,7 +54,7 @@ def _boundaries(
             )
 
 
-def _readers(graph: ReportedGraph, buffer: str) -> list[Node]:
+def _readers(graph: ReportedGraph, buffer: str) -> list[ComputingNode]:
     """Return the nodes that read an input of a graph."""
     return [
         node

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from fusiondoc.diagnosis.of_fusers.inductor_graphs import (
     CAT,
+    ComputingNode,
     FinalGraph,
-    Node,
     Role,
 )
 from fusiondoc.fusers.inductor.causes import (
@@ -71,8 +71,8 @@ _Key = tuple[
 class _Pair(NamedTuple):
     """Two final nodes that share memory."""
 
-    first: Node
-    second: Node
+    first: ComputingNode
+    second: ComputingNode
     written: tuple[str, ...]
     """Buffers that the first writes and the second reads."""
     read: tuple[str, ...]
@@ -83,7 +83,7 @@ class GraphBoundaries:
     """The boundaries of a graph."""
 
     def __init__(
-        self, found: FinalGraph, end: Callable[[Node], BoundaryEnd]
+        self, found: FinalGraph, end: Callable[[ComputingNode], BoundaryEnd]
     ) -> None:
         self._found = found
         self._end = end
@@ -106,7 +106,7 @@ class GraphBoundaries:
         for pair in self._pairs():
             yield self._boundary(pair)
 
-    def nodes_at(self, boundary: Boundary) -> list[Node]:
+    def nodes_at(self, boundary: Boundary) -> list[ComputingNode]:
         """Return the two nodes of the boundary in this graph, with the nodes
         between them that keep them apart; empty if the boundary is not in this
         graph."""
@@ -154,7 +154,7 @@ class GraphBoundaries:
                 tuple(read.get((first, second), ())),
             )
 
-    def _roots_read(self, node: Node) -> list[str]:
+    def _roots_read(self, node: ComputingNode) -> list[str]:
         roots: dict[str, None] = {}
         for access in node.final.reads:
             roots.update(dict.fromkeys(self._found.roots(access.buffer)))
@@ -195,7 +195,7 @@ class GraphBoundaries:
 
     # -- why ------------------------------------------------------------------------------------------------
 
-    def _reason(self, pair: _Pair, between: Node | None) -> Reason | None:
+    def _reason(self, pair: _Pair, between: ComputingNode | None) -> Reason | None:
         """Return the reason; None if the log does not show the scheduler's
         decision, and no call explains it."""
         detail = (
@@ -249,7 +249,9 @@ class GraphBoundaries:
         ]
         return any(map(self._found.call_is_stated, calls))
 
-    def _of_pair(self, pair: _Pair, between: Node | None) -> StayedApart | None:
+    def _of_pair(
+        self, pair: _Pair, between: ComputingNode | None
+    ) -> StayedApart | None:
         """Return the detail by the refusal of these two nodes."""
         refusal = self._refused.get(
             frozenset((pair.first.final.name, pair.second.final.name))
@@ -264,7 +266,9 @@ class GraphBoundaries:
             )
         return self._detail(pair, refusal, between, "pair")
 
-    def _of_members(self, pair: _Pair, between: Node | None) -> StayedApart | None:
+    def _of_members(
+        self, pair: _Pair, between: ComputingNode | None
+    ) -> StayedApart | None:
         """Return the detail by a refusal of parts of the two, in an earlier
         round."""
         first, second = (
@@ -290,7 +294,11 @@ class GraphBoundaries:
         return frozenset(name.split("_"))
 
     def _detail(
-        self, pair: _Pair, refusal: Refusal, between: Node | None, source: str
+        self,
+        pair: _Pair,
+        refusal: Refusal,
+        between: ComputingNode | None,
+        source: str,
     ) -> StayedApart:
         text = refusal.text or ""
         cause = ApartCause.SLOWER if refusal.by_benchmark else cause_of(text)
@@ -355,18 +363,18 @@ class GraphBoundaries:
             )
         return StayedApart(cause=_by_sizes(pair).value, source="no line")
 
-    def _op(self, node: Node) -> str:
+    def _op(self, node: ComputingNode) -> str:
         """Return the operator of a call; of a group its first operator."""
         return node.op or node.final.kernel or node.final.name
 
-    def _between(self, pair: _Pair) -> Node | None:
+    def _between(self, pair: _Pair) -> ComputingNode | None:
         """Return a node on another path from the first node to the second: a call
         before others."""
         on_the_way = self._on_the_way(pair)
         on_the_way.sort(key=lambda node: node.final.kind is not FinalKind.CALL)
         return on_the_way[0] if on_the_way else None
 
-    def _on_the_way(self, pair: _Pair) -> list[Node]:
+    def _on_the_way(self, pair: _Pair) -> list[ComputingNode]:
         return [
             node
             for node in self._nodes
@@ -406,7 +414,7 @@ _OF_SIZES = (ApartCause.SIZES, ApartCause.REDUCTIONS, ApartCause.ACCESS)
 
 
 def _reached(
-    found: FinalGraph, nodes: Sequence[Node]
+    found: FinalGraph, nodes: Sequence[ComputingNode]
 ) -> Mapping[int, AbstractSet[int]]:
     """Map the index of a node to the nodes that need its results, directly or
     through others."""
@@ -443,7 +451,7 @@ def _by_sizes(pair: _Pair) -> ApartCause:
     )
 
 
-def _reduces(node: Node) -> bool:
+def _reduces(node: ComputingNode) -> bool:
     return any(map(_is_reduction, node.operators))
 
 
@@ -460,7 +468,7 @@ _REDUCTIONS = (
 graph for Inductor."""
 
 
-def are_stages(writer: Node, reader: Node) -> bool:
+def are_stages(writer: ComputingNode, reader: ComputingNode) -> bool:
     """True if both compute one reduction, and the second, which reads the first,
     does nothing else: it adds up the partial results."""
     first = {operator.name for operator in writer.operators}
@@ -469,7 +477,7 @@ def are_stages(writer: Node, reader: Node) -> bool:
     )
 
 
-def share_reduction(writer: Node, reader: Node) -> bool:
+def share_reduction(writer: ComputingNode, reader: ComputingNode) -> bool:
     """True if both compute one reduction: the second adds up the partial results of
     the first, and may compute more."""
     kernel = writer.final.kernel
@@ -589,14 +597,14 @@ def _indices_of(pair: _Pair, buffer: str) -> Sequence[str]:
     return next((indices for name, indices in _indices(pair) if name == buffer), ())
 
 
-def _reads_windows(node: Node) -> bool:
+def _reads_windows(node: ComputingNode) -> bool:
     return any(operator_name(one.target) in _READ_WINDOWS for one in node.operators)
 
 
 _READ_WINDOWS = READ_WINDOWS | LIBRARY
 
 
-def _reduces_before_the_last(node: Node, buffer: str) -> bool:
+def _reduces_before_the_last(node: ComputingNode, buffer: str) -> bool:
     index, sizes = (
         _index([*node.final.writes, *node.final.reads], buffer),
         node.final.sizes,
@@ -608,7 +616,7 @@ def _reduces_before_the_last(node: Node, buffer: str) -> bool:
     )
 
 
-def _is_unrolled(node: Node, buffer: str) -> bool:
+def _is_unrolled(node: ComputingNode, buffer: str) -> bool:
     """True if a small reduction reads all elements of a result at once."""
     index = _index(node.final.reads, buffer)
     return index is not None and len(index.split("; ")) > 1

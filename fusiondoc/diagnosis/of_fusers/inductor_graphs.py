@@ -71,7 +71,7 @@ class Role(Enum):
     """It computes nothing: its results share the memory of its inputs."""
 
 
-class Node:
+class ComputingNode:
     """A final node with the operators that it computes."""
 
     def __init__(
@@ -120,7 +120,7 @@ class FinalGraph:
             operator.name for operator in called if operator is not None
         }
         self.nodes = tuple(
-            Node(index, final, role, self._computed(final, role, call))
+            ComputingNode(index, final, role, self._computed(final, role, call))
             for index, (final, role, call) in enumerate(
                 zip(graph.final, roles, called)
             )
@@ -159,7 +159,7 @@ class FinalGraph:
         candidates = computing or operators
         return candidates[-1] if candidates else None
 
-    def call_is_stated(self, node: Node) -> bool:
+    def call_is_stated(self, node: ComputingNode) -> bool:
         """True if torch itself printed that it made a call of the operator."""
         printed = any(
             operator.target in self._fallbacks for operator in node.operators
@@ -289,7 +289,7 @@ class FinalGraph:
         memory."""
         return len(self.roots(buffer)) > 1
 
-    def writer(self, buffer: str) -> Node | None:
+    def writer(self, buffer: str) -> ComputingNode | None:
         """Return the node that computes a buffer; None for an input of the
         graph."""
         index = self._writers.get(buffer)
@@ -345,7 +345,7 @@ class FinalGraph:
         }
 
 
-def _own(node: Node, buffer: str) -> bool:
+def _own(node: ComputingNode, buffer: str) -> bool:
     return any(access.buffer == buffer for access in node.final.writes)
 
 

@@ -17,7 +17,11 @@ from fusiondoc.diagnosis.of_fusers.inductor_boundaries import (
     GraphBoundaries,
     merged,
 )
-from fusiondoc.diagnosis.of_fusers.inductor_graphs import FinalGraph, Node, Role
+from fusiondoc.diagnosis.of_fusers.inductor_graphs import (
+    ComputingNode,
+    FinalGraph,
+    Role,
+)
 from fusiondoc.diagnosis.of_fusers.inductor_rows import (
     CallKey,
     GroupKey,
@@ -331,7 +335,9 @@ class CompiledRows:
                 ),
             )
 
-    def _program_node(self, graph: ReportedGraph, node: Node) -> ProgramNode:
+    def _program_node(
+        self, graph: ReportedGraph, node: ComputingNode
+    ) -> ProgramNode:
         end = graph.end(node)
         reason = reason_of(graph.found, node) if node.role is Role.CALL else None
         return ProgramNode(

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fusiondoc.diagnosis.of_fusers.inductor_graphs import (
+    ComputingNode,
     FinalGraph,
-    Node,
     Role,
     is_pattern,
 )
@@ -77,7 +77,7 @@ class CallKey:
     reason: Reason
 
 
-Member = tuple["ReportedGraph", Node]
+Member = tuple["ReportedGraph", ComputingNode]
 
 
 class ReportedGraph:
@@ -95,7 +95,7 @@ class ReportedGraph:
         self.kernels: dict[str, str] = {}
         """Name of a kernel -> its id."""
 
-    def end(self, node: Node) -> BoundaryEnd:
+    def end(self, node: ComputingNode) -> BoundaryEnd:
         """Return the final node as a boundary names it."""
         group, row = self.groups.get(node.index), self.rows.get(node.index)
         return BoundaryEnd(
@@ -126,7 +126,7 @@ def with_specialisations(graphs: Sequence[FinalGraph]) -> list[ReportedGraph]:
     return made
 
 
-def group_kind(found: FinalGraph, node: Node) -> str:
+def group_kind(found: FinalGraph, node: ComputingNode) -> str:
     """Return ``Group.kind`` of a final node."""
     if is_pattern(node.final):
         return f"{KIND}Library"
@@ -137,7 +137,7 @@ def group_kind(found: FinalGraph, node: Node) -> str:
     return f"{KIND}{_LANGUAGES[language]}" if language in _LANGUAGES else KIND
 
 
-def _language(found: FinalGraph, node: Node) -> str:
+def _language(found: FinalGraph, node: ComputingNode) -> str:
     """Return the language of its kernel; if not known, that of all kernels of the
     graph, which are mostly for one device."""
     kernel = found.kernels.get(node.final.kernel or "")
@@ -154,7 +154,7 @@ def _language(found: FinalGraph, node: Node) -> str:
     return languages.pop() if len(languages) == 1 else ""
 
 
-def group_key(graph: ReportedGraph, node: Node) -> GroupKey:
+def group_key(graph: ReportedGraph, node: ComputingNode) -> GroupKey:
     final = node.final
     return GroupKey(
         group_kind(graph.found, node),
@@ -168,14 +168,14 @@ def group_key(graph: ReportedGraph, node: Node) -> GroupKey:
     )
 
 
-def nodes_of(node: Node) -> tuple[OpNode, ...]:
+def nodes_of(node: ComputingNode) -> tuple[OpNode, ...]:
     return tuple(
         OpNode(operator_name(one.target), None, one.source)
         for one in node.operators
     )
 
 
-def call_key(graph: ReportedGraph, node: Node) -> CallKey:
+def call_key(graph: ReportedGraph, node: ComputingNode) -> CallKey:
     op = node.op or node.final.kernel or NAMELESS
     return CallKey(
         op,
@@ -186,14 +186,14 @@ def call_key(graph: ReportedGraph, node: Node) -> CallKey:
     )
 
 
-def reason_of(found: FinalGraph, node: Node) -> Reason:
+def reason_of(found: FinalGraph, node: ComputingNode) -> Reason:
     """Return why it is a call."""
     call = node.final.call or CallKind.UNKNOWN
     detail = CompiledCall(call=call.value, calls=node.final.kernel)
     return Reason.of(_CODE_OF_CALL[call], detail, found.call_is_stated(node))
 
 
-def source_of(node: Node) -> str | None:
+def source_of(node: ComputingNode) -> str | None:
     known = [
         operator.source
         for operator in node.operators
@@ -202,7 +202,7 @@ def source_of(node: Node) -> str | None:
     return known[0] if known else next(iter(node.final.stack_sources), None)
 
 
-def layer_of(node: Node) -> str | None:
+def layer_of(node: ComputingNode) -> str | None:
     """Return the layer that all its operators share; for operators of several
     layers the one that contains these."""
     layers = [operator.layer for operator in node.operators if operator.layer]
@@ -250,7 +250,7 @@ def types_of(found: FinalGraph, buffers: Sequence[str]) -> tuple[str, ...]:
     return tuple(type_ for type_ in types if type_ is not None)
 
 
-def moved_by(node: Node) -> int | None:
+def moved_by(node: ComputingNode) -> int | None:
     return total([node.final.read_bytes, node.final.write_bytes])
 
 

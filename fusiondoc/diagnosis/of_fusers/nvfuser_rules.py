@@ -81,7 +81,7 @@ def refused_because(
 
 
 def _bad_argument(
-    node: FlowNode, op: str, rule: takes.Rule
+    node: FlowNode, op: str, rule: takes.ParseRule
 ) -> NotConstant | Argument | None:
     operands = node.operands
     for position, argument in rule.none.items():
@@ -117,7 +117,7 @@ def _value(operands: tuple[Operand, ...], index: int | None) -> str | None:
 
 
 def _bad_tensor(
-    node: FlowNode, rule: takes.Rule | None
+    node: FlowNode, rule: takes.ParseRule | None
 ) -> NotConstant | Argument | None:
     """Return the condition that a tensor or profiled argument does not meet.
     Without a rule only the sizes of the tensors are checked."""

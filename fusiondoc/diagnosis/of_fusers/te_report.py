@@ -10,7 +10,7 @@ from fusiondoc.captures.frontend_records import Profile, ProfiledOperator, TeRec
 from fusiondoc.diagnosis.of_fusers.te_rules import Planner, lacks_recipe, version_of
 from fusiondoc.diagnosis.rules import te_coverage
 from fusiondoc.fusers.te import TE
-from fusiondoc.fusers.te.records import Plan, PlannedOperator
+from fusiondoc.fusers.te.records import PlannedOperator, RecordedPlan
 from fusiondoc.fusers.te.rules import LATEST
 from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.model import dataclass
@@ -49,12 +49,12 @@ class _Seen:
     fuser: int
     phase: str
     step: PlannedOperator
-    plans: tuple[Plan, ...]
+    plans: tuple[RecordedPlan, ...]
     first: bool
     """True if the pipeline's first plan has it."""
 
 
-_Took = tuple[int, str, PlannedOperator, tuple[Plan, ...]]
+_Took = tuple[int, str, PlannedOperator, tuple[RecordedPlan, ...]]
 """An operator of a pipeline in a phase, and the plans that have it."""
 
 
@@ -80,7 +80,7 @@ class _Rows:
             for part in one.parts
             if part.fuser is not None
         }
-        self._plans: dict[int, list[Plan]] = {}
+        self._plans: dict[int, list[RecordedPlan]] = {}
         for plan in records.plans:
             if plan.fuser in self._pipelines:
                 self._plans.setdefault(plan.fuser, []).append(plan)
@@ -189,7 +189,7 @@ class _Rows:
         """Yield every fused operator of every pipeline once: plans of other recipes
         and of inference repeat it."""
         for fuser, plans in self._plans.items():
-            found: dict[tuple[str, PlannedOperator], list[Plan]] = {}
+            found: dict[tuple[str, PlannedOperator], list[RecordedPlan]] = {}
             for plan in plans:
                 for phase in (FORWARD, BACKWARD):
                     for step in _steps(plan, phase):
@@ -283,7 +283,7 @@ class _Rows:
                 index=index,
             )
 
-    def _planner(self, plan: Plan, phase: str) -> Planner | None:
+    def _planner(self, plan: RecordedPlan, phase: str) -> Planner | None:
         if self._version is None:
             return None
         return Planner(
@@ -293,7 +293,9 @@ class _Rows:
             plan,
         )
 
-    def _why(self, planner: Planner | None, plan: Plan, index: int) -> Reason:
+    def _why(
+        self, planner: Planner | None, plan: RecordedPlan, index: int
+    ) -> Reason:
         if planner is None or index >= len(planner.operands):
             return Reason.of(
                 "FD299",
@@ -444,7 +446,7 @@ class _Rows:
             passes,
         )
 
-    def _plan(self, plan: Plan) -> TePlan:
+    def _plan(self, plan: RecordedPlan) -> TePlan:
         alone = self._profile(plan, False)
         planned = self._profile(plan, True)
 
@@ -471,7 +473,7 @@ class _Rows:
             steps(BACKWARD),
         )
 
-    def _profile(self, plan: Plan, fused: bool) -> Profile | None:
+    def _profile(self, plan: RecordedPlan, fused: bool) -> Profile | None:
         """Return the profile of a pass with this plan; for a pass without fusion
         one with the same recipe and mode."""
         recipe = next(
@@ -493,7 +495,7 @@ class _Rows:
         return None
 
 
-def _steps(plan: Plan, phase: str) -> tuple[PlannedOperator, ...]:
+def _steps(plan: RecordedPlan, phase: str) -> tuple[PlannedOperator, ...]:
     """Return the operators of a plan that a pass runs: a backward pass ends where
     no gradient is needed."""
     if phase == FORWARD:

@@ -8,8 +8,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
-from fusiondoc.fusers.te.records import BasicOperator, OperatorFacts, Plan
-from fusiondoc.fusers.te.rules import RULES, Condition, Operand, Rule, Slot
+from fusiondoc.fusers.te.records import BasicOperator, OperatorFacts, RecordedPlan
+from fusiondoc.fusers.te.rules import (
+    RULES,
+    FusedOperatorRule,
+    RecordedOperator,
+    RuleCondition,
+    Slot,
+)
 from fusiondoc.model import dataclass
 from fusiondoc.model.reasons import (
     Detail,
@@ -34,7 +40,7 @@ class _Taken:
     """An operator of the plan while the plan is made."""
 
     kind: str
-    operands: tuple[Operand, ...]
+    operands: tuple[RecordedOperator, ...]
     fused: bool
 
     @property
@@ -50,7 +56,7 @@ class Planner:
         version: tuple[int, int],
         phase: str,
         operators: Sequence[BasicOperator],
-        plan: Plan,
+        plan: RecordedPlan,
     ) -> None:
         self._plan = plan
         self.phase = phase
@@ -60,7 +66,7 @@ class Planner:
         self._version = version
         facts = [*plan.operators, *[OperatorFacts()] * len(operators)]
         self.operands = [
-            Operand(
+            RecordedOperator(
                 i,
                 frozenset(one.bases) | (set() if one.own else {one.kind}),
                 one.kind,
@@ -110,7 +116,7 @@ class Planner:
             (one.kind, one.indexes) for one in self._items if one.fused and one.kind
         ]
 
-    def _applied(self, rule: Rule) -> list[_Taken]:
+    def _applied(self, rule: FusedOperatorRule) -> list[_Taken]:
         made: list[_Taken] = []
         at = 0
         while at < len(self._items):
@@ -128,7 +134,9 @@ class Planner:
             at += len(window)
         return made
 
-    def _failing(self, rule: Rule, window: Sequence[_Taken]) -> Condition | None:
+    def _failing(
+        self, rule: FusedOperatorRule, window: Sequence[_Taken]
+    ) -> RuleCondition | None:
         operands = [item.operands[-1] for item in window]
         for one in rule.conditions:
             if one.since <= self._version < one.until and not one.holds(
@@ -165,7 +173,7 @@ class Planner:
         return Reason.of("FD246", NotInPattern("no_rule"))
 
     def _near_misses(
-        self, rules: Sequence[Rule], index: int
+        self, rules: Sequence[FusedOperatorRule], index: int
     ) -> Iterator[tuple[str, UnmetCondition]]:
         """Yield, for the rules that find all their operators, the code and the
         condition that fails."""
@@ -188,7 +196,10 @@ class Planner:
                 yield self._near_miss(rule, window, window[skipped:])
 
     def _near_miss(
-        self, rule: Rule, window: Sequence[_Taken], fused: Sequence[_Taken]
+        self,
+        rule: FusedOperatorRule,
+        window: Sequence[_Taken],
+        fused: Sequence[_Taken],
     ) -> tuple[str, UnmetCondition]:
         """Return why a rule that finds all its operators does not fuse them: code
         and condition."""
@@ -215,7 +226,9 @@ class Planner:
         own = self._own.get(index)
         return (own.kind, True) if own is not None else (item.kind, False)
 
-    def _needs(self, rule: Rule, operand: Operand) -> MissingNeighbours:
+    def _needs(
+        self, rule: FusedOperatorRule, operand: RecordedOperator
+    ) -> MissingNeighbours:
         """Return the sides of the operator on which the rule does not find the
         operators that it needs."""
         at = next(
@@ -224,7 +237,7 @@ class Planner:
             if slot.kinds and operand.is_a(slot.kinds)
         )
         before, behind = rule.slots[:at][::-1], rule.slots[at + 1 :]
-        sides: list[tuple[Sequence[Slot], Sequence[Operand], Side]] = [
+        sides: list[tuple[Sequence[Slot], Sequence[RecordedOperator], Side]] = [
             (
                 before,
                 [
@@ -247,8 +260,8 @@ class Planner:
 
 
 def _tried(
-    rules: Sequence[Rule], version: tuple[int, int], plan: Plan
-) -> list[Rule]:
+    rules: Sequence[FusedOperatorRule], version: tuple[int, int], plan: RecordedPlan
+) -> list[FusedOperatorRule]:
     """Return the rules that a plan of this version was made with."""
     if not plan.asked:
         return []
@@ -258,12 +271,12 @@ def _tried(
     ]
 
 
-def _has_a_slot_for(operand: Operand, rule: Rule) -> bool:
+def _has_a_slot_for(operand: RecordedOperator, rule: FusedOperatorRule) -> bool:
     """True if a rule names a class of the operator."""
     return any(slot.kinds and operand.is_a(slot.kinds) for slot in rule.slots)
 
 
-def _is_by_request(rule: Rule) -> bool:
+def _is_by_request(rule: FusedOperatorRule) -> bool:
     """True if a rule fuses only operators that have options for it."""
     return rule.fused.startswith("Userbuffers")
 
@@ -275,7 +288,7 @@ def lacks_recipe(detail: Detail | None) -> TypeGuard[UnmetConditions]:
     )
 
 
-def _stands(slots: Sequence[Slot], there: Sequence[Operand]) -> bool:
+def _stands(slots: Sequence[Slot], there: Sequence[RecordedOperator]) -> bool:
     """True if the operators on one side of an operator fill the slots there."""
     at = 0
     for slot in slots:
@@ -287,7 +300,7 @@ def _stands(slots: Sequence[Slot], there: Sequence[Operand]) -> bool:
 
 
 def _missing(
-    slots: Sequence[Slot], there: Sequence[Operand], side: Side
+    slots: Sequence[Slot], there: Sequence[RecordedOperator], side: Side
 ) -> MissingSide:
     names = [
         " or ".join(slot.kinds) if slot.kinds else "an operator" for slot in slots
@@ -299,7 +312,9 @@ def _missing(
     return MissingSide(tuple(shown), side, there[0].kind if there else None)
 
 
-def _match(rule: Rule, items: Sequence[_Taken], at: int) -> list[_Taken] | None:
+def _match(
+    rule: FusedOperatorRule, items: Sequence[_Taken], at: int
+) -> list[_Taken] | None:
     """Return the operators from ``at`` on that fill the slots; an optional slot is
     filled if possible."""
     window: list[_Taken] = []

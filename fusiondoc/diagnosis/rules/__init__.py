@@ -29,7 +29,7 @@ from fusiondoc.fusers import DYNAMO, facts_of, frontend_of_group, taken_by
 from fusiondoc.fusers.frontend import Frontend
 from fusiondoc.fusers.te import TE
 from fusiondoc.fusers.torchscript import TORCHSCRIPT
-from fusiondoc.graph import Graph, graph_of
+from fusiondoc.graph import DependencyGraph, graph_of
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import Fixes
 from fusiondoc.model.codes import CODES
@@ -374,7 +374,9 @@ def _is_element_wise(
     return not ops & OF_MANY_ELEMENTS
 
 
-def _takers_through_views(graph: Graph[ProgramNode], node: int) -> Iterator[int]:
+def _takers_through_views(
+    graph: DependencyGraph[ProgramNode], node: int
+) -> Iterator[int]:
     """Yield the nodes that take a node's result, directly or through views; these
     views too."""
     reached = graph.reach(

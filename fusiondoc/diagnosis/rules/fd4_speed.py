@@ -27,7 +27,7 @@ from fusiondoc.model.remedies import ANY_SIZE, Remedy, Setting
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.source import Source
 from fusiondoc.operators import of
-from fusiondoc.operators.kinds import Kind
+from fusiondoc.operators.kinds import OperatorKind
 from fusiondoc.parsers.ir.types import TensorType, in_order, parse_type
 
 IN_A_ROW = 4
@@ -248,7 +248,7 @@ def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
     turned = {
         (row.source, row.phase)
         for row in report.unfused
-        if row.op in of(Kind.TRANSPOSES) and row.source
+        if row.op in of(OperatorKind.TRANSPOSES) and row.source
     }
     reorders = _reorders(report)
     near = _Near(report.groups)

@@ -25,7 +25,7 @@ from fusiondoc.fusers.knob_rows import Version, span
 from fusiondoc.fusers.taken_operators import TakenOperators
 
 
-class Overload(NamedTuple):
+class RuleOverload(NamedTuple):
     """The overload of an operator that has a rule."""
 
     takes: str
@@ -35,11 +35,11 @@ class Overload(NamedTuple):
     """Argument kinds of a refused overload -> a name for that overload."""
 
 
-class Rule(NamedTuple):
+class ParseRule(NamedTuple):
     """The parse rule of an operator. Arguments are identified by index."""
 
     since: Version
-    overload: Overload | None = None
+    overload: RuleOverload | None = None
     """None: all overloads that TorchScript prints have a rule."""
     constant: Mapping[int, str] = {}
     """Arguments that must be constants, and that nvFuser does not profile, with
@@ -97,115 +97,115 @@ def _refused_cast(kinds: str) -> GivenOverload:
 
 
 _NUMBER = "[ifSb]"
-_TWO_TENSORS = Overload("TT", _always("number"))
-_REDUCTION = Overload("T[lN][b?].", _refused_reduction)
-_VARIANCE = Overload("T[lN]bb", _refused_variance)
-_EXTREME = Overload("TT", _refused_extreme)
-_DIV = Overload(f"T(T|{_NUMBER})", _always("rounding_mode"))
-_ROUND = Overload("T", _always("decimals"))
-_WHERE = Overload("TTT", _always("chosen_number"))
-_CLAMP = Overload(f"T({_NUMBER}|N)({_NUMBER}|N)", _always("tensor_limits"))
-_TO = Overload("T[iN]bb.", _refused_cast)
+_TWO_TENSORS = RuleOverload("TT", _always("number"))
+_REDUCTION = RuleOverload("T[lN][b?].", _refused_reduction)
+_VARIANCE = RuleOverload("T[lN]bb", _refused_variance)
+_EXTREME = RuleOverload("TT", _refused_extreme)
+_DIV = RuleOverload(f"T(T|{_NUMBER})", _always("rounding_mode"))
+_ROUND = RuleOverload("T", _always("decimals"))
+_WHERE = RuleOverload("TTT", _always("chosen_number"))
+_CLAMP = RuleOverload(f"T({_NUMBER}|N)({_NUMBER}|N)", _always("tensor_limits"))
+_TO = RuleOverload("T[iN]bb.", _refused_cast)
 
 _NORM = ("Welford, -, *, +, rsqrt, *, *, +", "Welford, -, *, +, rsqrt, *")
 _DROPOUT = ("rand, <, *, *",)
 
 _V11, _V12, _V13, _V20 = (1, 11), (1, 12), (1, 13), (2, 0)
 
-_RULES: Mapping[str, Rule] = {
-    "__and__": Rule(_V11, overload=_TWO_TENSORS),
-    "__lshift__": Rule(_V11, overload=_TWO_TENSORS),
-    "__or__": Rule(_V11, overload=_TWO_TENSORS),
-    "__rshift__": Rule(_V11, overload=_TWO_TENSORS),
-    "__xor__": Rule(_V11, overload=_TWO_TENSORS),
-    "_autocast_to_full_precision": Rule(_V11),
-    "_autocast_to_reduced_precision": Rule(_V11),
-    "_batch_norm_impl_index": Rule(_V11, profiled={5: "training"}, reduces=0),
-    "_batch_norm_impl_index_backward": Rule(
+_RULES: Mapping[str, ParseRule] = {
+    "__and__": ParseRule(_V11, overload=_TWO_TENSORS),
+    "__lshift__": ParseRule(_V11, overload=_TWO_TENSORS),
+    "__or__": ParseRule(_V11, overload=_TWO_TENSORS),
+    "__rshift__": ParseRule(_V11, overload=_TWO_TENSORS),
+    "__xor__": ParseRule(_V11, overload=_TWO_TENSORS),
+    "_autocast_to_full_precision": ParseRule(_V11),
+    "_autocast_to_reduced_precision": ParseRule(_V11),
+    "_batch_norm_impl_index": ParseRule(_V11, profiled={5: "training"}, reduces=0),
+    "_batch_norm_impl_index_backward": ParseRule(
         _V11, profiled={8: "train", 10: "output_mask"}, reduces=1
     ),
-    "_grad_sum_to_size": Rule(_V11, profiled={1: "size"}, reduces=0),
-    "_log_softmax_backward_data": Rule(
+    "_grad_sum_to_size": ParseRule(_V11, profiled={1: "size"}, reduces=0),
+    "_log_softmax_backward_data": ParseRule(
         _V12, constant={2: "dim", 3: "input_dtype"}, reduces=0
     ),
-    "_softmax": Rule(_V11, constant={1: "dim", 2: "half_to_float"}, reduces=0),
-    "_softmax_backward_data": Rule(
+    "_softmax": ParseRule(_V11, constant={1: "dim", 2: "half_to_float"}, reduces=0),
+    "_softmax_backward_data": ParseRule(
         _V11, constant={2: "dim", 3: "input_dtype"}, reduces=0
     ),
-    "_to_copy": Rule(
+    "_to_copy": ParseRule(
         _V13,
         profiled={1: "dtype"},
         none={2: "layout", 3: "device", 4: "pin_memory", 6: "memory_format"},
     ),
-    "abs": Rule(_V11, kernel=("abs",)),
-    "acos": Rule(_V11, kernel=("acos",)),
-    "add": Rule(_V11, kernel=("*, +", "+")),
-    "addcmul": Rule(_V11),
-    "amax": Rule(
+    "abs": ParseRule(_V11, kernel=("abs",)),
+    "acos": ParseRule(_V11, kernel=("acos",)),
+    "add": ParseRule(_V11, kernel=("*, +", "+")),
+    "addcmul": ParseRule(_V11),
+    "amax": ParseRule(
         _V11,
         profiled={1: "dim", 2: "keepdim"},
         reduces=0,
         kernel=("reduction max",),
     ),
-    "amin": Rule(
+    "amin": ParseRule(
         _V12,
         profiled={1: "dim", 2: "keepdim"},
         reduces=0,
         kernel=("reduction min",),
     ),
-    "asin": Rule(_V11, kernel=("asin",)),
-    "atan": Rule(_V11, kernel=("atan",)),
-    "atan2": Rule(_V11),
-    "atanh": Rule(_V11),
-    "batch_norm": Rule(_V11, profiled={5: "training"}, reduces=0),
-    "bitwise_and": Rule(_V12, overload=_TWO_TENSORS),
-    "bitwise_left_shift": Rule(_V12, overload=_TWO_TENSORS),
-    "bitwise_not": Rule(_V11),
-    "bitwise_or": Rule(_V12, overload=_TWO_TENSORS),
-    "bitwise_right_shift": Rule(_V12, overload=_TWO_TENSORS),
-    "bitwise_xor": Rule(_V12, overload=_TWO_TENSORS),
-    "ceil": Rule(_V11, kernel=("ceil",)),
-    "clamp": Rule(_V11, overload=_CLAMP),
-    "cos": Rule(_V11, kernel=("cos",)),
-    "cosh": Rule(_V11, kernel=("cosh",)),
-    "div": Rule(_V11, overload=_DIV, kernel=("/",)),
-    "dropout": Rule(_V11, profiled={2: "train"}, kernel=_DROPOUT),
-    "eq": Rule(_V11, kernel=("==",)),
-    "erf": Rule(_V11, kernel=("erf",)),
-    "erfc": Rule(_V11, kernel=("erfc",)),
-    "exp": Rule(_V11, kernel=("exp",)),
-    "expm1": Rule(_V11, kernel=("expm1",)),
-    "floor": Rule(_V11, kernel=("floor",)),
-    "fmod": Rule(_V11, overload=_TWO_TENSORS),
-    "frac": Rule(_V11, kernel=("frac",)),
-    "ge": Rule(_V11, kernel=(">=",)),
-    "gelu": Rule(_V11, profiled={1: "approximate"}, kernel=("gelu",)),
-    "gelu_backward": Rule(_V11, profiled={2: "approximate"}),
-    "gt": Rule(_V11, kernel=(">",)),
-    "instance_norm": Rule(_V11, reduces=0),
-    "isfinite": Rule(_V12),
-    "isinf": Rule(_V12),
-    "isnan": Rule(_V12),
-    "isneginf": Rule(_V12),
-    "isposinf": Rule(_V12),
-    "isreal": Rule(_V12),
-    "layer_norm": Rule(
+    "asin": ParseRule(_V11, kernel=("asin",)),
+    "atan": ParseRule(_V11, kernel=("atan",)),
+    "atan2": ParseRule(_V11),
+    "atanh": ParseRule(_V11),
+    "batch_norm": ParseRule(_V11, profiled={5: "training"}, reduces=0),
+    "bitwise_and": ParseRule(_V12, overload=_TWO_TENSORS),
+    "bitwise_left_shift": ParseRule(_V12, overload=_TWO_TENSORS),
+    "bitwise_not": ParseRule(_V11),
+    "bitwise_or": ParseRule(_V12, overload=_TWO_TENSORS),
+    "bitwise_right_shift": ParseRule(_V12, overload=_TWO_TENSORS),
+    "bitwise_xor": ParseRule(_V12, overload=_TWO_TENSORS),
+    "ceil": ParseRule(_V11, kernel=("ceil",)),
+    "clamp": ParseRule(_V11, overload=_CLAMP),
+    "cos": ParseRule(_V11, kernel=("cos",)),
+    "cosh": ParseRule(_V11, kernel=("cosh",)),
+    "div": ParseRule(_V11, overload=_DIV, kernel=("/",)),
+    "dropout": ParseRule(_V11, profiled={2: "train"}, kernel=_DROPOUT),
+    "eq": ParseRule(_V11, kernel=("==",)),
+    "erf": ParseRule(_V11, kernel=("erf",)),
+    "erfc": ParseRule(_V11, kernel=("erfc",)),
+    "exp": ParseRule(_V11, kernel=("exp",)),
+    "expm1": ParseRule(_V11, kernel=("expm1",)),
+    "floor": ParseRule(_V11, kernel=("floor",)),
+    "fmod": ParseRule(_V11, overload=_TWO_TENSORS),
+    "frac": ParseRule(_V11, kernel=("frac",)),
+    "ge": ParseRule(_V11, kernel=(">=",)),
+    "gelu": ParseRule(_V11, profiled={1: "approximate"}, kernel=("gelu",)),
+    "gelu_backward": ParseRule(_V11, profiled={2: "approximate"}),
+    "gt": ParseRule(_V11, kernel=(">",)),
+    "instance_norm": ParseRule(_V11, reduces=0),
+    "isfinite": ParseRule(_V12),
+    "isinf": ParseRule(_V12),
+    "isnan": ParseRule(_V12),
+    "isneginf": ParseRule(_V12),
+    "isposinf": ParseRule(_V12),
+    "isreal": ParseRule(_V12),
+    "layer_norm": ParseRule(
         _V11, profiled={1: "normalized_shape"}, reduces=0, kernel=_NORM
     ),
-    "le": Rule(_V11, kernel=("<=",)),
-    "leaky_relu": Rule(_V13),
-    "lerp": Rule(_V11),
-    "lgamma": Rule(_V11, kernel=("lgamma",)),
-    "log": Rule(_V11, kernel=("log",)),
-    "log10": Rule(_V11, kernel=("log10",)),
-    "log1p": Rule(_V11, kernel=("log1p",)),
-    "log2": Rule(_V11, kernel=("log2",)),
-    "log_softmax": Rule(
+    "le": ParseRule(_V11, kernel=("<=",)),
+    "leaky_relu": ParseRule(_V13),
+    "lerp": ParseRule(_V11),
+    "lgamma": ParseRule(_V11, kernel=("lgamma",)),
+    "log": ParseRule(_V11, kernel=("log",)),
+    "log10": ParseRule(_V11, kernel=("log10",)),
+    "log1p": ParseRule(_V11, kernel=("log1p",)),
+    "log2": ParseRule(_V11, kernel=("log2",)),
+    "log_softmax": ParseRule(
         _V12, constant={1: "dim"}, profiled={2: "dtype"}, no_half=2, reduces=0
     ),
-    "lt": Rule(_V11, kernel=("<",)),
-    "max": Rule(_V11, overload=_EXTREME),
-    "mean": Rule(
+    "lt": ParseRule(_V11, kernel=("<",)),
+    "max": ParseRule(_V11, overload=_EXTREME),
+    "mean": ParseRule(
         _V11,
         overload=_REDUCTION,
         constant={1: "dim", 2: "keepdim"},
@@ -214,35 +214,37 @@ _RULES: Mapping[str, Rule] = {
         sized=True,
         kernel=("reduction add, /", "reduction add, *"),
     ),
-    "min": Rule(_V11, overload=_EXTREME),
-    "mul": Rule(_V11, kernel=("*",)),
-    "native_batch_norm": Rule(_V11, profiled={5: "training"}, reduces=0),
-    "native_batch_norm_backward": Rule(
+    "min": ParseRule(_V11, overload=_EXTREME),
+    "mul": ParseRule(_V11, kernel=("*",)),
+    "native_batch_norm": ParseRule(_V11, profiled={5: "training"}, reduces=0),
+    "native_batch_norm_backward": ParseRule(
         _V12, profiled={7: "train", 9: "output_mask"}, reduces=1
     ),
-    "native_dropout": Rule(_V11, profiled={2: "train"}, kernel=_DROPOUT),
-    "native_dropout_backward": Rule(_V11),
-    "native_layer_norm": Rule(
+    "native_dropout": ParseRule(_V11, profiled={2: "train"}, kernel=_DROPOUT),
+    "native_dropout_backward": ParseRule(_V11),
+    "native_layer_norm": ParseRule(
         _V11, profiled={1: "normalized_shape"}, reduces=0, kernel=_NORM
     ),
-    "native_layer_norm_backward": Rule(
+    "native_layer_norm_backward": ParseRule(
         _V11, profiled={2: "normalized_shape", 7: "output_mask"}, reduces=0
     ),
-    "ne": Rule(_V11, kernel=("!=",)),
-    "neg": Rule(_V11, kernel=("-x",)),
-    "pow": Rule(_V11, kernel=("pow",)),
-    "rand_like": Rule(_V11, none={1: "dtype", 2: "layout", 5: "memory_format"}),
-    "reciprocal": Rule(_V11, kernel=("reciprocal",)),
-    "relu": Rule(_V11, kernel=("relu",)),
-    "remainder": Rule(_V11, overload=_TWO_TENSORS),
-    "round": Rule(_V11, overload=_ROUND, kernel=("round",)),
-    "rsqrt": Rule(_V11, kernel=("rsqrt",)),
-    "rsub": Rule(_V12, kernel=("-",)),
-    "sigmoid": Rule(_V11, kernel=("sigmoid",)),
-    "silu": Rule(_V11, kernel=("silu",)),
-    "sin": Rule(_V11, kernel=("sin",)),
-    "sinh": Rule(_V11, kernel=("sinh",)),
-    "softmax": Rule(
+    "ne": ParseRule(_V11, kernel=("!=",)),
+    "neg": ParseRule(_V11, kernel=("-x",)),
+    "pow": ParseRule(_V11, kernel=("pow",)),
+    "rand_like": ParseRule(
+        _V11, none={1: "dtype", 2: "layout", 5: "memory_format"}
+    ),
+    "reciprocal": ParseRule(_V11, kernel=("reciprocal",)),
+    "relu": ParseRule(_V11, kernel=("relu",)),
+    "remainder": ParseRule(_V11, overload=_TWO_TENSORS),
+    "round": ParseRule(_V11, overload=_ROUND, kernel=("round",)),
+    "rsqrt": ParseRule(_V11, kernel=("rsqrt",)),
+    "rsub": ParseRule(_V12, kernel=("-",)),
+    "sigmoid": ParseRule(_V11, kernel=("sigmoid",)),
+    "silu": ParseRule(_V11, kernel=("silu",)),
+    "sin": ParseRule(_V11, kernel=("sin",)),
+    "sinh": ParseRule(_V11, kernel=("sinh",)),
+    "softmax": ParseRule(
         _V11,
         constant={1: "dim"},
         profiled={2: "dtype"},
@@ -250,11 +252,11 @@ _RULES: Mapping[str, Rule] = {
         reduces=0,
         kernel=("reduction max, -, exp, reduction add, /",),
     ),
-    "softplus": Rule(_V11),
-    "sqrt": Rule(_V11, kernel=("sqrt",)),
-    "std": Rule(_V12, overload=_VARIANCE, reduces=0, sized=True),
-    "sub": Rule(_V11, kernel=("*, -", "-")),
-    "sum": Rule(
+    "softplus": ParseRule(_V11),
+    "sqrt": ParseRule(_V11, kernel=("sqrt",)),
+    "std": ParseRule(_V12, overload=_VARIANCE, reduces=0, sized=True),
+    "sub": ParseRule(_V11, kernel=("*, -", "-")),
+    "sum": ParseRule(
         _V11,
         overload=_REDUCTION,
         profiled={1: "dim", 2: "keepdim"},
@@ -263,33 +265,33 @@ _RULES: Mapping[str, Rule] = {
         sized=True,
         kernel=("reduction add",),
     ),
-    "sum_to_size": Rule(_V11, profiled={1: "size"}, reduces=0),
-    "tan": Rule(_V11, kernel=("tan",)),
-    "tanh": Rule(_V11, kernel=("tanh",)),
-    "tanh_backward": Rule(_V12),
-    "threshold": Rule(_V11),
-    "threshold_backward": Rule(_V11),
-    "to": Rule(
+    "sum_to_size": ParseRule(_V11, profiled={1: "size"}, reduces=0),
+    "tan": ParseRule(_V11, kernel=("tan",)),
+    "tanh": ParseRule(_V11, kernel=("tanh",)),
+    "tanh_backward": ParseRule(_V12),
+    "threshold": ParseRule(_V11),
+    "threshold_backward": ParseRule(_V11),
+    "to": ParseRule(
         _V11, overload=_TO, profiled={1: "dtype"}, none={4: "memory_format"}
     ),
-    "trunc": Rule(_V11, kernel=("trunc",)),
-    "type_as": Rule(_V11),
-    "var": Rule(_V12, overload=_VARIANCE, reduces=0, sized=True),
-    "where": Rule(_V11, overload=_WHERE, kernel=("where",)),
-    "prim::add_optional": Rule(_V11),
-    "prim::expand_as_copy": Rule(_V13),
-    "prim::expand_copy": Rule(_V13, constant={1: "size"}),
-    "prim::flatten_copy": Rule(_V12, switched_off=True),
-    "prim::permute_copy": Rule(_V20, profiled={1: "dims"}),
-    "prim::reshape_copy": Rule(_V12, switched_off=True),
-    "prim::squeeze_copy": Rule(_V12, switched_off=True),
-    "prim::t_copy": Rule(_V20),
-    "prim::transpose_copy": Rule(_V20, profiled={1: "dim0", 2: "dim1"}),
-    "prim::unsqueeze_copy": Rule(_V12, switched_off=True),
-    "prim::view_copy": Rule(_V12, switched_off=True),
+    "trunc": ParseRule(_V11, kernel=("trunc",)),
+    "type_as": ParseRule(_V11),
+    "var": ParseRule(_V12, overload=_VARIANCE, reduces=0, sized=True),
+    "where": ParseRule(_V11, overload=_WHERE, kernel=("where",)),
+    "prim::add_optional": ParseRule(_V11),
+    "prim::expand_as_copy": ParseRule(_V13),
+    "prim::expand_copy": ParseRule(_V13, constant={1: "size"}),
+    "prim::flatten_copy": ParseRule(_V12, switched_off=True),
+    "prim::permute_copy": ParseRule(_V20, profiled={1: "dims"}),
+    "prim::reshape_copy": ParseRule(_V12, switched_off=True),
+    "prim::squeeze_copy": ParseRule(_V12, switched_off=True),
+    "prim::t_copy": ParseRule(_V20),
+    "prim::transpose_copy": ParseRule(_V20, profiled={1: "dim0", 2: "dim1"}),
+    "prim::unsqueeze_copy": ParseRule(_V12, switched_off=True),
+    "prim::view_copy": ParseRule(_V12, switched_off=True),
 }
 
-TAKES: Mapping[str, Rule] = {
+TAKES: Mapping[str, ParseRule] = {
     name if "::" in name else f"aten::{name}": rule for name, rule in _RULES.items()
 }
 """Operator as printed -> its rule."""
@@ -316,7 +318,7 @@ FUSED_VIEWS_SINCE: Mapping[str, Version] = {
 In 1.12 it takes none (https://github.com/csarofeen/pytorch/issues/1700)."""
 
 
-def rule_of(op: str) -> Rule | None:
+def rule_of(op: str) -> ParseRule | None:
     """The rule of an operator, or that of the stand-in of a view."""
     return TAKES.get(op) or TAKES.get(f"prim::{op.removeprefix('aten::')}_copy")
 

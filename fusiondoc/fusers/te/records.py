@@ -47,20 +47,20 @@ class PlannedOperator:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class PrecisionRecipe:
     kind: str
     backward_override: str | None = None
 
 
 @dataclass(frozen=True)
-class Plan:
+class RecordedPlan:
     """The plan of a fuser after a call. ``backward`` is in the order of the forward
     pass."""
 
     plan: int
     fuser: int
     grad: bool = False
-    recipe: Recipe | None = None
+    recipe: PrecisionRecipe | None = None
     first_backward: int = 0
     """The first operator that a backward pass reaches."""
     device: str | None = None

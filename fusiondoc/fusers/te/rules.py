@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fusiondoc.fusers.te.records import OperatorFacts, Plan
+from fusiondoc.fusers.te.records import OperatorFacts, RecordedPlan
 
 LATEST = (2, 20)
 """The newest version whose rules are in this table."""
@@ -28,7 +28,7 @@ LINEAR, BIAS, ADD, SCALE, MAKE = (
 
 
 @dataclass(frozen=True)
-class Operand:
+class RecordedOperator:
     """A basic operator with its known facts."""
 
     index: int
@@ -40,11 +40,11 @@ class Operand:
         return not kinds or bool(self.kinds.intersection(kinds))
 
 
-Check = Callable[[Sequence[Operand], Plan], bool]
+Check = Callable[[Sequence[RecordedOperator], RecordedPlan], bool]
 
 
 @dataclass(frozen=True)
-class Condition:
+class RuleCondition:
     """A condition on the operators that match. ``name`` is its key in
     ``TE_CONDITIONS``, which has the words for a failed condition."""
 
@@ -69,14 +69,14 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Rule:
+class FusedOperatorRule:
     """A fused operator: its pattern, the first version that has it, and its
     conditions."""
 
     fused: str
     phase: str
     slots: tuple[Slot, ...]
-    conditions: tuple[Condition, ...]
+    conditions: tuple[RuleCondition, ...]
     since: tuple[int, int]
     until: tuple[int, int] = _NEVER
 
@@ -84,8 +84,8 @@ class Rule:
         return self.since <= version < self.until
 
 
-def _last(kind: str) -> Callable[[Sequence[Operand]], OperatorFacts]:
-    def facts(window: Sequence[Operand]) -> OperatorFacts:
+def _last(kind: str) -> Callable[[Sequence[RecordedOperator]], OperatorFacts]:
+    def facts(window: Sequence[RecordedOperator]) -> OperatorFacts:
         return next(
             (one.facts for one in window if kind in one.kinds), OperatorFacts()
         )
@@ -96,38 +96,38 @@ def _last(kind: str) -> Callable[[Sequence[Operand]], OperatorFacts]:
 _linear, _add, _make = _last(LINEAR), _last(ADD), _last(MAKE)
 
 
-def _not(mode: str) -> Condition:
-    return Condition(
+def _not(mode: str) -> RuleCondition:
+    return RuleCondition(
         "FD243",
         f"{mode}_parallel",
         lambda window, _: _linear(window).tensor_parallel != mode,
     )
 
 
-_ADD_IN_PLACE = Condition(
+_ADD_IN_PLACE = RuleCondition(
     "FD242",
     "sum_not_in_place",
     lambda window, _: _add(window).in_place is not False,
 )
-_HALF = Condition(
+_HALF = RuleCondition(
     "FD241",
     "not_half",
     lambda window, _: _linear(window).dtype in ("float16", "bfloat16"),
 )
-_MAKE_IN_PLACE = Condition(
+_MAKE_IN_PLACE = RuleCondition(
     "FD242",
     "output_not_in_place",
     lambda window, _: _make(window).in_place is not False,
 )
-_MAKE_NOT_IN_PLACE = Condition(
+_MAKE_NOT_IN_PLACE = RuleCondition(
     "FD242",
     "output_in_place",
     lambda window, _: _make(window).in_place is False,
 )
-_RECIPE = Condition(
+_RECIPE = RuleCondition(
     "FD244", "no_recipe", lambda window, plan: plan.recipe is not None
 )
-_RECIPE_26 = Condition(
+_RECIPE_26 = RuleCondition(
     "FD244",
     "other_recipe",
     lambda window, plan: (
@@ -136,21 +136,21 @@ _RECIPE_26 = Condition(
     ),
     until=(2, 7),
 )
-_NO_OVERRIDE = Condition(
+_NO_OVERRIDE = RuleCondition(
     "FD244",
     "backward_override",
     lambda window, plan: (
         plan.recipe is None or plan.recipe.backward_override is None
     ),
 )
-_QUANTIZED = Condition(
+_QUANTIZED = RuleCondition(
     "FD244",
     "not_quantized",
     lambda window, _: window[0].facts.grad_quantizer is not False,
 )
 
 
-def _userbuffers(window: Sequence[Operand], plan: Plan) -> bool:
+def _userbuffers(window: Sequence[RecordedOperator], plan: RecordedPlan) -> bool:
     """True for the combinations that userbuffers_*_linear.py accepts."""
     linear = _linear(window)
     scatter = next(
@@ -161,15 +161,15 @@ def _userbuffers(window: Sequence[Operand], plan: Plan) -> bool:
     return linear.tensor_parallel is not None and linear.tensor_parallel_size != 1
 
 
-_UB_OPTIONS = Condition(
+_UB_OPTIONS = RuleCondition(
     "FD247", "no_userbuffers", lambda window, _: _linear(window).userbuffers
 )
-_DISTRIBUTED = Condition(
+_DISTRIBUTED = RuleCondition(
     "FD247",
     "one_process",
     lambda window, plan: plan.world_size is not None and plan.world_size > 1,
 )
-_UB_FITS = Condition("FD247", "no_tensor_parallelism", _userbuffers)
+_UB_FITS = RuleCondition("FD247", "no_tensor_parallelism", _userbuffers)
 _UB = (
     Slot((LINEAR,)),
     Slot((BIAS,), optional=True, modes=("column", None)),
@@ -189,63 +189,63 @@ _GROUPED = (
     ),
     Slot(("GroupedLinear",)),
 )
-_NEVER_HERE = Condition(
+_NEVER_HERE = RuleCondition(
     "FD248",
     "grouped_mlp",
     lambda window, _: False,
 )
 
 RULES = (
-    Rule(
+    FusedOperatorRule(
         "UserbuffersForwardLinear",
         "forward",
         _UB,
         (_UB_OPTIONS, _DISTRIBUTED, _NO_OVERRIDE, _UB_FITS),
         (1, 13),
     ),
-    Rule(
+    FusedOperatorRule(
         "ForwardLinearBiasAdd",
         "forward",
         (Slot((LINEAR,)), Slot((BIAS,), optional=True), Slot((ADD, "AddInPlace"))),
         (_not("row"), _ADD_IN_PLACE),
         (1, 10),
     ),
-    Rule(
+    FusedOperatorRule(
         "ForwardLinearBiasActivation",
         "forward",
         (Slot((LINEAR,)), Slot((BIAS,))),
         (_not("row"), _HALF),
         (1, 10),
     ),
-    Rule(
+    FusedOperatorRule(
         "ForwardLinearScaleAdd",
         "forward",
         (Slot((LINEAR,)), Slot((SCALE,)), Slot((ADD,))),
         (_not("row"), _ADD_IN_PLACE),
         (2, 7),
     ),
-    Rule(
+    FusedOperatorRule(
         "UserbuffersBackwardLinear",
         "backward",
         _UB,
         (_UB_OPTIONS, _DISTRIBUTED, _UB_FITS),
         (1, 13),
     ),
-    Rule(
+    FusedOperatorRule(
         "BackwardLinearAdd",
         "backward",
         (Slot((MAKE,)), Slot((LINEAR,))),
         (_MAKE_IN_PLACE, _not("column")),
         (1, 10),
     ),
-    Rule(
+    FusedOperatorRule(
         "BackwardLinearScale",
         "backward",
         (Slot((LINEAR,)), Slot((SCALE,))),
         (_not("column"),),
         (2, 7),
     ),
-    Rule(
+    FusedOperatorRule(
         "BackwardBiasActivation",
         "backward",
         (Slot((), beside=True), Slot((BIAS,)), Slot(("GELU", "ReLU"))),
@@ -253,22 +253,26 @@ RULES = (
         (2, 6),
         (2, 7),
     ),
-    Rule(
+    FusedOperatorRule(
         "BackwardActivationBias",
         "backward",
         (Slot((), beside=True), Slot((BIAS,)), Slot(("GELU", "ReLU"))),
         (_RECIPE, _NO_OVERRIDE, _QUANTIZED),
         (2, 7),
     ),
-    Rule(
+    FusedOperatorRule(
         "BackwardAddRMSNorm",
         "backward",
         (Slot((MAKE,)), Slot(("RMSNorm",))),
         (_MAKE_NOT_IN_PLACE,),
         (2, 8),
     ),
-    Rule("GroupedMLP_CuTeGEMM", "forward", _GROUPED, (_NEVER_HERE,), (2, 14)),
-    Rule("GroupedMLP_CuTeGEMM", "backward", _GROUPED, (_NEVER_HERE,), (2, 14)),
+    FusedOperatorRule(
+        "GroupedMLP_CuTeGEMM", "forward", _GROUPED, (_NEVER_HERE,), (2, 14)
+    ),
+    FusedOperatorRule(
+        "GroupedMLP_CuTeGEMM", "backward", _GROUPED, (_NEVER_HERE,), (2, 14)
+    ),
 )
 """In the order in which the fuser tries them."""
 

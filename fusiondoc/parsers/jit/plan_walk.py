@@ -41,7 +41,7 @@ from fusiondoc.parsers.jit.group_bodies import GroupNode, group_of
 from fusiondoc.parsers.jit.layers import Layers, layers_of
 from fusiondoc.parsers.jit.patterns import Canonical, canonical_digest
 from fusiondoc.parsers.jit.plan import DiffGraph, Flows, LooseNode, Plan, PlanGroup
-from fusiondoc.parsers.jit.profiled_graphs import Profiled, PropertyRead
+from fusiondoc.parsers.jit.profiled_graphs import ProfiledFacts, PropertyRead
 from fusiondoc.parsers.jit.regions import Regions
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Summary(NamedTuple):
 
 def summarise(
     dump: Dump,
-    profiled: Profiled | None = None,
+    profiled: ProfiledFacts | None = None,
     regions: Regions | None = None,
     canonical: Canonical = canonical_digest,
 ) -> Summary:
@@ -242,7 +242,7 @@ class _Walk:
         walked: _Walked,
         groups: list[PlanGroup],
         loose: list[LooseNode],
-        profiled: Profiled | None = None,
+        profiled: ProfiledFacts | None = None,
         above: int = 0,
         region: int | None = None,
     ) -> None:
@@ -251,7 +251,7 @@ class _Walk:
         self._plan = walked.plan
         self._groups = groups
         self._loose = loose
-        self._profiled = profiled or Profiled()
+        self._profiled = profiled or ProfiledFacts()
         self._above = above
         self._region = region
         self._flow = Flow(self._profiled.types)

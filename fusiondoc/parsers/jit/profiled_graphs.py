@@ -39,7 +39,7 @@ class PropertyRead(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Profiled:
+class ProfiledFacts:
     """The facts of the profiled runs, by value name."""
 
     types: Mapping[str, str] = field(default_factory=dict)
@@ -64,10 +64,10 @@ _PROPERTIES = {
 }
 
 
-def profiled_in(dump: Dump) -> Profiled:
+def profiled_in(dump: Dump) -> ProfiledFacts:
     """Return the facts in the graph with which a fusion pass begins."""
     runs = _Runs(dump)
-    return Profiled(_types(dump), runs.ran, runs.blocks, _property_reads(dump))
+    return ProfiledFacts(_types(dump), runs.ran, runs.blocks, _property_reads(dump))
 
 
 def _property_reads(dump: Dump) -> dict[str, list[PropertyRead]]:

@@ -31,7 +31,7 @@ Span = tuple[bytes, int, int]
 """A text, and the start and end of a source in it."""
 
 
-class Source:
+class PrintedSource:
     """A source that was printed completely."""
 
     __slots__ = ("digest", "lines")
@@ -56,17 +56,17 @@ class FoundSource(NamedTuple):
     """A source in a text."""
 
     kernel: bytes
-    source: Source
+    source: PrintedSource
     span: Span
     end: int
     """Offset after the last line of the source's frame."""
 
 
-class Sources:
+class KernelSources:
     """The sources of one stream. ``text`` consists of whole lines."""
 
     def __init__(self) -> None:
-        self._known: dict[int, Source] = {}
+        self._known: dict[int, PrintedSource] = {}
         """By Python's hash of their bytes: SipHash of 64 bits with a key of this
         process."""
 
@@ -84,7 +84,7 @@ class Sources:
             code, lines = text[start:end], text.count(b"\n", start, end + 1)
             if lines > FRAME_LIMIT or any(mark in code for mark in ENDS_CODE):
                 return None
-            source = Source(lines)
+            source = PrintedSource(lines)
             if len(self._known) < _MOST:
                 self._known[key] = source
         return FoundSource(

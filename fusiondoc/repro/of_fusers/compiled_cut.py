@@ -11,8 +11,8 @@ from math import prod
 
 from fusiondoc.diagnosis.of_fusers.inductor_graphs import (
     CAT,
+    ComputingNode,
     FinalGraph,
-    Node,
     Role,
 )
 from fusiondoc.fusers.inductor.compilation import Buffer, GraphOperator
@@ -64,7 +64,7 @@ class NotKnown(Exception):
     """The part cannot be cut out: the text names the missing fact."""
 
 
-def part_of(found: FinalGraph, nodes: Sequence[Node]) -> CompiledPart:
+def part_of(found: FinalGraph, nodes: Sequence[ComputingNode]) -> CompiledPart:
     """Return the part that consists of these nodes.
 
     Raises:
@@ -74,7 +74,7 @@ def part_of(found: FinalGraph, nodes: Sequence[Node]) -> CompiledPart:
 
 
 class _Cut:
-    def __init__(self, found: FinalGraph, nodes: Sequence[Node]) -> None:
+    def __init__(self, found: FinalGraph, nodes: Sequence[ComputingNode]) -> None:
         self._found = found
         self._nodes = nodes
         self._by_name = {
@@ -191,7 +191,9 @@ class _Cut:
             or any(self._reads(node, whose, seen) for node in self._found.nodes)
         )
 
-    def _reads(self, node: Node, value: str, readers: AbstractSet[str]) -> bool:
+    def _reads(
+        self, node: ComputingNode, value: str, readers: AbstractSet[str]
+    ) -> bool:
         """True if a node is outside the part and computes a reader of the value,
         but not the value."""
         if node in self._nodes or node.role is Role.PASSES_ON:

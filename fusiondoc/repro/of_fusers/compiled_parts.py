@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fusiondoc.diagnosis.of_fusers.inductor_boundaries import GraphBoundaries
-from fusiondoc.diagnosis.of_fusers.inductor_graphs import Node
+from fusiondoc.diagnosis.of_fusers.inductor_graphs import ComputingNode
 from fusiondoc.diagnosis.of_fusers.inductor_report import CompiledRows
 from fusiondoc.diagnosis.of_fusers.inductor_rows import ReportedGraph
 from fusiondoc.errors import UsageError
@@ -47,7 +47,7 @@ class Wanted:
 @dataclass(frozen=True)
 class _Chosen:
     graph: ReportedGraph
-    nodes: list[Node]
+    nodes: list[ComputingNode]
     title: str
     name: str
 
